@@ -1,0 +1,52 @@
+"""Promotion: the dtype of a result, from the dtypes of the operands.
+
+The tables are MLX's, not JAX's: they decide every result dtype, and ops cast explicitly.
+"""
+
+from __future__ import annotations
+
+from mxcompat._graph.aval import Dtype
+from mxcompat._graph import aval as _d
+
+__all__ = ["promote", "scalar_dtype"]
+
+
+def promote(a: Dtype, b: Dtype) -> Dtype:
+    """The dtype of an arithmetic op on arrays of these dtypes."""
+    return a if a is b else _TABLE[a, b]
+
+
+def scalar_dtype(kind: type, like: Dtype | None) -> Dtype:
+    """The dtype that a Python number of type `kind` takes beside an array of dtype `like` (None: beside none)."""
+    if like is None:
+        return {bool: _d.bool_, int: _d.int32, float: _d.float32, complex: _d.complex64}[kind]
+    if kind is float:
+        return like if like.kind in "fc" else _d.float32
+    if kind is int:
+        return like if like.kind != "b" else _d.int32
+    if kind is complex:
+        return _d.complex64
+    return like
+
+
+def _pair(a: Dtype, b: Dtype) -> Dtype:
+    if a is b:
+        return a
+    ka, kb = a.kind, b.kind
+    if ka == "c" or kb == "c":
+        return _d.complex64
+    if ka == "f" or kb == "f":
+        if ka == kb:
+            return _d.float32 if a.size == b.size else max(a, b, key=lambda d: d.size)
+        return a if ka == "f" else b
+    if ka == "b" or kb == "b":
+        return b if ka == "b" else a
+    if ka == kb:
+        return max(a, b, key=lambda d: d.size)
+    unsigned, signed = (a, b) if ka == "u" else (b, a)
+    if unsigned.size < signed.size:
+        return signed
+    return {1: _d.int16, 2: _d.int32, 4: _d.int64, 8: _d.float32}[unsigned.size]
+
+
+_TABLE = {(a, b): _pair(a, b) for a in _d.DTYPES for b in _d.DTYPES}

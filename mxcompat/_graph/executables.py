@@ -1,0 +1,208 @@
+"""Executables: a Program compiled by XLA, and the caches and tiers of such.
+
+Each Program keeps its own. A structure seen for the first time is compiled quickly and runs slowly; when it returns it
+is compiled for speed, in the background, and swapped in. Python numbers in a program are baked in at first; a place
+where another value shows up becomes an argument, so that no number costs a compile each time it changes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+
+from .node import Node
+from .program import Program
+
+__all__ = ["Executable", "Stats", "find", "settle", "stats"]
+
+
+class Stats:
+    """Counts of what the library did, for tests and for `ext.debug`.
+
+    compiles: programs compiled for the first time, with the numbers then baked in. optimised: programs compiled again
+    for speed, in the background. runs: executables called.
+    """
+
+    def __init__(self) -> None:
+        self.compiles = 0
+        self.optimised = 0
+        self.runs = 0
+
+
+stats = Stats()
+
+_QUICK = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_parallel_codegen_split_count": 1,
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_allow_excess_precision": False,
+}
+_FAST = {"xla_cpu_use_fusion_emitters": False, "xla_allow_excess_precision": False}
+
+_lock = threading.Lock()
+_background: ThreadPoolExecutor | None = None
+_pending: set[Any] = set()
+
+
+class Executable:
+    """A callable made of a Program.
+
+    Args:
+        baked: the value of each scalar of the program; `None` where it is an argument.
+        donated: the positions of the inputs whose buffers it may write over.
+    """
+
+    __slots__ = ("_lowered", "_tier", "baked", "call", "lifted", "program")
+
+    def __init__(
+        self,
+        program: Program,
+        scalars: tuple,
+        lifted: frozenset[int],
+        donated: tuple[int, ...],
+        outputs: Sequence[Node],
+    ) -> None:
+        self.program = program
+        self.lifted = tuple(sorted(lifted))
+        self.baked = tuple(None if k in lifted else v for k, v in enumerate(scalars))
+        self._tier = 0
+        function, specs = _function(program, self.baked, self.lifted)
+        with jax.enable_x64(True):
+            traced = jax.jit(function, donate_argnums=donated, keep_unused=True).trace(*specs)
+            self._lowered = traced.lower()
+            _check(traced.out_info, outputs)
+            self.call = _compile(self._lowered, _options(_QUICK))
+        stats.compiles += 1
+
+    def __call__(self, arrays: Sequence[Any], scalars: tuple) -> list[Any]:
+        """Run. `arrays` are the inputs that are not scalars, in order."""
+        stats.runs += 1
+        if self._tier < 2:
+            self._promote()
+        if self.lifted:
+            with jax.enable_x64(True):
+                return self.call(*arrays, *_pack(self.program, scalars, self.lifted))
+        return self.call(*arrays)
+
+    def _promote(self) -> None:
+        """Count a run; at the second, compile for speed in the background."""
+        self._tier += 1
+        if self._tier == 2 and _tiered():
+            global _background
+            with _lock:
+                if _background is None:
+                    _background = ThreadPoolExecutor(1, thread_name_prefix="mxcompat-compile")
+                future = _background.submit(self._optimise)
+                _pending.add(future)
+            future.add_done_callback(_pending.discard)
+
+    def _optimise(self) -> None:
+        with jax.enable_x64(True):
+            self.call = _compile(self._lowered, _options(_FAST))
+        self._lowered = None
+        stats.optimised += 1
+
+
+def find(program: Program, scalars: tuple, donated: tuple[int, ...], outputs: Sequence[Node]) -> Executable:
+    """The executable of a Program for these scalar values, compiled if need be.
+
+    `donated` are the positions, among the inputs that are not scalars, of buffers that may be written over; `outputs`
+    the nodes whose values it computes.
+    """
+    cache = program.executables
+    if cache is None:
+        cache = program.executables = {}
+    found = cache.get(donated)
+    if found is not None:
+        if not scalars or found.baked == scalars:
+            return found
+        lifted = set(found.lifted)
+        changed = {
+            k for k, (old, new) in enumerate(zip(found.baked, scalars, strict=True)) if k not in lifted and old != new
+        }
+        if not changed:
+            return found
+        executable = Executable(program, scalars, frozenset(lifted | changed), donated, outputs)
+    else:
+        executable = Executable(program, scalars, frozenset(), donated, outputs)
+    cache[donated] = executable
+    return executable
+
+
+def settle() -> None:
+    """Wait until nothing is being compiled in the background."""
+    while _pending:
+        next(iter(_pending)).result()
+
+
+def _tiered() -> bool:
+    return jax.default_backend() == "cpu" and not os.environ.get("MXCOMPAT_QUICK_COMPILE")
+
+
+def _options(options: dict[str, Any]) -> dict[str, Any] | None:
+    return options if jax.default_backend() == "cpu" else None
+
+
+def _compile(lowered: Any, options: dict[str, Any] | None) -> Callable[..., list[Any]]:
+    return lowered.compile(compiler_options=options)
+
+
+def _function(program: Program, baked: tuple, lifted: tuple[int, ...]) -> tuple[Callable[..., list[Any]], list[Any]]:
+    """The JAX function to compile, and the shapes of its arguments: the arrays, then a vector per dtype of lifted."""
+    avals = program.in_avals
+    scalar_positions = set(program.scalars)
+    arrays = [k for k in range(len(avals)) if k not in scalar_positions]
+    specs: list[Any] = [_spec(avals[k]) for k in arrays]
+    constants = {
+        program.scalars[k]: avals[program.scalars[k]].dtype.numpy.type(v) for k, v in enumerate(baked) if k not in lifted
+    }
+    groups = _groups(program, lifted)
+    specs += [jax.ShapeDtypeStruct((len(ks),), dtype) for dtype, ks in groups.items()]
+
+    def function(*args: Any) -> list[Any]:
+        inputs: list[Any] = [None] * len(avals)
+        for k, v in constants.items():
+            inputs[k] = v
+        for k, v in zip(arrays, args, strict=False):
+            inputs[k] = v
+        for vector, ks in zip(args[len(arrays) :], groups.values(), strict=True):
+            for place, k in enumerate(ks):
+                inputs[program.scalars[k]] = vector[place]
+        return program.replay(inputs)
+
+    return function, specs
+
+
+def _spec(aval: Any) -> Any:
+    if isinstance(aval, tuple):
+        return tuple(_spec(a) for a in aval)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype.numpy)
+
+
+def _check(out_info: Sequence[Any], outputs: Sequence[Node]) -> None:
+    """An op whose `impl` and `infer` disagree is a bug of ours, never to be passed on as a wrong dtype."""
+    for node, info in zip(outputs, out_info, strict=True):
+        for got, want in zip(jax.tree.leaves(info), jax.tree.leaves(_spec(node.aval)), strict=True):
+            if got.shape != want.shape or got.dtype != want.dtype:
+                raise RuntimeError(
+                    f"[{node.op}] gave {got.dtype}{list(got.shape)} where {want.dtype}{list(want.shape)} was promised; "
+                    "please report this as a bug of mxcompat."
+                )
+
+
+def _groups(program: Program, lifted: tuple[int, ...]) -> dict[np.dtype, list[int]]:
+    groups: dict[np.dtype, list[int]] = {}
+    for k in lifted:
+        groups.setdefault(program.in_avals[program.scalars[k]].dtype.numpy, []).append(k)
+    return groups
+
+
+def _pack(program: Program, scalars: tuple, lifted: tuple[int, ...]) -> list[np.ndarray]:
+    return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in _groups(program, lifted).items()]

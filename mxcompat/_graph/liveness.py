@@ -1,0 +1,37 @@
+"""Liveness: which nodes of a stretch of graph does anything outside it still refer to?
+
+Asked of an evaluation, the answer is what a user may still look at (so it is computed once and kept) and which
+buffers nobody can reach any more (so they can be written over). Reference counts know.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from sys import getrefcount
+
+from .node import PLACEHOLDER, Node
+from .program import Linear, linearise
+
+__all__ = ["shown", "unreachable_leaves"]
+
+
+def shown(linear: Linear) -> list[int]:
+    """The slots in `linear.order` whose nodes are held by something other than the graph itself."""
+    counts = list(map(getrefcount, linear.order))
+    return [k for k, (count, uses) in enumerate(zip(counts, linear.uses, strict=True)) if count > _OWN + uses]
+
+
+def unreachable_leaves(linear: Linear) -> list[int]:
+    """The positions in `linear.leaves` whose nodes, and their values, nothing but the graph holds."""
+    uses = Counter(linear.code).get  # the integers in the code are the slots read
+    counts = list(map(getrefcount, linear.leaves))
+    return [k for k, count in enumerate(counts) if count <= _OWN + uses(~k, 0)]
+
+
+def _references_held() -> int:
+    """What `linearise` and `map(getrefcount, …)` themselves hold of a node, in this version of Python."""
+    linear = linearise([Node(PLACEHOLDER, (), (), None, 0)])
+    return max(map(getrefcount, linear.order))
+
+
+_OWN = _references_held()

@@ -1,0 +1,101 @@
+"""Nodes: the lazy graph that array handles point into.
+
+A node is an op applied to other nodes, with the aval of its result. A *leaf* has a value already: the data of an
+array, or a Python number (`scalar`), which takes part in the structure of a program only as a place, not as a value.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from .aval import Aval
+from .op import Op
+
+__all__ = ["ITEM", "PLACEHOLDER", "SCALAR", "Node", "apply", "items", "leaf", "new_trace", "scalar"]
+
+
+class Node:
+    """One op applied to input nodes; immutable but for `value` (see `evaluate`) and rewrites that keep its meaning.
+
+    `aval` is an Aval, or a tuple of them where the op has several outputs (`items` takes them apart). `trace` is the
+    largest trace id among its inputs, 0 outside any transform: a node belongs to the body of a capture if its trace
+    is at least the capture's.
+    """
+
+    __slots__ = ("aval", "inputs", "op", "params", "trace", "value")
+
+    op: Op | None
+    params: tuple
+    inputs: tuple[Node, ...]
+    aval: Any
+    trace: int
+    value: Any
+
+    def __init__(self, op: Op | None, params: tuple, inputs: tuple[Node, ...], aval: Any, trace: int, value: Any = None):
+        self.op = op
+        self.params = params
+        self.inputs = inputs
+        self.aval = aval
+        self.trace = trace
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"<{self.op or 'leaf'} {self.aval}>"
+
+
+SCALAR = Op("scalar", lambda: None)
+"""The op of a leaf whose value is a Python number."""
+
+
+
+def _read_placeholder() -> None:
+    raise ValueError(
+        "[eval] Attempting to eval an array during function transformations like compile or vmap is not allowed."
+    )
+
+
+PLACEHOLDER = Op("placeholder", _read_placeholder)
+"""The op of an argument of a function being captured, where it has no value (`vmap`, `compile`)."""
+
+ITEM = Op("item", lambda outputs, index: outputs[index], lambda avals, index: avals[index], ("index",))
+"""Takes one output of an op that has several."""
+
+_trace_ids = itertools.count(1)
+
+
+def new_trace() -> int:
+    return next(_trace_ids)
+
+
+def leaf(value: Any, aval: Aval) -> Node:
+    """A node that holds data: a JAX array."""
+    return Node(None, (), (), aval, 0, value)
+
+
+def scalar(value: Any, aval: Aval) -> Node:
+    """A node that holds a Python number of the given (0-d) aval.
+
+    Its value is first baked into compiled code, and becomes an argument once it is seen to vary.
+    """
+    return Node(SCALAR, (), (), aval, 0, value)
+
+
+def apply(op: Op, inputs: tuple[Node, ...], params: tuple = ()) -> Node:
+    """A new node: `op` on `inputs`. Raises at once what MLX raises for inputs that do not fit."""
+    trace = 0
+    avals = []
+    for node in inputs:
+        avals.append(node.aval)
+        if node.trace > trace:
+            trace = node.trace
+    key = (params, *avals)
+    aval = op.memo.get(key)
+    if aval is None:
+        aval = op.infer(key)
+    return Node(op, params, inputs, aval, trace)
+
+
+def items(node: Node) -> list[Node]:
+    """The outputs of a node that has several, one node each."""
+    return [Node(ITEM, (k,), (node,), a, node.trace) for k, a in enumerate(node.aval)]
