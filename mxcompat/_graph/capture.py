@@ -1,24 +1,40 @@
 """Capture: run the user's Python on placeholders and close what it built into a Program.
 
-Every transform starts here. `Capture` is a context: within it, nodes that depend on the placeholders carry its trace
-id; `close` makes the Program; leaving it, also by an exception, forgets the trace.
+Every transform starts here. Inside a `Capture`, nodes that depend on the placeholders carry its trace id; `close`
+makes the Program; leaving it, also by an exception, forgets the trace.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from .aval import Aval
 from .liveness import shown
-from .node import ITEM, PLACEHOLDER, Node, new_trace
+from .node import ITEM, Node, new_trace
 from .op import Op
-from .program import Program, intern, linearise
+from .program import Linear, Program, intern, linearise
 
-__all__ = ["ALIAS", "Capture", "oldest_trace", "redirect"]
+__all__ = ["ALIAS", "PLACEHOLDER", "Body", "Capture", "is_live", "oldest_trace"]
 
 ALIAS = Op("alias", lambda x: x, lambda a: a)
 """The op of a placeholder that stands for a real array and may be evaluated (`grad`, `vjp`, `jvp`, `checkpoint`)."""
+
+
+def _read_placeholder() -> None:
+    if _traces.live:
+        raise ValueError(
+            "[eval] Attempting to eval an array during function transformations like compile or vmap is not allowed."
+        )
+    raise RuntimeError(
+        "[eval] Attempting to eval an array without a primitive.\nIt was made inside a function under compile or vmap "
+        "and outlived the call. Return it from the function, or list it in compile's outputs."
+    )
+
+
+PLACEHOLDER = Op("placeholder", _read_placeholder)
+"""The op of a placeholder that has no value (`vmap`, `compile`)."""
 
 _NO_TRACE = 1 << 62
 
@@ -37,22 +53,59 @@ def oldest_trace() -> int:
     return live[0] if live else _NO_TRACE
 
 
+def is_live(trace: int) -> bool:
+    """Whether the capture with this id is under way in this thread."""
+    return trace in _traces.live
+
+
+class Body(NamedTuple):
+    """What a capture closed.
+
+    Args:
+        program: from the placeholders, then the captured nodes, to the outputs, then the kept nodes.
+        captured: the nodes from outside that the body reads.
+        outputs: the output nodes, then the kept ones: body nodes that something outside still shows.
+    """
+
+    program: Program
+    captured: list[Node]
+    outputs: list[Node]
+
+    def redirect(self, node: Node) -> None:
+        """Let the outputs be outputs of `node`, the transform's, from now on: their handles then just show it."""
+        for k, old in enumerate(self.outputs):
+            if old.trace > node.trace and old.op is not ALIAS:
+                if old.value is not None and node.trace == 0:
+                    old.op = None
+                    old.params = old.inputs = ()
+                    old.trace = 0
+                    continue
+                old.op = ITEM
+                old.params = (k,)
+                old.inputs = (node,)
+                old.trace = node.trace
+
+
 class Capture:
     """A capture under way.
 
     Args:
-        reals: one node for each argument of the function.
-        avals: what the placeholders look like; by default like `reals`.
-        valued: whether placeholders are aliases of `reals`, which can be evaluated, or have no value.
+        arguments: what the placeholders stand for. For a node, the placeholder is an alias of it, which can be
+            evaluated if the node can; for an aval, it has no value.
+        mode: the kind of transform, "vjp", "jvp", "vmap" or "call": what custom functions in the body become.
+        size: the size of the mapped axis, under "vmap".
     """
 
-    def __init__(self, reals: Sequence[Node], avals: Sequence[Any] | None = None, *, valued: bool) -> None:
+    def __init__(self, arguments: Sequence[Node | Aval], *, mode: str = "call", size: int = 0) -> None:
         self.id = new_trace()
-        if valued:
-            self.placeholders = [Node(ALIAS, (), (n,), n.aval, self.id, n.value) for n in reals]
-        else:
-            shapes = avals if avals is not None else [n.aval for n in reals]
-            self.placeholders = [Node(PLACEHOLDER, (), (), a, self.id) for a in shapes]
+        self.mode = mode
+        self.size = size
+        self.placeholders = [
+            Node(ALIAS, (), (a,), a.aval, self.id, a.value)
+            if isinstance(a, Node)
+            else Node(PLACEHOLDER, (), (), a, self.id)
+            for a in arguments
+        ]
 
     def __enter__(self) -> Capture:
         _traces.live.append(self.id)
@@ -61,30 +114,27 @@ class Capture:
     def __exit__(self, *exc: object) -> None:
         _traces.live.remove(self.id)
 
-    def close(self, outputs: Sequence[Node]) -> tuple[Program, list[Node]]:
-        """The Program from the placeholders, then the captured nodes, to `outputs`; and the captured nodes."""
-        linear = linearise(outputs, self.id, self.placeholders)
-        program = intern(linear, tuple([linear.slots[n] for n in outputs]))
-        return program, linear.leaves[len(self.placeholders) :]
+    def close(self, outputs: Sequence[Node], *, keep: bool = False) -> Body:
+        """Close the body that computes `outputs`.
 
-    def close_keeping(self, outputs: list[Node]) -> tuple[Program, list[Node], list[Node]]:
-        """Like `close`, with the body nodes that something outside still shows as further outputs.
-
-        The caller must hold no reference to a body node but through `outputs`, and must `redirect` the kept nodes
-        to the node it makes.
+        With `keep`, body nodes that something outside still shows become outputs as well; the caller must then hold
+        no body node but through `outputs`, and must `redirect` them.
         """
-        linear = linearise(outputs, self.id, self.placeholders)
-        known = {linear.slots[n] for n in outputs}
-        kept = [linear.order[k] for k in shown(linear) if k not in known and linear.order[k].value is None]
-        roots = [*outputs, *kept]
+        linear = self._linear(outputs)
+        roots = list(outputs)
+        if keep:
+            known = {linear.slots[n] for n in outputs}
+            roots += [linear.order[k] for k in shown(linear) if k not in known and linear.order[k].value is None]
         program = intern(linear, tuple([linear.slots[n] for n in roots]))
-        return program, linear.leaves[len(self.placeholders) :], kept
+        return Body(program, linear.leaves[len(self.placeholders) :], roots)
 
-
-def redirect(kept: Sequence[Node], node: Node, first: int) -> None:
-    """Let each kept node be an output of `node` from now on, starting at output `first`."""
-    for k, old in enumerate(kept):
-        old.op = ITEM
-        old.params = (first + k,)
-        old.inputs = (node,)
-        old.trace = node.trace
+    def _linear(self, outputs: Sequence[Node]) -> Linear:
+        seen: set[Node] = set()
+        while True:
+            linear = linearise(outputs, self.id, self.placeholders)
+            special = [n for n in linear.order if n.op.specialise and n not in seen]  # type: ignore[union-attr]
+            if not special:
+                return linear
+            seen.update(special)
+            for node in special:
+                node.op.specialise(node, self)  # type: ignore[union-attr, misc]

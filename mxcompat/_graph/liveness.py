@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from sys import getrefcount
 
-from .node import PLACEHOLDER, Node
+from .node import SCALAR, Node
 from .program import Linear, linearise
 
 __all__ = ["shown", "unreachable_leaves"]
@@ -30,7 +30,7 @@ def unreachable_leaves(linear: Linear) -> list[int]:
 
 def _references_held() -> int:
     """What `linearise` and `map(getrefcount, …)` themselves hold of a node, in this version of Python."""
-    linear = linearise([Node(PLACEHOLDER, (), (), None, 0)])
+    linear = linearise([Node(SCALAR, (), (), None, 0)])
     return max(map(getrefcount, linear.order))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from .aval import Aval
 from .op import Op
 
-__all__ = ["ITEM", "PLACEHOLDER", "SCALAR", "Node", "apply", "items", "leaf", "new_trace", "scalar"]
+__all__ = ["ITEM", "SCALAR", "Node", "apply", "items", "leaf", "new_trace", "scalar"]
 
 
 class Node:
@@ -48,15 +48,6 @@ SCALAR = Op("scalar", lambda: None)
 """The op of a leaf whose value is a Python number."""
 
 
-
-def _read_placeholder() -> None:
-    raise ValueError(
-        "[eval] Attempting to eval an array during function transformations like compile or vmap is not allowed."
-    )
-
-
-PLACEHOLDER = Op("placeholder", _read_placeholder)
-"""The op of an argument of a function being captured, where it has no value (`vmap`, `compile`)."""
 
 ITEM = Op("item", lambda outputs, index: outputs[index], lambda avals, index: avals[index], ("index",))
 """Takes one output of an op that has several."""

@@ -30,9 +30,12 @@ class Op:
             MLX's error. Without it, `jax.eval_shape` of `impl` is used. Either way the answer is memoised.
         params: names of the static parameters, which must be hashable. What may change from call to call
             (a slice start, a scale) is an input instead: a scalar leaf, see `node.scalar`.
+        indices: the position from which on the inputs are indices, with respect to which there is no gradient.
+        specialise: `specialise(node, capture)`, called on each node of a body that a transform closes over, may rewrite
+            the node into what it means under that transform (`capture.mode`).
     """
 
-    __slots__ = ("_infer", "impl", "memo", "name", "params")
+    __slots__ = ("_infer", "impl", "indices", "memo", "name", "params", "specialise")
 
     def __init__(
         self,
@@ -40,7 +43,11 @@ class Op:
         impl: Callable[..., Any],
         infer: Callable[..., Any] | None = None,
         params: tuple[str, ...] = (),
+        indices: int | None = None,
+        specialise: Callable[[Any, Any], None] | None = None,
     ) -> None:
+        self.indices = indices
+        self.specialise = specialise
         self.name = name
         self.impl = impl
         self.params = params

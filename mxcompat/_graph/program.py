@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from .aval import Aval
-from .node import ITEM, SCALAR, Node
+from .node import ITEM, SCALAR, Node, apply
 from .op import Op
 
 __all__ = ["Linear", "Program", "intern", "linearise"]
@@ -25,7 +25,8 @@ class Program:
     numbers are not part of the structure: they are inputs, listed in `scalars`.
     """
 
-    __slots__ = ("__weakref__", "executables", "in_avals", "instructions", "out_slots", "scalars")
+    __slots__ = ("__weakref__", "differentiable", "executables", "in_avals", "instructions", "out_avals", "out_slots",
+                 "scalars")  # fmt: skip
 
     def __init__(
         self,
@@ -33,12 +34,15 @@ class Program:
         in_avals: tuple[Any, ...],
         scalars: tuple[int, ...],
         out_slots: tuple[int, ...],
+        out_avals: tuple[Any, ...],
     ) -> None:
         self.instructions = instructions
         self.in_avals = in_avals
         self.scalars = scalars
         self.out_slots = out_slots
+        self.out_avals = out_avals
         self.executables: Any = None  # filled by `executables`
+        self.differentiable: set[Any] = set()  # the questions `_transforms.autodiff` has settled about it
 
     def __repr__(self) -> str:
         lines = [f"  %{k} = {op}{list(params) or ''} {_slots(slots)}" for k, (op, params, slots) in self._numbered()]
@@ -58,6 +62,13 @@ class Program:
                 if not hasattr(error, "mxcompat_op"):
                     error.mxcompat_op = (len(env), op)  # type: ignore[attr-defined]
                 raise
+        return [env[s] if s >= 0 else inputs[~s] for s in self.out_slots]
+
+    def rebuild(self, inputs: Sequence[Node]) -> list[Node]:
+        """Apply the instructions to nodes, as if the user's Python had run again; avals may differ from `in_avals`."""
+        env: list[Node] = []
+        for op, params, slots in self.instructions:
+            env.append(apply(op, tuple([env[s] if s >= 0 else inputs[~s] for s in slots]), params))
         return [env[s] if s >= 0 else inputs[~s] for s in self.out_slots]
 
 
@@ -156,7 +167,8 @@ def intern(linear: Linear, out_slots: tuple[int, ...]) -> Program:
     if program is None:
         slots = linear.slots
         instructions = tuple((n.op, n.params, tuple([slots[i] for i in n.inputs])) for n in linear.order)
-        program = Program(instructions, key[1], key[2], out_slots)  # type: ignore[arg-type]
+        out_avals = tuple([(linear.order[s] if s >= 0 else linear.leaves[~s]).aval for s in out_slots])
+        program = Program(instructions, key[1], key[2], out_slots, out_avals)
         while len(_programs) >= _PROGRAM_LIMIT:
             _programs.pop(next(iter(_programs)))
         program = _programs.setdefault(key, program)

@@ -1,0 +1,1 @@
+"""Function transforms: thin, over capture and Program."""

@@ -1,0 +1,278 @@
+"""Automatic differentiation: `grad`, `value_and_grad`, `vjp`, `jvp`.
+
+Each captures the user's function into a Program and returns outputs of one node; lowering that node is `jax.vjp` or
+`jax.jvp` of the Program's replay. Arguments stay evaluable while the function runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mxcompat._array.array import array, wrap
+from mxcompat._graph.aval import aval, float32
+from mxcompat._graph.capture import Body, Capture
+from mxcompat._graph.node import Node, apply, items, scalar
+
+from .lowering import JVP, VJP, check_vjp
+from .trees import Substitution, flatten, restore, structure
+from .wrapping import check_callable, named_after
+
+__all__ = ["grad", "jvp", "value_and_grad", "vjp"]
+
+
+def value_and_grad(
+    fun: Callable[..., Any], argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] = []
+) -> Callable[..., Any]:
+    """A function that returns the value of `fun` and its gradients.
+
+    Args:
+        fun: returns a scalar array, or a tuple whose first item is one; other items may be anything.
+        argnums: the positional arguments to differentiate with respect to: trees of arrays. By default the first, if
+            `argnames` is empty.
+        argnames: the keyword arguments to differentiate with respect to.
+
+    Returns:
+        A function with the arguments of `fun` that returns `(value, gradients)`. Gradients have the tree, the shapes
+        and the dtypes of the arguments; with several `argnums` they are a tuple, with `argnames` a pair of the
+        positional gradients (or None) and a dict.
+
+    Raises:
+        ValueError: for argument numbers or names that do not fit, for leaves that are not arrays, and for a value that
+            is not a scalar array.
+
+    Example:
+        >>> mx.value_and_grad(lambda w: (w * w).sum())(mx.array([1.0, 2.0]))
+        (array(5, dtype=float32), array([2, 4], dtype=float32))
+    """
+    return _value_and_grad(fun, argnums, argnames, "value_and_grad")
+
+
+def grad(
+    fun: Callable[..., Any], argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] = []
+) -> Callable[..., Any]:
+    """A function that returns the gradients of `fun`, which must return a scalar array.
+
+    Args, gradients and errors are those of `value_and_grad`.
+
+    Example:
+        >>> mx.grad(mx.sin)(mx.array(0.0))
+        array(1, dtype=float32)
+    """
+    both = _value_and_grad(fun, argnums, argnames, "grad")
+
+    def gradients(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
+
+    return named_after(fun, gradients)
+
+
+def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable[..., Any]:
+    check_callable(fun, tag)
+    numbers, names = _requested(argnums, argnames, tag)
+
+    def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        _check_given(args, kwargs, numbers, names, tag)
+        leaves: list[array] = []
+        wanted: list[bool] = []
+        for k, tree in [*enumerate(args), *kwargs.items()]:
+            differentiated = k in numbers or k in names
+            found = flatten(tree, strict=differentiated)
+            leaves += found
+            wanted += [differentiated] * len(found)
+        reals = [x._node for x, w in zip(leaves, wanted, strict=True) if w]
+        with Capture(reals, mode="vjp") as capture:
+            stand_ins = [wrap(p) for p in capture.placeholders]
+            following = iter(stand_ins)
+            # The function may write to its arguments; the caller's arrays are not to be written to.
+            given = [next(following) if w else wrap(x._node) for x, w in zip(leaves, wanted, strict=True)]
+            with Substitution([list(args), kwargs], given) as (inner_args, inner_kwargs):
+                value = fun(*inner_args, **inner_kwargs)
+            _check_value(value, tag)
+            outputs = [x._node for x in flatten(value)]
+            _check_scalar(outputs[0])
+            del inner_args, inner_kwargs, given
+            body = capture.close(outputs, keep=True)
+        _stand_down(stand_ins, capture.placeholders, reals)
+        node = _pull_back(body, reals, 1, [scalar(1.0, aval((), float32))])
+        gradients = iter([wrap(n) for n in items(node)[len(body.outputs) :]])
+        trees = [restore(structure(args[k]), gradients) for k in numbers]
+        result: Any = trees[0] if len(trees) == 1 else tuple(trees) if trees else None
+        if names:
+            result = (result, {k: restore(structure(v), gradients) for k, v in kwargs.items() if k in names})
+        return value, result
+
+    return named_after(fun, call)
+
+
+def _pull_back(body: Body, reals: Sequence[Node], outputs: int, cotangents: Sequence[Node]) -> Node:
+    """The node of a vjp; the outputs of the body become outputs of it."""
+    check_vjp(body.program, len(reals), outputs)
+    node = apply(VJP, (*reals, *body.captured, *cotangents), (body.program, len(reals), outputs))
+    body.redirect(node)
+    return node
+
+
+def _stand_down(stand_ins: Sequence[array], placeholders: Sequence[Node], reals: Sequence[Node]) -> None:
+    """Let handles that still show a placeholder show the real array, so that nothing holds its buffer twice."""
+    for handle, placeholder, real in zip(stand_ins, placeholders, reals, strict=True):
+        if handle._node is placeholder:
+            handle._node = real
+
+
+def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) -> tuple[list[array], list[array]]:
+    """The outputs of `fun` at `primals`, and the product of `cotangents` with its Jacobian.
+
+    Args:
+        fun: takes as many arrays as there are primals and returns an array or a list (or tuple) of arrays.
+        primals: the point, a list of arrays.
+        cotangents: one array for each output, of its shape.
+
+    Returns:
+        The list of outputs, and the list of products, of the shapes and dtypes of the primals.
+
+    Raises:
+        ValueError: if number or shape of the cotangents differ from the outputs'.
+
+    Example:
+        >>> mx.vjp(mx.square, [mx.array(3.0)], [mx.array(1.0)])
+        ([array(9, dtype=float32)], [array(6, dtype=float32)])
+    """
+    check_callable(fun, "vjp")
+    reals = [x._node for x in primals]
+    with Capture(reals, mode="vjp") as capture:
+        stand_ins = [wrap(p) for p in capture.placeholders]
+        result = _as_list(fun(*stand_ins))
+        outputs = [x._node for x in result]
+        if len(outputs) != len(cotangents):
+            raise ValueError(
+                f"[vjp] Number of outputs to compute gradients for ({len(outputs)}) does not match number of "
+                f"cotangents ({len(cotangents)})."
+            )
+        for out, ct in zip(outputs, cotangents, strict=True):
+            if out.aval.shape != ct.shape:
+                raise ValueError(
+                    f"[vjp] Output shape {_shown(out.aval.shape)} does not match cotangent shape {_shown(ct.shape)}."
+                )
+        body = capture.close(outputs, keep=True)
+    _stand_down(stand_ins, capture.placeholders, reals)
+    node = _pull_back(body, reals, len(outputs), [c._node for c in cotangents])
+    return result, [wrap(n) for n in items(node)[len(body.outputs) :]]
+
+
+def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) -> tuple[list[array], list[array]]:
+    """The outputs of `fun` at `primals`, and the product of its Jacobian with `tangents`.
+
+    Args:
+        fun: takes as many arrays as there are primals and returns an array or a list (or tuple) of arrays.
+        primals: the point, a list of arrays.
+        tangents: one array for each primal, of its shape.
+
+    Returns:
+        The list of outputs, and the list of products, of the shapes of the outputs.
+
+    Raises:
+        ValueError: if number or shape of the tangents differ from the primals'.
+
+    Example:
+        >>> mx.jvp(mx.square, [mx.array(3.0)], [mx.array(1.0)])
+        ([array(9, dtype=float32)], [array(6, dtype=float32)])
+    """
+    check_callable(fun, "jvp")
+    if len(primals) != len(tangents):
+        raise ValueError("[jvp] Number of inputs does not match number of tangents.")
+    for x, t in zip(primals, tangents, strict=True):
+        if x.shape != t.shape:
+            raise ValueError("[jvp] Input shape does not match shape of tangent.")
+    reals = [x._node for x in primals]
+    with Capture(reals, mode="jvp") as capture:
+        stand_ins = [wrap(p) for p in capture.placeholders]
+        result = _as_list(fun(*stand_ins))
+        outputs = [x._node for x in result]
+        body = capture.close(outputs, keep=True)
+    _stand_down(stand_ins, capture.placeholders, reals)
+    node = apply(JVP, (*reals, *body.captured, *[t._node for t in tangents]), (body.program, len(reals), len(outputs)))
+    body.redirect(node)
+    return result, [wrap(n) for n in items(node)[len(body.outputs) :]]
+
+
+def _as_list(value: Any) -> list[array]:
+    if isinstance(value, array):
+        return [value]
+    if isinstance(value, (list, tuple)) and all(isinstance(x, array) for x in value):
+        return list(value)
+    raise RuntimeError(f"std::bad_cast: the function must return an array or a list of arrays, not {value!r}")
+
+
+def _shown(shape: tuple[int, ...]) -> str:
+    return "(" + ",".join(map(str, shape)) + ")"
+
+
+def _requested(argnums: Any, argnames: Any, tag: str) -> tuple[list[int], list[str]]:
+    if not (argnums is None or isinstance(argnums, int) or _all_of(argnums, int)) or not (
+        isinstance(argnames, str) or _all_of(argnames, str)
+    ):
+        raise TypeError(
+            f"{tag}(): incompatible function arguments: argnums must be an int or a sequence of ints, and argnames a "
+            f"string or a sequence of strings, not {argnums!r} and {argnames!r}."
+        )
+    names = [argnames] if isinstance(argnames, str) else list(argnames)
+    if argnums is None:
+        numbers = [] if names else [0]
+    else:
+        numbers = [argnums] if isinstance(argnums, int) else sorted(argnums)
+    if not numbers and not names:
+        raise ValueError(f"[{tag}] Gradient wrt no argument requested")
+    if numbers and numbers[0] < 0:
+        raise ValueError(f"[{tag}] Can't compute the gradient of negative argument index {numbers[0]}")
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"[{tag}] Duplicate argument index {numbers[0]} is not allowed.")
+    return numbers, names
+
+
+def _all_of(values: Any, kind: type) -> bool:
+    return not isinstance(values, str) and hasattr(values, "__iter__") and all(isinstance(v, kind) for v in values)
+
+
+def _check_given(args: tuple, kwargs: dict[str, Any], numbers: list[int], names: list[str], tag: str) -> None:
+    if numbers and numbers[-1] >= len(args):
+        raise ValueError(
+            f"[{tag}] Can't compute the gradient of argument index {numbers[-1]} because the function is called with "
+            f"only {len(args)} positional arguments."
+        )
+    for name in names:
+        if name not in kwargs:
+            raise ValueError(
+                f"[{tag}] Can't compute the gradient of keyword argument '{name}' because the function is called with "
+                f"the following keyword arguments {{{''.join(k + ',' for k in kwargs)}}}"
+            )
+
+
+def _check_value(value: Any, tag: str) -> None:
+    if isinstance(value, array):
+        return
+    kind = type(value).__name__
+    if tag == "grad":
+        raise ValueError(
+            "[grad] The return value of the function whose gradient we want to compute should be a scalar array; but "
+            f"{kind} was returned."
+        )
+    either = (
+        f"[{tag}] The return value of the function whose gradient we want to compute should be either a scalar array "
+        "or a "
+    )
+    first = "tuple with the first value being a scalar array (Union[array, tuple[array, Any, ...]]); but "
+    if not isinstance(value, tuple):
+        raise ValueError(f"{either}{first}{kind} was returned.")
+    if not value:
+        raise ValueError(
+            f"{either}non-empty tuple. The first value should be a scalar array and the rest can be anything. Instead, "
+            "we got an empty tuple."
+        )
+    if not isinstance(value[0], array):
+        raise ValueError(f"{either}{first}it was a tuple with the first value being of type {type(value[0]).__name__} .")
+
+
+def _check_scalar(node: Node) -> None:
+    if node.aval.shape != ():
+        raise ValueError(f"[vjp] Output shape {_shown(node.aval.shape)} does not match cotangent shape ().")

@@ -1,0 +1,81 @@
+"""Calls: a Program as one instruction of another, run as it is (`compile`, `checkpoint`, plain custom functions)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from mxcompat._graph.capture import Capture
+from mxcompat._graph.node import Node
+from mxcompat._graph.op import Op
+from mxcompat._graph.program import Program
+
+__all__ = ["CALL", "CHECKPOINT", "PURE_CALL", "pure"]
+
+
+def pure(program: Program, args: Sequence[Any], captured: Sequence[Any]) -> tuple:
+    """Run a Program with what it captured as constants, without gradient."""
+    return tuple(program.replay([*args, *[jax.lax.stop_gradient(c) for c in captured]]))
+
+
+def _out_avals(*_: Any, program: Program, count: int = 0) -> tuple:
+    return program.out_avals
+
+
+def _holds_custom(program: Program) -> bool:
+    """Whether a custom function waits in the program for the transform it will meet."""
+    return any(
+        op.specialise is not None and (op not in (CALL, PURE_CALL, CHECKPOINT) or _holds_custom(params[0]))
+        for op, params, _ in program.instructions
+    )
+
+
+def _open_call(node: Node, capture: Capture) -> None:
+    """Replace a call by its instructions, so that the custom functions among them meet the transform."""
+    program = node.params[0]
+    if capture.mode != "call" and _holds_custom(program):
+        node.inputs = tuple(program.rebuild(node.inputs))
+        node.op = _TUPLE
+        node.params = ()
+
+
+def _reclose(node: Node, capture: Capture) -> None:
+    """Specialise the custom functions in the program of a node."""
+    program = node.params[0]
+    if capture.mode != "call" and _holds_custom(program):
+        with Capture(program.in_avals, mode=capture.mode, size=capture.size) as inner:
+            body = inner.close(program.rebuild(inner.placeholders))
+        node.params = (body.program, node.params[1])
+        node.inputs = (*node.inputs, *body.captured)
+
+
+CALL = Op(
+    "call",
+    lambda *inputs, program: tuple(program.replay(inputs)),
+    _out_avals,
+    ("program",),
+    specialise=_open_call,
+)
+"""Runs a Program (`compile`)."""
+
+PURE_CALL = Op(
+    "pure_call",
+    lambda *inputs, program, count: pure(program, inputs[:count], inputs[count:]),
+    _out_avals,
+    ("program", "count"),
+    specialise=_reclose,
+)
+"""Runs a Program of which only the first `count` inputs have gradients (custom functions without a rule)."""
+
+CHECKPOINT = Op(
+    "checkpoint",
+    lambda *inputs, program, count: jax.checkpoint(lambda *xs: pure(program, xs[:count], xs[count:]))(*inputs),
+    _out_avals,
+    ("program", "count"),
+    specialise=_reclose,
+)
+"""Likewise, and its intermediates are computed again when it is differentiated, not kept."""
+
+_TUPLE = Op("tuple", lambda *inputs: inputs, lambda *avals: avals)

@@ -1,0 +1,46 @@
+"""Checkpointing: trade computation for memory when differentiating."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mxcompat._array.array import wrap
+from mxcompat._graph.capture import Capture
+from mxcompat._graph.node import apply, items
+
+from .calls import CHECKPOINT
+from .trees import flatten, restore, structure
+from .wrapping import check_callable, named_after
+
+__all__ = ["checkpoint"]
+
+
+def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that returns what `fun` returns, but keeps none of its intermediates for the gradient.
+
+    Args:
+        fun: takes and returns trees of arrays. Gradients flow to its arguments only: arrays that it captures are
+            constants.
+
+    Returns:
+        A function with the arguments of `fun`.
+
+    Example:
+        >>> mx.grad(lambda x: mx.checkpoint(mx.exp)(x).sum())(mx.array([0.0]))
+        array([1], dtype=float32)
+    """
+    check_callable(fun, "checkpoint")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        arguments = (args, kwargs)
+        reals = [x._node for x in flatten(arguments)]
+        with Capture(reals) as capture:
+            inner_args, inner_kwargs = restore(structure(arguments), iter([wrap(p) for p in capture.placeholders]))
+            value = fun(*inner_args, **inner_kwargs)
+            shape = structure(value)
+            body = capture.close([x._node for x in flatten(value)])
+        node = apply(CHECKPOINT, (*reals, *body.captured), (body.program, len(reals)))
+        return restore(shape, iter([wrap(n) for n in items(node)]))
+
+    return named_after(fun, call)

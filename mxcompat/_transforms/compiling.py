@@ -1,0 +1,171 @@
+"""`compile`: run the user's Python once, and from then on only the Program it made.
+
+The library compiles everything anyway; what `compile` saves is the Python. A call whose arguments have a known
+structure adds one node to the graph.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from mxcompat._array.array import array, wrap
+from mxcompat._graph.capture import Capture, oldest_trace
+from mxcompat._graph.evaluate import evaluate
+from mxcompat._graph.node import Node, apply, items
+from mxcompat._graph.program import Program
+
+from .calls import CALL
+from .trees import Contents, Substitution, fill, flatten, restore, structure
+from .wrapping import check_callable, named_after
+
+__all__ = ["compile", "disable_compile", "enable_compile"]
+
+_enabled = "MLX_DISABLE_COMPILE" not in os.environ
+
+_ENTRY_LIMIT = 512
+
+
+class _Entry(NamedTuple):
+    """What one trace found: the Program, the nodes it captured, and the tree of what the function returned."""
+
+    program: Program
+    captured: list[Node]
+    value: Any
+    returned: int
+
+
+def compile(
+    fun: Callable[..., Any], inputs: Any = None, outputs: Any = None, shapeless: bool = False
+) -> Callable[..., Any]:
+    """A function that returns what `fun` returns without running its Python again.
+
+    Args:
+        fun: takes and returns trees of arrays. Numbers, strings and None among its arguments are constants: another
+            value traces the function again.
+        inputs: a list or dict (a tree) of arrays that `fun` reads besides its arguments. Arrays that it reads and that
+            are not listed are frozen at their first value.
+        outputs: a list or dict of arrays that `fun` replaces; it is updated at every call.
+        shapeless: do not run the Python again for arguments of other shapes; sizes that it read as Python numbers
+            stay what they were.
+
+    Returns:
+        A function with the arguments of `fun`.
+
+    Raises:
+        ValueError: for arguments of other types, and when `fun` reads the value of an array.
+
+    Example:
+        >>> mx.compile(lambda x, y: mx.exp(-x) + y)(mx.array(0.0), mx.array(1.0))
+        array(2, dtype=float32)
+    """
+    check_callable(fun, "compile")
+    entries: dict[Any, _Entry] = {}
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not _enabled:
+            return fun(*args, **kwargs)
+        key: list[Any] = []
+        leaves: list[array] = []
+        _read(args, key, leaves)
+        _read(kwargs, key, leaves)
+        state = flatten(inputs)
+        nodes = [x._node for x in (*leaves, *state)]
+        avals = [n.aval for n in nodes]
+        if shapeless:
+            first = (tuple(key), tuple([(a.ndim, a.dtype) for a in avals]))
+            entry = entries.get((first, tuple(avals))) or entries.get(first)
+            if entry is not None and entry.program.in_avals[: len(avals)] != tuple(avals):
+                entry = _reshaped(entry, avals)
+                _remember(entries, (first, tuple(avals)), entry, nodes)
+        else:
+            first = (tuple(key), tuple(avals))
+            entry = entries.get(first)
+        if entry is None:
+            entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes)
+            _remember(entries, first, entry, nodes)
+        results = [wrap(n) for n in items(apply(CALL, (*nodes, *entry.captured), (entry.program,)))]
+        if outputs is not None:
+            fill(outputs, results[entry.returned :])
+        return restore(entry.value, iter(results))
+
+    return named_after(fun, call)
+
+
+def _remember(entries: dict[Any, _Entry], key: Any, entry: _Entry, nodes: Sequence[Node]) -> None:
+    """Keep an entry, unless it captured arrays of a transform under way: they are others at the next call."""
+    oldest = oldest_trace()
+    if any(n.trace >= oldest for n in entry.captured):
+        return
+    evaluate([n for n in entry.captured if n.value is None])
+    while len(entries) >= _ENTRY_LIMIT:
+        entries.pop(next(iter(entries)))
+    entries[key] = entry
+
+
+def _trace(
+    fun: Callable[..., Any], args: tuple, kwargs: dict, leaves: Sequence[array], inputs: Any, outputs: Any,
+    nodes: Sequence[Node],
+) -> _Entry:  # fmt: skip
+    before = Contents([inputs, outputs])
+    try:
+        with Capture([n.aval for n in nodes]) as capture:
+            stand_ins = [wrap(p) for p in capture.placeholders]
+            inner_args, inner_kwargs = restore(structure((args, kwargs)), iter(stand_ins))
+            with Substitution([inputs], stand_ins[len(leaves) :]):
+                value = fun(*inner_args, **inner_kwargs)
+                shape = structure(value)
+                returned = [x._node for x in flatten(value)]
+                written = [x._node for x in flatten(outputs)]
+            body = capture.close([*returned, *written])
+    except BaseException:
+        before.put_back()
+        raise
+    return _Entry(body.program, body.captured, shape, len(returned))
+
+
+def _reshaped(entry: _Entry, avals: Sequence[Any]) -> _Entry:
+    """The same instructions for inputs of other shapes."""
+    with Capture(avals) as capture:
+        results = entry.program.rebuild([*capture.placeholders, *entry.captured])
+        body = capture.close(results)
+    return entry._replace(program=body.program, captured=body.captured)
+
+
+def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
+    """Take a tree of arguments apart into its arrays and everything else, which decides whether a trace fits."""
+    if isinstance(tree, array):
+        leaves.append(tree)
+        key.append(array)
+    elif isinstance(tree, (list, tuple)):
+        key.append(type(tree))
+        key.append(len(tree))
+        for item in tree:
+            _read(item, key, leaves)
+    elif isinstance(tree, dict):
+        key.append(dict)
+        key.append(len(tree))
+        for name, item in tree.items():
+            key.append(name)
+            _read(item, key, leaves)
+    elif tree is None or isinstance(tree, (str, int, float)):
+        key.append(type(tree))
+        key.append(tree)
+    else:
+        raise ValueError(
+            "[compile] Function arguments must be trees of arrays or constants (floats, ints, strings, or None), but "
+            f"received type {type(tree).__name__}."
+        )
+
+
+def disable_compile() -> None:
+    """Make `compile` call the functions it was given, everywhere. The variable MLX_DISABLE_COMPILE does the same."""
+    global _enabled
+    _enabled = False
+
+
+def enable_compile() -> None:
+    """Undo `disable_compile`, or the variable MLX_DISABLE_COMPILE."""
+    global _enabled
+    _enabled = True

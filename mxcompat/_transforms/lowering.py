@@ -1,0 +1,144 @@
+"""How the transform nodes run: `jax.vjp`, `jax.jvp` and `jax.vmap` of a Program's replay, at MLX's conventions.
+
+The conventions differ in three places, all settled here: complex cotangents are conjugated, integers have integer
+gradients, and nothing is differentiated with respect to indices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._graph.aval import Aval, aval, float32
+from mxcompat._graph.op import Op
+from mxcompat._graph.program import Program
+
+__all__ = ["JVP", "VJP", "VMAP", "check_vjp"]
+
+
+def _vjp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
+    count = len(program.in_avals)
+    args, cotangents = list(inputs[:count]), inputs[count:]
+    points = [_inexact(x) for x in args[:primals]]
+
+    def function(xs: list[Any]) -> tuple[list[Any], list[Any]]:
+        outs = program.replay([*xs, *args[primals:]])
+        return outs[:outputs], outs
+
+    values, pull, outs = jax.vjp(function, points, has_aux=True)
+    (grads,) = pull([_cotangent(c, y) for c, y in zip(cotangents, values, strict=True)])
+    if any(x is not a for x, a in zip(points, args, strict=False)):
+        outs = program.replay(args)
+    return (*outs, *[_gradient(g, a) for g, a in zip(grads, program.in_avals, strict=False)])
+
+
+def _inexact(x: Any) -> Any:
+    """`x` itself, or, for integers, a float to differentiate in its stead."""
+    if jnp.issubdtype(x.dtype, np.inexact):
+        return x
+    return jnp.asarray(x, np.float64 if x.dtype.itemsize == 8 else np.float32)
+
+
+def _cotangent(c: Any, y: Any) -> Any:
+    if not jnp.issubdtype(y.dtype, np.inexact):
+        return np.zeros(y.shape, jax.dtypes.float0)
+    return _conjugate(jnp.broadcast_to(jnp.asarray(c).astype(y.dtype), y.shape))
+
+
+def _gradient(g: Any, wanted: Aval) -> Any:
+    return _conjugate(jnp.asarray(g).astype(wanted.dtype.numpy))
+
+
+def _conjugate(x: Any) -> Any:
+    return jnp.conj(x) if jnp.iscomplexobj(x) else x
+
+
+VJP = Op(
+    "vjp",
+    _vjp,
+    lambda *_, program, primals, outputs: (*program.out_avals, *program.in_avals[:primals]),
+    ("program", "primals", "outputs"),
+)
+"""Inputs: those of the Program, then a cotangent for each of the first `outputs`. Outputs: those of the Program, then a
+gradient for each of the first `primals`."""
+
+
+def _jvp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
+    count = len(program.in_avals)
+    args, tangents = list(inputs[:count]), inputs[count:]
+    points = [_inexact(x) for x in args[:primals]]
+
+    def function(xs: list[Any]) -> tuple[list[Any], list[Any]]:
+        outs = program.replay([*xs, *args[primals:]])
+        return outs[:outputs], outs
+
+    pushed = [jnp.asarray(t).astype(x.dtype) for x, t in zip(points, tangents, strict=True)]
+    _, out_tangents, outs = jax.jvp(function, (points,), (pushed,), has_aux=True)
+    if any(x is not a for x, a in zip(points, args, strict=False)):
+        outs = program.replay(args)
+    avals = [_tangent_aval(a) for a in program.out_avals[:outputs]]
+    return (*outs, *[_tangent(t, a) for t, a in zip(out_tangents, avals, strict=True)])
+
+
+def _tangent(t: Any, wanted: Aval) -> Any:
+    if t.dtype == jax.dtypes.float0:
+        return jnp.zeros(wanted.shape, wanted.dtype.numpy)
+    return jnp.asarray(t).astype(wanted.dtype.numpy)
+
+
+def _tangent_aval(a: Aval) -> Aval:
+    return a if a.dtype.kind != "b" else aval(a.shape, float32)
+
+
+JVP = Op(
+    "jvp",
+    _jvp,
+    lambda *_, program, primals, outputs: (*program.out_avals, *map(_tangent_aval, program.out_avals[:outputs])),
+    ("program", "primals", "outputs"),
+)
+"""Inputs: those of the Program, then a tangent for each of the first `primals`. Outputs: those of the Program, then a
+tangent for each of the first `outputs`."""
+
+
+def _vmap(*inputs: Any, program: Program, in_axes: tuple, out_axes: tuple, size: int) -> tuple:
+    mapped = jax.vmap(lambda *xs: tuple(program.replay(xs)), in_axes=in_axes, out_axes=out_axes, axis_size=size)
+    return mapped(*inputs)
+
+
+def _vmap_avals(*_: Any, program: Program, in_axes: tuple, out_axes: tuple, size: int) -> tuple:
+    return tuple(
+        a if axis is None else aval((*a.shape[:axis], size, *a.shape[axis:]), a.dtype)
+        for a, axis in zip(program.out_avals, out_axes, strict=True)
+    )
+
+
+VMAP = Op("vmap", _vmap, _vmap_avals, ("program", "in_axes", "out_axes", "size"))
+"""The Program over a new axis of the inputs that have an axis in `in_axes`."""
+
+
+def check_vjp(program: Program, primals: int, outputs: int) -> None:
+    """Raise MLX's ValueError if the outputs depend on the differentiated inputs by way of an index."""
+    if (primals, outputs) in program.differentiable:
+        return
+    active = {~k for k in range(primals)}
+    for slot, (op, _, slots) in enumerate(program.instructions):
+        if op.name != "stop_gradient" and any(s in active for s in slots):
+            active.add(slot)
+    reached = set()
+    pending = list(program.out_slots[:outputs])
+    while pending:
+        slot = pending.pop()
+        if slot < 0 or slot in reached or slot not in active:
+            continue
+        reached.add(slot)
+        op, _, slots = program.instructions[slot]
+        pending.extend(slots)
+        if op.indices is not None and any(s in active for s in slots[op.indices :]):
+            raise ValueError(
+                f"[{op.name}] Cannot calculate VJP with respect to indices. Use stop_gradient on indices to stop "
+                "gradients from being computed."
+            )
+    program.differentiable.add((primals, outputs))

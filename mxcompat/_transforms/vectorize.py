@@ -1,0 +1,137 @@
+"""Automatic vectorization: `vmap`.
+
+The function is captured on placeholders without the mapped axis, which have no value; lowering is `jax.vmap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mxcompat._array.array import array, wrap
+from mxcompat._graph.aval import aval
+from mxcompat._graph.capture import Capture
+from mxcompat._graph.node import apply, items
+
+from .lowering import VMAP
+from .trees import flatten, restore, structure
+from .wrapping import check_callable, named_after
+
+__all__ = ["vmap"]
+
+
+def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+    """A vectorized version of `fun`.
+
+    Args:
+        fun: takes trees of arrays and returns a tree of arrays.
+        in_axes: the axis of each argument to map over, or None for one that is not mapped: an int for all arguments,
+            or a tree of which the arguments' tree is an extension (for one argument, its own tree).
+        out_axes: where the mapped axis goes in each output, likewise. Axes may be negative.
+
+    Returns:
+        A function with the positional arguments of `fun`, each mapped array with one axis more, that returns the
+        outputs with one axis more. Inside, arrays have no value: reading one raises ValueError.
+
+    Raises:
+        IndexError: if an axis is out of range.
+        ValueError: if axes do not fit their tree, a leaf is not an array, or mapped axes differ in size.
+
+    Example:
+        >>> mx.vmap(lambda x, y: x + y, in_axes=(1, 0))(mx.zeros((100, 8)), mx.ones((8, 100))).shape
+        (8, 100)
+    """
+    check_callable(fun, "vmap")
+    for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        if axes is None:
+            raise TypeError(f"vmap(): incompatible function arguments: {name} must be an int or a tree of ints or None.")
+
+    def call(*args: Any) -> Any:
+        leaves = flatten(args, strict=True)
+        axes = _flat_axes(args[0] if len(args) == 1 else args, in_axes, "")
+        reals = [x._node for x in leaves]
+        size = _size(leaves, axes)
+        mapped = [k for k, axis in enumerate(axes) if axis is not None]
+        avals = [aval(_without(leaves[k].shape, axes[k]), leaves[k].dtype) for k in mapped]
+        with Capture(avals, mode="vmap", size=size) as capture:
+            following = iter([wrap(p) for p in capture.placeholders])
+            given = [wrap(n) if axis is None else next(following) for n, axis in zip(reals, axes, strict=True)]
+            value = fun(*restore(structure(args), iter(given)))
+            outputs = flatten(value, strict=True)
+            flat_out = _flat_axes(value, out_axes, "output ")
+            body = capture.close([x._node for x in outputs])
+        inputs = (*[reals[k] for k in mapped], *body.captured)
+        flat_in = (*[axes[k] for k in mapped], *[None] * len(body.captured))
+        node = apply(VMAP, inputs, (body.program, flat_in, tuple(flat_out), size))
+        return restore(structure(value), iter([wrap(n) for n in items(node)]))
+
+    return named_after(fun, call)
+
+
+def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
+    return shape if axis is None else (*shape[:axis], *shape[axis + 1 :])
+
+
+def _size(leaves: list[array], axes: list[int | None]) -> int:
+    size = None
+    for x, axis in zip(leaves, axes, strict=True):
+        if axis is None:
+            continue
+        if size is not None and x.shape[axis] != size:
+            raise ValueError(f"[vmap] Inconsistent axis sizes: {size} and {x.shape[axis]}.")
+        size = x.shape[axis]
+    if size is None:
+        raise ValueError("At least one of in_axes must be non-None.")
+    return size
+
+
+def _flat_axes(tree: Any, axes: Any, what: str) -> list[int | None]:
+    """The axis of each array of `tree`, from the prefix tree `axes`; axes made non-negative."""
+    found: list[int | None] = []
+
+    def visit(tree: Any, axes: Any) -> None:
+        if isinstance(tree, array):
+            found.append(_axis(tree, axes, what))
+        elif isinstance(tree, (list, tuple)):
+            if isinstance(axes, (list, tuple)):
+                if len(axes) != len(tree) or isinstance(axes, tuple) != isinstance(tree, tuple):
+                    raise ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
+                for item, axis in zip(tree, axes, strict=True):
+                    visit(item, axis)
+            else:
+                _check_prefix(axes)
+                for item in tree:
+                    visit(item, axes)
+        elif isinstance(tree, dict):
+            if isinstance(axes, dict):
+                for key, item in tree.items():
+                    if key not in axes:
+                        raise ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
+                    visit(item, axes[key])
+            else:
+                _check_prefix(axes)
+                for item in tree.values():
+                    visit(item, axes)
+
+    if isinstance(tree, array) and isinstance(axes, tuple) and len(axes) == 1:
+        axes = axes[0]  # as if the one argument, or output, were in a tuple
+    visit(tree, axes)
+    return found
+
+
+def _check_prefix(axes: Any) -> None:
+    if isinstance(axes, (list, tuple, dict)):
+        raise ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
+
+
+def _axis(x: array, axis: Any, what: str) -> int | None:
+    if axis is None:
+        return None
+    if not isinstance(axis, int):
+        raise ValueError("[vmap] axis must be int or None.")
+    ndim = x.ndim + bool(what)
+    resolved = axis + ndim if axis < 0 else axis
+    if not 0 <= resolved < ndim:
+        shape = "(" + ",".join(map(str, x.shape)) + ")"
+        raise IndexError(f"[vmap] Invalid {what}vectorization axis {resolved} for array with shape {shape}")
+    return resolved
