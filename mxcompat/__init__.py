@@ -1,0 +1,40 @@
+"""MLX's Python API on JAX and XLA.
+
+    import mxcompat as mx
+
+    def loss(w, x, y):
+        return mx.mean(mx.square(x @ w - y))
+
+    gradient = mx.grad(loss)
+
+All of `mxcompat.core` (MLX's `mlx.core`) is here. The packages `nn`, `optimizers`, `utils`, `ext` and `testing` are
+imported when first used, so that `import mxcompat` costs little more than `import jax`.
+"""
+
+from __future__ import annotations
+
+import importlib as _importlib
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+from . import core
+from ._dropin import install_as_mlx
+from ._version import __version__
+from .core import *  # noqa: F403
+
+if TYPE_CHECKING:
+    from . import ext, nn, optimizers, testing, utils
+
+_LAZY = ("ext", "nn", "optimizers", "testing", "utils")
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _LAZY:
+        return _importlib.import_module(f"mxcompat.{name}")
+    if not name.startswith("__") and hasattr(core, name):
+        return getattr(core, name)
+    raise AttributeError(f"module 'mxcompat' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *(name for name in vars(core) if not name.startswith("_"))})

@@ -1,26 +1,54 @@
 """The array handle: what a user holds.
 
 A handle is one reference to a Node. `x += 1` and `x[i] = v` point the same handle at a new node, so every alias of the
-handle sees the change and everything computed before keeps the old value. The methods that are ops are attached by
-`_ops`, from the op table.
+handle sees the change and everything computed before keeps the old value. What needs no op is here; the methods and
+operators that are ops are attached by `_ops.methods`, from the op table.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from mxcompat._graph.aval import Dtype
-from mxcompat._graph.node import Node
+import jax
 
-__all__ = ["array", "wrap"]
+from mxcompat._graph.aval import Dtype, aval, from_numpy
+from mxcompat._graph.evaluate import evaluated
+from mxcompat._graph.node import Node, leaf
+
+from . import convert, printing
+from .construct import jax_node
+from .nest import nest_of
+
+__all__ = ["ArrayIterator", "array", "wrap"]
 
 
 class array:
-    """An N-dimensional array, evaluated when its value is needed."""
+    """An N-dimensional array, evaluated when its value is needed.
+
+    Args:
+        val: a number, a (nested) list or tuple of numbers and arrays, a NumPy or JAX array, or any object with
+            `__dlpack__`, `__mlx_array__` or the buffer protocol. Its data are copied unless nobody can write to them.
+        dtype: the type of the elements. By default what `val` has, or bool, int32 (int64 if a number needs it),
+            float32 or complex64 for Python numbers; double precision becomes single.
+
+    Raises:
+        ValueError: if the lists are ragged, or hold something else.
+
+    Example:
+        >>> mx.array([[1, 2], [3, 4.5]])
+        array([[1, 2],
+               [3, 4.5]], dtype=float32)
+    """
 
     __slots__ = ("__weakref__", "_node")
 
     _node: Node
+
+    def __init__(self, val: Any, dtype: Dtype | None = None) -> None:
+        if dtype is not None and type(dtype) is not Dtype:
+            raise TypeError(f"array: expected a Dtype, got {type(dtype).__name__}")
+        self._node = nest_of(val, dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -42,6 +70,108 @@ class array:
         """The number of elements."""
         return self._node.aval.size
 
+    @property
+    def itemsize(self) -> int:
+        """The size of an element in bytes."""
+        return self._node.aval.dtype.size
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all elements in bytes."""
+        return self._node.aval.nbytes
+
+    def item(self) -> bool | int | float | complex:
+        """The only element as a Python number.
+
+        Raises:
+            ValueError: if there is not exactly one.
+        """
+        return convert.item(self._node)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers; a number if the array has no axes."""
+        return convert.tolist(self._node)
+
+    def __repr__(self) -> str:
+        return printing.render(self._node)
+
+    def __format__(self, spec: str) -> str:
+        return printing.formatted(self._node, spec)
+
+    def __len__(self) -> int:
+        if not self._node.aval.ndim:
+            raise TypeError("len() 0-dimensional array.")
+        return self._node.aval.shape[0]
+
+    def __iter__(self) -> ArrayIterator:
+        return ArrayIterator(self)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        return bool(convert.item(self._node))
+
+    def __int__(self) -> int:
+        return int(convert.item(self._node))
+
+    def __float__(self) -> float:
+        return float(convert.item(self._node))
+
+    def __complex__(self) -> complex:
+        return complex(convert.item(self._node))
+
+    def __index__(self) -> int:
+        return convert.index(self._node)
+
+    def __bytes__(self) -> bytes:
+        return convert.to_bytes(self._node)
+
+    def __copy__(self) -> array:
+        return wrap(self._node)
+
+    def __deepcopy__(self, memo: dict) -> array:
+        return wrap(self._node)
+
+    def __getstate__(self) -> tuple:
+        return convert.pickled(self._node)
+
+    def __setstate__(self, state: tuple) -> None:
+        self._node = convert.unpickled(state)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return convert.numpy(self._node, dtype, copy)
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        return memoryview(convert.numpy(self._node))
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return convert.to_dlpack(self._node, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, number = evaluated(self._node).__dlpack_device__()
+        return int(kind), number
+
+    def __jax_array__(self) -> Any:
+        """The value as a JAX array, so that JAX functions take mxcompat arrays."""
+        return evaluated(self._node)
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        """The module with the functions of the Python array API."""
+        if api_version is not None:
+            raise ValueError("Explicitly specifying api_version is not yet implemented.")
+        import mxcompat.core
+
+        return mxcompat.core
+
+
+array.__module__ = "mxcompat.core"
 
 _new = array.__new__
 
@@ -51,3 +181,46 @@ def wrap(node: Node) -> Any:
     out = _new(array)
     out._node = node
     return out
+
+
+class ArrayIterator:
+    """Goes through the entries along an array's first axis."""
+
+    __slots__ = ("_entries",)
+
+    _entries: Iterator[array]
+
+    def __init__(self, x: array) -> None:
+        if not x.ndim:
+            raise TypeError("iter() 0-dimensional array.")
+        self._entries = iter(entries(x))
+
+    def __iter__(self) -> ArrayIterator:
+        return self
+
+    def __next__(self) -> array:
+        return next(self._entries)
+
+
+def entries(x: array) -> Iterator[array]:
+    """The entries along the first axis. Changes to `x` while it is gone through are not seen."""
+    fixed = wrap(x._node)
+    return (fixed[k] for k in range(len(fixed)))  # type: ignore[index]
+
+
+def _flatten(x: array) -> tuple[tuple[Any], None]:
+    node = x._node
+    return (node.value if node.aval is None else evaluated(node),), None
+
+
+def _unflatten(_: None, children: Any) -> array:
+    """The handle onto whatever JAX puts in an array's place, which need not be an array at all: it then has no aval."""
+    (value,) = children
+    if isinstance(value, jax.Array):
+        return wrap(jax_node(value, from_numpy(value.dtype)))
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return wrap(leaf(value, aval(tuple(value.shape), from_numpy(value.dtype))))  # type: ignore[arg-type]
+    return wrap(leaf(value, None))  # type: ignore[arg-type]
+
+
+jax.tree_util.register_pytree_node(array, _flatten, _unflatten)

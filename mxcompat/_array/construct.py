@@ -1,27 +1,221 @@
-"""Construction: nodes from Python nests, NumPy, JAX and anything that speaks DLPack."""
+"""Construction: nodes from Python numbers, NumPy, JAX and whatever speaks DLPack or the buffer protocol.
+
+Everything that makes an array of something else comes here, operands and the constructor alike (`nest` adds nested
+lists). Memory that someone else may write to is copied; casts are MLX's: integers wrap, floats truncate.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from mxcompat._graph import aval as _d
 from mxcompat._graph.aval import Dtype, aval, from_numpy
-from mxcompat._graph.node import Node, leaf
+from mxcompat._graph.evaluate import traced_leaves
+from mxcompat._graph.node import Node, apply, leaf
+from mxcompat._graph.op import Op
 
-from .array import array
-
-__all__ = ["node_of"]
+__all__ = [
+    "as_node", "bad_cast", "cast", "cast_numpy", "copied", "dlpack_node", "jax_node", "natural_dtype", "node_of",
+    "number_node", "own", "rounded", "type_name", "without_imaginary",
+]  # fmt: skip
 
 
 def node_of(value: Any, dtype: Dtype | None = None) -> Node:
-    """A leaf with the data of `value`, cast to `dtype` if one is given."""
-    if isinstance(value, array):
-        return value._node
-    data = np.asarray(value)
-    kind = dtype or from_numpy(data.dtype)
+    """The node of an object that is an array, a number or a buffer, cast to `dtype` if one is given.
+
+    Raises:
+        ValueError: if it is none of those; lists and tuples are not.
+        TypeError: if it is None.
+    """
+    node = as_node(value, dtype)
+    if node is None:
+        raise invalid(value)
+    return node
+
+
+def invalid(value: Any) -> Exception:
+    """The error for what cannot become an array."""
+    if value is None:
+        return TypeError("incompatible function arguments: expected a number or an array, got NoneType")
+    return ValueError(f"Invalid type {type_name(value)} received in array initialization.")
+
+
+def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
+    """Like `node_of`, but None for what cannot become an array."""
+    node = getattr(value, "_node", None)
+    if isinstance(node, Node):
+        return cast(node, dtype)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _from_numpy(np.asarray(value), dtype)
+    if isinstance(value, jax.Array):
+        return jax_node(value, dtype)
+    if isinstance(value, (bool, int, float, complex)):
+        return number_node(value, dtype)
+    kind = type(value)
+    if hasattr(kind, "__mlx_array__"):
+        inner = getattr(value.__mlx_array__(), "_node", None)
+        if not isinstance(inner, Node):
+            raise bad_cast(f"{type_name(value)}.__mlx_array__ did not return an array")
+        return cast(inner, dtype)
+    if hasattr(kind, "__dlpack__"):
+        return dlpack_node(value, dtype)
+    try:
+        buffer = memoryview(value)
+    except TypeError:
+        return None
+    return _from_numpy(np.asarray(buffer), dtype)
+
+
+def bad_cast(why: str) -> RuntimeError:
+    """The error for data that no dtype fits. MLX says no more than its name; a note says why."""
+    error = RuntimeError("std::bad_cast")
+    error.add_note(why)
+    return error
+
+
+def type_name(value: Any) -> str:
+    """The name of a value's type as MLX's messages give it: qualified for classes made at run time."""
+    kind = type(value)
+    if kind.__flags__ & _HEAP_TYPE and kind.__module__ != "builtins":
+        return f"{kind.__module__}.{kind.__qualname__}"
+    return kind.__name__
+
+
+_HEAP_TYPE = 1 << 9
+
+CAST = Op(
+    "cast",
+    lambda x, dtype: without_imaginary(jnp.asarray(x), dtype).astype(dtype.numpy),
+    lambda a, dtype: aval(a.shape, dtype),
+    ("dtype",),
+)
+"""A change of dtype, for what is converted on its way into an op or the constructor."""
+
+
+def without_imaginary(x: Any, dtype: Dtype) -> Any:
+    return x.real if x.dtype.kind == "c" and dtype.kind in "fiu" else x
+
+
+def cast(node: Node, dtype: Dtype | None) -> Node:
+    """The node itself if it has this dtype (or none is asked for), else its cast."""
+    return node if dtype is None or node.aval.dtype is dtype else apply(CAST, (node,), (dtype,))
+
+
+COPY = Op("copy", lambda x: jnp.array(x, copy=True), lambda a: a)
+
+
+def copied(node: Node) -> Node:
+    """A node with the same values in memory of its own."""
+    return apply(COPY, (node,))
+
+
+def _default(dtype: Any) -> Dtype:
+    """The dtype that data of a NumPy dtype takes if none is asked for."""
+    if dtype == np.float64:
+        return _d.float32
+    if dtype == np.complex128:
+        return _d.complex64
+    kind = from_numpy(dtype)
     if kind is None:
-        raise ValueError(f"Invalid type {type(value).__name__} received in array initialization.")
-    with jax.enable_x64(True):
-        return leaf(jax.numpy.array(data, dtype=kind.numpy), aval(data.shape, kind))
+        raise bad_cast(f"no array can hold data of type {dtype}")
+    return kind
+
+
+def _from_numpy(data: np.ndarray, dtype: Dtype | None) -> Node:
+    natural = _default(data.dtype)
+    if any(stride < 0 for stride in data.strides):
+        raise ValueError("Cannot convert DLPack arrays with negative strides to mlx array.")
+    dtype = dtype or natural
+    if natural.kind == "f" and dtype.kind == "f" and dtype.size == 2:
+        data = cast_numpy(data, natural)  # through float32, as MLX rounds
+    return own(cast_numpy(data, dtype), dtype)
+
+
+def cast_numpy(data: np.ndarray, dtype: Dtype) -> np.ndarray:
+    if data.dtype == dtype.numpy:
+        return data
+    if data.dtype.kind == "c" and dtype.kind in "fiu":
+        data = data.real
+    with np.errstate(invalid="ignore", over="ignore"):
+        return data.astype(dtype.numpy)
+
+
+def own(data: np.ndarray, dtype: Dtype) -> Node:
+    """A leaf with a copy of data that has the right dtype already."""
+    if dtype.size == 8 and dtype.kind != "c":
+        with jax.enable_x64(True):
+            value = jnp.array(data)
+    else:
+        value = jnp.array(data)
+    return leaf(value, aval(data.shape, dtype))
+
+
+def jax_node(value: Any, dtype: Dtype | None) -> Node:
+    """A leaf onto a JAX array, shared where no cast is needed: both sides treat it as immutable."""
+    dtype = dtype or _default(value.dtype)
+    traced = isinstance(value, jax.core.Tracer)
+    if value.dtype != dtype.numpy or value.weak_type:
+        with jax.enable_x64(True):
+            value = jnp.array(without_imaginary(value, dtype), dtype=dtype.numpy)
+    if traced and not traced_leaves:
+        traced_leaves.append(True)
+    return leaf(value, aval(value.shape, dtype))
+
+
+def dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
+    """A leaf with a copy of what `value.__dlpack__` offers."""
+    try:
+        data = np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError):  # a type NumPy does not know (bfloat16), or another device
+        with jax.enable_x64(True):
+            return jax_node(jnp.array(jax.dlpack.from_dlpack(value), copy=True), dtype)
+    return _from_numpy(data, dtype)
+
+
+_numbers: dict[tuple, Node] = {}
+"""Leaves of numbers met before: programs make the same few again and again, and making one costs 20 us."""
+
+_NUMBERS_LIMIT = 512
+
+
+def number_node(value: Any, dtype: Dtype | None) -> Node:
+    """A leaf of a Python number."""
+    key = (type(value), value, dtype, value == 0 and str(value))
+    known = _numbers.get(key)
+    if known is None:
+        dtype = dtype or natural_dtype(value)
+        data = _number(value, dtype)
+        if dtype.kind != "c":
+            data = data.real
+        known = own(cast_numpy(rounded(data, dtype), dtype), dtype)
+        if len(_numbers) >= _NUMBERS_LIMIT:
+            _numbers.clear()
+        _numbers[key] = known
+    return leaf(known.value, known.aval)
+
+
+def natural_dtype(value: Any) -> Dtype:
+    """The dtype of an array made of this number alone."""
+    if isinstance(value, bool):
+        return _d.bool_
+    if isinstance(value, int):
+        return _d.int32 if -(2**31) <= value < 2**31 else _d.int64
+    return _d.float32 if isinstance(value, float) else _d.complex64
+
+
+def _number(value: Any, dtype: Dtype) -> np.ndarray:
+    if isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return np.array(value, np.uint64 if dtype is _d.uint64 and value >= 0 else np.int64)
+        except OverflowError:
+            raise bad_cast(f"{value} does not fit in 64 bits") from None
+    return np.array(value)
+
+
+def rounded(data: np.ndarray, dtype: Dtype) -> np.ndarray:
+    """Numbers on their way to a dtype: half precision is rounded from float32."""
+    return cast_numpy(data, _d.float32) if dtype.kind == "f" and dtype.size == 2 else data

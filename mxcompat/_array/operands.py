@@ -1,21 +1,22 @@
 """Operands: turning what a user passes to an op into nodes.
 
-A Python number takes its dtype from the array beside it (it is weak); everything else brings its own.
+A Python number takes its dtype from the array beside it (it is weak); everything else that is not one of our arrays
+(NumPy, JAX, …) is cast to the dtype of the array beside it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from mxcompat._graph import aval as avals
-from mxcompat._graph.aval import Dtype, aval
-from mxcompat._graph.node import Node, scalar
+from mxcompat._graph import aval as _d
+from mxcompat._graph.aval import Aval, Dtype, aval
+from mxcompat._graph.node import SCALAR, Node
 
 from .array import array
-from .construct import node_of
+from .construct import as_node, bad_cast, invalid, natural_dtype, node_of
 from .promotion import scalar_dtype
 
-__all__ = ["node", "pair"]
+__all__ = ["node", "operand", "pair", "scalar_node"]
 
 
 def node(value: Any, like: Dtype | None = None) -> Node:
@@ -23,24 +24,59 @@ def node(value: Any, like: Dtype | None = None) -> Node:
 
     Raises:
         ValueError: if it cannot be an array, or is a number outside the range of its dtype.
+        TypeError: if it is None.
     """
+    found = operand(value, like)
+    if found is None:
+        raise invalid(value)
+    return found
+
+
+def operand(value: Any, like: Dtype | None = None) -> Node | None:
+    """Like `node`, but None for what cannot become an array."""
     kind = type(value)
     if kind is array:
         return value._node
-    if kind is float or kind is int or kind is bool or kind is complex:
-        return scalar_node(value, scalar_dtype(kind, like))
-    return node_of(value, like)
+    if kind is float and value:
+        a = _FLOATS[like]
+        return Node(SCALAR, (), (), a, 0, value if a is not _COMPLEX else complex(value))
+    if kind is int:
+        a, low, high, convert = _INTS[like]
+        if low <= value <= high:
+            return Node(SCALAR, (), (), a, 0, convert(value) if convert is not None else value)
+    if kind is int or kind is float or kind is bool or kind is complex:
+        return scalar_node(value, scalar_dtype(kind, like) if like is not None else natural_dtype(value))
+    return _unusual(value, like)
+
+
+def _unusual(value: Any, like: Dtype | None) -> Node | None:
+    """Everything but an array and a plain number."""
+    if isinstance(value, (int, float)):  # their subclasses are numbers too, NumPy's float64 among them
+        plain = bool(value) if isinstance(value, bool) else int(value) if isinstance(value, int) else float(value)
+        return operand(plain, like)
+    if isinstance(getattr(value, "_node", None), Node):
+        return value._node
+    if hasattr(type(value), "__mlx_array__"):
+        return node_of(value)
+    found = as_node(value, like)
+    if found is None and any(hasattr(type(value), name) for name in ("__complex__", "__float__", "__index__")):
+        return operand(complex(value), like)
+    return found
 
 
 def scalar_node(value: Any, dtype: Dtype) -> Node:
     """A leaf for a Python number, of the given dtype."""
     kind = dtype.kind
+    if type(value) is int and not -(2**63) <= value < _LIMIT[dtype]:
+        raise bad_cast(f"{value} does not fit in 64 bits")
     if kind == "f":
         value = float(value)
         if value == 0.0 and str(value)[0] == "-":  # equal to 0.0, so it must not meet it in a cache of values
             return node_of(value, dtype)
     elif kind == "c":
         value = complex(value)
+        if "-0" in repr(value):
+            return node_of(value, dtype)
     elif kind == "b":
         value = bool(value)
     else:
@@ -48,7 +84,7 @@ def scalar_node(value: Any, dtype: Dtype) -> Node:
         low, high = _RANGES[dtype]
         if not low <= value <= high:
             raise ValueError(f"Converting {value} to {dtype.name} would result in overflow.")
-    return scalar(value, aval((), dtype))
+    return Node(SCALAR, (), (), _ZERO_DIM[dtype], 0, value)
 
 
 def pair(a: Any, b: Any) -> tuple[Node, Node]:
@@ -62,8 +98,22 @@ def pair(a: Any, b: Any) -> tuple[Node, Node]:
     return node(a), node(b)
 
 
-_RANGES = {
+_ZERO_DIM = {d: aval((), d) for d in _d.DTYPES}
+_FLOATS = {d: _ZERO_DIM[scalar_dtype(float, d)] for d in (*_d.DTYPES, None)}
+_COMPLEX = _ZERO_DIM[_d.complex64]
+_LIMIT = {d: 2**64 if d is _d.uint64 else 2**63 for d in _d.DTYPES}
+_RANGES: dict[Dtype, tuple[int, int]] = {
     d: (-(2 ** (8 * d.size - 1)), 2 ** (8 * d.size - 1) - 1) if d.kind == "i" else (0, 2 ** (8 * d.size) - 1)
-    for d in avals.DTYPES
+    for d in _d.DTYPES
     if d.kind in "iu"
 }
+
+
+def _int(like: Dtype | None) -> tuple[Aval, int, int, Any]:
+    """The aval of an int beside an array of this dtype, the range in which it may be, and how to convert it."""
+    dtype = scalar_dtype(int, like)
+    low, high = _RANGES.get(dtype, (-(2**63), 2**63 - 1))
+    return _ZERO_DIM[dtype], low, high, {"f": float, "c": complex}.get(dtype.kind)
+
+
+_INTS = {d: _int(d) for d in (*_d.DTYPES, None)}

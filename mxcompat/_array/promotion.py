@@ -5,8 +5,8 @@ The tables are MLX's, not JAX's: they decide every result dtype, and ops cast ex
 
 from __future__ import annotations
 
-from mxcompat._graph.aval import Dtype
 from mxcompat._graph import aval as _d
+from mxcompat._graph.aval import Dtype
 
 __all__ = ["promote", "scalar_dtype"]
 
@@ -18,15 +18,7 @@ def promote(a: Dtype, b: Dtype) -> Dtype:
 
 def scalar_dtype(kind: type, like: Dtype | None) -> Dtype:
     """The dtype that a Python number of type `kind` takes beside an array of dtype `like` (None: beside none)."""
-    if like is None:
-        return {bool: _d.bool_, int: _d.int32, float: _d.float32, complex: _d.complex64}[kind]
-    if kind is float:
-        return like if like.kind in "fc" else _d.float32
-    if kind is int:
-        return like if like.kind != "b" else _d.int32
-    if kind is complex:
-        return _d.complex64
-    return like
+    return _SCALARS[kind, like]
 
 
 def _pair(a: Dtype, b: Dtype) -> Dtype:
@@ -49,4 +41,17 @@ def _pair(a: Dtype, b: Dtype) -> Dtype:
     return {1: _d.int16, 2: _d.int32, 4: _d.int64, 8: _d.float32}[unsigned.size]
 
 
+def _scalar(kind: type, like: Dtype | None) -> Dtype:
+    if like is None:
+        return {bool: _d.bool_, int: _d.int32, float: _d.float32, complex: _d.complex64}[kind]
+    if kind is complex:
+        return _d.complex64
+    if kind is float:
+        return like if like.kind in "fc" else _d.float32
+    if kind is int:
+        return like if like.kind != "b" else _d.int32
+    return like
+
+
 _TABLE = {(a, b): _pair(a, b) for a in _d.DTYPES for b in _d.DTYPES}
+_SCALARS = {(kind, like): _scalar(kind, like) for kind in (bool, int, float, complex) for like in (*_d.DTYPES, None)}

@@ -16,7 +16,7 @@ from .node import ITEM, Node, new_trace
 from .op import Op
 from .program import Linear, Program, intern, linearise
 
-__all__ = ["ALIAS", "PLACEHOLDER", "Body", "Capture", "is_live", "oldest_trace"]
+__all__ = ["ALIAS", "PLACEHOLDER", "Body", "Capture", "oldest_trace", "readable"]
 
 ALIAS = Op("alias", lambda x: x, lambda a: a)
 """The op of a placeholder that stands for a real array and may be evaluated (`grad`, `vjp`, `jvp`, `checkpoint`)."""
@@ -42,6 +42,7 @@ _NO_TRACE = 1 << 62
 class _Traces(threading.local):
     def __init__(self) -> None:
         self.live: list[int] = []
+        self.valueless = 0
 
 
 _traces = _Traces()
@@ -53,9 +54,9 @@ def oldest_trace() -> int:
     return live[0] if live else _NO_TRACE
 
 
-def is_live(trace: int) -> bool:
-    """Whether the capture with this id is under way in this thread."""
-    return trace in _traces.live
+def readable() -> bool:
+    """Whether every capture under way in this thread has arguments that can be evaluated."""
+    return not _traces.valueless
 
 
 class Body(NamedTuple):
@@ -100,6 +101,7 @@ class Capture:
         self.id = new_trace()
         self.mode = mode
         self.size = size
+        self._valueless = any(not isinstance(a, Node) for a in arguments)
         self.placeholders = [
             Node(ALIAS, (), (a,), a.aval, self.id, a.value)
             if isinstance(a, Node)
@@ -109,10 +111,12 @@ class Capture:
 
     def __enter__(self) -> Capture:
         _traces.live.append(self.id)
+        _traces.valueless += self._valueless
         return self
 
     def __exit__(self, *exc: object) -> None:
         _traces.live.remove(self.id)
+        _traces.valueless -= self._valueless
 
     def close(self, outputs: Sequence[Node], *, keep: bool = False) -> Body:
         """Close the body that computes `outputs`.

@@ -17,8 +17,8 @@ import jax
 from . import executables
 from .capture import oldest_trace
 from .liveness import shown, unreachable_leaves
-from .node import SCALAR, Node
-from .program import Linear, intern, linearise
+from .node import ITEM, SCALAR, Node, location
+from .program import Linear, Program, alone, intern, linearise
 
 __all__ = ["evaluate", "evaluated", "wait"]
 
@@ -52,7 +52,8 @@ def evaluated(node: Node) -> Any:
     if node.value is None:
         evaluate([node])
     if node.op is SCALAR:
-        return jax.numpy.asarray(node.value, dtype=node.aval.dtype.numpy)
+        with jax.enable_x64(True):
+            return jax.numpy.asarray(node.value, dtype=node.aval.dtype.numpy)
     return node.value
 
 
@@ -77,22 +78,81 @@ def _run(linear: Linear, roots: Sequence[Node]) -> None:
     out_slots = tuple(sorted(wanted))
     program = intern(linear, out_slots)
     outputs = [order[k] for k in out_slots]
-    scalars = tuple([leaves[k].value for k in program.scalars])
-    if traced_leaves and any(isinstance(n.value, jax.core.Tracer) for n in leaves):
-        values = program.replay(
-            [n.aval.dtype.numpy.type(n.value) if n.op is SCALAR else n.value for n in leaves]
-        )
-    else:
-        donated = _donated(linear, outputs)
-        arrays = [n.value for n in leaves if n.op is not SCALAR]
-        executable = executables.find(program, scalars, donated, outputs)
-        values = executable(arrays, scalars)
+    try:
+        if traced_leaves and any(isinstance(n.value, jax.core.Tracer) for n in leaves):
+            with jax.enable_x64(True):
+                values = program.replay([_constant(n) if n.op is SCALAR else n.value for n in leaves])
+        elif program.executables is None and len(order) > 1 and _run_singly(program, linear, outputs):
+            return
+        else:
+            scalars = tuple([leaves[k].value for k in program.scalars])
+            donated = _donated(linear, outputs)
+            arrays = [n.value for n in leaves if n.op is not SCALAR]
+            values = executables.find(program, scalars, donated, outputs)(arrays, scalars)
+    except Exception as error:
+        _explain(error, order)
+        raise
+    _store(outputs, values)
+
+
+def _store(nodes: Sequence[Node], values: Sequence[Any]) -> None:
+    """Give nodes their values. They forget how they were made, unless a capture under way may want to know."""
     oldest = oldest_trace()
-    for node, value in zip(outputs, values, strict=True):
+    for node, value in zip(nodes, values, strict=True):
         node.value = value
         if node.trace < oldest:
             node.op = None
             node.params = node.inputs = ()
+
+
+def _constant(node: Node) -> Any:
+    return node.aval.dtype.numpy.type(node.value)
+
+
+def _explain(error: Exception, order: Sequence[Node]) -> None:
+    """Say in the error which op it came from, and which line of the user's code called that."""
+    slot = getattr(error, "mxcompat_slot", None)
+    if slot is not None and slot < len(order):
+        node = order[slot]
+        error.add_note(f"In the evaluation of [{node.op}], called at {location(node) or 'an unknown place'}.")
+
+
+_MISSING = 2
+"""A new structure runs op by op if no more than this many of its ops have yet to be compiled on their own."""
+
+
+def _run_singly(program: Program, linear: Linear, outputs: Sequence[Node]) -> bool:
+    """Run a structure seen for the first time op by op, if nearly all of its ops have been compiled before.
+
+    It may never return, and then compiling it would have been most of the work.
+    """
+    computed = [n for n in linear.order if n.op is not ITEM]
+    stretches = [alone(n) for n in computed]
+    programs = [intern(s, (0,)) for s in stretches]
+    missing = {p for p in programs if not p.executables}
+    if len(missing) > _MISSING or any(p.is_nested for p in missing):
+        return False
+    program.executables = {}
+    kept = set(outputs)
+    uses = list(linear.uses)
+    values: dict[Node, Any] = {}
+    following = zip(stretches, programs, strict=True)
+    for node in linear.order:
+        if node.op is ITEM:
+            values[node] = values[node.inputs[0]][node.params[0]]
+        else:
+            stretch, single = next(following)
+            scalars = tuple([stretch.leaves[k].value for k in single.scalars])
+            arrays = [values[n] if n in values else n.value for n in stretch.leaves if n.op is not SCALAR]
+            (values[node],) = executables.find(single, scalars, (), [node])(arrays, scalars)
+        for i in node.inputs:
+            slot = linear.slots[i]
+            if slot >= 0:
+                uses[slot] -= 1
+                if not uses[slot] and i not in kept:
+                    values.pop(i, None)
+    _store(outputs, [values[n] for n in outputs])
+    return True
 
 
 traced_leaves: list[bool] = []

@@ -19,7 +19,7 @@ import numpy as np
 from .node import Node
 from .program import Program
 
-__all__ = ["Executable", "Stats", "find", "settle", "stats"]
+__all__ = ["Executable", "Stats", "find", "observers", "settle", "stats"]
 
 
 class Stats:
@@ -36,6 +36,14 @@ class Stats:
 
 
 stats = Stats()
+
+observers: list[Callable[[str, Program, str], None]] = []
+"""Called with what happened ("run", "compile", "optimise"), to which Program, and why. See `ext.debug`."""
+
+
+def _notify(event: str, program: Program, reason: str = "") -> None:
+    for observer in observers:
+        observer(event, program, reason)
 
 _QUICK = {
     "xla_backend_optimization_level": 0,
@@ -55,11 +63,15 @@ class Executable:
     """A callable made of a Program.
 
     Args:
-        baked: the value of each scalar of the program; `None` where it is an argument.
-        donated: the positions of the inputs whose buffers it may write over.
+        program: what to compile.
+        scalars: the value of each scalar of the program.
+        lifted: the scalars that are arguments; the others are baked in.
+        donated: the positions, among the inputs that are not scalars, of buffers that it may write over.
+        outputs: the nodes whose values it computes.
+        returning: whether the structure has been seen before.
     """
 
-    __slots__ = ("_lowered", "_tier", "baked", "call", "lifted", "program")
+    __slots__ = ("_lowered", "_runs", "baked", "call", "lifted", "program")
 
     def __init__(
         self,
@@ -68,11 +80,12 @@ class Executable:
         lifted: frozenset[int],
         donated: tuple[int, ...],
         outputs: Sequence[Node],
+        returning: bool,
     ) -> None:
         self.program = program
         self.lifted = tuple(sorted(lifted))
         self.baked = tuple(None if k in lifted else v for k, v in enumerate(scalars))
-        self._tier = 0
+        self._runs = 1 if returning else 0
         function, specs = _function(program, self.baked, self.lifted)
         with jax.enable_x64(True):
             traced = jax.jit(function, donate_argnums=donated, keep_unused=True).trace(*specs)
@@ -84,7 +97,9 @@ class Executable:
     def __call__(self, arrays: Sequence[Any], scalars: tuple) -> list[Any]:
         """Run. `arrays` are the inputs that are not scalars, in order."""
         stats.runs += 1
-        if self._tier < 2:
+        if observers:
+            _notify("run", self.program)
+        if self._runs < 2:
             self._promote()
         if self.lifted:
             with jax.enable_x64(True):
@@ -92,9 +107,9 @@ class Executable:
         return self.call(*arrays)
 
     def _promote(self) -> None:
-        """Count a run; at the second, compile for speed in the background."""
-        self._tier += 1
-        if self._tier == 2 and _tiered():
+        """Count a run of the structure; at the second, compile for speed in the background."""
+        self._runs += 1
+        if self._runs == 2 and _tiered():
             global _background
             with _lock:
                 if _background is None:
@@ -108,6 +123,8 @@ class Executable:
             self.call = _compile(self._lowered, _options(_FAST))
         self._lowered = None
         stats.optimised += 1
+        if observers:
+            _notify("optimise", self.program)
 
 
 def find(program: Program, scalars: tuple, donated: tuple[int, ...], outputs: Sequence[Node]) -> Executable:
@@ -117,9 +134,11 @@ def find(program: Program, scalars: tuple, donated: tuple[int, ...], outputs: Se
     the nodes whose values it computes.
     """
     cache = program.executables
+    returning = cache is not None
     if cache is None:
         cache = program.executables = {}
     found = cache.get(donated)
+    reason = ""
     if found is not None:
         if not scalars or found.baked == scalars:
             return found
@@ -129,10 +148,14 @@ def find(program: Program, scalars: tuple, donated: tuple[int, ...], outputs: Se
         }
         if not changed:
             return found
-        executable = Executable(program, scalars, frozenset(lifted | changed), donated, outputs)
+        reason = "a number changed: " + ", ".join(f"{found.baked[k]!r} is now {scalars[k]!r}" for k in sorted(changed))
+        executable = Executable(program, scalars, frozenset(lifted | changed), donated, outputs, returning)
     else:
-        executable = Executable(program, scalars, frozenset(), donated, outputs)
+        reason = "other buffers can be written over" if cache else "a new structure"
+        executable = Executable(program, scalars, frozenset(), donated, outputs, returning)
     cache[donated] = executable
+    if observers:
+        _notify("compile", program, reason)
     return executable
 
 

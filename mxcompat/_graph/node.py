@@ -7,23 +7,27 @@ array, or a Python number (`scalar`), which takes part in the structure of a pro
 from __future__ import annotations
 
 import itertools
+import os
+from pathlib import Path
+from sys import _getframe
+from types import CodeType
 from typing import Any
 
 from .aval import Aval
 from .op import Op
 
-__all__ = ["ITEM", "SCALAR", "Node", "apply", "items", "leaf", "new_trace", "scalar"]
+__all__ = ["ITEM", "SCALAR", "Node", "apply", "caller", "items", "leaf", "location", "new_trace", "scalar"]
 
 
 class Node:
     """One op applied to input nodes; immutable but for `value` (see `evaluate`) and rewrites that keep its meaning.
 
-    `aval` is an Aval, or a tuple of them where the op has several outputs (`items` takes them apart). `trace` is the
+    `where` is the place in the user's code that made it. `aval` is an Aval, or a tuple of them where the op has several outputs (`items` takes them apart). `trace` is the
     largest trace id among its inputs, 0 outside any transform: a node belongs to the body of a capture if its trace
     is at least the capture's.
     """
 
-    __slots__ = ("aval", "inputs", "op", "params", "trace", "value")
+    __slots__ = ("aval", "inputs", "op", "params", "trace", "value", "where")
 
     op: Op | None
     params: tuple
@@ -31,14 +35,19 @@ class Node:
     aval: Any
     trace: int
     value: Any
+    where: tuple[CodeType, int] | None
 
-    def __init__(self, op: Op | None, params: tuple, inputs: tuple[Node, ...], aval: Any, trace: int, value: Any = None):
+    def __init__(
+        self, op: Op | None, params: tuple, inputs: tuple[Node, ...], aval: Any, trace: int, value: Any = None,
+        where: tuple[CodeType, int] | None = None,
+    ) -> None:  # fmt: skip
         self.op = op
         self.params = params
         self.inputs = inputs
         self.aval = aval
         self.trace = trace
         self.value = value
+        self.where = where
 
     def __repr__(self) -> str:
         return f"<{self.op or 'leaf'} {self.aval}>"
@@ -84,7 +93,38 @@ def apply(op: Op, inputs: tuple[Node, ...], params: tuple = ()) -> Node:
     aval = op.memo.get(key)
     if aval is None:
         aval = op.infer(key)
-    return Node(op, params, inputs, aval, trace)
+    return Node(op, params, inputs, aval, trace, None, caller())
+
+
+class _Own(dict):
+    """Whether a file is one of ours, by its name."""
+
+    def __missing__(self, filename: str) -> bool:
+        self[filename] = own = filename.startswith(_PACKAGE)
+        return own
+
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+_own = _Own()
+
+
+def caller() -> tuple[CodeType, int]:
+    """Where in the user's code an op is being called: for the message, should its evaluation fail."""
+    frame = _getframe(2)
+    while _own[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def location(node: Node) -> str:
+    """`file:line` of the user's code that made the node, or "" if it is not known."""
+    if node.where is None:
+        return ""
+    code, instruction = node.where
+    for start, end, line in code.co_lines():
+        if start <= instruction < end:
+            return f"{code.co_filename}:{line}"
+    return code.co_filename
 
 
 def items(node: Node) -> list[Node]:

@@ -13,7 +13,7 @@ from .aval import Aval
 from .node import ITEM, SCALAR, Node, apply
 from .op import Op
 
-__all__ = ["Linear", "Program", "intern", "linearise"]
+__all__ = ["Linear", "Program", "alone", "clear_programs", "intern", "linearise", "program_count"]
 
 _PROGRAM_LIMIT = 8192
 
@@ -49,6 +49,11 @@ class Program:
         heading = ", ".join(f"in{k}: {a}" for k, a in enumerate(self.in_avals))
         return "\n".join([f"program({heading}):", *lines, f"  return {_slots(self.out_slots)}"])
 
+    @property
+    def is_nested(self) -> bool:
+        """Whether an instruction holds a program of its own."""
+        return any(isinstance(p, Program) for _, params, _ in self.instructions for p in params)
+
     def _numbered(self) -> Iterable[tuple[int, tuple]]:
         return enumerate(self.instructions)
 
@@ -59,8 +64,7 @@ class Program:
             try:
                 env.append(op.lower(params, [env[s] if s >= 0 else inputs[~s] for s in slots]))
             except Exception as error:
-                if not hasattr(error, "mxcompat_op"):
-                    error.mxcompat_op = (len(env), op)  # type: ignore[attr-defined]
+                error.mxcompat_slot = len(env)  # type: ignore[attr-defined]  # the outermost program's, in the end
                 raise
         return [env[s] if s >= 0 else inputs[~s] for s in self.out_slots]
 
@@ -151,6 +155,15 @@ def linearise(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
     return Linear(order, leaves, slots, code, uses)
 
 
+def alone(node: Node) -> Linear:
+    """The stretch of graph that is this node, with its inputs, computed or not, for leaves."""
+    leaves = list(dict.fromkeys(node.inputs))
+    slots = {n: ~k for k, n in enumerate(leaves)}
+    code = [node.op, node.params, *[slots[i] for i in node.inputs]]
+    slots[node] = 0
+    return Linear([node], leaves, slots, code, [0])
+
+
 _programs: dict[tuple, Program] = {}
 
 
@@ -173,3 +186,13 @@ def intern(linear: Linear, out_slots: tuple[int, ...]) -> Program:
             _programs.pop(next(iter(_programs)))
         program = _programs.setdefault(key, program)
     return program
+
+
+def program_count() -> int:
+    """How many programs are interned."""
+    return len(_programs)
+
+
+def clear_programs() -> None:
+    """Forget the interned programs, and with them their executables."""
+    _programs.clear()

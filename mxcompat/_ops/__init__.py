@@ -1,0 +1,16 @@
+"""Ops: one record each, in a file per family. Importing this package attaches the methods and operators of `array`."""
+
+from __future__ import annotations
+
+from . import (
+    arithmetic, bitwise, casts, comparison, diagonals, elementwise, indexing, joining, matmul, methods, reductions, scans,
+    shape, transposition,
+)  # fmt: skip
+
+_FAMILIES = (
+    arithmetic, bitwise, casts, comparison, diagonals, elementwise, joining, matmul, reductions, scans, shape, transposition,
+)  # fmt: skip
+"""Those with functions that are methods or operators too."""
+
+methods.attach({name: getattr(family, name) for family in _FAMILIES for name in family.__all__})
+indexing.attach()

@@ -7,20 +7,24 @@ function that users call, with the `Op` record at `function.op`. `TABLE` holds e
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from operator import index
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.promotion import promote
-from mxcompat._graph.aval import Aval, Dtype, aval
+from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
+from mxcompat._graph.aval import bool_ as _bool
 from mxcompat._graph.aval import float32 as _float32
-from mxcompat._graph.aval import from_numpy
 from mxcompat._graph.node import Node, apply
 from mxcompat._graph.op import Op
 
-__all__ = ["TABLE", "as_float", "binary", "broadcast", "op", "same", "unary"]
+__all__ = [
+    "SAMPLES", "TABLE", "Sample", "as_bool", "as_float", "as_floats", "axes_of", "axis_of", "binary", "broadcast", "op",
+    "same", "strict", "unary",
+]  # fmt: skip
 
 TABLE: dict[str, Op] = {}
 """Every op, by name."""
@@ -44,6 +48,16 @@ def as_float(dtype: Dtype) -> Dtype:
     return dtype if dtype.kind in "fc" else _float32
 
 
+def as_bool(*dtypes: Dtype) -> Dtype:
+    """Result dtype: bool."""
+    return _bool
+
+
+def as_floats(a: Dtype, b: Dtype) -> Dtype:
+    """Result dtype: the operands' promoted one if it is inexact, else float32."""
+    return as_float(promote(a, b))
+
+
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that these broadcast to. Raises MLX's ValueError."""
     out = shapes[0]
@@ -64,36 +78,130 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return out
 
 
-def unary(name: str, impl: Callable[..., Any], result: Callable[[Dtype], Dtype], doc: str) -> Callable[..., array]:
+class Sample(NamedTuple):
+    """How to test an elementwise op: what to feed it, and how near to real MLX the answer must be.
+
+    Args:
+        low, high: the real inputs are drawn between these, and the parts of complex ones.
+        second: the same for the second operand of a binary op, where it differs.
+        tolerance: of float32 values, relative and absolute, if not the usual 2e-5; `reason` says why.
+        kinds: the dtype kinds to test, of "b", "u", "i", "f" and "c".
+        smooth: whether the derivative exists and is worth a test.
+    """
+
+    low: float = -3.0
+    high: float = 3.0
+    second: tuple[float, float] | None = None
+    tolerance: float | None = None
+    reason: str = ""
+    kinds: str = "buifc"
+    smooth: bool = True
+
+
+SAMPLES: dict[str, Sample] = {}
+"""How to test each elementwise op, by name."""
+
+
+def strict(value: Any, name: str) -> Node:
+    """The node of an argument that must be an array already. `name` is the function's, for the TypeError."""
+    if isinstance(value, array):
+        return value._node
+    raise TypeError(f"{name}(): incompatible function arguments. Expected an array, got {type(value).__name__}.")
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes that an `axis` argument names, counted from 0, in ascending order; all of them for None.
+
+    Raises:
+        IndexError: if one is out of range.
+        ValueError: if one is named twice.
+        TypeError: if it is neither None, an integer nor a sequence of integers.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    if isinstance(axis, (list, tuple)):
+        axes = sorted(axis_of(a, ndim) for a in axis)
+        if len(set(axes)) < len(axes):
+            raise ValueError("Duplicate axes detected in reduction.")
+        return tuple(axes)
+    return (axis_of(axis, ndim),)
+
+
+def axis_of(axis: Any, ndim: int) -> int:
+    """The axis, counted from 0. Raises IndexError if there is no such axis, TypeError if it is no integer."""
+    k = index(axis)
+    if not -ndim <= k < ndim:
+        raise IndexError(f"Invalid axis {k} for array with {ndim} dimensions.")
+    return k + ndim if k < 0 else k
+
+
+def unary(
+    name: str, impl: Callable[..., Any], result: Callable[[Dtype], Dtype], summary: str, *,
+    sample: Sample = Sample(), arrays_only: bool = False, not_for: str = "", message: str = "",
+) -> Callable[..., array]:  # fmt: skip
     """The public function of an elementwise op of one array.
 
-    `impl` is given its input already cast to `result(dtype)`, unless the result is bool.
+    Args:
+        impl: computes it. It is given its input already cast to `result(dtype)`, unless that is bool.
+        result: the dtype of the result.
+        summary: the first line of the docstring.
+        sample: how to test it.
+        arrays_only: whether Python numbers are refused, as MLX does for some.
+        not_for: the dtype kinds that MLX refuses, with `message`, by default "Not supported for" the dtype.
     """
 
     def lower(x: Any) -> Any:
         want = result(from_numpy(x.dtype))  # type: ignore[arg-type]
         x = jnp.asarray(x)
-        return impl(x if want.kind == "b" else x.astype(want.numpy))
+        return impl(x if want.kind == "b" or x.dtype.kind == "c" else x.astype(want.numpy))
 
-    record = op(name, lower, lambda a: aval(a.shape, result(a.dtype)))
+    def infer(a: Aval) -> Aval:
+        if a.dtype.kind in not_for:
+            raise ValueError(f"[{name}] {message or f'Not supported for {a.dtype.name}.'}")
+        return aval(a.shape, result(a.dtype))
+
+    record = op(name, lower, infer)
+    SAMPLES[name] = sample._replace(kinds="".join(k for k in sample.kinds if k not in not_for))
+    memo = record.memo
+    new = array.__new__
+    convert: Callable[[Any], Node] = (lambda a: strict(a, name)) if arrays_only else operands.node
 
     def function(a: Any, /, *, stream: Any = None) -> array:
-        return wrap(apply(record, (operands.node(a),)))
+        x = a._node if type(a) is array else convert(a)
+        key = ((), x.aval)
+        aval = memo.get(key)
+        if aval is None:
+            aval = record.infer(key)
+        out = new(array)
+        out._node = Node(record, (), (x,), aval, x.trace)
+        return out
 
-    return _named(function, record, doc)
+    operand = "an array" if arrays_only else "an array or a number"
+    return _named(function, record, _document(name, summary, (f"a: {operand}, of any shape.",), _dtypes(result, not_for)))
 
 
 def binary(
-    name: str, impl: Callable[..., Any], doc: str, result: Callable[[Dtype, Dtype], Dtype] = promote,
-    compute: Callable[[Dtype, Dtype], Dtype] | None = None,
+    name: str, impl: Callable[..., Any], summary: str, result: Callable[[Dtype, Dtype], Dtype] = promote,
+    compute: Callable[[Dtype, Dtype], Dtype] | None = None, *, sample: Sample = Sample(), not_for: str = "",
+    message: str = "", positional: bool = False,
 ) -> Callable[..., array]:  # fmt: skip
     """The public function of an elementwise op of two arrays.
 
-    `impl` is given its inputs broadcast and cast to `compute(dtype, dtype)`, by default the dtype of the result.
+    Args:
+        impl: computes it. It is given its inputs cast to `compute(dtype, dtype)`, by default the dtype of the result,
+            but not yet broadcast.
+        summary: the first line of the docstring.
+        result: the dtype of the result.
+        sample: how to test it.
+        not_for: the kinds of promoted dtypes that MLX refuses, with `message`, by default "Not supported for" it.
+        positional: whether the operands are positional-only and `stream` keyword-only.
     """
     compute = compute or result
 
     def infer(a: Aval, b: Aval) -> Aval:
+        kind = promote(a.dtype, b.dtype)
+        if kind.kind in not_for:
+            raise ValueError(f"[{name}] {message or f'Not supported for {kind.name}.'}")
         return aval(broadcast(a.shape, b.shape), result(a.dtype, b.dtype))
 
     def lower(x: Any, y: Any) -> Any:
@@ -101,37 +209,19 @@ def binary(
         return impl(jnp.asarray(x, want), jnp.asarray(y, want))
 
     record = op(name, lower, infer)
+    SAMPLES[name] = sample._replace(kinds="".join(k for k in sample.kinds if k not in not_for))
 
-    def function(a: Any, b: Any, *, stream: Any = None) -> array:
+    def function(a: Any, b: Any, stream: Any = None) -> array:
         return wrap(apply(record, operands.pair(a, b)))
 
-    return _named(function, record, doc)
+    def positional_function(a: Any, b: Any, /, *, stream: Any = None) -> array:
+        return wrap(apply(record, operands.pair(a, b)))
 
-
-def operator(function: Any, swapped: bool = False) -> Callable[[array, Any], array]:
-    """The operator method (`__add__` …) of a binary op, as fast as it can be: this is what programs call most."""
-    record: Op = function.op
-    memo = record.memo
-    new = array.__new__
-    convert = operands.node
-
-    def method(self: array, other: Any) -> array:
-        x = self._node
-        y = other._node if type(other) is array else convert(other, x.aval.dtype)
-        if swapped:
-            x, y = y, x
-        key = ((), x.aval, y.aval)
-        result = memo.get(key)
-        if result is None:
-            result = record.infer(key)
-        trace = x.trace
-        if y.trace > trace:
-            trace = y.trace
-        out = new(array)
-        out._node = Node(record, (), (x, y), result, trace)
-        return out
-
-    return method
+    about = ("a: an array or a number.", "b: an array or a number. The two are broadcast against each other.")
+    dtypes = "bool." if result is as_bool else "the dtype that the operands promote to."
+    if result is as_floats:
+        dtypes = "the dtype that the operands promote to, float32 instead of an integer or bool."
+    return _named(positional_function if positional else function, record, _document(name, summary, about, dtypes))
 
 
 def _named(function: Callable[..., array], record: Op, doc: str) -> Callable[..., array]:
@@ -139,3 +229,31 @@ def _named(function: Callable[..., array], record: Op, doc: str) -> Callable[...
     function.__doc__ = doc
     function.op = record  # type: ignore[attr-defined]
     return function
+
+
+def _dtypes(result: Callable[[Dtype], Dtype], not_for: str) -> str:
+    if result is as_bool:
+        return "bool."
+    if result is same:
+        return "the dtype of `a`."
+    if result is as_float:
+        return "the dtype of `a`, float32 instead of an integer or bool."
+    return "the dtype of `a`; float32 for complex64."
+
+
+def _document(name: str, summary: str, arguments: tuple[str, ...], dtypes: str) -> str:
+    """The docstring of an elementwise function."""
+    lines = "\n    ".join([*arguments, "stream: accepted, and ignored."])
+    names = ", ".join(a.partition(":")[0] for a in arguments)
+    shape = "the shape of `a`" if len(arguments) == 1 else "the shape the operands broadcast to"
+    return f"""{summary}
+
+Args:
+    {lines}
+
+Returns:
+    An array with {shape} and {dtypes}
+
+Example:
+    `mx.{name}({names})`
+"""

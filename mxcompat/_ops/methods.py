@@ -1,4 +1,4 @@
-"""Methods: the ops that are also methods and operators of `array`, attached by name."""
+"""Methods: the ops that are also methods and properties of `array`, attached by name."""
 
 from __future__ import annotations
 
@@ -6,33 +6,76 @@ from collections.abc import Mapping
 from typing import Any
 
 from mxcompat._array.array import array
+from mxcompat._graph.aval import Dtype
 
-from .define import operator
+from .operators import attach_operators
 
 __all__ = ["attach"]
 
-_METHODS = (
-    "abs", "all", "any", "argmax", "argmin", "astype", "conj", "cos", "cummax", "cummin", "cumprod", "cumsum", "diag",
-    "diagonal", "exp", "flatten", "log", "log10", "log1p", "log2", "logcumsumexp", "logsumexp", "max", "maximum", "mean",
-    "min", "minimum", "moveaxis", "prod", "reciprocal", "reshape", "round", "rsqrt", "sin", "split", "sqrt", "square",
-    "squeeze", "std", "sum", "swapaxes", "transpose", "unflatten", "var", "view",
+_SAME = (
+    "abs", "all", "any", "argmax", "argmin", "conj", "cos", "cummax", "cummin", "cumprod", "cumsum", "diag", "diagonal",
+    "exp", "flatten", "log", "log10", "log1p", "log2", "logcumsumexp", "logsumexp", "max", "mean", "min", "moveaxis",
+    "prod", "reciprocal", "round", "rsqrt", "sin", "split", "sqrt", "square", "squeeze", "sum", "swapaxes", "view",
 )  # fmt: skip
+"""Methods that take exactly what the functions take after their first argument."""
+
+_PROPERTIES = {"transpose": "T", "matrix_transpose": "mT", "real": "real", "imag": "imag"}
 
 
 def attach(functions: Mapping[str, Any]) -> None:
-    """Give `array` the methods that are ops. `functions` are the public functions by name."""
-    for name in _METHODS:
-        if name in functions and name not in vars(array):
-            setattr(array, name, functions[name])
-
-
-_OPERATORS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "floor_divide": "floordiv",
-              "remainder": "mod", "power": "pow"}  # fmt: skip
-
-
-def attach_operators(functions: Mapping[str, Any]) -> None:
-    """Give `array` its arithmetic operators, plain and reflected."""
-    for name, dunder in _OPERATORS.items():
+    """Give `array` the methods, properties and operators that are ops. `functions` are the public functions by name."""
+    for name in _SAME:
         if name in functions:
-            setattr(array, f"__{dunder}__", operator(functions[name]))
-            setattr(array, f"__r{dunder}__", operator(functions[name], swapped=True))
+            setattr(array, name, functions[name])
+    for name, adapt in _ADAPTED.items():
+        if name in functions:
+            method = adapt(functions[name])
+            method.__name__ = name
+            method.__qualname__ = f"array.{name}"
+            method.__doc__ = functions[name].__doc__
+            setattr(array, name, method)
+    for name, attribute in _PROPERTIES.items():
+        if name in functions:
+            setattr(array, attribute, _property(functions[name]))
+    attach_operators(functions)
+
+
+def _property(function: Any) -> property:
+    return property(lambda self: function(self), doc=(function.__doc__ or "").partition("\n")[0])
+
+
+def _reshape(function: Any) -> Any:
+    def reshape(self: array, *shape: Any, stream: Any = None) -> array:
+        return function(self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape, stream=stream)
+
+    return reshape
+
+
+def _transpose(function: Any) -> Any:
+    def transpose(self: array, *axes: Any, stream: Any = None) -> array:
+        if not axes:
+            return function(self, stream=stream)
+        return function(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes, stream=stream)
+
+    return transpose
+
+
+def _astype(function: Any) -> Any:
+    def astype(self: array, dtype: Dtype, stream: Any = None) -> array:
+        return function(self, dtype, stream=stream)
+
+    return astype
+
+
+def _deviation(function: Any) -> Any:
+    def deviation(
+        self: array, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, correction: int | None = None,
+        stream: Any = None,
+    ) -> array:  # fmt: skip
+        return function(self, axis, keepdims, ddof if correction is None else correction, stream=stream)
+
+    return deviation
+
+
+_ADAPTED = {"reshape": _reshape, "transpose": _transpose, "astype": _astype, "std": _deviation, "var": _deviation}
+"""Methods whose arguments differ from the functions'."""

@@ -54,7 +54,8 @@ def compile(
         A function with the arguments of `fun`.
 
     Raises:
-        ValueError: for arguments of other types, and when `fun` reads the value of an array.
+        ValueError: for arguments of other types, when `fun` reads the value of an array, and when it captures an
+            array that an enclosing transform differentiates or maps over: pass that as an argument.
 
     Example:
         >>> mx.compile(lambda x, y: mx.exp(-x) + y)(mx.array(0.0), mx.array(1.0))
@@ -78,13 +79,13 @@ def compile(
             entry = entries.get((first, tuple(avals))) or entries.get(first)
             if entry is not None and entry.program.in_avals[: len(avals)] != tuple(avals):
                 entry = _reshaped(entry, avals)
-                _remember(entries, (first, tuple(avals)), entry, nodes)
+                _remember(entries, (first, tuple(avals)), entry)
         else:
             first = (tuple(key), tuple(avals))
             entry = entries.get(first)
         if entry is None:
             entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes)
-            _remember(entries, first, entry, nodes)
+            _remember(entries, first, entry)
         results = [wrap(n) for n in items(apply(CALL, (*nodes, *entry.captured), (entry.program,)))]
         if outputs is not None:
             fill(outputs, results[entry.returned :])
@@ -93,11 +94,7 @@ def compile(
     return named_after(fun, call)
 
 
-def _remember(entries: dict[Any, _Entry], key: Any, entry: _Entry, nodes: Sequence[Node]) -> None:
-    """Keep an entry, unless it captured arrays of a transform under way: they are others at the next call."""
-    oldest = oldest_trace()
-    if any(n.trace >= oldest for n in entry.captured):
-        return
+def _remember(entries: dict[Any, _Entry], key: Any, entry: _Entry) -> None:
     evaluate([n for n in entry.captured if n.value is None])
     while len(entries) >= _ENTRY_LIMIT:
         entries.pop(next(iter(entries)))
@@ -119,6 +116,9 @@ def _trace(
                 returned = [x._node for x in flatten(value)]
                 written = [x._node for x in flatten(outputs)]
             body = capture.close([*returned, *written])
+        oldest = oldest_trace()
+        if any(n.trace >= oldest for n in body.captured):
+            raise ValueError("[compile] Attempting to compile a function with uncaptured inputs is not allowed.")
     except BaseException:
         before.put_back()
         raise

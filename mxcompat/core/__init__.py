@@ -1,6 +1,72 @@
 """`mlx.core`, name for name. Re-exports only."""
 
-from mxcompat._array.array import array
+from mxcompat._array.array import ArrayIterator, array
+from mxcompat._array.constants import e, euler_gamma, inf, nan, newaxis, pi
+from mxcompat._array.devices import (
+    Device, DeviceType, Stream, StreamContext, ThreadLocalStream, clear_streams, cpu, default_device, default_stream,
+    device_count, device_info, gpu, is_available, new_stream, new_thread_local_stream, new_thread_unsafe_stream,
+    set_default_device, set_default_stream, stream, synchronize,
+)
+from mxcompat._array.dtypes import (
+    DtypeCategory, can_cast, complexfloating, finfo, floating, generic, iinfo, inexact, integer, isdtype, issubdtype,
+    number, result_type, signedinteger, unsignedinteger,
+)
+from mxcompat._array.importing import ArrayLike, asarray, from_dlpack
+from mxcompat._array.memory import (
+    clear_cache, get_active_memory, get_array_buffer_size, get_cache_memory, get_memory_limit, get_peak_memory,
+    reset_peak_memory, set_cache_limit, set_memory_limit, set_wired_limit,
+)
+from mxcompat._array.printing import (
+    PrintOptions, _PrintOptionsContext, get_printoptions, printoptions, set_printoptions,
+)
 from mxcompat._graph.aval import (
     Dtype, bfloat16, bool_, complex64, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
 )
+from mxcompat._version import MLX_VERSION as __version__
+from mxcompat._transforms.autodiff import grad, jvp, value_and_grad, vjp
+from mxcompat._transforms.checkpointing import checkpoint
+from mxcompat._transforms.compiling import compile, disable_compile, enable_compile
+from mxcompat._transforms.custom import custom_function, custom_gradient
+from mxcompat._transforms.evaluation import async_eval, eval
+from mxcompat._transforms.vectorize import vmap
+from mxcompat._ops.arithmetic import (
+    add, arctan2, atan2, clip, divide, divmod, floor_divide, logaddexp, maximum, minimum, multiply, pow, power,
+    remainder, subtract, where,
+)
+from mxcompat._ops.bitwise import (
+    bitwise_and, bitwise_invert, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, left_shift, right_shift,
+)
+from mxcompat._ops.casts import astype, contiguous, depends, stop_gradient, view
+from mxcompat._ops.comparison import (
+    allclose, array_equal, broadcast_shapes, equal, greater, greater_equal, isclose, less, less_equal, logical_and,
+    logical_or, logical_xor, not_equal,
+)
+from mxcompat._ops.elementwise import (
+    abs, acos, acosh, arccos, arccosh, arcsin, arcsinh, arctan, arctanh, asin, asinh, atan, atanh, ceil, conj, conjugate,
+    cos, cosh, degrees, erf, erfinv, exp, expm1, floor, imag, isfinite, isinf, isnan, isneginf, isposinf, log, log10,
+    log1p, log2, logical_not, nan_to_num, negative, positive, radians, real, reciprocal, round, rsqrt, sigmoid, sign, sin,
+    sinh, sqrt, square, tan, tanh, trunc,
+)
+from mxcompat._ops.reductions import (
+    all, any, argmax, argmin, count_nonzero, logsumexp, max, mean, median, min, minmax, prod, std, sum, var,
+)
+from mxcompat._ops.scans import cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff, logcumsumexp
+from mxcompat._ops.softmax import softmax
+from mxcompat._ops.sorting import argpartition, argsort, partition, searchsorted, sort, topk, unique
+from mxcompat._ops.arrange import as_strided, atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, flip, roll
+from mxcompat._ops.creation import full, full_like, meshgrid, ones, ones_like, zeros, zeros_like
+from mxcompat._ops.diagonals import diag, diagonal, eye, identity, trace, tri, tril, triu
+from mxcompat._ops.joining import concat, concatenate, repeat, split, stack, tile, unstack
+from mxcompat._ops.matmul import addmm, matmul, tensordot
+from mxcompat._ops.padding import pad
+from mxcompat._ops.products import inner, kron, outer, vecdot
+from mxcompat._ops.ranges import arange, linspace
+from mxcompat._ops.shape import expand_dims, flatten, reshape, squeeze, unflatten
+from mxcompat._ops.transposition import matrix_transpose, moveaxis, permute_dims, swapaxes, transpose
+from mxcompat._ops.windows import bartlett, blackman, hamming, hanning
+from mxcompat._ops.at import ArrayAt
+from mxcompat._ops.gather import slice, take, take_along_axis
+from mxcompat._ops.put import put_along_axis, slice_update
+from mxcompat._ops import indexing as _indexing  # attaches the subscripts of `array`
+from mxcompat.core import random
+from mxcompat.core import linalg

@@ -1,0 +1,9 @@
+"""What MLX has not: debugging lazy programs, JAX in both directions, more derivatives."""
+
+from mxcompat._transforms.custom import custom_gradient
+
+from . import debug
+from .derivatives import hessian, jacfwd, jacrev
+from .interop import from_jax, jax_function, to_jax
+
+__all__ = ["custom_gradient", "debug", "from_jax", "hessian", "jacfwd", "jacrev", "jax_function", "to_jax"]

@@ -1,0 +1,96 @@
+"""The command line: run MLX programs on mxcompat.
+
+    python -m mxcompat SCRIPT [args]      run a script, `import mlx...` being mxcompat
+    python -m mxcompat -m MODULE [args]   the same for a module
+    python -m mxcompat check PATH         what of MLX's API the programs under PATH use that mxcompat does not have
+    python -m mxcompat info               versions and devices
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import runpy
+import sys
+from pathlib import Path
+
+from ._dropin import install_as_mlx
+from ._version import MLX_VERSION, __version__
+
+_USAGE = "usage:\n" + (__doc__ or "").partition("\n\n")[2].rstrip()
+
+
+def main(argv: list[str]) -> int:
+    """Run the command line `argv`, without the program's name. Returns the exit status."""
+    if not argv or argv[0] in ("-h", "--help"):
+        print(_USAGE, file=sys.stdout if argv else sys.stderr)
+        return 0 if argv else 2
+    first, *rest = argv
+    if first == "info" and not rest:
+        return _info()
+    if first == "check" and rest:
+        return _check(rest)
+    if first == "--version":
+        print(f"mxcompat {__version__} (MLX {MLX_VERSION})")
+        return 0
+    if first == "-m" and rest:
+        _prepare(rest, sys.path[0])
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+        return 0
+    if first.startswith("-"):
+        print(f"mxcompat: unknown option {first}\n{_USAGE}", file=sys.stderr)
+        return 2
+    if not os.path.exists(first):
+        print(f"mxcompat: no such script: {first}", file=sys.stderr)
+        return 2
+    _prepare(argv, str(Path(first).resolve().parent))
+    runpy.run_path(first, run_name="__main__")
+    return 0
+
+
+def _prepare(argv: list[str], directory: str) -> None:
+    """What the program expects to find: its own arguments, its directory on the path, and `mlx`, here and in the
+    Python processes that it starts."""
+    install_as_mlx()
+    sys.argv[:] = argv
+    sys.path[0] = directory
+    package = Path(__file__).resolve().parent
+    entries = [str(package / "_children")]
+    if str(package.parent) not in sys.path[1:]:  # not installed, or installed in place
+        entries.append(str(package.parent))
+    sys.path[1:1] = entries  # what processes started by multiprocessing get
+    known = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([*entries, *([known] if known else [])])
+
+
+def _info() -> int:
+    import jax
+    import jaxlib
+    import numpy as np
+
+    print(f"mxcompat  {__version__}, with the API of MLX {MLX_VERSION}")
+    print(f"jax       {jax.__version__}, jaxlib {jaxlib.__version__}, NumPy {np.__version__}")
+    print(f"Python    {platform.python_version()} on {platform.system()} {platform.machine()}")
+    print(f"backend   {jax.default_backend()}")
+    for device in jax.devices():
+        print(f"device    {device.id}: {device.device_kind}")
+    print(f"cache     {jax.config.jax_compilation_cache_dir or 'none on disk (JAX_COMPILATION_CACHE_DIR is not set)'}")
+    return 0
+
+
+def _check(paths: list[str]) -> int:
+    from ._check import check
+
+    missing = [p for p in paths if not os.path.exists(p)]
+    if missing:
+        print(f"mxcompat: no such file or directory: {', '.join(missing)}", file=sys.stderr)
+        return 2
+    result = check(paths)
+    for problem in result.problems:
+        print(problem)
+    print(f"{result.files} files use {result.names} names of MLX; {len(result.problems)} places use what is missing.")
+    return 1 if result.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,125 @@
+"""Conversion: what leaves the library, as Python numbers and lists, NumPy arrays, bytes, DLPack and pickles.
+
+Each function takes a node and evaluates it. Inside `vmap` and `compile` arguments have no value, and evaluating raises.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from mxcompat._graph import aval as _d
+from mxcompat._graph.aval import Dtype
+from mxcompat._graph.evaluate import evaluated
+from mxcompat._graph.node import Node
+
+from .construct import node_of
+
+__all__ = ["host", "index", "item", "numpy", "pickled", "to_bytes", "to_dlpack", "tolist", "unpickled"]
+
+
+def item(node: Node) -> Any:
+    """The only element, as a bool, int, float or complex."""
+    if node.aval.size != 1:
+        raise ValueError("[convert] Only length-1 arrays can be converted to Python scalars.")
+    value = evaluated(node)
+    return float(np.asarray(value).reshape(())) if node.aval.dtype is _d.bfloat16 else value.item()
+
+
+def index(node: Node) -> int:
+    """The value of a 0-d integer, for `range`, slices and indices of Python sequences."""
+    if node.aval.ndim or node.aval.dtype.kind not in "iu":
+        raise TypeError("Only 0-dimensional integer arrays can be converted to an index.")
+    return item(node)
+
+
+def host(node: Node) -> np.ndarray:
+    """The data, read-only and shared where it lies in this process's memory."""
+    return np.asarray(evaluated(node))
+
+
+def tolist(node: Node) -> Any:
+    """Nested lists of Python numbers; a number where there are no axes."""
+    data = host(node)
+    return (data.astype(np.float32) if node.aval.dtype is _d.bfloat16 else data).tolist()
+
+
+def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    """A NumPy array of the data: by default a view, which can be written to as in MLX.
+
+    Writing to it changes the array, and every other one that shares its memory. Where the data cannot be shared (on an
+    accelerator, for another dtype) it is a copy.
+
+    Raises:
+        ValueError: for bfloat16, which NumPy has not, unless another dtype is asked for; or if `copy` is False and a
+            copy is required.
+    """
+    if node.aval.dtype is _d.bfloat16 and dtype is None:
+        raise ValueError("'bfloat16' is not a valid PEP 3118 buffer format string")
+    value = evaluated(node)
+    data = np.asarray(value)
+    if dtype is not None and np.dtype(dtype) != data.dtype:
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        return data.astype(dtype)
+    if copy or not data.ndim or not data.size or not _on_host(value):
+        return data.copy()
+    return np.asarray(_View(data))
+
+
+class _View:
+    """Memory of an immutable JAX array, offered to NumPy as writable. It keeps the array alive and undonated."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, data: np.ndarray) -> None:
+        interface = data.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+        self.owner = data
+
+
+def _on_host(value: Any) -> bool:
+    return isinstance(value, jax.Array) and all(d.platform == "cpu" for d in value.devices())
+
+
+def to_bytes(node: Node) -> bytes:
+    """The elements in row-major order."""
+    return host(node).tobytes()
+
+
+def to_dlpack(node: Node, stream: Any, max_version: Any, device: tuple[int, int] | None, copy: bool | None) -> Any:
+    """A DLPack capsule. Raises BufferError for another device than the array's."""
+    value = evaluated(node)
+    kind, number = value.__dlpack_device__()
+    if device is not None and tuple(device) != (int(kind), number):
+        raise BufferError(f"Cannot export to DLPack device {tuple(device)}: the array is on {(int(kind), number)}.")
+    on_host = int(kind) == 1
+    return value.__dlpack__(stream=None if on_host else stream, max_version=max_version, copy=copy)
+
+
+def pickled(node: Node) -> tuple[np.ndarray, int]:
+    """The state of an array: its data (bfloat16 as uint16) and the number of its dtype."""
+    data = host(node)
+    dtype = node.aval.dtype
+    return np.array(data.view(np.uint16) if dtype is _d.bfloat16 else data), _CODES[dtype]
+
+
+def unpickled(state: tuple[np.ndarray, int]) -> Node:
+    """The node with this state."""
+    data, code = state
+    dtype = _BY_CODE[code]
+    return node_of(data.view(dtype.numpy) if dtype is _d.bfloat16 else data, dtype)
+
+
+_CODES: dict[Dtype, int] = {
+    d: k
+    for k, d in enumerate((
+        _d.bool_, _d.uint8, _d.uint16, _d.uint32, _d.uint64, _d.int8, _d.int16, _d.int32, _d.int64,
+        _d.float16, _d.float32, _d.float64, _d.bfloat16, _d.complex64,
+    ))
+}  # fmt: skip
+"""The numbers that MLX gives the dtypes in pickles."""
+
+_BY_CODE = {k: d for d, k in _CODES.items()}

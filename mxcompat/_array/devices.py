@@ -1,0 +1,324 @@
+"""Devices and streams: MLX's names for where things run, on JAX's devices.
+
+`mx.cpu` is the host and `mx.gpu` JAX's accelerator (GPU or TPU), which raises as in MLX where there is none. XLA orders
+the work on a device itself, so streams are labels: they are made, compared and set as default, and change nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import itertools
+import os
+import platform
+import threading
+from typing import Any
+
+import jax
+
+__all__ = [
+    "Device", "DeviceType", "Stream", "StreamContext", "ThreadLocalStream", "check_stream", "clear_streams", "cpu",
+    "default_device", "default_stream", "device_count", "device_info", "gpu", "is_available", "jax_device", "new_stream",
+    "new_thread_local_stream", "new_thread_unsafe_stream", "set_default_device", "set_default_stream", "stream",
+    "synchronize",
+]  # fmt: skip
+
+
+class DeviceType(enum.Enum):
+    """A kind of device."""
+
+    cpu = 0
+    gpu = 1
+
+    def __repr__(self) -> str:
+        return f"DeviceType.{self.name}"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return other.type is self and other.index == 0 if isinstance(other, Device) else self is other
+
+    __hash__ = enum.Enum.__hash__
+
+
+cpu = DeviceType.cpu
+gpu = DeviceType.gpu
+
+
+class Device:
+    """A device to run operations on.
+
+    Args:
+        type: `mx.cpu` or `mx.gpu`.
+        index: which one of them.
+    """
+
+    __slots__ = ("index", "type")
+
+    def __init__(self, type: DeviceType, index: int = 0) -> None:
+        if not isinstance(type, DeviceType):
+            raise TypeError(f"Device: expected a DeviceType, got {type.__class__.__name__}")
+        self.type = type
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"Device({self.type.name}, {self.index})"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DeviceType):
+            return other == self
+        return isinstance(other, Device) and self.type is other.type and self.index == other.index
+
+    def __hash__(self) -> int:
+        return hash((Device, self.type, self.index))
+
+    def __reduce__(self) -> tuple:
+        return Device, (self.type, self.index)
+
+
+class Stream:
+    """A queue of work on a device. Made by `new_stream`."""
+
+    __slots__ = ("device", "index")
+
+    device: Device
+    index: int
+
+    def __init__(self, *args: object) -> None:
+        raise TypeError(f"{type(self).__name__}: no constructor defined, see new_stream()")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.device}, {self.index})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.device == other.device and self.index == other.index
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.device, self.index))
+
+
+class ThreadLocalStream(Stream):
+    """A stream that stands for another one in each thread. Made by `new_thread_local_stream`."""
+
+    __slots__ = ()
+
+
+class _PerThread(threading.local):
+    def __init__(self) -> None:
+        self.device: Device | None = None  # set within a StreamContext only
+        self.streams: dict[Device, Stream] = {}
+        self.own: dict[ThreadLocalStream, Stream] = {}
+
+
+_thread = _PerThread()
+_default: list[Device] = []
+_numbers = itertools.count()
+_local_numbers = itertools.count()
+
+
+def _make(kind: type[Stream], device: Device, numbers: Any) -> Any:
+    made = kind.__new__(kind)
+    made.device = device
+    made.index = next(numbers)
+    return made
+
+
+@functools.cache
+def _accelerators() -> tuple[Any, ...]:
+    return () if jax.default_backend() == "cpu" else tuple(jax.local_devices())
+
+
+def _as_device(device: Any, function: str) -> Device:
+    if isinstance(device, DeviceType):
+        return Device(device)
+    if isinstance(device, Device):
+        return device
+    raise TypeError(f"{function}: expected a Device or a DeviceType, got {type(device).__name__}")
+
+
+def jax_device(device: Device | DeviceType | None = None) -> Any:
+    """The JAX device behind a device, by default behind the default one. Raises as `default_stream` does."""
+    found = default_device() if device is None else _as_device(device, "jax_device")
+    _require(found, "default_stream", "get")
+    return _accelerators()[found.index] if found.type is gpu else jax.local_devices(backend="cpu")[0]
+
+
+def _require(device: Device, function: str, verb: str) -> Device:
+    """The device, if there is one."""
+    if device.type is gpu and not _accelerators():
+        what = "device" if verb == "set" else "stream"
+        raise ValueError(f"[{function}] Cannot {verb} gpu {what} without gpu backend.")
+    if device.index >= device_count(device.type):
+        raise IndexError(f"[{function}] There is no {device}.")
+    return device
+
+
+def default_device() -> Device:
+    """The device that operations run on unless told otherwise: the accelerator where there is one."""
+    if _thread.device is not None:
+        return _thread.device
+    if not _default:
+        _default.append(Device(gpu if _accelerators() else cpu))
+    return _default[0]
+
+
+def set_default_device(device: Device | DeviceType) -> None:
+    """Set the device that operations run on unless told otherwise.
+
+    Raises:
+        ValueError: for `mx.gpu` where there is no accelerator.
+    """
+    found = _require(_as_device(device, "set_default_device"), "set_default_device", "set")
+    if _thread.device is not None:
+        _thread.device = found
+    else:
+        _default[:] = [found]
+
+
+def is_available(device: Device | DeviceType) -> bool:
+    """Whether there is such a device."""
+    found = _as_device(device, "is_available")
+    return found.index < device_count(found.type)
+
+
+def device_count(device_type: DeviceType) -> int:
+    """How many devices of a kind there are."""
+    if not isinstance(device_type, DeviceType):
+        raise TypeError(f"device_count: expected a DeviceType, got {type(device_type).__name__}")
+    return len(_accelerators()) if device_type is gpu else 1
+
+
+def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
+    """What is known of a device, by default the default one.
+
+    Returns:
+        A dict with `device_name` and `architecture`; for an accelerator also its `memory_size` in bytes. Empty where
+        there is no such device.
+    """
+    device = default_device() if d is None else _as_device(d, "device_info")
+    if device.type is cpu:
+        return {"architecture": platform.machine(), "device_name": platform.processor() or platform.machine()}
+    if not is_available(device):
+        return {}
+    found = jax_device(device)
+    info: dict[str, str | int] = {"architecture": found.platform, "device_name": found.device_kind}
+    size = (found.memory_stats() or {}).get("bytes_limit")
+    if size:
+        info |= {"memory_size": size, "max_recommended_working_set_size": size, "max_buffer_length": size}
+    return info
+
+
+def default_stream(device: Device | DeviceType) -> Stream:
+    """The stream of a device that is used unless told otherwise; each thread has its own."""
+    found = _require(_as_device(device, "default_stream"), "default_stream", "get")
+    if found not in _thread.streams:
+        _thread.streams[found] = _make(Stream, found, _numbers)
+    return _thread.streams[found]
+
+
+def set_default_stream(stream: Stream) -> None:
+    """Make a stream its device's default in this thread. The default device stays what it is."""
+    if type(stream) is not Stream:
+        raise TypeError(f"set_default_stream: expected a Stream, got {type(stream).__name__}")
+    _thread.streams[stream.device] = stream
+
+
+def new_stream(device: Device | DeviceType) -> Stream:
+    """A new stream on a device.
+
+    Raises:
+        ValueError: for `mx.gpu` where there is no accelerator.
+    """
+    return _make(Stream, _require(_as_device(device, "new_stream"), "new_stream", "make"), _numbers)
+
+
+def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
+    """A new stream that any thread may use; here all may be."""
+    return new_stream(device)
+
+
+def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:
+    """A new stream that stands for a different one in each thread."""
+    return _make(ThreadLocalStream, _as_device(device, "new_thread_local_stream"), _local_numbers)
+
+
+def clear_streams() -> None:
+    """Forget the streams of this thread."""
+    _thread.streams.clear()
+    _thread.own.clear()
+
+
+def _resolve(s: Any, function: str) -> Stream:
+    """The stream that a stream or device stands for in this thread."""
+    if type(s) is Stream:
+        return s
+    if type(s) is ThreadLocalStream:
+        if s not in _thread.own:
+            _thread.own[s] = new_stream(s.device)
+        return _thread.own[s]
+    if isinstance(s, (Device, DeviceType)):
+        return default_stream(s)
+    raise TypeError(f"{function}: expected a stream or a device, got {type(s).__name__}")
+
+
+def check_stream(s: Any) -> None:
+    """Raise what MLX raises for a `stream` argument that is no stream, or is on a device that is not there."""
+    if s is not None:
+        _resolve(s, "stream")
+
+
+class StreamContext:
+    """A context in which a stream is its device's default, and that device is the default device.
+
+    Args:
+        s: a stream, or a device for its default stream.
+    """
+
+    __slots__ = ("_before", "_stream")
+
+    def __init__(self, s: Stream | ThreadLocalStream | Device | DeviceType) -> None:
+        if not isinstance(s, (Stream, Device, DeviceType)):
+            raise TypeError(f"StreamContext: expected a stream or a device, got {type(s).__name__}")
+        self._stream = s
+        self._before: list[tuple[Device | None, Stream, Stream]] = []
+
+    def __enter__(self) -> None:
+        entered = _resolve(self._stream, "stream")
+        self._before.append((_thread.device, default_stream(entered.device), entered))
+        _thread.device = entered.device
+        set_default_stream(entered)
+
+    def __exit__(self, *exc: object) -> None:
+        device, previous, _ = self._before.pop()
+        _thread.device = device
+        set_default_stream(previous)
+
+
+def stream(s: Stream | ThreadLocalStream | Device | DeviceType) -> StreamContext:
+    """A context that sets the default device and stream.
+
+    Args:
+        s: a stream, or a device for its default stream.
+
+    Example:
+        >>> with mx.stream(mx.cpu):
+        ...     y = x + 1
+    """
+    return StreamContext(s)
+
+
+def synchronize(stream: Stream | ThreadLocalStream | Device | DeviceType | None = None) -> None:
+    """Wait until all work under way is done.
+
+    Args:
+        stream: accepted and checked; XLA has one queue per device, and all are waited for.
+    """
+    check_stream(stream)
+    for x in jax.live_arrays():
+        if not x.is_deleted():
+            x.block_until_ready()
+
+
+def host_memory() -> int:
+    """The host's memory in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,211 @@
+"""What can be asked of dtypes: categories, promotion, casting, and the limits of floating-point and integer types."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mxcompat._graph import aval as _d
+from mxcompat._graph.aval import Dtype
+
+from .array import array
+from .promotion import promote
+
+__all__ = [
+    "DtypeCategory", "can_cast", "complexfloating", "finfo", "floating", "generic", "iinfo", "inexact", "integer",
+    "isdtype", "issubdtype", "number", "result_type", "signedinteger", "unsignedinteger",
+]  # fmt: skip
+
+
+class DtypeCategory(enum.Enum):
+    """The categories of dtypes, each a set of them: see `issubdtype`."""
+
+    complexfloating = 0
+    floating = 1
+    inexact = 2
+    signedinteger = 3
+    unsignedinteger = 4
+    integer = 5
+    number = 6
+    generic = 7
+
+    def __repr__(self) -> str:
+        return f"DtypeCategory.{self.name}"
+
+    __str__ = __repr__
+
+
+complexfloating = DtypeCategory.complexfloating
+floating = DtypeCategory.floating
+inexact = DtypeCategory.inexact
+signedinteger = DtypeCategory.signedinteger
+unsignedinteger = DtypeCategory.unsignedinteger
+integer = DtypeCategory.integer
+number = DtypeCategory.number
+generic = DtypeCategory.generic
+
+_PARENT = {
+    complexfloating: inexact, floating: inexact, inexact: number, signedinteger: integer, unsignedinteger: integer,
+    integer: number, number: generic, generic: None,
+}  # fmt: skip
+_CATEGORY = {"b": generic, "u": unsignedinteger, "i": signedinteger, "f": floating, "c": complexfloating}
+
+
+def issubdtype(arg1: Dtype | DtypeCategory, arg2: Dtype | DtypeCategory, /) -> bool:
+    """Whether a dtype or category is part of another.
+
+    Args:
+        arg1: the dtype or category asked about.
+        arg2: a category; or a dtype, of which only that dtype itself is part.
+
+    Example:
+        >>> mx.issubdtype(mx.float32, mx.floating)
+        True
+        >>> mx.issubdtype(mx.float64, mx.float32)
+        False
+    """
+    for arg, place in ((arg1, "first"), (arg2, "second")):
+        if not isinstance(arg, (Dtype, DtypeCategory)):
+            raise ValueError(f"[issubdtype] Received invalid type for {place} input.")
+    if arg1 is arg2 or isinstance(arg2, Dtype):
+        return arg1 is arg2
+    at = _CATEGORY[arg1.kind] if isinstance(arg1, Dtype) else arg1
+    while at is not None and at is not arg2:
+        at = _PARENT[at]
+    return at is arg2
+
+
+_KINDS = {
+    "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f",
+    "complex floating": "c", "numeric": "iufc",
+}  # fmt: skip
+
+
+def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
+    """Whether a dtype is of a kind, or of one of several.
+
+    Args:
+        dtype: the dtype asked about.
+        kind: a dtype; "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating" or
+            "numeric"; or a tuple of such.
+
+    Example:
+        >>> mx.isdtype(mx.float32, ("integral", "real floating"))
+        True
+    """
+    if not isinstance(dtype, Dtype):
+        raise TypeError(f"isdtype: expected a Dtype, got {type(dtype).__name__}")
+    return any(_is_of(dtype, k) for k in (kind if isinstance(kind, tuple) else (kind,)))
+
+
+def _is_of(dtype: Dtype, kind: Any) -> bool:
+    if isinstance(kind, Dtype):
+        return dtype is kind
+    if not isinstance(kind, str):
+        raise ValueError("[isdtype] `kind` must be a dtype, a string, or a tuple of dtypes and strings.")
+    if kind not in _KINDS:
+        raise ValueError(f"[isdtype] Unknown data type kind: '{kind}'.")
+    return dtype.kind in _KINDS[kind]
+
+
+def _dtype_of(x: Any) -> Dtype | None:
+    return x.dtype if isinstance(x, array) else x if isinstance(x, Dtype) else None
+
+
+def result_type(*arrays_and_dtypes: array | Dtype) -> Dtype:
+    """The dtype that arrays and dtypes promote to.
+
+    Raises:
+        ValueError: if there are none, or something is neither.
+
+    Example:
+        >>> mx.result_type(mx.int8, mx.uint8)
+        mlx.core.int16
+    """
+    if not arrays_and_dtypes:
+        raise ValueError("[result_type] At least one array or dtype is required.")
+    out = None
+    for x in arrays_and_dtypes:
+        dtype = _dtype_of(x)
+        if dtype is None:
+            raise ValueError("[result_type] Inputs must be arrays or dtypes.")
+        out = dtype if out is None else promote(out, dtype)
+    return out  # type: ignore[return-value]
+
+
+def can_cast(from_: array | Dtype, to: Dtype) -> bool:
+    """Whether promoting a dtype with `to` gives `to`.
+
+    Args:
+        from_: an array or a dtype.
+        to: a dtype.
+
+    Example:
+        >>> mx.can_cast(mx.int8, mx.int16), mx.can_cast(mx.int16, mx.int8)
+        (True, False)
+    """
+    if not isinstance(to, Dtype):
+        raise TypeError(f"can_cast: expected a Dtype, got {type(to).__name__}")
+    dtype = _dtype_of(from_)
+    if dtype is None:
+        raise ValueError("[can_cast] `from_` must be an array or a dtype.")
+    return promote(dtype, to) is to
+
+
+def _checked(arg: Any, name: str) -> Dtype:
+    if not isinstance(arg, Dtype):
+        raise TypeError(f"{name}: expected a Dtype, got {type(arg).__name__}")
+    return arg
+
+
+class finfo:
+    """The limits of a floating-point dtype; of a complex one, those of its parts.
+
+    Args:
+        arg: the dtype.
+
+    `min` and `max` are the finite limits, `eps` the gap between 1 and the next larger number, `smallest_normal` the
+    smallest positive number of full precision, `bits` the width, `dtype` the dtype.
+    """
+
+    __slots__ = ("bits", "dtype", "eps", "max", "min", "smallest_normal")
+
+    def __init__(self, arg: Dtype, /) -> None:
+        dtype = _checked(arg, "finfo")
+        if dtype.kind not in "fc":
+            raise ValueError(f"[finfo] dtype {dtype.name} is not inexact.")
+        info = ml_dtypes.finfo(dtype.numpy)
+        self.dtype = _d.float32 if dtype.kind == "c" else dtype
+        self.bits: int = int(info.bits)
+        self.min = float(info.min)
+        self.max = float(info.max)
+        self.eps = float(info.eps)
+        self.smallest_normal = float(info.smallest_normal)
+
+    def __repr__(self) -> str:
+        return f"finfo(min={self.min:.6g}, max={self.max:.6g}, dtype={self.dtype.name})"
+
+
+class iinfo:
+    """The limits of an integer dtype: `min`, `max` and `dtype`.
+
+    Args:
+        arg: the dtype.
+    """
+
+    __slots__ = ("dtype", "max", "min")
+
+    def __init__(self, arg: Dtype, /) -> None:
+        dtype = _checked(arg, "iinfo")
+        if dtype.kind not in "iu":
+            raise ValueError(f"[iinfo] Only integer types supported but {dtype.name} was provided")
+        info = np.iinfo(dtype.numpy)
+        self.dtype = dtype
+        self.min = int(info.min)
+        self.max = int(info.max)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"

@@ -1,0 +1,192 @@
+"""Nests: arrays from nested lists and tuples of numbers and arrays, as the constructor takes them.
+
+A nest of plain numbers is read by NumPy in one go. Where arrays are among the leaves the result is a node over them, so
+that it stays lazy and gradients flow; irregular nests raise what MLX raises.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._graph import aval as _d
+from mxcompat._graph.aval import Dtype, aval
+from mxcompat._graph.node import Node, apply
+from mxcompat._graph.op import Op
+
+from .construct import (
+    bad_cast, cast_numpy, jax_node, natural_dtype, node_of, number_node, own, rounded, type_name, without_imaginary,
+)
+from .promotion import promote
+
+__all__ = ["nest_of"]
+
+_SEQUENCES = {list, tuple}
+
+
+def nest_of(value: Any, dtype: Dtype | None = None) -> Node:
+    """The node of what the constructor accepts: all that `node_of` does, and nested lists and tuples of equal lengths,
+    of numbers and arrays.
+
+    Raises:
+        ValueError: if lengths differ, or something in it is neither a number nor an array.
+    """
+    if type(value) in _PLAIN:
+        return number_node(value, dtype)
+    if not isinstance(value, (list, tuple)):
+        return node_of(value, dtype)
+    shape: list[int] = []
+    first: Any = value
+    level = [value]
+    while isinstance(first, (list, tuple)):
+        n = len(first)
+        if not (set(map(type, level)) <= _SEQUENCES and set(map(len, level)) == {n}):
+            return _irregular(value, dtype)
+        shape.append(n)
+        level = list(chain.from_iterable(level))
+        if n == 0:
+            break
+        first = level[0]
+    kinds = set(map(type, level))
+    if not kinds <= _NUMBERS:
+        return _irregular(value, dtype)
+    data, dtype = _numbers_array(level, kinds, dtype)
+    return own(data.reshape(shape), dtype)
+
+
+_PLAIN = {bool, int, float, complex}
+_NUMBERS = {bool, int, float, complex, np.float64}
+
+
+def _numbers_array(numbers: list, kinds: set[type], dtype: Dtype | None) -> tuple[np.ndarray, Dtype]:
+    """Numbers as flat data of a dtype, read the way MLX reads them."""
+    integral = kinds <= {bool, int}
+    natural = _d.float32
+    if kinds and kinds <= {bool}:
+        natural = _d.bool_
+    elif kinds and integral:
+        natural = _d.int32
+    elif complex in kinds:
+        natural = _d.complex64
+    want = dtype or natural
+    try:
+        if not integral:
+            data = np.array(numbers, np.complex64 if complex in kinds else np.float64)
+        elif dtype is None:
+            data = _smallest(numbers, want)
+            want = _d.int64 if data.dtype == np.int64 else want
+        elif want.kind in "fc" or want is _d.int64:
+            data = np.array(numbers, np.int64)
+        else:
+            data = np.array(numbers, want.numpy if want in (_d.uint32, _d.uint64) else np.int32)
+    except OverflowError:
+        raise bad_cast("an integer does not fit in the dtype") from None
+    return cast_numpy(rounded(data if want.kind == "c" else data.real, want), want), want
+
+
+def _smallest(numbers: list, dtype: Dtype) -> np.ndarray:
+    """Bools or integers as data of this dtype, or of int64 where one needs it."""
+    try:
+        return np.array(numbers, dtype.numpy)
+    except OverflowError:
+        return np.array(numbers, np.int64)
+
+
+NEST = Op(
+    "array",
+    lambda *parts, shape, dtype: jnp.concatenate(
+        [jnp.ravel(without_imaginary(jnp.asarray(p), dtype).astype(dtype.numpy)) for p in parts]
+    ).reshape(shape),
+    lambda *parts, shape, dtype: aval(shape, dtype),
+    ("shape", "dtype"),
+)
+"""An array put together from arrays, in the order of its elements."""
+
+
+def _irregular(value: list | tuple, dtype: Dtype | None) -> Node:
+    """A nest with arrays among its leaves, or with an error in it."""
+    leaves: list[Any] = []
+    _leaves(value, leaves)
+    natural: Dtype | None = None
+    for x in leaves:
+        kind = x.aval.dtype if isinstance(x, Node) else natural_dtype(x)
+        natural = kind if natural is None else promote(natural, kind)
+    shape: list[int] = []
+    first: Any = value
+    while isinstance(first, (list, tuple)):
+        shape.append(len(first))
+        if not first:
+            break
+        first = first[0]
+    shape += _shape_of(first) or ()
+    _require_shape(value, tuple(shape))
+    want = dtype or natural or _d.float32
+    if not any(isinstance(x, Node) for x in leaves):
+        data, want = _numbers_array(leaves, {_plain(x) for x in leaves}, dtype)
+        return own(data.reshape(shape), want)
+    parts: list[Node] = []
+    run: list[Any] = []
+    for x in [*leaves, None]:
+        if x is not None and not isinstance(x, Node):
+            run.append(x)
+            continue
+        if run:
+            with np.errstate(invalid="ignore", over="ignore"):
+                data = np.array(run, np.int64 if all(isinstance(n, int) for n in run) else None)
+            parts.append(own(cast_numpy(rounded(data, want), want), want))
+            run = []
+        if x is not None:
+            parts.append(x)
+    return apply(NEST, tuple(parts), (tuple(shape), want))
+
+
+def _plain(number: Any) -> type:
+    """The built-in type that a number is an instance of."""
+    return next(t for t in (bool, int, float, complex) if isinstance(number, t))
+
+
+def _leaves(value: Any, out: list[Any]) -> None:
+    """The leaves of a nest: nodes, and numbers. Raises ValueError for others."""
+    if isinstance(value, (list, tuple)):
+        for x in value:
+            _leaves(x, out)
+    elif (node := _array_node(value)) is not None:
+        out.append(node)
+    elif isinstance(value, (bool, int, float, complex)):
+        out.append(value)
+    else:
+        raise ValueError(f"Invalid type {type_name(value)} received in array initialization.")
+
+
+def _array_node(value: Any) -> Node | None:
+    node = getattr(value, "_node", None)
+    if isinstance(node, Node):
+        return node
+    return jax_node(value, None) if isinstance(value, jax.core.Tracer) else None
+
+
+def _shape_of(value: Any) -> tuple[int, ...] | None:
+    node = getattr(value, "_node", None)
+    if isinstance(node, Node):
+        return node.aval.shape
+    return value.shape if isinstance(value, jax.core.Tracer) else None
+
+
+def _require_shape(value: Any, shape: tuple[int, ...]) -> None:
+    own = _shape_of(value)
+    if own is not None:
+        if own != shape:
+            raise ValueError("Initialization encountered non-uniform length.")
+    elif isinstance(value, (list, tuple)):
+        if not shape:
+            raise ValueError("Initialization encountered extra dimension.")
+        if len(value) != shape[0]:
+            raise ValueError("Initialization encountered non-uniform length.")
+        for x in value:
+            _require_shape(x, shape[1:])
+    elif shape:
+        raise ValueError("Initialization encountered non-uniform length.")

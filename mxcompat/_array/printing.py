@@ -1,0 +1,163 @@
+"""Printing: the text of an array, as MLX shows it, and the options for it.
+
+    array([1, 2.5, 1e-08], dtype=float32)
+
+Six significant digits, or a fixed number of decimal places if `set_printoptions` says so; of an axis longer than six,
+the first and last three.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from mxcompat._graph.aval import Dtype
+from mxcompat._graph.evaluate import evaluated
+from mxcompat._graph.node import Node
+
+from .convert import item
+
+__all__ = ["PrintOptions", "formatted", "get_printoptions", "printoptions", "render", "set_printoptions"]
+
+_EDGE = 3
+"""How many entries are shown at each end of an axis that is longer than twice as many."""
+
+
+def _integer(precision: Any) -> int:
+    if not isinstance(precision, int):
+        raise TypeError(f"precision: expected an int, got {type(precision).__name__}")
+    return precision
+
+
+class PrintOptions:
+    """How arrays are printed.
+
+    Args:
+        precision: decimal places of floating-point numbers; -1 for six significant digits.
+    """
+
+    __slots__ = ("precision",)
+
+    precision: int
+
+    def __init__(self, precision: int = -1) -> None:
+        self.precision = _integer(precision)
+
+
+_options = PrintOptions()
+
+
+def set_printoptions(precision: int = -1) -> None:
+    """Set how arrays are printed from now on.
+
+    Args:
+        precision: decimal places of floating-point numbers; -1 for six significant digits.
+
+    Example:
+        >>> mx.set_printoptions(precision=2)
+        >>> mx.array([1 / 3])
+        array([0.33], dtype=float32)
+    """
+    _options.precision = _integer(precision)
+
+
+def get_printoptions() -> PrintOptions:
+    """The options in force, as a copy."""
+    return PrintOptions(_options.precision)
+
+
+class _PrintOptionsContext:
+    """Sets options on entry and restores the previous ones on exit."""
+
+    __slots__ = ("_before", "_options")
+
+    def __init__(self, options: PrintOptions, /) -> None:
+        self._options = options
+        self._before = options
+
+    def __enter__(self) -> _PrintOptionsContext:
+        self._before = get_printoptions()
+        set_printoptions(self._options.precision)
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        set_printoptions(self._before.precision)
+
+
+def printoptions(precision: int = -1) -> _PrintOptionsContext:
+    """A context in which arrays are printed with these options.
+
+    Args:
+        precision: decimal places of floating-point numbers; -1 for six significant digits.
+
+    Example:
+        >>> with mx.printoptions(precision=1):
+        ...     print(mx.array([1 / 3]))
+        array([0.3], dtype=float32)
+    """
+    return _PrintOptionsContext(PrintOptions(precision))
+
+
+def render(node: Node) -> str:
+    """The text of an array. Evaluates it."""
+    value = evaluated(node) if node.aval is not None else node.value
+    if isinstance(value, jax.core.Tracer) or not isinstance(value, jax.Array):
+        return f"array({value})"  # within a JAX transformation there is nothing else to show
+    data = np.asarray(value)
+    dtype = node.aval.dtype
+    kind = dtype.kind
+    if kind == "f":
+        show = _float
+    elif kind == "c":
+        show = _complex
+    else:
+        show = str
+    return f"array({_axis(data, 0, dtype, show)}, dtype={dtype.name})"
+
+
+def formatted(node: Node, spec: str) -> str:
+    """What `format(x, spec)` gives: a number's format without axes, else the text of the array."""
+    if node.aval is not None and not node.aval.ndim:
+        return format(item(node), spec)
+    if spec:
+        raise TypeError("unsupported format string passed to mx.array.__format__")
+    return render(node)
+
+
+def _axis(data: np.ndarray, depth: int, dtype: Dtype, show: Any) -> str:
+    if not data.ndim:
+        return show(_python(data, dtype))
+    n = len(data)
+    if not n:
+        return "[]"
+    elided = n > 2 * _EDGE
+    places = [*range(_EDGE), *range(n - _EDGE, n)] if elided else range(n)
+    if data.ndim == 1:
+        parts = [show(x) for x in _python(data[list(places)], dtype)]
+        between = ", "
+    else:
+        parts = [_axis(data[k], depth + 1, dtype, show) for k in places]
+        between = ",\n" + " " * (len("array([") + depth)
+    if elided:
+        parts.insert(_EDGE, "...")
+    return f"[{between.join(parts)}]"
+
+
+def _python(data: np.ndarray, dtype: Dtype) -> Any:
+    return (data if dtype.name != "bfloat16" else data.astype(np.float32)).tolist()
+
+
+def _float(x: float) -> str:
+    precision = _options.precision
+    if precision == -1:
+        text = f"{x:.6g}"
+    else:
+        text = f"{x:.{precision if precision >= 0 else 6}f}"
+    return "-nan" if text == "nan" and np.signbit(x) else text
+
+
+def _complex(z: complex) -> str:
+    sign = "+" if z.imag >= 0 or z.imag != z.imag else ""
+    return f"{_float(z.real)}{sign}{_float(z.imag)}j"

@@ -1,0 +1,150 @@
+"""The drop-in: `import mlx...` gives the modules of mxcompat.
+
+`install_as_mlx` puts a finder in front of Python's own. `mlx` is, as in real MLX, a namespace with nothing in it; for
+everything below it that MLX has, the finder answers with the very modules of mxcompat: `mlx.core is mxcompat.core`, so
+classes are the same whichever way they came in. Real MLX may be installed beside it; it is then not seen.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import Distribution, DistributionFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ._version import MLX_VERSION
+
+__all__ = ["install_as_mlx", "installed", "uninstall"]
+
+_PARTS = frozenset({"core", "nn", "optimizers", "utils"})
+"""What MLX has below `mlx`, and mxcompat below `mxcompat` under the same names."""
+
+_REAL_ONLY = frozenset({"__array_api_info", "_distributed_utils", "_reprlib_fix", "extension"})
+"""What only makes sense in real MLX: not found, even where real MLX is installed."""
+
+
+def install_as_mlx() -> None:
+    """Let `import mlx`, `import mlx.core as mx`, `from mlx import nn` and so on give mxcompat's modules.
+
+    For a notebook or a test; `python -m mxcompat script.py` does it for a program. Calling it again changes nothing.
+    Until the process ends, `importlib.metadata.version("mlx")` answers the version of MLX whose API mxcompat has.
+
+    Raises:
+        RuntimeError: if real MLX is imported already: what holds its modules would not see ours.
+
+    Example:
+        >>> import mxcompat
+        >>> mxcompat.install_as_mlx()
+        >>> import mlx.core as mx
+        >>> mx is mxcompat.core
+        True
+    """
+    if installed():
+        return
+    real = [name for name in sys.modules if _part(name) in _PARTS]
+    if real:
+        raise RuntimeError(
+            f"[install_as_mlx] Real MLX is imported already ({min(real, key=len)}). "
+            "Call mxcompat.install_as_mlx() before the first `import mlx`."
+        )
+    sys.modules.pop("mlx", None)  # the bare namespace package, which `find_spec("mlx.core")` leaves behind
+    sys.meta_path.insert(0, _finder)
+
+
+def installed() -> bool:
+    """Whether `mlx` means mxcompat in this process."""
+    return _finder in sys.meta_path
+
+
+def uninstall() -> None:
+    """Undo `install_as_mlx`: the next `import mlx` finds real MLX, or nothing. Does nothing if it was not called."""
+    if not installed():
+        return
+    sys.meta_path.remove(_finder)
+    for name in [name for name in sys.modules if name == "mlx" or name.startswith("mlx.")]:
+        del sys.modules[name]
+
+
+def _part(name: str) -> str:
+    """The second component of a module's name if the first is `mlx`: "core" for "mlx.core.random"."""
+    first, *rest = name.split(".")
+    return rest[0] if first == "mlx" and rest else ""
+
+
+class _Namespace(Loader):
+    """Makes `mlx`. Its search path is empty, so that below it nothing is found but what `_Finder` finds."""
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        def attribute(name: str) -> ModuleType:
+            if name in _PARTS:
+                return importlib.import_module(f"mlx.{name}")
+            raise AttributeError(f"module 'mlx' has no attribute {name!r}")
+
+        module.__getattr__ = attribute  # type: ignore[method-assign]
+
+
+class _Alias(Loader):
+    """Loads `mlx.x` by handing out `mxcompat.x`."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self.target)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec  # the import system has just overwritten it with the alias's
+
+
+class _Finder(MetaPathFinder):
+    """Finds `mlx` and the modules of MLX below it, and the distribution `mlx`."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname == "mlx":
+            return ModuleSpec("mlx", _Namespace(), is_package=True)
+        part = _part(fullname)
+        if part in _PARTS:
+            ours = "mxcompat" + fullname[len("mlx") :]
+            spec = importlib.util.find_spec(ours)
+            if spec is None:
+                return None
+            return ModuleSpec(fullname, _Alias(ours), is_package=spec.submodule_search_locations is not None)
+        if part and part not in _REAL_ONLY and fullname == f"mlx.{part}":
+            # Another project's package in the `mlx` namespace, such as mlx.data.
+            return PathFinder.find_spec(fullname, [str(Path(entry or ".") / "mlx") for entry in sys.path])
+        return None
+
+    def find_distributions(self, context: DistributionFinder.Context = DistributionFinder.Context()) -> Iterable[Any]:
+        return [_MLX()] if context.name is None or context.name.lower() == "mlx" else []
+
+
+class _MLX(Distribution):
+    """What `importlib.metadata` says of `mlx`."""
+
+    _FILES = {  # noqa: RUF012
+        "METADATA": f"Metadata-Version: 2.1\nName: mlx\nVersion: {MLX_VERSION}\nSummary: MLX's API, by mxcompat\n",
+        "top_level.txt": "mlx\n",
+    }
+
+    def read_text(self, filename: str) -> str | None:
+        return self._FILES.get(filename)
+
+    def locate_file(self, path: Any) -> Path:
+        return Path(__file__).parent / path
+
+
+_finder = _Finder()

@@ -1,0 +1,213 @@
+"""Operators: the dunder methods of `array`, made from functions of the op table.
+
+They differ from the functions in what they say of an operand that cannot become an array, and they are what programs
+call most: building `x + 2.0` costs about half a microsecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mxcompat._array.array import array
+from mxcompat._array.construct import type_name
+from mxcompat._array.operands import operand
+from mxcompat._graph.aval import Dtype
+from mxcompat._graph.node import Node
+from mxcompat._graph.op import Op
+
+__all__ = ["attach_operators"]
+
+Combine = Callable[[Node, Any], Node | None]
+"""Applies a binary op to an array's node and another operand; None if that cannot become an array."""
+
+Check = Callable[[Dtype, Dtype], None]
+"""Raises for dtypes that the operator refuses, where the function accepts them or says something else."""
+
+_ARITHMETIC = {
+    "add": ("add", "addition"),
+    "subtract": ("sub", "subtraction"),
+    "multiply": ("mul", "multiplication"),
+    "divide": ("truediv", "division"),
+    "floor_divide": ("floordiv", "floor division"),
+    "remainder": ("mod", "modulus"),
+    "power": ("pow", "power"),
+}
+"""Plain, reflected and in place."""
+
+_BITWISE = {
+    "bitwise_and": ("and", "bitwise and"),
+    "bitwise_or": ("or", "bitwise or"),
+    "bitwise_xor": ("xor", "bitwise xor"),
+    "left_shift": ("lshift", "left shift"),
+    "right_shift": ("rshift", "right shift"),
+}
+"""Plain and in place: MLX has no reflected ones."""
+
+_COMPARISONS = {
+    "less": ("lt", "less than"),
+    "less_equal": ("le", "less than or equal"),
+    "greater": ("gt", "greater than"),
+    "greater_equal": ("ge", "greater than or equal"),
+}
+
+_UNARY = {"negative": "__neg__", "positive": "__pos__", "abs": "__abs__"}
+
+
+def attach_operators(functions: Mapping[str, Any]) -> None:
+    """Give `array` its operators. `functions` are the public functions by name; those that are missing are left out."""
+
+    def each(table: Mapping[str, tuple[str, str]]) -> list[tuple[Op, str, str]]:
+        return [(functions[name].op, *row) for name, row in table.items() if name in functions]
+
+    for record, name, noun in each(_ARITHMETIC):
+        inplace = _no_integers if name == "truediv" else None
+        _set(f"__{name}__", _operator(_combine(record), name, noun))
+        _set(f"__r{name}__", _operator(_combine(record, swapped=True), f"r{name}", noun))
+        _set(f"__i{name}__", _inplace(_combine(record, inplace), f"i{name}", noun))
+    for record, name, noun in each(_BITWISE):
+        _set(f"__{name}__", _operator(_combine(record, _no_floats(f"with {noun}")), name, noun))
+        short = noun if name == "xor" else f"with {noun}"  # MLX's own wording
+        _set(f"__i{name}__", _inplace(_combine(record, _no_floats(short)), f"i{name}", noun))
+    for record, name, noun in each(_COMPARISONS):
+        _set(f"__{name}__", _operator(_combine(record), name, noun))
+    for name, dunder in _UNARY.items():
+        if name in functions:
+            _set(dunder, _unary(functions[name]))
+    if "divide" in functions:
+        _set("__div__", vars(array)["__truediv__"])
+        _set("__rdiv__", vars(array)["__rtruediv__"])
+    if "equal" in functions:
+        _set("__eq__", _equality(_combine(functions["equal"].op), "eq", False))
+        _set("__ne__", _equality(_combine(functions["not_equal"].op), "ne", True))
+    if "bitwise_invert" in functions:
+        _set("__invert__", _invert(functions["bitwise_invert"]))
+    if "matmul" in functions:
+        _set_matmul(functions["matmul"])
+
+
+def _set(name: str, method: Any) -> None:
+    if name not in ("__div__", "__rdiv__"):
+        method.__name__ = name
+        method.__qualname__ = f"array.{name}"
+    setattr(array, name, method)
+
+
+def _combine(record: Op, check: Check | None = None, swapped: bool = False) -> Combine:
+    memo = record.memo
+
+    def combine(x: Node, other: Any) -> Node | None:
+        if type(other) is array:
+            y = other._node
+        else:
+            y = operand(other, x.aval.dtype)
+            if y is None:
+                return None
+        trace = x.trace
+        if y.trace > trace:
+            trace = y.trace
+        if swapped:
+            x, y = y, x
+        a, b = x.aval, y.aval
+        if check is not None:
+            check(a.dtype, b.dtype)
+        key = ((), a, b)
+        result = memo.get(key)
+        if result is None:
+            result = record.infer(key)
+        return Node(record, (), (x, y), result, trace)
+
+    return combine
+
+
+def _refuse(noun: str, name: str, other: Any) -> Exception:
+    if other is None:
+        return TypeError(f"__{name}__(): incompatible function arguments. Expected a number or an array, got NoneType.")
+    return ValueError(f"Cannot perform {noun} on an mlx.core.array and {type_name(other)}")
+
+
+def _operator(combine: Combine, name: str, noun: str) -> Callable[[array, Any], array]:
+    new = array.__new__
+
+    def method(self: array, other: Any) -> array:
+        node = combine(self._node, other)
+        if node is None:
+            raise _refuse(noun, name, other)
+        out = new(array)
+        out._node = node
+        return out
+
+    return method
+
+
+def _inplace(combine: Combine, name: str, noun: str) -> Callable[[array, Any], array]:
+    """Points the handle at the result, which may have another shape and dtype, so that every alias sees it."""
+
+    def method(self: array, other: Any) -> array:
+        node = combine(self._node, other)
+        if node is None:
+            raise _refuse(f"inplace {noun}", name, other)
+        self._node = node
+        return self
+
+    return method
+
+
+def _equality(combine: Combine, name: str, otherwise: bool) -> Callable[[array, Any], array | bool]:
+    """An array is not equal to what cannot become one. None is refused, as MLX does."""
+    new = array.__new__
+
+    def method(self: array, other: Any) -> array | bool:
+        node = combine(self._node, other)
+        if node is None:
+            if other is None:
+                raise _refuse("", name, other)
+            return otherwise
+        out = new(array)
+        out._node = node
+        return out
+
+    return method
+
+
+def _unary(function: Any) -> Callable[[array], array]:
+    def method(self: array) -> array:
+        return function(self)
+
+    return method
+
+
+def _invert(function: Any) -> Callable[[array], array]:
+    def method(self: array) -> array:
+        if self.dtype.kind in "fc":
+            raise ValueError("Floating point types not allowed with bitwise inversion.")
+        return function(self)
+
+    return method
+
+
+def _set_matmul(function: Any) -> None:
+    def matmul(self: array, other: array) -> array:
+        if not isinstance(other, array):
+            raise TypeError(f"__matmul__(): incompatible function arguments. Expected an array, got {type_name(other)}.")
+        return function(self, other)
+
+    def imatmul(self: array, other: array) -> array:
+        self._node = matmul(self, other)._node
+        return self
+
+    _set("__matmul__", matmul)
+    _set("__imatmul__", imatmul)
+
+
+def _no_floats(where: str) -> Check:
+    def check(a: Dtype, b: Dtype) -> None:
+        if a.kind in "fc" or b.kind in "fc":
+            raise ValueError(f"Floating point types not allowed {where}.")
+
+    return check
+
+
+def _no_integers(a: Dtype, b: Dtype) -> None:
+    if a.kind not in "fc":
+        raise ValueError("In place division cannot cast to non-floating point type.")

@@ -1,0 +1,274 @@
+"""Discrete random draws: integers, coin flips, categories and permutations.
+
+For one key they are real MLX's, exactly (a category may differ where two candidates are within a rounding error).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap
+from mxcompat._array.promotion import promote
+from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
+from mxcompat._graph.aval import bool_ as _bool
+from mxcompat._graph.aval import float32 as _float32
+from mxcompat._graph.aval import int32 as _int32
+from mxcompat._graph.aval import uint32 as _uint32
+from mxcompat._graph.node import Node, apply
+
+from .arguments import plain, shown
+from .define import broadcast, op
+from .random import gumbel_noise
+from .random_bits import bits, check_bits, unit
+from .random_common import between, cast, check_uniform, dtype_of
+from .random_state import key_node, refuse
+
+__all__ = ["bernoulli", "categorical", "permutation", "randint"]
+
+
+def _randint(key: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
+    kind = np.dtype(np.int32) if dtype is _bool else dtype.numpy
+    low, high = (cast(cast(x, dtype.numpy), kind) for x in (low, high))
+    x = jnp.floor(between(key, low, high, shape, np.float32)).astype(kind)
+    # Rounding to float32 can reach the upper bound, or go below the lower.
+    x = jnp.maximum(jnp.minimum(x, high - jnp.asarray(1, kind)), low)
+    return x.astype(dtype.numpy)
+
+
+def _infer_randint(key: Aval, low: Aval, high: Aval, shape: tuple[int, ...], dtype: Dtype) -> Aval:
+    check_uniform(key, low, high, shape, _float32)
+    return aval(shape, dtype)
+
+
+_RANDINT = op("random_randint", _randint, _infer_randint, ("shape", "dtype"))
+
+
+def randint(
+    low: Any,
+    high: Any,
+    shape: Sequence[int] = [],  # noqa: B006
+    dtype: Dtype | None = _int32,
+    key: array | None = None,
+    stream: Any = None,
+) -> array:
+    """Random integers in [low, high).
+
+    They are drawn as float32 numbers, so beyond 2**24 not every integer can occur.
+
+    Args:
+        low: lower bound; a number, or an array that broadcasts to `shape`.
+        high: upper bound, likewise.
+        shape: the shape of the result.
+        dtype: an integer dtype, or bool.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        Array of the given shape and dtype.
+
+    Raises:
+        ValueError: if the dtype is not an integer one, or the bounds do not broadcast to `shape`.
+
+    Example:
+        >>> mx.random.randint(0, 10, (3,))
+    """
+    if dtype is None:
+        dtype = _int32
+    dtype = dtype_of(dtype, "randint")
+    drawn = key_node(key, "randint")
+    if dtype.kind not in "iub":
+        raise ValueError("[randint] randint only accepts integer dtypes and bool.")
+    inputs = drawn, _bound(low, dtype), _bound(high, dtype)
+    return wrap(apply(_RANDINT, inputs, (plain(shape), dtype)))
+
+
+def _bound(value: Any, dtype: Dtype) -> Node:
+    """The node of a bound. A Python number beyond the dtype wraps around, as converting an array would."""
+    if type(value) in (int, float):
+        value = int(value)
+        if dtype is not _bool:
+            modulus = 1 << (8 * dtype.size)
+            value %= modulus
+            if dtype.kind == "i" and value >= modulus >> 1:
+                value -= modulus
+    return operands.node(value, dtype)
+
+
+def _bernoulli(key: Any, p: Any, shape: tuple[int, ...]) -> Any:
+    p = jnp.asarray(p)
+    kind = promote(from_numpy(p.dtype), _float32).numpy  # type: ignore[arg-type]
+    return unit(key, shape).astype(kind) < p.astype(kind)
+
+
+def _infer_bernoulli(key: Aval, p: Aval, shape: tuple[int, ...]) -> Aval:
+    if p.dtype.kind != "f":
+        raise ValueError("[bernoulli] bernoulli probability `p` must be a float type.")
+    check_bits(key, shape)
+    if broadcast(shape, p.shape) != shape:
+        raise ValueError("[bernoulli] shape of `p` is incompatible with argument `shape`.")
+    return aval(shape, _bool)
+
+
+_BERNOULLI = op("random_bernoulli", _bernoulli, _infer_bernoulli, ("shape",))
+
+
+def bernoulli(
+    p: Any = 0.5, shape: Sequence[int] | None = None, key: array | None = None, stream: Any = None
+) -> array:
+    """Random bools that are True with probability `p`.
+
+    Args:
+        p: a number, or an array of a floating dtype that broadcasts to `shape`.
+        shape: the shape of the result; by default that of `p`.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        bool array of the given shape.
+
+    Raises:
+        ValueError: if `p` is not floating, or does not broadcast to `shape`.
+
+    Example:
+        >>> mx.random.bernoulli(0.1, (4,))
+    """
+    drawn = key_node(key, "bernoulli")
+    probability = operands.node(p)
+    full = probability.aval.shape if shape is None else plain(shape)
+    return wrap(apply(_BERNOULLI, (drawn, probability), (full,)))
+
+
+def _categorical(key: Any, logits: Any, axis: int, shape: tuple[int, ...], samples: bool) -> Any:
+    """`axis` is negative; `shape` that of the noise, with the axis in it."""
+    kind = promote(from_numpy(logits.dtype), _float32).numpy  # type: ignore[arg-type]
+    if samples:
+        logits = logits[..., None]
+    x = cast(logits, np.float32 if kind.kind == "c" else kind) + gumbel_noise(key, shape, np.float32)
+    return jnp.argmax(x, axis=axis).astype(np.uint32)
+
+
+def _infer_categorical(key: Aval, logits: Aval, axis: int, shape: tuple[int, ...], samples: bool) -> Aval:
+    check_bits(key, shape)
+    if 0 in shape:
+        raise ValueError("[argmax] Cannot argmax reduce zero size array.")
+    axis += len(shape)
+    return aval(shape[:axis] + shape[axis + 1 :], _uint32)
+
+
+_CATEGORICAL = op("random_categorical", _categorical, _infer_categorical, ("axis", "shape", "samples"))
+
+
+def categorical(
+    logits: array,
+    axis: int = -1,
+    shape: Sequence[int] | None = None,
+    num_samples: int | None = None,
+    key: array | None = None,
+    stream: Any = None,
+) -> array:
+    """Random categories, from unnormalised log-probabilities.
+
+    Args:
+        logits: array; each line along `axis` is a distribution.
+        axis: the axis of the categories.
+        shape: the shape of the result, which that of `logits` without `axis` must broadcast to; by default equal to it.
+        num_samples: instead of `shape`, how many draws from each distribution; they are the last axis of the result.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        uint32 array of indices along `axis`.
+
+    Raises:
+        IndexError: if the axis is out of range.
+        ValueError: if both `shape` and `num_samples` are given, or `shape` does not fit.
+
+    Example:
+        >>> mx.random.categorical(mx.zeros((2, 5)), num_samples=3).shape
+        (2, 3)
+    """
+    if not isinstance(logits, array):
+        refuse("categorical", "an array as logits", logits)
+    x = logits._node
+    try:
+        axis = operator.index(axis)
+        num_samples = None if num_samples is None else operator.index(num_samples)
+    except TypeError:
+        refuse("categorical", "ints as axis and num_samples", num_samples)
+    full = None if shape is None else plain(shape)
+    drawn = key_node(key, "categorical")
+    if full is not None and num_samples is not None:
+        raise ValueError("[categorical] At most one of shape or num_samples can be specified.")
+    size, ndim = x.aval.shape, x.aval.ndim
+    if not -ndim <= axis < ndim:
+        raise IndexError(f"[categorical] Invalid axis {axis} for logits with {ndim} dimensions.")
+    if axis >= 0:
+        axis -= ndim
+    if num_samples is not None:
+        return wrap(apply(_CATEGORICAL, (drawn, x), (axis - 1, (*size, num_samples), True)))
+    if full is not None:
+        reduced = size[: axis + ndim] + size[axis + ndim + 1 :]
+        if broadcast(full, reduced) != full:
+            raise ValueError(
+                f"[categorical] Requested shape {shown(full)} is not broadcast compatible with reduced logits shape"
+                f"{shown(reduced)}."
+            )
+        place = len(full) + 1 + axis
+        size = (*full[:place], size[axis], *full[place:])
+    return wrap(apply(_CATEGORICAL, (drawn, x), (axis, size, False)))
+
+
+def _permuted(key: Any, size: int) -> Any:
+    """A random permutation of 0 … size-1: the order of random words."""
+    return lax.sort((bits(key, (size,)), lax.iota(np.uint32, size)), num_keys=1, is_stable=True)[1]
+
+
+def _infer_permuted(key: Aval, size: int) -> Aval:
+    check_bits(key, (size,))
+    return aval((size,), _uint32)
+
+
+def _permute(key: Any, x: Any, axis: int) -> Any:
+    return jnp.take(x, _permuted(key, x.shape[axis]), axis=axis, mode="clip", unique_indices=True)
+
+
+def _infer_permute(key: Aval, x: Aval, axis: int) -> Aval:
+    check_bits(key, ())
+    return x
+
+
+_PERMUTED = op("random_permutation", _permuted, _infer_permuted, ("size",))
+_PERMUTE = op("random_permute", _permute, _infer_permute, ("axis",))
+
+
+def permutation(x: int | array, axis: int = 0, key: array | None = None, stream: Any = None) -> array:
+    """A random permutation of integers, or of the entries of an array along an axis.
+
+    Args:
+        x: an int n, for a permutation of 0 … n-1, or an array.
+        axis: the axis of the array to permute.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        uint32 array of shape (n,), or an array like `x`.
+
+    Raises:
+        IndexError: if the axis is out of range.
+        ValueError: if the int is negative.
+
+    Example:
+        >>> mx.random.permutation(4)
+    """
+    if isinstance(x, array):
+        drawn = key_node(key, "permutation")
+        ndim = x.ndim
+        if not -ndim <= axis < ndim:
+            raise IndexError(f"[permutation] Axis {axis} is out of range for an array with {ndim} dimensions.")
+        return wrap(apply(_PERMUTE, (drawn, x._node), (axis % ndim,)))
+    if not isinstance(x, int):
+        refuse("permutation", "an int or an array as x", x)
+    return wrap(apply(_PERMUTED, (key_node(key, "permutation"),), (int(x),)))

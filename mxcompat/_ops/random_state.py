@@ -1,0 +1,209 @@
+"""Random state: keys, and the implicit key that draws without one take.
+
+A key is an ordinary uint32 array of shape (2,). The implicit key of a thread lives in a list of one array, `state`:
+each draw puts a new one there, so that a compiled function can be given the list as an input and as an output.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.construct import node_of
+from mxcompat._graph.aval import Aval, aval
+from mxcompat._graph.aval import uint32 as _uint32
+from mxcompat._graph.node import ITEM, Node, apply
+
+from .define import op
+from .random_bits import check_bits, split_words
+
+__all__ = ["RandomState", "key", "key_node", "seed", "split", "state"]
+
+
+def key(seed: int) -> array:
+    """The key for a seed.
+
+    Args:
+        seed: an integer in [0, 2**64).
+
+    Returns:
+        uint32 array of shape (2,): the upper and the lower half of the seed.
+
+    Raises:
+        TypeError: if the seed is not such an integer.
+
+    Example:
+        >>> mx.random.key(2**33)
+        array([2, 0], dtype=uint32)
+    """
+    return wrap(_seeded(seed, "key"))
+
+
+def seed(seed: int) -> None:
+    """Set the implicit key of this thread to `key(seed)`.
+
+    Args:
+        seed: an integer in [0, 2**64).
+
+    Raises:
+        TypeError: if the seed is not such an integer.
+
+    Example:
+        >>> mx.random.seed(0)
+    """
+    _cell()[0] = wrap(_seeded(seed, "seed"))
+
+
+def _seeded(seed: Any, caller: str) -> Node:
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if not 0 <= number < 1 << 64:
+        raise TypeError(f"{caller}(): incompatible function arguments. Expected an int in [0, 2**64), got {seed!r}.")
+    return node_of(np.array([number >> 32, number & 0xFFFFFFFF], np.uint32))
+
+
+def _infer_split(key: Aval, num: int) -> Aval:
+    check_bits(key, (num, 2))
+    return aval((num, 2), _uint32)
+
+
+_SPLIT = op("random_split", lambda key, num: split_words(key, 2 * num).reshape(num, 2), _infer_split, ("num",))
+
+
+def split(key: array, num: int = 2, stream: Any = None) -> array:
+    """Independent keys from one.
+
+    Args:
+        key: a key, uint32 of shape (2,).
+        num: how many keys to make.
+
+    Returns:
+        uint32 array of shape (num, 2).
+
+    Raises:
+        ValueError: if `key` is not a key, or `num` is negative.
+
+    Example:
+        >>> first, second = mx.random.split(mx.random.key(0))
+    """
+    if not isinstance(key, array):
+        refuse("split", "an array as key", key)
+    try:
+        num = operator.index(num)
+    except TypeError:
+        refuse("split", "an int as num", num)
+    return wrap(apply(_SPLIT, (key._node,), (num,)))
+
+
+def _next_keys(key: Any) -> tuple[Any, Any]:
+    words = split_words(key, 4)
+    return words[:2], words[2:]
+
+
+def _infer_next(key: Aval) -> tuple[Aval, Aval]:
+    check_bits(key, (2,))
+    return _KEY, _KEY
+
+
+_KEY = aval((2,), _uint32)
+_NEXT = op("random_next", _next_keys, _infer_next)
+"""The implicit key after a draw, and the key for the draw: the two rows of `split(key)`."""
+
+
+def key_node(key: Any, caller: str) -> Node:
+    """The node of the key for a draw: the user's, or one split off the implicit key, which moves on."""
+    if type(key) is array:
+        return key._node
+    if key is None:
+        cell = _local.cell or _cell()
+        pair = apply(_NEXT, (cell[0]._node,))
+        cell[0] = wrap(Node(ITEM, (0,), (pair,), _KEY, pair.trace))
+        return Node(ITEM, (1,), (pair,), _KEY, pair.trace)
+    if isinstance(key, array):
+        return key._node
+    refuse(caller, "an array or None as key", key)
+
+
+def refuse(caller: str, expected: str, given: Any) -> NoReturn:
+    """Raise the TypeError for an argument of the wrong type."""
+    raise TypeError(
+        f"{caller}(): incompatible function arguments. Expected {expected}, got {type(given).__name__}."
+    )
+
+
+class _Local(threading.local):
+    cell: list[array] | None = None
+
+
+_local = _Local()
+
+
+def _cell() -> list[array]:
+    """The list that holds the implicit key of this thread; its first seed is the time in milliseconds."""
+    cell = _local.cell
+    if cell is None:
+        cell = _local.cell = [key(time.time_ns() // 1_000_000)]
+    return cell
+
+
+class RandomState(list):
+    """The implicit key, as a list of one array: in every thread, that thread's.
+
+    It reads and writes through to the key, so it can stand in the `inputs` and `outputs` of `mx.compile`, and its item
+    can be kept and put back. Its length does not change.
+    """
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[array]:
+        return iter(_cell())
+
+    def __reversed__(self) -> Iterator[array]:
+        return reversed(_cell())
+
+    def __getitem__(self, index: Any) -> Any:
+        try:
+            return _cell()[index]
+        except IndexError:
+            raise IndexError("random state index out of range") from None
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        cell = _cell()
+        changed = list(cell)
+        changed[index] = value
+        if len(changed) != 1 or not isinstance(changed[0], array):
+            raise ValueError("[random] The random state holds exactly one array.")
+        cell[0] = changed[0]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(_cell())
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("cannot pickle the random state; keep a copy of its item instead")
+
+    def _fixed(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise AttributeError("the random state holds exactly one array")
+
+    append = extend = insert = pop = remove = clear = sort = reverse = _fixed
+    __delitem__ = __iadd__ = __imul__ = _fixed
+
+
+state = RandomState()
+"""The implicit key of this thread, as a list of one array."""

@@ -1,0 +1,60 @@
+"""Softmax, over any axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from mxcompat._array.array import array, wrap
+from mxcompat._graph.aval import Aval, aval, from_numpy
+from mxcompat._graph.node import apply
+
+from .define import as_float, axes_of, op, strict
+from .reductions import wide
+
+__all__ = ["softmax"]
+
+
+def _softmax(x: Any, axes: tuple[int, ...]) -> Any:
+    x = jnp.asarray(x)
+    want = as_float(from_numpy(x.dtype)).numpy  # type: ignore[arg-type]
+    x = wide(x.astype(want))
+    if not x.size:
+        return x.astype(want)
+    largest = lax.stop_gradient(jnp.max(lax.real(x) if x.dtype.kind == "c" else x, axis=axes, keepdims=True))
+    powers = lax.exp(x - largest)
+    return (powers / jnp.sum(powers, axis=axes, keepdims=True)).astype(want)
+
+
+def _softmax_aval(a: Aval, axes: tuple[int, ...]) -> Aval:
+    return aval(a.shape, as_float(a.dtype))
+
+
+_SOFTMAX = op("softmax", _softmax, _softmax_aval, ("axes",))
+
+
+def softmax(a: array, /, axis: Any = None, *, precise: bool = False, stream: Any = None) -> array:
+    """exp(a) / sum(exp(a)), without overflow.
+
+    Args:
+        a: an array, of any shape.
+        axis: the axis or axes that sum to 1; None for all of them.
+        precise: accepted; half precision is always computed in float32.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape and the dtype of `a`, float32 instead of an integer or bool.
+
+    Raises:
+        IndexError: if an axis is out of range.
+        ValueError: if an axis is named twice, or `a` has none.
+
+    Example:
+        `mx.softmax(logits, axis=-1)`
+    """
+    node = strict(a, "softmax")
+    if node.aval.ndim == 0 and axis is not None and axis != () and axis != []:
+        raise ValueError("[softmax] Received non-empty axes for array with 0 dimensions.")
+    return wrap(apply(_SOFTMAX, (node,), (axes_of(axis, node.aval.ndim),)))

@@ -1,0 +1,8 @@
+"""The version of mxcompat, and the version of MLX whose API it has."""
+
+__all__ = ["MLX_VERSION", "__version__"]
+
+__version__ = "0.1.0"
+
+MLX_VERSION = "0.32.4"
+"""What `mx.__version__` and, under the drop-in, `importlib.metadata.version("mlx")` answer."""

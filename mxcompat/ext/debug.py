@@ -1,0 +1,170 @@
+"""Looking inside: run op by op, find the first NaN, see what is compiled and why.
+
+Arrays are lazy, so an error, a NaN or a slow step shows up at an evaluation, not at the line that caused it. These
+tools take the laziness away, or say what it did.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+import jax
+import numpy as np
+
+from mxcompat._graph import executables
+from mxcompat._graph.capture import readable
+from mxcompat._graph.evaluate import evaluate
+from mxcompat._graph.node import ITEM, SCALAR, Node, caller, location
+from mxcompat._graph.program import Program, clear_programs, program_count
+
+__all__ = ["cache_size", "clear_cache", "compiles", "eager", "explain", "nan_check"]
+
+
+def compiles() -> int:
+    """How many programs have been compiled so far, recompilations for speed not counted.
+
+    Example:
+        >>> before = mx.ext.debug.compiles()
+        >>> for step in range(100):
+        ...     train_step(...)
+        >>> mx.ext.debug.compiles() - before  # two or so, not a hundred
+    """
+    return executables.stats.compiles
+
+
+def cache_size() -> int:
+    """How many program structures are remembered. The number is bounded."""
+    return program_count()
+
+
+def clear_cache() -> None:
+    """Forget every program and its compiled code. Arrays are unaffected."""
+    executables.settle()
+    clear_programs()
+
+
+@contextmanager
+def eager() -> Iterator[None]:
+    """Within this context every op runs when it is called, so that errors and time show up at their line.
+
+    Functions under `vmap` and `compile` are the exception: their arrays have no value.
+
+    Example:
+        >>> with mx.ext.debug.eager():
+        ...     y = mx.exp(x)  # has run
+    """
+    with _after_each_op(lambda node: None):
+        yield
+
+
+@contextmanager
+def nan_check() -> Iterator[None]:
+    """Like `eager`, and the first op whose result has a NaN raises.
+
+    Raises:
+        FloatingPointError: names the op, the line that called it, and whether its inputs had NaNs already.
+
+    Example:
+        >>> with mx.ext.debug.nan_check():
+        ...     loss, grads = step(model, batch)
+    """
+
+    def check(node: Node) -> None:
+        if _has_nan(node.value):
+            came_in = " Its inputs have NaNs." if any(_has_nan(i.value) for i in inputs[0]) else ""
+            raise FloatingPointError(f"[{inputs[1]}] made a NaN, called at {location(node)}.{came_in}")
+
+    inputs: list[Any] = [(), None]
+
+    def remember(node: Node) -> None:
+        inputs[:] = [node.inputs, node.op]
+
+    with _after_each_op(check, remember):
+        yield
+
+
+def _has_nan(value: Any) -> bool:
+    return any(
+        jax.numpy.issubdtype(np.asarray(v).dtype, np.inexact) and bool(np.isnan(np.asarray(v)).any())
+        for v in jax.tree.leaves(value)
+    )
+
+
+@contextmanager
+def _after_each_op(check: Any, before: Any = lambda node: None) -> Iterator[None]:
+    original = Node.__init__
+
+    def init(self: Node, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        if self.op is None or self.op is SCALAR or self.op is ITEM or self.value is not None or not readable():
+            return
+        if self.where is None:
+            self.where = caller()
+        before(self)
+        evaluate([self])
+        check(self)
+
+    Node.__init__ = init  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Node.__init__ = original  # type: ignore[method-assign]
+
+
+@contextmanager
+def explain(file: TextIO | None = None) -> Iterator[list[str]]:
+    """Within this context, say what is compiled, which line asked for it, and what differed from the last time.
+
+    Args:
+        file: where to write; standard error by default.
+
+    Returns:
+        The list of the messages, as the value of `with`.
+
+    Example:
+        >>> with mx.ext.debug.explain():
+        ...     for batch in batches:
+        ...         step(batch)
+        compile: 31 ops, a new structure, evaluated at train.py:12
+        compile: 31 ops, a new structure, evaluated at train.py:12: input 3 is float32[7,64], was float32[8,64]
+    """
+    messages: list[str] = []
+    last: dict[str, Program] = {}
+    out = file or sys.stderr
+
+    def observe(event: str, program: Program, reason: str) -> None:
+        if event != "compile":
+            return
+        code, _ = where = caller()
+        probe = Node(None, (), (), None, 0, None, where)
+        place = location(probe)
+        text = f"compile: {len(program.instructions)} ops, {reason}, evaluated at {place}"
+        previous = last.get(place)
+        if previous is not None and previous is not program:
+            text += ": " + _difference(previous, program)
+        last[place] = program
+        messages.append(text)
+        out.write(text + "\n")
+
+    executables.observers.append(observe)
+    try:
+        yield messages
+    finally:
+        executables.observers.remove(observe)
+
+
+def _difference(old: Program, new: Program) -> str:
+    """What is different in a program, in a few words."""
+    if len(old.in_avals) == len(new.in_avals):
+        for k, (a, b) in enumerate(zip(old.in_avals, new.in_avals, strict=True)):
+            if a is not b:
+                return f"input {k} is {b}, was {a}"
+    for k, (a, b) in enumerate(zip(old.instructions, new.instructions, strict=False)):
+        if a != b:
+            return f"op {k} is {b[0]}{list(b[1]) or ''}, was {a[0]}{list(a[1]) or ''}"
+    if len(old.instructions) != len(new.instructions):
+        return f"{len(new.instructions)} ops, were {len(old.instructions)}"
+    return "other intermediates are still in use"

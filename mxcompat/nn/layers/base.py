@@ -1,0 +1,408 @@
+"""``Module``: the dictionary that every layer and every user's model is.
+
+Arrays, dictionaries, lists and tuples assigned to a module become entries of the dictionary (its parameters and
+sub-modules); everything else becomes an ordinary attribute. All walks over the tree start here.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import mxcompat.core as mx
+from mxcompat.nn.layers import _walk
+from mxcompat.utils import tree_flatten, tree_unflatten
+
+__all__ = ["Module"]
+
+
+def _is_floating(dtype: mx.Dtype) -> bool:
+    return mx.issubdtype(dtype, mx.floating)
+
+
+class Module(dict):
+    """Base class of all layers and models.
+
+    A subclass sets its arrays and sub-modules in ``__init__`` (after ``super().__init__()``) and computes in
+    ``__call__``. Entries whose name starts with ``_`` are not parameters.
+
+    Attributes:
+        training: whether the module is in training mode (see :meth:`train`).
+        state: the module itself, a tree that ``mx.compile`` and ``mx.eval`` accept.
+
+    Example:
+        >>> class MLP(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.layers = [nn.Linear(2, 8), nn.Linear(8, 1)]
+        ...
+        ...     def __call__(self, x):
+        ...         return self.layers[1](nn.relu(self.layers[0](x)))
+    """
+
+    __call__: Callable
+
+    def __init__(self) -> None:
+        self._no_grad: set[str] = set()
+        self._training = True
+
+    @property
+    def training(self) -> bool:
+        """Whether the module is in training mode."""
+        return self._training
+
+    @property
+    def state(self) -> Module:
+        """The module itself: parameters and everything else that is in the dictionary."""
+        return self
+
+    def _extra_repr(self) -> str:
+        return ""
+
+    def __repr__(self) -> str:
+        children = tree_flatten(self.children(), is_leaf=self.is_module)
+        lines = [f"{type(self).__name__}({self._extra_repr()}"]
+        lines += [textwrap.indent(f"({name}): {child!r}", "  ") for name, child in children]
+        return "\n".join(lines) + ("\n)" if children else ")")
+
+    def __getattr__(self, key: str) -> Any:
+        value = self.get(key)
+        if value is not None:
+            return value
+        # Not an entry: look again the ordinary way, for the ordinary error (that of a failing property included).
+        return super().__getattribute__(key)
+
+    def __setattr__(self, key: str, val: Any) -> None:
+        if isinstance(val, (mx.array, dict, list, tuple)):
+            if key not in self and hasattr(self, key):
+                super().__delattr__(key)
+            self[key] = val
+        else:
+            super().__setattr__(key, val)
+            self.pop(key, None)
+
+    def __delattr__(self, name: str) -> None:
+        if self.get(name) is not None:
+            del self[name]
+        else:
+            super().__delattr__(name)
+
+    def load_weights(
+        self, file_or_weights: str | list[tuple[str, mx.array]], strict: bool = True
+    ) -> Module:
+        """Set the parameters from a file or from ``(path, array)`` pairs.
+
+        Args:
+            file_or_weights: the path of a ``.npz`` or ``.safetensors`` file, or a list of pairs.
+            strict: demand exactly the module's parameters, with their shapes. Otherwise what does not fit by name
+                is ignored and shapes are not looked at.
+
+        Returns:
+            The module.
+
+        Raises:
+            ValueError: in strict mode, names are missing or too many, a value is not an array, or a shape differs.
+                The module is then unchanged.
+
+        Example:
+            >>> model.load_weights("weights.safetensors")
+            >>> model.load_weights([("weight", mx.zeros((3, 2)))], strict=False)
+        """
+        weights = file_or_weights
+        if isinstance(weights, str):
+            weights = list(mx.load(weights).items())
+        if strict:
+            self._check_weights(dict(weights))
+        if weights:
+            self.update(tree_unflatten(weights), strict=False)
+        return self
+
+    def _check_weights(self, new: dict[str, Any]) -> None:
+        current = tree_flatten(self.parameters(), destination={})
+        extra, missing = new.keys() - current.keys(), current.keys() - new.keys()
+        if extra:
+            names = ",\n".join(sorted(extra))
+            raise ValueError(f"Received {len(extra)} parameters not in model: \n{names}.")
+        if missing:
+            names = ",\n".join(sorted(missing))
+            raise ValueError(f"Missing {len(missing)} parameters: \n{names}.")
+        for name, value in current.items():
+            given = new[name]
+            if not isinstance(given, mx.array):
+                raise ValueError(f"Expected mx.array but received {type(given)} for parameter {name}")
+            if given.shape != value.shape:
+                raise ValueError(
+                    f"Expected shape {value.shape} but received shape {given.shape} for parameter {name}"
+                )
+
+    def save_weights(self, file: str) -> None:
+        """Write the parameters to a ``.npz`` or ``.safetensors`` file, under their dotted paths.
+
+        Args:
+            file: the path; its ending chooses the format.
+
+        Raises:
+            ValueError: another ending.
+        """
+        weights = tree_flatten(self.parameters(), destination={})
+        if file.endswith(".npz"):
+            mx.savez(file, **weights)
+        elif file.endswith(".safetensors"):
+            mx.save_safetensors(file, weights)
+        else:
+            raise ValueError(f"Unsupported file extension for {file}. Use '.npz' or '.safetensors'.")
+
+    @staticmethod
+    def is_module(value: Any) -> bool:
+        """Whether ``value`` is a module."""
+        return isinstance(value, Module)
+
+    @staticmethod
+    def valid_child_filter(module: Module, key: str, value: Any) -> bool:
+        """Passes entries that are or may hold modules."""
+        return isinstance(value, (dict, list))
+
+    @staticmethod
+    def valid_parameter_filter(module: Module, key: str, value: Any) -> bool:
+        """Passes entries that are or may hold parameters: not those whose name starts with ``_``."""
+        return isinstance(value, (dict, list, mx.array)) and not key.startswith("_")
+
+    @staticmethod
+    def trainable_parameter_filter(module: Module, key: str, value: Any) -> bool:
+        """Passes entries that are or may hold parameters that are not frozen."""
+        return Module.valid_parameter_filter(module, key, value) and key not in module._no_grad
+
+    def filter_and_map(
+        self,
+        filter_fn: Callable[[Module, str, Any], bool],
+        map_fn: Callable | None = None,
+        is_leaf_fn: Callable[[Module, str, Any], bool] | None = None,
+    ) -> dict[str, Any]:
+        """Collect a tree of what passes a filter.
+
+        Args:
+            filter_fn: called as ``filter_fn(module, key, value)``; false drops the entry and all below it.
+            map_fn: applied to each leaf.
+            is_leaf_fn: called like the filter; true ends the walk there. Default: all but modules, dictionaries
+                and lists are leaves.
+
+        Returns:
+            Nested dictionaries and lists with the leaves.
+        """
+        if is_leaf_fn is None:
+
+            def is_leaf_fn(module: Module, key: str, value: Any) -> bool:
+                return not isinstance(value, (dict, list))
+
+        return {
+            k: _walk.unwrap(self, k, v, filter_fn, map_fn, is_leaf_fn, Module)
+            for k, v in self.items()
+            if filter_fn(self, k, v)
+        }
+
+    def parameters(self) -> dict[str, Any]:
+        """All arrays of the module and its sub-modules, as a tree."""
+        return self.filter_and_map(self.valid_parameter_filter)
+
+    def trainable_parameters(self) -> dict[str, Any]:
+        """The parameters that are not frozen, as a tree."""
+        return self.filter_and_map(self.trainable_parameter_filter)
+
+    def children(self) -> dict[str, Any]:
+        """The direct sub-modules, as a tree."""
+        return self.filter_and_map(self.valid_child_filter, is_leaf_fn=lambda m, k, v: isinstance(v, Module))
+
+    def leaf_modules(self) -> dict[str, Any]:
+        """The sub-modules that have none of their own, as a tree."""
+
+        def is_leaf(module: Module, key: str, value: Any) -> bool:
+            return isinstance(value, Module) and not tree_flatten(value.children())
+
+        return self.filter_and_map(self.valid_child_filter, is_leaf_fn=is_leaf)
+
+    def update(self, parameters: dict, strict: bool = True) -> Module:
+        """Replace parameters by those of a tree, which need not have all of them. Shapes are not checked.
+
+        Args:
+            parameters: nested dictionaries and lists with arrays.
+            strict: raise for names the module does not have and for values that are not arrays; otherwise they
+                are ignored.
+
+        Returns:
+            The module.
+
+        Raises:
+            ValueError: in strict mode, something does not fit. The module is then unchanged.
+        """
+        plan: _walk.Plan = []
+        _walk.plan_parameters(self, parameters, strict, plan)
+        _walk.carry_out(plan)
+        return self
+
+    def apply(
+        self,
+        map_fn: Callable[[mx.array], mx.array],
+        filter_fn: Callable[[Module, str, Any], bool] | None = None,
+    ) -> Module:
+        """Replace each parameter ``p`` by ``map_fn(p)``.
+
+        Args:
+            map_fn: from array to array.
+            filter_fn: which entries; default all parameters.
+
+        Returns:
+            The module.
+
+        Example:
+            >>> model.apply(lambda p: p.astype(mx.float16))
+        """
+        return self.update(self.filter_and_map(filter_fn or Module.valid_parameter_filter, map_fn))
+
+    def update_modules(self, modules: dict, strict: bool = True) -> Module:
+        """Replace sub-modules by those of a tree, which need not have all of them.
+
+        Args:
+            modules: nested dictionaries and lists with modules (``{}`` leaves a place as it is).
+            strict: raise for what does not fit; otherwise it is ignored.
+
+        Returns:
+            The module.
+
+        Raises:
+            ValueError: in strict mode, something does not fit. The module is then unchanged.
+        """
+        plan: _walk.Plan = []
+        _walk.plan_modules(self, modules, strict, plan, Module)
+        _walk.carry_out(plan)
+        return self
+
+    def _walk_modules(self) -> Any:
+        """Yields (path, module), the module itself first; children are looked up after the caller had the parent."""
+        stack: list[tuple[str, Module]] = [("", self)]
+        while stack:
+            path, module = stack.pop()
+            yield path, module
+            prefix = f".{path}" if path else ""
+            stack.extend(tree_flatten(module.children(), prefix=prefix, is_leaf=self.is_module))
+
+    def apply_to_modules(self, apply_fn: Callable[[str, Module], Any]) -> Module:
+        """Call ``apply_fn(path, module)`` for this module (path ``""``) and all below it.
+
+        Returns:
+            The module.
+        """
+        for path, module in self._walk_modules():
+            apply_fn(path, module)
+        return self
+
+    def modules(self) -> list[Module]:
+        """This module and all below it."""
+        return [module for _, module in self._walk_modules()]
+
+    def named_modules(self) -> list[tuple[str, Module]]:
+        """``(path, module)`` for this module (path ``""``) and all below it."""
+        return list(self._walk_modules())
+
+    def _validate_keys(self, keys: str | list[str], strict: bool) -> list[str]:
+        keys = keys if isinstance(keys, list) else [keys]
+        if strict:
+            for key in keys:
+                if key not in self:
+                    raise KeyError(f"Module doesn't contain member {key}.")
+        return keys
+
+    def _validate_keys_recursive(self, keys: str | list[str]) -> None:
+        modules = self.modules()
+        for key in keys if isinstance(keys, list) else [keys]:
+            if not any(key in module for module in modules):
+                raise KeyError(f"Module doesn't contain member {key}.")
+
+    def _for_frozen(
+        self, visit: Callable[[Module, list[str] | None], None], recurse: bool, keys: Any, strict: bool
+    ) -> Module:
+        """Call ``visit(module, keys)`` on the modules that ``freeze`` and ``unfreeze`` mean."""
+        if recurse:
+            if strict and keys is not None:
+                self._validate_keys_recursive(keys)
+            names = None if keys is None else self._validate_keys(keys, False)
+            return self.apply_to_modules(lambda _, module: visit(module, names))
+        visit(self, None if keys is None else self._validate_keys(keys, strict))
+        return self
+
+    def freeze(
+        self, *, recurse: bool = True, keys: str | list[str] | None = None, strict: bool = False
+    ) -> Module:
+        """Take parameters out of the trainable ones.
+
+        Args:
+            recurse: also in the sub-modules.
+            keys: which entries; default all.
+            strict: raise if a key is in no module.
+
+        Returns:
+            The module.
+
+        Raises:
+            KeyError: in strict mode, an unknown key. The module is then unchanged.
+
+        Example:
+            >>> model.freeze(keys="bias")
+        """
+
+        def visit(module: Module, names: list[str] | None) -> None:
+            if names is None:
+                own = module.filter_and_map(
+                    lambda m, k, v: not isinstance(v, Module) and m.valid_parameter_filter(m, k, v)
+                )
+                names = [name for name, _ in tree_flatten(own)]
+            module._no_grad.update(names)
+
+        return self._for_frozen(visit, recurse, keys, strict)
+
+    def unfreeze(
+        self, *, recurse: bool = True, keys: str | list[str] | None = None, strict: bool = False
+    ) -> Module:
+        """Put parameters back among the trainable ones: the inverse of :meth:`freeze`, with the same arguments.
+
+        Returns:
+            The module.
+
+        Raises:
+            KeyError: in strict mode, an unknown key. The module is then unchanged.
+        """
+
+        def visit(module: Module, names: list[str] | None) -> None:
+            if names is None:
+                module._no_grad.clear()
+            else:
+                module._no_grad.difference_update(names)
+
+        return self._for_frozen(visit, recurse, keys, strict)
+
+    def _set_training_mode(self, mode: bool) -> None:
+        self._training = mode
+
+    def train(self, mode: bool = True) -> Module:
+        """Set this module and all below it to training mode (or, with ``mode=False``, to evaluation).
+
+        Returns:
+            The module.
+        """
+        return self.apply_to_modules(lambda _, module: module._set_training_mode(mode))
+
+    def eval(self) -> Module:
+        """Set this module and all below it to evaluation mode. Returns the module."""
+        return self.train(False)
+
+    def set_dtype(
+        self, dtype: mx.Dtype, predicate: Callable[[mx.Dtype], bool] | None = _is_floating
+    ) -> None:
+        """Cast the parameters.
+
+        Args:
+            dtype: the new dtype.
+            predicate: which present dtypes to cast: default the floating ones; ``None`` means all.
+        """
+        chosen = predicate or (lambda _: True)
+        self.apply(lambda x: x.astype(dtype) if chosen(x.dtype) else x)

@@ -1,0 +1,119 @@
+"""Affine layers: identity, linear, bilinear."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mxcompat.core as mx
+from mxcompat.nn.layers.base import Module
+from mxcompat.nn.layers.quantized import QQLinear, QuantizedLinear
+
+__all__ = ["Bilinear", "Identity", "Linear"]
+
+
+class Identity(Module):
+    """Returns its input; all constructor arguments are ignored."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return x
+
+
+class Linear(Module):
+    """``y = x @ weight.T + bias``.
+
+    Parameters: ``weight`` (output_dims, input_dims) and ``bias`` (output_dims,), uniform within
+    ``1 / sqrt(input_dims)`` of zero at first.
+
+    Args:
+        input_dims: size of the last axis of the input.
+        output_dims: size of the last axis of the output.
+        bias: whether to add a bias.
+
+    Example:
+        >>> nn.Linear(3, 5)(mx.ones((2, 3))).shape
+        (2, 5)
+    """
+
+    def __init__(self, input_dims: int, output_dims: int, bias: bool = True) -> None:
+        super().__init__()
+        limit = math.sqrt(1.0 / input_dims)
+        self.weight = mx.random.uniform(-limit, limit, (output_dims, input_dims))
+        if bias:
+            self.bias = mx.random.uniform(-limit, limit, (output_dims,))
+
+    def _extra_repr(self) -> str:
+        output_dims, input_dims = self.weight.shape
+        return f"input_dims={input_dims}, output_dims={output_dims}, bias={'bias' in self}"
+
+    def __call__(self, x: mx.array) -> mx.array:
+        weight = self["weight"]
+        return mx.addmm(self["bias"], x, weight.T) if "bias" in self else x @ weight.T
+
+    def to_quantized(
+        self,
+        group_size: int | None = None,
+        bits: int | None = None,
+        mode: str = "affine",
+        quantize_input: bool = False,
+    ) -> Module:
+        """The same layer with quantized weights.
+
+        Args:
+            group_size: how many weights share a scale; default that of the mode.
+            bits: bits per weight; default that of the mode.
+            mode: the quantization mode.
+            quantize_input: quantize the input too (a ``QQLinear``; modes ``nvfp4`` and ``mxfp8`` only).
+
+        Raises:
+            ValueError: ``quantize_input`` in another mode.
+        """
+        if not quantize_input:
+            return QuantizedLinear.from_linear(self, group_size, bits, mode)
+        if mode not in ("nvfp4", "mxfp8"):
+            raise ValueError(
+                f"Quantized activations are only supported for 'nvfp4' and 'mxfp8' modes, got {mode}."
+            )
+        return QQLinear.from_linear(self, group_size, bits, mode)
+
+
+class Bilinear(Module):
+    """``y[o] = x1 @ weight[o].T @ x2 + bias[o]``.
+
+    Parameters: ``weight`` (output_dims, input2_dims, input1_dims) and ``bias`` (output_dims,).
+
+    Args:
+        input1_dims: size of the last axis of the first input.
+        input2_dims: size of the last axis of the second input.
+        output_dims: size of the last axis of the output.
+        bias: whether to add a bias.
+
+    Example:
+        >>> nn.Bilinear(2, 3, 5)(mx.ones((4, 2)), mx.ones((4, 3))).shape
+        (4, 5)
+    """
+
+    def __init__(self, input1_dims: int, input2_dims: int, output_dims: int, bias: bool = True) -> None:
+        super().__init__()
+        limit = math.sqrt(1.0 / input1_dims)
+        self.weight = mx.random.uniform(-limit, limit, (output_dims, input2_dims, input1_dims))
+        if bias:
+            self.bias = mx.random.uniform(-limit, limit, (output_dims,))
+
+    def _extra_repr(self) -> str:
+        output_dims, input2_dims, input1_dims = self.weight.shape
+        return (
+            f"input1_dims={input1_dims}, input2_dims={input2_dims}, "
+            f"output_dims={output_dims}, bias={'bias' in self}"
+        )
+
+    def __call__(self, x1: mx.array, x2: mx.array) -> mx.array:
+        output_dims, input2_dims, input1_dims = self.weight.shape
+        batch = x1.shape[:-1]
+        rows = x1.reshape(-1, input1_dims) @ self.weight.reshape(-1, input1_dims).T
+        y = rows.reshape(-1, output_dims, input2_dims) @ x2.reshape(-1, input2_dims, 1)
+        y = y.reshape(*batch, output_dims)
+        return y + self.bias if "bias" in self else y

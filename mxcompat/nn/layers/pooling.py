@@ -1,0 +1,242 @@
+"""Maximum and average pooling over one, two and three spatial axes, channels last."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import mxcompat.core as mx
+from mxcompat.nn.layers.base import Module
+
+__all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d"]
+
+# Overlapping windows of up to this many places are cut out as slices, which XLA fuses; larger ones are gathered.
+_MOST_SLICES = 64
+
+
+def _per_axis(value: int | tuple, count: int, layer: str, name: str) -> list[int]:
+    if isinstance(value, (tuple, list)) and len(value) == count:
+        return list(value)
+    if isinstance(value, int):
+        return [value] * count
+    plural = "integer" if count == 1 else "integers"
+    raise ValueError(f"[{layer}] '{name}' must be an integer or a tuple containing {count} {plural}")
+
+
+def _blocks(x: mx.array, counts: list[int], window: list[int]) -> mx.array:
+    """Windows that lie side by side: what does not fill a window is cut off, the rest is a reshape."""
+    batch, *_, channels = x.shape
+    used = tuple(slice(n * k) for n, k in zip(counts, window))
+    if any(n * k != size for n, k, size in zip(counts, window, x.shape[1:-1])):
+        x = x[(slice(None), *used)]
+    count = len(window)
+    x = x.reshape(batch, *itertools.chain.from_iterable(zip(counts, window)), channels)
+    return x.transpose(0, *range(1, 2 * count, 2), *range(2, 2 * count + 1, 2), 2 * count + 1)
+
+
+def _slices(x: mx.array, counts: list[int], window: list[int], strides: list[int]) -> mx.array:
+    """One strided slice for each place of the window, stacked."""
+    places = []
+    for offsets in itertools.product(*map(range, window)):
+        cut = (slice(o, o + (n - 1) * s + 1, s) for o, n, s in zip(offsets, counts, strides))
+        places.append(x[(slice(None), *cut)])
+    batch, *_, channels = x.shape
+    stacked = mx.stack(places, axis=len(window) + 1)
+    return stacked.reshape(batch, *counts, *window, channels)
+
+
+def _strided(x: mx.array, counts: list[int], window: list[int], strides: list[int]) -> mx.array:
+    batch, *_, channels = x.shape
+    steps = [math.prod(x.shape[axis + 1 :]) for axis in range(x.ndim)]
+    moves = [step * s for step, s in zip(steps[1:-1], strides)]
+    return mx.as_strided(
+        x, (batch, *counts, *window, channels), (steps[0], *moves, *steps[1:-1], steps[-1])
+    )
+
+
+def _sliding_windows(x: mx.array, window_shape: list[int], window_strides: list[int]) -> mx.array:
+    """All windows of (N, *spatial, C), as (N, *counts, *window_shape, C)."""
+    if x.ndim < 3:
+        raise ValueError(
+            "To extract sliding windows at least 1 spatial dimension (3 total) is needed "
+            f"but the input only has {x.ndim} dimensions."
+        )
+    spatial = x.shape[1:-1]
+    if not len(spatial) == len(window_shape) == len(window_strides):
+        raise ValueError(
+            "To extract sliding windows the window shapes and strides must have the same number of spatial "
+            f"dimensions as the signal but the signal has {len(spatial)} dims and the window shape has "
+            f"{len(window_shape)} and strides have {len(window_strides)}."
+        )
+    counts = [max(0, (size - k) // s + 1) for size, k, s in zip(spatial, window_shape, window_strides)]
+    if 0 in counts:
+        batch, *_, channels = x.shape
+        return mx.zeros((batch, *counts, *window_shape, channels), dtype=x.dtype)
+    if window_shape == window_strides:
+        return _blocks(x, counts, window_shape)
+    if math.prod(window_shape) <= _MOST_SLICES:
+        return _slices(x, counts, window_shape, window_strides)
+    return _strided(x, counts, window_shape, window_strides)
+
+
+class _Pool(Module):
+    """Pads, cuts windows, reduces each with a function ``f(windows, axes)``."""
+
+    def __init__(
+        self,
+        pooling_function: Callable,
+        kernel_size: list[int],
+        stride: list[int],
+        padding: list[tuple[int, int]],
+        padding_value: float,
+    ) -> None:
+        super().__init__()
+        layer = type(self).__name__
+        for name, values in (("kernel_size", kernel_size), ("stride", stride)):
+            if any(v <= 0 for v in values):
+                raise ValueError(f"[{layer}] '{name}' must be positive but got {tuple(values)}.")
+        if any(before < 0 for before, _ in padding):
+            raise ValueError(
+                f"[{layer}] 'padding' must be non-negative but got {tuple(before for before, _ in padding)}."
+            )
+        self._pooling_function = pooling_function
+        self._kernel_size = kernel_size
+        self._stride = stride
+        self._padding = padding
+        self._padding_value = padding_value
+        self._axes = tuple(range(-len(kernel_size) - 1, -1))
+
+    def _extra_repr(self) -> str:
+        padding = tuple(before for before, _ in self._padding)
+        return f"kernel_size={tuple(self._kernel_size)}, stride={tuple(self._stride)}, padding={padding}"
+
+    def __call__(self, x: mx.array) -> mx.array:
+        if any(before > 0 for before, _ in self._padding):
+            x = mx.pad(x, [(0, 0), *self._padding, (0, 0)], self._padding_value)
+        return self._pooling_function(_sliding_windows(x, self._kernel_size, self._stride), self._axes)
+
+
+def _settings(pool: _Pool, count: int, kernel_size, stride, padding) -> tuple[list, list, list]:
+    """Kernel, stride and padding per axis, checked."""
+    layer = type(pool).__name__
+    kernel = _per_axis(kernel_size, count, layer, "kernel_size")
+    step = list(kernel) if stride is None else _per_axis(stride, count, layer, "stride")
+    return kernel, step, [(p, p) for p in _per_axis(padding, count, layer, "padding")]
+
+
+class _Pool1d(_Pool):
+    def __init__(self, pooling_function, padding_value, kernel_size, stride=None, padding=0) -> None:
+        settings = _settings(self, 1, kernel_size, stride, padding)
+        super().__init__(pooling_function, *settings, padding_value)
+
+
+class _Pool2d(_Pool):
+    def __init__(self, pooling_function, padding_value, kernel_size, stride=None, padding=0) -> None:
+        settings = _settings(self, 2, kernel_size, stride, padding)
+        super().__init__(pooling_function, *settings, padding_value)
+
+
+class _Pool3d(_Pool):
+    def __init__(self, pooling_function, padding_value, kernel_size, stride=None, padding=0) -> None:
+        settings = _settings(self, 3, kernel_size, stride, padding)
+        super().__init__(pooling_function, *settings, padding_value)
+
+
+class MaxPool1d(_Pool1d):
+    """The largest value of each window: (N, L, C) to (N, L', C).
+
+    Args:
+        kernel_size: size of the window.
+        stride: step between windows; default ``kernel_size``.
+        padding: how many ``-inf`` to add on both sides.
+
+    Raises:
+        ValueError: a setting that is not an integer (or a 1-tuple) in range.
+    """
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int],
+        stride: int | tuple[int] | None = None,
+        padding: int | tuple[int] = 0,
+    ) -> None:
+        super().__init__(mx.max, -float("inf"), kernel_size, stride, padding)
+
+
+class AvgPool1d(_Pool1d):
+    """The mean of each window, added zeros included; arguments as for ``MaxPool1d``."""
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int],
+        stride: int | tuple[int] | None = None,
+        padding: int | tuple[int] = 0,
+    ) -> None:
+        super().__init__(mx.mean, 0, kernel_size, stride, padding)
+
+
+class MaxPool2d(_Pool2d):
+    """The largest value of each window: (N, H, W, C) to (N, H', W', C).
+
+    Args:
+        kernel_size: size of the window, an integer or a pair.
+        stride: step between windows; default ``kernel_size``.
+        padding: how many ``-inf`` to add on both sides of each axis.
+
+    Raises:
+        ValueError: a setting that is not an integer (or a pair) in range.
+    """
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] | None = None,
+        padding: int | tuple[int, int] | None = 0,
+    ) -> None:
+        super().__init__(mx.max, -float("inf"), kernel_size, stride, padding)
+
+
+class AvgPool2d(_Pool2d):
+    """The mean of each window, added zeros included; arguments as for ``MaxPool2d``."""
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] | None = None,
+        padding: int | tuple[int, int] | None = 0,
+    ) -> None:
+        super().__init__(mx.mean, 0, kernel_size, stride, padding)
+
+
+class MaxPool3d(_Pool3d):
+    """The largest value of each window: (N, D, H, W, C) to (N, D', H', W', C).
+
+    Args:
+        kernel_size: size of the window, an integer or a triple.
+        stride: step between windows; default ``kernel_size``.
+        padding: how many ``-inf`` to add on both sides of each axis.
+
+    Raises:
+        ValueError: a setting that is not an integer (or a triple) in range.
+    """
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, int, int],
+        stride: int | tuple[int, int, int] | None = None,
+        padding: int | tuple[int, int, int] | None = 0,
+    ) -> None:
+        super().__init__(mx.max, -float("inf"), kernel_size, stride, padding)
+
+
+class AvgPool3d(_Pool3d):
+    """The mean of each window, added zeros included; arguments as for ``MaxPool3d``."""
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, int, int],
+        stride: int | tuple[int, int, int] | None = None,
+        padding: int | tuple[int, int, int] | None = 0,
+    ) -> None:
+        super().__init__(mx.mean, 0, kernel_size, stride, padding)

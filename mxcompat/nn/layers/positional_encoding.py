@@ -1,0 +1,132 @@
+"""Ways to tell a transformer where its inputs stand."""
+
+from __future__ import annotations
+
+import math
+
+import mxcompat.core as mx
+from mxcompat.nn.layers.base import Module
+
+__all__ = ["ALiBi", "RoPE", "SinusoidalPositionalEncoding"]
+
+
+class RoPE(Module):
+    """Rotary position embedding of (..., T, D).
+
+    Args:
+        dims: how many of the last axis's features to rotate.
+        traditional: rotate neighbouring pairs; otherwise feature ``i`` with feature ``i + dims / 2``.
+        base: the base of the angles' wavelengths.
+        scale: factor on the positions.
+
+    Example:
+        >>> nn.RoPE(8)(mx.ones((1, 4, 8)), offset=3).shape
+        (1, 4, 8)
+    """
+
+    def __init__(
+        self, dims: int, traditional: bool = False, base: float = 10000, scale: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.dims = dims
+        self.traditional = traditional
+        self.base = base
+        self.scale = scale
+
+    def _extra_repr(self) -> str:
+        return f"{self.dims}, traditional={self.traditional}"
+
+    def __call__(self, x: mx.array, offset: int = 0) -> mx.array:
+        """Rotate; ``offset`` is the position of the first row."""
+        return mx.fast.rope(
+            x,
+            self.dims,
+            traditional=self.traditional,
+            base=self.base,
+            scale=self.scale,
+            offset=offset,
+        )
+
+
+class SinusoidalPositionalEncoding(Module):
+    """Sines and cosines of positions, with frequencies spaced evenly on a logarithmic scale.
+
+    Args:
+        dims: size of the encoding, even.
+        min_freq: the lowest frequency.
+        max_freq: the highest frequency.
+        scale: factor on the encoding; default ``sqrt(2 / dims)``.
+        cos_first: cosines before sines.
+        full_turns: frequencies count turns instead of radians.
+
+    Raises:
+        ValueError: ``dims`` is odd or not positive.
+
+    Example:
+        >>> nn.SinusoidalPositionalEncoding(8)(mx.arange(4)).shape
+        (4, 8)
+    """
+
+    def __init__(
+        self,
+        dims: int,
+        min_freq: float = 0.0001,
+        max_freq: float = 1,
+        scale: float | None = None,
+        cos_first: bool = False,
+        full_turns: bool = False,
+    ) -> None:
+        super().__init__()
+        if dims <= 0 or dims % 2 != 0:
+            raise ValueError(
+                f"[SinusoidalPositionalEncoding] dims must be positive and even but got {dims}."
+            )
+        half = dims // 2
+        low, high = math.log(min_freq), math.log(max_freq)
+        # A single frequency is the highest one.
+        falling = 1 - mx.arange(0, half) / max(half - 1, 1)
+        sigmas = mx.exp(falling * (high - low) + low)
+        self._sigmas = sigmas * (2 * math.pi) if full_turns else sigmas
+        self.scale = scale or (2 / dims) ** 0.5
+        self.cos_first = cos_first
+
+    def __call__(self, x: mx.array) -> mx.array:
+        angles = x[..., None] * self._sigmas
+        waves = [mx.sin(angles), mx.cos(angles)]
+        if self.cos_first:
+            waves.reverse()
+        y = mx.concatenate(waves, axis=-1)
+        return y if self.scale == 1 else y * self.scale
+
+
+class ALiBi(Module):
+    """Adds to attention scores (B, heads, T, S) a penalty linear in the distance, with a slope per head."""
+
+    @staticmethod
+    def create_alibi_matrix(
+        q_sequence_length: int,
+        k_sequence_length: int,
+        num_heads: int,
+        offset: int = 0,
+        dtype: mx.Dtype = mx.float32,
+    ) -> mx.array:
+        """The penalties, shape (1, num_heads, q_sequence_length - offset, k_sequence_length)."""
+        queries = mx.arange(offset, q_sequence_length)
+        keys = mx.arange(0, k_sequence_length)
+        distance = -mx.abs(queries[:, None] - keys[None, :])
+        return (distance[None, None] * ALiBi.create_alibi_slope(num_heads)).astype(dtype)
+
+    @staticmethod
+    def create_alibi_slope(num_heads: int, dtype: mx.Dtype = mx.float32) -> mx.array:
+        """The slopes ``2 ** (-8 i / num_heads)``, i from 1, shape (num_heads, 1, 1)."""
+        root = (2**8) ** (1 / num_heads)
+        powers = mx.power(root, -mx.arange(1, num_heads + 1, dtype=mx.float32))
+        return powers.astype(dtype)[:, None, None]
+
+    def __call__(
+        self, attention_scores: mx.array, offset: int = 0, mask: mx.array | None = None
+    ) -> mx.array:
+        """Add the penalties, and ``mask`` if there is one; ``offset`` is the position of the first query."""
+        _, num_heads, queries, keys = attention_scores.shape
+        bias = self.create_alibi_matrix(queries + offset, keys, num_heads, offset, attention_scores.dtype)
+        return attention_scores + (bias if mask is None else bias + mask)

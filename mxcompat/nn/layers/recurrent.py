@@ -1,0 +1,161 @@
+"""Recurrent layers. All take (..., time, features) and return the state after every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mxcompat.core as mx
+from mxcompat.nn.layers.activations import tanh
+from mxcompat.nn.layers.base import Module
+
+__all__ = ["GRU", "LSTM", "RNN"]
+
+
+def _uniform(hidden_size: int, *shape: int) -> mx.array:
+    limit = hidden_size**-0.5
+    return mx.random.uniform(low=-limit, high=limit, shape=shape)
+
+
+def _affine(x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array:
+    return x @ weight.T if bias is None else mx.addmm(bias, x, weight.T)
+
+
+class RNN(Module):
+    """``h = f(Wxh x + Whh h + bias)``.
+
+    Parameters: ``Wxh`` (hidden_size, input_size), ``Whh`` (hidden_size, hidden_size), ``bias`` (hidden_size,).
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        bias: whether to add a bias.
+        nonlinearity: the function f; default ``tanh``.
+
+    Raises:
+        ValueError: ``nonlinearity`` cannot be called.
+
+    Example:
+        >>> nn.RNN(3, 5)(mx.ones((2, 7, 3))).shape
+        (2, 7, 5)
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: Callable | None = None
+    ) -> None:
+        super().__init__()
+        self.nonlinearity = nonlinearity or tanh
+        if not callable(self.nonlinearity):
+            raise ValueError(f"Nonlinearity must be callable. Current value: {nonlinearity}.")
+        self.hidden_size = hidden_size
+        self.Wxh = _uniform(hidden_size, hidden_size, input_size)
+        self.Whh = _uniform(hidden_size, hidden_size, hidden_size)
+        self.bias = _uniform(hidden_size, hidden_size) if bias else None
+
+    def _extra_repr(self) -> str:
+        return (
+            f"input_dims={self.Wxh.shape[1]}, hidden_size={self.hidden_size}, "
+            f"nonlinearity={self.nonlinearity}, bias={self.bias is not None}"
+        )
+
+    def __call__(self, x: mx.array, hidden: mx.array | None = None) -> mx.array:
+        """Run over the time axis, from ``hidden`` (..., hidden_size) or from zero."""
+        x = _affine(x, self.Wxh, self.bias)
+        recurrent = self.Whh.T
+        states = []
+        for step in range(x.shape[-2]):
+            now = x[..., step, :]
+            hidden = self.nonlinearity(now if hidden is None else mx.addmm(now, hidden, recurrent))
+            states.append(hidden)
+        return mx.stack(states, axis=-2)
+
+
+class GRU(Module):
+    """The gated recurrent unit, gates in the order reset, update, new.
+
+    Parameters: ``Wx`` (3 hidden_size, input_size), ``Wh`` (3 hidden_size, hidden_size), ``b`` (3 hidden_size,) and
+    ``bhn`` (hidden_size,), a bias on the state's share of the new value.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        bias: whether to add the biases.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.Wx = _uniform(hidden_size, 3 * hidden_size, input_size)
+        self.Wh = _uniform(hidden_size, 3 * hidden_size, hidden_size)
+        self.b = _uniform(hidden_size, 3 * hidden_size) if bias else None
+        self.bhn = _uniform(hidden_size, hidden_size) if bias else None
+
+    def _extra_repr(self) -> str:
+        return f"input_dims={self.Wx.shape[1]}, hidden_size={self.hidden_size}, bias={self.b is not None}"
+
+    def __call__(self, x: mx.array, hidden: mx.array | None = None) -> mx.array:
+        """Run over the time axis, from ``hidden`` (..., hidden_size) or from zero."""
+        size = self.hidden_size
+        x = _affine(x, self.Wx, self.b)
+        x_gates, x_new = x[..., : 2 * size], x[..., 2 * size :]
+        recurrent = self.Wh.T
+        states = []
+        for step in range(x.shape[-2]):
+            gates, new = x_gates[..., step, :], x_new[..., step, :]
+            if hidden is None:
+                # The state and all that it is multiplied with vanish.
+                update = mx.sigmoid(gates[..., size:])
+                hidden = (1 - update) * mx.tanh(new)
+            else:
+                h = hidden @ recurrent
+                h_new = h[..., 2 * size :]
+                if self.bhn is not None:
+                    h_new = h_new + self.bhn
+                gates = mx.sigmoid(gates + h[..., : 2 * size])
+                reset, update = gates[..., :size], gates[..., size:]
+                hidden = (1 - update) * mx.tanh(new + reset * h_new) + update * hidden
+            states.append(hidden)
+        return mx.stack(states, axis=-2)
+
+
+class LSTM(Module):
+    """Long short-term memory, gates in the order input, forget, cell, output.
+
+    Parameters: ``Wx`` (4 hidden_size, input_size), ``Wh`` (4 hidden_size, hidden_size), ``bias`` (4 hidden_size,).
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        bias: whether to add a bias.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.Wx = _uniform(hidden_size, 4 * hidden_size, input_size)
+        self.Wh = _uniform(hidden_size, 4 * hidden_size, hidden_size)
+        self.bias = _uniform(hidden_size, 4 * hidden_size) if bias else None
+
+    def _extra_repr(self) -> str:
+        return f"input_dims={self.Wx.shape[1]}, hidden_size={self.hidden_size}, bias={self.bias is not None}"
+
+    def __call__(
+        self, x: mx.array, hidden: mx.array | None = None, cell: mx.array | None = None
+    ) -> tuple[mx.array, mx.array]:
+        """Run over the time axis, from ``hidden`` and ``cell`` (..., hidden_size) or from zero.
+
+        Returns:
+            The states and the cells after every step, each (..., time, hidden_size).
+        """
+        x = _affine(x, self.Wx, self.bias)
+        recurrent = self.Wh.T
+        states, cells = [], []
+        for step in range(x.shape[-2]):
+            now = x[..., step, :]
+            gates = now if hidden is None else mx.addmm(now, hidden, recurrent)
+            write, keep, value, read = mx.split(gates, 4, axis=-1)
+            value = mx.sigmoid(write) * mx.tanh(value)
+            cell = value if cell is None else mx.sigmoid(keep) * cell + value
+            hidden = mx.sigmoid(read) * mx.tanh(cell)
+            states.append(hidden)
+            cells.append(cell)
+        return mx.stack(states, axis=-2), mx.stack(cells, axis=-2)

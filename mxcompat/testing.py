@@ -1,0 +1,198 @@
+"""Compare a function on real MLX and here.
+
+    from mxcompat.testing import compare
+
+    print(compare(lambda mx, x: mx.softmax(x, axis=-1), np.ones((2, 3), np.float32)))
+
+For those who move a program to mxcompat and want to see that nothing changes: types, shapes, dtypes, values and
+exceptions. Needs real MLX (`pip install "mlx[cpu]"`) in the same environment.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from . import _dropin
+
+__all__ = ["Comparison", "Difference", "compare"]
+
+_TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-5, "float64": 1e-10, "complex64": 2e-5}
+"""By dtype, relative and absolute: a few units in the last place, since XLA and MLX add up in different orders."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing in which the two results differ.
+
+    Args:
+        where: the place in the result, such as `[0]['weight']`; empty for the result itself.
+        what: the property that differs: "type", "dtype", "shape", "value", "keys", "length", "exception", "message".
+        real: what real MLX gave.
+        ours: what mxcompat gave.
+    """
+
+    where: str
+    what: str
+    real: Any
+    ours: Any
+
+    def __str__(self) -> str:
+        return f"result{self.where}: {self.what}: real MLX {self.real}, mxcompat {self.ours}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found. True in a condition if there is no difference.
+
+    Args:
+        real: what the function returned on real MLX, or the exception that it raised.
+        ours: the same on mxcompat.
+        differences: all that differs.
+    """
+
+    real: Any
+    ours: Any
+    differences: tuple[Difference, ...]
+
+    def __bool__(self) -> bool:
+        return not self.differences
+
+    def __str__(self) -> str:
+        if self.differences:
+            return "\n".join(map(str, self.differences))
+        if isinstance(self.real, Exception):
+            return f"the same: both raise {self.real!r}"
+        return "the same"
+
+
+def compare(fn: Callable[..., Any], *args: Any, tolerance: float | None = None, seed: int | None = 0) -> Comparison:
+    """Run a function on real MLX and on mxcompat, and report what differs.
+
+    Args:
+        fn: called as `fn(mx, *args)`, once with each `mlx.core`; it returns a tree of arrays and other values.
+        *args: NumPy arrays, and lists, tuples and dicts of them, are given to each side as its own arrays; anything
+            else is passed on as it is.
+        tolerance: how far floating-point values may be apart, relative and absolute; by default according to the
+            dtype. NaN equals NaN.
+        seed: given to `mx.random.seed` on both sides first; None for not at all.
+
+    Returns:
+        A `Comparison`: true if nothing differs, and a readable report as a string. An exception of `fn` is part of
+        the comparison (its type, and its message except where Python or MLX's bindings write it:
+        TypeError, AttributeError), not raised.
+
+    Raises:
+        ImportError: if real MLX is not installed.
+        RuntimeError: if `mlx` means mxcompat in this process, after `install_as_mlx`.
+
+    Example:
+        >>> compare(lambda mx, x: x.sum(axis=0), np.ones((2, 3), np.float32)).differences
+        ()
+    """
+    if _dropin.installed():
+        raise RuntimeError("[compare] `mlx` is mxcompat in this process; real MLX cannot be imported beside it.")
+    try:
+        real = importlib.import_module("mlx.core")
+    except ImportError as error:
+        raise ImportError('[compare] Real MLX is needed to compare with: pip install "mlx[cpu]".') from error
+    ours = importlib.import_module("mxcompat.core")
+    want, got = _run(real, fn, args, seed), _run(ours, fn, args, seed)
+    sides = (real, ours)
+    return Comparison(want, got, tuple(_differences(sides, want, got, tolerance, "")))
+
+
+def _run(mx: Any, fn: Callable[..., Any], args: Any, seed: int | None) -> Any:
+    """What `fn` returns on one side, evaluated, or the exception it raises."""
+    if seed is not None:
+        mx.random.seed(seed)
+    try:
+        out = fn(mx, *[_given(mx, a) for a in args])
+        mx.eval(out)
+    except Exception as error:
+        return error
+    return out
+
+
+def _given(mx: Any, tree: Any) -> Any:
+    if isinstance(tree, np.ndarray):
+        if tree.dtype == ml_dtypes.bfloat16:
+            return mx.array(tree.view(np.uint16)).view(mx.bfloat16)
+        if tree.dtype == np.float64:  # mx.array would make it float32
+            return mx.array(tree, dtype=mx.float64)
+        return mx.array(tree)
+    if isinstance(tree, dict):
+        return {key: _given(mx, value) for key, value in tree.items()}
+    if type(tree) in (list, tuple):
+        return type(tree)(_given(mx, value) for value in tree)
+    return tree
+
+
+def _differences(
+    sides: tuple[Any, Any], want: Any, got: Any, tolerance: float | None, where: str
+) -> Iterator[Difference]:
+    real, ours = sides
+    if isinstance(want, Exception) or isinstance(got, Exception):
+        if type(want) is not type(got):
+            yield Difference(where, "exception", repr(want), repr(got))
+        elif not isinstance(want, (AttributeError, TypeError)) and str(want) != str(got):
+            yield Difference(where, "message", str(want), str(got))
+    elif isinstance(want, real.array) and isinstance(got, ours.array):
+        yield from _array_differences(sides, want, got, tolerance, where)
+    elif isinstance(want, (real.array, real.Dtype)) or isinstance(got, (ours.array, ours.Dtype)):
+        if _kind(want) != _kind(got) or str(want) != str(got):
+            yield Difference(where, "type" if _kind(want) != _kind(got) else "value", want, got)
+    elif isinstance(want, dict) and isinstance(got, dict):
+        if list(want) != list(got):
+            yield Difference(where, "keys", list(want), list(got))
+            return
+        for key in want:
+            yield from _differences(sides, want[key], got[key], tolerance, f"{where}[{key!r}]")
+    elif isinstance(want, (list, tuple)) and type(want) is type(got):
+        if len(want) != len(got):
+            yield Difference(where, "length", len(want), len(got))
+            return
+        for k, (w, g) in enumerate(zip(want, got, strict=True)):
+            yield from _differences(sides, w, g, tolerance, f"{where}[{k}]")
+    elif type(want) is not type(got) and want.__class__.__module__.partition(".")[0] != "mlx":
+        yield Difference(where, "type", _kind(want), _kind(got))
+    elif isinstance(want, (float, complex)):
+        if not np.isclose(got, want, rtol=tolerance or 1e-5, atol=tolerance or 1e-5, equal_nan=True):
+            yield Difference(where, "value", want, got)
+    elif (str(want) != str(got)) if type(want) is not type(got) else want != got:
+        yield Difference(where, "value", want, got)
+
+
+def _array_differences(
+    sides: tuple[Any, Any], want: Any, got: Any, tolerance: float | None, where: str
+) -> Iterator[Difference]:
+    if str(want.dtype) != str(got.dtype):
+        yield Difference(where, "dtype", want.dtype, got.dtype)
+    if tuple(want.shape) != tuple(got.shape):
+        yield Difference(where, "shape", tuple(want.shape), tuple(got.shape))
+        return
+    w, g = _numpy(sides[0], want), _numpy(sides[1], got)
+    limit = _TOLERANCE.get(str(want.dtype).rpartition(".")[2], 0.0) if tolerance is None else tolerance
+    far = ~np.isclose(g, w, rtol=limit, atol=limit, equal_nan=w.dtype.kind in "fc")
+    if far.any():
+        index = tuple(map(int, np.argwhere(far)[0]))
+        place = f"{where}{list(index) if index else ''}"
+        note = f"{w[index]} ({int(far.sum())} of {far.size} elements differ by more than {limit:g})"
+        yield Difference(place, "value", note, g[index])
+
+
+def _numpy(mx: Any, x: Any) -> np.ndarray:
+    """The values as NumPy has them, in a type wide enough to take differences in."""
+    if x.dtype == mx.bfloat16:
+        x = x.astype(mx.float32)
+    data = np.array(x)
+    return data.astype(np.float64) if data.dtype.kind == "f" else data
+
+
+def _kind(x: Any) -> str:
+    return type(x).__name__

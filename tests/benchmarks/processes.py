@@ -1,0 +1,84 @@
+"""What only a process of its own can show: the memory of a training step, and the time of an import."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["import_seconds", "step_memory"]
+
+_ROOT = Path(__file__).parent.parent.parent
+
+_MEMORY = """
+import sys
+from tests.benchmarks import gpt
+side = sys.argv[1]
+if side == "jax.jit":
+    import jax
+    make = gpt.jax_step
+elif side == "mxcompat":
+    import mxcompat.core as mx
+    make = lambda: gpt.mlx_step(mx)
+else:
+    import mlx.core as mx
+    make = lambda: gpt.mlx_step(mx)
+
+def status(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(key + ":"))
+
+imported = status("VmRSS")
+step = make()
+for _ in range(8):
+    step()
+if side == "mxcompat":
+    from mxcompat._graph import executables
+    executables.settle()
+    step()
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")  # forgets the peak so far: that of compiling
+for _ in range(10):
+    step()
+print(status("VmHWM"), status("VmHWM") - imported)
+"""
+
+_IMPORT = """
+import time
+start = time.perf_counter()
+import {module}
+print(time.perf_counter() - start)
+"""
+
+
+def _run(code: str, *args: str) -> list[float]:
+    """The numbers that a program prints."""
+    command = [sys.executable, "-c", code, *args]
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # as once installed
+    out = subprocess.run(command, cwd=_ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [float(word) for word in out.split()]
+
+
+def step_memory(sides: list[str], rounds: int) -> tuple[dict[str, float], dict[str, float]]:
+    """The peak resident memory of a process that trains the small GPT, once everything is compiled, in MB.
+
+    Returns:
+        All of it, by side, and what it is above the same process just after its imports.
+    """
+    found: dict[str, list[list[float]]] = {side: [] for side in sides}
+    for _ in range(rounds):
+        for side in sides:
+            found[side].append(_run(_MEMORY, side))
+    total, above = ({s: statistics.median(v[k] for v in found[s]) / 1024 for s in sides} for k in (0, 1))
+    return total, above
+
+
+def import_seconds(modules: dict[str, str], rounds: int) -> dict[str, float]:
+    """The time, in seconds, that importing each module takes in a fresh process. `modules` by the name of the side."""
+    found: dict[str, list[float]] = {side: [] for side in modules}
+    for _ in range(rounds + 1):  # the first round fills the disk's cache
+        for side, module in modules.items():
+            found[side] += _run(_IMPORT.format(module=module))
+    return {side: statistics.median(values[1:]) for side, values in found.items()}

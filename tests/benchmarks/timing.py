@@ -1,0 +1,83 @@
+"""Timing: the sides of a workload in turn, several rounds: what disturbs the machine falls on all of them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .workloads import Workload
+
+__all__ = ["medians", "steps"]
+
+_WARM_UP_STEPS = 8
+_ROUND_SECONDS = 0.15
+
+
+def steps(workload: Workload) -> dict[str, Callable[[], Any]]:
+    """The step of each side that is there, warmed up. Raises AssertionError if they compute different numbers."""
+    import mxcompat.core
+
+    sides = {"mxcompat": lambda: workload.mlx(mxcompat.core)}
+    if workload.jax is not None:
+        sides["jax.jit"] = workload.jax
+    try:
+        import mlx.core
+    except ImportError:
+        pass
+    else:
+        sides["MLX"] = lambda: workload.mlx(mlx.core)
+    ready = {}
+    results = {}
+    for name, make in sides.items():
+        ready[name] = step = make()
+        results[name] = [step() for _ in range(_WARM_UP_STEPS)]
+    settle()
+    ready["mxcompat"]()
+    first = results["mxcompat"]
+    for name, other in results.items():
+        for a, b in zip(first, other, strict=True):
+            assert a is b is None or abs(a - b) <= 1e-3 * (1 + abs(b)), f"{workload.name}: {first}, {name}: {other}"
+    return ready
+
+
+def settle() -> None:
+    """Wait until mxcompat has nothing more to compile."""
+    from mxcompat._graph import executables
+
+    executables.settle()
+
+
+def medians(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """The median time of each side's step, in microseconds. In each round each side runs for a while, in turn."""
+    counts = {name: _count(step) for name, step in sides.items()}
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    order = list(sides)
+    for k in range(rounds):
+        for name in order[k % len(order) :] + order[: k % len(order)]:
+            times[name] += _times(sides[name], counts[name])
+    return {name: statistics.median(found) * 1e6 for name, found in times.items()}
+
+
+def _count(step: Callable[[], Any]) -> tuple[int, int]:
+    """How many samples to take in a round, and of how many steps each: short steps are timed several at a time."""
+    start = time.perf_counter()
+    step()
+    once = max(time.perf_counter() - start, 1e-7)
+    inner = max(1, round(2e-4 / once))
+    return max(1, min(200, round(_ROUND_SECONDS / (once * inner)))), inner
+
+
+def _times(step: Callable[[], Any], counts: tuple[int, int]) -> list[float]:
+    """Seconds per step, sample by sample. The garbage collector stays on: a user's program pays for it too."""
+    samples, inner = counts
+    out = []
+    clock = time.perf_counter
+    step()
+    for _ in range(samples):
+        start = clock()
+        for _ in range(inner):
+            step()
+        out.append((clock() - start) / inner)
+    return out

@@ -1,0 +1,11 @@
+"""Settings for all tests: compiled programs are kept on disk in the checkout, so a second run does not compile again.
+
+Set in the environment before JAX is imported, so that the processes which tests start have them too.
+"""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".jax_cache"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")

@@ -1,0 +1,192 @@
+"""grad, value_and_grad, vjp, jvp: against real MLX."""
+
+import numpy as np
+import pytest
+
+from tests.oracle import check, ours
+
+X = np.array([1.0, 3.0, 2.0], np.float32)
+W = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]], np.float32)
+
+
+def mse(mx):
+    def loss(params, x, y=None):
+        h = params["w"] @ x + params["b"]
+        return ((h - (0 if y is None else y)) ** 2).mean()
+
+    return loss
+
+
+def params(mx):
+    return {"w": mx.array(W), "b": mx.zeros((2,)), "nested": [mx.ones((2,)), (mx.array(1.0),)]}
+
+
+VALUE_AND_GRAD = {
+    "scalar": lambda mx, x: mx.value_and_grad(mx.sin)(x[0]),
+    "sum": lambda mx, x: mx.value_and_grad(lambda x: (mx.sin(x) * x).sum())(x),
+    "tree": lambda mx, x: mx.value_and_grad(mse(mx))(params(mx), x),
+    "aux": lambda mx, x: mx.value_and_grad(lambda x: (x.sum(), 2, {"a": x * 2}, "s", None))(x),
+    "aux is the argument": lambda mx, x: mx.value_and_grad(lambda x: (x.sum(), x))(x),
+    "argnums": lambda mx, x: mx.grad(lambda a, b: (a * a * b).sum(), argnums=1)(x, x),
+    "argnums list": lambda mx, x: mx.grad(lambda a, b: (a * a * b).sum(), argnums=[0, 1])(x, x),
+    "argnums unsorted": lambda mx, x: mx.grad(lambda a, b: (a * a * b).sum(), argnums=(1, 0))(x, x),
+    "argnames": lambda mx, x: mx.grad(lambda a, b=None: (a * a * b).sum(), argnames="b")(x, b=x),
+    "argnames and argnums": lambda mx, x: mx.grad(
+        lambda a, b=None, c=1: (a * a * b * c).sum(), argnums=0, argnames=["b", "c"]
+    )(x, c=x, b=x),
+    "kwargs not differentiated": lambda mx, x: mx.grad(lambda a, k=None: (a * k["s"]).sum())(x, k={"s": x, "t": "u"}),
+    "unused argument": lambda mx, x: mx.grad(lambda a, b: a.sum(), argnums=(0, 1))(x, x),
+    "constant": lambda mx, x: mx.value_and_grad(lambda a: mx.array(3.0))(x),
+    "twice": lambda mx, x: mx.grad(mx.grad(mx.sin))(x[0]),
+    "three times": lambda mx, x: mx.grad(mx.grad(mx.grad(lambda x: x**5)))(x[1]),
+    "closed over": lambda mx, x: mx.grad(lambda a: (a * x).sum())(x),
+    "closed over outer": lambda mx, x: mx.grad(lambda a: mx.grad(lambda b: (a * b * b).sum())(a).sum())(x),
+    "perturbation confusion": lambda mx, x: mx.grad(lambda a: a * mx.grad(lambda b: a + b)(mx.array(1.0)))(x[0]),
+    "stop_gradient": lambda mx, x: mx.grad(lambda a: (mx.stop_gradient(a) * a).sum())(x),
+    "integers": lambda mx, x: mx.grad(lambda a: (a * a).sum())(mx.array([1, 2, 3])),
+    "integers times float": lambda mx, x: mx.grad(lambda a: (a * 2.5).sum())(mx.array([1, 2, 3])),
+    "integer loss": lambda mx, x: mx.grad(lambda a: (a > 1).sum())(x),
+    "half": lambda mx, x: mx.grad(lambda a: (a * a).sum())(x.astype(mx.float16)),
+    "mixed dtypes": lambda mx, x: mx.grad(lambda a, b: (a * b).sum(), argnums=(0, 1))(x, x.astype(mx.bfloat16)),
+    "complex": lambda mx, x: mx.grad(lambda a: (mx.abs(a) ** 2).sum())(mx.array([1 + 2j, 3 - 1j])),
+    "complex times real": lambda mx, x: mx.grad(lambda a: mx.real(a * (2 + 1j)).sum())(mx.array([1 + 2j, 3 - 1j])),
+    "complex real input": lambda mx, x: mx.grad(lambda a: mx.imag(a * (2 + 1j)).sum())(x),
+    "matmul": lambda mx, x: mx.grad(lambda w: (w @ x).sum())(mx.array(W)),
+    "item inside": lambda mx, x: mx.grad(lambda a: a.sum() * a[1].item())(x),
+    "if inside": lambda mx, x: mx.grad(lambda a: a * 2 if a > 0 else -a)(x[0]),
+    "eval inside": lambda mx, x: mx.grad(lambda a: (mx.eval(a * 3), (a * 3).sum())[1])(x),
+    "print inside": lambda mx, x: mx.grad(lambda a: a * float(repr(a)[6:7]))(x[0]),
+}
+
+
+@pytest.mark.parametrize("fn", VALUE_AND_GRAD.values(), ids=VALUE_AND_GRAD.keys())
+def test_grad(fn):
+    check(fn, X)
+
+
+GRAD_ERRORS = {
+    "vector": lambda mx, x: mx.grad(lambda a: a)(x),
+    "float": lambda mx, x: mx.grad(lambda a: 1.0)(x),
+    "tuple": lambda mx, x: mx.grad(lambda a: (a.sum(), 2))(x),
+    "list": lambda mx, x: mx.value_and_grad(lambda a: [a.sum()])(x),
+    "empty tuple": lambda mx, x: mx.value_and_grad(lambda a: ())(x),
+    "first is no array": lambda mx, x: mx.value_and_grad(lambda a: (2, a))(x),
+    "float argument": lambda mx, x: mx.grad(lambda a: a * a)(3.0),
+    "leaf is no array": lambda mx, x: mx.grad(lambda a: a["a"].sum())({"a": x, "b": 3}),
+    "no argnums": lambda mx, x: mx.grad(lambda a: a.sum(), argnums=[])(x),
+    "negative": lambda mx, x: mx.grad(lambda a: a.sum(), argnums=-1)(x),
+    "duplicate": lambda mx, x: mx.grad(lambda a: a.sum(), argnums=(0, 0))(x),
+    "out of range": lambda mx, x: mx.grad(lambda a: a.sum(), argnums=2)(x),
+    "name not given": lambda mx, x: mx.grad(lambda a, y=1: a.sum(), argnames="y")(x),
+    "other name given": lambda mx, x: mx.grad(lambda a, y=1: a.sum(), argnames="z")(x, y=x),
+    "argnums type": lambda mx, x: mx.grad(lambda a: a.sum(), argnums="a"),
+    "not callable": lambda mx, x: mx.grad(3),
+    "index": lambda mx, x: mx.grad(lambda a: x[a.astype(mx.int32)].sum())(x),
+    "argmax index": lambda mx, x: mx.grad(lambda a: a[mx.argmax(a)])(x),
+    "take_along_axis": lambda mx, x: mx.grad(lambda a: mx.take_along_axis(a, mx.argsort(a), 0).sum())(x),
+    "user's own": lambda mx, x: mx.grad(lambda a: {}[1])(x),
+}
+
+
+@pytest.mark.parametrize("fn", GRAD_ERRORS.values(), ids=GRAD_ERRORS.keys())
+def test_grad_errors(fn):
+    assert isinstance(check(fn, X), Exception)
+
+
+VJP_JVP = {
+    "vjp": lambda mx, x: mx.vjp(lambda a: a * 2, [x], [x]),
+    "vjp two outputs": lambda mx, x: mx.vjp(lambda a: [a * 2, a * a], [x], [x, x]),
+    "vjp tuple": lambda mx, x: mx.vjp(lambda a, b: (a * b,), [x, x], [x]),
+    "vjp half cotangent": lambda mx, x: mx.vjp(lambda a: a * 2, [x], [x.astype(mx.float16)]),
+    "vjp number of cotangents": lambda mx, x: mx.vjp(lambda a: [a, a], [x], [x]),
+    "vjp shape of cotangent": lambda mx, x: mx.vjp(lambda a: a * 2, [x], [x[0]]),
+    "vjp complex": lambda mx, x: mx.vjp(lambda a: a * (1 + 2j), [mx.array([1 + 1j])], [mx.array([2 - 1j])]),
+    "jvp": lambda mx, x: mx.jvp(lambda a: mx.sin(a), [x], [x]),
+    "jvp two": lambda mx, x: mx.jvp(lambda a, b: [a * b, a + b], (x, x), (x, 2 * x)),
+    "jvp constant": lambda mx, x: mx.jvp(lambda a: mx.array(2.0), [x], [x]),
+    "jvp number of tangents": lambda mx, x: mx.jvp(lambda a: a, [x], [x, x]),
+    "jvp shape of tangent": lambda mx, x: mx.jvp(lambda a: a, [x], [x[0]]),
+    "jvp comparison": lambda mx, x: mx.jvp(lambda a: a > 1, [x], [x]),
+    "jvp complex": lambda mx, x: mx.jvp(lambda a: a * (1 + 2j), [mx.array([1 + 1j])], [mx.array([2 - 1j])]),
+    "jvp of grad": lambda mx, x: mx.jvp(mx.grad(lambda a: (a**3).sum()), [x], [x]),
+    "grad of jvp": lambda mx, x: mx.grad(lambda a: mx.jvp(lambda b: b**3, [a], [x])[1][0].sum())(x),
+    "vjp of vjp": lambda mx, x: mx.vjp(lambda a: mx.vjp(mx.sin, [a], [x])[1][0], [x], [x]),
+}
+
+
+@pytest.mark.parametrize("fn", VJP_JVP.values(), ids=VJP_JVP.keys())
+def test_vjp_jvp(fn):
+    check(fn, X)
+
+
+def same_objects(mx, x):
+    """What a function may do to its arguments, and what the caller sees of it."""
+    seen = []
+    p = {"w": x, "l": [x, (x,)]}
+
+    def loss(p):
+        seen.append(p)
+        p["l"][0] = p["l"][0] * 2
+        return (p["w"] * p["l"][0]).sum()
+
+    grads = mx.grad(loss)(p)
+    return grads, seen[0] is p, p["w"] is x, p
+
+
+SIDE_EFFECTS = {
+    "containers": same_objects,
+    "argument written to": lambda mx, x: (mx.value_and_grad(lambda a: (a.__setitem__(0, 5.0), a.sum())[1])(x), x),
+    "argument added to": lambda mx, x: (mx.value_and_grad(lambda a: (a.__iadd__(1), a * a)[1].sum())(x), x),
+}
+
+
+@pytest.mark.parametrize("fn", SIDE_EFFECTS.values(), ids=SIDE_EFFECTS.keys())
+def test_side_effects(fn):
+    check(fn, X)
+
+
+def test_stored_intermediates_are_ordinary_arrays():
+    def run(mx, x):
+        stored = []
+
+        def loss(a):
+            h = mx.sin(a) * 2
+            stored.append(h + 1)
+            stored.append(a)
+            return h.sum()
+
+        g = mx.grad(loss)(x)
+        return stored[0] * 2, stored[1] + 1, g
+
+    check(run, X)
+
+
+def test_running_statistics():
+    def run(mx, x):
+        running = {"mean": mx.zeros(())}
+
+        def loss(a):
+            m = a.mean()
+            running["mean"] = 0.9 * running["mean"] + 0.1 * m
+            return ((a - m) ** 2).sum()
+
+        for _ in range(3):
+            g = mx.grad(loss)(x)
+        return running, g
+
+    check(run, X)
+
+
+def test_failed_trace_leaves_nothing():
+    mx = ours
+    p = {"w": mx.array(X)}
+    before = p["w"]
+
+    def bad(p):
+        raise KeyError("no")
+
+    for transform in (mx.grad(bad), mx.vmap(bad), mx.compile(bad), mx.checkpoint(bad)):
+        with pytest.raises(KeyError, match="no"):
+            transform(p)
+        assert p["w"] is before
+        assert (p["w"] + 1).tolist() == [2.0, 4.0, 3.0]  # not still inside a transform

@@ -1,0 +1,201 @@
+"""compile: keys, constants, captured state, shapeless, errors, against real MLX; and checkpoint."""
+
+import numpy as np
+import pytest
+
+from tests.oracle import check, ours
+
+X = np.array([1.0, 3.0, 2.0], np.float32)
+
+
+def counting(mx, fn, **options):
+    """`fn` compiled, and the list to which it appends at every trace."""
+    traces = []
+
+    def counted(*args, **kwargs):
+        traces.append(None)
+        return fn(*args, **kwargs)
+
+    return mx.compile(counted, **options), traces
+
+
+def traced(mx, fn, calls, **options):
+    compiled, traces = counting(mx, fn, **options)
+    out = []
+    for args, kwargs in calls:
+        out.append((compiled(*args, **kwargs), len(traces)))
+    return out
+
+
+def stateful(mx, x):
+    state = {"a": mx.array(1.0), "l": [mx.array(2.0)]}
+
+    def step(x):
+        state["a"] = state["a"] + x.sum()
+        state["l"][0] = state["l"][0] * 2
+        return state["a"] * 2
+
+    compiled, traces = counting(mx, step, inputs=state, outputs=state)
+    first = [compiled(x), compiled(x)]
+    state["a"] = mx.array(100.0)
+    return first, compiled(x), state, len(traces)
+
+
+def frozen(mx, x):
+    y = {"y": mx.array(1.0)}
+    compiled = mx.compile(lambda x: x + y["y"])
+    first = compiled(x)
+    y["y"] = mx.array(10.0)
+    return first, compiled(x)
+
+
+def random_state(mx, x):
+    from functools import partial
+
+    @partial(mx.compile, inputs=mx.random.state, outputs=mx.random.state)
+    def noise(x):
+        return x + mx.random.uniform(shape=x.shape)
+
+    mx.random.seed(3)
+    a, b = noise(x), noise(x)
+    return a, b, mx.random.uniform()
+
+
+def grown(mx, x):
+    """A state that is empty before the first call."""
+    state = {}
+
+    def step(x):
+        state["m"] = state.get("m", mx.zeros_like(x)) + x
+        return x * 2
+
+    compiled, traces = counting(mx, step, inputs=state, outputs=state)
+    return [compiled(x) for _ in range(3)], state, len(traces)
+
+
+COMPILE = {
+    "plain": lambda mx, x: mx.compile(lambda a: a * 2)(x),
+    "tree out": lambda mx, x: mx.compile(lambda a: (a * 2, [a], {"k": a + 1}, 3, "s", None))(x),
+    "no array out": lambda mx, x: mx.compile(lambda a: 3)(x),
+    "same structure": lambda mx, x: traced(mx, lambda a: a + 1, [((x,), {}), ((x * 2,), {}), ((x[:2],), {})]),
+    "dtype": lambda mx, x: traced(mx, lambda a: a + 1, [((x,), {}), ((x.astype(mx.int32),), {})]),
+    "constants": lambda mx, x: traced(
+        mx, lambda a, c: a * c, [((x, 2.0), {}), ((x, 3.0), {}), ((x, 2.0), {}), ((x, 2.5), {})]
+    ),
+    "constant types": lambda mx, x: [
+        mx.compile(lambda a, c: a if c is None else a * 2 if c == "d" else a * 3)(x, c) for c in (None, "d", "t")
+    ],
+    "kwargs": lambda mx, x: traced(
+        mx, lambda a, k=None: a * k["s"][0], [((x,), {"k": {"s": [x]}}), ((x,), {"k": {"s": [x + 1]}})]
+    ),
+    "no arguments": lambda mx, x: mx.compile(lambda: mx.array(3.0) * 2)(),
+    "state": stateful,
+    "frozen capture": frozen,
+    "random state": random_state,
+    "state that grows": grown,
+    "grad of": lambda mx, x: mx.grad(mx.compile(lambda a: (a**3).sum()))(x),
+    "of grad": lambda mx, x: mx.compile(mx.value_and_grad(lambda a: (a**3).sum()))(x),
+    "nested": lambda mx, x: mx.compile(lambda a: mx.compile(lambda b: b * 2)(a) + 1)(x),
+    "under grad with outer capture": lambda mx, x: [
+        mx.grad(lambda w: mx.compile(lambda a: (a * w).sum())(x))(x * k) for k in (1.0, 2.0)
+    ],
+    "jvp of": lambda mx, x: mx.jvp(mx.compile(mx.sin), [x], [x]),
+    "shapeless": lambda mx, x: traced(
+        mx, lambda a: a.sum(axis=0) * 2 + a, [((mx.ones((2, 3)),), {}), ((mx.ones((4, 3)),), {}), ((x,), {})],
+        shapeless=True,
+    ),
+    "shapeless frozen size": lambda mx, x: traced(
+        mx, lambda a: a + a.shape[0], [((mx.ones((2, 3)),), {}), ((mx.ones((4, 3)),), {})], shapeless=True
+    ),
+    "shapeless flatten": lambda mx, x: traced(
+        mx, lambda a: a.flatten(), [((mx.ones((2, 3)),), {}), ((mx.ones((4, 3)),), {})], shapeless=True
+    ),
+    "shapeless reshape": lambda mx, x: traced(
+        mx, lambda a: a.reshape(-1), [((mx.ones((2, 3)),), {}), ((mx.ones((4, 3)),), {})], shapeless=True
+    ),
+    "shapeless impossible": lambda mx, x: traced(
+        mx, lambda a: a.reshape(6), [((mx.ones((2, 3)),), {}), ((mx.ones((4, 3)),), {})], shapeless=True
+    ),
+    # errors
+    "object": lambda mx, x: mx.compile(lambda a, o: a)(x, object()),
+    "not callable": lambda mx, x: mx.compile(3),
+    "item": lambda mx, x: mx.compile(lambda a: a.sum().item())(x),
+    "eval": lambda mx, x: mx.compile(lambda a: (mx.eval(a), a)[1])(x),
+    "bool": lambda mx, x: mx.compile(lambda a: a if a.sum() > 0 else -a)(x),
+    "user's own": lambda mx, x: mx.compile(lambda a: 1 / 0)(x),
+}
+
+
+@pytest.mark.parametrize("fn", COMPILE.values(), ids=COMPILE.keys())
+def test_compile(fn):
+    check(fn, X)
+
+
+def test_failed_trace_leaves_state_alone():
+    mx = ours
+    state = {"a": mx.array(1.0)}
+
+    def bad(x):
+        state["a"] = x
+        state["new"] = x
+        raise KeyError("no")
+
+    compiled = mx.compile(bad, inputs=state, outputs=state)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            compiled(mx.array(X))
+        assert list(state) == ["a"]
+        assert state["a"].item() == 1.0
+
+
+def test_disable_and_enable():
+    mx = ours
+    compiled, traces = counting(mx, lambda x: x + 1)
+    x = mx.array(X)
+    compiled(x), compiled(x)
+    assert len(traces) == 1
+    mx.disable_compile()
+    try:
+        compiled(x), compiled(x)
+        assert len(traces) == 3
+    finally:
+        mx.enable_compile()
+    compiled(x)
+    assert len(traces) == 3
+
+
+def test_wrappers_keep_name_and_docstring():
+    def double(x):
+        """Twice."""
+        return 2 * x
+
+    for transform in (ours.compile, ours.grad, ours.value_and_grad, ours.vmap, ours.checkpoint):
+        assert transform(double).__name__ == "double"
+        assert transform(double).__doc__ == "Twice."
+
+
+CHECKPOINT = {
+    "value": lambda mx, x: mx.checkpoint(lambda a, k=1: (a * 2, {"k": a * k}))(x, k=x),
+    "grad": lambda mx, x: mx.grad(lambda a: mx.checkpoint(lambda b: (mx.sin(b) * b).sum())(a))(x),
+    "captured is constant": lambda mx, x: mx.grad(lambda w: mx.checkpoint(lambda a: (a * w).sum())(x))(x),
+    "readable": lambda mx, x: mx.grad(lambda a: mx.checkpoint(lambda b: b * b.item())(a))(x[0]),
+    "of grad": lambda mx, x: mx.checkpoint(mx.grad(lambda a: (a**3).sum()))(x),
+    "of custom": lambda mx, x: mx.grad(mx.checkpoint(custom(mx)))(x[0]),
+}
+
+
+def custom(mx):
+    @mx.custom_function
+    def f(x):
+        return mx.sin(x)
+
+    @f.vjp
+    def f_vjp(primals, cotangent, output):
+        return cotangent * 100 + output
+
+    return f
+
+
+@pytest.mark.parametrize("fn", CHECKPOINT.values(), ids=CHECKPOINT.keys())
+def test_checkpoint(fn):
+    check(fn, X)

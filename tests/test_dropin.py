@@ -1,0 +1,265 @@
+"""The drop-in and the command line: programs written for MLX find mxcompat. Each case is a process of its own."""
+
+import os
+import pkgutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import mxcompat
+
+ROOT = Path(__file__).parent.parent
+
+
+def python(*args, cwd=ROOT, status=0):
+    """Run Python with these arguments; its output. Fails unless it exits with `status`."""
+    command = [sys.executable, "-W", "error", *map(str, args)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def code(text):
+    return python("-c", textwrap.dedent(text))
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Writes a program into a folder of its own."""
+
+    def write(text, name="program.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    return write
+
+
+def test_every_way_to_import_gives_the_same_modules():
+    code("""
+        import mxcompat, sys
+        mxcompat.install_as_mlx()
+        import mlx
+        assert mlx.core is mxcompat.core
+        import mlx.core, mlx.core as mx
+        from mlx import core, nn, optimizers, utils
+        import mlx.nn, mlx.optimizers as optim, mlx.utils
+        assert mlx.core is mx is core is mxcompat.core
+        assert nn is mlx.nn is mxcompat.nn and optim is optimizers is mxcompat.optimizers
+        assert utils is mlx.utils is mxcompat.utils
+        assert sys.modules["mlx.core"] is sys.modules["mxcompat.core"]
+        assert mx.__spec__.name == mx.__name__ == "mxcompat.core"
+        assert mx.array is mxcompat.array
+    """)
+
+
+def test_every_submodule():
+    names = ["core.random", "nn.utils", "optimizers.schedulers", "utils"]
+    for package in (mxcompat.core, mxcompat.nn, mxcompat.optimizers):
+        prefix = package.__name__.removeprefix("mxcompat.") + "."
+        names += [found.name for found in pkgutil.walk_packages(package.__path__, prefix)]
+    code(f"""
+        import importlib, sys, mxcompat
+        mxcompat.install_as_mlx()
+        for name in {names}:
+            module = importlib.import_module("mlx." + name)
+            assert module is sys.modules["mxcompat." + name] is sys.modules["mlx." + name]
+            assert module.__spec__.name == "mxcompat." + name
+    """)
+
+
+def test_what_mlx_does_not_have_is_not_found():
+    code("""
+        import importlib, mxcompat
+        mxcompat.install_as_mlx()
+        for name in ["mlx.nonsense", "mlx.core.nonsense", "mlx.extension", "mlx.ext", "mlx._graph"]:
+            try:
+                importlib.import_module(name)
+            except ModuleNotFoundError as error:
+                assert error.name == name, error
+            else:
+                raise AssertionError(name)
+    """)
+
+
+def test_other_projects_in_the_namespace_are_found(program):
+    path = program("x = 1", "site/mlx/data/__init__.py")
+    code(f"""
+        import sys, mxcompat
+        sys.path.append({str(path.parent.parent.parent)!r})
+        mxcompat.install_as_mlx()
+        import mlx.data, mlx.core
+        assert mlx.data.x == 1 and mlx.core is mxcompat.core
+    """)
+
+
+def test_find_spec_and_metadata():
+    code("""
+        import importlib.metadata as metadata, importlib.util as util
+        import mxcompat
+        from mxcompat._version import MLX_VERSION
+        mxcompat.install_as_mlx()
+        for imported in (False, True):
+            assert util.find_spec("mlx") and util.find_spec("mlx.core") and util.find_spec("mlx.nn")
+            assert util.find_spec("mlx.core.nonsense") is None
+            import mlx.core
+        assert metadata.version("mlx") == MLX_VERSION == metadata.distribution("mlx").version
+        assert metadata.distribution("mlx").metadata["Name"] == "mlx"
+        assert "mlx" in metadata.packages_distributions()["mlx"]
+        assert metadata.version("numpy")
+        assert mlx.core.__version__ == MLX_VERSION
+    """)
+
+
+def test_pickles_of_aliased_classes_and_arrays():
+    code("""
+        import pickle, mxcompat
+        mxcompat.install_as_mlx()
+        import mlx.core as mx
+        assert pickle.loads(pickle.dumps(mx.array)) is mxcompat.core.array
+        assert pickle.loads(pickle.dumps(mx.array([1.0, 2.0]))).tolist() == [1.0, 2.0]
+        assert pickle.loads(pickle.dumps(mx.float32)) is mx.float32
+        assert pickle.loads(b"cmlx.core\\narray\\n.") is mx.array
+    """)
+
+
+def test_installing_twice_and_uninstalling():
+    code("""
+        import sys, mxcompat
+        from mxcompat import _dropin
+        _dropin.uninstall()
+        before = list(sys.meta_path)
+        mxcompat.install_as_mlx()
+        mxcompat.install_as_mlx()
+        assert _dropin.installed() and len(sys.meta_path) == len(before) + 1
+        import mlx.core, mlx.nn
+        mxcompat.install_as_mlx()
+        _dropin.uninstall()
+        assert sys.meta_path == before and not any(m.split(".")[0] == "mlx" for m in sys.modules)
+        import mlx.core as real
+        assert real is not mxcompat.core
+        assert real.__version__ == __import__("importlib.metadata").metadata.version("mlx")
+    """)
+
+
+def test_after_real_mlx_it_raises():
+    code("""
+        import mlx.core, mxcompat
+        try:
+            mxcompat.install_as_mlx()
+        except RuntimeError as error:
+            assert str(error).startswith("[install_as_mlx] Real MLX is imported already (mlx.core)"), error
+        else:
+            raise AssertionError
+        assert not mxcompat._dropin.installed()
+    """)
+
+
+def test_after_a_mere_look_for_real_mlx_it_works():
+    code("""
+        import importlib.util, mxcompat
+        assert importlib.util.find_spec("mlx.core")
+        mxcompat.install_as_mlx()
+        import mlx.core
+        assert mlx.core is mxcompat.core
+    """)
+
+
+def test_a_script_runs_with_its_arguments_and_neighbours(program):
+    program("import mlx.core as mx\nvalue = mx.array(3.0)", "neighbour.py")
+    path = program("""
+        import pickle, sys
+        import mlx.core as mx
+        import mxcompat.core
+        from neighbour import value
+
+        class Own:
+            pass
+
+        assert mx is mxcompat.core
+        assert __name__ == "__main__" and isinstance(pickle.loads(pickle.dumps(Own())), Own)
+        print(sys.argv[1:], sys.argv[0] == __file__, value.item())
+    """)
+    assert python("-m", "mxcompat", path, "--flag", "x").strip() == "['--flag', 'x'] True 3.0"
+
+
+def test_a_module_runs(program):
+    path = program("import sys, mlx.core as mx\nprint(sys.argv[1:], mx.__name__, __package__)", "package/job.py")
+    program("", "package/__init__.py")
+    out = python("-m", "mxcompat", "-m", "package.job", "a", "-b", cwd=path.parent.parent)
+    assert out.strip() == "['a', '-b'] mxcompat.core package"
+
+
+def test_exit_status_and_errors_of_a_script(program):
+    python("-m", "mxcompat", program("raise SystemExit(7)"), status=7)
+    out = python("-m", "mxcompat", program("import mlx.core\n1 / 0\n"), status=1)
+    assert "ZeroDivisionError" in out
+    assert "program.py" in out
+
+
+def test_processes_that_a_script_starts_see_it_too(program):
+    path = program("""
+        import multiprocessing, subprocess, sys
+
+        def where(_):
+            import mlx.core as mx
+            from mlx import nn
+            return mx.__name__, nn.__name__
+
+        if __name__ == "__main__":
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                print(pool.map(where, [0]))
+            subprocess.run([sys.executable, "-c", "import mlx.core as mx; print(mx.__name__)"], check=True)
+    """)
+    out = python("-m", "mxcompat", path)
+    assert out.split("\n")[:2] == ["[('mxcompat.core', 'mxcompat.nn')]", "mxcompat.core"]
+
+
+def test_wrong_command_lines():
+    assert "SCRIPT" in python("-m", "mxcompat", "--help")
+    assert "SCRIPT" in python("-m", "mxcompat", status=2)
+    assert "no such script: nowhere.py" in python("-m", "mxcompat", "nowhere.py", status=2)
+    assert "unknown option -x" in python("-m", "mxcompat", "-x", status=2)
+    assert "no such file or directory: nowhere" in python("-m", "mxcompat", "check", "nowhere", status=2)
+
+
+def test_info():
+    out = python("-m", "mxcompat", "info")
+    for word in ("mxcompat", "MLX 0.32.4", "jax", "Python", "backend"):
+        assert word in out
+
+
+def test_check_finds_what_is_missing(program):
+    path = program("""
+        import mlx.core as mx
+        import mlx.nonsense
+        from mlx.core import array, nothing_like_it
+        from mlx import core
+
+        x = mx.array([1]) + array(2)
+        y = mx.frobnicate(x)
+        z = core.array.no_such_method
+        w = x.whatever.it.may_be
+        other.frobnicate(mx)
+    """)
+    program("import numpy\n", "unconcerned.py")
+    out = python("-m", "mxcompat", "check", path.parent, status=1)
+    problems = [line.rpartition(":")[0].rpartition(":")[2] + line.rpartition(":")[2] for line in out.splitlines()[:-1]]
+    assert problems == [
+        "3 mlx.nonsense is not in mxcompat",
+        "4 mlx.core.nothing_like_it is not in mxcompat",
+        "8 mlx.core.frobnicate is not in mxcompat",
+        "9 mlx.core.array.no_such_method is not in mxcompat",
+    ]
+    assert out.splitlines()[-1].startswith("1 files use ")
+    assert "cannot be read: SyntaxError" in python("-m", "mxcompat", "check", program("1 +"), status=1)
+
+
+def test_check_is_content_with_a_program_that_fits(program):
+    path = program("import mlx.core as mx\nx = mx.array([1], dtype=mx.float32)\n")
+    assert "0 places" in python("-m", "mxcompat", "check", path)

@@ -1,0 +1,160 @@
+"""The project itself: the layers of the code, its files, what an import may do, what the README promises."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "mxcompat").rglob("*.py"))
+MOST_LINES = 450  # about 400
+
+LAYERS = ("_graph", "_array", "_ops", "_transforms")
+"""From the bottom up. A module imports from its own layer and those below; what is in none is public, on top."""
+
+
+def module_name(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def layer(module):
+    """The number of a module's layer. `mxcompat._version`, which imports nothing, is below all."""
+    parts = module.split(".")
+    if parts[1:2] == ["_version"]:
+        return -1
+    return LAYERS.index(parts[1]) if len(parts) > 1 and parts[1] in LAYERS else len(LAYERS)
+
+
+def imports(path):
+    """Every module that a file imports, in full, wherever in the file it does so."""
+    package = module_name(path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (item.name for item in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield module
+            yield from (f"{module}.{item.name}" for item in node.names)
+
+
+def test_imports_flow_one_way():
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in SOURCES
+        for name in imports(path)
+        if name.startswith("mxcompat.") and layer(name) > layer(module_name(path))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_layers_know_their_order():
+    assert [layer(f"mxcompat.{name}.x") for name in LAYERS] == [0, 1, 2, 3]
+    assert layer("mxcompat.core") == layer("mxcompat") == 4
+    found = list(imports(ROOT / "mxcompat" / "_ops" / "define.py"))
+    assert "mxcompat._graph.op" in found
+    assert "mxcompat._array.operands" in found
+
+
+def test_files_are_short():
+    long = {str(p.relative_to(ROOT)): n for p in SOURCES if (n := len(p.read_text().splitlines())) > MOST_LINES}
+    assert not long, f"one idea a file: split these along their seams: {long}"
+
+
+def test_every_file_says_what_it_is():
+    texts = {str(p.relative_to(ROOT)): p.read_text() for p in SOURCES}
+    silent = [name for name, text in texts.items() if text.strip() and not ast.get_docstring(ast.parse(text))]
+    assert not silent
+
+
+def test_at_most_one_file_needs_jax_internals():
+    users = [str(p.relative_to(ROOT)) for p in SOURCES if any(name.startswith("jax._src") for name in imports(p))]
+    assert len(users) <= 1
+
+
+def run(code):
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_and_using_it_changes_no_setting_of_jax():
+    run("""
+import jax
+before = dict(jax.config.values)
+import mxcompat as mx
+import mxcompat.core, mxcompat.nn, mxcompat.optimizers, mxcompat.utils, mxcompat.ext, mxcompat.testing
+assert dict(jax.config.values) == before
+x = mx.array([1.0, 2.0], dtype=mx.float64)
+mx.eval(mx.grad(lambda x: (x * x).sum())(x))
+assert dict(jax.config.values) == before
+assert jax.numpy.arange(3.0).dtype == "float32" and jax.numpy.arange(3).dtype == "int32"
+""")
+
+
+def test_the_import_loads_little():
+    out = run("import sys, mxcompat; print([m for m in sys.modules if m.startswith('mxcompat.')])")
+    loaded = set(ast.literal_eval(out))
+    for name in ("nn", "optimizers", "ext", "testing"):
+        assert f"mxcompat.{name}" not in loaded
+    assert "mxcompat.core" in loaded
+
+
+def test_the_top_level_has_all_of_core_and_the_packages():
+    import mxcompat
+
+    for name in dir(mxcompat.core):
+        if not name.startswith("__"):
+            assert getattr(mxcompat, name) is getattr(mxcompat.core, name)
+    for name in ("nn", "optimizers", "utils", "ext", "testing"):
+        assert getattr(mxcompat, name).__name__ == f"mxcompat.{name}"
+        assert name in dir(mxcompat)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        mxcompat.no_such_name  # noqa: B018
+
+
+def readme_commands():
+    return re.findall(r"```sh\n(.*?)\n```", (ROOT / "README.md").read_text(), re.S)
+
+
+def test_the_readme_has_one_command_to_run_and_one_to_test():
+    main, tests = readme_commands()
+    assert main.startswith("python3 -m venv .venv && .venv/bin/pip install -e '.[examples]' && ")
+    assert main.endswith(".venv/bin/python -m mxcompat examples/digits.py")
+    assert tests.endswith(".venv/bin/python -m pytest")
+
+
+def test_ci_runs_the_readmes_test_command():
+    script = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert script[-1] == readme_commands()[1]
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+
+
+def test_the_readmes_links_lead_somewhere():
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            assert target.startswith("https://") or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_readmes_example_runs():
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert float(run(example)) < 1e-6
+
+
+def test_lint():
+    command = [sys.executable, "-m", "ruff", "check", "--quiet", "--output-format=concise", "."]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("extra", ["test", "examples", "docs", "cuda", "tpu"])
+def test_extras(extra):
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["optional-dependencies"][extra]

@@ -1,0 +1,77 @@
+"""vmap: axes, trees, errors, and nesting, against real MLX."""
+
+import numpy as np
+import pytest
+
+from tests.oracle import check
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4) / 7
+V = np.array([1.0, 3.0, 2.0], np.float32)
+
+VMAP = {
+    "rows": lambda mx, x, v: mx.vmap(lambda a: a.sum())(x),
+    "in_axes 1": lambda mx, x, v: mx.vmap(lambda a: a * 2, in_axes=1)(x),
+    "out_axes 1": lambda mx, x, v: mx.vmap(lambda a: a * 2, out_axes=1)(x),
+    "negative": lambda mx, x, v: mx.vmap(lambda a: a * 2, in_axes=-1, out_axes=-1)(x),
+    "pair": lambda mx, x, v: mx.vmap(lambda a, b: a * b, in_axes=(0, 0))(x, v),
+    "seed example": lambda mx, x, v: mx.vmap(lambda a, b: a + b, in_axes=(1, 0))(x, x.T),
+    "None": lambda mx, x, v: mx.vmap(lambda a, b: a * b.sum(), in_axes=(0, None))(x, v),
+    "None is readable": lambda mx, x, v: mx.vmap(lambda a, b: a * b[0].item(), in_axes=(0, None))(x, v),
+    "int over tree": lambda mx, x, v: mx.vmap(lambda d: d["a"] * d["b"][0])({"a": x, "b": [v]}),
+    "tree of axes": lambda mx, x, v: mx.vmap(lambda d: {"o": d["a"] + 1}, in_axes={"a": 0}, out_axes={"o": 1})({"a": x}),
+    "prefix tree": lambda mx, x, v: mx.vmap(lambda a, d: (a, d), in_axes=(0, [0, None]))(x, [v, v]),
+    "out tree": lambda mx, x, v: mx.vmap(lambda a: (a, [a.sum(), a * 2]), out_axes=(1, [0, 1]))(x),
+    "out None": lambda mx, x, v: mx.vmap(lambda a: (a, a * 2), out_axes=(0, 1))(x),
+    "constant out": lambda mx, x, v: mx.vmap(lambda a: mx.array(2.0))(v),
+    "closed over": lambda mx, x, v: mx.vmap(lambda a: a * v[0])(x),
+    "nested": lambda mx, x, v: mx.vmap(mx.vmap(lambda a: a + 1))(x),
+    "nested axes": lambda mx, x, v: mx.vmap(lambda a: mx.vmap(lambda b: b * a.sum())(a), in_axes=1)(x),
+    "of grad": lambda mx, x, v: mx.vmap(mx.grad(lambda a: (a**3).sum()))(x),
+    "grad of": lambda mx, x, v: mx.grad(lambda a: mx.vmap(lambda b: mx.sin(b).sum())(a).sum())(x),
+    "jvp of": lambda mx, x, v: mx.jvp(mx.vmap(mx.sin), [v], [v]),
+    "of jvp": lambda mx, x, v: mx.vmap(lambda a: mx.jvp(mx.sin, [a], [a])[1][0])(v),
+    "of compile": lambda mx, x, v: mx.vmap(mx.compile(lambda a: a * 2 + 1))(x),
+    "compile of": lambda mx, x, v: mx.compile(mx.vmap(lambda a: a * 2 + 1))(x),
+    "matmul": lambda mx, x, v: mx.vmap(lambda a, b: a @ b, in_axes=(None, 0))(x, mx.ones((5, 4))),
+    "matmul both": lambda mx, x, v: mx.vmap(lambda a, b: a @ b)(mx.ones((5, 2, 3)), mx.ones((5, 3, 4))),
+    "reduction": lambda mx, x, v: mx.vmap(lambda a: mx.softmax(a) - a.max() + a.argmax())(x),
+    "gather": lambda mx, x, v: mx.vmap(lambda a, i: a[i])(x, mx.array([0, 3, 1])),
+    "take one": lambda mx, x, v: mx.vmap(lambda i: v[i])(mx.array([[0, 2], [1, 1]])),
+    "concatenate": lambda mx, x, v: mx.vmap(lambda a: mx.concatenate([a, a * 2]))(x),
+    "where": lambda mx, x, v: mx.vmap(lambda a: mx.where(a > 0.5, a, -a))(x),
+    # errors
+    "axis out of range": lambda mx, x, v: mx.vmap(lambda a: a, in_axes=2)(x),
+    "negative axis out of range": lambda mx, x, v: mx.vmap(lambda a: a, in_axes=-3)(x),
+    "scalar": lambda mx, x, v: mx.vmap(lambda a: a)(v[0]),
+    "out axis out of range": lambda mx, x, v: mx.vmap(lambda a: a * 2, out_axes=2)(v),
+    "axis type": lambda mx, x, v: mx.vmap(lambda a: a, in_axes="a")(x),
+    "axes of one argument": lambda mx, x, v: mx.vmap(lambda a: a * 2, in_axes=(0,))(x),
+    "axes list": lambda mx, x, v: mx.vmap(lambda a, b: a, in_axes=[0, 0])(x, x),
+    "too few axes": lambda mx, x, v: mx.vmap(lambda a, b: a, in_axes=(0,))(x, x),
+    "missing key": lambda mx, x, v: mx.vmap(lambda d: d["a"], in_axes=({"b": 0},))({"a": x}),
+    "sizes": lambda mx, x, v: mx.vmap(lambda a, b: a + b)(v, v[:2]),
+    "all None": lambda mx, x, v: mx.vmap(lambda a, b: a, in_axes=(None, None))(x, x),
+    "in_axes None": lambda mx, x, v: mx.vmap(lambda a: a, in_axes=None),
+    "output no array": lambda mx, x, v: mx.vmap(lambda a: 3)(x),
+    "input no array": lambda mx, x, v: mx.vmap(lambda a: a)(3.0),
+    "item": lambda mx, x, v: mx.vmap(lambda a: a.item())(v),
+    "tolist": lambda mx, x, v: mx.vmap(lambda a: a.tolist())(x),
+    "print": lambda mx, x, v: mx.vmap(lambda a: repr(a))(x),
+    "if": lambda mx, x, v: mx.vmap(lambda a: a if a > 0 else -a)(v),
+    "eval": lambda mx, x, v: mx.vmap(lambda a: (mx.eval(a), a)[1])(v),
+    "numpy": lambda mx, x, v: mx.vmap(lambda a: np.array(a))(v),
+}
+
+
+@pytest.mark.parametrize("fn", VMAP.values(), ids=VMAP.keys())
+def test_vmap(fn):
+    check(fn, X, V)
+
+
+def test_leaked_array_cannot_be_read():
+    def run(mx, x):
+        leaked = []
+        mx.vmap(lambda a: (leaked.append(a * 2), a)[1])(x)
+        return leaked[0].tolist()
+
+    assert isinstance(check(run, X, message=False), RuntimeError)
