@@ -12,6 +12,7 @@ import os
 import platform
 import runpy
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 from ._dropin import install_as_mlx
@@ -65,16 +66,15 @@ def _prepare(argv: list[str], directory: str) -> None:
 
 def _info() -> int:
     import jax
-    import jaxlib
-    import numpy as np
 
+    cache = getattr(jax.config, "jax_compilation_cache_dir", None)
     print(f"mxcompat  {__version__}, with the API of MLX {MLX_VERSION}")
-    print(f"jax       {jax.__version__}, jaxlib {jaxlib.__version__}, NumPy {np.__version__}")
+    print(f"jax       {version('jax')}, jaxlib {version('jaxlib')}, NumPy {version('numpy')}")
     print(f"Python    {platform.python_version()} on {platform.system()} {platform.machine()}")
     print(f"backend   {jax.default_backend()}")
     for device in jax.devices():
         print(f"device    {device.id}: {device.device_kind}")
-    print(f"cache     {jax.config.jax_compilation_cache_dir or 'none on disk (JAX_COMPILATION_CACHE_DIR is not set)'}")
+    print(f"cache     {cache or 'none on disk (JAX_COMPILATION_CACHE_DIR is not set)'}")
     return 0
 
 

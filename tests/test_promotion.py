@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from mxcompat._array.promotion import promote, scalar_dtype
+from mxcompat._graph import aval as avals
 from tests.oracle import check, ours, real
 
-NAMES = (
-    "bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64"
-).split()  # fmt: skip
+NAMES = ["bool_", *(d.name for d in avals.DTYPES[1:])]
 
 
 def test_arrays_promote_as_in_mlx() -> None:
@@ -44,8 +43,9 @@ def test_two_numbers(pair: tuple) -> None:
 
 
 NUMPY = [
-    np.int64(300), np.uint8(200), np.float16(1.5), np.float32(1.5), np.float64(1.5), np.bool_(True), np.complex64(1 + 2j),
-    np.complex128(2j), np.array(2.5), np.array([1.5, 300.0]), np.array([1, 300]), np.array([1.5, 2.0], np.float32),
+    np.int64(300), np.uint8(200), np.float16(1.5), np.float32(1.5), np.float64(1.5), np.bool_(True),
+    np.complex64(1 + 2j), np.complex128(2j), np.array(2.5), np.array([1.5, 300.0]), np.array([1, 300]),
+    np.array([1.5, 2.0], np.float32),
     np.array([1j, 2.0], np.complex64), memoryview(b"ab"), b"ab",
 ]  # fmt: skip
 
@@ -57,7 +57,7 @@ def test_numpy_operands_take_the_arrays_dtype(dtype: str) -> None:
 
 
 def test_float64_of_numpy_is_a_weak_number() -> None:
-    check(lambda mx: np.float64(1.5).__class__ is float or mx.array([1, 2], mx.int8) + np.float64(1.5))
+    check(lambda mx: mx.array([1, 2], mx.int8) + np.float64(1.5))
 
 
 def test_bfloat16_of_numpy_takes_the_arrays_dtype() -> None:
@@ -70,7 +70,8 @@ def test_bfloat16_of_numpy_takes_the_arrays_dtype() -> None:
 @pytest.mark.parametrize(
     "pair",
     [
-        (np.ones(2), 1), (np.ones(2), np.ones(2, np.float16)), (np.ones(2), np.ones(2, np.int64)), (1.5, np.ones(2, np.int64)),
+        (np.ones(2), 1), (np.ones(2), np.ones(2, np.float16)), (np.ones(2), np.ones(2, np.int64)),
+        (1.5, np.ones(2, np.int64)),
         (np.float64(1), np.int64(1)), (1, np.ones(2, np.int8)), (True, np.ones(2, np.int64)),
     ],
 )  # fmt: skip
@@ -92,7 +93,7 @@ def test_numbers_beyond_64_bits(dtype: str) -> None:
 
 def test_a_number_too_large_beside_bools_is_refused() -> None:
     """Real MLX wraps it."""
-    with pytest.raises(ValueError, match="Converting 2147483648 to int32 would result in overflow."):
+    with pytest.raises(ValueError, match="Converting 2147483648 to int32"):
         ours.array([True]) + 2**31
 
 

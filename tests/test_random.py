@@ -38,7 +38,9 @@ EXACT = {
     "uniform negative": lambda mx: mx.random.uniform(-1e-3, 1e3, (N,), key=key(mx)),
     "uniform reversed": lambda mx: mx.random.uniform(5, 1, (N,), key=key(mx)),
     "uniform equal": lambda mx: mx.random.uniform(1, 1, (3,), key=key(mx)),
-    "uniform arrays": lambda mx: mx.random.uniform(mx.array([0.1, 3.0]), mx.array([[1.3], [4.7]]), (3, 2, 2), key=key(mx)),
+    "uniform arrays": lambda mx: mx.random.uniform(
+        mx.array([0.1, 3.0]), mx.array([[1.3], [4.7]]), (3, 2, 2), key=key(mx)
+    ),
     "uniform int and half": lambda mx: mx.random.uniform(mx.array(1), mx.array(3, mx.float16), (9,), key=key(mx)),
     "uniform complex": lambda mx: mx.random.uniform(1j, mx.array(2 + 1j), (9,), key=key(mx)),
     "uniform numpy": lambda mx: mx.random.uniform(np.float32(0.3), np.array([1, 2]), (2,), key=key(mx)),
@@ -55,6 +57,8 @@ EXACT = {
         mx.random.randint(0, 300, (3,), mx.uint8, key=key(mx)), mx.random.randint(-1, 3, (3,), mx.uint32, key=key(mx))
     ],
     "randint empty range": lambda mx: [mx.random.randint(5, 3, (3,), key=key(mx)), mx.random.randint(3, 3, (3,))],
+    "randint bool": lambda mx: [mx.random.randint(0, n, (9,), mx.bool_, key=key(mx)) for n in (1, 2, 10, True)],
+    "randint beyond the dtype": lambda mx: mx.random.randint(0, 2**33, (9,), key=key(mx)),
     "randint floats": lambda mx: mx.random.randint(0.5, 3.7, (9,), key=key(mx)),
     "randint arrays": lambda mx: mx.random.randint(mx.array([0.5, 10]), mx.array([[5], [50]]), (2, 2), key=key(mx)),
     "bernoulli": lambda mx: mx.random.bernoulli(0.3, (N,), key=key(mx)),
@@ -307,6 +311,52 @@ def test_state_can_be_put_back() -> None:
     assert np.array_equal(first, ours.random.normal((3,)))
     with pytest.raises(ValueError):
         state[:] = []
+
+
+def test_kept_states_and_draws_in_any_order() -> None:
+    """Pending draws share one loop that grows; what was taken from it before must keep its value."""
+
+    def use(mx: Any) -> list[Any]:
+        mx.random.seed(9)
+        states, draws = [mx.random.state[0]], []
+        for n in range(6):
+            draws.append(mx.random.uniform())
+            states.append(mx.random.state[0])
+            if n == 2:
+                mx.eval(draws[1])
+            if n == 4:
+                mx.eval(states[4])
+        return [draws[5], draws[0], states[::-1], draws[1:5], mx.random.state[0]]
+
+    check(use, tol=0)
+
+
+def test_many_draws_in_one_program() -> None:
+    def last(mx: Any) -> Any:
+        mx.random.seed(9)
+        for _ in range(3000):
+            x = mx.random.uniform()
+        return x
+
+    check(last, tol=0)
+
+
+def test_draws_under_transforms() -> None:
+    def use(mx: Any) -> list[Any]:
+        mx.random.seed(9)
+        first = mx.random.uniform()
+
+        def loss(x: Any) -> Any:
+            y = x * mx.random.uniform()
+            inner = mx.grad(lambda z: z * mx.random.normal())(x)
+            return y * inner + mx.random.uniform()
+
+        value, grad = mx.value_and_grad(loss)(mx.array(2.0))
+        between = mx.random.uniform()
+        mapped = mx.vmap(lambda x: x + mx.random.uniform() + mx.random.uniform())(mx.zeros(2))
+        return [value, grad, between, mapped, first, mx.random.uniform(), mx.random.state[0]]
+
+    check(use)
 
 
 def test_state_of_threads() -> None:

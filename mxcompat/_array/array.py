@@ -7,6 +7,7 @@ operators that are ops are attached by `_ops.methods`, from the op table.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -142,7 +143,8 @@ class array:
         return convert.numpy(self._node, dtype, copy)
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        return memoryview(convert.numpy(self._node))
+        data: Any = convert.numpy(self._node)
+        return memoryview(data)
 
     def __dlpack__(
         self,
@@ -166,9 +168,7 @@ class array:
         """The module with the functions of the Python array API."""
         if api_version is not None:
             raise ValueError("Explicitly specifying api_version is not yet implemented.")
-        import mxcompat.core
-
-        return mxcompat.core
+        return sys.modules[array.__module__]
 
 
 array.__module__ = "mxcompat.core"

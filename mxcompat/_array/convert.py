@@ -64,6 +64,8 @@ def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         return data.astype(dtype)
+    if not _on_host(value) and copy is False:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
     if copy or not data.ndim or not data.size or not _on_host(value):
         return data.copy()
     return np.asarray(_View(data))

@@ -202,7 +202,7 @@ class iinfo:
         dtype = _checked(arg, "iinfo")
         if dtype.kind not in "iu":
             raise ValueError(f"[iinfo] Only integer types supported but {dtype.name} was provided")
-        info = np.iinfo(dtype.numpy)
+        info: Any = np.iinfo(dtype.numpy)  # type: ignore[call-overload]
         self.dtype = dtype
         self.min = int(info.min)
         self.max = int(info.max)

@@ -88,5 +88,3 @@ def _refuse_copy(a: Any, dtype: Dtype | None) -> None:
     if dtype is not None and dtype is not nest_of(a).aval.dtype:
         raise ValueError("[convert] Cannot convert array to the requested dtype without a copy.")
     raise ValueError("[convert] Cannot import a CPU array without a copy.")
-
-

@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from mxcompat._graph import aval as _d
 from mxcompat._graph.aval import Dtype, aval
@@ -19,8 +19,17 @@ from mxcompat._graph.node import Node, apply
 from mxcompat._graph.op import Op
 
 from .construct import (
-    bad_cast, cast_numpy, jax_node, natural_dtype, node_of, number_node, own, rounded, type_name, without_imaginary,
-)
+    bad_cast,
+    cast_numpy,
+    jax_node,
+    natural_dtype,
+    node_of,
+    number_node,
+    own,
+    rounded,
+    type_name,
+    without_imaginary,
+)  # fmt: skip
 from .promotion import promote
 
 __all__ = ["nest_of"]
@@ -75,7 +84,7 @@ def _numbers_array(numbers: list, kinds: set[type], dtype: Dtype | None) -> tupl
     want = dtype or natural
     try:
         if not integral:
-            data = np.array(numbers, np.complex64 if complex in kinds else np.float64)
+            data: Any = np.array(numbers, np.complex64 if complex in kinds else np.float64)
         elif dtype is None:
             data = _smallest(numbers, want)
             want = _d.int64 if data.dtype == np.int64 else want
@@ -166,14 +175,14 @@ def _array_node(value: Any) -> Node | None:
     node = getattr(value, "_node", None)
     if isinstance(node, Node):
         return node
-    return jax_node(value, None) if isinstance(value, jax.core.Tracer) else None
+    return jax_node(value, None) if isinstance(value, Tracer) else None
 
 
 def _shape_of(value: Any) -> tuple[int, ...] | None:
     node = getattr(value, "_node", None)
     if isinstance(node, Node):
         return node.aval.shape
-    return value.shape if isinstance(value, jax.core.Tracer) else None
+    return value.shape if isinstance(value, Tracer) else None
 
 
 def _require_shape(value: Any, shape: tuple[int, ...]) -> None:

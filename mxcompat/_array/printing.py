@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from mxcompat._graph.aval import Dtype
 from mxcompat._graph.evaluate import evaluated
@@ -102,9 +103,11 @@ def printoptions(precision: int = -1) -> _PrintOptionsContext:
 
 def render(node: Node) -> str:
     """The text of an array. Evaluates it."""
-    value = evaluated(node) if node.aval is not None else node.value
-    if isinstance(value, jax.core.Tracer) or not isinstance(value, jax.Array):
-        return f"array({value})"  # within a JAX transformation there is nothing else to show
+    if node.aval is None:
+        return f"array({node.value})"  # what JAX puts in an array's place in a pytree
+    value = evaluated(node)
+    if isinstance(value, Tracer) or not isinstance(value, jax.Array):
+        return f"array({value})"
     data = np.asarray(value)
     dtype = node.aval.dtype
     kind = dtype.kind

@@ -76,20 +76,19 @@ def from_numpy(dtype: object) -> Dtype | None:
 class Aval:
     """A shape and a dtype. Make one with `aval(shape, dtype)`: equal avals are the same object."""
 
-    __slots__ = ("dtype", "ndim", "shape", "size")
+    __slots__ = ("dtype", "nbytes", "ndim", "shape", "size")
 
     shape: tuple[int, ...]
     dtype: Dtype
+    ndim: int
+    size: int
+    nbytes: int
 
     def __repr__(self) -> str:
         return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
 
     def __reduce__(self) -> tuple:
         return aval, (self.shape, self.dtype)
-
-    @property
-    def nbytes(self) -> int:
-        return self.size * self.dtype.size
 
 
 _AVALS: dict[tuple[tuple[int, ...], Dtype], Aval] = {}
@@ -104,5 +103,6 @@ def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
         found.dtype = dtype
         found.ndim = len(shape)
         found.size = math.prod(shape)
+        found.nbytes = found.size * dtype.size
         found = _AVALS.setdefault((shape, dtype), found)
     return found

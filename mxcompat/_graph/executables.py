@@ -52,7 +52,7 @@ _QUICK = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_allow_excess_precision": False,
 }
-_FAST = {"xla_cpu_use_fusion_emitters": False, "xla_allow_excess_precision": False}
+_FAST = {"xla_allow_excess_precision": False}
 
 _lock = threading.Lock()
 _background: ThreadPoolExecutor | None = None

@@ -31,11 +31,12 @@ class Op:
         params: names of the static parameters, which must be hashable. What may change from call to call
             (a slice start, a scale) is an input instead: a scalar leaf, see `node.scalar`.
         indices: the position from which on the inputs are indices, with respect to which there is no gradient.
+        in_place: whether the result is the first input but for a few elements, so that it is worth writing over it.
         specialise: `specialise(node, capture)`, called on each node of a body that a transform closes over, may rewrite
             the node into what it means under that transform (`capture.mode`).
     """
 
-    __slots__ = ("_infer", "impl", "indices", "memo", "name", "params", "specialise")
+    __slots__ = ("_infer", "impl", "in_place", "indices", "memo", "name", "params", "specialise")
 
     def __init__(
         self,
@@ -44,8 +45,10 @@ class Op:
         infer: Callable[..., Any] | None = None,
         params: tuple[str, ...] = (),
         indices: int | None = None,
+        in_place: bool = False,
         specialise: Callable[[Any, Any], None] | None = None,
     ) -> None:
+        self.in_place = in_place
         self.indices = indices
         self.specialise = specialise
         self.name = name

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from . import (
-    arithmetic, bitwise, casts, comparison, diagonals, elementwise, indexing, joining, matmul, methods, reductions, scans,
-    shape, transposition,
-)  # fmt: skip
+from . import (  # fmt: skip
+    arithmetic,
+    bitwise,
+    casts,
+    comparison,
+    diagonals,
+    elementwise,
+    indexing,
+    joining,
+    matmul,
+    methods,
+    reductions,
+    scans,
+    shape,
+    statistics,
+    transposition,
+)
 
 _FAMILIES = (
-    arithmetic, bitwise, casts, comparison, diagonals, elementwise, joining, matmul, reductions, scans, shape, transposition,
+    arithmetic, bitwise, casts, comparison, diagonals, elementwise, joining, matmul, reductions, scans, shape,
+    statistics, transposition,
 )  # fmt: skip
 """Those with functions that are methods or operators too."""
 

@@ -34,7 +34,7 @@ def is_sequence(value: Any) -> bool:
 def integers(value: Any) -> tuple[int, ...]:
     """A tuple of plain ints, of a sequence of integers."""
     if not is_sequence(value):
-        raise TypeError(f"incompatible function arguments: expected a sequence of integers, got {type(value).__name__}.")
+        raise TypeError(f"incompatible function arguments: expected a sequence of ints, got {type(value).__name__}.")
     return tuple([integer(value[k]) for k in range(len(value))])
 
 

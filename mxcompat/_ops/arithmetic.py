@@ -21,15 +21,15 @@ from mxcompat._graph.node import Node, apply
 from .define import Sample, as_floats, binary, broadcast, op, strict
 
 __all__ = [
-    "add", "arctan2", "atan2", "clip", "divide", "divmod", "floor_divide", "logaddexp", "maximum", "minimum", "multiply",
-    "pow", "power", "remainder", "subtract", "where",
+    "add", "arctan2", "atan2", "clip", "divide", "divmod", "floor_divide", "logaddexp", "maximum", "minimum",
+    "multiply", "pow", "power", "remainder", "subtract", "where",
 ]  # fmt: skip
 
 _DIVISOR = Sample(second=(0.5, 3.0))
 
 
 def _subtract(x: Any, y: Any) -> Any:
-    return x ^ y if x.dtype == bool else x - y
+    return x ^ y if x.dtype.kind == "b" else x - y
 
 
 def _floor_divide(x: Any, y: Any) -> Any:
@@ -69,16 +69,40 @@ def _larger(x: Any, y: Any) -> Any:
     return x > y
 
 
+@jax.custom_jvp
+def _max(x: Any, y: Any) -> Any:
+    return lax.max(x, y)
+
+
+@_max.defjvp
+def _max_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    return _max(*primals), jnp.where(primals[0] > primals[1], *tangents)
+
+
+@jax.custom_jvp
+def _min(x: Any, y: Any) -> Any:
+    return lax.min(x, y)
+
+
+@_min.defjvp
+def _min_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    return _min(*primals), jnp.where(primals[0] < primals[1], *tangents)
+
+
 def _maximum(x: Any, y: Any) -> Any:
-    if x.dtype == bool:
+    if x.dtype.kind == "b":
         return x | y
-    return jnp.where(_larger(x, y) | (x != x), x, y)
+    if x.dtype.kind == "c":
+        return jnp.where(_larger(x, y) | (x != x), x, y)
+    return _max(*jnp.broadcast_arrays(x, y))
 
 
 def _minimum(x: Any, y: Any) -> Any:
-    if x.dtype == bool:
+    if x.dtype.kind == "b":
         return x & y
-    return jnp.where(_larger(y, x) | (x != x), x, y)
+    if x.dtype.kind == "c":
+        return jnp.where(_larger(y, x) | (x != x), x, y)
+    return _min(*jnp.broadcast_arrays(x, y))
 
 
 def _power(x: Any, y: Any) -> Any:
@@ -131,15 +155,18 @@ def _logaddexp_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple
 add = binary("add", lambda x, y: x + y, "The sum of two arrays, element by element.")
 subtract = binary("subtract", _subtract, "The difference of two arrays, element by element.")
 multiply = binary("multiply", lambda x, y: x * y, "The product of two arrays, element by element.")
-divide = binary("divide", lambda x, y: x / y, "The quotient of two arrays, element by element.", as_floats, sample=_DIVISOR)
+divide = binary("divide", lambda x, y: x / y, "The quotient of two arrays, element by element.", as_floats,
+                sample=_DIVISOR)  # fmt: skip
 floor_divide = binary("floor_divide", _floor_divide, "The quotient rounded down; 0 for an integer divided by 0.",
                       sample=_DIVISOR._replace(smooth=False))  # fmt: skip
 remainder = binary("remainder", _remainder, "The remainder of a division, with the sign of the divisor.", not_for="c",
                    message="Complex type not supported.", sample=_DIVISOR)  # fmt: skip
 maximum = binary("maximum", _maximum, "The larger of two elements; NaN if either is.", positional=True)
 minimum = binary("minimum", _minimum, "The smaller of two elements; NaN if either is.", positional=True)
-logaddexp = binary("logaddexp", lambda x, y: _logaddexp(*jnp.broadcast_arrays(x, y)), "log(exp(a) + exp(b)), without overflow.", as_floats, positional=True)
-arctan2 = binary("arctan2", lax.atan2, "The angle of the point (b, a), in radians.", as_floats, not_for="c", positional=True)
+logaddexp = binary("logaddexp", lambda x, y: _logaddexp(*jnp.broadcast_arrays(x, y)),
+                   "log(exp(a) + exp(b)), without overflow.", as_floats, positional=True)  # fmt: skip
+arctan2 = binary("arctan2", lax.atan2, "The angle of the point (b, a), in radians.", as_floats, not_for="c",
+                 positional=True)  # fmt: skip
 power = binary("power", _power, "The first array to the power of the second.", sample=Sample(0.3, 3.0, (-2.0, 2.0)),
                positional=True)  # fmt: skip
 

@@ -195,7 +195,9 @@ def _roll_aval(a: Aval, *shifts: Aval, axes: tuple[int, ...] | None) -> Aval:
 _roll = op("roll", _rolled, _roll_aval, ("axes",))
 
 
-def roll(a: array, /, shift: int | Sequence[int], axis: int | Sequence[int] | None = None, *, stream: Any = None) -> array:
+def roll(
+    a: array, /, shift: int | Sequence[int], axis: int | Sequence[int] | None = None, *, stream: Any = None
+) -> array:
     """Shift elements along axes; what leaves at one end comes back at the other.
 
     Args:

@@ -34,8 +34,9 @@ class ArrayAt:
     """Updates of an array at an index: `x.at[index].add(value)`, likewise `subtract`, `multiply`, `divide`, `maximum`
     and `minimum`.
 
-    Each gives a new array of the shape and dtype of `x` (`x.at[...]` and `x.at[None]` promote, as `x + value` does). The
-    value is cast to that dtype and broadcasts to the shape of `x[index]`. Unlike in `x[index] += value`, where an index that occurs twice is updated once, every occurrence counts.
+    Each gives a new array of the shape and dtype of `x`. The value is cast to that dtype and broadcasts to the shape of
+    `x[index]`. Every occurrence of an index counts, where `x[index] += value` updates it once. As in MLX, `x.at[...]`
+    and `x.at[None]` promote instead, like `x + value`.
 
     Raises:
         ValueError: if the index or the value does not fit, or no index is given.

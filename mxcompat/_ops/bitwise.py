@@ -55,8 +55,10 @@ def _bitwise(
     def infer(a: Aval, b: Aval) -> Aval:
         kind = result(a.dtype, b.dtype)
         if kind.kind not in "bui":
-            x, y = (kind, kind) if name == "right_shift" else (a.dtype, b.dtype)  # MLX's message names the promoted one
-            raise RuntimeError(f"[{name}] Only allowed on integer or boolean types but got types {x.name} and {y.name}.")
+            x, y = (kind, kind) if name == "right_shift" else (a.dtype, b.dtype)  # MLX names the promoted one
+            raise RuntimeError(
+                f"[{name}] Only allowed on integer or boolean types but got types {x.name} and {y.name}."
+            )
         return aval(broadcast(a.shape, b.shape), kind)
 
     def lower(x: Any, y: Any) -> Any:
@@ -64,12 +66,13 @@ def _bitwise(
         return impl(jnp.asarray(x, want), jnp.asarray(y, want))
 
     record = op(name, lower, infer)
-    SAMPLES[name] = Sample(0.0, 7.0, kinds="bui", smooth=False)
+    SAMPLES[name] = Sample(0.0, 7.0, kinds="bui", smooth=False, operands=2)
 
     def function(a: Any, b: Any, stream: Any = None) -> array:
         return wrap(apply(record, operands.pair(a, b)))
 
     function.__name__ = function.__qualname__ = name
+    instead = ", uint8 instead of bool" if result is _shifted else ""
     function.__doc__ = f"""{summary}
 
 Args:
@@ -78,7 +81,7 @@ Args:
     stream: accepted, and ignored.
 
 Returns:
-    An array with the shape the operands broadcast to and the dtype that they promote to{_SHIFTED if result is _shifted else ""}.
+    An array with the shape the operands broadcast to and the dtype that they promote to{instead}.
 
 Raises:
     RuntimeError: if an operand is not of integers or bools.
@@ -90,8 +93,6 @@ Example:
     function.op = record  # type: ignore[attr-defined]
     return function
 
-
-_SHIFTED = ", uint8 instead of bool"
 
 bitwise_and = _bitwise("bitwise_and", lambda x, y: x & y, "The bitwise and of two arrays.")
 bitwise_or = _bitwise("bitwise_or", lambda x, y: x | y, "The bitwise or of two arrays.")

@@ -22,8 +22,8 @@ __all__ = ["astype", "contiguous", "depends", "stop_gradient", "view"]
 def cast(x: Any, dtype: Dtype) -> Any:
     """A JAX value with another dtype, by MLX's rules.
 
-    A float outside the range of an integer dtype wraps as C code on x86 does (by way of the nearest wider integer, whose
-    lowest value stands for whatever does not fit), where JAX would saturate.
+    A float outside the range of an integer dtype wraps as C code on x86 does (by way of the nearest wider integer,
+    whose lowest value stands for whatever does not fit), where JAX would saturate.
     """
     x = jnp.asarray(x)
     source, target = x.dtype, dtype.numpy
@@ -90,7 +90,7 @@ def _view(x: Any, dtype: Dtype) -> Any:
     if x.dtype.kind == "c":
         x = jnp.stack([lax.real(x), lax.imag(x)], axis=-1)
     else:
-        x = (x.astype(np.uint8) if x.dtype == bool else x)[..., None]
+        x = (x.astype(np.uint8) if x.dtype.kind == "b" else x)[..., None]
     atom = np.dtype(np.float32) if dtype.kind == "c" else np.dtype(np.uint8) if dtype.kind == "b" else dtype.numpy
     old, new = x.dtype.itemsize, atom.itemsize
     lead = shape[:-1]

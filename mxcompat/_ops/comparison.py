@@ -30,7 +30,7 @@ _SAMPLE = Sample(-2.0, 2.0, smooth=False)
 
 
 def _truth(x: Any) -> Any:
-    return x if x.dtype == bool else x != 0
+    return x if x.dtype.kind == "b" else x != 0
 
 
 def _less(x: Any, y: Any) -> Any:
@@ -56,10 +56,11 @@ not_equal = _comparison("not_equal", lambda x, y: x != y, "Whether the elements 
 less = _comparison("less", _less, "Whether the first element is less than the second.")
 less_equal = _comparison("less_equal", _less_equal, "Whether the first element is at most the second.")
 greater = _comparison("greater", lambda x, y: _less(y, x), "Whether the first element is greater than the second.")
-greater_equal = _comparison("greater_equal", lambda x, y: _less_equal(y, x), "Whether the first element is at least the second.")
-logical_and = _comparison("logical_and", lambda x, y: _truth(x) & _truth(y), "Whether both elements are not 0.", True)
-logical_or = _comparison("logical_or", lambda x, y: _truth(x) | _truth(y), "Whether an element of the two is not 0.", True)
-logical_xor = _comparison("logical_xor", lambda x, y: _truth(x) ^ _truth(y), "Whether one element of the two is not 0.", True)
+greater_equal = _comparison("greater_equal", lambda x, y: _less_equal(y, x),
+                            "Whether the first element is at least the second.")  # fmt: skip
+logical_and = _comparison("logical_and", lambda x, y: _truth(x) & _truth(y), "Whether both are not 0.", True)
+logical_or = _comparison("logical_or", lambda x, y: _truth(x) | _truth(y), "Whether one or both are not 0.", True)
+logical_xor = _comparison("logical_xor", lambda x, y: _truth(x) ^ _truth(y), "Whether just one is not 0.", True)
 
 
 def _array_equal(x: Any, y: Any, equal_nan: bool) -> Any:
@@ -116,8 +117,10 @@ def _isclose_aval(x: Aval, y: Aval, rtol: Aval, atol: Aval, equal_nan: bool) -> 
 
 
 _ISCLOSE = op("isclose", _isclose, _isclose_aval, ("equal_nan",))
-_ALLCLOSE = op("allclose", lambda *xs, equal_nan: jnp.all(_isclose(*xs, equal_nan)),
-               lambda *xs, equal_nan: aval(_isclose_aval(*xs, equal_nan).shape[:0], avals.bool_), ("equal_nan",))  # fmt: skip
+_ALLCLOSE = op(
+    "allclose", lambda *xs, equal_nan: jnp.all(_isclose(*xs, equal_nan)),
+    lambda *xs, equal_nan: aval(_isclose_aval(*xs, equal_nan).shape[:0], avals.bool_), ("equal_nan",),
+)  # fmt: skip
 
 
 def _close_nodes(name: str, a: Any, b: Any, rtol: float, atol: float) -> tuple[Node, ...]:

@@ -20,11 +20,16 @@ from mxcompat._graph.node import Node, apply, items
 
 from .arguments import shape_of, variadic
 from .arrange import broadcast_into
-from .define import op, strict
+from .define import broadcast, op, strict
 
 __all__ = ["full", "full_like", "meshgrid", "ones", "ones_like", "zeros", "zeros_like"]
 
-_constant = op("constant", lambda out, value: jnp.full(out.shape, value, out.dtype.numpy), lambda out, value: out, ("out", "value"))
+_constant = op(
+    "constant",
+    lambda out, value: jnp.full(out.shape, value, out.dtype.numpy),
+    lambda out, value: out,
+    ("out", "value"),
+)
 
 
 def _filled(shape: Any, dtype: Dtype | None, value: int) -> array:
@@ -160,8 +165,8 @@ def full(shape: int | Sequence[int], vals: Any, dtype: Dtype | None = None, *, s
 
 _full_like = op(
     "full_like",
-    lambda x, value: jnp.broadcast_to(value, jnp.shape(x)),
-    lambda a, v: aval(broadcast_into(v.shape, a.shape), v.dtype),
+    lambda x, value: jnp.broadcast_to(value, broadcast(jnp.shape(x), jnp.shape(value))),
+    lambda a, v: aval(broadcast(a.shape, v.shape), v.dtype),
 )
 
 
@@ -170,12 +175,12 @@ def full_like(a: array, /, vals: Any, dtype: Dtype | None = None, *, stream: Any
 
     Args:
         a: an array.
-        vals: a number, or an array that broadcasts to the shape.
+        vals: a number, or an array, with which `a` is broadcast.
         dtype: the dtype; None for that of `a`.
         stream: accepted, and ignored.
 
     Returns:
-        An array with the shape of `a`.
+        An array with the shape of `a`, or what that and the shape of `vals` broadcast to.
 
     Raises:
         ValueError: if the value does not fit the dtype, or does not broadcast.
@@ -211,7 +216,9 @@ def _grid_impl(*xs: Any, sparse: bool, indexing: str) -> tuple[Any, ...]:
 _meshgrid = op("meshgrid", _grid_impl, _grid_avals, ("sparse", "indexing"))
 
 
-def meshgrid(*arrays: array, sparse: bool | None = False, indexing: str | None = "xy", stream: Any = None) -> tuple[array, ...]:
+def meshgrid(
+    *arrays: array, sparse: bool | None = False, indexing: str | None = "xy", stream: Any = None
+) -> tuple[array, ...]:
     """The coordinates of a grid, from those along each of its axes.
 
     Args:

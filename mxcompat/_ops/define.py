@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from mxcompat._array import operands
-from mxcompat._array.array import array, wrap
+from mxcompat._array.array import array
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.aval import bool_ as _bool
 from mxcompat._graph.aval import float32 as _float32
-from mxcompat._graph.node import Node, apply
+from mxcompat._graph.node import Node
 from mxcompat._graph.op import Op
 
 __all__ = [
@@ -30,7 +30,9 @@ TABLE: dict[str, Op] = {}
 """Every op, by name."""
 
 
-def op(name: str, impl: Callable[..., Any], infer: Callable[..., Any] | None = None, params: tuple[str, ...] = ()) -> Op:
+def op(
+    name: str, impl: Callable[..., Any], infer: Callable[..., Any] | None = None, params: tuple[str, ...] = ()
+) -> Op:
     """A new entry of the table. Raises ValueError if the name is taken."""
     if name in TABLE:
         raise ValueError(f"op {name} is defined twice")
@@ -87,6 +89,7 @@ class Sample(NamedTuple):
         tolerance: of float32 values, relative and absolute, if not the usual 2e-5; `reason` says why.
         kinds: the dtype kinds to test, of "b", "u", "i", "f" and "c".
         smooth: whether the derivative exists and is worth a test.
+        operands: how many the op takes; filled in by `unary` and `binary`.
     """
 
     low: float = -3.0
@@ -96,6 +99,7 @@ class Sample(NamedTuple):
     reason: str = ""
     kinds: str = "buifc"
     smooth: bool = True
+    operands: int = 1
 
 
 SAMPLES: dict[str, Sample] = {}
@@ -161,7 +165,7 @@ def unary(
         return aval(a.shape, result(a.dtype))
 
     record = op(name, lower, infer)
-    SAMPLES[name] = sample._replace(kinds="".join(k for k in sample.kinds if k not in not_for))
+    SAMPLES[name] = _tested(sample, not_for)
     memo = record.memo
     new = array.__new__
     convert: Callable[[Any], Node] = (lambda a: strict(a, name)) if arrays_only else operands.node
@@ -176,8 +180,8 @@ def unary(
         out._node = Node(record, (), (x,), aval, x.trace)
         return out
 
-    operand = "an array" if arrays_only else "an array or a number"
-    return _named(function, record, _document(name, summary, (f"a: {operand}, of any shape.",), _dtypes(result, not_for)))
+    about = (f"a: {'an array' if arrays_only else 'an array or a number'}, of any shape.",)
+    return _named(function, record, _document(name, summary, about, _dtypes(result)))
 
 
 def binary(
@@ -209,19 +213,39 @@ def binary(
         return impl(jnp.asarray(x, want), jnp.asarray(y, want))
 
     record = op(name, lower, infer)
-    SAMPLES[name] = sample._replace(kinds="".join(k for k in sample.kinds if k not in not_for))
+    SAMPLES[name] = _tested(sample, not_for)._replace(operands=2)
+
+    memo = record.memo
+    new = array.__new__
+
+    def build(a: Any, b: Any) -> array:
+        if type(a) is array and type(b) is array:
+            x, y = a._node, b._node
+        else:
+            x, y = operands.pair(a, b)
+        key = ((), x.aval, y.aval)
+        aval = memo.get(key)
+        if aval is None:
+            aval = record.infer(key)
+        out = new(array)
+        out._node = Node(record, (), (x, y), aval, x.trace if x.trace > y.trace else y.trace)
+        return out
 
     def function(a: Any, b: Any, stream: Any = None) -> array:
-        return wrap(apply(record, operands.pair(a, b)))
+        return build(a, b)
 
     def positional_function(a: Any, b: Any, /, *, stream: Any = None) -> array:
-        return wrap(apply(record, operands.pair(a, b)))
+        return build(a, b)
 
     about = ("a: an array or a number.", "b: an array or a number. The two are broadcast against each other.")
     dtypes = "bool." if result is as_bool else "the dtype that the operands promote to."
     if result is as_floats:
         dtypes = "the dtype that the operands promote to, float32 instead of an integer or bool."
     return _named(positional_function if positional else function, record, _document(name, summary, about, dtypes))
+
+
+def _tested(sample: Sample, not_for: str) -> Sample:
+    return sample._replace(kinds="".join(k for k in sample.kinds if k not in not_for))
 
 
 def _named(function: Callable[..., array], record: Op, doc: str) -> Callable[..., array]:
@@ -231,7 +255,7 @@ def _named(function: Callable[..., array], record: Op, doc: str) -> Callable[...
     return function
 
 
-def _dtypes(result: Callable[[Dtype], Dtype], not_for: str) -> str:
+def _dtypes(result: Callable[[Dtype], Dtype]) -> str:
     if result is as_bool:
         return "bool."
     if result is same:

@@ -18,17 +18,64 @@ from jax import lax
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._graph import aval as avals
-from mxcompat._graph.aval import Aval, Dtype, aval
+from mxcompat._graph.aval import Aval, Dtype
 from mxcompat._graph.node import apply
 
 from .define import SAMPLES, Sample, as_bool, as_float, op, same, unary
 
 __all__ = [
-    "abs", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan",
-    "atanh", "ceil", "conj", "conjugate", "cos", "cosh", "degrees", "erf", "erfinv", "exp", "expm1", "floor", "imag",
-    "isfinite", "isinf", "isnan", "isneginf", "isposinf", "log", "log10", "log1p", "log2", "logical_not", "nan_to_num",
-    "negative", "positive", "radians", "real", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt",
-    "square", "tan", "tanh", "trunc",
+    "abs",
+    "acos",
+    "acosh",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctanh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "ceil",
+    "conj",
+    "conjugate",
+    "cos",
+    "cosh",
+    "degrees",
+    "erf",
+    "erfinv",
+    "exp",
+    "expm1",
+    "floor",
+    "imag",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logical_not",
+    "nan_to_num",
+    "negative",
+    "positive",
+    "radians",
+    "real",
+    "reciprocal",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "tan",
+    "tanh",
+    "trunc",
 ]  # fmt: skip
 
 _STEPS = Sample(smooth=False)
@@ -43,6 +90,11 @@ def _real_part(dtype: Dtype) -> Dtype:
 def _of_inexact(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`function`, but integers and bools as they are."""
     return lambda x: function(x) if jnp.issubdtype(x.dtype, jnp.inexact) else x
+
+
+def _of_complex(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`function`, but real numbers as they are."""
+    return lambda x: function(x) if x.dtype.kind == "c" else x
 
 
 def _abs(x: Any) -> Any:
@@ -98,11 +150,12 @@ def _is_infinite(sign: float) -> Callable[[Any], Any]:
 
 
 abs = unary("abs", _abs, _real_part, "The absolute value of each element.")
-sign = unary("sign", _sign, same, "-1, 0 or 1 by the sign of each element; z/|z| for complex ones, 0 for NaN.", sample=_STEPS)
+sign = unary("sign", _sign, same, "-1, 0 or 1 by the sign of each element; z/|z| for complex ones, 0 for NaN.",
+             sample=_STEPS)  # fmt: skip
 positive = unary("positive", lambda x: x, same, "Each element as it is.", arrays_only=True)
 negative = unary("negative", lax.neg, same, "Each element with the opposite sign.", not_for="b",
                  message="Not supported for bool, use logical_not instead.")  # fmt: skip
-square = unary("square", lambda x: x & x if x.dtype == bool else x * x, same, "The square of each element.")
+square = unary("square", lambda x: x & x if x.dtype.kind == "b" else x * x, same, "The square of each element.")
 sqrt = unary("sqrt", lax.sqrt, as_float, "The square root of each element.", sample=_POSITIVE)
 rsqrt = unary("rsqrt", lax.rsqrt, as_float, "One over the square root of each element.", sample=_POSITIVE)
 reciprocal = unary("reciprocal", lambda x: 1 / x, as_float, "One over each element.", sample=_POSITIVE)
@@ -120,7 +173,8 @@ sinh = unary("sinh", lax.sinh, as_float, "The hyperbolic sine of each element.")
 cosh = unary("cosh", lax.cosh, as_float, "The hyperbolic cosine of each element.")
 tanh = unary("tanh", lax.tanh, as_float, "The hyperbolic tangent of each element.")
 arcsinh = unary("arcsinh", lax.asinh, as_float, "The inverse hyperbolic sine of each element.")
-arccosh = unary("arccosh", lax.acosh, as_float, "The inverse hyperbolic cosine of each element.", sample=Sample(1.1, 4.0))
+arccosh = unary("arccosh", lax.acosh, as_float, "The inverse hyperbolic cosine of each element.",
+                sample=Sample(1.1, 4.0))  # fmt: skip
 arctanh = unary("arctanh", lax.atanh, as_float, "The inverse hyperbolic tangent of each element.", sample=_UNIT)
 degrees = unary("degrees", _times(180 / math.pi), as_float, "Each element, from radians to degrees.")
 radians = unary("radians", _times(math.pi / 180), as_float, "Each element, from degrees to radians.")
@@ -139,9 +193,9 @@ isinf = unary("isinf", jnp.isinf, as_bool, "Whether each element is infinite.", 
 isfinite = unary("isfinite", jnp.isfinite, as_bool, "Whether each element is neither infinite nor NaN.", sample=_STEPS)
 isposinf = unary("isposinf", _is_infinite(1.0), as_bool, "Whether each element is +infinity.", sample=_STEPS)
 isneginf = unary("isneginf", _is_infinite(-1.0), as_bool, "Whether each element is -infinity.", sample=_STEPS)
-real = unary("real", lambda x: lax.real(x) if x.dtype.kind == "c" else x, _real_part, "The real part of each element.")
+real = unary("real", _of_complex(lax.real), _real_part, "The real part of each element.")
 imag = unary("imag", _imag, _real_part, "The imaginary part of each element.")
-conj = unary("conj", lambda x: lax.conj(x) if x.dtype.kind == "c" else x, same, "The complex conjugate of each element.")
+conj = unary("conj", _of_complex(lax.conj), same, "The complex conjugate of each element.")
 
 acos = arccos
 acosh = arccosh
@@ -164,7 +218,7 @@ def _round_to(x: Any, decimals: int) -> Any:
     # MLX multiplies by the reciprocal, rounded to float32, instead of dividing; so does this, to land on its digits.
     up, down = (jnp.asarray(np.float32(10.0**k), x.dtype) for k in (decimals, -decimals))
     out = _round(x * up) * down
-    return out.astype(dtype) if dtype != bool else out != 0
+    return out.astype(dtype) if dtype.kind != "b" else out != 0
 
 
 _ROUND = op("round", _round_to, lambda a, decimals: a, ("decimals",))

@@ -18,7 +18,7 @@ from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.node import Node, apply
 
 from .define import broadcast, op
-from .index_plan import Plan, check_integral, extent, has_arrays, place, read_shape, source_axes
+from .index_plan import Plan, check_integral, extent, has_arrays, place, shape_of, source_axes
 
 __all__ = ["slice", "take", "take_along_axis"]
 
@@ -67,12 +67,15 @@ def windows(shape: Sequence[int], entries: Sequence[Any], starts: Sequence[Any])
     return lows, sizes, steps
 
 
-def locate(shape: tuple[int, ...], plan: Plan, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any], bool]:
-    """Sort the inputs of a read or write of an array of this shape.
+def locate(
+    shape: tuple[int, ...], plan: Plan, inputs: Sequence[Any], op: str
+) -> tuple[list[Any], list[Any], list[Any], bool]:
+    """Sort the inputs of a read or write (`op` "gather" or "scatter") of an array of this shape.
 
     Returns:
-        the entry of each axis; where slices (and single positions, if no array of indices stands beside them) start,
-        for each axis; the positions of what is gathered, in order; and whether anything is gathered.
+        the entry of each axis; where slices start, for each axis, and so do single positions, unless an array of
+        indices stands beside them (an int in a write always does); the positions of what is gathered, in order; and
+        whether anything is gathered.
     """
     entries = source_axes(plan, len(shape))
     gathered = has_arrays(plan, [np.shape(i) for i in inputs])
@@ -85,7 +88,7 @@ def locate(shape: tuple[int, ...], plan: Plan, inputs: Sequence[Any]) -> tuple[l
         elif entry != ":":
             index = next(rest)
             index = positions(index, n) if entry == "a" else _unlifted(index)
-            if gathered:
+            if gathered and (entry == "a" or op == "gather"):
                 indices.append(index)
             else:
                 starts[axis] = index
@@ -111,10 +114,10 @@ def subscript(layout: tuple[str, ...], indices: Sequence[Any]) -> tuple[Any, ...
 def _read(x: Any, *inputs: Any, plan: Plan) -> Any:
     if plan and plan[0] == "*":
         x, plan = x.reshape(-1), plan[1:]
-    shape = read_shape(x.shape, plan, [np.shape(i) for i in inputs], broadcast)
+    shape = shape_of(x.shape, plan, [np.shape(i) for i in inputs], broadcast, "gather")
     if 0 in shape:
         return jnp.zeros(shape, x.dtype)
-    entries, starts, indices, gathered = locate(x.shape, plan, inputs)
+    entries, starts, indices, gathered = locate(x.shape, plan, inputs, "gather")
     x = narrow(x, entries, starts)
     if gathered:
         index = subscript(layout(plan, x.ndim), indices)
@@ -126,7 +129,7 @@ def _read_aval(x: Aval, *inputs: Aval, plan: Plan) -> Aval:
     source = x.shape
     if plan and plan[0] == "*":
         source, plan = (x.size,), plan[1:]
-    shape = read_shape(source, plan, [i.shape for i in inputs], broadcast)
+    shape = shape_of(source, plan, [i.shape for i in inputs], broadcast, "gather")
     if 0 in source and 0 not in shape:
         raise ValueError(
             "[gather] If the input is empty, either the indices must be empty or the total slice size must be 0."
@@ -199,7 +202,8 @@ def need_array(name: str, *values: Any) -> Any:
     """The node of each value (of the only one); TypeError if one is not an array."""
     for value in values:
         if not isinstance(value, array):
-            raise TypeError(f"{name}(): incompatible function arguments: expected an array, got {type(value).__name__}.")
+            given = type(value).__name__
+            raise TypeError(f"{name}(): incompatible function arguments: expected an array, got {given}.")
     return values[0]._node if len(values) == 1 else [value._node for value in values]
 
 
@@ -223,26 +227,25 @@ def along_axis(name: str, shape: tuple[int, ...], indices: Aval, axis: int | Non
 
 
 def _gather_axis(x: Any, indices: Any, *, axis: int | None) -> Any:
-    if axis is None:
-        x, axis = x.reshape(-1), 0
-    axis %= x.ndim
-    n, count = x.shape[axis], indices.shape[axis]
+    x = x.reshape(-1) if axis is None else x
+    along = (axis or 0) % x.ndim
+    n, count = x.shape[along], indices.shape[along]
     index = positions(indices, n)
-    others = broadcast(_without(x.shape, axis), _without(index.shape, axis))
-    x = jnp.broadcast_to(x, _with(others, axis, n))
-    index = jnp.broadcast_to(index, _with(others, axis, count))
+    others = broadcast(_without(x.shape, along), _without(index.shape, along))
+    x = jnp.broadcast_to(x, _with(others, along, n))
+    index = jnp.broadcast_to(index, _with(others, along, count))
     if 0 in x.shape or 0 in index.shape:
         return jnp.zeros(index.shape, x.dtype)
-    return jnp.take_along_axis(x, index, axis, mode="clip")
+    return jnp.take_along_axis(x, index, along, mode="clip")
 
 
 def _gather_axis_aval(x: Aval, indices: Aval, *, axis: int | None) -> Aval:
     shape = (x.size,) if axis is None else x.shape
-    axis = along_axis("take_along_axis", shape, indices, axis)
+    along = along_axis("take_along_axis", shape, indices, axis)
     if indices.dtype.kind not in "iu":
         raise RuntimeError("[GatherAxis::eval_cpu] Cannot gather with indices type.")
-    others = broadcast(_without(shape, axis), _without(indices.shape, axis))
-    return aval(_with(others, axis, indices.shape[axis]), x.dtype)
+    others = broadcast(_without(shape, along), _without(indices.shape, along))
+    return aval(_with(others, along, indices.shape[along]), x.dtype)
 
 
 def _without(shape: Sequence[int], axis: int) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
 """Index plans: what stands between the brackets of `x[...]`, as a hashable description and a list of input nodes.
 
-A plan has one entry for each item of the index, left to right, with the ellipsis spelled out. Trailing full axes are left
-off, but for writes of several items, where they decide which values fit. What changes from call to call (an int, the start of a slice, an array of indices) is not part of it but an input
-node of the read or write, in the order of the entries, so `x[0]` and `x[1]` are one structure.
+A plan has one entry for each item of the index, left to right, with the ellipsis spelled out and, for a read, without
+trailing full axes. What changes from call to call (an int, the start of a slice, an array of indices) is not part of it
+but an input node of the read or write, in the order of the entries, so `x[0]` and `x[1]` are one structure.
 
     ":"                  a full axis
     "+"                  a new axis
@@ -23,12 +23,12 @@ from mxcompat._array.nest import nest_of
 from mxcompat._graph.aval import aval, int32
 from mxcompat._graph.node import Node, scalar
 
-__all__ = ["Plan", "extent", "has_arrays", "is_full", "parse", "place", "read_shape", "source_axes"]
+__all__ = ["Plan", "extent", "has_arrays", "is_full", "parse", "place", "shape_of", "source_axes"]
 
 Plan = tuple[Any, ...]
 
 _INT = aval((), int32)
-_FULL = slice(None)
+_LIMIT = 1 << 31
 
 
 def place(value: int) -> Node:
@@ -75,8 +75,8 @@ def parse(index: Any, shape: tuple[int, ...], op: str) -> tuple[Plan, list[Node]
 
 
 def _parse_items(items: tuple, shape: tuple[int, ...], op: str) -> tuple[Plan, list[Node]]:
-    kinds = [_kind(item) for item in items]
-    if not all(kinds):
+    kinds = [_KINDS.get(type(item)) or _kind(item) for item in items]
+    if "" in kinds:
         raise ValueError("Cannot index mlx array using the given type yet")
     if kinds.count("...") > 1:
         raise ValueError("An index can only have a single ellipsis (...)")
@@ -96,9 +96,12 @@ def _parse_items(items: tuple, shape: tuple[int, ...], op: str) -> tuple[Plan, l
             axis += free
             continue
         if kind == ":":
-            entry, start = _slice(item, shape[axis])
-            plan.append(entry)
-            nodes += start
+            if item.start is None and item.stop is None and item.step is None:
+                plan.append(":")
+            else:
+                entry, start = _slice(item, shape[axis])
+                plan.append(entry)
+                nodes += start
         elif kind == "i":
             n = as_int32(as_int(item))
             if op == "gather" and not mixed and not -shape[axis] <= n < shape[axis]:
@@ -113,25 +116,33 @@ def _parse_items(items: tuple, shape: tuple[int, ...], op: str) -> tuple[Plan, l
             plan.append("a")
             nodes.append(node)
         axis += 1
-    while op == "gather" and plan and plan[-1] == ":":
-        plan.pop()
+    if op == "gather":
+        while plan and plan[-1] == ":":
+            plan.pop()
+    elif mixed and "+" in plan:
+        _advance_new_axes(plan)
     return tuple(plan), nodes
+
+
+def _advance_new_axes(plan: list[Any]) -> None:
+    """Move new axes forward, over slices without a step that end the index: where MLX has them in a value to write."""
+    end = len(plan)
+    while end and plan[end - 1] != "a" and not (type(plan[end - 1]) is tuple and plan[end - 1][1] != 1):
+        end -= 1
+    plan[end:] = sorted(plan[end:], key=lambda entry: entry != "+")
+
+
+_KINDS = {int: "i", slice: ":", type(None): "+", type(Ellipsis): "...", array: "a", list: "a"}
 
 
 def _kind(item: Any) -> str:
     """The sort of an item of an index: ':', 'i', 'a', '+' or '...'; empty if it is no index."""
-    kind = type(item)
-    if kind is int:
-        return "i"
-    if kind is slice:
-        return ":"
-    if item is None:
-        return "+"
-    if item is Ellipsis:
-        return "..."
-    if kind is list or isinstance(item, array):
+    known = _KINDS.get(type(item))
+    if known:
+        return known
+    if isinstance(item, array):
         return "a"
-    if kind is bool or isinstance(item, np.bool_):
+    if isinstance(item, (bool, np.bool_)):
         return ""
     try:
         as_int(item)
@@ -142,16 +153,7 @@ def _kind(item: Any) -> str:
 
 def _slice(item: slice, n: int) -> tuple[Any, list[Node]]:
     """The entry of a slice of an axis of size n, and its start if that is an input."""
-    start, stop, step = item.start, item.stop, item.step
-    for value in (start, stop, step):
-        if value is not None and type(value) is not int:
-            _check_slice_item(value)
-    for value in (start, stop, step):
-        if value is not None:
-            as_int32(as_int(value))
-    if step is not None and as_int(step) == 0:
-        raise ValueError("Slice step cannot be zero.")
-    first, last, stride = item.indices(n)
+    first, last, stride = slice(_bound(item.start), _bound(item.stop), _bound(item.step)).indices(n)
     size = len(range(first, last, stride))
     if size == 0:
         return (0, 1, 0), []
@@ -159,14 +161,21 @@ def _slice(item: slice, n: int) -> tuple[Any, list[Node]]:
         return ":", []
     if size == 1:
         stride = 1
-    if start is None:
+    if item.start is None:
         return (size, stride, first), []
-    return (size, stride, None), [place(first)]
+    return (size, stride, None), [scalar(first, _INT)]
 
 
-def _check_slice_item(value: Any) -> None:
-    if _kind(value) != "i":
+def _bound(value: Any) -> int | None:
+    """A part of a slice, checked."""
+    if type(value) is int:
+        if -_LIMIT <= value < _LIMIT:
+            return value
+    elif value is None:
+        return None
+    elif _kind(value) != "i":
         raise ValueError("Slice indices must be integers or None.")
+    return as_int32(as_int(value))
 
 
 def _index_array(item: Any) -> Node:
@@ -175,7 +184,7 @@ def _index_array(item: Any) -> Node:
 
 def as_int32(value: int) -> int:
     """The value, if it fits what MLX holds indices in."""
-    if not -(1 << 31) <= value < 1 << 31:
+    if not -_LIMIT <= value < _LIMIT:
         raise ValueError("Slice indices must be 32-bit integers.")
     return value
 
@@ -214,11 +223,13 @@ def extent(size: int, step: int) -> int:
     return (size - 1) * abs(step) + 1
 
 
-def read_shape(shape: tuple[int, ...], plan: Plan, shapes: list[tuple[int, ...]], broadcast: Any) -> tuple[int, ...]:
-    """The shape of `x[plan]`, for `x` of this shape and inputs of these shapes.
+def shape_of(
+    shape: tuple[int, ...], plan: Plan, shapes: list[tuple[int, ...]], broadcast: Any, op: str
+) -> tuple[int, ...]:
+    """The shape of what a plan picks, of an array of this shape and with inputs of these shapes.
 
-    Indexed dimensions (arrays, and ints beside arrays) go where the first of them stands if nothing is between them,
-    else to the front.
+    The dimensions of arrays of indices go where the first of them stands, or to the front if something is between them.
+    Beside them an int is one of them when the array is read (`op` "gather"), and is passed over when it is written.
     """
     sizes = iter(shape)
     inputs = iter(shapes)
@@ -226,7 +237,7 @@ def read_shape(shape: tuple[int, ...], plan: Plan, shapes: list[tuple[int, ...]]
     out: list[int] = []
     spots: list[int] = []
     indexed: list[tuple[int, ...]] = []
-    at = 0
+    at = passed = 0
     for k, entry in enumerate(plan):
         if entry == "+":
             out.append(1)
@@ -234,11 +245,14 @@ def read_shape(shape: tuple[int, ...], plan: Plan, shapes: list[tuple[int, ...]]
         size = next(sizes)
         if entry == ":":
             out.append(size)
+        elif entry == "i" and op == "scatter":
+            next(inputs)
+            passed += 1
         elif entry == "i" or entry == "a":
             indexed.append(next(inputs))
             if not spots:
                 at = len(out)
-            spots.append(k)
+            spots.append(k - passed)
         else:
             if entry[2] is None:
                 next(inputs)

@@ -48,8 +48,8 @@ def getitem(self: array, index: Any, /) -> array:
 def setitem(self: array, index: Any, value: Any, /) -> None:
     """`x[index] = value`: the array without its old elements there.
 
-    The value is cast to the dtype of `x` and broadcasts to the shape of `x[index]`. `index` may also be a mask: an array
-    of bools (of either library, or a list) of the shape of `x`, or of its first axes.
+    The value is cast to the dtype of `x` and broadcasts to the shape of `x[index]`. `index` may also be a mask: an
+    array of bools (of either library, or a list) of the shape of `x`, or of its first axes.
 
     Raises:
         ValueError: as for reading; if the value does not broadcast, or is not an array, a number or of NumPy.

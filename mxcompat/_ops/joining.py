@@ -248,7 +248,7 @@ def _repeat_impl(x: Any, repeats: int, axis: int | None) -> Any:
         x, axis = x.reshape(-1), 0
     k = axis % x.ndim
     shape = x.shape
-    wide = jax.lax.broadcast_in_dim(x, (*shape[: k + 1], repeats, *shape[k + 1 :]), [d + (d > k) for d in range(x.ndim)])
+    wide = jnp.broadcast_to(jnp.expand_dims(x, k + 1), (*shape[: k + 1], repeats, *shape[k + 1 :]))
     return wide.reshape(*shape[:k], shape[k] * repeats, *shape[k + 1 :])
 
 

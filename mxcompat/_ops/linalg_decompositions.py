@@ -78,23 +78,31 @@ def _thin_rotations(d: Any, s: Any) -> tuple[Any, Any]:
 
 
 @jax.custom_jvp
-def _svd_tall(a: Any) -> tuple[Any, Any, Any]:
-    """The full SVD of matrices with at least as many rows as columns."""
-    if 0 in a.shape[-2:]:  # XLA refuses: the vectors are then any orthonormal ones
+def _svd(a: Any) -> tuple[Any, Any, Any]:
+    """The full SVD."""
+    if not a.size:  # XLA refuses: the vectors are then any orthonormal ones
         *batch, m, n = a.shape
-        eye = jnp.broadcast_to(jnp.eye(m, dtype=a.dtype), (*batch, m, m))
-        return eye, jnp.zeros((*batch, n), a.real.dtype), jnp.zeros((*batch, n, n), a.dtype)
-    return tuple(jnp.linalg.svd(a, full_matrices=True))  # type: ignore[return-value]
+        u, v = (jnp.broadcast_to(jnp.eye(k, dtype=a.dtype), (*batch, k, k)) for k in (m, n))
+        return u, jnp.zeros((*batch, min(m, n)), a.real.dtype), v
+    v, s, uh = jnp.linalg.svd(transpose(a), full_matrices=True)
+    return transpose(uh), s, transpose(v)
 
 
-@_svd_tall.defjvp
-def _svd_tall_jvp(primals: tuple, tangents: tuple) -> tuple:
+@_svd.defjvp
+def _svd_jvp(primals: tuple, tangents: tuple) -> tuple:
     (a,), (t,) = primals, tangents
-    u, s, vh = _svd_tall(a)
-    n = a.shape[-1]
+    u, s, vh = out = _svd(a)
+    if a.shape[-2] < a.shape[-1]:
+        dv, ds, du = _svd_tangent(transpose(vh), s, transpose(u), transpose(t))
+        return out, (transpose(du), ds, transpose(dv))
+    return out, _svd_tangent(u, s, vh, t)
+
+
+def _svd_tangent(u: Any, s: Any, vh: Any, t: Any) -> tuple[Any, Any, Any]:
+    """How the SVD of a matrix with at least as many rows as columns moves, where the matrix moves by `t`."""
+    n = vh.shape[-1]
     d = matmul(matmul(adjoint(u), t), adjoint(vh))
     square, below = d[..., :n, :], d[..., n:, :]
-    ds = jnp.diagonal(square, axis1=-2, axis2=-1).real
     turn_u, turn_v = _thin_rotations(square, s)
     inverse = jnp.where(s == 0, 0, 1 / jnp.where(s == 0, 1, s))
     below = below * inverse[..., None, :]
@@ -102,14 +110,7 @@ def _svd_tall_jvp(primals: tuple, tangents: tuple) -> tuple:
     turn = jnp.concatenate(
         [jnp.concatenate([turn_u, -adjoint(below)], axis=-1), jnp.concatenate([below, rest], axis=-1)], axis=-2
     )
-    return (u, s, vh), (matmul(u, turn), ds, -matmul(turn_v, vh))
-
-
-def _svd(a: Any) -> Any:
-    if a.shape[-2] > a.shape[-1]:
-        return _svd_tall(a)
-    v, s, uh = _svd_tall(transpose(a))
-    return transpose(uh), s, transpose(v)
+    return matmul(u, turn), jnp.diagonal(square, axis1=-2, axis2=-1).real, -matmul(turn_v, vh)
 
 
 def _svd_infer(a: Aval) -> tuple[Aval, Aval, Aval]:

@@ -6,6 +6,7 @@ import math
 from operator import index
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
@@ -56,10 +57,15 @@ def _norm(a: Any, order: float | str | None, axes: tuple[int, ...], keepdims: bo
         squares = jnp.square(x.real) + jnp.square(x.imag) if jnp.iscomplexobj(x) else jnp.square(x)
         out = jnp.sqrt(squares.sum(axes, keepdims=keepdims))
     elif len(axes) == 2:
-        out = _induced(jnp.abs(x), order, axes, keepdims)  # type: ignore[arg-type]
+        out = _induced(_absolute(x), order, axes, keepdims)  # type: ignore[arg-type]
     else:
-        out = _vector(jnp.abs(x), order, axes[0], keepdims)  # type: ignore[arg-type]
+        out = _vector(_absolute(x), order, axes[0], keepdims)  # type: ignore[arg-type]
     return out.astype(want)
+
+
+def _absolute(x: Any) -> Any:
+    """The absolute values; unlike that of `jnp.abs`, its derivative at 0 is 0."""
+    return jnp.abs(x) if jnp.iscomplexobj(x) else x * jax.lax.stop_gradient(jnp.sign(x))
 
 
 def _vector(x: Any, order: float, axis: int, keepdims: bool) -> Any:

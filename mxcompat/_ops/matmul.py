@@ -225,7 +225,8 @@ def contract(x: Any, y: Any, axes: Any) -> Any:
     dtype = common(x, y)
     x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
     axes = _contracted(_aval_of(x), _aval_of(y), axes)
-    return jax.lax.dot_general(x, y, (axes, ((), ())), precision=EXACT, preferred_element_type=wide(dtype)).astype(dtype)
+    out = jax.lax.dot_general(x, y, (axes, ((), ())), precision=EXACT, preferred_element_type=wide(dtype))
+    return out.astype(dtype)
 
 
 def _aval_of(x: Any) -> Aval:

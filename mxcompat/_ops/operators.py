@@ -189,7 +189,9 @@ def _invert(function: Any) -> Callable[[array], array]:
 def _set_matmul(function: Any) -> None:
     def matmul(self: array, other: array) -> array:
         if not isinstance(other, array):
-            raise TypeError(f"__matmul__(): incompatible function arguments. Expected an array, got {type_name(other)}.")
+            raise TypeError(
+                f"__matmul__(): incompatible function arguments. Expected an array, got {type_name(other)}."
+            )
         return function(self, other)
 
     def imatmul(self: array, other: array) -> array:

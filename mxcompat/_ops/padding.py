@@ -35,7 +35,8 @@ def _pad_aval(a: Aval, value: Aval | None = None, *, widths: _Widths, mode: str)
         for name, n in zip(("low", "high"), pair, strict=True):
             if n < 0:
                 raise ValueError(
-                    f"Invalid {name} padding size ({n}) passed to pad for axis {axis}. Padding sizes must be non-negative"
+                    f"Invalid {name} padding size ({n}) passed to pad for axis {axis}. "
+                    "Padding sizes must be non-negative"
                 )
     if mode not in _MODES:
         raise ValueError(f"Invalid padding mode ({mode}) passed to pad")
@@ -53,7 +54,7 @@ def _pad_impl(x: Any, value: Any = None, *, widths: _Widths, mode: str) -> Any:
         if fill.dtype.kind == "c" and x.dtype.kind != "c":
             fill = fill.real
         return jax.lax.pad(x, fill.astype(x.dtype), [(low, high, 0) for low, high in margins])
-    return jnp.pad(x, margins, mode)
+    return jnp.pad(x, margins, mode) if x.ndim else x
 
 
 _pad = op("pad", _pad_impl, _pad_aval, ("widths", "mode"))
@@ -69,7 +70,7 @@ def _widths(pad_width: Any) -> _Widths:
     if not is_sequence(given[0]):
         flat = integers(pad_width)
         if len(flat) > 2:
-            raise TypeError("pad(): incompatible function arguments. Expected one or two ints, or a pair for each axis.")
+            raise TypeError("pad(): incompatible function arguments. Expected one or two ints, or a pair per axis.")
         return ((flat[0], flat[-1]),)
     pairs = [integers(p) for p in given]
     if any(len(p) != 2 for p in pairs):
@@ -100,7 +101,7 @@ def pad(a: array, /, pad_width: Any, mode: str = "constant", constant_values: An
     """
     x = strict(a, "pad")
     if not isinstance(mode, str):
-        raise TypeError(f"pad(): incompatible function arguments. Expected a string as mode, got {type(mode).__name__}.")
+        raise TypeError(f"pad(): incompatible function arguments. Expected a mode, got {type(mode).__name__}.")
     value = operands.node(constant_values, x.aval.dtype)
     params = (_widths(pad_width), mode)
     return wrap(apply(_pad, (x, value) if mode == "constant" else (x,), params))

@@ -40,8 +40,8 @@ def _masked_aval(x: Aval, value: Aval, mask: Aval) -> Aval:
     if x.shape[: mask.ndim] != mask.shape:
         given, wanted = (",".join(map(str, s)) for s in (mask.shape, x.shape))
         raise ValueError(
-            "[masked_scatter] The boolean mask should have the same shape as the beginning of the indexed array but the "
-            f"mask has shape ({given}) and the array has shape ({wanted})"
+            "[masked_scatter] The boolean mask should have the same shape as the beginning of the indexed array but "
+            f"the mask has shape ({given}) and the array has shape ({wanted})"
         )
     trailing = x.shape[mask.ndim :]
     if value.ndim > len(trailing) + 1:

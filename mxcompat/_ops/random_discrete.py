@@ -21,7 +21,7 @@ from mxcompat._graph.aval import bool_ as _bool
 from mxcompat._graph.aval import float32 as _float32
 from mxcompat._graph.aval import int32 as _int32
 from mxcompat._graph.aval import uint32 as _uint32
-from mxcompat._graph.node import Node, apply
+from mxcompat._graph.node import apply
 
 from .arguments import plain, shown
 from .define import broadcast, op
@@ -34,11 +34,19 @@ __all__ = ["bernoulli", "categorical", "permutation", "randint"]
 
 
 def _randint(key: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
-    kind = np.dtype(np.int32) if dtype is _bool else dtype.numpy
-    low, high = (cast(cast(x, dtype.numpy), kind) for x in (low, high))
-    x = jnp.floor(between(key, low, high, shape, np.float32)).astype(kind)
-    # Rounding to float32 can reach the upper bound, or go below the lower.
-    x = jnp.maximum(jnp.minimum(x, high - jnp.asarray(1, kind)), low)
+    low, high = jnp.asarray(low), jnp.asarray(high)
+    x = _wrapped(jnp.floor(between(key, low, high, shape, np.float32)), dtype)
+    # Rounding to float32 can reach the upper bound, or go below the lower. The upper bound loses 1 before it is cast,
+    # so that 256 is one for uint8.
+    last = high.astype(np.int32) - np.int32(1) if high.dtype == bool else high - jnp.asarray(1, high.dtype)
+    return jnp.maximum(jnp.minimum(x, _wrapped(last, dtype)), _wrapped(low, dtype))
+
+
+def _wrapped(x: Any, dtype: Dtype) -> Any:
+    """`x` in an integer dtype, or bool. What does not fit into a small one wraps around, as it does for integers."""
+    x = x.real if x.dtype.kind == "c" else x
+    if x.dtype.kind == "f" and dtype.kind != "b" and dtype.size < 4:
+        x = x.astype(np.int32)
     return x.astype(dtype.numpy)
 
 
@@ -84,20 +92,8 @@ def randint(
     drawn = key_node(key, "randint")
     if dtype.kind not in "iub":
         raise ValueError("[randint] randint only accepts integer dtypes and bool.")
-    inputs = drawn, _bound(low, dtype), _bound(high, dtype)
+    inputs = drawn, operands.node(low), operands.node(high)
     return wrap(apply(_RANDINT, inputs, (plain(shape), dtype)))
-
-
-def _bound(value: Any, dtype: Dtype) -> Node:
-    """The node of a bound. A Python number beyond the dtype wraps around, as converting an array would."""
-    if type(value) in (int, float):
-        value = int(value)
-        if dtype is not _bool:
-            modulus = 1 << (8 * dtype.size)
-            value %= modulus
-            if dtype.kind == "i" and value >= modulus >> 1:
-                value -= modulus
-    return operands.node(value, dtype)
 
 
 def _bernoulli(key: Any, p: Any, shape: tuple[int, ...]) -> Any:

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
+from jax import lax
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import node_of
 from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.aval import uint32 as _uint32
+from mxcompat._graph.evaluate import lock
 from mxcompat._graph.node import ITEM, Node, apply
 
 from .define import op
@@ -103,19 +105,30 @@ def split(key: array, num: int = 2, stream: Any = None) -> array:
     return wrap(apply(_SPLIT, (key._node,), (num,)))
 
 
-def _next_keys(key: Any) -> tuple[Any, Any]:
-    words = split_words(key, 4)
-    return words[:2], words[2:]
+def _chain(key: Any, count: int) -> tuple[Any, Any]:
+    def step(key: Any, _: None) -> tuple[Any, Any]:
+        pair = split_words(key, 4).reshape(2, 2)
+        return pair[0], pair
+
+    return lax.scan(step, key, None, length=count)
 
 
-def _infer_next(key: Aval) -> tuple[Aval, Aval]:
+def _infer_chain(key: Aval, count: int) -> tuple[Aval, Aval]:
     check_bits(key, (2,))
-    return _KEY, _KEY
+    return _chain_avals(count)
+
+
+def _chain_avals(count: int) -> tuple[Aval, Aval]:
+    return _KEY, aval((count, 2, 2), _uint32)
 
 
 _KEY = aval((2,), _uint32)
-_NEXT = op("random_next", _next_keys, _infer_next)
-"""The implicit key after a draw, and the key for the draw: the two rows of `split(key)`."""
+_CHAIN = op("random_chain", _chain, _infer_chain, ("count",))
+"""Splits a key `count` times over. Its results: the implicit key in the end, and for each draw the implicit key after it
+and the key for it."""
+
+_LINK = op("random_link", lambda chain, row, column: chain[1][row, column], lambda *_, **__: _KEY, ("row", "column"))
+"""One key of a chain."""
 
 
 def key_node(key: Any, caller: str) -> Node:
@@ -124,12 +137,31 @@ def key_node(key: Any, caller: str) -> Node:
         return key._node
     if key is None:
         cell = _local.cell or _cell()
-        pair = apply(_NEXT, (cell[0]._node,))
-        cell[0] = wrap(Node(ITEM, (0,), (pair,), _KEY, pair.trace))
-        return Node(ITEM, (1,), (pair,), _KEY, pair.trace)
+        chain, row = _extended(cell[0]._node)
+        cell[0] = wrap(Node(ITEM, (0,), (chain,), _KEY, chain.trace))
+        return Node(_LINK, (row, 1), (chain,), _KEY, chain.trace)
     if isinstance(key, array):
         return key._node
     refuse(caller, "an array or None as key", key)
+
+
+def _extended(tip: Node) -> tuple[Node, int]:
+    """A chain with one more link than the one that ends in `tip`, or a new one; and the row of its last link.
+
+    A pending chain grows in place, and its former end becomes one of its rows, so nodes keep their meaning. A hundred
+    draws in a program are then one loop, where a hundred splits would each be compiled.
+    """
+    if tip.op is ITEM and tip.inputs[0].op is _CHAIN and lock.acquire(blocking=False):
+        try:
+            if tip.value is None and tip.inputs and tip.inputs[0].value is None:
+                chain = tip.inputs[0]
+                row = chain.params[0]
+                tip.op, tip.params = _LINK, (row - 1, 0)
+                chain.params, chain.aval = (row + 1,), _chain_avals(row + 1)
+                return chain, row
+        finally:
+            lock.release()
+    return apply(_CHAIN, (tip,), (1,)), 0
 
 
 def refuse(caller: str, expected: str, given: Any) -> NoReturn:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 import jax.numpy as jnp
@@ -22,8 +21,7 @@ from mxcompat._graph.op import Op
 from .define import as_bool, as_float, axes_of, axis_of, op, same, strict
 
 __all__ = [
-    "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "median", "min", "minmax", "prod",
-    "std", "sum", "var",
+    "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "minmax", "prod", "sum",
 ]  # fmt: skip
 
 
@@ -40,11 +38,9 @@ def _accumulated(dtype: Dtype) -> Dtype:
     return avals.uint32 if dtype.kind == "u" and dtype.size < 4 else dtype
 
 
-def _spread(dtype: Dtype) -> Dtype:
-    return avals.float32 if dtype.kind == "c" else as_float(dtype)
-
-
-def _record(name: str, impl: Callable[..., Any], result: Callable[[Dtype], Dtype], check: Any = None, lazy: bool = False) -> Op:
+def reduction_record(
+    name: str, impl: Callable[..., Any], result: Callable[[Dtype], Dtype], check: Any = None, lazy: bool = False
+) -> Op:
     """A record of a reduction, with `axes` and `keepdims`.
 
     `impl(x, axes, keepdims)` is given its input cast to the result's dtype, unless that is bool. `check(aval, axes)`
@@ -93,48 +89,39 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
     return impl
 
 
-def _sum(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return jnp.sum(x, axis=axes, keepdims=keepdims, dtype=x.dtype)
+def sum_of(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    wider = wide(x)
+    return jnp.sum(wider, axis=axes, keepdims=keepdims, dtype=wider.dtype).astype(x.dtype)
 
 
 def _prod(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return jnp.prod(x, axis=axes, keepdims=keepdims, dtype=x.dtype)
+    wider = wide(x)
+    return jnp.prod(wider, axis=axes, keepdims=keepdims, dtype=wider.dtype).astype(x.dtype)
 
 
-def _size(x: Any, axes: tuple[int, ...]) -> int:
+def size_of(x: Any, axes: tuple[int, ...]) -> int:
     return math.prod(x.shape[k] for k in axes)
 
 
 def wide(x: Any) -> Any:
     """Half precision as float32, anything else as it is."""
-    return x.astype(jnp.float32) if x.dtype.itemsize == 2 else x
+    half = x.dtype.itemsize == 2 and jnp.issubdtype(x.dtype, jnp.floating)
+    return x.astype(jnp.float32) if half else x
 
 
-def _mean(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    total = _sum(wide(x), axes, keepdims)
-    return (total / jnp.asarray(_size(x, axes), total.dtype)).astype(x.dtype)
-
-
-def _var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
-    wider = wide(x)
-    away = wider - _mean(wider, axes, True)
-    squares = lax.real(away) ** 2 + lax.imag(away) ** 2 if away.dtype.kind == "c" else away * away
-    total = _sum(squares, axes, keepdims)
-    divisor = _size(x, axes) - ddof
-    return (total / jnp.asarray(divisor if divisor > 0 else 0, total.dtype)).astype(_real(x.dtype))
-
-
-def _real(dtype: Any) -> Any:
-    return jnp.float32 if dtype.kind == "c" else dtype
+def mean_of(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    total = sum_of(wide(x), axes, keepdims)
+    return (total / jnp.asarray(size_of(x, axes), total.dtype)).astype(x.dtype)
 
 
 def _logsumexp(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     if not axes:
         return x
     wider = wide(x)
-    largest = lax.stop_gradient(jnp.max(lax.real(wider) if wider.dtype.kind == "c" else wider, axis=axes, keepdims=True))
+    sizes = lax.real(wider) if wider.dtype.kind == "c" else wider
+    largest = lax.stop_gradient(jnp.max(sizes, axis=axes, keepdims=True))
     shift = jnp.where(jnp.isfinite(largest), largest, jnp.zeros((), largest.dtype)).astype(wider.dtype)
-    out = lax.log(_sum(lax.exp(wider - shift), axes, True)) + shift
+    out = lax.log(sum_of(lax.exp(wider - shift), axes, True)) + shift
     return (out if keepdims else lax.squeeze(out, axes)).astype(x.dtype)
 
 
@@ -144,17 +131,17 @@ def _no_empty_logsumexp(a: Aval, axes: tuple[int, ...]) -> None:
 
 
 def _truth(x: Any) -> Any:
-    return x if x.dtype == bool else x != 0
+    return x if x.dtype.kind == "b" else x != 0
 
 
-_SUM = _record("sum", _sum, _accumulated, lazy=True)
-_PROD = _record("prod", _prod, _accumulated, lazy=True)
-_MAX = _record("max", _extreme(jnp.max, -math.inf), same, _not_empty("max"), lazy=True)
-_MIN = _record("min", _extreme(jnp.min, math.inf), same, _not_empty("min"), lazy=True)
-_MEAN = _record("mean", _mean, as_float)
-_LOGSUMEXP = _record("logsumexp", _logsumexp, as_float, _no_empty_logsumexp)
-_ALL = _record("all", lambda x, axes, keepdims: jnp.all(_truth(x), axis=axes, keepdims=keepdims), as_bool)
-_ANY = _record("any", lambda x, axes, keepdims: jnp.any(_truth(x), axis=axes, keepdims=keepdims), as_bool)
+_SUM = reduction_record("sum", sum_of, _accumulated, lazy=True)
+_PROD = reduction_record("prod", _prod, _accumulated, lazy=True)
+_MAX = reduction_record("max", _extreme(jnp.max, -math.inf), same, _not_empty("max"), lazy=True)
+_MIN = reduction_record("min", _extreme(jnp.min, math.inf), same, _not_empty("min"), lazy=True)
+_MEAN = reduction_record("mean", mean_of, as_float)
+_LOGSUMEXP = reduction_record("logsumexp", _logsumexp, as_float, _no_empty_logsumexp)
+_ALL = reduction_record("all", lambda x, axes, keepdims: jnp.all(_truth(x), axis=axes, keepdims=keepdims), as_bool)
+_ANY = reduction_record("any", lambda x, axes, keepdims: jnp.any(_truth(x), axis=axes, keepdims=keepdims), as_bool)
 
 
 def _reduction(record: Op, summary: str, dtypes: str, raises: str = "") -> Callable[..., array]:
@@ -224,63 +211,6 @@ def minmax(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
     return min(a, axis, keepdims), max(a, axis, keepdims)
 
 
-def _var_aval(a: Aval, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Aval:
-    return aval(reduced(a.shape, axes, keepdims), _spread(a.dtype))
-
-
-def _var_of_any(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
-    x = jnp.asarray(x)
-    return _var(x.astype(jnp.float32) if x.dtype.kind in "biu" else x, axes, keepdims, ddof)
-
-
-_VAR = op("var", _var_of_any, _var_aval, ("axes", "keepdims", "ddof"))
-_STD = op("std", lambda x, **params: lax.sqrt(_var_of_any(x, **params)), _var_aval, ("axes", "keepdims", "ddof"))
-
-
-def var(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, stream: Any = None) -> array:
-    """The variance of the elements.
-
-    Args:
-        a: an array, of any shape.
-        axis: the axis or axes to reduce; None for all of them.
-        keepdims: whether to keep reduced axes, with size 1.
-        ddof: the divisor is the number of elements minus this.
-        stream: accepted, and ignored.
-
-    Returns:
-        An array without the reduced axes, of the dtype of `a`; float32 for integers, bools and complex numbers.
-
-    Raises:
-        IndexError: if an axis is out of range.
-        ValueError: if an axis is named twice.
-
-    Example:
-        `mx.var(x, axis=0, ddof=1)`
-    """
-    node = strict(a, "var")
-    return wrap(apply(_VAR, (node,), (axes_of(axis, node.aval.ndim), bool(keepdims), index(ddof))))
-
-
-def std(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, stream: Any = None) -> array:
-    """The standard deviation of the elements: the square root of `var`, which see.
-
-    Args:
-        a: an array, of any shape.
-        axis: the axis or axes to reduce; None for all of them.
-        keepdims: whether to keep reduced axes, with size 1.
-        ddof: the divisor is the number of elements minus this.
-        stream: accepted, and ignored.
-
-    Returns:
-        An array without the reduced axes, of the dtype of `a`; float32 for integers, bools and complex numbers.
-
-    Example:
-        `mx.std(x, axis=0, ddof=1)`
-    """
-    node = strict(a, "std")
-    return wrap(apply(_STD, (node,), (axes_of(axis, node.aval.ndim), bool(keepdims), index(ddof))))
-
-
 def _count(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     return jnp.sum(_truth(jnp.asarray(x)), axis=axes, keepdims=keepdims, dtype=jnp.int32)
 
@@ -308,57 +238,6 @@ def count_nonzero(a: array, /, axis: Any = None, keepdims: bool = False, *, stre
     return wrap(apply(_COUNT, (node,), (axes_of(axis, node.aval.ndim), bool(keepdims))))
 
 
-def _median(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    kept = [k for k in range(x.ndim) if k not in axes]
-    rows = x.transpose(*kept, *axes).reshape(*(x.shape[k] for k in kept), _size(x, axes))
-    ordered = jnp.sort(rows, axis=-1)
-    n = ordered.shape[-1]
-    low, high = ordered[..., (n - 1) // 2], ordered[..., n // 2]
-    middle = wide(low) if n % 2 else (wide(low) + wide(high)) * 0.5
-    out = jnp.where(jnp.any(rows != rows, axis=-1), jnp.asarray(math.nan, middle.dtype), middle)
-    return out.reshape(reduced(x.shape, axes, keepdims)).astype(x.dtype)
-
-
-def _no_empty_median(a: Aval, axes: tuple[int, ...]) -> None:
-    if not math.prod(a.shape[k] for k in axes):
-        raise ValueError("[median] Cannot take median along empty axis.")
-
-
-_MEDIAN = _record("median", _median, as_float, _no_empty_median)
-
-
-def median(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> array:
-    """The median of the elements: the middle one, or the mean of the two in the middle; NaN if there is one.
-
-    Args:
-        a: an array, of any shape.
-        axis: the axis or axes to reduce; None for all of them.
-        keepdims: whether to keep reduced axes, with size 1.
-        stream: accepted, and ignored.
-
-    Returns:
-        An array without the reduced axes, of the dtype of `a`, float32 instead of an integer or bool.
-
-    Raises:
-        IndexError: if an axis is out of range.
-        ValueError: if an axis is named twice, or there are no elements to take the median of.
-
-    Example:
-        `mx.median(x, axis=1)`
-    """
-    node = strict(a, "median")
-    ndim = node.aval.ndim
-    given = [] if axis is None else list(axis) if isinstance(axis, (list, tuple)) else [axis]
-    for k in given:
-        if not -ndim <= index(k) < ndim:
-            raise IndexError(f"[median] axis {index(k)} is out of bounds for array with {ndim} dimensions.")
-    if len({index(k) % ndim for k in given}) < len(given):
-        raise ValueError("[median] Received duplicate axis.")
-    if axis is not None and not given:
-        raise ValueError("[flatten] start_axis must be less than or equal to end_axis")
-    return wrap(apply(_MEDIAN, (node,), (axes_of(axis, ndim), bool(keepdims))))
-
-
 def _arg_extreme(find: Callable[..., Any], reduce: Callable[..., Any]) -> Callable[..., Any]:
     def impl(x: Any, axis: int | None, keepdims: bool) -> Any:
         x = jnp.asarray(x)
@@ -371,7 +250,7 @@ def _arg_extreme(find: Callable[..., Any], reduce: Callable[..., Any]) -> Callab
             best = re == reduce(re, axis=k, keepdims=True)
             im = jnp.where(best, im, -reduce(jnp.asarray([-math.inf, math.inf], im.dtype)))
             x = jnp.where(x != x, jnp.asarray(math.nan, im.dtype), im)
-        out = find(x.astype(jnp.uint8) if x.dtype == bool else x, axis=k).astype(jnp.uint32)
+        out = find(x.astype(jnp.uint8) if x.dtype.kind == "b" else x, axis=k).astype(jnp.uint32)
         if not keepdims:
             return out
         return out.reshape(tuple([1 if axis is None or j == axis else n for j, n in enumerate(shape)]))

@@ -1,4 +1,4 @@
-"""Scans: running sums, products, extremes along an axis, and differences.
+"""Scans: running sums, products, extremes along an axis, and differences. Half precision is accumulated in float32.
 
 An exclusive scan is the inclusive one of the elements moved on by one place, with the identity at the start.
 """
@@ -23,6 +23,7 @@ from mxcompat._graph.op import Op
 
 from .casts import astype
 from .define import as_float, op, same, strict
+from .reductions import wide
 
 __all__ = [
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "logcumsumexp",
@@ -75,7 +76,7 @@ def _record(
         if x.dtype.kind == "c" and scan not in (lax.cumsum, lax.cumprod):
             out = lax.associative_scan(pairwise, x, reverse=reverse, axis=axis)
         else:
-            out = scan(x, axis=axis, reverse=reverse)
+            out = scan(wide(x), axis=axis, reverse=reverse).astype(x.dtype)
         return out != 0 if want.kind == "b" else out
 
     def infer(a: Aval, axis: int | None, reverse: bool, inclusive: bool) -> Aval:
@@ -192,7 +193,7 @@ def _diff(x: Any, n: int, axis: int) -> Any:
         if size == 0:
             break
         later, earlier = lax.slice_in_dim(x, 1, size, axis=axis), lax.slice_in_dim(x, 0, size - 1, axis=axis)
-        x = later ^ earlier if x.dtype == bool else later - earlier
+        x = later ^ earlier if x.dtype.kind == "b" else later - earlier
     return x
 
 

@@ -22,7 +22,7 @@ from mxcompat._graph.node import Node, apply
 from .casts import cast
 from .define import broadcast, op
 from .gather import layout, locate, narrow, subscript, windows
-from .index_plan import Plan, read_shape, source_axes
+from .index_plan import Plan, shape_of, source_axes
 
 __all__ = ["FILL", "as_elements", "fit", "scatter", "stretch", "stripped", "value_node", "write"]
 
@@ -38,7 +38,7 @@ def value_node(value: Any, dtype: Dtype) -> Node:
 
 def as_elements(value: Any, x: Any) -> Any:
     """A value cast to the dtype of the JAX array that it is written into."""
-    return cast(value, from_numpy(x.dtype))
+    return cast(value, from_numpy(x.dtype))  # type: ignore[arg-type]
 
 
 def stretch(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
@@ -60,12 +60,12 @@ def stripped(shape: tuple[int, ...], ndim: int = 0) -> tuple[int, ...]:
 def fit(value: tuple[int, ...], shape: tuple[int, ...], plan: Plan, inputs: list[tuple[int, ...]]) -> tuple[Any, Any]:
     """The shape that a value is reshaped to, and the one it then broadcasts to, in order to be written at a plan.
 
-    The latter is that of the block which the slices cover, with size 1 for each int; or, with arrays of indices, what
-    reading there would give.
+    The latter is that of the block which the slices cover, with size 1 for each int; or, with arrays of indices, about
+    what reading there would give.
     """
     if "a" in plan:
         value = stripped(value)
-        return value, stretch(value, read_shape(shape, plan, inputs, broadcast))
+        return value, stretch(value, shape_of(shape, plan, inputs, broadcast, "scatter"))
     value = stripped(value, len(shape))
     if len(plan) > 1:
         value = _lined_up(value, plan, len(shape))
@@ -92,9 +92,8 @@ def _lined_up(value: tuple[int, ...], plan: Plan, ndim: int) -> tuple[int, ...]:
         axis -= 1
         if entry == "+" and axis >= 0:
             if sizes[axis] != 1:
-                raise ValueError(
-                    f"[squeeze] Cannot squeeze axis {axis - len(sizes)} with size {sizes[axis]} which is not equal to 1."
-                )
+                where = f"axis {axis - len(sizes)} with size {sizes[axis]}"
+                raise ValueError(f"[squeeze] Cannot squeeze {where} which is not equal to 1.")
             del sizes[axis]
     return tuple(sizes)
 
@@ -106,17 +105,31 @@ def _write(x: Any, value: Any, *inputs: Any, plan: Plan, mode: str) -> Any:
     if 0 in target or 0 in x.shape:
         return jnp.asarray(x)
     value = jnp.broadcast_to(value.reshape(shape), target)
-    entries, starts, indices, gathered = locate(x.shape, plan, inputs)
+    entries, starts, indices, gathered = locate(x.shape, plan, inputs, "scatter")
     partial_write = any(start is not None for start in starts)
     if gathered:
         block = narrow(x, entries, starts) if partial_write else x
-        value = scatter(layout(plan, x.ndim), mode, block, value, *indices)
+        kept = [n for n, entry in zip(block.shape, entries, strict=True) if entry != "i"]
+        items = tuple(entry for entry in plan if entry != "i")
+        value = scatter(layout(items, len(kept)), mode, block.reshape(kept), value, *indices).reshape(block.shape)
     else:
         value = value.reshape(_block(x.shape, plan))
-        if mode != "set":
+        inside = _inside(x.shape, entries, starts)
+        if mode != "set" or inside is not None:
             block = narrow(x, entries, starts) if partial_write else x
             value = combine(mode, block, value, last=not partial_write)
+            value = value if inside is None else jnp.where(inside, value, block)
     return _put_back(x, value, entries, starts) if partial_write else value
+
+
+def _inside(shape: tuple[int, ...], entries: Sequence[Any], starts: Sequence[Any]) -> Any:
+    """Whether the single positions that arrays give are in bounds; None if there are none."""
+    single = [(start, n) for start, entry, n in zip(starts, entries, shape, strict=True) if entry == "a"]
+    inside = None
+    for start, n in single:
+        here = (start >= 0) & (start < n)
+        inside = here if inside is None else inside & here
+    return inside
 
 
 def _put_back(x: Any, block: Any, entries: Sequence[Any], starts: Sequence[Any]) -> Any:
@@ -135,7 +148,9 @@ def _put_back(x: Any, block: Any, entries: Sequence[Any], starts: Sequence[Any])
 
 
 def combine(mode: str, old: Any, new: Any, last: bool) -> Any:
-    """The update of old elements by new ones. At a tie of two, both have the gradient, or the `last` alone."""
+    """What becomes of old elements that meet new ones. At a tie of two, both have the gradient, or the `last` alone."""
+    if mode == "set":
+        return new
     if mode == "add":
         return jnp.logical_or(old, new) if old.dtype == bool else old + new
     if mode == "multiply":

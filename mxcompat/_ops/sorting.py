@@ -32,7 +32,7 @@ def _flat(x: Any, axis: int | None) -> tuple[Any, int]:
 
 def _sort(x: Any, axis: int | None) -> Any:
     x, k = _flat(x, axis)
-    if x.dtype == bool:
+    if x.dtype.kind == "b":
         return lax.sort(x.astype(jnp.uint8), dimension=k) != 0
     return lax.sort(x, dimension=k)
 
@@ -40,7 +40,7 @@ def _sort(x: Any, axis: int | None) -> Any:
 def _argsort(x: Any, axis: int | None) -> Any:
     x, k = _flat(x, axis)
     places = lax.broadcasted_iota(jnp.uint32, x.shape, k)
-    keys = lax.stop_gradient(x.astype(jnp.uint8) if x.dtype == bool else x)
+    keys = lax.stop_gradient(x.astype(jnp.uint8) if x.dtype.kind == "b" else x)
     return lax.sort((keys, places), dimension=k, num_keys=1)[1]
 
 
@@ -175,12 +175,12 @@ def _topk(x: Any, k: int, axis: int | None) -> Any:
         return x
     if x.dtype.kind == "c" or k == 0:
         return lax.slice_in_dim(_sort(x, axis), x.shape[axis] - k, None, axis=axis)
-    rows = jnp.moveaxis(x.astype(jnp.uint8) if x.dtype == bool else x, axis, -1)
+    rows = jnp.moveaxis(x.astype(jnp.uint8) if x.dtype.kind == "b" else x, axis, -1)
     if jnp.issubdtype(rows.dtype, jnp.floating):
         rows = jnp.where(rows != rows, jnp.asarray(math.nan, rows.dtype), rows)  # top_k tells the signs of NaNs apart
     # flipped twice, so that later ones of equal elements are preferred, in their order
     out = jnp.moveaxis(jnp.flip(lax.top_k(jnp.flip(rows, -1), k)[0], -1), -1, axis)
-    return out != 0 if x.dtype == bool else out
+    return out != 0 if x.dtype.kind == "b" else out
 
 
 def _topk_aval(a: Aval, k: int, axis: int | None) -> Aval:
@@ -225,7 +225,7 @@ def topk(a: array, /, k: int, axis: int | None = -1, *, stream: Any = None) -> a
 
 def _searchsorted(ordered: Any, values: Any, side: str) -> Any:
     dtype = promote(from_numpy(ordered.dtype), from_numpy(values.dtype)).numpy  # type: ignore[arg-type]
-    ordered, values = (jnp.asarray(x, jnp.uint8 if dtype == bool else dtype) for x in (ordered, values))
+    ordered, values = (jnp.asarray(x, jnp.uint8 if dtype.kind == "b" else dtype) for x in (ordered, values))
     return jnp.searchsorted(ordered, values, side=side).astype(jnp.uint32)
 
 

@@ -29,6 +29,9 @@ from mxcompat._transforms.compiling import compile, disable_compile, enable_comp
 from mxcompat._transforms.custom import custom_function, custom_gradient
 from mxcompat._transforms.evaluation import async_eval, eval
 from mxcompat._transforms.vectorize import vmap
+from mxcompat._ops.conv import (
+    conv1d, conv2d, conv3d, conv_general, conv_transpose1d, conv_transpose2d, conv_transpose3d,
+)
 from mxcompat._ops.arithmetic import (
     add, arctan2, atan2, clip, divide, divmod, floor_divide, logaddexp, maximum, minimum, multiply, pow, power,
     remainder, subtract, where,
@@ -48,20 +51,24 @@ from mxcompat._ops.elementwise import (
     sinh, sqrt, square, tan, tanh, trunc,
 )
 from mxcompat._ops.reductions import (
-    all, any, argmax, argmin, count_nonzero, logsumexp, max, mean, median, min, minmax, prod, std, sum, var,
+    all, any, argmax, argmin, count_nonzero, logsumexp, max, mean, min, minmax, prod, sum,
 )
 from mxcompat._ops.scans import cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff, logcumsumexp
 from mxcompat._ops.softmax import softmax
+from mxcompat._ops.statistics import median, std, var
 from mxcompat._ops.sorting import argpartition, argsort, partition, searchsorted, sort, topk, unique
 from mxcompat._ops.arrange import as_strided, atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, flip, roll
 from mxcompat._ops.creation import full, full_like, meshgrid, ones, ones_like, zeros, zeros_like
 from mxcompat._ops.diagonals import diag, diagonal, eye, identity, trace, tri, tril, triu
+from mxcompat._ops.einsum import einsum, einsum_path
+from mxcompat._ops.gathered_matmul import block_masked_mm, gather_mm, segmented_mm
 from mxcompat._ops.joining import concat, concatenate, repeat, split, stack, tile, unstack
 from mxcompat._ops.matmul import addmm, matmul, tensordot
 from mxcompat._ops.padding import pad
 from mxcompat._ops.products import inner, kron, outer, vecdot
 from mxcompat._ops.ranges import arange, linspace
 from mxcompat._ops.shape import expand_dims, flatten, reshape, squeeze, unflatten
+from mxcompat._ops.signal import convolve, hadamard_transform
 from mxcompat._ops.transposition import matrix_transpose, moveaxis, permute_dims, swapaxes, transpose
 from mxcompat._ops.windows import bartlett, blackman, hamming, hanning
 from mxcompat._ops.at import ArrayAt

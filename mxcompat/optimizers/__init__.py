@@ -1,0 +1,24 @@
+"""Optimizers and schedules: the public ``mlx.optimizers`` namespace, name for name."""
+
+from mxcompat.optimizers.optimizers import (
+    SGD,
+    AdaDelta,
+    Adafactor,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    Lion,
+    MultiOptimizer,
+    Muon,
+    Optimizer,
+    RMSprop,
+    clip_grad_norm,
+)
+from mxcompat.optimizers.schedulers import (
+    cosine_decay,
+    exponential_decay,
+    join_schedules,
+    linear_schedule,
+    step_decay,
+)

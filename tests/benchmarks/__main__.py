@@ -108,7 +108,7 @@ def main() -> int:
     for workload in WORKLOADS:
         if wanted(workload.name):
             add(time_row(workload, args.rounds))
-    if wanted("memory"):
+    if wanted("memory of the GPT step"):
         add(*memory_rows(max(1, args.rounds // 2)))
     if wanted("import"):
         add(import_row(args.rounds))

@@ -29,16 +29,16 @@ def _make_gather_fn(
             return [_cast(shard, compute_dtype) for shard in shards]
         row = mx.concatenate([_cast(shard.reshape(1, -1), compute_dtype) for shard in shards], axis=1)
         rows = mx.distributed.all_gather(row, group=group)
-        return [part.reshape(shape) for part, shape in zip(mx.split(rows, ends, axis=1), full_shapes)]
+        return [part.reshape(shape) for part, shape in zip(mx.split(rows, ends, axis=1), full_shapes, strict=True)]
 
     @gather.vjp
     def gather_vjp(shards: list[mx.array], cotangents: list[mx.array], _: Any) -> list[mx.array]:
         if size == 1:
-            return [_cast(c, shard.dtype) for c, shard in zip(cotangents, shards)]
+            return [_cast(c, shard.dtype) for c, shard in zip(cotangents, shards, strict=True)]
         rows = mx.concatenate([c.reshape(size, -1) for c in cotangents], axis=1)
         row = mx.distributed.sum_scatter(rows, group=group) / size
         parts = mx.split(row, ends, axis=1)
-        return [_cast(part.reshape(shard.shape), shard.dtype) for part, shard in zip(parts, shards)]
+        return [_cast(part.reshape(shard.shape), shard.dtype) for part, shard in zip(parts, shards, strict=True)]
 
     return gather
 
@@ -81,7 +81,7 @@ class FullyShardedModule(Module):
             shapes.append(value.shape)
             shards.append(value if size == 1 else mx.contiguous(mx.split(value, size, axis=0)[rank]))
         if names:
-            module.update(tree_unflatten(list(zip(names, shards))))
+            module.update(tree_unflatten(list(zip(names, shards, strict=True))))
         # Held as attributes, not entries: neither is a parameter or a module.
         object.__setattr__(self, "_paths", names)
         sizes = [math.prod(shape) // size for shape in shapes]
@@ -99,7 +99,7 @@ class FullyShardedModule(Module):
         shards = self._own_parameters()
         values = [value for _, value in tree_flatten(shards)]
         if values:
-            self.module.update(tree_unflatten(list(zip(self._paths, self._gather_fn(values)))))
+            self.module.update(tree_unflatten(list(zip(self._paths, self._gather_fn(values), strict=True))))
         try:
             return fn(*args, **kwargs)
         finally:
@@ -128,9 +128,11 @@ def fully_shard(
         compute_dtype: cast the gathered parameters to this dtype.
 
     Returns:
-        The wrapped module; the module itself where the group has one member.
+        The wrapped module; the module itself if the group has one member, if it is wrapped already or if it has no
+        parameters.
     """
     group = group or mx.distributed.init()
-    if group.size() == 1:
+    if group.size() == 1 or isinstance(module, FullyShardedModule):
         return module
-    return FullyShardedModule(module, group, compute_dtype)
+    wrapped = FullyShardedModule(module, group, compute_dtype)
+    return wrapped if wrapped._paths else module

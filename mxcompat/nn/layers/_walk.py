@@ -48,9 +48,7 @@ def _entries(target: Any, new: Any, strict: bool, what: str) -> list[tuple[Any, 
         return found
     if isinstance(new, list):
         if strict and len(new) > len(target):
-            raise ValueError(
-                f"List index {len(target)} is out of bounds for destination of length {len(target)}."
-            )
+            raise ValueError(f"List index {len(target)} is out of bounds for destination of length {len(target)}.")
         return [(i, target[i], value) for i, value in enumerate(new[: len(target)])]
     if strict:
         raise invalid_type(new)

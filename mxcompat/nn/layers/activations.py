@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import mxcompat.core as mx
@@ -156,8 +157,8 @@ def glu(x: mx.array, axis: int = -1) -> mx.array:
 
 
 def step(x: mx.array, threshold: float = 0.0) -> mx.array:
-    """1 where ``x > threshold``, else 0."""
-    return mx.where(x > threshold, 1, 0)
+    """1 where ``x >= threshold``, else 0."""
+    return mx.where(x >= threshold, 1, 0)
 
 
 def selu(x: mx.array) -> mx.array:
@@ -200,6 +201,16 @@ def tanh(x: mx.array) -> mx.array:
     return mx.tanh(x)
 
 
+def _applies(fn: Callable[[mx.array], mx.array]) -> Callable[[type[Module]], type[Module]]:
+    """Makes a module class call ``fn``."""
+
+    def decorate(cls: type[Module]) -> type[Module]:
+        cls.__call__ = lambda _, x: fn(x)
+        return cls
+
+    return decorate
+
+
 class GLU(Module):
     """``glu`` along ``axis``."""
 
@@ -211,39 +222,29 @@ class GLU(Module):
         return glu(x=x, axis=self.axis)
 
 
+@_applies(sigmoid)
 class Sigmoid(Module):
     """``sigmoid`` as a module."""
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return sigmoid(x)
 
-
+@_applies(mish)
 class Mish(Module):
     """``mish`` as a module."""
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return mish(x)
 
-
+@_applies(relu)
 class ReLU(Module):
     """``relu`` as a module."""
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return relu(x)
 
-
+@_applies(relu2)
 class ReLU2(Module):
     """``relu2`` as a module."""
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return relu2(x)
 
-
+@_applies(relu6)
 class ReLU6(Module):
     """``relu6`` as a module."""
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return relu6(x)
 
 
 class LeakyReLU(Module):
@@ -268,25 +269,19 @@ class ELU(Module):
         return elu(x, self._alpha)
 
 
+@_applies(softmax)
 class Softmax(Module):
     """``softmax`` over the last axis as a module."""
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return softmax(x)
 
-
+@_applies(softplus)
 class Softplus(Module):
     """``softplus`` as a module."""
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return softplus(x)
 
-
+@_applies(softsign)
 class Softsign(Module):
     """``softsign`` as a module."""
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return softsign(x)
 
 
 class Softshrink(Module):
@@ -311,25 +306,19 @@ class CELU(Module):
         return celu(x, self._alpha)
 
 
+@_applies(silu)
 class SiLU(Module):
     """``silu`` as a module."""
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return silu(x)
 
-
+@_applies(log_softmax)
 class LogSoftmax(Module):
     """``log_softmax`` over the last axis as a module."""
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return log_softmax(x)
 
-
+@_applies(log_sigmoid)
 class LogSigmoid(Module):
     """``log_sigmoid`` as a module."""
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return log_sigmoid(x)
 
 
 class PReLU(Module):
@@ -366,18 +355,14 @@ class GELU(Module):
         return gelu_fast_approx(x) if self._approx == "fast" else gelu_approx(x)
 
 
+@_applies(tanh)
 class Tanh(Module):
     """``tanh`` as a module."""
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return tanh(x)
 
-
+@_applies(hardswish)
 class Hardswish(Module):
     """``hardswish`` as a module."""
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return hardswish(x)
 
 
 class Step(Module):
@@ -391,18 +376,14 @@ class Step(Module):
         return step(x, self.threshold)
 
 
+@_applies(selu)
 class SELU(Module):
     """``selu`` as a module."""
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return selu(x)
 
-
+@_applies(hard_tanh)
 class HardTanh(Module):
     """``hard_tanh`` within [-1, 1] as a module."""
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return hard_tanh(x)
 
 
 class HardShrink(Module):
@@ -416,8 +397,6 @@ class HardShrink(Module):
         return hard_shrink(x, self.lambd)
 
 
+@_applies(softmin)
 class Softmin(Module):
     """``softmin`` over the last axis as a module."""
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return softmin(x)

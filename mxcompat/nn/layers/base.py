@@ -88,9 +88,7 @@ class Module(dict):
         else:
             super().__delattr__(name)
 
-    def load_weights(
-        self, file_or_weights: str | list[tuple[str, mx.array]], strict: bool = True
-    ) -> Module:
+    def load_weights(self, file_or_weights: str | list[tuple[str, mx.array]], strict: bool = True) -> Module:
         """Set the parameters from a file or from ``(path, array)`` pairs.
 
         Args:
@@ -132,9 +130,7 @@ class Module(dict):
             if not isinstance(given, mx.array):
                 raise ValueError(f"Expected mx.array but received {type(given)} for parameter {name}")
             if given.shape != value.shape:
-                raise ValueError(
-                    f"Expected shape {value.shape} but received shape {given.shape} for parameter {name}"
-                )
+                raise ValueError(f"Expected shape {value.shape} but received shape {given.shape} for parameter {name}")
 
     def save_weights(self, file: str) -> None:
         """Write the parameters to a ``.npz`` or ``.safetensors`` file, under their dotted paths.
@@ -330,9 +326,7 @@ class Module(dict):
         visit(self, None if keys is None else self._validate_keys(keys, strict))
         return self
 
-    def freeze(
-        self, *, recurse: bool = True, keys: str | list[str] | None = None, strict: bool = False
-    ) -> Module:
+    def freeze(self, *, recurse: bool = True, keys: str | list[str] | None = None, strict: bool = False) -> Module:
         """Take parameters out of the trainable ones.
 
         Args:
@@ -360,9 +354,7 @@ class Module(dict):
 
         return self._for_frozen(visit, recurse, keys, strict)
 
-    def unfreeze(
-        self, *, recurse: bool = True, keys: str | list[str] | None = None, strict: bool = False
-    ) -> Module:
+    def unfreeze(self, *, recurse: bool = True, keys: str | list[str] | None = None, strict: bool = False) -> Module:
         """Put parameters back among the trainable ones: the inverse of :meth:`freeze`, with the same arguments.
 
         Returns:
@@ -395,9 +387,7 @@ class Module(dict):
         """Set this module and all below it to evaluation mode. Returns the module."""
         return self.train(False)
 
-    def set_dtype(
-        self, dtype: mx.Dtype, predicate: Callable[[mx.Dtype], bool] | None = _is_floating
-    ) -> None:
+    def set_dtype(self, dtype: mx.Dtype, predicate: Callable[[mx.Dtype], bool] | None = _is_floating) -> None:
         """Cast the parameters.
 
         Args:

@@ -54,9 +54,7 @@ class ConvTranspose1d(Module):
         )
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = mx.conv_transpose1d(
-            x, self.weight, self.stride, self.padding, self.dilation, self.output_padding
-        )
+        y = mx.conv_transpose1d(x, self.weight, self.stride, self.padding, self.dilation, self.output_padding)
         return y + self.bias if "bias" in self else y
 
 
@@ -115,9 +113,7 @@ class ConvTranspose2d(_ConvTransposeNd):
         self._set_up(2, channels, kernel_size, stride, padding, dilation, output_padding, bias)
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = mx.conv_transpose2d(
-            x, self.weight, self.stride, self.padding, self.dilation, self.output_padding
-        )
+        y = mx.conv_transpose2d(x, self.weight, self.stride, self.padding, self.dilation, self.output_padding)
         return y + self.bias if "bias" in self else y
 
 
@@ -144,7 +140,5 @@ class ConvTranspose3d(_ConvTransposeNd):
         self._set_up(3, channels, kernel_size, stride, padding, dilation, output_padding, bias)
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = mx.conv_transpose3d(
-            x, self.weight, self.stride, self.padding, self.dilation, self.output_padding
-        )
+        y = mx.conv_transpose3d(x, self.weight, self.stride, self.padding, self.dilation, self.output_padding)
         return y + self.bias if "bias" in self else y

@@ -6,16 +6,16 @@ process has) everything here computes what the plain layers compute.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import mxcompat.core as mx
+from mxcompat.nn.layers._fsdp import FullyShardedModule, fully_shard
 from mxcompat.nn.layers.base import Module
 from mxcompat.nn.layers.linear import Linear
-from mxcompat.utils import tree_flatten, tree_map_with_path, tree_unflatten
+from mxcompat.utils import tree_map_with_path
 
 __all__ = [
     "AllToShardedLinear",
@@ -102,9 +102,7 @@ def _sharded_to_all(segments: int | list) -> Callable:
 
 def _check_sharding(sharding: Any) -> None:
     if sharding not in _KINDS:
-        raise ValueError(
-            f"Sharding type {sharding=} not supported, choose one of 'all-to-sharded' or 'sharded-to-all'"
-        )
+        raise ValueError(f"Sharding type {sharding=} not supported, choose one of 'all-to-sharded' or 'sharded-to-all'")
 
 
 def shard_inplace(

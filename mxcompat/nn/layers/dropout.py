@@ -43,9 +43,7 @@ class Dropout(Module):
 
 def _shared_axes(x: mx.array, count: int, allowed: tuple[int, int]) -> list[int]:
     if x.ndim not in allowed:
-        raise ValueError(
-            f"Received input with {x.ndim} dimensions. Expected {allowed[0]} or {allowed[1]} dimensions."
-        )
+        raise ValueError(f"Received input with {x.ndim} dimensions. Expected {allowed[0]} or {allowed[1]} dimensions.")
     shape = list(x.shape)
     shape[-1 - count : -1] = [1] * count
     return shape

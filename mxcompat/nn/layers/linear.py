@@ -74,9 +74,7 @@ class Linear(Module):
         if not quantize_input:
             return QuantizedLinear.from_linear(self, group_size, bits, mode)
         if mode not in ("nvfp4", "mxfp8"):
-            raise ValueError(
-                f"Quantized activations are only supported for 'nvfp4' and 'mxfp8' modes, got {mode}."
-            )
+            raise ValueError(f"Quantized activations are only supported for 'nvfp4' and 'mxfp8' modes, got {mode}.")
         return QQLinear.from_linear(self, group_size, bits, mode)
 
 
@@ -105,10 +103,7 @@ class Bilinear(Module):
 
     def _extra_repr(self) -> str:
         output_dims, input2_dims, input1_dims = self.weight.shape
-        return (
-            f"input1_dims={input1_dims}, input2_dims={input2_dims}, "
-            f"output_dims={output_dims}, bias={'bias' in self}"
-        )
+        return f"input1_dims={input1_dims}, input2_dims={input2_dims}, output_dims={output_dims}, bias={'bias' in self}"
 
     def __call__(self, x1: mx.array, x2: mx.array) -> mx.array:
         output_dims, input2_dims, input1_dims = self.weight.shape

@@ -27,11 +27,11 @@ def _per_axis(value: int | tuple, count: int, layer: str, name: str) -> list[int
 def _blocks(x: mx.array, counts: list[int], window: list[int]) -> mx.array:
     """Windows that lie side by side: what does not fill a window is cut off, the rest is a reshape."""
     batch, *_, channels = x.shape
-    used = tuple(slice(n * k) for n, k in zip(counts, window))
-    if any(n * k != size for n, k, size in zip(counts, window, x.shape[1:-1])):
+    used = tuple(slice(n * k) for n, k in zip(counts, window, strict=True))
+    if any(n * k != size for n, k, size in zip(counts, window, x.shape[1:-1], strict=True)):
         x = x[(slice(None), *used)]
     count = len(window)
-    x = x.reshape(batch, *itertools.chain.from_iterable(zip(counts, window)), channels)
+    x = x.reshape(batch, *itertools.chain.from_iterable(zip(counts, window, strict=True)), channels)
     return x.transpose(0, *range(1, 2 * count, 2), *range(2, 2 * count + 1, 2), 2 * count + 1)
 
 
@@ -39,7 +39,7 @@ def _slices(x: mx.array, counts: list[int], window: list[int], strides: list[int
     """One strided slice for each place of the window, stacked."""
     places = []
     for offsets in itertools.product(*map(range, window)):
-        cut = (slice(o, o + (n - 1) * s + 1, s) for o, n, s in zip(offsets, counts, strides))
+        cut = (slice(o, o + (n - 1) * s + 1, s) for o, n, s in zip(offsets, counts, strides, strict=True))
         places.append(x[(slice(None), *cut)])
     batch, *_, channels = x.shape
     stacked = mx.stack(places, axis=len(window) + 1)
@@ -49,10 +49,8 @@ def _slices(x: mx.array, counts: list[int], window: list[int], strides: list[int
 def _strided(x: mx.array, counts: list[int], window: list[int], strides: list[int]) -> mx.array:
     batch, *_, channels = x.shape
     steps = [math.prod(x.shape[axis + 1 :]) for axis in range(x.ndim)]
-    moves = [step * s for step, s in zip(steps[1:-1], strides)]
-    return mx.as_strided(
-        x, (batch, *counts, *window, channels), (steps[0], *moves, *steps[1:-1], steps[-1])
-    )
+    moves = [step * s for step, s in zip(steps[1:-1], strides, strict=True)]
+    return mx.as_strided(x, (batch, *counts, *window, channels), (steps[0], *moves, *steps[1:-1], steps[-1]))
 
 
 def _sliding_windows(x: mx.array, window_shape: list[int], window_strides: list[int]) -> mx.array:
@@ -69,7 +67,7 @@ def _sliding_windows(x: mx.array, window_shape: list[int], window_strides: list[
             f"dimensions as the signal but the signal has {len(spatial)} dims and the window shape has "
             f"{len(window_shape)} and strides have {len(window_strides)}."
         )
-    counts = [max(0, (size - k) // s + 1) for size, k, s in zip(spatial, window_shape, window_strides)]
+    counts = [max(0, (size - k) // s + 1) for size, k, s in zip(spatial, window_shape, window_strides, strict=True)]
     if 0 in counts:
         batch, *_, channels = x.shape
         return mx.zeros((batch, *counts, *window_shape, channels), dtype=x.dtype)
@@ -113,7 +111,7 @@ class _Pool(Module):
 
     def __call__(self, x: mx.array) -> mx.array:
         if any(before > 0 for before, _ in self._padding):
-            x = mx.pad(x, [(0, 0), *self._padding, (0, 0)], self._padding_value)
+            x = mx.pad(x, [(0, 0), *self._padding, (0, 0)], constant_values=self._padding_value)
         return self._pooling_function(_sliding_windows(x, self._kernel_size, self._stride), self._axes)
 
 

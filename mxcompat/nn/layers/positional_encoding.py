@@ -24,9 +24,7 @@ class RoPE(Module):
         (1, 4, 8)
     """
 
-    def __init__(
-        self, dims: int, traditional: bool = False, base: float = 10000, scale: float = 1.0
-    ) -> None:
+    def __init__(self, dims: int, traditional: bool = False, base: float = 10000, scale: float = 1.0) -> None:
         super().__init__()
         self.dims = dims
         self.traditional = traditional
@@ -78,9 +76,7 @@ class SinusoidalPositionalEncoding(Module):
     ) -> None:
         super().__init__()
         if dims <= 0 or dims % 2 != 0:
-            raise ValueError(
-                f"[SinusoidalPositionalEncoding] dims must be positive and even but got {dims}."
-            )
+            raise ValueError(f"[SinusoidalPositionalEncoding] dims must be positive and even but got {dims}.")
         half = dims // 2
         low, high = math.log(min_freq), math.log(max_freq)
         # A single frequency is the highest one.
@@ -114,18 +110,21 @@ class ALiBi(Module):
         queries = mx.arange(offset, q_sequence_length)
         keys = mx.arange(0, k_sequence_length)
         distance = -mx.abs(queries[:, None] - keys[None, :])
-        return (distance[None, None] * ALiBi.create_alibi_slope(num_heads)).astype(dtype)
+        return (distance[None, None] * ALiBi.create_alibi_slope(num_heads, dtype)).astype(dtype)
 
     @staticmethod
     def create_alibi_slope(num_heads: int, dtype: mx.Dtype = mx.float32) -> mx.array:
-        """The slopes ``2 ** (-8 i / num_heads)``, i from 1, shape (num_heads, 1, 1)."""
-        root = (2**8) ** (1 / num_heads)
-        powers = mx.power(root, -mx.arange(1, num_heads + 1, dtype=mx.float32))
-        return powers.astype(dtype)[:, None, None]
+        """The slopes ``2 ** (-8 i / num_heads)``, i from 1, shape (num_heads, 1, 1).
 
-    def __call__(
-        self, attention_scores: mx.array, offset: int = 0, mask: mx.array | None = None
-    ) -> mx.array:
+        For a number of heads that is no power of two: the slopes of the next lower power, then every other of the
+        next higher one.
+        """
+        lower = 2 ** math.floor(math.log2(num_heads))
+        exponents = [i / lower for i in range(1, lower + 1)]
+        exponents += [(i + 0.5) / lower for i in range(num_heads - lower)]
+        return mx.array([2 ** (-8 * e) for e in exponents], dtype=dtype)[:, None, None]
+
+    def __call__(self, attention_scores: mx.array, offset: int = 0, mask: mx.array | None = None) -> mx.array:
         """Add the penalties, and ``mask`` if there is one; ``offset`` is the position of the first query."""
         _, num_heads, queries, keys = attention_scores.shape
         bias = self.create_alibi_matrix(queries + offset, keys, num_heads, offset, attention_scores.dtype)

@@ -121,9 +121,7 @@ class QuantizedEmbedding(Module):
         return _quantized_product(self, x)
 
     def _extra_repr(self) -> str:
-        return (
-            f"{self.num_embeddings}, {self.dims}, group_size={self.group_size}, bits={self.bits}, mode={self.mode}"
-        )
+        return f"{self.num_embeddings}, {self.dims}, group_size={self.group_size}, bits={self.bits}, mode={self.mode}"
 
     @classmethod
     def from_embedding(
@@ -136,9 +134,7 @@ class QuantizedEmbedding(Module):
         """A quantized copy of an ``nn.Embedding``."""
         count, dims = embedding_layer.weight.shape
         layer = cls(count, dims, group_size, bits, mode=mode)
-        layer.weight, layer.scales, *biases = mx.quantize(
-            embedding_layer.weight, group_size, bits, mode=mode
-        )
+        layer.weight, layer.scales, *biases = mx.quantize(embedding_layer.weight, group_size, bits, mode=mode)
         layer.biases = biases[0] if biases else None
         return layer
 

@@ -102,8 +102,10 @@ class GRU(Module):
         for step in range(x.shape[-2]):
             gates, new = x_gates[..., step, :], x_new[..., step, :]
             if hidden is None:
-                # The state and all that it is multiplied with vanish.
-                update = mx.sigmoid(gates[..., size:])
+                # From a state of zero only the bias on its share of the new value is left.
+                gates = mx.sigmoid(gates)
+                reset, update = gates[..., :size], gates[..., size:]
+                new = new if self.bhn is None else new + reset * self.bhn
                 hidden = (1 - update) * mx.tanh(new)
             else:
                 h = hidden @ recurrent

@@ -57,8 +57,7 @@ class MultiHeadAttention(Module):
         super().__init__()
         if dims % num_heads != 0:
             raise ValueError(
-                "The input feature dimensions should be divisible by the "
-                f"number of heads ({dims} % {num_heads}) != 0"
+                f"The input feature dimensions should be divisible by the number of heads ({dims} % {num_heads}) != 0"
             )
         query_input_dims = query_input_dims or dims
         key_input_dims = key_input_dims or dims
@@ -75,9 +74,7 @@ class MultiHeadAttention(Module):
         """(B, L, heads * D) as (B, heads, L, D)."""
         return mx.unflatten(x, -1, (self.num_heads, -1)).transpose(0, 2, 1, 3)
 
-    def __call__(
-        self, queries: mx.array, keys: mx.array, values: mx.array, mask: mx.array | None = None
-    ) -> mx.array:
+    def __call__(self, queries: mx.array, keys: mx.array, values: mx.array, mask: mx.array | None = None) -> mx.array:
         """Attend.
 
         Args:

@@ -78,7 +78,7 @@ def _antialiased_taps(
         weights.append(mx.where(inside, kernel(mx.abs(at - place) / width), 0))
         places.append(mx.clip(place, 0, size - 1).astype(mx.uint32))
     total = sum(weights[1:], weights[0])
-    return [(place, weight / total) for place, weight in zip(places, weights)]
+    return [(place, weight / total) for place, weight in zip(places, weights, strict=True)]
 
 
 def _linear_aa_taps(size: int, scale: float, align_corners: bool) -> list[Tap]:
@@ -120,8 +120,8 @@ def upsample_nearest(x: mx.array, scale_factor: tuple) -> mx.array:
         times = [int(scale) for scale in scale_factor]
         batch, *spatial, channels = x.shape
         apart = [n for size in spatial for n in (size, 1)]
-        repeated = [n for size, count in zip(spatial, times) for n in (size, count)]
-        scaled = [size * count for size, count in zip(spatial, times)]
+        repeated = [n for size, count in zip(spatial, times, strict=True) for n in (size, count)]
+        scaled = [size * count for size, count in zip(spatial, times, strict=True)]
         x = mx.broadcast_to(x.reshape(batch, *apart, channels), (batch, *repeated, channels))
         return x.reshape(batch, *scaled, channels)
     for axis, scale in enumerate(scale_factor, 1):
@@ -142,9 +142,7 @@ def _interpolate(x: mx.array, scale_factor: tuple, taps_fn: TapsFn, align_corner
     return x
 
 
-def upsample_linear(
-    x: mx.array, scale_factor: tuple, align_corners: bool = False, antialias: bool = False
-) -> mx.array:
+def upsample_linear(x: mx.array, scale_factor: tuple, align_corners: bool = False, antialias: bool = False) -> mx.array:
     """Interpolate linearly along each spatial axis.
 
     Args:
@@ -163,9 +161,7 @@ def upsample_linear(
     return _interpolate(x, scale_factor, _linear_aa_taps if antialias else _linear_taps, align_corners)
 
 
-def upsample_cubic(
-    x: mx.array, scale_factor: tuple, align_corners: bool = False, antialias: bool = False
-) -> mx.array:
+def upsample_cubic(x: mx.array, scale_factor: tuple, align_corners: bool = False, antialias: bool = False) -> mx.array:
     """Interpolate with cubic convolution along each spatial axis; arguments as for ``upsample_linear``."""
     _validate_antialias_align_corners(align_corners, antialias)
     return _interpolate(x, scale_factor, _cubic_aa_taps if antialias else _cubic_taps, align_corners)

@@ -1,0 +1,120 @@
+"""The order in which `einsum` contracts its operands: the greedy search that NumPy made common, as MLX runs it.
+
+At each step it takes the pair that frees most memory (then the cheapest) among those that share a label; where there
+are none, among all pairs with the newest operand. It gives up, and contracts what is left at once, when no pair keeps within the cost of contracting
+everything at once and within the size of the largest operand.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from .einsum_notation import Equation, parse
+
+__all__ = ["Step", "contraction_order", "describe"]
+
+
+class Step(NamedTuple):
+    """One contraction.
+
+    Args:
+        places: which of the operands at hand it takes; its result goes to the end.
+        labels: the labels of these operands.
+        kept: those of them that the result has.
+    """
+
+    places: tuple[int, ...]
+    labels: frozenset[str]
+    kept: frozenset[str]
+
+
+def _cost(labels: Collection[str], sums: bool, operands: int, sizes: dict[str, int]) -> int:
+    """Multiplications and additions of one contraction."""
+    return math.prod(sizes[c] for c in labels) * (max(1, operands - 1) + sums)
+
+
+def _step(places: tuple[int, ...], terms: Sequence[frozenset[str]], output: frozenset[str]) -> Step:
+    labels = frozenset().union(*[terms[p] for p in places])
+    needed = output.union(*[t for k, t in enumerate(terms) if k not in places])
+    return Step(places, labels, labels & needed)
+
+
+def contraction_order(equation: Equation) -> list[Step]:
+    """The contractions, in order."""
+    return _order(equation.terms, equation.output, tuple(equation.sizes.items()))
+
+
+@lru_cache(512)
+def _order(given: tuple[str, ...], result: str, pairs: tuple[tuple[str, int], ...]) -> list[Step]:
+    sizes = dict(pairs)
+    terms = [frozenset(t) for t in given]
+    output = frozenset(c for c in result if c in sizes)
+    if len(terms) <= 2:
+        return [_step(tuple(range(len(terms))), terms, output)]
+    everything = _step(tuple(range(len(terms))), terms, output)
+    naive = _cost(everything.labels, bool(everything.labels - everything.kept), len(terms), sizes)
+    limit = max(math.prod(sizes[c] for c in t) for t in (*terms, output))
+    steps: list[Step] = []
+    spent = 0
+    known: list[tuple[tuple[int, int], Step]] = []
+    fresh = list(itertools.combinations(range(len(terms)), 2))
+    while len(terms) > 1:
+        touching = [p for p in fresh if terms[p[0]] & terms[p[1]]]
+        known += _ranked(touching, terms, output, sizes, limit, naive - spent)
+        if not known:
+            known = _ranked(fresh, terms, output, sizes, limit, naive - spent)
+        if not known:
+            steps.append(_step(tuple(range(len(terms))), terms, output))
+            break
+        rank, best = min(known, key=lambda entry: entry[0])
+        steps.append(best)
+        spent += rank[1]
+        terms = [t for k, t in enumerate(terms) if k not in best.places] + [best.kept]
+        known = [(r, _moved(s, best.places)) for r, s in known if not set(s.places) & set(best.places)]
+        fresh = [(k, len(terms) - 1) for k in range(len(terms) - 1)]
+    return steps
+
+
+def _ranked(
+    pairs: Iterable[tuple[int, int]], terms: Sequence[frozenset[str]], output: frozenset[str], sizes: dict[str, int],
+    limit: int, budget: int,
+) -> list[tuple[tuple[int, int], Step]]:  # fmt: skip
+    """The pairs within the limits, each with what to rank it by: minus the memory it frees, and its cost."""
+    found = []
+    for places in pairs:
+        step = _step(places, terms, output)
+        size = math.prod(sizes[c] for c in step.kept)
+        cost = _cost(step.labels, bool(step.labels - step.kept), 2, sizes)
+        if size <= limit and cost <= budget:
+            freed = sum(math.prod(sizes[c] for c in terms[p]) for p in places) - size
+            found.append(((-freed, cost), step))
+    return found
+
+
+def _moved(step: Step, gone: tuple[int, ...]) -> Step:
+    """A step with the places its operands have once others are gone."""
+    return step._replace(places=tuple([p - sum(g < p for g in gone) for p in step.places]))
+
+
+def describe(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], str]:
+    """The order, and MLX's account of what it saves."""
+    equation = parse(subscripts, shapes, "einsum_path")
+    sizes = equation.sizes
+    steps = contraction_order(equation)
+    everything = frozenset().union(*map(frozenset, equation.terms))
+    summed = bool(everything - frozenset(equation.output))
+    costs = []
+    for step in steps:
+        costs.append(_cost(step.labels, bool(step.labels - step.kept), len(step.places), sizes))
+    lines = (
+        f"  Complete contraction:  {subscripts}",
+        f"         Naive scaling:  {len(everything)}",
+        f"     Optimized scaling:  {max(len(s.labels) for s in steps)}",
+        f"      Naive FLOP count:  {_cost(everything, summed, len(shapes), sizes)}",
+        f"  Optimized FLOP count:  {sum(costs)}",
+    )
+    return [s.places for s in steps], "\n".join(lines) + "\n"

@@ -1,0 +1,156 @@
+"""Training helpers: gradients with respect to a module, checkpointing, and gradients in distributed groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import mxcompat.core as mx
+from mxcompat.nn.layers.base import Module
+from mxcompat.utils import tree_flatten, tree_map, tree_reduce, tree_unflatten
+
+__all__ = ["average_gradients", "checkpoint", "clip_grad_norm_sharded", "value_and_grad"]
+
+
+def value_and_grad(model: Module, fn: Callable) -> Callable:
+    """A function that returns ``fn(*args)`` and its gradient with respect to the model's trainable parameters.
+
+    Args:
+        model: the model; ``fn`` uses it by itself (as an argument or from outside).
+        fn: returns a scalar array, or a tuple that begins with one.
+
+    Returns:
+        A function with the arguments of ``fn`` that returns ``(value, gradients)``; the gradients are a tree like
+        ``model.trainable_parameters()``.
+
+    Example:
+        >>> loss, grads = nn.value_and_grad(model, lambda x, y: nn.losses.mse_loss(model(x), y))(x, y)
+    """
+
+    def with_parameters(parameters: dict, *args: Any, **kwargs: Any) -> Any:
+        model.update(parameters)
+        return fn(*args, **kwargs)
+
+    transformed = mx.value_and_grad(with_parameters)
+
+    @wraps(fn)
+    def value_and_gradients(*args: Any, **kwargs: Any) -> tuple[Any, dict]:
+        return transformed(model.trainable_parameters(), *args, **kwargs)
+
+    return value_and_gradients
+
+
+def checkpoint(module: Module, fn: Callable | None = None) -> Callable:
+    """A function like ``fn`` whose intermediate values are computed again in the backward pass instead of kept.
+
+    Args:
+        module: the module whose trainable parameters ``fn`` uses.
+        fn: the function; default the module itself.
+
+    Returns:
+        A function with the arguments of ``fn``.
+    """
+    fn = module if fn is None else fn
+
+    def with_parameters(parameters: dict, *args: Any, **kwargs: Any) -> Any:
+        module.update(parameters)
+        return fn(*args, **kwargs)
+
+    transformed = mx.checkpoint(with_parameters)
+
+    @wraps(fn)
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        return transformed(module.trainable_parameters(), *args, **kwargs)
+
+    return checkpointed
+
+
+def _extract_info(flat: list[tuple[str, mx.array]]) -> tuple[list, list, list, list]:
+    """Paths, shapes, sizes and dtypes of flattened arrays."""
+    return (
+        [path for path, _ in flat],
+        [value.shape for _, value in flat],
+        [value.size for _, value in flat],
+        [value.dtype for _, value in flat],
+    )
+
+
+def _group_by_size(keys: list, sizes: list[int], itemsize: int, communication_size: int) -> list[list[int]]:
+    """Runs of neighbouring indices, each ended as soon as it holds ``communication_size`` bytes."""
+    groups: list[list[int]] = []
+    run: list[int] = []
+    held = 0
+    for index in range(len(keys)):
+        run.append(index)
+        held += sizes[index] * itemsize
+        if held >= communication_size:
+            groups.append(run)
+            run, held = [], 0
+    if run:
+        groups.append(run)
+    return groups
+
+
+def average_gradients(
+    gradients: Any,
+    group: mx.distributed.Group | None = None,
+    all_reduce_size: int = 32 * 1024**2,
+    communication_stream: mx.Stream | None = None,
+) -> Any:
+    """Average a tree of gradients over the members of a group.
+
+    Args:
+        gradients: a tree of arrays, of the same structure everywhere.
+        group: the group; default the global one.
+        all_reduce_size: send arrays of one dtype together in messages of about this many bytes; 0 or less sends
+            them one by one.
+        communication_stream: where to communicate.
+
+    Returns:
+        The averaged tree (``gradients`` itself for a group of one).
+    """
+    group = group or mx.distributed.init()
+    size = group.size()
+    if size == 1:
+        return gradients
+
+    def average(x: mx.array) -> mx.array:
+        return mx.distributed.all_sum(x, group=group, stream=communication_stream) / size
+
+    flat = tree_flatten(gradients)
+    if not flat:
+        return gradients
+    keys, shapes, sizes, dtypes = _extract_info(flat)
+    if all_reduce_size <= 0 or any(dtype != dtypes[0] for dtype in dtypes):
+        return tree_map(average, gradients)
+    averaged = []
+    for run in _group_by_size(keys, sizes, dtypes[0].size, all_reduce_size):
+        message = average(mx.concatenate([flat[i][1].reshape(-1) for i in run]))
+        ends, end = [], 0
+        for i in run[:-1]:
+            end += sizes[i]
+            ends.append(end)
+        parts = mx.split(message, ends)
+        averaged.extend((keys[i], part.reshape(shapes[i])) for i, part in zip(run, parts, strict=True))
+    return tree_unflatten(averaged)
+
+
+def clip_grad_norm_sharded(
+    gradients: Any, max_norm: float, group: mx.distributed.Group | None = None
+) -> tuple[Any, mx.array]:
+    """Scale gradients of which each member holds a slice so that their norm over the group is at most ``max_norm``.
+
+    Args:
+        gradients: a tree with this rank's slices.
+        max_norm: the largest norm.
+        group: the group; default the global one.
+
+    Returns:
+        The scaled tree and the norm before scaling, a scalar array.
+    """
+    group = group or mx.distributed.init()
+    local = tree_reduce(lambda total, g: total + g.square().sum(), gradients, mx.array(0.0))
+    norm = mx.sqrt(mx.distributed.all_sum(local, group=group))
+    factor = mx.minimum(max_norm / (norm + 1e-6), 1.0)
+    return tree_map(lambda g: g * factor, gradients), norm

@@ -1,0 +1,192 @@
+"""What all optimizers share: the state tree, its initialization, schedules, and the walk over gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mxcompat.core as mx
+from mxcompat.nn import Module
+from mxcompat.utils import tree_flatten, tree_map, tree_merge, tree_unflatten
+
+LearningRate = float | Callable[[mx.array], mx.array]
+
+
+class Optimizer:
+    """Base class of all optimizers. A subclass defines :meth:`init_single` and :meth:`apply_single`.
+
+    The state is a tree: ``"step"`` (a uint64 scalar), scheduled values such as ``"learning_rate"`` (scalars), and for
+    every parameter, at its place in the model, a dictionary of arrays.
+
+    Args:
+        schedulers: by name, functions from the step to the value of an entry of the state.
+
+    Example:
+        >>> optimizer = optim.SGD(learning_rate=0.1)
+        >>> loss, grads = nn.value_and_grad(model, loss_fn)(x, y)
+        >>> optimizer.update(model, grads)
+        >>> mx.eval(model.parameters(), optimizer.state)
+    """
+
+    def __init__(self, schedulers: dict[str, Callable] | None = None) -> None:
+        self._initialized = False
+        self._state: dict[str, Any] = {"step": mx.array(0, mx.uint64)}
+        self._schedulers = dict(schedulers or {})
+
+    def update(self, model: Module, gradients: dict) -> None:
+        """Apply the gradients to the model's parameters, in place.
+
+        Args:
+            model: the model.
+            gradients: a tree like its trainable parameters, or a part of that.
+        """
+        model.update(self.apply_gradients(gradients, model))
+
+    def init(self, parameters: dict) -> None:
+        """Make the state for these parameters, where there is none yet; done by the first update if not before.
+
+        Args:
+            parameters: a tree of arrays.
+        """
+        self._grow(parameters, self._state)
+        self._initialized = True
+
+    def _grow(self, parameters: Any, state: Any) -> Any:
+        """Extend ``state`` to the places of ``parameters``. Dictionaries stay the same objects: they may be the
+        captured state of a compiled function."""
+        if isinstance(parameters, dict):
+            for key, child in parameters.items():
+                state[key] = self._grow(child, state.get(key, {}))
+        elif isinstance(parameters, (list, tuple)):
+            known = list(state) if isinstance(state, (list, tuple)) else []
+            known.extend({} for _ in range(len(parameters) - len(known)))
+            grown = [self._grow(child, entry) for child, entry in zip(parameters, known, strict=False)]
+            return type(parameters)(grown)
+        elif not state:
+            self.init_single(parameters, state)
+        return state
+
+    def init_single(self, parameter: mx.array, state: dict) -> None:
+        """Put what a parameter needs into its (empty) dictionary. To be defined by subclasses."""
+        raise NotImplementedError()
+
+    def apply_gradients(self, gradients: dict, parameters: dict) -> dict:
+        """Do one step and return the new parameters.
+
+        Args:
+            gradients: a tree of gradients.
+            parameters: a tree that has at least the places of ``gradients`` (a module, for example).
+
+        Returns:
+            A tree like ``gradients``.
+        """
+        if not self._initialized:
+            self.init(gradients)
+        state, step = self.state, self.step
+        for name, scheduler in self._schedulers.items():
+            state[name] = scheduler(step)
+        state["step"] = step + 1
+        return tree_map(self.apply_single, gradients, parameters, state)
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
+        """The new value of one parameter; its dictionary is updated. To be defined by subclasses."""
+        raise NotImplementedError()
+
+    @property
+    def state(self) -> dict:
+        """The state tree."""
+        return self._state
+
+    @state.setter
+    def state(self, state: dict) -> None:
+        self._initialized = False
+        self._state = state
+
+    @property
+    def step(self) -> mx.array:
+        """How many steps were done."""
+        return self.state["step"]
+
+    @property
+    def learning_rate(self) -> mx.array:
+        """The learning rate of the last step, a scalar; may be set to a number or an array."""
+        return self.state["learning_rate"]
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: float | mx.array) -> None:
+        self.state["learning_rate"] = mx.array(learning_rate)
+
+    def _maybe_schedule(self, name: str, param: LearningRate) -> None:
+        """Put a value into the state: a constant, or a schedule and its first value."""
+        if callable(param):
+            self._schedulers[name] = param
+            self.state[name] = param(self.step)
+        else:
+            self.state[name] = mx.array(param)
+
+
+class MultiOptimizer(Optimizer):
+    """Several optimizers, each for its own parameters.
+
+    Args:
+        optimizers: the optimizers.
+        filters: for all but the last, a function ``filter(path, gradient)``; a parameter goes to the first
+            optimizer whose filter is true, else to the last one.
+
+    Raises:
+        ValueError: not one filter fewer than optimizers; setting a state of another form.
+
+    Example:
+        >>> optim.MultiOptimizer([optim.Muon(0.02), optim.AdamW(1e-3)], [lambda path, g: g.ndim == 2])
+    """
+
+    def __init__(self, optimizers: list[Optimizer], filters: list[Callable] = []) -> None:  # noqa: B006
+        super().__init__()
+        self._state = {}
+        if len(filters) != len(optimizers) - 1:
+            raise ValueError(f"Given {len(filters)} filters but {len(optimizers) - 1} needed.")
+        self.optimizers = optimizers
+        self.filters = [*filters, lambda *args, **kwargs: True]
+
+    def _split_dictionary(self, gradients: dict) -> list[dict]:
+        if len(self.optimizers) == 1:
+            return [gradients]
+        parts: list[list] = [[] for _ in self.optimizers]
+        for path, gradient in tree_flatten(gradients):
+            chosen = next(i for i, accepts in enumerate(self.filters) if accepts(path, gradient))
+            parts[chosen].append((path, gradient))
+        return [tree_unflatten(part) if part else {} for part in parts]
+
+    def init(self, parameters: dict) -> None:
+        """Make the state of every optimizer for its parameters."""
+        for optimizer, part in zip(self.optimizers, self._split_dictionary(parameters), strict=True):
+            optimizer.init(part)
+
+    def apply_gradients(self, gradients: dict, parameters: dict) -> dict:
+        """Do one step with every optimizer and return the new parameters, a tree like ``gradients``."""
+        updated: dict = {}
+        for optimizer, part in zip(self.optimizers, self._split_dictionary(gradients), strict=True):
+            updated = tree_merge(updated, optimizer.apply_gradients(part, parameters))
+        return updated
+
+    @property
+    def state(self) -> dict:
+        """The optimizers' states, ``{"states": [...]}``."""
+        return {"states": [optimizer.state for optimizer in self.optimizers]}
+
+    @state.setter
+    def state(self, state: dict) -> None:
+        if "states" not in state or len(state["states"]) != len(self.optimizers):
+            raise ValueError("Invalid state provided")
+        for optimizer, part in zip(self.optimizers, state["states"], strict=True):
+            optimizer.state = part
+
+    @property
+    def learning_rate(self) -> mx.array:
+        """The learning rate of the first optimizer; setting it sets that of all."""
+        return self.optimizers[0].learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: float | mx.array) -> None:
+        for optimizer in self.optimizers:
+            optimizer.learning_rate = learning_rate

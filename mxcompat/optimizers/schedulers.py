@@ -1,0 +1,93 @@
+"""Schedules: functions of the step, for learning rates and other values of an optimizer's state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import mxcompat.core as mx
+
+__all__ = ["cosine_decay", "exponential_decay", "join_schedules", "linear_schedule", "step_decay"]
+
+
+def exponential_decay(init: float, decay_rate: float) -> Callable:
+    """``init * decay_rate ** step``.
+
+    Example:
+        >>> optim.SGD(learning_rate=optim.exponential_decay(0.1, 0.9))
+    """
+
+    def schedule(step: mx.array) -> mx.array:
+        return init * decay_rate**step
+
+    return schedule
+
+
+def step_decay(init: float, decay_rate: float, step_size: int) -> Callable:
+    """``init`` times ``decay_rate`` every ``step_size`` steps.
+
+    Raises:
+        ValueError: ``step_size`` is not positive.
+    """
+    if step_size <= 0:
+        raise ValueError(f"step_size must be greater than 0, but got {step_size}.")
+
+    def schedule(step: mx.array) -> mx.array:
+        return init * decay_rate ** (step // step_size)
+
+    return schedule
+
+
+def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Callable:
+    """From ``init`` to ``end`` along half a cosine wave of ``decay_steps`` steps.
+
+    Raises:
+        ValueError: ``decay_steps`` is not positive.
+    """
+    if decay_steps <= 0:
+        raise ValueError(f"decay_steps must be greater than 0, but got {decay_steps}.")
+
+    def schedule(step: mx.array) -> mx.array:
+        turn = mx.minimum(step, decay_steps) * (math.pi / decay_steps)
+        return end + 0.5 * (1.0 + mx.cos(turn)) * (init - end)
+
+    return schedule
+
+
+def join_schedules(schedules: list[Callable], boundaries: list[int]) -> Callable:
+    """One schedule after the other; each counts its steps from its own beginning.
+
+    Args:
+        schedules: the schedules.
+        boundaries: at which step each but the first begins.
+
+    Raises:
+        ValueError: no schedules, or not one boundary fewer than schedules.
+    """
+    if not schedules:
+        raise ValueError("Must provide at least 1 schedule to join.")
+    if len(boundaries) != len(schedules) - 1:
+        raise ValueError(f"Received {len(boundaries)} boundaries but expected {len(schedules) - 1}.")
+
+    def schedule(step: mx.array) -> mx.array:
+        value = schedules[0](step)
+        for boundary, later in zip(boundaries, schedules[1:], strict=True):
+            value = mx.where(step < boundary, value, later(step - boundary))
+        return value
+
+    return schedule
+
+
+def linear_schedule(init: float, end: float, steps: int) -> Callable:
+    """From ``init`` to ``end`` along a line of ``steps`` steps.
+
+    Raises:
+        ValueError: ``steps`` is not positive.
+    """
+    if steps <= 0:
+        raise ValueError(f"steps must be greater than 0, but got {steps}.")
+
+    def schedule(step: mx.array) -> mx.array:
+        return mx.minimum(step, steps) * ((end - init) / steps) + init
+
+    return schedule

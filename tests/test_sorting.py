@@ -1,0 +1,154 @@
+"""Sorting and searching: axes, edge cases and errors, against real MLX."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.expressions import cases, check_derivatives, evaluate
+from tests.oracle import check, ours
+
+SORTING = """
+mx.argpartition(A([3,1,2,0]),-5)
+mx.argpartition(A([3,1,2,0]),5)
+mx.argpartition(A([[3,1],[2,0]]),1,None)
+mx.argsort(A([]))
+mx.argsort(A([nan,1,-inf,inf,-0.,0.]))
+mx.argsort(A([1,1,0,0]))
+mx.argsort(A([[3,1],[2,0]]),None)
+mx.argsort(A(3))
+mx.argsort(A([[3,1],[2,0]]),-3)
+mx.argsort(A([1.,2,-1],dtype=mx.float16))
+mx.partition(A([3,1,2,0]),4)
+mx.partition(A([3,1,2,0]),-5)
+mx.partition(A([[3,1],[2,0]]),1,None)
+mx.partition(A([[3,1],[2,0]]),1,0)
+mx.partition(A([[3,1],[2,0]]),1,2)
+mx.partition(A(3),0)
+mx.partition(A([[3,1]]),0.5)
+mx.searchsorted(A([1,3,5]),A([0,1,2,6]))
+mx.searchsorted(A([1,3,5]),A([0,1,2,6]),side='right')
+mx.searchsorted(A([1,3,5]),A([0,1,2,6]),'right')
+mx.searchsorted(A([1,3,5]),A([0,1,2,6]),side='foo')
+mx.searchsorted(A([1,3,5]),3)
+mx.searchsorted(A([1,3,5]),A(2.5))
+mx.searchsorted(A([[1,3,5],[2,4,6]]),A([[3],[3]]))
+mx.searchsorted(A([[1,3,5],[2,4,6]]),A([3,4]))
+mx.searchsorted(A([[1,3,5],[2,4,6]]),A([[3,4]]))
+mx.searchsorted(A(3),A([3,4]))
+mx.searchsorted(A([]),A([3,4]))
+mx.searchsorted(A([1,3,nan]),A([nan,2]))
+mx.searchsorted(A([1+1j,3]),A([2j,2]))
+mx.searchsorted(A([1,3,5]),A([[0,1],[2,6]]))
+mx.searchsorted(A([True,False]),A([1]))
+mx.searchsorted(A([1.,2,4],dtype=mx.bfloat16),A([2,3]))
+mx.sort(A([]))
+mx.sort(A([3,1,2]))
+mx.sort(A([[3,1],[2,0]]),None)
+mx.sort(A([[3,1],[2,0]]),0)
+mx.sort(A([[3,1],[2,0]]),2)
+mx.sort(A(3))
+mx.sort(A(3),None)
+mx.sort(A([nan,1,-inf,inf,-0.,0.]))
+mx.sort(A([nan,1,-nan,inf],dtype=mx.float16))
+mx.sort(A([2+1j,1+2j,1+1j]))
+mx.sort(A([complex(nan,1),1,complex(1,nan)]))
+mx.sort(A([True,False]))
+mx.sort(A([[3,1]]),axis=1.5)
+mx.sort(A([3,1]),axis=-2)
+mx.sort(A([1.,2,-1],dtype=mx.bfloat16))
+mx.topk(A([3,1,2,0]),2)
+mx.topk(A([3,1,2,0]),0)
+mx.topk(A([3,1,2,0]),4)
+mx.topk(A([3,1,2,0]),5)
+mx.topk(A([3,1,2,0]),-1)
+mx.topk(A([[3,1],[2,0]]),1,None)
+mx.topk(A([[3,1],[2,0]]),1,axis=0)
+mx.topk(A([[3,1],[2,0]]),1,axis=2)
+mx.topk(A(3),1)
+mx.topk(A([3,nan,2,0]),2)
+mx.topk(A([1,2,3]),2,None)
+mx.topk(A([3+1j,2,5]),2)
+mx.topk(A([True,False]),1)
+mx.topk(A([[3,1,2],[6,5,7]]),2,-1)
+mx.topk(A([1,2]),1.5)
+mx.topk(A([1.,2,-1],dtype=mx.bfloat16),2)
+mx.topk(A([1.,2,-1],dtype=mx.float64),2)
+mx.topk(A([1,2,200],dtype=mx.uint8),2)
+mx.topk(A([1,2,2**60],dtype=mx.int64),2)
+mx.unique(A([3,1,1,2]),size=3)
+mx.unique(A([3,1,1,2]),3)
+mx.unique(A([3,1,1,2]),size=5)
+mx.unique(A([3,1,1,2]),size=2)
+mx.unique(A([3,1,1,2]),size=5,fill_value=-1)
+mx.unique(A([3,1,1,2]),size=5,fill_value=A(7))
+mx.unique(A([3,1,1,2]),size=5,fill_value=1.5)
+mx.unique(A([3,1,1,2]),5,True,True,True)
+mx.unique(A([3,1,1,2]),3,True,True,True)
+mx.unique(A([3,1,1,2]),2,True,True,True)
+mx.unique(A([[3,1],[1,2]]),3,True,True,True)
+mx.unique(A([nan,1,nan]),3,True,True,True)
+mx.unique(A([]),0)
+mx.unique(A([]),2,True,True,True)
+mx.unique(A([1,2]),0,True,True,True)
+mx.unique(A([1,2]),-1)
+mx.unique(A(3),1,True,True,True)
+mx.unique(A([1j,1j,2]),2)
+mx.unique(A([True,False,True]),2)
+mx.unique(A([1,2]))
+mx.unique(A([3,1,1,2]),5,return_counts=True)
+mx.unique(A([]),2,True,True,True,fill_value=3)
+mx.unique(A([3,1,1,2]),5,True,True,True,fill_value=9)
+mx.unique(A([3,1,1,2]),5,True,True,True,fill_value=A([9,8]))
+mx.unique(A([3,1,1,2]),5,True,True,True,fill_value=A([9]))
+mx.unique(A([3.,1,1,2]),5,fill_value=9)
+mx.unique(A([3,1,1,2]),1,True,True,True)
+mx.unique(A([0.,-0.]),2)
+mx.unique(mx.zeros((0,3)),0,True,True,True)
+mx.unique(A([1.,2,1],dtype=mx.bfloat16),2)
+"""
+
+GRADIENTS = """
+mx.sort(x,-1)
+mx.sort(x,0)
+mx.sort(x,None)
+mx.topk(x,2)
+mx.topk(x,1,axis=0)
+mx.partition(x,1)
+mx.take_along_axis(x,mx.stop_gradient(mx.argsort(x,-1)),-1)
+"""
+
+
+@pytest.mark.parametrize("expression", cases(GRADIENTS))
+def test_derivatives(expression: str) -> None:
+    ties = np.array([[1, 2, 2], [0, 0, 3]], np.float32)
+    check_derivatives(expression, ties)
+
+
+def test_partition_puts_the_kth_in_its_place() -> None:
+    x = np.array([[5, 1, 4, 2, 3, 0]], np.int32)
+    for kth in (0, 2, -1):
+        out = np.array(ours.partition(ours.array(x), kth))[0]
+        index = np.array(ours.argpartition(ours.array(x), kth))[0]
+        assert out[kth] == x[0, index[kth]] == np.sort(x[0])[kth]
+        assert sorted(out.tolist()) == sorted(x[0, index].tolist()) == [0, 1, 2, 3, 4, 5]
+        assert max(out[: kth % 6], default=-1) <= out[kth] <= min(out[kth % 6 :])
+
+
+def test_vmap() -> None:
+    x = ours.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
+    mapped = ours.vmap(lambda row: (ours.sort(row), ours.argsort(row), ours.topk(row, 2)))(x)
+    rows = [ours.sort(x, -1), ours.argsort(x, -1), ours.topk(x, 2, axis=-1)]
+    ours.eval(mapped, rows)
+    for got, want in zip(mapped, rows, strict=True):
+        assert got.tolist() == want.tolist()
+
+
+def test_unique_is_lazy_and_can_be_compiled() -> None:
+    found = ours.compile(lambda x: ours.unique(x, size=3, return_counts=True))(ours.array([2, 1, 2, 3]))
+    assert [x.tolist() for x in found] == [[1, 2, 3], [1, 2, 1]]
+
+
+@pytest.mark.parametrize("expression", cases(SORTING))
+def test_sorting(expression: str) -> None:
+    check(evaluate(expression))
