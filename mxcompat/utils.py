@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
-from typing import Any
+from typing import Any, overload
 
 __all__ = ["tree_flatten", "tree_map", "tree_map_with_path", "tree_merge", "tree_reduce", "tree_unflatten"]
 
@@ -79,6 +79,17 @@ def tree_map_with_path(
     return _rebuild(tree, (visit(i, v) for i, v in enumerate(tree)))
 
 
+@overload
+def tree_flatten(
+    tree: Any,
+    prefix: str = "",
+    is_leaf: Callable | None = None,
+    destination: list[tuple[str, Any]] | None = None,
+) -> list[tuple[str, Any]]: ...
+@overload
+def tree_flatten(
+    tree: Any, prefix: str = "", is_leaf: Callable | None = None, *, destination: dict[str, Any]
+) -> dict[str, Any]: ...
 def tree_flatten(
     tree: Any,
     prefix: str = "",
@@ -105,20 +116,13 @@ def tree_flatten(
     """
     if destination is None:
         destination = []
-    if isinstance(destination, list):
-        append = destination.append
-
-        def put(path: str, leaf: Any) -> None:
-            append((path, leaf))
-
-    elif isinstance(destination, dict):
-        put = destination.__setitem__
-    else:
+    if not isinstance(destination, (list, dict)):
         raise ValueError("Destination should be either a list or a dictionary or None")
+    pairs: list[tuple[str, Any]] = destination if isinstance(destination, list) else []
 
     def walk(node: Any, path: str) -> None:
         if is_leaf is not None and is_leaf(node):
-            put(path[1:], node)
+            pairs.append((path[1:], node))
         elif isinstance(node, dict):
             for key, child in node.items():
                 walk(child, f"{path}.{key}")
@@ -126,9 +130,11 @@ def tree_flatten(
             for index, child in enumerate(node):
                 walk(child, f"{path}.{index}")
         else:
-            put(path[1:], node)
+            pairs.append((path[1:], node))
 
     walk(tree, prefix)
+    if isinstance(destination, dict):
+        destination.update(pairs)
     return destination
 
 

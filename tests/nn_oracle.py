@@ -31,3 +31,12 @@ def plain(tree: Any) -> Any:
     if isinstance(tree, (list, tuple)):
         return type(tree)(plain(v) for v in tree)
     return tree
+
+
+def ordered(tree: Any) -> Any:
+    """Dictionaries with sorted keys: ``tree_merge`` of real MLX and files have no order."""
+    if isinstance(tree, dict):
+        return {k: ordered(tree[k]) for k in sorted(tree)}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(ordered(v) for v in tree)
+    return tree

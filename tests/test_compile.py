@@ -101,7 +101,9 @@ COMPILE = {
     ],
     "jvp of": lambda mx, x: mx.jvp(mx.compile(mx.sin), [x], [x]),
     "shapeless": lambda mx, x: traced(
-        mx, lambda a: a.sum(axis=0) * 2 + a, [((mx.ones((2, 3)),), {}), ((mx.ones((4, 3)),), {}), ((x,), {})],
+        mx,
+        lambda a: a.sum(axis=0) * 2 + a,
+        [((mx.ones((2, 3)),), {}), ((mx.ones((4, 3)),), {}), ((x,), {})],
         shapeless=True,
     ),
     "shapeless frozen size": lambda mx, x: traced(

@@ -1,9 +1,12 @@
 """Creation, ranges and windows, each line compared with real MLX."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import mxcompat.core as mx
+from mxcompat._graph.executables import stats
 from tests.oracle import check
 
 
@@ -318,3 +321,28 @@ def test_grids_and_windows(line: str) -> None:
 @pytest.mark.parametrize("line", lines(BAD_CASTS))
 def test_bad_casts(line: str) -> None:
     evaluate(line, message=False)  # ours say what was given
+
+
+def compiles(calls: Callable[[int], mx.array]) -> int:
+    """How many programs six calls with different numbers compile."""
+    before = stats.compiles
+    for k in range(6):
+        mx.eval(calls(k))
+    return stats.compiles - before
+
+
+def test_numbers_that_vary_do_not_recompile() -> None:
+    assert compiles(lambda k: mx.arange(k, k + 13)) <= 2
+    assert compiles(lambda k: mx.full((2, 13), k + 0.5)) <= 2
+    assert compiles(lambda k: mx.linspace(k, k + 1.5, 13)) <= 2
+    x = mx.arange(13)
+    mx.eval(x)
+    assert compiles(lambda k: mx.roll(x, k)) <= 2
+    for k in (3, -4, 20):
+        assert mx.roll(x, k).tolist() == np.roll(np.arange(13), k).tolist()
+
+
+def test_filled_like_follows_its_argument_in_shapeless_programs() -> None:
+    function = mx.compile(lambda x: (x + mx.ones_like(x)) * mx.full_like(x, 2.0), shapeless=True)
+    for n in (2, 3):
+        assert function(mx.zeros(n)).tolist() == [2.0] * n

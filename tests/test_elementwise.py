@@ -223,6 +223,7 @@ mx.where(mx.zeros(2),mx.zeros((3,1)),mx.zeros((3,3)))
 COMPARISON = """
 mx.allclose(A([1.,2]),A([1.,2.1]),rtol=0.2)
 mx.allclose(A([]),A([]))
+mx.allclose(A([1.,2]),A([1.,2,3]))
 mx.array_equal(A([1,2]),A([1,2]))
 mx.array_equal(A([1,2]),A([1,2,3]))
 mx.array_equal(A([1,2]),1)

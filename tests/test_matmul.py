@@ -2,10 +2,10 @@
 
 import random
 
+import mlx.core as real
 import numpy as np
 import pytest
 
-import mlx.core as real
 import mxcompat.core as ours
 from tests.oracle import check, same
 
@@ -26,7 +26,7 @@ def evaluate(expression: str, message: bool | None = None) -> None:
     """Compare an expression over `mx` and the arrays a (2, 3), b (3, 4), v (3), i (int32, 2 by 2) and t (4, 2, 3)."""
     code = compile(expression, expression, "eval")
 
-    def run(mx, a, b, v, i, t):  # noqa: ANN001, ANN202
+    def run(mx, a, b, v, i, t):
         return eval(code, {"mx": mx, "np": np, "a": a, "b": b, "v": v, "i": i, "t": t})
 
     check(run, A, B, V, I, T, message=message)
@@ -347,6 +347,11 @@ MASKED = f"""
     mx.gather_mm(a, mx.stack([b, b + 1, b + 2]), rhs_indices=mx.array([[0], [1]]))
     mx.gather_mm(v, mx.stack([b, b + 1, b + 2]), rhs_indices=mx.array([[0], [1]]))
     mx.gather_mm(v, v)
+    mx.gather_mm(t[:, None], mx.stack([b, b + 1]), rhs_indices=mx.array([0, 1, 1, 1, 0]))
+    mx.gather_mm(v, mx.stack([b, b + 1, b - 1]), rhs_indices=mx.array([[0, 1, 1, 0], [2, 2, 2, 2]]))
+    mx.gather_mm(t, mx.stack([b, b + 1]), mx.array([0, 1, 3, 3, 2]), mx.array([[1], [1]], mx.uint32))
+    mx.grad(lambda x, w: (mx.gather_mm(x, w, rhs_indices=mx.array([0, 0, 0, 0])) ** 2).sum(), (0, 1))(t, b[None])
+    mx.grad(lambda x, w: (mx.gather_mm(x, w, rhs_indices=mx.array([1, 0])) ** 2).sum(), (0, 1))(t[:2], mx.stack([b, b]))
     mx.gather_mm(t, v, mx.array([0, 1], mx.uint8))
     mx.gather_mm(t, mx.stack([b, b + 1]), mx.array(1), mx.array(1), sorted_indices=True)
     mx.gather_mm(mx.stack([t, t + 1]), b[None], mx.array([5]), mx.array(0))
@@ -416,9 +421,45 @@ def test_einsum_path_is_that_of_mlx() -> None:
     for _ in range(100):
         letters = "abcdefg"[: draw.randint(2, 7)]
         sizes = {c: draw.randint(1, 9) for c in letters}
-        terms = ["".join(draw.sample(letters, draw.randint(0, min(4, len(letters))))) for _ in range(draw.randint(2, 6))]
+        counts = [draw.randint(0, min(4, len(letters))) for _ in range(draw.randint(2, 6))]
+        terms = ["".join(draw.sample(letters, n)) for n in counts]
         used = sorted(set("".join(terms)))
         equation = ",".join(terms) + "->" + "".join(draw.sample(used, draw.randint(0, len(used))))
         shapes = [[sizes[c] for c in term] for term in terms]
         want = real.einsum_path(equation, *map(real.zeros, shapes))
         same(ours.einsum_path(equation, *map(ours.zeros, shapes)), want, where=equation)
+
+
+def test_many_products_with_few_matrices() -> None:
+    """Beyond twice as many products as matrices the rows are grouped; values, derivatives and vmap stay the same."""
+    x = ours.array(rng.standard_normal((40, 2, 3)).astype(np.float32))
+    w = ours.array(rng.standard_normal((3, 3, 4)).astype(np.float32))
+    n = ours.array(rng.integers(0, 3, 40).astype(np.int32))
+
+    def grouped(x, w, n):
+        return (ours.gather_mm(x, w, rhs_indices=n) ** 2).sum(-1)
+
+    def plain(x, w, n):
+        return ((x @ w[n]) ** 2).sum(-1)
+
+    def close(a: ours.array, b: ours.array) -> None:
+        np.testing.assert_allclose(np.array(a), np.array(b), rtol=1e-4, atol=1e-4)
+
+    close(grouped(x, w, n), plain(x, w, n))
+    functions = (grouped, plain)
+    once = [ours.grad(lambda x, w, f=f: f(x, w, n).sum(), (0, 1))(x, w) for f in functions]
+    for a, b in zip(*once, strict=True):
+        close(a, b)
+    close(*[ours.grad(lambda w, f=f: (ours.grad(lambda v: f(x, v, n).sum())(w) ** 2).sum())(w) for f in functions])
+    xs, ns = ours.stack([x, x + 1]), ours.stack([n, n[::-1]])
+    close(*[ours.vmap(f, in_axes=(0, None, 0))(xs, w, ns) for f in (grouped, plain)])
+
+
+def test_half_precision_is_added_up_in_float32() -> None:
+    x, y = rng.random((1, 4096)), rng.random((4096, 1))
+    for dtype, limit in ((ours.float16, 1e-3), (ours.bfloat16, 8e-3)):
+        a, b = ours.array(x, dtype=dtype), ours.array(y, dtype=dtype)
+        want = np.array(a.astype(ours.float32), np.float64) @ np.array(b.astype(ours.float32), np.float64)
+        for out in (a @ b, ours.addmm(ours.zeros(1, dtype), a, b), ours.einsum("ij,jk->ik", a, b)):
+            assert out.dtype is dtype
+            np.testing.assert_allclose(np.array(out.astype(ours.float32)), want, rtol=limit)

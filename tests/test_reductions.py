@@ -69,6 +69,7 @@ mx.logsumexp(A([-inf,1]))
 mx.logsumexp(mx.zeros((2,0)),0)
 mx.logsumexp(mx.zeros((2,0)),1)
 mx.logsumexp(A([1.,2]),3)
+mx.logsumexp(A(1.),0)
 mx.max(A([]))
 mx.max(mx.zeros((0,3)))
 mx.max(mx.zeros((0,3)),1)
@@ -85,6 +86,7 @@ mx.mean(A([1,2,4]),())
 mx.mean(A(3))
 mx.mean(mx.full(3000,1.01,dtype=mx.float16))
 mx.mean(mx.full(3000,1.01,dtype=mx.bfloat16))
+mx.mean(A([1,2]),3)
 mx.median(A([]))
 mx.median(A([1,2,4,3]))
 mx.median(A([1,2,4]))
@@ -109,6 +111,8 @@ mx.median(mx.zeros((0,3)),1)
 mx.median(mx.zeros((2,0)),0)
 mx.median(A([complex(nan,1),1,2]))
 mx.median(A([1.,2,1,5],dtype=mx.bfloat16))
+mx.median(A(1),())
+mx.median(A([1,2]),())
 mx.min(A([]))
 mx.min(A([1,nan,2]))
 mx.min(A([1+1j,1+2j,0]))
@@ -146,6 +150,12 @@ mx.softmax(A([1.,nan]))
 mx.softmax(A([1.,-inf]))
 mx.softmax(A([[1.,2.]]),None)
 mx.softmax(A([1.,2]),axis=1.5)
+mx.softmax(A([[1,2],[3,4]]),0)
+mx.softmax(A([[1,2],[3,4]]))
+mx.softmax(A([[1,2],[3,4]]),-1)
+mx.softmax(A([1,2]))
+mx.softmax(A(1))
+mx.softmax(A([[1,2],[3,4]],dtype=mx.float16),0)
 mx.std(A([]))
 mx.std(A([1+1j,1+2j]))
 mx.std(A([1.,2,4]),ddof=1)
@@ -184,6 +194,7 @@ mx.sum(mx.ones(5000,dtype=mx.float16))
 mx.sum(mx.full(3000,1.01,dtype=mx.float16))
 mx.sum(mx.full((3000,2),1.01,dtype=mx.bfloat16),0)
 mx.sum(A([60000.]*4,dtype=mx.float16))
+mx.sum(A([[1,2],[3,4]],dtype=mx.int16),0)
 mx.var(A([]))
 mx.var(A([1+1j,1+2j]))
 mx.var(A([1.,2,4]),None,False,1)
@@ -321,11 +332,14 @@ def test_equal_elements_share_the_gradient(expression: str) -> None:
 
 
 AXES = st.none() | st.integers(-3, 3) | st.lists(st.integers(-3, 3), max_size=3)
-NAMES = st.sampled_from(["sum", "prod", "max", "mean", "var", "all", "logsumexp", "median", "argmin", "softmax", "cumsum"])
+NAMES = st.sampled_from(
+    ["sum", "prod", "max", "mean", "var", "all", "logsumexp", "median", "argmin", "softmax", "cumsum"]
+)
+DTYPES = st.sampled_from(["int8", "float16", "bool_"])
 
 
 @settings(max_examples=150, deadline=None)
-@given(NAMES, st.lists(st.integers(0, 2), max_size=3), AXES, st.booleans(), st.sampled_from(["int8", "float16", "bool_"]))
+@given(NAMES, st.lists(st.integers(0, 2), max_size=3), AXES, st.booleans(), DTYPES)
 def test_shapes_and_errors(name: str, shape: list[int], axis: object, keepdims: bool, dtype: str) -> None:
     """Of any axes: what can be seen without computing, or the error."""
 
@@ -334,8 +348,8 @@ def test_shapes_and_errors(name: str, shape: list[int], axis: object, keepdims: 
         out = getattr(mx, name)(mx.zeros(shape, getattr(mx, dtype)), axis=axis, **named)
         return tuple(out.shape), str(out.dtype)
 
-    if name == "median" and 0 in shape:
-        return  # real MLX divides by zero here
+    if (name == "median" and 0 in shape) or (name == "argmin" and keepdims and not shape):
+        return  # real MLX crashes, or says that it ran out of memory
     check(look)
 
 

@@ -1,9 +1,16 @@
 """Shape, transposition, arrangement, joining, padding and diagonals, each line compared with real MLX."""
 
+from collections.abc import Callable
+from typing import Any
+
+import mlx.core as real
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.oracle import check, ours
+import mxcompat.core as mx
+from tests.oracle import check
 
 A = np.arange(6, dtype=np.int32).reshape(2, 3)
 B = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -19,7 +26,11 @@ def lines(text: str) -> list[str]:
 def evaluate(expression: str, message: bool | None = None) -> None:
     """Compare an expression over `mx` and the arrays a, b, z (empty) and u (axes of size one)."""
     code = compile(expression, expression, "eval")
-    check(lambda mx, a, b, z, u: eval(code, {"mx": mx, "np": np, "a": a, "b": b, "z": z, "u": u}), A, B, Z, U, message=message)
+
+    def run(mx, a, b, z, u):
+        return eval(code, {"mx": mx, "np": np, "a": a, "b": b, "z": z, "u": u})
+
+    check(run, A, B, Z, U, message=message)
 
 
 RESHAPE = """
@@ -531,3 +542,47 @@ def test_transforms(line: str) -> None:
 @pytest.mark.parametrize("line", lines(NOT_ARRAYS))
 def test_not_arrays(line: str) -> None:
     evaluate(line, message=False)  # ours say which argument is at fault
+
+
+def test_real_mlx_reads_foreign_memory_where_we_raise() -> None:
+    with pytest.raises(IndexError, match="as_strided"):
+        mx.as_strided(mx.arange(4), (3,), (2,))
+    with pytest.raises(ValueError, match="reshape"):
+        mx.reshape(mx.arange(6), (-2, -3))
+
+
+shapes = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple)
+
+
+@given(shapes, st.data())
+def test_inferred_shapes(shape: tuple[int, ...], data: st.DataObject) -> None:
+    """Of any array: what is promised without computing is what real MLX promises."""
+    axis = st.integers(-len(shape) - 1, len(shape))
+    i, j, k = (data.draw(axis) for _ in range(3))
+    axes = data.draw(st.permutations(range(len(shape))))
+    parts = data.draw(st.lists(st.integers(-4, 4), max_size=3))
+    cases: list[Callable[[Any, Any], Any]] = [
+        lambda mx, x: mx.swapaxes(x, i, j),
+        lambda mx, x: mx.moveaxis(x, i, j),
+        lambda mx, x: mx.transpose(x, axes),
+        lambda mx, x: mx.flatten(x, i, j),
+        lambda mx, x: mx.squeeze(x, (i, j)),
+        lambda mx, x: mx.expand_dims(x, (i, j)),
+        lambda mx, x: mx.split(x, parts, k),
+        lambda mx, x: mx.repeat(x, abs(i), k),
+        lambda mx, x: mx.tile(x, [abs(p) for p in parts]),
+        lambda mx, x: mx.concatenate([x, x, x], i),
+        lambda mx, x: mx.stack([x, x], i),
+        lambda mx, x: mx.flip(x, (i, j)),
+        lambda mx, x: mx.diagonal(x, k, i, j),
+    ]
+    case = data.draw(st.sampled_from(cases))
+
+    def outcome(mx: Any) -> Any:
+        try:
+            out = case(mx, mx.zeros(shape))
+        except (ValueError, IndexError) as error:
+            return type(error), str(error)
+        return [x.shape for x in out] if isinstance(out, list) else out.shape
+
+    assert outcome(mx) == outcome(real)

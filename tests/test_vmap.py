@@ -18,7 +18,9 @@ VMAP = {
     "None": lambda mx, x, v: mx.vmap(lambda a, b: a * b.sum(), in_axes=(0, None))(x, v),
     "None is readable": lambda mx, x, v: mx.vmap(lambda a, b: a * b[0].item(), in_axes=(0, None))(x, v),
     "int over tree": lambda mx, x, v: mx.vmap(lambda d: d["a"] * d["b"][0])({"a": x, "b": [v]}),
-    "tree of axes": lambda mx, x, v: mx.vmap(lambda d: {"o": d["a"] + 1}, in_axes={"a": 0}, out_axes={"o": 1})({"a": x}),
+    "tree of axes": lambda mx, x, v: mx.vmap(lambda d: {"o": d["a"] + 1}, in_axes={"a": 0}, out_axes={"o": 1})(
+        {"a": x}
+    ),
     "prefix tree": lambda mx, x, v: mx.vmap(lambda a, d: (a, d), in_axes=(0, [0, None]))(x, [v, v]),
     "out tree": lambda mx, x, v: mx.vmap(lambda a: (a, [a.sum(), a * 2]), out_axes=(1, [0, 1]))(x),
     "out None": lambda mx, x, v: mx.vmap(lambda a: (a, a * 2), out_axes=(0, 1))(x),

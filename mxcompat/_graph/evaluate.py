@@ -15,7 +15,6 @@ from typing import Any
 import jax
 
 from . import executables
-from .aval import Aval
 from .capture import oldest_trace
 from .liveness import shown, unreachable_leaves
 from .node import ITEM, SCALAR, Node, location
@@ -70,31 +69,37 @@ def wait(nodes: Sequence[Node]) -> None:
 def _run(linear: Linear, roots: Sequence[Node]) -> None:
     """Compute a stretch of graph: the roots, and what else in it is shown."""
     order, leaves, slots = linear.order, linear.leaves, linear.slots
-    wanted = set(shown(linear))
-    for node in roots:
-        slot = slots[node]
-        if slot >= 0:
-            wanted.add(slot)
-    if not wanted:
+    wanted = {*shown(linear), *[slots[n] for n in roots]}
+    out_slots = tuple(sorted([k for k in wanted if k >= 0]))  # a root below 0 has got its value on the way
+    if not out_slots:
         return
-    out_slots = tuple(sorted(wanted))
     program = intern(linear, out_slots)
     outputs = [order[k] for k in out_slots]
-    try:
-        if traced_leaves and any(isinstance(n.value, jax.core.Tracer) for n in leaves):
-            with jax.enable_x64(True):
-                values = program.replay([_constant(n) if n.op is SCALAR else n.value for n in leaves])
-        elif program.executables is None and len(order) > 1 and _run_singly(program, linear, outputs):
-            return
-        else:
-            scalars = tuple([leaves[k].value for k in program.scalars])
-            donated = _donated(linear, outputs)
-            arrays = [n.value for n in leaves if n.op is not SCALAR]
-            values = executables.find(program, scalars, donated, outputs)(arrays, scalars)
-    except Exception as error:
-        _explain(error, order)
-        raise
+    if traced_leaves and any(isinstance(n.value, jax.core.Tracer) for n in leaves):
+        with jax.enable_x64(True):
+            values = program.replay([_constant(n) if n.op is SCALAR else n.value for n in leaves])
+    elif program.executables is None and len(order) > 1 and _run_singly(program, linear, outputs):
+        return
+    else:
+        donated = _donated(linear, outputs)
+        arrays = [n.value for n in leaves if n.op is not SCALAR]
+        values = _execute(program, linear, arrays, donated, outputs)
     _store(outputs, values)
+
+
+def _execute(
+    program: Program, linear: Linear, arrays: Sequence[Any], donated: tuple[int, ...], outputs: Sequence[Node]
+) -> list[Any]:
+    """Run a Program's executable; say in an error which op it came from, and which line of the user's called that."""
+    try:
+        scalars = tuple([linear.leaves[k].value for k in program.scalars])
+        return executables.find(program, scalars, donated, outputs)(arrays, scalars)
+    except Exception as error:
+        slot = getattr(error, "mxcompat_slot", None)
+        if slot is not None:
+            node = linear.order[slot]
+            error.add_note(f"In the evaluation of [{node.op}], called at {location(node) or 'an unknown place'}.")
+        raise
 
 
 def _store(nodes: Sequence[Node], values: Sequence[Any]) -> None:
@@ -109,14 +114,6 @@ def _store(nodes: Sequence[Node], values: Sequence[Any]) -> None:
 
 def _constant(node: Node) -> Any:
     return node.aval.dtype.numpy.type(node.value)
-
-
-def _explain(error: Exception, order: Sequence[Node]) -> None:
-    """Say in the error which op it came from, and which line of the user's code called that."""
-    slot = getattr(error, "mxcompat_slot", None)
-    if slot is not None and slot < len(order):
-        node = order[slot]
-        error.add_note(f"In the evaluation of [{node.op}], called at {location(node) or 'an unknown place'}.")
 
 
 _MISSING = 2
@@ -134,7 +131,7 @@ def _run_singly(program: Program, linear: Linear, outputs: Sequence[Node]) -> bo
     missing = {p for p in programs if not p.executables}
     if len(missing) > _MISSING or any(p.is_nested for p in missing):
         return False
-    program.executables = {}
+    executables.note(program, tuple([linear.leaves[k].value for k in program.scalars]))
     kept = set(outputs)
     uses = list(linear.uses)
     values: dict[Node, Any] = {}
@@ -144,9 +141,8 @@ def _run_singly(program: Program, linear: Linear, outputs: Sequence[Node]) -> bo
             values[node] = values[node.inputs[0]][node.params[0]]
         else:
             stretch, single = next(following)
-            scalars = tuple([stretch.leaves[k].value for k in single.scalars])
-            arrays = [values[n] if n in values else n.value for n in stretch.leaves if n.op is not SCALAR]
-            (values[node],) = executables.find(single, scalars, (), [node])(arrays, scalars)
+            arrays = [values.get(n, n.value) for n in stretch.leaves if n.op is not SCALAR]
+            (values[node],) = _execute(single, stretch, arrays, (), [node])
         for i in node.inputs:
             slot = linear.slots[i]
             if slot >= 0:
@@ -188,8 +184,7 @@ def _worth_donating(linear: Linear) -> set[int]:
     Where XLA merely reuses a donated buffer, it has to copy first what it still reads, which made a train step on a
     CPU a fifth slower. On an accelerator memory is worth that.
     """
-    avals = [n.aval for n in linear.leaves]
-    large = {k for k, a in enumerate(avals) if type(a) is Aval and a.nbytes >= _DONATE_BYTES}
+    large = {k for k, n in enumerate(linear.leaves) if n.aval.nbytes >= _DONATE_BYTES}
     if large and jax.default_backend() == "cpu":
         slots = {linear.slots[n.inputs[0]] for n in linear.order if n.op.in_place}  # type: ignore[union-attr]
         large &= {~s for s in slots}

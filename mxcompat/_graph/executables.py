@@ -19,20 +19,19 @@ import numpy as np
 from .node import Node
 from .program import Program
 
-__all__ = ["Executable", "Stats", "find", "observers", "settle", "stats"]
+__all__ = ["Executable", "Stats", "find", "note", "observers", "settle", "stats"]
 
 
 class Stats:
     """Counts of what the library did, for tests and for `ext.debug`.
 
     compiles: programs compiled for the first time, with the numbers then baked in. optimised: programs compiled again
-    for speed, in the background. runs: executables called.
+    for speed, in the background.
     """
 
     def __init__(self) -> None:
         self.compiles = 0
         self.optimised = 0
-        self.runs = 0
 
 
 stats = Stats()
@@ -44,6 +43,7 @@ observers: list[Callable[[str, Program, str], None]] = []
 def _notify(event: str, program: Program, reason: str = "") -> None:
     for observer in observers:
         observer(event, program, reason)
+
 
 _QUICK = {
     "xla_backend_optimization_level": 0,
@@ -96,11 +96,10 @@ class Executable:
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple) -> list[Any]:
         """Run. `arrays` are the inputs that are not scalars, in order."""
-        stats.runs += 1
-        if observers:
-            _notify("run", self.program)
         if self._runs < 2:
             self._promote()
+        if observers:
+            _notify("run", self.program)
         if self.lifted:
             with jax.enable_x64(True):
                 return self.call(*arrays, *_pack(self.program, scalars, self.lifted))
@@ -138,25 +137,26 @@ def find(program: Program, scalars: tuple, donated: tuple[int, ...], outputs: Se
     if cache is None:
         cache = program.executables = {}
     found = cache.get(donated)
-    reason = ""
-    if found is not None:
-        if not scalars or found.baked == scalars:
-            return found
-        lifted = set(found.lifted)
-        changed = {
-            k for k, (old, new) in enumerate(zip(found.baked, scalars, strict=True)) if k not in lifted and old != new
-        }
-        if not changed:
-            return found
-        reason = "a number changed: " + ", ".join(f"{found.baked[k]!r} is now {scalars[k]!r}" for k in sorted(changed))
-        executable = Executable(program, scalars, frozenset(lifted | changed), donated, outputs, returning)
-    else:
-        reason = "other buffers can be written over" if cache else "a new structure"
-        executable = Executable(program, scalars, frozenset(), donated, outputs, returning)
-    cache[donated] = executable
+    if found is not None and (not scalars or found.baked == scalars):
+        return found
+    old, lifted = (found.baked, found.lifted) if found is not None else (program.seen or scalars, ())
+    changed = [k for k, v in enumerate(scalars) if k not in lifted and old[k] != v]
+    if found is not None and not changed:
+        return found
+    executable = Executable(program, scalars, frozenset((*lifted, *changed)), donated, outputs, returning)
     if observers:
+        reason = "other buffers can be written over" if cache else "a new structure"
+        if changed:
+            reason = "a number changed: " + ", ".join(f"{old[k]!r} is now {scalars[k]!r}" for k in changed)
         _notify("compile", program, reason)
+    cache[donated] = executable
     return executable
+
+
+def note(program: Program, scalars: tuple) -> None:
+    """Remember that a Program has run, op by op, with these values."""
+    program.executables = {}
+    program.seen = scalars
 
 
 def settle() -> None:
@@ -174,7 +174,7 @@ def _options(options: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _compile(lowered: Any, options: dict[str, Any] | None) -> Callable[..., list[Any]]:
-    return lowered.compile(compiler_options=options)
+    return lowered.compile(compiler_options=options).__call__
 
 
 def _function(program: Program, baked: tuple, lifted: tuple[int, ...]) -> tuple[Callable[..., list[Any]], list[Any]]:
@@ -183,9 +183,12 @@ def _function(program: Program, baked: tuple, lifted: tuple[int, ...]) -> tuple[
     scalar_positions = set(program.scalars)
     arrays = [k for k in range(len(avals)) if k not in scalar_positions]
     specs: list[Any] = [_spec(avals[k]) for k in arrays]
-    constants = {
-        program.scalars[k]: avals[program.scalars[k]].dtype.numpy.type(v) for k, v in enumerate(baked) if k not in lifted
-    }
+    with np.errstate(over="ignore"):  # a number beyond the range of float16 is infinite, as in MLX
+        constants = {
+            program.scalars[k]: avals[program.scalars[k]].dtype.numpy.type(v)
+            for k, v in enumerate(baked)
+            if k not in lifted
+        }
     groups = _groups(program, lifted)
     specs += [jax.ShapeDtypeStruct((len(ks),), dtype) for dtype, ks in groups.items()]
 
@@ -228,4 +231,5 @@ def _groups(program: Program, lifted: tuple[int, ...]) -> dict[np.dtype, list[in
 
 
 def _pack(program: Program, scalars: tuple, lifted: tuple[int, ...]) -> list[np.ndarray]:
-    return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in _groups(program, lifted).items()]
+    with np.errstate(over="ignore"):
+        return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in _groups(program, lifted).items()]

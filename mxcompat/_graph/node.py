@@ -22,9 +22,9 @@ __all__ = ["ITEM", "SCALAR", "Node", "apply", "caller", "items", "leaf", "locati
 class Node:
     """One op applied to input nodes; immutable but for `value` (see `evaluate`) and rewrites that keep its meaning.
 
-    `where` is the place in the user's code that made it. `aval` is an Aval, or a tuple of them where the op has several outputs (`items` takes them apart). `trace` is the
+    `aval` is an Aval, or a tuple of them where the op has several outputs (`items` takes them apart). `trace` is the
     largest trace id among its inputs, 0 outside any transform: a node belongs to the body of a capture if its trace
-    is at least the capture's.
+    is at least the capture's. `where` is the place in the user's code that made it.
     """
 
     __slots__ = ("aval", "inputs", "op", "params", "trace", "value", "where")
@@ -55,7 +55,6 @@ class Node:
 
 SCALAR = Op("scalar", lambda: None)
 """The op of a leaf whose value is a Python number."""
-
 
 
 ITEM = Op("item", lambda outputs, index: outputs[index], lambda avals, index: avals[index], ("index",))

@@ -25,8 +25,17 @@ class Program:
     numbers are not part of the structure: they are inputs, listed in `scalars`.
     """
 
-    __slots__ = ("__weakref__", "differentiable", "executables", "in_avals", "instructions", "out_avals", "out_slots",
-                 "scalars")  # fmt: skip
+    __slots__ = (
+        "__weakref__",
+        "differentiable",
+        "executables",
+        "in_avals",
+        "instructions",
+        "out_avals",
+        "out_slots",
+        "scalars",
+        "seen",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -41,7 +50,8 @@ class Program:
         self.scalars = scalars
         self.out_slots = out_slots
         self.out_avals = out_avals
-        self.executables: Any = None  # filled by `executables`
+        self.executables: Any = None  # filled by `executables`, as is the next
+        self.seen: tuple | None = None  # the values of the scalars when the program first ran
         self.differentiable: set[Any] = set()  # the questions `_transforms.autodiff` has settled about it
 
     def __repr__(self) -> str:

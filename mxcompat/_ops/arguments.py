@@ -39,10 +39,12 @@ def integers(value: Any) -> tuple[int, ...]:
 
 
 def plain(value: Any) -> tuple[int, ...]:
-    """The same, quickly where it is a tuple of small ints already."""
+    """The same, quickly where it is a tuple or list of ints already."""
+    if type(value) is list:
+        value = tuple(value)
     if type(value) is tuple:
         for n in value:
-            if type(n) is not int or not -1 <= n <= _HIGH:
+            if type(n) is not int or not _LOW <= n <= _HIGH:
                 return integers(value)
         return value
     return integers(value)

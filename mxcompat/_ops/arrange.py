@@ -163,7 +163,7 @@ def flip(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any = 
     Example:
         `mx.flip(mx.arange(6).reshape(2, 3), axis=1)`
     """
-    axes = None if axis is None else integers(axis) if is_sequence(axis) else (index(axis),)
+    axes = None if axis is None else integers(axis) if is_sequence(axis) else (integer(axis),)
     return wrap(apply(_flip, (strict(a, "flip"),), (axes,)))
 
 

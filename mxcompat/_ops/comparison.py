@@ -117,10 +117,18 @@ def _isclose_aval(x: Aval, y: Aval, rtol: Aval, atol: Aval, equal_nan: bool) -> 
 
 
 _ISCLOSE = op("isclose", _isclose, _isclose_aval, ("equal_nan",))
-_ALLCLOSE = op(
-    "allclose", lambda *xs, equal_nan: jnp.all(_isclose(*xs, equal_nan)),
-    lambda *xs, equal_nan: aval(_isclose_aval(*xs, equal_nan).shape[:0], avals.bool_), ("equal_nan",),
-)  # fmt: skip
+
+
+def _allclose(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
+    return jnp.all(_isclose(x, y, rtol, atol, equal_nan))
+
+
+def _allclose_aval(x: Aval, y: Aval, rtol: Aval, atol: Aval, equal_nan: bool) -> Aval:
+    broadcast(x.shape, y.shape)
+    return aval((), avals.bool_)
+
+
+_ALLCLOSE = op("allclose", _allclose, _allclose_aval, ("equal_nan",))
 
 
 def _close_nodes(name: str, a: Any, b: Any, rtol: float, atol: float) -> tuple[Node, ...]:

@@ -1,4 +1,4 @@
-"""Convolutions: one op, `jax.lax.conv_general_dilated` in MLX's layouts, and the public functions onto it.
+"""The public convolutions: argument forms and checks onto the one op of `conv_op`.
 
 Inputs are `(N, ..., C)`, weights `(O, ..., C / groups)`. A transposed convolution is a convolution of the dilated input
 with the flipped weights.
@@ -9,98 +9,15 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from mxcompat._array.array import array, wrap
-from mxcompat._array.promotion import promote
-from mxcompat._graph.aval import Aval, aval, from_numpy
 from mxcompat._graph.node import Node, apply
 
-from .define import op, strict
+from .conv_op import CONV, Sizes, shown
+from .define import strict
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_general", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
 ]  # fmt: skip
-
-Sizes = tuple[int, ...]
-
-_LAYOUTS = {
-    1: ("NHC", "OHI", "NHC"),
-    2: ("NHWC", "OHWI", "NHWC"),
-    3: ("NDHWC", "ODHWI", "NDHWC"),
-}
-
-
-def _shown(sizes: Sizes) -> str:
-    return "(" + ",".join(map(str, sizes)) + ")"
-
-
-def _conv(
-    x: Any, w: Any, stride: Sizes, low: Sizes, high: Sizes, kernel_dilation: Sizes, input_dilation: Sizes, groups: int,
-    flip: bool,
-) -> Any:  # fmt: skip
-    want = promote(from_numpy(x.dtype), from_numpy(w.dtype)).numpy  # type: ignore[arg-type]
-    x, w = jnp.asarray(x, want), jnp.asarray(w, want)
-    spatial = len(stride)
-    if min(low + high) < 0:  # cuts off the input, as it is before it is dilated
-        for k in range(spatial):
-            n = x.shape[1 + k]
-            start = min(max(-low[k], 0), n)
-            x = jax.lax.slice_in_dim(x, start, max(n - max(-high[k], 0), start), axis=1 + k)
-    if flip:
-        w = jnp.flip(w, tuple(range(1, 1 + spatial)))
-    return jax.lax.conv_general_dilated(
-        x, w, stride, [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)],
-        lhs_dilation=input_dilation, rhs_dilation=kernel_dilation, dimension_numbers=_LAYOUTS[spatial],
-        feature_group_count=groups, precision=jax.lax.Precision.HIGHEST,
-    )  # fmt: skip
-
-
-def _infer(
-    x: Aval, w: Aval, stride: Sizes, low: Sizes, high: Sizes, kernel_dilation: Sizes, input_dilation: Sizes,
-    groups: int, flip: bool,
-) -> Aval:  # fmt: skip
-    spatial = x.ndim - 2
-    sizes = {
-        "strides": stride, "padding": low, "high": high, "kernel dilation": kernel_dilation,
-        "input dilation": input_dilation,
-    }  # fmt: skip
-    for what, given in sizes.items():
-        if len(given) != spatial:
-            if what in ("padding", "high"):
-                raise ValueError(f"[conv] Invalid padding {_shown(low)} | {_shown(high)} for {spatial}D convolution.")
-            raise ValueError(f"[conv] Invalid {what} {_shown(given)} for {spatial}D convolution.")
-    for heading, what in (
-        ("Kernel dilation sizes", "kernel dilation"), ("Stride sizes", "strides"),
-        ("Input dilation sizes", "input dilation"),
-    ):  # fmt: skip
-        if min(sizes[what]) <= 0:
-            raise ValueError(f"[conv] {heading} must be positive. Got {what} {_shown(sizes[what])}.")
-    cut = (x.shape[0], *map(_cut, x.shape[1:-1], low, high), x.shape[-1])
-    low, high = (tuple(max(p, 0) for p in padding) for padding in (low, high))
-    out = []
-    for k in range(spatial):
-        length = low[k] + high[k] + max(0, input_dilation[k] * (cut[1 + k] - 1) + 1)
-        kernel = kernel_dilation[k] * (w.shape[1 + k] - 1) + 1
-        if length < kernel:
-            raise ValueError(
-                "[conv] Spatial dimensions of input after padding cannot be smaller than weight spatial "
-                f"dimensions. Got error at axis {k + 1} for input with shape {_shown(cut)}, padding low {_shown(low)}, padding high "
-                f"{_shown(high)}, and weight of shape {_shown(w.shape)}."
-            )
-        out.append((length - kernel) // stride[k] + 1)
-    return aval((x.shape[0], *out, w.shape[0]), promote(x.dtype, w.dtype))
-
-
-def _cut(n: int, low: int, high: int) -> int:
-    """What negative padding leaves of an axis."""
-    return max(0, n + min(low, 0) + min(high, 0))
-
-
-CONV = op(
-    "conv", _conv, _infer, ("stride", "low", "high", "kernel_dilation", "input_dilation", "groups", "flip")
-)
 
 
 def _checked(name: str, x: Any, w: Any, groups: int) -> tuple[Node, Node]:
@@ -132,7 +49,7 @@ def _check_channels(x: Sizes, w: Sizes, groups: int) -> None:
     if x[-1] % groups:
         raise ValueError(
             "[conv] The input channels must be divisible by the number of groups. Got input with shape "
-            f"{_shown(x)} and {groups} groups."
+            f"{shown(x)} and {groups} groups."
         )
     if groups > 1 and w[0] % groups:
         raise ValueError(
@@ -143,10 +60,10 @@ def _check_channels(x: Sizes, w: Sizes, groups: int) -> None:
         if groups == 1:
             raise ValueError(
                 "[conv] Expect the input channels in the input and weight array to match but got shapes - input: "
-                f"{_shown(x)} and weight: {_shown(w)}"
+                f"{shown(x)} and weight: {shown(w)}"
             )
         raise ValueError(
-            f"Given groups={groups} and weights of shape {_shown(w)}, expected to have {groups * w[-1]} input channels "
+            f"Given groups={groups} and weights of shape {shown(w)}, expected to have {groups * w[-1]} input channels "
             f"but got {x[-1]} input channels instead."
         )
 

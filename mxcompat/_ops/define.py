@@ -18,7 +18,7 @@ from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.aval import bool_ as _bool
 from mxcompat._graph.aval import float32 as _float32
-from mxcompat._graph.node import Node
+from mxcompat._graph.node import Node, caller
 from mxcompat._graph.op import Op
 
 __all__ = [
@@ -31,12 +31,18 @@ TABLE: dict[str, Op] = {}
 
 
 def op(
-    name: str, impl: Callable[..., Any], infer: Callable[..., Any] | None = None, params: tuple[str, ...] = ()
+    name: str,
+    impl: Callable[..., Any],
+    infer: Callable[..., Any] | None = None,
+    params: tuple[str, ...] = (),
+    *,
+    indices: int | None = None,
+    in_place: bool = False,
 ) -> Op:
-    """A new entry of the table. Raises ValueError if the name is taken."""
+    """A new entry of the table, see `Op`. Raises ValueError if the name is taken."""
     if name in TABLE:
         raise ValueError(f"op {name} is defined twice")
-    TABLE[name] = record = Op(name, impl, infer, params)
+    TABLE[name] = record = Op(name, impl, infer, params, indices=indices, in_place=in_place)
     return record
 
 
@@ -113,29 +119,29 @@ def strict(value: Any, name: str) -> Node:
     raise TypeError(f"{name}(): incompatible function arguments. Expected an array, got {type(value).__name__}.")
 
 
-def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+def axes_of(axis: Any, ndim: int, message: str = "Invalid axis {} for array with {} dimensions.") -> tuple[int, ...]:
     """The axes that an `axis` argument names, counted from 0, in ascending order; all of them for None.
 
     Raises:
-        IndexError: if one is out of range.
+        IndexError: with the message, if one is out of range.
         ValueError: if one is named twice.
         TypeError: if it is neither None, an integer nor a sequence of integers.
     """
     if axis is None:
         return tuple(range(ndim))
     if isinstance(axis, (list, tuple)):
-        axes = sorted(axis_of(a, ndim) for a in axis)
+        axes = sorted([axis_of(a, ndim, message) for a in axis])
         if len(set(axes)) < len(axes):
             raise ValueError("Duplicate axes detected in reduction.")
         return tuple(axes)
-    return (axis_of(axis, ndim),)
+    return (axis_of(axis, ndim, message),)
 
 
-def axis_of(axis: Any, ndim: int) -> int:
+def axis_of(axis: Any, ndim: int, message: str = "Invalid axis {} for array with {} dimensions.") -> int:
     """The axis, counted from 0. Raises IndexError if there is no such axis, TypeError if it is no integer."""
     k = index(axis)
     if not -ndim <= k < ndim:
-        raise IndexError(f"Invalid axis {k} for array with {ndim} dimensions.")
+        raise IndexError(message.format(k, ndim))
     return k + ndim if k < 0 else k
 
 
@@ -177,7 +183,7 @@ def unary(
         if aval is None:
             aval = record.infer(key)
         out = new(array)
-        out._node = Node(record, (), (x,), aval, x.trace)
+        out._node = Node(record, (), (x,), aval, x.trace, None, caller())
         return out
 
     about = (f"a: {'an array' if arrays_only else 'an array or a number'}, of any shape.",)
@@ -228,7 +234,7 @@ def binary(
         if aval is None:
             aval = record.infer(key)
         out = new(array)
-        out._node = Node(record, (), (x, y), aval, x.trace if x.trace > y.trace else y.trace)
+        out._node = Node(record, (), (x, y), aval, x.trace if x.trace > y.trace else y.trace, None, caller())
         return out
 
     def function(a: Any, b: Any, stream: Any = None) -> array:

@@ -88,19 +88,17 @@ def _diag_impl(x: Any, k: int) -> Any:
     x = jnp.asarray(x)
     n = x.shape[0] + abs(k)
     values = jax.lax.pad(x, jnp.zeros((), x.dtype), [(max(0, k), max(0, -k), 0)])  # value of column j, at j
-    return jnp.where(_on_diagonal(n, n, k), values, jnp.zeros((), x.dtype))
+    return jnp.where(_on_diagonal((n, n), k), values, jnp.zeros((), x.dtype))
 
 
-def _on_diagonal(rows: int, columns: int, k: int) -> Any:
-    return _columns(rows, columns) == _rows(rows, columns) + jnp.int32(k)
+def _on_diagonal(shape: tuple[int, ...], k: int) -> Any:
+    return _distance(shape) == jnp.int32(k)
 
 
-def _rows(rows: int, columns: int) -> Any:
-    return jax.lax.broadcasted_iota(jnp.int32, (rows, columns), 0)
-
-
-def _columns(rows: int, columns: int) -> Any:
-    return jax.lax.broadcasted_iota(jnp.int32, (rows, columns), 1)
+def _distance(shape: tuple[int, ...]) -> Any:
+    """For each element of a matrix, the diagonal it is on."""
+    rows, columns = (jax.lax.broadcasted_iota(jnp.int32, shape, axis) for axis in (0, 1))
+    return columns - rows
 
 
 _diag = op("diag", _diag_impl, _diag_aval, ("k",))
@@ -186,8 +184,7 @@ def _triangle_aval(a: Aval, k: int, upper: bool) -> Aval:
 
 def _triangle_impl(x: Any, k: int, upper: bool) -> Any:
     x = jnp.asarray(x)
-    rows, columns = x.shape[-2:]
-    distance = _columns(rows, columns) - _rows(rows, columns)
+    distance = _distance(x.shape[-2:])
     kept = distance >= jnp.int32(k) if upper else distance <= jnp.int32(k)
     return jnp.where(kept, x, jnp.zeros((), x.dtype))
 
@@ -237,14 +234,14 @@ def triu(x: array, k: int = 0, *, stream: Any = None) -> array:
 
 _eye = op(
     "eye",
-    lambda out, k: _on_diagonal(*out.shape, k).astype(out.dtype.numpy),
+    lambda out, k: _on_diagonal(out.shape, k).astype(out.dtype.numpy),
     lambda out, k: out,
     ("out", "k"),
 )
 
 _tri = op(
     "tri",
-    lambda out, k: (_columns(*out.shape) <= _rows(*out.shape) + jnp.int32(k)).astype(out.dtype.numpy),
+    lambda out, k: (_distance(out.shape) <= jnp.int32(k)).astype(out.dtype.numpy),
     lambda out, k: out,
     ("out", "k"),
 )

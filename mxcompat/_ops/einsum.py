@@ -22,7 +22,7 @@ from .define import op
 from .diagonals import sum_dtype
 from .einsum_notation import parse
 from .einsum_path import Step, contraction_order, describe
-from .matmul import EXACT, common, inexact, wide
+from .matmul import common, inexact, precision, wide
 
 __all__ = ["einsum", "einsum_path"]
 
@@ -79,7 +79,7 @@ def _contract(taken: Sequence[tuple[Any, str]], step: Step) -> tuple[Any, str]:
     if len(ready) == 1:
         return ready[0]
     while len(ready) > 2:  # what the search gave up on: products first, sums at the end
-        ready[:2] = [_pair(*ready[:2], step.labels)]
+        ready[:2] = [_pair(ready[0], ready[1], step.labels)]
     return _pair(ready[0], ready[1], step.kept)
 
 
@@ -116,7 +116,7 @@ def _pair(a: tuple[Any, str], b: tuple[Any, str], kept: Any) -> tuple[Any, str]:
     x, y = _stretched(x, left, sizes), _stretched(y, right, sizes)
     axes = [[labels.index(c) for c in group] for group in (summed, batch) for labels in (left, right)]
     numbers = ((axes[0], axes[1]), (axes[2], axes[3]))
-    out = jax.lax.dot_general(x, y, numbers, precision=EXACT, preferred_element_type=wide(dtype)).astype(dtype)
+    out = jax.lax.dot_general(x, y, numbers, precision=precision(dtype))
     return out, "".join([*batch, *[c for c in left if c not in shared], *[c for c in right if c not in shared]])
 
 

@@ -44,7 +44,8 @@ def parse(subscripts: str, shapes: Sequence[tuple[int, ...]], name: str) -> Equa
             if letters > len(shape):
                 raise ValueError(
                     f"[{name}] Operand {k} with shape {shown(shape)} has insufficient dimensions for subscript "
-                    f"'{term}'. The ellipsis requires at least {letters} dimensions but the operand has {len(shape)} dimensions."
+                    f"'{term}'. The ellipsis requires at least {letters} dimensions but the operand has {len(shape)} "
+                    "dimensions."
                 )
             hidden = max(hidden, len(shape) - letters)
     digits = "".join(chr(0x100 + k) for k in range(hidden))

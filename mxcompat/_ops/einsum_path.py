@@ -1,8 +1,8 @@
 """The order in which `einsum` contracts its operands: the greedy search that NumPy made common, as MLX runs it.
 
 At each step it takes the pair that frees most memory (then the cheapest) among those that share a label; where there
-are none, among all pairs with the newest operand. It gives up, and contracts what is left at once, when no pair keeps within the cost of contracting
-everything at once and within the size of the largest operand.
+are none, among all pairs with the newest operand. It gives up, and contracts what is left at once, when no pair keeps
+within the cost of contracting everything at once and within the size of the largest operand.
 """
 
 from __future__ import annotations

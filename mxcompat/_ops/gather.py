@@ -140,10 +140,9 @@ def _read_aval(x: Aval, *inputs: Aval, plan: Plan) -> Aval:
 SLICE = op("slice", _read, _read_aval, ("plan",))
 """`x[plan]` where only numbers are in the plan. Inputs: x, then those of the plan."""
 
-GATHER = op("gather", _read, _read_aval, ("plan",))
+GATHER = op("gather", _read, _read_aval, ("plan",), indices=1)
 """`x[plan]` with arrays of indices. A leading '*' in the plan flattens x first."""
 
-GATHER.indices = 1
 
 
 def read(x: Node, plan: Plan, nodes: Sequence[Node]) -> Node:
@@ -256,8 +255,7 @@ def _with(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
     return (*shape[:axis], size, *shape[axis:])
 
 
-GATHER_AXIS = op("gather_axis", _gather_axis, _gather_axis_aval, ("axis",))
-GATHER_AXIS.indices = 1
+GATHER_AXIS = op("gather_axis", _gather_axis, _gather_axis_aval, ("axis",), indices=1)
 
 
 def take_along_axis(a: array, /, indices: array, axis: int | None = -1, *, stream: Any = None) -> array:
@@ -331,8 +329,7 @@ def _dynamic_slice_aval(x: Aval, starts: Aval, *, axes: tuple[int, ...], size: t
     return aval(size, x.dtype)
 
 
-DYNAMIC_SLICE = op("dynamic_slice", _dynamic_slice, _dynamic_slice_aval, ("axes", "size"))
-DYNAMIC_SLICE.indices = 1
+DYNAMIC_SLICE = op("dynamic_slice", _dynamic_slice, _dynamic_slice_aval, ("axes", "size"), indices=1)
 
 
 def slice(

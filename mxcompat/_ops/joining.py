@@ -171,9 +171,7 @@ def _split_impl(x: Any, sections: int | tuple[int, ...], axis: int) -> tuple[Any
 _split = op("split", _split_impl, _split_avals, ("sections", "axis"))
 
 
-def split(
-    a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, *, stream: Any = None
-) -> list[array]:
+def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, *, stream: Any = None) -> list[array]:
     """Cut an array into parts along an axis.
 
     Args:

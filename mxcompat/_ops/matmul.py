@@ -1,7 +1,8 @@
 """Matrix products.
 
-Float32 is multiplied in float32 wherever the program runs (GPUs and TPUs have cheaper, coarser ways); half precision
-is added up in float32 and rounded once.
+Float32 is multiplied in float32 wherever the program runs (GPUs and TPUs have cheaper, coarser ways). Products of half
+precision are added up in float32 and rounded once: every XLA backend does so by itself, and an op whose result is
+half precision again has derivatives that are half-precision products too, for which accelerators have fast units.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.promotion import promote
 from mxcompat._graph import aval as _d
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
-from mxcompat._graph.node import Node, apply
+from mxcompat._graph.node import Node, apply, caller
 
 from .arguments import any_number, integers, is_sequence, shown
 from .define import broadcast, op, strict
 
 __all__ = ["addmm", "matmul", "tensordot"]
 
-EXACT = jax.lax.Precision.HIGHEST
+
+def precision(dtype: Any) -> jax.lax.Precision | None:
+    """How exactly to multiply: bfloat16 needs no care, everything else must not be cut down to it (or to TF32)."""
+    return None if dtype == jnp.bfloat16 else jax.lax.Precision.HIGHEST
 
 
 def inexact(*dtypes: Dtype, name: str = "matmul") -> Dtype:
@@ -69,9 +73,21 @@ def _matmul_aval(a: Aval, b: Aval) -> Aval:
 
 
 def product(x: Any, y: Any, dtype: Any) -> Any:
-    """The matrix product, of inputs cast to `dtype` first, in the dtype it is added up in."""
-    x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
-    return jnp.matmul(x, y, precision=EXACT, preferred_element_type=wide(x.dtype))
+    """The matrix product, of inputs cast to `dtype` first."""
+    return jnp.matmul(jnp.asarray(x, dtype), jnp.asarray(y, dtype), precision=precision(dtype))
+
+
+@jax.custom_jvp
+def _unrounded(x: Any, y: Any) -> Any:
+    """The matrix product in the dtype it is added up in; its derivatives are products in the dtype of the inputs."""
+    return jnp.matmul(x, y, precision=precision(x.dtype), preferred_element_type=wide(x.dtype))
+
+
+@_unrounded.defjvp
+def _unrounded_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+    (x, y), (dx, dy) = primals, tangents
+    change = product(dx, y, x.dtype) + product(x, dy, x.dtype)
+    return _unrounded(x, y), change.astype(wide(x.dtype))
 
 
 def common(*xs: Any) -> Any:
@@ -82,8 +98,7 @@ def common(*xs: Any) -> Any:
 
 
 def _matmul_impl(x: Any, y: Any) -> Any:
-    dtype = common(x, y)
-    return product(x, y, dtype).astype(dtype)
+    return product(x, y, common(x, y))
 
 
 _matmul = op("matmul", _matmul_impl, _matmul_aval)
@@ -116,7 +131,7 @@ def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
     if found is None:
         found = _matmul.infer(key)
     out = _new(array)
-    out._node = Node(_matmul, (), (x, y), found, x.trace if x.trace > y.trace else y.trace)
+    out._node = Node(_matmul, (), (x, y), found, x.trace if x.trace > y.trace else y.trace, None, caller())
     return out
 
 
@@ -138,7 +153,7 @@ def _addmm_aval(c: Aval, a: Aval, b: Aval, *scales: Aval) -> Aval:
 
 def _addmm_impl(c: Any, x: Any, y: Any, alpha: Any = None, beta: Any = None) -> Any:
     dtype = common(x, y, c)
-    out = product(x, y, dtype)
+    out = _unrounded(jnp.asarray(x, dtype), jnp.asarray(y, dtype))
     c = jnp.asarray(c, dtype).astype(out.dtype)
     if alpha is not None:
         out = out * alpha.astype(out.dtype)
@@ -153,9 +168,7 @@ def _addmm_impl(c: Any, x: Any, y: Any, alpha: Any = None, beta: Any = None) -> 
 _addmm = op("addmm", _addmm_impl, _addmm_aval)
 
 
-def addmm(
-    c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0, *, stream: Any = None
-) -> array:
+def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0, *, stream: Any = None) -> array:
     """A matrix product and a sum: `alpha * (a @ b) + beta * c`.
 
     Args:
@@ -225,8 +238,7 @@ def contract(x: Any, y: Any, axes: Any) -> Any:
     dtype = common(x, y)
     x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
     axes = _contracted(_aval_of(x), _aval_of(y), axes)
-    out = jax.lax.dot_general(x, y, (axes, ((), ())), precision=EXACT, preferred_element_type=wide(dtype))
-    return out.astype(dtype)
+    return jax.lax.dot_general(x, y, (axes, ((), ())), precision=precision(dtype))
 
 
 def _aval_of(x: Any) -> Aval:

@@ -13,7 +13,7 @@ from mxcompat._array.array import array
 from mxcompat._array.construct import type_name
 from mxcompat._array.operands import operand
 from mxcompat._graph.aval import Dtype
-from mxcompat._graph.node import Node
+from mxcompat._graph.node import Node, caller
 from mxcompat._graph.op import Op
 
 __all__ = ["attach_operators"]
@@ -115,7 +115,7 @@ def _combine(record: Op, check: Check | None = None, swapped: bool = False) -> C
         result = memo.get(key)
         if result is None:
             result = record.infer(key)
-        return Node(record, (), (x, y), result, trace)
+        return Node(record, (), (x, y), result, trace, None, caller())
 
     return combine
 

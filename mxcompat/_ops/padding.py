@@ -69,7 +69,7 @@ def _widths(pad_width: Any) -> _Widths:
         return ()
     if not is_sequence(given[0]):
         flat = integers(pad_width)
-        if len(flat) > 2:
+        if not 1 <= len(flat) <= 2:
             raise TypeError("pad(): incompatible function arguments. Expected one or two ints, or a pair per axis.")
         return ((flat[0], flat[-1]),)
     pairs = [integers(p) for p in given]

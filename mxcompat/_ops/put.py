@@ -56,9 +56,8 @@ def _masked_aval(x: Aval, value: Aval, mask: Aval) -> Aval:
     return x
 
 
-MASKED_SCATTER = op("masked_scatter", _masked, _masked_aval)
+MASKED_SCATTER = op("masked_scatter", _masked, _masked_aval, indices=2, in_place=True)
 """`x[mask] = value`: one value for all, or one row after the other for the places where the mask is true."""
-MASKED_SCATTER.indices = 2
 
 
 def _scatter_axis(x: Any, values: Any, indices: Any, *, axis: int | None) -> Any:
@@ -93,8 +92,7 @@ def _scatter_axis_aval(x: Aval, values: Aval, indices: Aval, *, axis: int | None
     return x
 
 
-SCATTER_AXIS = op("scatter_axis", _scatter_axis, _scatter_axis_aval, ("axis",))
-SCATTER_AXIS.indices = 2
+SCATTER_AXIS = op("scatter_axis", _scatter_axis, _scatter_axis_aval, ("axis",), indices=2, in_place=True)
 
 
 def put_along_axis(
@@ -154,8 +152,7 @@ def _dynamic_update_aval(x: Aval, update: Aval, starts: Aval, *, axes: tuple[int
     return x
 
 
-DYNAMIC_UPDATE = op("dynamic_slice_update", _dynamic_update, _dynamic_update_aval, ("axes",))
-DYNAMIC_UPDATE.indices = 2
+DYNAMIC_UPDATE = op("dynamic_slice_update", _dynamic_update, _dynamic_update_aval, ("axes",), indices=2, in_place=True)
 
 
 def slice_update(

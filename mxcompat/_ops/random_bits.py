@@ -8,6 +8,7 @@ numbers are MLX's to the last bit.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -23,8 +24,9 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
 
 
+@partial(jax.jit, static_argnums=1)
 def bits(key: Any, shape: tuple[int, ...]) -> Any:
-    """Random uint32 words of the given shape."""
+    """Random uint32 words of the given shape. (Jitted, so that draws of one shape are traced and lowered once.)"""
     size = math.prod(shape)
     if size == 0:
         return jnp.zeros(shape, np.uint32)

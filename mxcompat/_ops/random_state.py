@@ -124,8 +124,8 @@ def _chain_avals(count: int) -> tuple[Aval, Aval]:
 
 _KEY = aval((2,), _uint32)
 _CHAIN = op("random_chain", _chain, _infer_chain, ("count",))
-"""Splits a key `count` times over. Its results: the implicit key in the end, and for each draw the implicit key after it
-and the key for it."""
+"""Splits a key `count` times over. Its results: the implicit key in the end, and for each draw the implicit key after
+it and the key for it."""
 
 _LINK = op("random_link", lambda chain, row, column: chain[1][row, column], lambda *_, **__: _KEY, ("row", "column"))
 """One key of a chain."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import cast_numpy
 from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Dtype, aval
+from mxcompat._graph.aval import Aval, Dtype, aval
 from mxcompat._graph.node import SCALAR, Node, apply
 
 from .arguments import any_number, integer
@@ -65,25 +66,39 @@ def arange(
         start, stop = _MISSING, start
     first = 0 if start is _MISSING else start
     by = 1 if step is None else step
+    if type(first) is int and type(stop) is int and type(by) is int and dtype is None and _small(first, stop, by):
+        zero_dim, values, length = _INT32, (first, by), (stop - first + by - 1) // by
+    else:
+        zero_dim, values, length = _general(first, stop, by, dtype, start is _MISSING and step is None)
+    inputs = (Node(SCALAR, (), (), zero_dim, 0, values[0]), Node(SCALAR, (), (), zero_dim, 0, values[1]))
+    return wrap(apply(_arange, inputs, (length,)))
+
+
+_INT32 = aval((), _d.int32)
+
+
+def _small(first: int, stop: int, by: int) -> bool:
+    """Whether it is an ascending range of a few ordinary integers, as nearly all are."""
+    return by > 0 and -(2**31) <= first <= stop < 2**31 and stop - first < 2**31 and by < 2**31
+
+
+def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, alone: bool) -> tuple[Aval, tuple[Any, Any], int]:
+    """The 0-d aval of the dtype, start and step as numbers of it, and the length. Raises what `arange` raises."""
     for number in (first, stop, by):
         if type(number) is not int and type(number) is not float and type(number) is not bool:
             raise TypeError(
                 f"arange(): incompatible function arguments. Expected numbers, got {type(number).__name__}."
             )
     if dtype is None:
-        dtype = _natural(first, stop, by, start is _MISSING and step is None)
+        dtype = _natural(first, stop, by, alone)
     elif type(dtype) is not Dtype:
         raise TypeError(f"arange(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
     if dtype is _d.bool_:
         raise ValueError("bool not supported for arange.")
     length = _count(first, stop, by)
     if dtype.kind == "i" and dtype.size >= 4 and type(first) is int and type(by) is int:
-        values = (first, by)
-    else:
-        values = _in_dtype(first, by if math.isfinite(by) else 0, dtype)
-    zero_dim = aval((), dtype)
-    inputs = (Node(SCALAR, (), (), zero_dim, 0, values[0]), Node(SCALAR, (), (), zero_dim, 0, values[1]))
-    return wrap(apply(_arange, inputs, (length,)))
+        return aval((), dtype), (first, by), length
+    return aval((), dtype), _in_dtype(first, by if math.isfinite(by) else 0, dtype), length
 
 
 def _natural(first: Any, stop: Any, by: Any, alone: bool) -> Dtype:
@@ -118,6 +133,7 @@ def _count(first: Any, stop: Any, by: Any) -> int:
     return max(0, length)
 
 
+@lru_cache(1024, typed=True)
 def _in_dtype(first: Any, by: Any, dtype: Dtype) -> tuple[Any, Any]:
     """Start and step as numbers of the dtype, which wrap and truncate as MLX's do."""
     if dtype.kind == "f" and float(by).is_integer() and float(first).is_integer() and abs(first) + abs(by) < 128:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 import jax.numpy as jnp
@@ -23,6 +24,10 @@ from .define import as_bool, as_float, axes_of, axis_of, op, same, strict
 __all__ = [
     "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "minmax", "prod", "sum",
 ]  # fmt: skip
+
+
+_BAD_AXIS = "Invalid axis {} for array with {} dimensions."
+NO_MEAN_AXIS = "[mean] axis {} is out of bounds for array with {} dimensions."
 
 
 def reduced(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
@@ -125,9 +130,11 @@ def _logsumexp(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     return (out if keepdims else lax.squeeze(out, axes)).astype(x.dtype)
 
 
-def _no_empty_logsumexp(a: Aval, axes: tuple[int, ...]) -> None:
+def _check_logsumexp(a: Aval, axis: Any) -> None:
     if a.size == 0:
         raise ValueError("[logsumexp] Received empty array.")
+    if a.ndim == 0 and axis is not None and axis != () and axis != []:
+        raise ValueError("[logsumexp] Received non-empty axes for array with 0 dimensions.")
 
 
 def _truth(x: Any) -> Any:
@@ -139,18 +146,29 @@ _PROD = reduction_record("prod", _prod, _accumulated, lazy=True)
 _MAX = reduction_record("max", _extreme(jnp.max, -math.inf), same, _not_empty("max"), lazy=True)
 _MIN = reduction_record("min", _extreme(jnp.min, math.inf), same, _not_empty("min"), lazy=True)
 _MEAN = reduction_record("mean", mean_of, as_float)
-_LOGSUMEXP = reduction_record("logsumexp", _logsumexp, as_float, _no_empty_logsumexp)
+_LOGSUMEXP = reduction_record("logsumexp", _logsumexp, as_float)
 _ALL = reduction_record("all", lambda x, axes, keepdims: jnp.all(_truth(x), axis=axes, keepdims=keepdims), as_bool)
 _ANY = reduction_record("any", lambda x, axes, keepdims: jnp.any(_truth(x), axis=axes, keepdims=keepdims), as_bool)
 
 
-def _reduction(record: Op, summary: str, dtypes: str, raises: str = "") -> Callable[..., array]:
-    """The public function of a reduction."""
+def _reduction(
+    record: Op, summary: str, dtypes: str, raises: str = "", *, guard: Callable[[Aval, Any], None] | None = None,
+    message: str = _BAD_AXIS,
+) -> Callable[..., array]:  # fmt: skip
+    """The public function of a reduction.
+
+    Args:
+        summary, dtypes, raises: parts of its docstring.
+        guard: `guard(aval, axis)` raises for what MLX refuses before it looks at the axes.
+        message: of the IndexError for an axis out of range.
+    """
     name = record.name
 
     def function(a: Any, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> array:
         node = a._node if type(a) is array else strict(a, name)
-        return wrap(apply(record, (node,), (axes_of(axis, node.aval.ndim), bool(keepdims))))
+        if guard:
+            guard(node.aval, axis)
+        return wrap(apply(record, (node,), (axes_of(axis, node.aval.ndim, message), bool(keepdims))))
 
     function.__name__ = function.__qualname__ = name
     function.op = record  # type: ignore[attr-defined]
@@ -186,8 +204,9 @@ sum = _reduction(_SUM, "The sum of the elements.", _WIDE)
 prod = _reduction(_PROD, "The product of the elements.", _WIDE)
 max = _reduction(_MAX, "The largest element; NaN if there is one.", _OWN, _EMPTY)
 min = _reduction(_MIN, "The smallest element; NaN if there is one.", _OWN, _EMPTY)
-mean = _reduction(_MEAN, "The mean of the elements.", _FLOAT)
-logsumexp = _reduction(_LOGSUMEXP, "The logarithm of the sum of the exponentials.", _FLOAT, ", or if `a` is empty")
+mean = _reduction(_MEAN, "The mean of the elements.", _FLOAT, message=NO_MEAN_AXIS)
+logsumexp = _reduction(_LOGSUMEXP, "The logarithm of the sum of the exponentials.", _FLOAT, ", or if `a` is empty",
+                       guard=_check_logsumexp)  # fmt: skip
 all = _reduction(_ALL, "Whether no element is 0.", "of bools")
 any = _reduction(_ANY, "Whether some element is not 0.", "of bools")
 
@@ -276,9 +295,11 @@ def _argument(record: Op, which: str) -> Callable[..., array]:
 
     def function(a: array, /, axis: int | None = None, keepdims: bool = False, *, stream: Any = None) -> array:
         node = strict(a, name)
+        k = None if axis is None else index(axis)
         if node.aval.size == 0:
             raise ValueError(f"[{name}] Cannot {name} reduce zero size array.")
-        k = None if axis is None else axis_of(axis, node.aval.ndim)
+        if k is not None:
+            k = axis_of(k, node.aval.ndim)
         return wrap(apply(record, (node,), (k, bool(keepdims))))
 
     function.__name__ = function.__qualname__ = name

@@ -233,13 +233,12 @@ def _write_aval(x: Aval, value: Aval, *inputs: Aval, plan: Plan, mode: str) -> A
     return x
 
 
-SLICE_UPDATE = op("slice_update", _write, _write_aval, ("plan", "mode"))
+SLICE_UPDATE = op("slice_update", _write, _write_aval, ("plan", "mode"), in_place=True)
 """`x[plan] = value` (mode "set"), or an update of what is there, where only numbers are in the plan. Inputs: x, the
 value, then those of the plan."""
 
-SCATTER = op("scatter", _write, _write_aval, ("plan", "mode"))
+SCATTER = op("scatter", _write, _write_aval, ("plan", "mode"), indices=2, in_place=True)
 """The same with arrays of indices."""
-SCATTER.indices = 2
 
 
 def _fill(value: Any, *, shape: tuple[int, ...], dtype: Dtype) -> Any:

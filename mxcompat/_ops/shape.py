@@ -17,7 +17,7 @@ from mxcompat._array.array import array, wrap
 from mxcompat._graph.aval import aval
 from mxcompat._graph.node import apply
 
-from .arguments import axis_in, integers, plain, shown
+from .arguments import axis_in, integers, is_sequence, plain, shown
 from .define import op, strict
 
 __all__ = ["expand_dims", "flatten", "reshape", "squeeze", "unflatten"]
@@ -64,10 +64,6 @@ def reshape(a: array, /, shape: Sequence[int], *, stream: Any = None) -> array:
     """
     x = a._node if type(a) is array else strict(a, "reshape")
     return wrap(apply(_reshape, (x,), (plain(shape),)))
-
-
-def _long(value: Any) -> bool:
-    return getattr(value, "ndim", 1) > 0
 
 
 def _flat_range(ndim: int, start: int, end: int) -> tuple[int, int]:
@@ -130,9 +126,7 @@ def _unflattened(shape: tuple[int, ...], axis: int, sizes: tuple[int, ...]) -> t
             raise ValueError("[Unflatten] Cannot infer a dimension beside one of size 0.")
         sizes = tuple([shape[k] // known if n == -1 else n for n in sizes])
     if math.prod(sizes) != shape[k] or any(n < 0 for n in sizes):
-        raise ValueError(
-            f"[Unflatten] Cannot unflatten axis {k} with size {shape[k]} into shape {shown(sizes)}."
-        )
+        raise ValueError(f"[Unflatten] Cannot unflatten axis {k} with size {shape[k]} into shape {shown(sizes)}.")
     return (*shape[:k], *sizes, *shape[k + 1 :])
 
 
@@ -211,7 +205,7 @@ def squeeze(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any
 
 
 def _axes(axis: Any) -> tuple[int, ...]:
-    return (index(axis),) if hasattr(axis, "__index__") and not _long(axis) or isinstance(axis, int) else integers(axis)
+    return integers(axis) if is_sequence(axis) else (index(axis),)
 
 
 def _expanded(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:

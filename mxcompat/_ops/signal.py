@@ -18,7 +18,7 @@ from mxcompat._graph.node import apply
 
 from .arguments import any_number
 from .define import op, strict
-from .matmul import EXACT, common, wide
+from .matmul import common, precision, wide
 
 __all__ = ["convolve", "hadamard_transform"]
 
@@ -42,8 +42,8 @@ def _convolve_aval(a: Aval, v: Aval, mode: str) -> Aval:
 
 def _convolve_impl(x: Any, y: Any, mode: str) -> Any:
     dtype = common(x, y)
-    x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
-    return jnp.convolve(x, y, mode, precision=EXACT, preferred_element_type=wide(dtype)).astype(dtype)
+    x, y = jnp.asarray(x, wide(dtype)), jnp.asarray(y, wide(dtype))
+    return jnp.convolve(x, y, mode, precision=precision(x.dtype)).astype(dtype)
 
 
 _convolve = op("convolve", _convolve_impl, _convolve_aval, ("mode",))
@@ -125,7 +125,8 @@ def _hadamard_impl(x: Any, scale: Any) -> Any:
     factors = _factors(x.shape[-1]) if x.ndim else [1]
     values = (x.real if x.dtype.kind == "c" else x).astype(jnp.float32).reshape(-1, *factors)
     for n in factors:  # each contraction takes the first factor's axis and puts it last
-        values = jnp.tensordot(values, _hadamard_matrix(n).astype(np.float32), ((1,), (1,)), precision=EXACT)
+        matrix = _hadamard_matrix(n).astype(np.float32)
+        values = jnp.tensordot(values, matrix, ((1,), (1,)), precision=precision(matrix.dtype))
     return (values * scale).astype(dtype).reshape(x.shape)
 
 

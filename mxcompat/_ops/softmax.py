@@ -19,17 +19,20 @@ __all__ = ["softmax"]
 
 def _softmax(x: Any, axes: tuple[int, ...]) -> Any:
     x = jnp.asarray(x)
-    want = as_float(from_numpy(x.dtype)).numpy  # type: ignore[arg-type]
-    x = wide(x.astype(want))
+    want = _softmax_aval(aval(x.shape, from_numpy(x.dtype)), axes).dtype.numpy  # type: ignore[arg-type]
     if not x.size:
-        return x.astype(want)
+        return x
+    x = wide(x.astype(as_float(from_numpy(x.dtype)).numpy))  # type: ignore[arg-type]
     largest = lax.stop_gradient(jnp.max(lax.real(x) if x.dtype.kind == "c" else x, axis=axes, keepdims=True))
     powers = lax.exp(x - largest)
     return (powers / jnp.sum(powers, axis=axes, keepdims=True)).astype(want)
 
 
 def _softmax_aval(a: Aval, axes: tuple[int, ...]) -> Aval:
-    return aval(a.shape, as_float(a.dtype))
+    # as MLX has it: integers give floats along the last axis (and any of size 1 just before it), else stay integers
+    trailing = bool(axes) and axes == tuple(range(a.ndim - len(axes), a.ndim))
+    floats = a.size and trailing and all(a.shape[k] == 1 for k in axes[:-1])
+    return aval(a.shape, as_float(a.dtype)) if floats else a
 
 
 _SOFTMAX = op("softmax", _softmax, _softmax_aval, ("axes",))
@@ -45,7 +48,7 @@ def softmax(a: array, /, axis: Any = None, *, precise: bool = False, stream: Any
         stream: accepted, and ignored.
 
     Returns:
-        An array with the shape and the dtype of `a`, float32 instead of an integer or bool.
+        An array with the shape and the dtype of `a`; float32 for integers and bools if `axis` is the last one alone.
 
     Raises:
         IndexError: if an axis is out of range.
@@ -57,4 +60,5 @@ def softmax(a: array, /, axis: Any = None, *, precise: bool = False, stream: Any
     node = strict(a, "softmax")
     if node.aval.ndim == 0 and axis is not None and axis != () and axis != []:
         raise ValueError("[softmax] Received non-empty axes for array with 0 dimensions.")
-    return wrap(apply(_SOFTMAX, (node,), (axes_of(axis, node.aval.ndim),)))
+    axes = axes_of(axis, node.aval.ndim) if node.aval.size else ()
+    return wrap(apply(_SOFTMAX, (node,), (axes,)))

@@ -329,4 +329,4 @@ def unique(
     outputs = [wrap(n) for n in items(apply(_UNIQUE, inputs, (size,)))]
     wanted = (True, return_index, return_inverse, return_counts)
     chosen = tuple(x for x, yes in zip(outputs, wanted, strict=True) if yes)
-    return chosen if len(chosen) > 1 else chosen[0]
+    return chosen if len(chosen) > 1 else outputs[0]

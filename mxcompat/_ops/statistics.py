@@ -15,7 +15,7 @@ from mxcompat._graph.aval import Aval, Dtype, aval
 from mxcompat._graph.node import apply
 
 from .define import as_float, axes_of, op, strict
-from .reductions import mean_of, reduced, reduction_record, size_of, sum_of, wide
+from .reductions import NO_MEAN_AXIS, mean_of, reduced, reduction_record, size_of, sum_of, wide
 
 __all__ = ["median", "std", "var"]
 
@@ -71,7 +71,7 @@ def var(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *,
         `mx.var(x, axis=0, ddof=1)`
     """
     node = strict(a, "var")
-    return wrap(apply(_VAR, (node,), (axes_of(axis, node.aval.ndim), bool(keepdims), index(ddof))))
+    return wrap(apply(_VAR, (node,), (axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), bool(keepdims), index(ddof))))
 
 
 def std(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, stream: Any = None) -> array:
@@ -91,7 +91,7 @@ def std(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *,
         `mx.std(x, axis=0, ddof=1)`
     """
     node = strict(a, "std")
-    return wrap(apply(_STD, (node,), (axes_of(axis, node.aval.ndim), bool(keepdims), index(ddof))))
+    return wrap(apply(_STD, (node,), (axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), bool(keepdims), index(ddof))))
 
 
 def _median(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -140,6 +140,6 @@ def median(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
             raise IndexError(f"[median] axis {index(k)} is out of bounds for array with {ndim} dimensions.")
     if len({index(k) % ndim for k in given}) < len(given):
         raise ValueError("[median] Received duplicate axis.")
-    if axis is not None and not given:
+    if axis is not None and not given and ndim:
         raise ValueError("[flatten] start_axis must be less than or equal to end_axis")
     return wrap(apply(_MEDIAN, (node,), (axes_of(axis, ndim), bool(keepdims))))

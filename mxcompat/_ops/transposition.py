@@ -16,7 +16,7 @@ from mxcompat._array.array import array, wrap
 from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.node import apply
 
-from .arguments import integers
+from .arguments import plain
 from .define import op, strict
 
 __all__ = ["matrix_transpose", "moveaxis", "permute_dims", "swapaxes", "transpose"]
@@ -65,7 +65,7 @@ def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = N
         `mx.transpose(mx.zeros((2, 3, 4)), (0, 2, 1))` has shape (2, 4, 3).
     """
     x = a._node if type(a) is array else strict(a, "transpose")
-    return wrap(apply(_transpose, (x,), (None if axes is None else integers(axes),)))
+    return wrap(apply(_transpose, (x,), (None if axes is None else plain(axes),)))
 
 
 def permute_dims(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = None) -> array:

@@ -29,7 +29,7 @@ def _window(name: str, shape: Callable[[Any], Any], summary: str, formula: str) 
 
     record = op(name, lower, lambda length: aval((length,), float32), ("length",))
 
-    def function(M: int, *, stream: Any = None) -> array:  # noqa: N803
+    def function(M: int, *, stream: Any = None) -> array:
         return wrap(apply(record, (), (max(0, integer(M)),)))
 
     function.__name__ = function.__qualname__ = name

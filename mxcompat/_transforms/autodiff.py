@@ -270,7 +270,9 @@ def _check_value(value: Any, tag: str) -> None:
             "we got an empty tuple."
         )
     if not isinstance(value[0], array):
-        raise ValueError(f"{either}{first}it was a tuple with the first value being of type {type(value[0]).__name__} .")
+        raise ValueError(
+            f"{either}{first}it was a tuple with the first value being of type {type(value[0]).__name__} ."
+        )
 
 
 def _check_scalar(node: Node) -> None:

@@ -7,14 +7,12 @@ primitive that runs as the plain derivative and transposes as the user's rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
 from mxcompat._graph.op import Op
 from mxcompat._graph.program import Program
@@ -27,6 +25,8 @@ __all__ = ["CUSTOM_JVP", "CUSTOM_VJP", "CUSTOM_VMAP"]
 def _custom_vjp(*inputs: Any, program: Program, rule: Program, count: int) -> tuple:
     inner = len(program.in_avals) - count
     args, captured, extra = inputs[:count], inputs[count : count + inner], inputs[count + inner :]
+    from .custom_linear import linear_with_transpose  # here, since what it imports takes long to import
+
     linear = [k for k, x in enumerate(args) if jnp.issubdtype(x.dtype, np.inexact)]
     smooth = [k for k, a in enumerate(program.out_avals) if a.dtype.kind in "fc"]
 
@@ -58,7 +58,7 @@ def _custom_vjp(*inputs: Any, program: Program, rule: Program, count: int) -> tu
     @function.defjvp
     def function_jvp(primals: Any, tangents: Any) -> tuple[tuple, tuple]:
         outs = function(*primals)
-        moved = _linear(forward, transpose, (*primals, outs), [tangents[0][k] for k in linear])
+        moved = linear_with_transpose(forward, transpose, (*primals, outs), [tangents[0][k] for k in linear])
         following = iter(moved)
         return outs, tuple(
             next(following) if k in smooth else np.zeros(o.shape, jax.dtypes.float0) for k, o in enumerate(outs)
@@ -140,76 +140,3 @@ CUSTOM_VMAP = Op(
     ("program", "rule", "count", "active", "out_axes"),
 )
 """`rule` maps the arguments, the `active` ones with the mapped axis first, to outputs mapped over `out_axes`."""
-
-
-# A linear function with a transpose of its own choosing. JAX's `linear_call` has the idea, but neither a batching rule
-# nor derivatives with respect to the residuals, which second derivatives and nested transforms need.
-
-_linear_p = Primitive("custom_linear")
-_linear_p.multiple_results = True
-
-
-def _linear(forward: Callable, transpose: Callable, residuals: Any, arguments: Sequence[Any]) -> list[Any]:
-    flat, tree = jax.tree.flatten(residuals)
-
-    def run(function: Callable) -> Callable[..., list[Any]]:
-        return lambda res, xs: function(jax.tree.unflatten(tree, res), xs)
-
-    return _linear_p.bind(*flat, *arguments, forward=run(forward), transpose=run(transpose), split=len(flat))
-
-
-def _run(*operands: Any, forward: Callable, transpose: Callable, split: int) -> list[Any]:
-    return forward(tuple(operands[:split]), tuple(operands[split:]))
-
-
-def _abstract(*avals: Any, forward: Callable, transpose: Callable, split: int) -> list[Any]:
-    structs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
-    out = jax.eval_shape(lambda *xs: _run(*xs, forward=forward, transpose=transpose, split=split), *structs)
-    return [jax.core.ShapedArray(o.shape, o.dtype) for o in out]
-
-
-def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> tuple[list[Any], list[Any]]:
-    split = params["split"]
-    outs = _linear_p.bind(*primals, **params)
-    residuals, moving = primals[:split], tangents[split:]
-    out_tangents: list[Any] = [jnp.zeros_like(o) for o in outs]
-    if any(type(t) is not ad.Zero for t in moving):
-        straight = [ad.instantiate_zeros(t) for t in moving]
-        out_tangents = _linear_p.bind(*residuals, *straight, **params)
-    if any(type(t) is not ad.Zero for t in tangents[:split]):
-        bending = [ad.instantiate_zeros(t) for t in tangents[:split]]
-        forward = params["forward"]
-        bent = jax.jvp(lambda *res: forward(res, tuple(primals[split:])), tuple(residuals), tuple(bending))[1]
-        out_tangents = [a + b for a, b in zip(out_tangents, bent, strict=True)]
-    return outs, out_tangents
-
-
-def _linear_transpose(cotangents: Any, *operands: Any, forward: Callable, transpose: Callable, split: int) -> list[Any]:
-    given = [ad.instantiate_zeros(c) for c in cotangents]
-    return [None] * split + list(transpose(tuple(operands[:split]), tuple(given)))
-
-
-def _linear_batch(operands: Any, axes: Any, *, forward: Callable, transpose: Callable, split: int) -> tuple:
-    size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
-    moved = [x if a is None else jnp.moveaxis(x, a, 0) for x, a in zip(operands, axes, strict=True)]
-    res_axes = tuple(None if a is None else 0 for a in axes[:split])
-    # Every linear operand and result is mapped, so that both directions have the same axes.
-    moved[split:] = [
-        jnp.broadcast_to(x, (size, *x.shape)) if a is None else x
-        for x, a in zip(moved[split:], axes[split:], strict=True)
-    ]
-    outs = _linear_p.bind(
-        *moved,
-        forward=jax.vmap(forward, in_axes=(res_axes, 0)),
-        transpose=jax.vmap(transpose, in_axes=(res_axes, 0)),
-        split=split,
-    )
-    return outs, [0] * len(outs)
-
-
-_linear_p.def_impl(_run)
-_linear_p.def_abstract_eval(_abstract)
-ad.primitive_jvps[_linear_p] = _linear_jvp
-ad.primitive_transposes[_linear_p] = _linear_transpose
-batching.primitive_batchers[_linear_p] = _linear_batch
-mlir.register_lowering(_linear_p, mlir.lower_fun(_run, multiple_results=True))

@@ -44,7 +44,9 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
     check_callable(fun, "vmap")
     for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
         if axes is None:
-            raise TypeError(f"vmap(): incompatible function arguments: {name} must be an int or a tree of ints or None.")
+            raise TypeError(
+                f"vmap(): incompatible function arguments: {name} must be an int or a tree of ints or None."
+            )
 
     def call(*args: Any) -> Any:
         leaves = flatten(args, strict=True)

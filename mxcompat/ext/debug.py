@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from mxcompat._graph import executables
-from mxcompat._graph.capture import readable
+from mxcompat._graph.capture import ALIAS, PLACEHOLDER, readable
 from mxcompat._graph.evaluate import evaluate
 from mxcompat._graph.node import ITEM, SCALAR, Node, caller, location
 from mxcompat._graph.program import Program, clear_programs, program_count
@@ -99,7 +99,7 @@ def _after_each_op(check: Any, before: Any = lambda node: None) -> Iterator[None
 
     def init(self: Node, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        if self.op is None or self.op is SCALAR or self.op is ITEM or self.value is not None or not readable():
+        if self.op in (None, SCALAR, ITEM, ALIAS, PLACEHOLDER) or self.value is not None or not readable():
             return
         if self.where is None:
             self.where = caller()
@@ -138,9 +138,7 @@ def explain(file: TextIO | None = None) -> Iterator[list[str]]:
     def observe(event: str, program: Program, reason: str) -> None:
         if event != "compile":
             return
-        code, _ = where = caller()
-        probe = Node(None, (), (), None, 0, None, where)
-        place = location(probe)
+        place = location(Node(None, (), (), None, 0, None, caller()))
         text = f"compile: {len(program.instructions)} ops, {reason}, evaluated at {place}"
         previous = last.get(place)
         if previous is not None and previous is not program:

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from mxcompat._array.array import array, wrap
+from mxcompat._array.array import wrap
 from mxcompat._array.construct import node_of
 from mxcompat._graph.evaluate import evaluated
 from mxcompat._graph.node import apply, items
@@ -78,5 +78,3 @@ def jax_function(fun: Callable[..., Any]) -> Callable[..., Any]:
         return jax.tree.unflatten(value[0], results)
 
     return call
-
-

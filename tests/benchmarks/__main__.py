@@ -6,6 +6,7 @@ With WORDS, only the rows whose names contain one of them. Exits with status 1 i
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib.util
 import json
 import os
@@ -22,16 +23,19 @@ _SIDES = ("mxcompat", "jax.jit", "MLX")
 
 @dataclass
 class Row:
-    """A line of the table: what each side took, in `unit`, and the targets, each with whether it was reached."""
+    """A line of the table: what each side took, in `unit`; where it was measured in turn, what mxcompat took divided by
+    that; and the targets, each with whether it was reached."""
 
     name: str
     unit: str
     values: dict[str, float]
+    ratios: dict[str, float] = field(default_factory=dict)
     targets: dict[str, bool] = field(default_factory=dict)
 
     def ratio(self, side: str) -> float | None:
-        other = self.values.get(side)
-        return self.values["mxcompat"] / other if other else None
+        if side not in self.values:
+            return None
+        return self.ratios.get(side, self.values["mxcompat"] / self.values[side])
 
     def limit(self, side: str | None, most: float | None) -> None:
         """Note a target: at most `most`, in the row's unit, or times what a side took (if that side is there)."""
@@ -44,7 +48,7 @@ class Row:
 
 
 def time_row(workload: Workload, rounds: int) -> Row:
-    row = Row(workload.name, "us", timing.medians(timing.steps(workload), rounds))
+    row = Row(workload.name, "us", *timing.measure(timing.steps(workload), rounds))
     row.limit(None, workload.most_us)
     row.limit("jax.jit", workload.of_jax)
     row.limit("MLX", workload.of_mlx)
@@ -113,7 +117,7 @@ def main() -> int:
     if wanted("import"):
         add(import_row(args.rounds))
     if args.json:
-        table = [{"name": r.name, "unit": r.unit, "medians": r.values, "targets": r.targets} for r in rows]
+        table = [dataclasses.asdict(row) for row in rows]
         args.json.write_text(json.dumps(table, indent=2) + "\n")
     return 0 if all(reached for row in rows for reached in row.targets.values()) else 1
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from .workloads import Workload
 
-__all__ = ["medians", "steps"]
+__all__ = ["measure", "steps"]
 
 _WARM_UP_STEPS = 8
 _ROUND_SECONDS = 0.15
@@ -49,15 +49,23 @@ def settle() -> None:
     executables.settle()
 
 
-def medians(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The median time of each side's step, in microseconds. In each round each side runs for a while, in turn."""
+def measure(sides: dict[str, Callable[[], Any]], rounds: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Time each side's step. In each round each side runs for a while, in turn.
+
+    Returns:
+        The median time by side, in microseconds; and by side the median, over the rounds, of mxcompat's time divided by
+        its own: what slows the machine for a while slows all sides of a round.
+    """
     counts = {name: _count(step) for name, step in sides.items()}
     times: dict[str, list[float]] = {name: [] for name in sides}
     order = list(sides)
     for k in range(rounds):
-        for name in order[k % len(order) :] + order[: k % len(order)]:
-            times[name] += _times(sides[name], counts[name])
-    return {name: statistics.median(found) * 1e6 for name, found in times.items()}
+        start = k % len(order)
+        for name in order[start:] + order[:start]:
+            times[name].append(statistics.median(_times(sides[name], counts[name])))
+    ours = times["mxcompat"]
+    ratios = {name: statistics.median(a / b for a, b in zip(ours, t, strict=True)) for name, t in times.items()}
+    return {name: statistics.median(t) * 1e6 for name, t in times.items()}, ratios
 
 
 def _count(step: Callable[[], Any]) -> tuple[int, int]:
@@ -74,7 +82,8 @@ def _times(step: Callable[[], Any], counts: tuple[int, int]) -> list[float]:
     samples, inner = counts
     out = []
     clock = time.perf_counter
-    step()
+    if samples * inner > 1:
+        step()  # brings its data back into the processor's caches
     for _ in range(samples):
         start = clock()
         for _ in range(inner):

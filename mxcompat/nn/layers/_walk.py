@@ -71,10 +71,10 @@ def plan_parameters(target: Any, new: Any, strict: bool, plan: Plan) -> None:
     for key, current, value in _entries(target, new, strict, "parameter"):
         if not isinstance(current, mx.array):
             plan_parameters(current, value, strict, plan)
-        elif isinstance(value, mx.array):
-            _write(plan, target, key, value)
-        elif strict:
+        elif strict and not isinstance(value, mx.array):
             raise invalid_type(value)
+        else:
+            _write(plan, target, key, value)
 
 
 def plan_modules(target: Any, new: Any, strict: bool, plan: Plan, kind: type) -> None:

@@ -186,13 +186,9 @@ class Module(dict):
         Returns:
             Nested dictionaries and lists with the leaves.
         """
-        if is_leaf_fn is None:
-
-            def is_leaf_fn(module: Module, key: str, value: Any) -> bool:
-                return not isinstance(value, (dict, list))
-
+        is_leaf = is_leaf_fn or (lambda module, key, value: not isinstance(value, (dict, list)))
         return {
-            k: _walk.unwrap(self, k, v, filter_fn, map_fn, is_leaf_fn, Module)
+            k: _walk.unwrap(self, k, v, filter_fn, map_fn, is_leaf, Module)
             for k, v in self.items()
             if filter_fn(self, k, v)
         }
@@ -222,8 +218,8 @@ class Module(dict):
 
         Args:
             parameters: nested dictionaries and lists with arrays.
-            strict: raise for names the module does not have and for values that are not arrays; otherwise they
-                are ignored.
+            strict: raise for names the module does not have and for values that are not arrays; otherwise the
+                former are ignored and the latter accepted.
 
         Returns:
             The module.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import mxcompat.core as mx
 from mxcompat.nn.layers.base import Module
@@ -15,7 +16,7 @@ __all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "Max
 _MOST_SLICES = 64
 
 
-def _per_axis(value: int | tuple, count: int, layer: str, name: str) -> list[int]:
+def _per_axis(value: Any, count: int, layer: str, name: str) -> list[int]:
     if isinstance(value, (tuple, list)) and len(value) == count:
         return list(value)
     if isinstance(value, int):
@@ -115,7 +116,7 @@ class _Pool(Module):
         return self._pooling_function(_sliding_windows(x, self._kernel_size, self._stride), self._axes)
 
 
-def _settings(pool: _Pool, count: int, kernel_size, stride, padding) -> tuple[list, list, list]:
+def _settings(pool: _Pool, count: int, kernel_size: Any, stride: Any, padding: Any) -> tuple[list, list, list]:
     """Kernel, stride and padding per axis, checked."""
     layer = type(pool).__name__
     kernel = _per_axis(kernel_size, count, layer, "kernel_size")
@@ -124,19 +125,25 @@ def _settings(pool: _Pool, count: int, kernel_size, stride, padding) -> tuple[li
 
 
 class _Pool1d(_Pool):
-    def __init__(self, pooling_function, padding_value, kernel_size, stride=None, padding=0) -> None:
+    def __init__(
+        self, pooling_function: Callable, padding_value: float, kernel_size: Any, stride: Any = None, padding: Any = 0
+    ) -> None:
         settings = _settings(self, 1, kernel_size, stride, padding)
         super().__init__(pooling_function, *settings, padding_value)
 
 
 class _Pool2d(_Pool):
-    def __init__(self, pooling_function, padding_value, kernel_size, stride=None, padding=0) -> None:
+    def __init__(
+        self, pooling_function: Callable, padding_value: float, kernel_size: Any, stride: Any = None, padding: Any = 0
+    ) -> None:
         settings = _settings(self, 2, kernel_size, stride, padding)
         super().__init__(pooling_function, *settings, padding_value)
 
 
 class _Pool3d(_Pool):
-    def __init__(self, pooling_function, padding_value, kernel_size, stride=None, padding=0) -> None:
+    def __init__(
+        self, pooling_function: Callable, padding_value: float, kernel_size: Any, stride: Any = None, padding: Any = 0
+    ) -> None:
         settings = _settings(self, 3, kernel_size, stride, padding)
         super().__init__(pooling_function, *settings, padding_value)
 

@@ -1,0 +1,133 @@
+"""The op behind all convolutions: `jax.lax.conv_general_dilated` in MLX's layouts, see `conv`.
+
+Inputs are `(N, ..., C)`, weights `(O, ..., C / groups)`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxcompat._array.promotion import promote
+from mxcompat._graph.aval import Aval, aval, from_numpy
+
+from .define import op
+
+__all__ = ["CONV", "Sizes", "shown"]
+
+Sizes = tuple[int, ...]
+
+_LAYOUTS = {
+    1: ("NHC", "OHI", "NHC"),
+    2: ("NHWC", "OHWI", "NHWC"),
+    3: ("NDHWC", "ODHWI", "NDHWC"),
+}
+
+
+def shown(sizes: Sizes) -> str:
+    """Sizes as MLX's messages show them."""
+    return "(" + ",".join(map(str, sizes)) + ")"
+
+
+def _conv(
+    x: Any, w: Any, stride: Sizes, low: Sizes, high: Sizes, kernel_dilation: Sizes, input_dilation: Sizes, groups: int,
+    flip: bool,
+) -> Any:  # fmt: skip
+    want = promote(from_numpy(x.dtype), from_numpy(w.dtype)).numpy  # type: ignore[arg-type]
+    x, w = jnp.asarray(x, want), jnp.asarray(w, want)
+    spatial = len(stride)
+    if min(low + high) < 0:  # cuts off the input, as it is before it is dilated
+        for k in range(spatial):
+            n = x.shape[1 + k]
+            start = min(max(-low[k], 0), n)
+            x = jax.lax.slice_in_dim(x, start, max(n - max(-high[k], 0), start), axis=1 + k)
+    if flip:
+        w = jnp.flip(w, tuple(range(1, 1 + spatial)))
+    padding = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
+
+    def convolve(x: Any, w: Any, groups: int = 1) -> Any:
+        return jax.lax.conv_general_dilated(
+            x, w, stride, padding, lhs_dilation=input_dilation, rhs_dilation=kernel_dilation,
+            dimension_numbers=_LAYOUTS[spatial], feature_group_count=groups, precision=jax.lax.Precision.HIGHEST,
+        )  # fmt: skip
+
+    if groups > 1 and jax.default_backend() == "cpu" and w.size:
+        if w.shape[-1] == 1 and math.prod(w.shape[1:-1]) <= _MOST_TAPS and max(input_dilation) == 1:
+            return _depthwise(x, w, stride, padding, kernel_dilation)
+        if groups <= _MOST_PARTS:
+            parts = zip(jnp.split(x, groups, -1), jnp.split(w, groups), strict=True)
+            return jnp.concatenate([convolve(*part) for part in parts], -1)
+    return convolve(x, w, groups)
+
+
+_MOST_TAPS = 64
+_MOST_PARTS = 16
+"""XLA has no fast code for groups on CPUs, least of all for their gradients. A kernel of at most so many elements that
+sees one channel is a sum of shifted inputs, 10 to 40 times as fast; so many groups run one by one, up to 40 times."""
+
+
+def _depthwise(x: Any, w: Any, stride: Sizes, padding: list[tuple[int, int]], dilation: Sizes) -> Any:
+    """A convolution in which every output channel sees one input channel."""
+    x = jnp.repeat(jnp.pad(x, [(0, 0), *padding, (0, 0)]), w.shape[0] // x.shape[-1], axis=-1)
+    kernel = w.shape[1:-1]
+    out = [
+        (n - d * (k - 1) - 1) // s + 1 for n, d, k, s in zip(x.shape[1:-1], dilation, kernel, stride, strict=True)
+    ]
+    wide = x.dtype if x.dtype.itemsize > 2 else jnp.float32  # halves are summed in float32
+    total: Any = 0
+    for tap in itertools.product(*map(range, kernel)):
+        start = [t * d for t, d in zip(tap, dilation, strict=True)]
+        stop = [a + (n - 1) * s + 1 for a, n, s in zip(start, out, stride, strict=True)]
+        piece = jax.lax.slice(x, (0, *start, 0), (x.shape[0], *stop, x.shape[-1]), (1, *stride, 1))
+        total = total + piece.astype(wide) * w[(slice(None), *tap, 0)].astype(wide)
+    return total.astype(x.dtype)
+
+
+def _infer(
+    x: Aval, w: Aval, stride: Sizes, low: Sizes, high: Sizes, kernel_dilation: Sizes, input_dilation: Sizes,
+    groups: int, flip: bool,
+) -> Aval:  # fmt: skip
+    spatial = x.ndim - 2
+    sizes = {
+        "strides": stride, "padding": low, "high": high, "kernel dilation": kernel_dilation,
+        "input dilation": input_dilation,
+    }  # fmt: skip
+    for what, given in sizes.items():
+        if len(given) != spatial:
+            if what in ("padding", "high"):
+                raise ValueError(f"[conv] Invalid padding {shown(low)} | {shown(high)} for {spatial}D convolution.")
+            raise ValueError(f"[conv] Invalid {what} {shown(given)} for {spatial}D convolution.")
+    for heading, what in (
+        ("Kernel dilation sizes", "kernel dilation"), ("Stride sizes", "strides"),
+        ("Input dilation sizes", "input dilation"),
+    ):  # fmt: skip
+        if min(sizes[what]) <= 0:
+            raise ValueError(f"[conv] {heading} must be positive. Got {what} {shown(sizes[what])}.")
+    cut = (x.shape[0], *map(_cut, x.shape[1:-1], low, high), x.shape[-1])
+    low, high = (tuple(max(p, 0) for p in padding) for padding in (low, high))
+    out = []
+    for k in range(spatial):
+        length = low[k] + high[k] + max(0, input_dilation[k] * (cut[1 + k] - 1) + 1)
+        kernel = kernel_dilation[k] * (w.shape[1 + k] - 1) + 1
+        if length < kernel:
+            raise ValueError(
+                "[conv] Spatial dimensions of input after padding cannot be smaller than weight spatial "
+                f"dimensions. Got error at axis {k + 1} for input with shape {shown(cut)}, padding low {shown(low)}, "
+                f"padding high {shown(high)}, and weight of shape {shown(w.shape)}."
+            )
+        out.append((length - kernel) // stride[k] + 1)
+    return aval((x.shape[0], *out, w.shape[0]), promote(x.dtype, w.dtype))
+
+
+def _cut(n: int, low: int, high: int) -> int:
+    """What negative padding leaves of an axis."""
+    return max(0, n + min(low, 0) + min(high, 0))
+
+
+CONV = op(
+    "conv", _conv, _infer, ("stride", "low", "high", "kernel_dilation", "input_dilation", "groups", "flip")
+)

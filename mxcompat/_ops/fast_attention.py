@@ -1,0 +1,169 @@
+"""Scaled dot product attention of `mx.fast`: grouped heads, masks and sinks, with the softmax in float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.promotion import promote
+from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
+from mxcompat._graph.node import apply
+
+from .define import broadcast, op, strict
+from .fast_norms import number, shown
+
+__all__ = ["scaled_dot_product_attention"]
+
+_NAME = "scaled_dot_product_attention"
+
+
+def _dtype(*avals: Any) -> Dtype:
+    q, k, v = avals
+    return promote(promote(q.dtype, k.dtype), v.dtype)
+
+
+def _attention(
+    q: Any, k: Any, v: Any, scale: Any, *rest: Any, causal: bool, masked: bool, sinks: bool
+) -> Any:
+    avals = [aval(x.shape, from_numpy(x.dtype)) for x in (q, k, v)]  # type: ignore[arg-type]
+    want = _dtype(*avals).numpy
+    wide = jnp.float64 if want == jnp.float64 else jnp.float32
+    q, k, v = (jnp.asarray(x, want) for x in (q, k, v))
+    batch, heads, queries, width = q.shape
+    groups, keys = k.shape[1], k.shape[2]
+    if not keys or not q.size:
+        return jnp.zeros((*q.shape[:-1], v.shape[-1]), want)
+    q = q.reshape(batch, groups, heads // groups, queries, width)
+    product = {"precision": jax.lax.Precision.HIGHEST, "preferred_element_type": wide}
+    scores = jnp.einsum("bngqd,bnkd->bngqk", q, k, **product) * scale.astype(wide)
+    if causal:
+        row = jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 0) + (keys - queries)
+        scores = jnp.where(row >= jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 1), scores, _least(wide))
+    if masked:
+        mask = _grouped(rest[0], heads, groups)
+        if mask.dtype == jnp.bool_:
+            scores = jnp.where(mask, scores, _least(wide))
+        else:
+            scores = scores + mask.astype(wide)
+    if sinks:
+        sink = jnp.asarray(rest[-1], wide).reshape(1, groups, heads // groups, 1, 1)
+        top = jax.lax.stop_gradient(jnp.maximum(scores.max(-1, keepdims=True), sink))
+        weights = jnp.exp(scores - top)
+        weights = weights / (weights.sum(-1, keepdims=True) + jnp.exp(sink - top))
+    else:
+        weights = jax.nn.softmax(scores, axis=-1)
+    out = jnp.einsum("bngqk,bnkd->bngqd", weights.astype(want), v, **product)
+    return out.reshape(batch, heads, queries, v.shape[-1]).astype(want)
+
+
+def _least(dtype: Any) -> Any:
+    """What a masked score becomes: finite, so that a row without any key averages them all, as in MLX."""
+    return jnp.finfo(dtype).min
+
+
+def _grouped(mask: Any, heads: int, groups: int) -> Any:
+    """The mask with its axis of heads in two: groups, and heads of a group."""
+    mask = mask.reshape(*[1] * (4 - mask.ndim), *mask.shape)
+    if mask.shape[1] == 1:
+        return mask[:, :, None]
+    return mask.reshape(mask.shape[0], groups, heads // groups, *mask.shape[2:])
+
+
+def _infer(q: Aval, k: Aval, v: Aval, scale: Aval, *rest: Aval, causal: bool, masked: bool, sinks: bool) -> Aval:
+    for x in (q, k, v):
+        if x.ndim != 4:
+            raise ValueError(f"[{_NAME}] input with shape {shown(x.shape)} expected to be rank 4")
+    mask = rest[0] if masked else None
+    if mask is not None and mask.ndim > 4:
+        raise ValueError(f"[{_NAME}] the mask with shape {shown(mask.shape)} expected to have at most rank 4.")
+    for x in (k, v):
+        if x.shape[0] != q.shape[0]:
+            raise ValueError(f"[{_NAME}] mismatching batch dimension for input with shape {shown(x.shape)}.")
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(
+            f"[{_NAME}] query, keys expected to have matching last dimension; found query shape {shown(q.shape)} for keys "
+            f"shape {shown(k.shape)}."
+        )
+    if k.shape[1] != v.shape[1]:
+        raise ValueError(
+            f"[{_NAME}] keys, values expected to have matching n_kv_heads; found keys with n_heads {k.shape[1]} for "
+            f"values with n_heads {v.shape[1]}."
+        )
+    heads, groups = q.shape[1], k.shape[1]
+    if not groups or heads % groups:
+        raise ValueError(
+            f"[{_NAME}] n_heads must be a multiple of n_kv_heads, found n_heads {heads} for n_kv_heads {groups}."
+        )
+    dtype = _dtype(q, k, v)
+    if dtype.kind != "f":
+        raise ValueError(f"[{_NAME}] Received unsupported type {dtype.name}.")
+    if mask is not None:
+        _check_mask(mask, (*q.shape[:3], k.shape[2]), dtype)
+    if sinks:
+        if promote(rest[-1].dtype, dtype) is not dtype:
+            raise ValueError(f"[{_NAME}] Type of sinks must promote to output type {dtype.name}.")
+        if rest[-1].shape != (heads,):
+            raise ValueError(f"[{_NAME}] Received invalid shape for sinks {shown(rest[-1].shape)}.")
+    if k.shape[2] != v.shape[2]:
+        parts = (heads,) if heads == groups else (groups, heads // groups)
+        left = (q.shape[0], *parts, q.shape[2], k.shape[2])
+        right = (*v.shape[:2], *([1] if heads != groups else []), *v.shape[2:])
+        raise ValueError(
+            f"[matmul] Last dimension of first input with shape {shown(left)} must match second to last dimension of "
+            f"second input with shape {shown(right)}."
+        )
+    return aval((*q.shape[:-1], v.shape[-1]), dtype)
+
+
+def _check_mask(mask: Aval, scores: tuple[int, ...], dtype: Dtype) -> None:
+    if mask.dtype.kind != "b" and promote(mask.dtype, dtype) is not dtype:
+        raise ValueError(f"[{_NAME}] Mask type must promote to output type {dtype.name}.")
+    if broadcast(mask.shape, scores) != scores:
+        raise ValueError(f"Cannot broadcast array of shape {shown(mask.shape)} into shape {shown(scores)}.")
+
+
+ATTENTION = op(_NAME, _attention, _infer, ("causal", "masked", "sinks"))
+
+
+def scaled_dot_product_attention(
+    q: array, k: array, v: array, *, scale: float, mask: Any = None, sinks: array | None = None,
+    force_fused: bool = False, stream: Any = None,
+) -> array:  # fmt: skip
+    """Attention: `softmax(scale * q @ k.T + mask) @ v` for each head.
+
+    Args:
+        q: queries `(B, N, Tq, D)`.
+        k: keys `(B, Nkv, Tkv, D)`. N is a multiple of Nkv: neighbouring query heads share a head of keys and values.
+        v: values `(B, Nkv, Tkv, Dv)`.
+        scale: what scores are multiplied with, as a rule `D ** -0.5`.
+        mask: None; "causal", where the last query aligns with the last key; or an array that broadcasts to
+            `(B, N, Tq, Tkv)`, bool for the scores to keep, else added to them.
+        sinks: `(N,)`, a score for each head that takes part in the sum of the softmax, but has no value.
+        force_fused: raises where real MLX does, without a GPU; here XLA chooses the kernels.
+        stream: accepted, and ignored.
+
+    Returns:
+        `(B, N, Tq, Dv)`, of the dtype that queries, keys and values promote to. The softmax is computed in float32.
+
+    Raises:
+        ValueError: if shapes or dtypes do not fit.
+
+    Example:
+        `mx.fast.scaled_dot_product_attention(q, k, v, scale=q.shape[-1] ** -0.5, mask="causal")`
+    """
+    inputs = [*(strict(x, _NAME) for x in (q, k, v)), number(_NAME, "scale", scale)]
+    causal = isinstance(mask, str)
+    if causal and mask != "causal":
+        raise ValueError(f"[{_NAME}] invalid mask option '{mask}'. Must be 'causal', or an array.")
+    masked = mask is not None and not causal
+    if masked:
+        inputs.append(strict(mask, _NAME))
+    if sinks is not None:
+        inputs.append(strict(sinks, _NAME))
+    out = apply(ATTENTION, tuple(inputs), (causal, masked, sinks is not None))
+    if force_fused and jax.default_backend() == "cpu":
+        raise ValueError(f"[{_NAME}] force_fused=True but no fused kernel is available in CPU backend.")
+    return wrap(out)

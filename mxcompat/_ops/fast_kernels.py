@@ -1,0 +1,54 @@
+"""Custom kernels of `mx.fast`: what is written in Metal or CUDA cannot run on XLA, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+__all__ = ["cuda_kernel", "metal_kernel", "precompiled_cuda_kernel"]
+
+_INSTEAD = (
+    "Under mxcompat, write the kernel with mx operations, which XLA fuses into one, or in JAX or Pallas and call it by way "
+    "of mxcompat.ext.from_jax."
+)
+
+
+def metal_kernel(
+    name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "",
+    ensure_row_contiguous: bool = True, atomic_outputs: bool = False, compile_options: Any = None,
+) -> Callable[..., NoReturn]:  # fmt: skip
+    """A kernel in Metal, which can be defined, but not called: there is no Metal here.
+
+    Args:
+        name: the kernel's name; everything else is ignored.
+
+    Returns:
+        A callable that raises RuntimeError, as in real MLX where there is no Metal. Programs that define kernels when
+        they are imported, and have another way to go, so run.
+
+    Example:
+        `if mx.metal.is_available(): kernel = mx.fast.metal_kernel(...)`
+    """
+
+    def kernel(*args: Any, **kwargs: Any) -> NoReturn:
+        """Raises RuntimeError."""
+        raise RuntimeError(f"[metal_kernel] No Metal back-end. {_INSTEAD}")
+
+    return kernel
+
+
+def cuda_kernel(
+    name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "",
+    ensure_row_contiguous: bool = True, shared_memory: int = 0,
+) -> NoReturn:  # fmt: skip
+    """A kernel in CUDA: raises RuntimeError, as real MLX does without its CUDA back-end."""
+    raise RuntimeError(f"[cuda_kernel] No CUDA back-end. {_INSTEAD}")
+
+
+def precompiled_cuda_kernel(
+    *, name: str, compiled_source: bytes, inputs: Sequence[Any], output_shapes: Sequence[Any],
+    output_dtypes: Sequence[Any], scalars: Sequence[Any], grid: Any, threadgroup: Any, shared_memory: int = 0,
+    init_value: float | None = None, ensure_row_contiguous: bool = False, stream: Any = None,
+) -> NoReturn:  # fmt: skip
+    """A compiled CUDA kernel: raises RuntimeError, as real MLX does without its CUDA back-end."""
+    raise RuntimeError(f"[cuda_kernel] No CUDA back-end. {_INSTEAD}")

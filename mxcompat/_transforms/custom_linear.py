@@ -1,0 +1,92 @@
+"""A linear function with a transpose of its own choosing, as a JAX primitive.
+
+JAX's `linear_call` has the idea, but neither a batching rule nor derivatives with respect to the residuals, which
+second derivatives and nested transforms need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+__all__ = ["linear_with_transpose"]
+
+_linear_p = Primitive("custom_linear")
+_linear_p.multiple_results = True
+
+
+def linear_with_transpose(
+    forward: Callable, transpose: Callable, residuals: Any, arguments: Sequence[Any]
+) -> list[Any]:
+    """`forward(residuals, arguments)`, whose transpose is `transpose(residuals, cotangents)`.
+
+    Both return lists of arrays; `forward` must be linear in the arguments.
+    """
+    flat, tree = jax.tree.flatten(residuals)
+
+    def run(function: Callable) -> Callable[..., list[Any]]:
+        return lambda res, xs: function(jax.tree.unflatten(tree, res), xs)
+
+    return _linear_p.bind(*flat, *arguments, forward=run(forward), transpose=run(transpose), split=len(flat))
+
+
+def _run(*operands: Any, forward: Callable, transpose: Callable, split: int) -> list[Any]:
+    return forward(tuple(operands[:split]), tuple(operands[split:]))
+
+
+def _abstract(*avals: Any, forward: Callable, transpose: Callable, split: int) -> list[Any]:
+    structs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
+    out = jax.eval_shape(lambda *xs: _run(*xs, forward=forward, transpose=transpose, split=split), *structs)
+    return [jax.core.ShapedArray(o.shape, o.dtype) for o in out]
+
+
+def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> tuple[list[Any], list[Any]]:
+    split = params["split"]
+    outs = _linear_p.bind(*primals, **params)
+    residuals, moving = primals[:split], tangents[split:]
+    out_tangents: list[Any] = [jnp.zeros_like(o) for o in outs]
+    if any(type(t) is not ad.Zero for t in moving):
+        straight = [ad.instantiate_zeros(t) for t in moving]
+        out_tangents = _linear_p.bind(*residuals, *straight, **params)
+    if any(type(t) is not ad.Zero for t in tangents[:split]):
+        bending = [ad.instantiate_zeros(t) for t in tangents[:split]]
+        forward = params["forward"]
+        bent = jax.jvp(lambda *res: forward(res, tuple(primals[split:])), tuple(residuals), tuple(bending))[1]
+        out_tangents = [a + b for a, b in zip(out_tangents, bent, strict=True)]
+    return outs, out_tangents
+
+
+def _linear_transpose(cotangents: Any, *operands: Any, forward: Callable, transpose: Callable, split: int) -> list[Any]:
+    given = [ad.instantiate_zeros(c) for c in cotangents]
+    return [None] * split + list(transpose(tuple(operands[:split]), tuple(given)))
+
+
+def _linear_batch(operands: Any, axes: Any, *, forward: Callable, transpose: Callable, split: int) -> tuple:
+    size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
+    moved = [x if a is None else jnp.moveaxis(x, a, 0) for x, a in zip(operands, axes, strict=True)]
+    res_axes = tuple(None if a is None else 0 for a in axes[:split])
+    # Every linear operand and result is mapped, so that both directions have the same axes.
+    moved[split:] = [
+        jnp.broadcast_to(x, (size, *x.shape)) if a is None else x
+        for x, a in zip(moved[split:], axes[split:], strict=True)
+    ]
+    outs = _linear_p.bind(
+        *moved,
+        forward=jax.vmap(forward, in_axes=(res_axes, 0)),
+        transpose=jax.vmap(transpose, in_axes=(res_axes, 0)),
+        split=split,
+    )
+    return outs, [0] * len(outs)
+
+
+_linear_p.def_impl(_run)
+_linear_p.def_abstract_eval(_abstract)
+ad.primitive_jvps[_linear_p] = _linear_jvp
+ad.primitive_transposes[_linear_p] = _linear_transpose
+batching.primitive_batchers[_linear_p] = _linear_batch
+mlir.register_lowering(_linear_p, mlir.lower_fun(_run, multiple_results=True))

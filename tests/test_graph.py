@@ -1,0 +1,337 @@
+"""The engine: what is computed when, what is compiled how often, what is kept, and what happens when it goes wrong."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mxcompat as mx
+from mxcompat._array.array import wrap
+from mxcompat._graph import evaluate as evaluation
+from mxcompat._graph.executables import settle, stats
+from mxcompat._graph.node import apply
+from mxcompat._graph.op import Op
+
+
+@pytest.fixture
+def compiled():
+    """A function that says how many programs were compiled since it was last asked."""
+    last = stats.compiles
+
+    def since():
+        nonlocal last
+        settle()
+        before, last = last, stats.compiles
+        return last - before
+
+    return since
+
+
+def steps(fn, compiled, warm=3, n=5):
+    """Run `fn(k)` until it is warm, then n times; how many programs the last n compiled."""
+    for k in range(warm):
+        mx.eval(fn(k))
+    compiled()
+    for k in range(warm, warm + n):
+        mx.eval(fn(k))
+    return compiled()
+
+
+class TestCompileCounts:
+    def test_same_structure_new_data(self, compiled):
+        assert steps(lambda k: mx.sin(mx.array([1.0, k])) * 2 + 1, compiled) == 0
+
+    def test_changing_number(self, compiled):
+        x = mx.array([1.0, 2.0])
+        assert steps(lambda k: x * (1.0 / (k + 1)) - 0.5, compiled) == 0
+
+    def test_changing_slice(self, compiled):
+        x = mx.arange(20)
+        assert steps(lambda k: x[k : k + 4] * 2, compiled) == 0
+
+    def test_changing_index(self, compiled):
+        x = mx.arange(20)
+        assert steps(lambda k: x[k] + x[-k - 1], compiled) == 0
+
+    def test_changing_write(self, compiled):
+        cache = mx.zeros((8, 2))
+
+        def step(k):
+            cache[k : k + 1] = mx.ones((1, 2)) * k
+            return cache
+
+        assert steps(step, compiled, warm=3) == 0
+        assert cache[:, 0].tolist() == [0, 1, 2, 3, 4, 5, 6, 0]
+
+    def test_training_with_a_schedule(self, compiled):
+        state = {"w": mx.array(np.ones((4, 4), np.float32))}
+
+        def step(k):
+            rate = 0.1 * 0.9**k
+            loss, grads = mx.value_and_grad(lambda p: mx.sin(p["w"] @ p["w"]).sum())(state)
+            state["w"] = state["w"] - rate * grads["w"]
+            return state, loss
+
+        assert steps(step, compiled) == 0
+
+    def test_random_numbers(self, compiled):
+        assert steps(lambda k: mx.random.normal((3,)) + mx.random.uniform(), compiled) == 0
+
+    def test_at_most_two_per_structure(self, compiled):
+        x = mx.array([1.0, 2.0, 3.0])
+        for k in range(6):
+            mx.eval((x * (k + 0.5)).sum() * k)
+        assert compiled() <= 2 + 3  # and its ops one by one, where nothing before has compiled them
+
+
+class TestLiveness:
+    def test_shown_intermediates_are_kept(self):
+        x = mx.array([1.0, 2.0])
+        h = mx.sin(x)
+        y = h * 2
+        mx.eval(y)
+        assert h._node.value is not None
+
+    def test_hidden_intermediates_are_not(self):
+        x = mx.array([1.0, 2.0])
+        h = mx.sin(x)
+        node = h._node
+        y = h * 2
+        inputs = y._node.inputs
+        assert inputs[0] is node
+        del h, inputs, node
+        mx.eval(y)
+        assert y._node.inputs == ()
+
+    def test_loss_after_parameters_costs_nothing(self, compiled):
+        w = mx.array([1.0, 2.0])
+        for _ in range(3):
+            loss, grad = mx.value_and_grad(lambda w: (w * w).sum())(w)
+            w = w - 0.1 * grad
+            mx.eval(w)
+            compiled()
+            assert loss.item() >= 0
+            assert compiled() == 0
+
+    def test_aliases_and_earlier_consumers(self):
+        x = mx.array([1.0, 2.0])
+        alias, before = x, x * 10
+        x += 1
+        x[0] = 7.0
+        assert alias.tolist() == [7.0, 3.0]
+        assert before.tolist() == [10.0, 20.0]
+
+    def test_a_write_is_in_place(self):
+        cache = mx.zeros((256, 256))
+        for k in range(4):
+            cache[k] = mx.ones((256,))
+            mx.eval(cache)
+        settle()
+        where = set()
+        for k in range(4, 10):
+            cache[k] = mx.ones((256,))
+            mx.eval(cache)
+            where.add(cache._node.value.unsafe_buffer_pointer())
+        assert len(where) == 1
+        assert cache.sum().item() == 256 * 10
+
+    def test_a_write_to_what_is_still_shown_is_not(self):
+        cache = mx.zeros((256, 256))
+        mx.eval(cache)
+        old = cache + 0
+        mx.eval(old)
+        view = np.array(old, copy=False)
+        for k in range(4):
+            kept = mx.array(old)
+            old[k] = mx.ones((256,))
+            mx.eval(old)
+            assert kept.sum().item() == 256 * k
+        assert view.sum() == 0
+
+
+class TestLargeGraphs:
+    def test_a_long_chain(self):
+        x = one = mx.array(1.0)
+        for _ in range(100_000):
+            x = x + one
+        assert x.item() == 100_001
+
+    def test_a_long_chain_dropped(self):
+        x = mx.array(1.0)
+        for _ in range(100_000):
+            x = x + 1.0
+        del x
+
+    def test_a_wide_graph(self):
+        x = mx.array(1.0)
+        parts = [x * k for k in range(5000)]
+        total = parts[0]
+        for p in parts[1:]:
+            total = total + p
+        assert total.item() == sum(range(5000))
+        assert parts[4999].item() == 4999
+
+    def test_a_long_body(self):
+        def f(x):
+            for _ in range(1000):
+                x = x * 1.0001
+            return x
+
+        g = mx.grad(f)(mx.array(1.0))
+        np.testing.assert_allclose(g.item(), 1.0001**1000, rtol=1e-4)
+
+
+def failing(fail):
+    def impl(x):
+        if fail[0]:
+            raise FloatingPointError("broken on purpose")
+        return x * 2
+
+    return Op("failing", impl, lambda a: a)
+
+
+class TestErrors:
+    def test_names_the_op_and_the_line_and_a_retry_works(self):
+        fail = [True]
+        op = failing(fail)
+        x = mx.array([1.0, 2.0])
+        y = wrap(apply(op, ((x + 1)._node,)))  # the line in question
+        z = y + x
+        with pytest.raises(FloatingPointError, match="broken on purpose") as error:
+            mx.eval(z)
+        notes = "\n".join(error.value.__notes__)
+        assert "[failing]" in notes
+        assert f"{__file__}:" in notes
+        assert x.tolist() == [1.0, 2.0]
+        fail[0] = False
+        assert z.tolist() == [5.0, 8.0]
+
+    def test_inside_a_transform(self):
+        fail = [True]
+        op = failing(fail)
+        g = mx.grad(lambda x: wrap(apply(op, (x._node,))).sum())(mx.array([1.0, 2.0]))
+        with pytest.raises(FloatingPointError) as error:
+            mx.eval(g)
+        assert "[vjp]" in "\n".join(error.value.__notes__)
+        fail[0] = False
+        assert g.tolist() == [2.0, 2.0]
+
+    def test_shape_errors_come_at_the_call(self):
+        with pytest.raises(ValueError, match=r"\[broadcast_shapes\] Shapes \(2\) and \(3\) cannot be broadcast"):
+            mx.ones((2,)) + mx.ones((3,))
+
+
+class TestJax:
+    """mx functions under JAX's own transforms."""
+
+    def test_jit(self):
+        x = jnp.arange(3.0)
+        out = jax.jit(lambda a: mx.sin(mx.array(a)) * 2)(x)
+        np.testing.assert_allclose(np.array(out), 2 * np.sin(np.arange(3.0)), rtol=1e-6)
+
+    def test_grad(self):
+        g = jax.grad(lambda a: (mx.array(a) ** 2).sum().__jax_array__())(jnp.arange(3.0))
+        np.testing.assert_allclose(g, 2 * np.arange(3.0))
+
+    def test_vmap(self):
+        out = jax.vmap(lambda a: mx.array(a).sum().__jax_array__())(jnp.ones((2, 3)))
+        np.testing.assert_allclose(out, [3.0, 3.0])
+
+    def test_mx_grad_under_jit(self):
+        out = jax.jit(lambda a: mx.grad(lambda x: (x**3).sum())(mx.array(a)).__jax_array__())(jnp.arange(3.0))
+        np.testing.assert_allclose(out, 3 * np.arange(3.0) ** 2)
+
+    def test_jax_function(self):
+        f = mx.ext.jax_function(jax.nn.softplus)
+        np.testing.assert_allclose(mx.grad(f)(mx.array(0.0)).item(), 0.5)
+        assert mx.vmap(f)(mx.zeros((3,))).shape == (3,)
+
+    def test_jax_jnp_accepts_arrays(self):
+        assert float(jnp.sum(mx.ones((3,)))) == 3.0
+
+
+class TestThreads:
+    def test_independent_work(self):
+        def work(k):
+            x = mx.array([float(k), 1.0])
+            for _ in range(20):
+                x = mx.sin(x) + k
+                mx.eval(x)
+            g = mx.grad(lambda a: (a * a).sum())(x)
+            return x.tolist(), g.tolist()
+
+        expected = [work(k) for k in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(work, range(4))) == expected
+
+    def test_the_same_array(self):
+        x = mx.array([1.0, 2.0])
+        y = mx.exp(x) + 1
+        with ThreadPoolExecutor(4) as pool:
+            results = list(pool.map(lambda _: (y * 2).tolist(), range(8)))
+        assert all(r == results[0] for r in results)
+
+    def test_a_transform_in_one_thread_is_not_seen_in_another(self):
+        inside, done = threading.Event(), threading.Event()
+
+        def f(x):
+            inside.set()
+            done.wait(10)
+            return x * 2
+
+        thread = threading.Thread(target=lambda: mx.vmap(f)(mx.ones((2,))))
+        thread.start()
+        inside.wait(10)
+        try:
+            assert (mx.array(1.0) + 1).item() == 2.0
+        finally:
+            done.set()
+            thread.join()
+
+
+class TestDebug:
+    def test_eager(self):
+        with mx.ext.debug.eager():
+            y = mx.sin(mx.array([1.0])) + 1
+            assert y._node.value is not None
+            assert mx.vmap(lambda a: a * 2)(mx.ones((2,))).tolist() == [2.0, 2.0]
+            assert mx.grad(lambda a: (a * a).sum())(mx.ones((2,))).tolist() == [2.0, 2.0]
+
+    def test_nan_check_names_op_and_line(self):
+        x = mx.array([-1.0])
+        with mx.ext.debug.nan_check(), pytest.raises(FloatingPointError, match=r"\[log\].*test_graph.py:\d+"):
+            mx.log(x) + 1
+        assert mx.isnan(mx.log(x)).item()
+
+    def test_explain(self):
+        with mx.ext.debug.explain() as messages:
+            for n in (3, 3, 4):
+                mx.eval(mx.arctan(mx.ones((n, 13))) * 2)
+        assert any("new structure" in m and "test_graph.py" in m for m in messages)
+
+    def test_caches_are_bounded_and_visible(self):
+        assert 0 < mx.ext.debug.cache_size() <= 8192
+        mx.ext.debug.clear_cache()
+        assert mx.ext.debug.cache_size() == 0
+        assert (mx.ones((2,)) + 1).tolist() == [2.0, 2.0]
+
+    def test_derivatives(self):
+        x = mx.array([1.0, 2.0])
+        assert mx.ext.jacrev(lambda x: x**2)(x).tolist() == [[2.0, 0.0], [0.0, 4.0]]
+        assert mx.ext.jacfwd(lambda x: x**2)(x).tolist() == [[2.0, 0.0], [0.0, 4.0]]
+        assert mx.ext.hessian(lambda x: (x**3).sum())(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
+
+
+def test_pieces_do_not_change_results(monkeypatch):
+    x = mx.array(np.linspace(0, 1, 7, dtype=np.float32))
+
+    def compute():
+        hidden = [mx.sin(x) * k for k in range(30)]
+        return mx.stack(hidden).sum(axis=0) + hidden[3]
+
+    whole = compute().tolist()
+    monkeypatch.setattr(evaluation, "_PIECE", 7)
+    np.testing.assert_allclose(compute().tolist(), whole, rtol=1e-6)

@@ -1,0 +1,241 @@
+"""Optimizers and schedules: the same numbers as real MLX, step by step, and the same state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.nn_oracle import OURS, REAL, check_on, ordered
+from tests.oracle import ours, real, same
+
+RNG = np.random.default_rng(1)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+PARAMETERS = {"w": normal(4, 3), "b": normal(3), "deep": [{"conv": normal(2, 2, 3), "scale": np.float32(0.7)}]}
+
+
+def arrays(mx, tree, dtype=None):
+    """NumPy arrays as the side's own."""
+    if isinstance(tree, dict):
+        return {k: arrays(mx, v, dtype) for k, v in tree.items()}
+    if isinstance(tree, list):
+        return [arrays(mx, v, dtype) for v in tree]
+    x = mx.array(tree)
+    return x if dtype is None else x.astype(getattr(mx, dtype))
+
+
+OPTIMIZERS = [
+    "SGD(0.1)",
+    "SGD(0.1, momentum=0.9)",
+    "SGD(0.1, momentum=0.9, weight_decay=0.1, dampening=0.2)",
+    "SGD(0.1, momentum=0.9, nesterov=True)",
+    "SGD(optim.linear_schedule(0.1, 0.01, 3))",
+    "RMSprop(0.1)",
+    "RMSprop(0.1, alpha=0.5, eps=1e-3)",
+    "Adagrad(0.1)",
+    "AdaDelta(0.1, rho=0.5, eps=1e-3)",
+    "Adam(0.1)",
+    "Adam(0.1, [0.5, 0.6], 1e-3, bias_correction=True)",
+    "Adam(optim.cosine_decay(0.1, 3))",
+    "AdamW(0.1, weight_decay=0.3)",
+    "AdamW(0.1, bias_correction=True)",
+    "Adamax(0.1)",
+    "Lion(0.1)",
+    "Lion(0.1, betas=(0.5, 0.6), weight_decay=0.2)",
+    "Adafactor()",
+    "Adafactor(0.1, relative_step=False, scale_parameter=False, weight_decay=0.1)",
+    "Adafactor(beta_1=0.5, warmup_init=True)",
+    "Muon(0.1)",
+    "Muon(0.1, momentum=0.5, weight_decay=0.0, nesterov=False, ns_steps=2)",
+    "MultiOptimizer([optim.SGD(0.1), optim.Adam(0.01)], [lambda path, g: g.ndim > 1 and path != 'w'])",
+]
+
+
+@pytest.mark.parametrize("build", OPTIMIZERS)
+def test_steps(build: str) -> None:
+    def run(mx, lib):
+        optimizer = eval(f"optim.{build}", {"optim": lib.optim})
+        parameters = arrays(mx, PARAMETERS)
+        seen = []
+        for step in range(3):
+            gradients = lib.utils.tree_map(lambda p, k=step: mx.sin(3 * p + k), parameters)
+            parameters = optimizer.apply_gradients(gradients, parameters)
+            seen.append(ordered((parameters, dict(optimizer.state))))
+        return seen, optimizer.learning_rate if "learning_rate" in optimizer.state else None
+
+    check_on(run, tol=2e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("build", ["SGD(0.1, 0.9)", "Adam(0.1, bias_correction=True)", "Adafactor()", "Lion(0.1)"])
+def test_half_precision_keeps_its_dtype(build: str, dtype: str) -> None:
+    def run(mx, lib):
+        optimizer = eval(f"optim.{build}", {"optim": lib.optim})
+        parameters = arrays(mx, PARAMETERS, dtype)
+        gradients = lib.utils.tree_map(lambda p: p * 0.5, parameters)
+        parameters = optimizer.apply_gradients(gradients, parameters)
+        return optimizer.apply_gradients(gradients, parameters), optimizer.state
+
+    # Fused, XLA keeps intermediate values in float32; real MLX rounds after every op.
+    check_on(run, tol=3e-2)
+
+
+def test_update_of_a_model() -> None:
+    """With frozen parameters, a learning rate set in between and a state that exists before."""
+
+    def run(mx, lib, x):
+        mx.random.seed(0)
+        # Without a bias below BatchNorm: its gradient is rounding noise, which Adam would blow up.
+        model = lib.nn.Sequential(lib.nn.Linear(3, 4, False), lib.nn.BatchNorm(4), lib.nn.ReLU(), lib.nn.Linear(4, 2))
+        model.layers[3].freeze(keys="bias")
+        optimizer = lib.optim.Adam(0.01)
+        optimizer.init(model.trainable_parameters())
+        before = str(lib.utils.tree_map(lambda s: s.shape, optimizer.state))
+        step = lib.nn.value_and_grad(model, lambda x: mx.square(model(x)).mean())
+        losses = []
+        for rate in (0.01, 0.02, 0.03):
+            optimizer.learning_rate = rate
+            loss, gradients = step(x)
+            optimizer.update(model, gradients)
+            losses.append(loss)
+        return losses, lib.utils.tree_flatten(model.parameters()), optimizer.state, before, optimizer.step
+
+    check_on(run, normal(5, 3), tol=1e-4)
+
+
+def test_state_grows_with_the_parameters() -> None:
+    def run(mx, lib):
+        optimizer = lib.optim.SGD(0.1, 0.9)
+        optimizer.init({"a": mx.ones(2), "l": [mx.ones(1)]})
+        optimizer.state["a"]["v"] = mx.full((2,), 5.0)
+        optimizer.init({"a": mx.ones(2), "l": [mx.ones(1), mx.ones(3)], "t": (mx.ones(1), {"x": mx.ones(2)})})
+        return optimizer.state
+
+    check_on(run)
+
+
+def test_state_moves_through_a_file(tmp_path) -> None:
+    """What one library wrote, the other continues from."""
+
+    def run(mx, lib, steps, start=None, write=None):
+        optimizer = lib.optim.AdamW(optimizer_rate(lib))
+        parameters = arrays(mx, PARAMETERS)
+        if start is not None:
+            loaded = lib.utils.tree_unflatten(list(mx.load(start).items()))
+            parameters, optimizer.state = loaded["p"], loaded["s"]
+        for _ in range(steps):
+            parameters = optimizer.apply_gradients(parameters, parameters)
+        if write is not None:
+            flat = lib.utils.tree_flatten({"p": parameters, "s": optimizer.state}, destination={})
+            mx.save_safetensors(write, flat)
+        return ordered((parameters, optimizer.state))
+
+    def optimizer_rate(lib):
+        return lib.optim.exponential_decay(0.1, 0.9)
+
+    whole = run(real, REAL, 4)
+    for writer, reader in [((real, REAL), (ours, OURS)), ((ours, OURS), (ours, OURS))]:
+        path = str(tmp_path / f"{writer[0].__name__}.safetensors")
+        run(*writer, 2, write=path)
+        same(run(*reader, 2, start=path), whole, 1e-4)
+
+
+def test_compiled_step() -> None:
+    """``mx.compile`` with the model's and the optimizer's state captured, as MLX's documentation has it."""
+
+    def run(mx, lib, x):
+        mx.random.seed(0)
+        model = lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.Dropout(0.2), lib.nn.Linear(4, 1))
+        optimizer = lib.optim.SGD(lib.optim.linear_schedule(0.1, 0.01, 4), momentum=0.8)
+        optimizer.init(model.trainable_parameters())
+        state = [model.state, optimizer.state, mx.random.state]
+
+        def step(x):
+            loss, gradients = lib.nn.value_and_grad(model, lambda m, x: mx.square(m(x)).mean())(model, x)
+            optimizer.update(model, gradients)
+            return loss
+
+        compiled = mx.compile(step, inputs=state, outputs=state)
+        losses = [compiled(x) for _ in range(4)]
+        return losses, lib.utils.tree_flatten(model.parameters()), optimizer.state
+
+    check_on(run, normal(5, 3), tol=1e-4)
+
+
+SCHEDULES = [
+    "exponential_decay(0.1, 0.9)",
+    "step_decay(0.1, 0.9, 3)",
+    "cosine_decay(0.1, 5, 0.01)",
+    "linear_schedule(0.1, 0.3, 4)",
+    "join_schedules([o.linear_schedule(0.0, 0.1, 3), o.cosine_decay(0.1, 4), o.step_decay(1, 0.5, 1)], [3, 6])",
+]
+
+
+@pytest.mark.parametrize("build", SCHEDULES)
+def test_schedule(build: str) -> None:
+    def run(mx, lib):
+        schedule = eval(f"o.{build}", {"o": lib.optim})
+        steps = [mx.array(k, mx.uint64) for k in range(8)]
+        return [schedule(step) for step in steps], schedule(mx.array(2)), schedule(3)
+
+    check_on(run)
+
+
+CLIPPED = [
+    lambda mx, f: f({"a": mx.array([3.0, 4.0]), "b": [mx.array([[12.0]])]}, 1.0),
+    lambda mx, f: f({"a": mx.array([0.3, 0.4])}, 1.0),
+    lambda mx, f: f({"a": mx.array([1, 2])}, 1),
+    lambda mx, f: f({"a": mx.array([300.0, 200.0], dtype=mx.float16)}, 2),
+    lambda mx, f: f({"a": mx.array([3.0, 2.0], dtype=mx.bfloat16), "b": mx.ones(2)}, 2),
+    lambda mx, f: f({}, 1),
+    lambda mx, f: f({"a": mx.ones(2)}, 0),
+    lambda mx, f: f({"a": mx.ones(2)}, -1),
+]
+
+
+@pytest.mark.parametrize("call", CLIPPED)
+def test_clip_grad_norm(call) -> None:
+    check_on(lambda mx, lib: call(mx, lib.optim.clip_grad_norm))
+
+
+MISTAKES = [
+    "RMSprop(0.1, alpha=-1)", "RMSprop(0.1, eps=0)", "Adagrad(0.1, eps=0)", "AdaDelta(0.1, eps=0)",
+    "AdaDelta(0.1, rho=-1)", "Adam(0.1, eps=-1)", "Adam(0.1, betas=[1.0, 0.9])", "AdamW(0.1, betas=[0.9, -0.1])",
+    "Adamax(0.1, betas=(0.5, 1.0))", "Adamax(0.1, eps=-1)", "Lion(0.1, betas=[1, 0.9])", "SGD(0.1, nesterov=True)",
+    "SGD(0.1, 0.9, 0, 0.1, nesterov=True)", "SGD(None)", "MultiOptimizer([o.SGD(0.1)], [1])",
+    "MultiOptimizer([o.SGD(0.1), o.Adam(0.1)])", "MultiOptimizer([o.SGD(0.1)]).step",
+    "MultiOptimizer.state.fset(o.MultiOptimizer([o.SGD(0.1)]), {})", "step_decay(1, 0.9, 0)", "cosine_decay(1, 0)",
+    "linear_schedule(1, 0, 0)", "join_schedules([], [])", "join_schedules([o.linear_schedule(1, 0, 2)], [1])",
+    "Optimizer().apply_single(1, 2, 3)", "Optimizer().init_single(1, 3)", "Optimizer().learning_rate",
+    "Adafactor().learning_rate", "Muon(0.1)._zeropower_via_newtonschulz5(o.mx.ones(2), 1)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", MISTAKES)
+def test_mistakes_raise_what_mlx_raises(call: str) -> None:
+    def run(mx, lib):
+        names = {k: getattr(lib.optim, k) for k in dir(lib.optim)} | {"mx": mx}
+        return eval(f"o.{call}", {"o": type("Names", (), names)})
+
+    assert isinstance(check_on(run), Exception)
+
+
+def test_namespace() -> None:
+    """Every optimizer and schedule of real MLX is here with the same arguments, defaults included."""
+    import inspect
+
+    compared = 0
+    for name in dir(REAL.optim):
+        thing = getattr(REAL.optim, name)
+        if getattr(thing, "__module__", "").startswith("mlx.optimizers"):
+            want = inspect.signature(thing).parameters
+            got = inspect.signature(getattr(OURS.optim, name)).parameters
+            assert [(p.name, p.default, p.kind) for p in got.values()] == [
+                (p.name, p.default, p.kind) for p in want.values()
+            ], name
+            compared += 1
+    assert compared == 18
