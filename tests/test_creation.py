@@ -45,6 +45,8 @@ FILLED = """
     mx.ones((1,), mx.complex64)
     mx.ones((2, 1), mx.bfloat16)
     mx.ones((-1,))
+    mx.empty((2, 1), mx.int8)
+    mx.empty_like(mx.arange(3))
     mx.full(2, 3)
     mx.full(2, 3.5)
     mx.full(2, True)

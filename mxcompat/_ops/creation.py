@@ -22,7 +22,7 @@ from .arguments import shape_of, variadic
 from .arrange import broadcast_into
 from .define import broadcast, op, strict
 
-__all__ = ["full", "full_like", "meshgrid", "ones", "ones_like", "zeros", "zeros_like"]
+__all__ = ["empty", "empty_like", "full", "full_like", "meshgrid", "ones", "ones_like", "zeros", "zeros_like"]
 
 _constant = op(
     "constant",
@@ -131,6 +131,10 @@ def ones_like(a: array, /, dtype: Dtype | None = None, *, stream: Any = None) ->
         `mx.ones_like(mx.arange(3))`
     """
     return _like(a, dtype, 1, "ones_like")
+
+
+empty = zeros  # the names the array API standard asks for; in MLX too they are the functions that fill with zeros
+empty_like = zeros_like
 
 
 _full = op(

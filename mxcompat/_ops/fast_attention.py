@@ -84,8 +84,8 @@ def _infer(q: Aval, k: Aval, v: Aval, scale: Aval, *rest: Aval, causal: bool, ma
             raise ValueError(f"[{_NAME}] mismatching batch dimension for input with shape {shown(x.shape)}.")
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(
-            f"[{_NAME}] query, keys expected to have matching last dimension; found query shape {shown(q.shape)} for keys "
-            f"shape {shown(k.shape)}."
+            f"[{_NAME}] query, keys expected to have matching last dimension; found query shape {shown(q.shape)} for "
+            f"keys shape {shown(k.shape)}."
         )
     if k.shape[1] != v.shape[1]:
         raise ValueError(

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 __all__ = ["cuda_kernel", "metal_kernel", "precompiled_cuda_kernel"]
 
 _INSTEAD = (
-    "Under mxcompat, write the kernel with mx operations, which XLA fuses into one, or in JAX or Pallas and call it by way "
-    "of mxcompat.ext.from_jax."
+    "Under mxcompat, write the kernel with mx operations, which XLA fuses into one, or in JAX or Pallas, and call it "
+    "through mxcompat.ext.jax_function."
 )
 
 

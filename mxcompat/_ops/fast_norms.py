@@ -191,7 +191,7 @@ def _cross_entropy_infer(logits: Aval, targets: Aval) -> Aval:
     return aval(targets.shape, float32)
 
 
-CROSS_ENTROPY = op("cross_entropy", _cross_entropy, _cross_entropy_infer)
+CROSS_ENTROPY = op("cross_entropy", _cross_entropy, _cross_entropy_infer, indices=1)
 
 
 def cross_entropy(logits: array, targets: array, *, stream: Any = None) -> array:

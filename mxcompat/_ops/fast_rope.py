@@ -75,8 +75,8 @@ ROPE = op("rope", _rope, _infer, ("dims", "traditional", "base"))
 
 
 def rope(
-    a: array, dims: int, *, traditional: bool, base: float | None, scale: float, offset: Any, freqs: array | None = None,
-    stream: Any = None,
+    a: array, dims: int, *, traditional: bool, base: float | None, scale: float, offset: Any,
+    freqs: array | None = None, stream: Any = None,
 ) -> array:  # fmt: skip
     """Rotary position embedding: turns pairs of features by angles that grow with the position.
 
@@ -108,9 +108,9 @@ def rope(
         raise ValueError("[rope] Only one of base or freqs can have a value.")
     try:
         params = (index(dims), bool(traditional), None if base is None else float(base))
-    except TypeError:
+    except (TypeError, ValueError):
         raise TypeError(
-            f"rope(): incompatible function arguments. dims must be an int and base a number, not {dims!r} and {base!r}."
+            f"rope(): incompatible function arguments. dims must be an int and base a number, not {dims!r}, {base!r}."
         ) from None
     inputs = (node, _offset(offset), number("rope", "scale", scale))
     return wrap(apply(ROPE, inputs if table is None else (*inputs, table), params))

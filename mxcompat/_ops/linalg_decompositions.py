@@ -17,7 +17,16 @@ from mxcompat._graph.node import apply, items
 
 from .define import op
 from .linalg_common import (
-    INEXACT, adjoint, check_square, flag, hermitian, inverse_gaps, matmul, matrix, real_dtype, transpose,
+    INEXACT,
+    adjoint,
+    check_square,
+    flag,
+    hermitian,
+    inverse_gaps,
+    matmul,
+    matrix,
+    real_dtype,
+    transpose,
 )  # fmt: skip
 
 __all__ = ["cholesky", "qr", "singular_values", "svd"]

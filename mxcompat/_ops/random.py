@@ -47,7 +47,7 @@ _UNIFORM = op(
 def uniform(
     low: Any = 0,
     high: Any = 1,
-    shape: Sequence[int] = [],  # noqa: B006
+    shape: Sequence[int] = [],
     dtype: Dtype | None = _float32,
     key: array | None = None,
     stream: Any = None,
@@ -111,7 +111,7 @@ _NORMAL = op("random_normal", _normal, _infer_normal, ("shape", "dtype", "given"
 
 
 def normal(
-    shape: Sequence[int] = [],  # noqa: B006
+    shape: Sequence[int] = [],
     dtype: Dtype | None = _float32,
     loc: Any = None,
     scale: Any = None,
@@ -168,7 +168,7 @@ _MULTIVARIATE = op("random_multivariate_normal", _multivariate_normal, _infer_mu
 def multivariate_normal(
     mean: array,
     cov: array,
-    shape: Sequence[int] = [],  # noqa: B006
+    shape: Sequence[int] = [],
     dtype: Dtype | None = _float32,
     key: array | None = None,
     stream: Any = None,
@@ -286,7 +286,7 @@ _GUMBEL = op(
 
 
 def gumbel(
-    shape: Sequence[int] = [],  # noqa: B006
+    shape: Sequence[int] = [],
     dtype: Dtype | None = _float32,
     key: array | None = None,
     stream: Any = None,
@@ -326,7 +326,7 @@ _LAPLACE = op("random_laplace", _laplace, _infer_laplace, ("shape", "dtype"))
 
 
 def laplace(
-    shape: Sequence[int] = [],  # noqa: B006
+    shape: Sequence[int] = [],
     dtype: Dtype | None = _float32,
     loc: float = 0.0,
     scale: float = 1.0,

@@ -61,7 +61,7 @@ _RANDINT = op("random_randint", _randint, _infer_randint, ("shape", "dtype"))
 def randint(
     low: Any,
     high: Any,
-    shape: Sequence[int] = [],  # noqa: B006
+    shape: Sequence[int] = [],
     dtype: Dtype | None = _int32,
     key: array | None = None,
     stream: Any = None,

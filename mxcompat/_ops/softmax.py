@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -23,9 +25,21 @@ def _softmax(x: Any, axes: tuple[int, ...]) -> Any:
     if not x.size:
         return x
     x = wide(x.astype(as_float(from_numpy(x.dtype)).numpy))  # type: ignore[arg-type]
-    largest = lax.stop_gradient(jnp.max(lax.real(x) if x.dtype.kind == "c" else x, axis=axes, keepdims=True))
+    return _normalized(x, axes).astype(want)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _normalized(x: Any, axes: tuple[int, ...]) -> Any:
+    largest = jnp.max(lax.real(x) if x.dtype.kind == "c" else x, axis=axes, keepdims=True)
     powers = lax.exp(x - largest)
-    return (powers / jnp.sum(powers, axis=axes, keepdims=True)).astype(want)
+    return powers / jnp.sum(powers, axis=axes, keepdims=True)
+
+
+@_normalized.defjvp
+def _normalized_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[Any, Any]:
+    y = _normalized(primals[0], axes)
+    weighted = y * tangents[0]
+    return y, weighted - y * jnp.sum(weighted, axis=axes, keepdims=True)
 
 
 def _softmax_aval(a: Aval, axes: tuple[int, ...]) -> Aval:

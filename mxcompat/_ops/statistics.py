@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from operator import index
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -24,6 +26,7 @@ def _spread(dtype: Dtype) -> Dtype:
     return avals.float32 if dtype.kind == "c" else as_float(dtype)
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
 def _var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
     wider = wide(x)
     away = wider - mean_of(wider, axes, True)
@@ -31,6 +34,18 @@ def _var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
     total = sum_of(squares, axes, keepdims)
     divisor = size_of(x, axes) - ddof
     return (total / jnp.asarray(divisor if divisor > 0 else 0, total.dtype)).astype(_real(x.dtype))
+
+
+@_var.defjvp
+def _var_jvp(axes: tuple[int, ...], keepdims: bool, ddof: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """The mean may be held fixed, its share cancels: that saves the backward pass two reductions."""
+    (x,), (t,) = primals, tangents
+    wider, moving = wide(x), wide(t)
+    away = wider - mean_of(wider, axes, True)
+    product = lax.real(lax.conj(away) * moving) if away.dtype.kind == "c" else away * moving
+    divisor = size_of(x, axes) - ddof
+    total = 2 * sum_of(product, axes, keepdims)
+    return _var(x, axes, keepdims, ddof), (total / jnp.asarray(max(divisor, 0), total.dtype)).astype(_real(x.dtype))
 
 
 def _real(dtype: Any) -> Any:

@@ -58,7 +58,7 @@ from mxcompat._ops.softmax import softmax
 from mxcompat._ops.statistics import median, std, var
 from mxcompat._ops.sorting import argpartition, argsort, partition, searchsorted, sort, topk, unique
 from mxcompat._ops.arrange import as_strided, atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, flip, roll
-from mxcompat._ops.creation import full, full_like, meshgrid, ones, ones_like, zeros, zeros_like
+from mxcompat._ops.creation import empty, empty_like, full, full_like, meshgrid, ones, ones_like, zeros, zeros_like
 from mxcompat._ops.diagonals import diag, diagonal, eye, identity, trace, tri, tril, triu
 from mxcompat._ops.einsum import einsum, einsum_path
 from mxcompat._ops.gathered_matmul import block_masked_mm, gather_mm, segmented_mm
@@ -75,5 +75,5 @@ from mxcompat._ops.at import ArrayAt
 from mxcompat._ops.gather import slice, take, take_along_axis
 from mxcompat._ops.put import put_along_axis, slice_update
 from mxcompat._ops import indexing as _indexing  # attaches the subscripts of `array`
-from mxcompat.core import random
-from mxcompat.core import linalg
+from mxcompat.core import fft, random
+from mxcompat.core import fast, linalg

@@ -6,7 +6,7 @@ Updates are planned first and written afterwards, so that a bad parameter leaves
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mxcompat.core as mx
@@ -16,18 +16,28 @@ Plan = list[tuple[Any, Any, Any]]
 
 
 def unwrap(
-    module: Any, key: str, value: Any, filter_fn: Callable, map_fn: Callable | None, is_leaf_fn: Callable, kind: type
+    module: Any,
+    key: str,
+    value: Any,
+    filter_fn: Callable,
+    map_fn: Callable | None,
+    is_leaf_fn: Callable | None,
+    kind: type,
 ) -> Any:
-    """The plain tree of the values under ``module[key]`` that pass the filter; ``kind`` is the Module class."""
-    if is_leaf_fn(module, key, value):
+    """The plain tree of the values under ``module[key]`` that pass the filter; ``kind`` is the Module class.
+
+    Without ``is_leaf_fn`` everything but modules, dictionaries and lists is a leaf.
+    """
+    if not isinstance(value, (dict, list)) if is_leaf_fn is None else is_leaf_fn(module, key, value):
         return value if map_fn is None else map_fn(value)
-    rest = (filter_fn, map_fn, is_leaf_fn, kind)
     if isinstance(value, kind):
-        return {k: unwrap(value, k, v, *rest) for k, v in value.items() if filter_fn(value, k, v)}
+        return unwrap_module(value, filter_fn, map_fn, is_leaf_fn, kind)
 
     def element(name: str, child: Any) -> Any:
         # Places inside a list or dictionary keep their position, so a rejected one leaves an empty tree behind.
-        return unwrap(module, name, child, *rest) if filter_fn(module, name, child) else {}
+        if not filter_fn(module, name, child):
+            return {}
+        return unwrap(module, name, child, filter_fn, map_fn, is_leaf_fn, kind)
 
     if isinstance(value, dict):
         return {k: element(f"{key}.{k}", v) for k, v in value.items()}
@@ -36,23 +46,41 @@ def unwrap(
     raise RuntimeError("Unexpected leaf found while traversing the module")
 
 
-def _entries(target: Any, new: Any, strict: bool, what: str) -> list[tuple[Any, Any, Any]]:
+def unwrap_module(
+    module: Any, filter_fn: Callable, map_fn: Callable | None, is_leaf_fn: Callable | None, kind: type
+) -> dict[str, Any]:
+    """The plain tree of the entries of a module that pass the filter."""
+    found = {}
+    for key, value in module.items():
+        if filter_fn(module, key, value):
+            if is_leaf_fn is None and map_fn is None and not isinstance(value, (dict, list)):
+                found[key] = value
+            else:
+                found[key] = unwrap(module, key, value, filter_fn, map_fn, is_leaf_fn, kind)
+    return found
+
+
+def _entries(target: Any, new: Any, strict: bool, what: str) -> Iterator[tuple[Any, Any, Any]]:
     """``(key, current value, new value)`` for what ``new`` says about ``target``, or MLX's error."""
     if isinstance(new, dict):
-        found = []
+        known = target if isinstance(target, dict) else {}
         for key, value in new.items():
-            if isinstance(target, dict) and key in target:
-                found.append((key, target[key], value))
+            if key in known:
+                yield key, known[key], value
             elif strict:
-                raise ValueError(f'Module does not have {what} named "{key}".')
-        return found
-    if isinstance(new, list):
+                raise unknown(what, key)
+    elif isinstance(new, list):
         if strict and len(new) > len(target):
             raise ValueError(f"List index {len(target)} is out of bounds for destination of length {len(target)}.")
-        return [(i, target[i], value) for i, value in enumerate(new[: len(target)])]
-    if strict:
+        for index, value in enumerate(new[: len(target)]):
+            yield index, target[index], value
+    elif strict:
         raise invalid_type(new)
-    return []
+
+
+def unknown(what: str, key: Any) -> ValueError:
+    """The error MLX raises for a name that a module does not have."""
+    return ValueError(f'Module does not have {what} named "{key}".')
 
 
 def invalid_type(value: Any) -> ValueError:
@@ -68,6 +96,20 @@ def _write(plan: Plan, target: Any, key: Any, value: Any) -> None:
 
 def plan_parameters(target: Any, new: Any, strict: bool, plan: Plan) -> None:
     """Add to ``plan`` the writes that put the arrays of ``new`` over those of ``target``."""
+    if isinstance(new, dict) and isinstance(target, dict):
+        # Every training step comes here for every parameter, so the common case does without a generator.
+        array = mx.array
+        for key, value in new.items():
+            if key not in target:
+                if strict:
+                    raise unknown("parameter", key)
+            elif not isinstance(target[key], array):
+                plan_parameters(target[key], value, strict, plan)
+            elif isinstance(value, array) or not strict:
+                plan.append((target, key, value))
+            else:
+                raise invalid_type(value)
+        return
     for key, current, value in _entries(target, new, strict, "parameter"):
         if not isinstance(current, mx.array):
             plan_parameters(current, value, strict, plan)

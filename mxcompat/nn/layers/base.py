@@ -167,7 +167,7 @@ class Module(dict):
     @staticmethod
     def trainable_parameter_filter(module: Module, key: str, value: Any) -> bool:
         """Passes entries that are or may hold parameters that are not frozen."""
-        return Module.valid_parameter_filter(module, key, value) and key not in module._no_grad
+        return isinstance(value, (dict, list, mx.array)) and not key.startswith("_") and key not in module._no_grad
 
     def filter_and_map(
         self,
@@ -186,12 +186,7 @@ class Module(dict):
         Returns:
             Nested dictionaries and lists with the leaves.
         """
-        is_leaf = is_leaf_fn or (lambda module, key, value: not isinstance(value, (dict, list)))
-        return {
-            k: _walk.unwrap(self, k, v, filter_fn, map_fn, is_leaf, Module)
-            for k, v in self.items()
-            if filter_fn(self, k, v)
-        }
+        return _walk.unwrap_module(self, filter_fn, map_fn, is_leaf_fn, Module)
 
     def parameters(self) -> dict[str, Any]:
         """All arrays of the module and its sub-modules, as a tree."""

@@ -1,0 +1,26 @@
+"""`mlx.core.fft`, name for name. Re-exports only."""
+
+from mxcompat._ops.fft import (
+    fft,
+    fft2,
+    fftfreq,
+    fftn,
+    fftshift,
+    ifft,
+    ifft2,
+    ifftn,
+    ifftshift,
+    irfft,
+    irfft2,
+    irfftn,
+    rfft,
+    rfft2,
+    rfftfreq,
+    rfftn,
+)  # fmt: skip
+from mxcompat._ops.stft import istft, stft
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift", "irfft", "irfft2", "irfftn",
+    "istft", "rfft", "rfft2", "rfftfreq", "rfftn", "stft",
+]  # fmt: skip
