@@ -184,11 +184,11 @@ mx.tril(<x2>, <shift>)
 mx.triu(<x2>)
 mx.meshgrid(<x1>, <x1>)[<bit>]
 mx.atleast_2d(<x>)
-mx.as_strided(<x1>, (2,), (1,), 0)
+mx.as_strided(mx.stack([<x>, <xsame>]), (2,), (1,), 0)
 mx.contiguous(<x>)
 mx.zeros_like(<x>) + <x>
 mx.ones_like(<x>)
-mx.full((2, 3), <x>)
+mx.full((2, 3), <num>) * <x>
 mx.arange(3) * <x>
 mx.linspace(0, 1, 3) + <x>
 mx.eye(3) * <x>
@@ -205,7 +205,7 @@ mx.tri(3) * <x>
 <x3>[<ix>, None, <ix>]
 mx.take(<x1>, <idx>, axis=<axis>)
 mx.take(<x1>, <idx>)
-mx.take(<x1>, 1, axis=<axis>)
+mx.take(<x1>, 0, axis=<axis>)
 mx.take_along_axis(<x1>, mx.argsort(<r1>, axis=<axis>), axis=<axis>)
 mx.take_along_axis(<x2>, mx.zeros((1, 1), mx.int32), axis=<axis>)
 mx.put_along_axis(<x2>, mx.zeros((1, 1), mx.int32), <x>, axis=<axis>)
@@ -301,7 +301,8 @@ def _steps() -> list[str]:
 
 STEPS = _steps()
 
-HOLE = re.compile(r"<([a-z]+)(\d?)(same)?>")
+_NAME = re.compile(r"\b[xv]\d+\b")
+HOLE = re.compile(r"<([a-z]+?)(\d?)(same)?>")
 KINDS = {"x": "buifc", "n": "uifc", "r": "buif", "f": "f", "i": "ui", "b": "b", "c": "c"}
 
 
@@ -396,10 +397,12 @@ def make(seed: int) -> Program:
                 continue
             if not isinstance(value, real.array) or not _moderate(value):
                 continue
+            if _kind(value) in "bui" and any(_kind(values[n]) in "fc" for n in _NAME.findall(step)):
+                step = f"mx.stop_gradient({step})"
             values[f"v{len(program.steps)}"] = value
             program.steps.append(step)
     last = f"v{len(program.steps) - 1}"
-    program.results = [last] if rng.random() < 0.6 else [last, rng.choice([*values][-3:])]
+    program.results = list(dict.fromkeys([last] if rng.random() < 0.6 else [last, rng.choice([*values][-3:])]))
     return program
 
 
@@ -473,7 +476,7 @@ def _parameter(kind: str, rng: random.Random, first: Any) -> str:
         "fdt": lambda: "mx." + rng.choice(("float32", "float16", "bfloat16")),
         "shape": lambda: repr(rng.choice(SHAPES)),
         "key": lambda: f"mx.random.key({rng.randrange(5)})",
-        "idx": lambda: rng.choice(("mx.array([0, 1])", "mx.array([[1, 0], [0, 0]])", "mx.array(1)", "mx.array([-1, 0])")),
+        "idx": lambda: rng.choice(("mx.array([0, -1])", "mx.array([[-1, 0], [0, 0]])", "mx.array(0)", "mx.array([-1, 0])")),
         "ix": lambda: rng.choice(
             ("0", "-1", ":", "1:", ":-1", "::-1", "::2", "mx.array([0, 0])", "mx.array(0)", "None", "[0, -1]",
              "mx.array([[0], [0]])", "mx.array([0], mx.uint32)", "-2:", "0:1", "1::-1", "...")),
@@ -533,12 +536,27 @@ def _value_and_grad(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> 
     return mx.value_and_grad(_scalar(mx, f), argnums=_floats(mx, xs))(*xs)
 
 
+def _of_floats(mx: Any, f: Callable, xs: list[Any]) -> tuple[Callable, list[Any]]:
+    """The function of the inexact arguments alone, and those."""
+    which = _floats(mx, xs)
+
+    def g(*ys: Any) -> Any:
+        given = list(xs)
+        for k, y in zip(which, ys, strict=True):
+            given[k] = y
+        return f(*given)
+
+    return g, [xs[k] for k in which]
+
+
 def _vjp(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
-    return mx.vjp(f, xs, _tangents(mx, list(f(*xs))))
+    g, ys = _of_floats(mx, f, xs)
+    return mx.vjp(g, ys, _tangents(mx, list(f(*xs))))
 
 
 def _jvp(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
-    return mx.jvp(f, xs, _tangents(mx, xs))
+    g, ys = _of_floats(mx, f, xs)
+    return mx.jvp(g, ys, _tangents(mx, ys))
 
 
 def _batched(mx: Any, xs: list[Any], rng: random.Random, always: bool = False) -> tuple[list[Any], Any]:
@@ -611,7 +629,8 @@ def _checkpoint(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
 def _jvp_grad(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
     which = _floats(mx, xs)
     first = mx.grad(_scalar(mx, f), argnums=which)
-    return mx.jvp(lambda *ys: list(_tuple(first(*ys))), xs, _tangents(mx, xs))
+    g, ys = _of_floats(mx, lambda *ys: list(_tuple(first(*ys))), xs)
+    return mx.jvp(g, ys, _tangents(mx, ys))
 
 
 MODES: dict[str, Callable[..., Any]] = {

@@ -19,14 +19,14 @@ def f_all(mx, *rules):
 
         @f.vjp
         def f_vjp(primals, cotangent, output):
-            x, y = primals
+            _, y = primals
             return cotangent * 10 * y, cotangent * output
 
     if "jvp" in rules:
 
         @f.jvp
         def f_jvp(primals, tangents):
-            x, y = primals
+            x, _ = primals
             dx, dy = tangents
             out = mx.zeros_like(x)
             return out + (dx * 20 if dx is not None else 0) + (dy * 30 if dy is not None else 0)
@@ -101,7 +101,7 @@ def trees(mx, x):
 
     @f.vjp
     def f_vjp(primals, cotangents, outputs, scale=None):
-        params, x = primals
+        _, x = primals
         return {"w": cotangents["a"] * 2, "v": cotangents["b"] * outputs["a"]}, x * scale
 
     def loss(p, x):

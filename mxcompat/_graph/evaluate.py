@@ -13,6 +13,7 @@ from sys import getrefcount
 from typing import Any
 
 import jax
+from jax.core import Tracer
 
 from . import executables
 from .capture import oldest_trace
@@ -75,7 +76,7 @@ def _run(linear: Linear, roots: Sequence[Node]) -> None:
         return
     program = intern(linear, out_slots)
     outputs = [order[k] for k in out_slots]
-    if traced_leaves and any(isinstance(n.value, jax.core.Tracer) for n in leaves):
+    if traced_leaves and any(isinstance(n.value, Tracer) for n in leaves):
         with jax.enable_x64(True):
             values = program.replay([_constant(n) if n.op is SCALAR else n.value for n in leaves])
     elif program.executables is None and len(order) > 1 and _run_singly(program, linear, outputs):

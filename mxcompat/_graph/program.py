@@ -191,7 +191,7 @@ def intern(linear: Linear, out_slots: tuple[int, ...]) -> Program:
         slots = linear.slots
         instructions = tuple((n.op, n.params, tuple([slots[i] for i in n.inputs])) for n in linear.order)
         out_avals = tuple([(linear.order[s] if s >= 0 else linear.leaves[~s]).aval for s in out_slots])
-        program = Program(instructions, key[1], key[2], out_slots, out_avals)
+        program = Program(instructions, key[1], key[2], out_slots, out_avals)  # type: ignore[arg-type]  # all are ops
         while len(_programs) >= _PROGRAM_LIMIT:
             _programs.pop(next(iter(_programs)))
         program = _programs.setdefault(key, program)

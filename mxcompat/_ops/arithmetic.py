@@ -165,7 +165,7 @@ maximum = binary("maximum", _maximum, "The larger of two elements; NaN if either
 minimum = binary("minimum", _minimum, "The smaller of two elements; NaN if either is.", positional=True)
 logaddexp = binary("logaddexp", lambda x, y: _logaddexp(*jnp.broadcast_arrays(x, y)),
                    "log(exp(a) + exp(b)), without overflow.", as_floats, positional=True)  # fmt: skip
-arctan2 = binary("arctan2", lax.atan2, "The angle of the point (b, a), in radians.", as_floats, not_for="c",
+arctan2 = binary("arctan2", lambda x, y: lax.atan2(*jnp.broadcast_arrays(x, y)), "The angle of the point (b, a), in radians.", as_floats, not_for="c",
                  positional=True)  # fmt: skip
 power = binary("power", _power, "The first array to the power of the second.", sample=Sample(0.3, 3.0, (-2.0, 2.0)),
                positional=True)  # fmt: skip

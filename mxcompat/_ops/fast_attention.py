@@ -36,26 +36,29 @@ def _attention(
     groups, keys = k.shape[1], k.shape[2]
     if not keys or not q.size:
         return jnp.zeros((*q.shape[:-1], v.shape[-1]), want)
-    q = q.reshape(batch, groups, heads // groups, queries, width)
+    shared = heads // groups
+    if shared > 1:  # the heads that share keys, side by side
+        q = q.reshape(batch, groups, shared, queries, width)
+    up, down = ("bngqd,bnkd->bngqk", "bngqk,bnkd->bngqd") if shared > 1 else ("bnqd,bnkd->bnqk", "bnqk,bnkd->bnqd")
     product = {"precision": jax.lax.Precision.HIGHEST, "preferred_element_type": wide}
-    scores = jnp.einsum("bngqd,bnkd->bngqk", q, k, **product) * scale.astype(wide)
+    scores = jnp.einsum(up, q, k, **product) * scale.astype(wide)
     if causal:
         row = jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 0) + (keys - queries)
         scores = jnp.where(row >= jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 1), scores, _least(wide))
     if masked:
-        mask = _grouped(rest[0], heads, groups)
+        mask = _grouped(rest[0], groups, shared)
         if mask.dtype == jnp.bool_:
             scores = jnp.where(mask, scores, _least(wide))
         else:
             scores = scores + mask.astype(wide)
     if sinks:
-        sink = jnp.asarray(rest[-1], wide).reshape(1, groups, heads // groups, 1, 1)
+        sink = jnp.asarray(rest[-1], wide).reshape(*scores.shape[1:-2], 1, 1)
         top = jax.lax.stop_gradient(jnp.maximum(scores.max(-1, keepdims=True), sink))
         weights = jnp.exp(scores - top)
         weights = weights / (weights.sum(-1, keepdims=True) + jnp.exp(sink - top))
     else:
         weights = jax.nn.softmax(scores, axis=-1)
-    out = jnp.einsum("bngqk,bnkd->bngqd", weights.astype(want), v, **product)
+    out = jnp.einsum(down, weights.astype(want), v, **product)
     return out.reshape(batch, heads, queries, v.shape[-1]).astype(want)
 
 
@@ -64,12 +67,13 @@ def _least(dtype: Any) -> Any:
     return jnp.finfo(dtype).min
 
 
-def _grouped(mask: Any, heads: int, groups: int) -> Any:
-    """The mask with its axis of heads in two: groups, and heads of a group."""
-    mask = mask.reshape(*[1] * (4 - mask.ndim), *mask.shape)
-    if mask.shape[1] == 1:
-        return mask[:, :, None]
-    return mask.reshape(mask.shape[0], groups, heads // groups, *mask.shape[2:])
+def _grouped(mask: Any, groups: int, shared: int) -> Any:
+    """The mask with its axis of heads in two, as the scores have it: groups, and heads that share keys."""
+    if mask.ndim < 3 or shared == 1:
+        return mask
+    if mask.shape[-3] == 1:
+        return jnp.expand_dims(mask, -3)
+    return mask.reshape(*mask.shape[:-3], groups, shared, *mask.shape[-2:])
 
 
 def _infer(q: Aval, k: Aval, v: Aval, scale: Aval, *rest: Aval, causal: bool, masked: bool, sinks: bool) -> Aval:

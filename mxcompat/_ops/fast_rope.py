@@ -31,18 +31,18 @@ def _rope(x: Any, offset: Any, scale: Any, *freqs: Any, dims: int, traditional: 
     angles = positions[..., None] * inverse
     if offset.ndim:
         angles = angles.reshape(angles.shape[0], *[1] * (x.ndim - 3), *angles.shape[1:])
-    rotated, rest = wide(x[..., :dims]), x[..., dims:]
-    cos, sin = jnp.cos(angles).astype(rotated.dtype), jnp.sin(angles).astype(rotated.dtype)
+    turned = wide(x[..., :dims])
+    cos, sin = jnp.cos(angles).astype(turned.dtype), jnp.sin(angles).astype(turned.dtype)
+    # Each feature times the cosine, plus the other of its pair times the sine: gradients then have no slices in them.
     if traditional:
-        pairs = rotated.reshape(*rotated.shape[:-1], half, 2)
-        a, b = pairs[..., 0], pairs[..., 1]
+        pairs = turned.reshape(*turned.shape[:-1], half, 2)
+        turned = pairs * cos[..., None] + pairs[..., ::-1] * jnp.stack([-sin, sin], -1)
+        turned = turned.reshape(*x.shape[:-1], dims)
     else:
-        a, b = rotated[..., :half], rotated[..., half:]
-    both = (a * cos - b * sin).astype(x.dtype), (a * sin + b * cos).astype(x.dtype)
-    if traditional:
-        out = jnp.stack(both, -1).reshape(*x.shape[:-1], dims)
-        return out if dims == x.shape[-1] else jnp.concatenate([out, rest], -1)
-    return jnp.concatenate(both if dims == x.shape[-1] else (*both, rest), -1)
+        partner = jnp.roll(turned, half, -1)
+        turned = turned * jnp.concatenate([cos, cos], -1) + partner * jnp.concatenate([-sin, sin], -1)
+    turned = turned.astype(x.dtype)
+    return turned if dims == x.shape[-1] else jnp.concatenate([turned, x[..., dims:]], -1)
 
 
 def _infer(x: Aval, offset: Aval, scale: Aval, *freqs: Aval, dims: int, traditional: bool, base: float | None) -> Aval:

@@ -186,7 +186,7 @@ def _cross_infer(a: Aval, b: Aval, axis: int) -> Aval:
 
 def _cross(a: Any, b: Any, axis: int) -> Any:
     avals = [aval(x.shape, from_numpy(x.dtype)) for x in (a, b)]  # type: ignore[arg-type]
-    shape = _cross_shapes(*avals, axis)
+    shape = _cross_shapes(avals[0], avals[1], axis)
     want = promote(avals[0].dtype, avals[1].dtype).numpy
 
     def rows(x: Any) -> list[Any]:

@@ -127,7 +127,7 @@ _CHAIN = op("random_chain", _chain, _infer_chain, ("count",))
 """Splits a key `count` times over. Its results: the implicit key in the end, and for each draw the implicit key after
 it and the key for it."""
 
-_LINK = op("random_link", lambda chain, row, column: chain[1][row, column], lambda *_, **__: _KEY, ("row", "column"))
+_LINK = op("random_link", lambda links, row, column: links[row, column], lambda *_, **__: _KEY, ("row", "column"))
 """One key of a chain."""
 
 
@@ -137,31 +137,43 @@ def key_node(key: Any, caller: str) -> Node:
         return key._node
     if key is None:
         cell = _local.cell or _cell()
-        chain, row = _extended(cell[0]._node)
+        chain, links, row = _extended(cell[0]._node)
         cell[0] = wrap(Node(ITEM, (0,), (chain,), _KEY, chain.trace))
-        return Node(_LINK, (row, 1), (chain,), _KEY, chain.trace)
+        return Node(_LINK, (row, 1), (links,), _KEY, chain.trace)
     if isinstance(key, array):
         return key._node
     refuse(caller, "an array or None as key", key)
 
 
-def _extended(tip: Node) -> tuple[Node, int]:
-    """A chain with one more link than the one that ends in `tip`, or a new one; and the row of its last link.
+def _extended(tip: Node) -> tuple[Node, Node, int]:
+    """A chain with one link more than the one that ends in `tip`, or a new one; its links; and the row of the last.
 
     A pending chain grows in place, and its former end becomes one of its rows, so nodes keep their meaning. A hundred
     draws in a program are then one loop, where a hundred splits would each be compiled.
     """
-    if tip.op is ITEM and tip.inputs[0].op is _CHAIN and lock.acquire(blocking=False):
+    links = _local.links
+    if links is not None and _ends(tip, links) and lock.acquire(blocking=False):
         try:
-            if tip.value is None and tip.inputs and tip.inputs[0].value is None:
-                chain = tip.inputs[0]
+            if _ends(tip, links):
+                (chain,) = tip.inputs
                 row = chain.params[0]
-                tip.op, tip.params = _LINK, (row - 1, 0)
+                tip.op, tip.params, tip.inputs = _LINK, (row - 1, 0), (links,)
                 chain.params, chain.aval = (row + 1,), _chain_avals(row + 1)
-                return chain, row
+                links.aval = chain.aval[1]
+                return chain, links, row
         finally:
             lock.release()
-    return apply(_CHAIN, (tip,), (1,)), 0
+    chain = apply(_CHAIN, (tip,), (1,))
+    links = _local.links = Node(ITEM, (1,), (chain,), chain.aval[1], chain.trace)
+    return chain, links, 0
+
+
+def _ends(tip: Node, links: Node) -> bool:
+    """Whether `tip` is the end of the chain that has these links, and the chain is pending."""
+    if tip.op is not ITEM or tip.inputs != links.inputs or not tip.inputs:
+        return False
+    chain = tip.inputs[0]
+    return chain.op is _CHAIN and chain.value is None and tip.value is None and links.value is None
 
 
 def refuse(caller: str, expected: str, given: Any) -> NoReturn:
@@ -173,6 +185,7 @@ def refuse(caller: str, expected: str, given: Any) -> NoReturn:
 
 class _Local(threading.local):
     cell: list[array] | None = None
+    links: Node | None = None
 
 
 _local = _Local()
@@ -233,7 +246,8 @@ class RandomState(list):
     def _fixed(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise AttributeError("the random state holds exactly one array")
 
-    append = extend = insert = pop = remove = clear = sort = reverse = _fixed
+    append = extend = insert = pop = remove = clear = reverse = _fixed
+    sort = _fixed  # type: ignore[assignment]
     __delitem__ = __iadd__ = __imul__ = _fixed
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -42,7 +43,7 @@ def _run(*operands: Any, forward: Callable, transpose: Callable, split: int) -> 
 def _abstract(*avals: Any, forward: Callable, transpose: Callable, split: int) -> list[Any]:
     structs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
     out = jax.eval_shape(lambda *xs: _run(*xs, forward=forward, transpose=transpose, split=split), *structs)
-    return [jax.core.ShapedArray(o.shape, o.dtype) for o in out]
+    return [ShapedArray(o.shape, o.dtype) for o in out]
 
 
 def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> tuple[list[Any], list[Any]]:

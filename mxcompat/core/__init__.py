@@ -1,5 +1,6 @@
 """`mlx.core`, name for name. Re-exports only."""
 
+# fmt: off
 from mxcompat._array.array import ArrayIterator, array
 from mxcompat._array.constants import e, euler_gamma, inf, nan, newaxis, pi
 from mxcompat._array.devices import (
@@ -20,60 +21,98 @@ from mxcompat._array.printing import (
     PrintOptions, _PrintOptionsContext, get_printoptions, printoptions, set_printoptions,
 )
 from mxcompat._graph.aval import (
-    Dtype, bfloat16, bool_, complex64, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
-)
-from mxcompat._version import MLX_VERSION as __version__
-from mxcompat._transforms.autodiff import grad, jvp, value_and_grad, vjp
-from mxcompat._transforms.checkpointing import checkpoint
-from mxcompat._transforms.compiling import compile, disable_compile, enable_compile
-from mxcompat._transforms.custom import custom_function, custom_gradient
-from mxcompat._transforms.evaluation import async_eval, eval
-from mxcompat._transforms.vectorize import vmap
-from mxcompat._ops.conv import (
-    conv1d, conv2d, conv3d, conv_general, conv_transpose1d, conv_transpose2d, conv_transpose3d,
+    Dtype, bfloat16, bool_, complex64, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32,
+    uint64,
 )
 from mxcompat._ops.arithmetic import (
     add, arctan2, atan2, clip, divide, divmod, floor_divide, logaddexp, maximum, minimum, multiply, pow, power,
     remainder, subtract, where,
 )
+from mxcompat._ops.arrange import (
+    as_strided, atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, flip, roll,
+)
+from mxcompat._ops.at import ArrayAt
 from mxcompat._ops.bitwise import (
-    bitwise_and, bitwise_invert, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, left_shift, right_shift,
+    bitwise_and, bitwise_invert, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, left_shift,
+    right_shift,
 )
 from mxcompat._ops.casts import astype, contiguous, depends, stop_gradient, view
 from mxcompat._ops.comparison import (
     allclose, array_equal, broadcast_shapes, equal, greater, greater_equal, isclose, less, less_equal, logical_and,
     logical_or, logical_xor, not_equal,
 )
-from mxcompat._ops.elementwise import (
-    abs, acos, acosh, arccos, arccosh, arcsin, arcsinh, arctan, arctanh, asin, asinh, atan, atanh, ceil, conj, conjugate,
-    cos, cosh, degrees, erf, erfinv, exp, expm1, floor, imag, isfinite, isinf, isnan, isneginf, isposinf, log, log10,
-    log1p, log2, logical_not, nan_to_num, negative, positive, radians, real, reciprocal, round, rsqrt, sigmoid, sign, sin,
-    sinh, sqrt, square, tan, tanh, trunc,
+from mxcompat._ops.conv import (
+    conv1d, conv2d, conv3d, conv_general, conv_transpose1d, conv_transpose2d, conv_transpose3d,
 )
-from mxcompat._ops.reductions import (
-    all, any, argmax, argmin, count_nonzero, logsumexp, max, mean, min, minmax, prod, sum,
-)
-from mxcompat._ops.scans import cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff, logcumsumexp
-from mxcompat._ops.softmax import softmax
-from mxcompat._ops.statistics import median, std, var
-from mxcompat._ops.sorting import argpartition, argsort, partition, searchsorted, sort, topk, unique
-from mxcompat._ops.arrange import as_strided, atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, flip, roll
 from mxcompat._ops.creation import empty, empty_like, full, full_like, meshgrid, ones, ones_like, zeros, zeros_like
 from mxcompat._ops.diagonals import diag, diagonal, eye, identity, trace, tri, tril, triu
 from mxcompat._ops.einsum import einsum, einsum_path
+from mxcompat._ops.elementwise import (
+    abs, acos, acosh, arccos, arccosh, arcsin, arcsinh, arctan, arctanh, asin, asinh, atan, atanh, ceil, conj,
+    conjugate, cos, cosh, degrees, erf, erfinv, exp, expm1, floor, imag, isfinite, isinf, isnan, isneginf, isposinf,
+    log, log1p, log2, log10, logical_not, nan_to_num, negative, positive, radians, real, reciprocal, round, rsqrt,
+    sigmoid, sign, sin, sinh, sqrt, square, tan, tanh, trunc,
+)
+from mxcompat._ops.gather import slice, take, take_along_axis
 from mxcompat._ops.gathered_matmul import block_masked_mm, gather_mm, segmented_mm
 from mxcompat._ops.joining import concat, concatenate, repeat, split, stack, tile, unstack
 from mxcompat._ops.matmul import addmm, matmul, tensordot
 from mxcompat._ops.padding import pad
 from mxcompat._ops.products import inner, kron, outer, vecdot
+from mxcompat._ops.put import put_along_axis, slice_update
 from mxcompat._ops.ranges import arange, linspace
+from mxcompat._ops.reductions import (
+    all, any, argmax, argmin, count_nonzero, logsumexp, max, mean, min, minmax, prod, sum,
+)
+from mxcompat._ops.scans import cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff, logcumsumexp
 from mxcompat._ops.shape import expand_dims, flatten, reshape, squeeze, unflatten
 from mxcompat._ops.signal import convolve, hadamard_transform
+from mxcompat._ops.softmax import softmax
+from mxcompat._ops.sorting import argpartition, argsort, partition, searchsorted, sort, topk, unique
+from mxcompat._ops.statistics import median, std, var
 from mxcompat._ops.transposition import matrix_transpose, moveaxis, permute_dims, swapaxes, transpose
 from mxcompat._ops.windows import bartlett, blackman, hamming, hanning
-from mxcompat._ops.at import ArrayAt
-from mxcompat._ops.gather import slice, take, take_along_axis
-from mxcompat._ops.put import put_along_axis, slice_update
-from mxcompat._ops import indexing as _indexing  # attaches the subscripts of `array`
-from mxcompat.core import fft, random
-from mxcompat.core import fast, linalg
+from mxcompat._transforms.autodiff import grad, jvp, value_and_grad, vjp
+from mxcompat._transforms.checkpointing import checkpoint
+from mxcompat._transforms.compiling import compile, disable_compile, enable_compile
+from mxcompat._transforms.custom import custom_function, custom_gradient
+from mxcompat._transforms.evaluation import async_eval, eval
+from mxcompat._transforms.vectorize import vmap
+from mxcompat._version import MLX_VERSION as __version__
+from mxcompat.core import fast, fft, linalg, random
+
+__all__ = [
+    "ArrayAt", "ArrayIterator", "ArrayLike", "Device", "DeviceType", "Dtype", "DtypeCategory", "PrintOptions", "Stream",
+    "StreamContext", "ThreadLocalStream", "abs", "acos", "acosh", "add", "addmm", "all", "allclose", "any", "arange",
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition",
+    "argsort", "array", "array_equal", "as_strided", "asarray", "asin", "asinh", "astype", "async_eval", "atan",
+    "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "bartlett", "bfloat16", "bitwise_and", "bitwise_invert",
+    "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "block_masked_mm", "bool_",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast", "ceil", "checkpoint", "clear_cache",
+    "clear_streams", "clip", "compile", "complex64", "complexfloating", "concat", "concatenate", "conj", "conjugate",
+    "contiguous", "conv1d", "conv2d", "conv3d", "conv_general", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "convolve", "cos", "cosh", "count_nonzero", "cpu", "cummax", "cummin", "cumprod", "cumsum",
+    "cumulative_prod", "cumulative_sum", "custom_function", "custom_gradient", "default_device", "default_stream",
+    "degrees", "depends", "device_count", "device_info", "diag", "diagonal", "diff", "disable_compile", "divide",
+    "divmod", "e", "einsum", "einsum_path", "empty", "empty_like", "enable_compile", "equal", "erf", "erfinv",
+    "euler_gamma", "eval", "exp", "expand_dims", "expm1", "eye", "fast", "fft", "finfo", "flatten", "flip", "float16",
+    "float32", "float64", "floating", "floor", "floor_divide", "from_dlpack", "full", "full_like", "gather_mm",
+    "generic", "get_active_memory", "get_array_buffer_size", "get_cache_memory", "get_memory_limit", "get_peak_memory",
+    "get_printoptions", "gpu", "grad", "greater", "greater_equal", "hadamard_transform", "hamming", "hanning",
+    "identity", "iinfo", "imag", "inexact", "inf", "inner", "int8", "int16", "int32", "int64", "integer",
+    "is_available", "isclose", "isdtype", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "issubdtype", "jvp",
+    "kron", "left_shift", "less", "less_equal", "linalg", "linspace", "log", "log1p", "log2", "log10", "logaddexp",
+    "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "matmul",
+    "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "minmax", "moveaxis",
+    "multiply", "nan", "nan_to_num", "negative", "new_stream", "new_thread_local_stream", "new_thread_unsafe_stream",
+    "newaxis", "not_equal", "number", "ones", "ones_like", "outer", "pad", "partition", "permute_dims", "pi",
+    "positive", "pow", "power", "printoptions", "prod", "put_along_axis", "radians", "random", "real", "reciprocal",
+    "remainder", "repeat", "reset_peak_memory", "reshape", "result_type", "right_shift", "roll", "round", "rsqrt",
+    "searchsorted", "segmented_mm", "set_cache_limit", "set_default_device", "set_default_stream", "set_memory_limit",
+    "set_printoptions", "set_wired_limit", "sigmoid", "sign", "signedinteger", "sin", "sinh", "slice", "slice_update",
+    "softmax", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient", "stream", "subtract",
+    "sum", "swapaxes", "synchronize", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "topk", "trace",
+    "transpose", "tri", "tril", "triu", "trunc", "uint8", "uint16", "uint32", "uint64", "unflatten", "unique",
+    "unsignedinteger", "unstack", "value_and_grad", "var", "vecdot", "view", "vjp", "vmap", "where", "zeros",
+    "zeros_like",
+]

@@ -17,7 +17,7 @@ from mxcompat._ops.fft import (
     rfft2,
     rfftfreq,
     rfftn,
-)  # fmt: skip
+)
 from mxcompat._ops.stft import istft, stft
 
 __all__ = [

@@ -22,3 +22,8 @@ from mxcompat.optimizers.schedulers import (
     linear_schedule,
     step_decay,
 )
+
+__all__ = [
+    "SGD", "AdaDelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "MultiOptimizer", "Muon", "Optimizer",
+    "RMSprop", "clip_grad_norm", "cosine_decay", "exponential_decay", "join_schedules", "linear_schedule", "step_decay",
+]  # fmt: skip
