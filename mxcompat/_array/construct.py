@@ -20,8 +20,8 @@ from mxcompat._graph.node import Node, apply, leaf
 from mxcompat._graph.op import Op
 
 __all__ = [
-    "as_node", "bad_cast", "cast", "cast_numpy", "copied", "dlpack_node", "jax_node", "natural_dtype", "node_of",
-    "number_node", "own", "rounded", "type_name", "without_imaginary",
+    "as_node", "bad_cast", "cast", "cast_numpy", "copied", "dlpack_node", "holds", "jax_node", "natural_dtype",
+    "node_of", "number_node", "own", "rounded", "type_name", "without_imaginary",
 ]  # fmt: skip
 
 
@@ -124,6 +124,11 @@ def _default(dtype: Any) -> Dtype:
     if kind is None:
         raise bad_cast(f"no array can hold data of type {dtype}")
     return kind
+
+
+def holds(dtype: np.dtype) -> bool:
+    """Whether an array can hold data of a NumPy dtype, or of a narrower one that stands for it."""
+    return dtype in (np.float64, np.complex128) or from_numpy(dtype) is not None
 
 
 def _from_numpy(data: np.ndarray, dtype: Dtype | None) -> Node:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mxcompat._graph import aval as _d
 from mxcompat._graph.aval import Aval, Dtype, aval
 from mxcompat._graph.node import SCALAR, Node
 
 from .array import array
-from .construct import as_node, bad_cast, invalid, natural_dtype, node_of
+from .construct import as_node, bad_cast, holds, invalid, natural_dtype, node_of
 from .promotion import scalar_dtype
 
 __all__ = ["node", "operand", "pair", "scalar_node"]
@@ -58,6 +60,8 @@ def _unusual(value: Any, like: Dtype | None) -> Node | None:
         return value._node
     if hasattr(type(value), "__mlx_array__"):
         return node_of(value)
+    if isinstance(value, np.ndarray) and not holds(value.dtype):
+        return None
     found = as_node(value, like)
     if found is None and any(hasattr(type(value), name) for name in ("__complex__", "__float__", "__index__")):
         return operand(complex(value), like)

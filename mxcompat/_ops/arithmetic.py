@@ -14,6 +14,7 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, aval, from_numpy
 from mxcompat._graph.node import Node, apply
@@ -165,8 +166,8 @@ maximum = binary("maximum", _maximum, "The larger of two elements; NaN if either
 minimum = binary("minimum", _minimum, "The smaller of two elements; NaN if either is.", positional=True)
 logaddexp = binary("logaddexp", lambda x, y: _logaddexp(*jnp.broadcast_arrays(x, y)),
                    "log(exp(a) + exp(b)), without overflow.", as_floats, positional=True)  # fmt: skip
-arctan2 = binary("arctan2", lambda x, y: lax.atan2(*jnp.broadcast_arrays(x, y)), "The angle of the point (b, a), in radians.", as_floats, not_for="c",
-                 positional=True)  # fmt: skip
+arctan2 = binary("arctan2", lambda x, y: lax.atan2(*jnp.broadcast_arrays(x, y)),
+                 "The angle of the point (b, a), in radians.", as_floats, not_for="c", positional=True)  # fmt: skip
 power = binary("power", _power, "The first array to the power of the second.", sample=Sample(0.3, 3.0, (-2.0, 2.0)),
                positional=True)  # fmt: skip
 
@@ -193,6 +194,7 @@ def divmod(a: Any, b: Any, stream: Any = None) -> list[array]:
     Example:
         `quotient, rest = mx.divmod(mx.array([7, -7]), 3)`
     """
+    check_stream(stream)
     nodes = operands.pair(a, b)
     if promote(nodes[0].aval.dtype, nodes[1].aval.dtype).kind == "c":
         raise ValueError(_COMPLEX_DIVMOD)
@@ -229,6 +231,7 @@ def where(condition: Any, x: Any, y: Any, /, *, stream: Any = None) -> array:
     Example:
         `mx.where(x > 0, x, 0.0)`
     """
+    check_stream(stream)
     return wrap(apply(_WHERE, (operands.node(condition), *operands.pair(x, y))))
 
 
@@ -250,6 +253,7 @@ def clip(a: Any, /, a_min: Any, a_max: Any, *, stream: Any = None) -> array:
     Example:
         `mx.clip(x, 0.0, 1.0)`
     """
+    check_stream(stream)
     if a_min is None and a_max is None:
         raise ValueError("At most one of a_min and a_max may be None")
     out: Node = strict(a, "clip")

@@ -12,6 +12,7 @@ import numpy as np
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.aval import int32 as _int32
 from mxcompat._graph.node import apply, items
@@ -57,6 +58,7 @@ def broadcast_to(a: Any, /, shape: Sequence[int], *, stream: Any = None) -> arra
     Example:
         `mx.broadcast_to(mx.arange(3), (2, 3))`
     """
+    check_stream(stream)
     return wrap(apply(_broadcast_to, (operands.node(a),), (plain(shape),)))
 
 
@@ -84,6 +86,7 @@ def broadcast_arrays(*arrays: array, stream: Any = None) -> list[array]:
     Example:
         `x, y = mx.broadcast_arrays(mx.zeros((2, 1)), mx.zeros((3,)))`
     """
+    check_stream(stream)
     nodes = variadic(arrays, "broadcast_arrays")
     return [wrap(n) for n in items(apply(_broadcast_arrays, tuple(nodes)))] if nodes else []
 
@@ -108,6 +111,7 @@ def _atleast_function(ndim: int, how: str) -> Any:
     name = f"atleast_{ndim}d"
 
     def function(*arys: array, stream: Any = None) -> array | list[array]:
+        check_stream(stream)
         out = [wrap(apply(_atleast, (n,), (ndim,))) for n in variadic(arys, name)]
         return out[0] if len(out) == 1 else out
 
@@ -163,6 +167,7 @@ def flip(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any = 
     Example:
         `mx.flip(mx.arange(6).reshape(2, 3), axis=1)`
     """
+    check_stream(stream)
     axes = None if axis is None else integers(axis) if is_sequence(axis) else (integer(axis),)
     return wrap(apply(_flip, (strict(a, "flip"),), (axes,)))
 
@@ -217,6 +222,7 @@ def roll(
     Example:
         `mx.roll(mx.arange(6).reshape(2, 3), 1, axis=1)`
     """
+    check_stream(stream)
     x = strict(a, "roll")
     several = is_sequence(shift)
     if axis is not None and is_sequence(axis):
@@ -293,6 +299,7 @@ def as_strided(
     Example:
         `mx.as_strided(mx.arange(6), (4, 3), (1, 1))`: the windows of length 3.
     """
+    check_stream(stream)
     x = strict(a, "as_strided")
     sizes = x.aval.shape if shape is None else integers(shape)
     steps = _row_major(sizes) if strides is None else tuple([index(s) for s in strides])

@@ -15,6 +15,7 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph import aval as avals
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
@@ -49,6 +50,13 @@ def _right(x: Any, y: Any) -> Any:
     return shift(x, y)
 
 
+def _whole(x: Any) -> Any:
+    """The integers that floats stand for: integers are differentiated as floats, and here their derivative ends."""
+    if jnp.issubdtype(x.dtype, np.floating):
+        return jnp.asarray(x, np.int64 if x.dtype.itemsize == 8 else np.int32)
+    return x
+
+
 def _bitwise(
     name: str, impl: Callable[[Any, Any], Any], summary: str, result: Callable[[Dtype, Dtype], Dtype] = promote
 ) -> Callable[..., array]:
@@ -62,6 +70,7 @@ def _bitwise(
         return aval(broadcast(a.shape, b.shape), kind)
 
     def lower(x: Any, y: Any) -> Any:
+        x, y = _whole(x), _whole(y)
         want = result(from_numpy(x.dtype), from_numpy(y.dtype)).numpy  # type: ignore[arg-type]
         return impl(jnp.asarray(x, want), jnp.asarray(y, want))
 
@@ -69,6 +78,7 @@ def _bitwise(
     SAMPLES[name] = Sample(0.0, 7.0, kinds="bui", smooth=False, operands=2)
 
     def function(a: Any, b: Any, stream: Any = None) -> array:
+        check_stream(stream)
         return wrap(apply(record, operands.pair(a, b)))
 
     function.__name__ = function.__qualname__ = name
@@ -100,7 +110,7 @@ bitwise_xor = _bitwise("bitwise_xor", lambda x, y: x ^ y, "The bitwise exclusive
 left_shift = _bitwise("left_shift", _shift(lax.shift_left), "The first array's bits, moved up by the second.", _shifted)
 right_shift = _bitwise("right_shift", _shift(_right), "The first array's bits, moved down by the second.", _shifted)
 bitwise_invert = unary(
-    "bitwise_invert", lambda x: ~x, same, "Every bit flipped; of bools, logical not.", not_for="fc",
+    "bitwise_invert", lambda x: ~_whole(x), same, "Every bit flipped; of bools, logical not.", not_for="fc",
     message="Bitwise inverse only allowed on integer types.", sample=Sample(-3.0, 7.0, smooth=False),
 )  # fmt: skip
 

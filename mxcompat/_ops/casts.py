@@ -11,6 +11,7 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, Dtype, aval
 from mxcompat._graph.node import apply, items
 
@@ -64,6 +65,7 @@ def astype(a: Any, dtype: Dtype, *, stream: Any = None) -> array:
     Example:
         `mx.astype(mx.array([1.7, -1.7]), mx.int32)`
     """
+    check_stream(stream)
     node = strict(a, "astype")
     if type(dtype) is not Dtype:
         raise TypeError(f"astype(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
@@ -124,6 +126,7 @@ def view(a: Any, dtype: Dtype, stream: Any = None) -> array:
     Example:
         `mx.view(mx.array([1.0]), mx.uint32)`
     """
+    check_stream(stream)
     if type(dtype) is not Dtype:
         raise TypeError(f"view(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
     node = operands.node(a)
@@ -146,6 +149,7 @@ def stop_gradient(a: array, /, *, stream: Any = None) -> array:
     Example:
         `mx.grad(lambda x: x * mx.stop_gradient(x))(mx.array(3.0))`
     """
+    check_stream(stream)
     return wrap(apply(_STOP, (strict(a, "stop_gradient"),)))
 
 
@@ -166,6 +170,7 @@ def contiguous(a: array, /, allow_col_major: bool = False, *, stream: Any = None
     Example:
         `mx.contiguous(x.T)`
     """
+    check_stream(stream)
     return wrap(apply(_CONTIGUOUS, (strict(a, "contiguous"),)))
 
 

@@ -13,6 +13,7 @@ from jax import lax
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import bad_cast
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph import aval as avals
 from mxcompat._graph.aval import Aval, aval, from_numpy
@@ -90,6 +91,7 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False, stream: Any = None) -> 
     Example:
         `mx.array_equal(x, y).item()`
     """
+    check_stream(stream)
     x, y = operands.pair(a, b)
     if x.aval.shape != y.aval.shape:
         return wrap(operands.node(False))
@@ -159,6 +161,7 @@ def isclose(
     Example:
         `mx.isclose(x, y, rtol=1e-3)`
     """
+    check_stream(stream)
     return wrap(apply(_ISCLOSE, _close_nodes("isclose", a, b, rtol, atol), (bool(equal_nan),)))
 
 
@@ -185,6 +188,7 @@ def allclose(
     Example:
         `assert mx.allclose(x, y)`
     """
+    check_stream(stream)
     return wrap(apply(_ALLCLOSE, _close_nodes("allclose", a, b, rtol, atol), (bool(equal_nan),)))
 
 

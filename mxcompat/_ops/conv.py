@@ -10,6 +10,7 @@ from operator import index
 from typing import Any
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.node import Node, apply
 
 from .conv_op import CONV, Sizes, shown
@@ -138,6 +139,7 @@ def conv1d(
     Example:
         `mx.conv1d(mx.ones((1, 8, 3)), mx.ones((4, 3, 3)), padding=1)` has shape `(1, 8, 4)`.
     """
+    check_stream(stream)
     return _forward(1, input, weight, stride, padding, dilation, groups)
 
 
@@ -152,6 +154,7 @@ def conv2d(
     Example:
         `mx.conv2d(mx.ones((1, 8, 8, 3)), mx.ones((4, 3, 3, 3)), padding=1)` has shape `(1, 8, 8, 4)`.
     """
+    check_stream(stream)
     return _forward(2, input, weight, stride, padding, dilation, groups)
 
 
@@ -167,6 +170,7 @@ def conv3d(
     Example:
         `mx.conv3d(mx.ones((1, 8, 8, 8, 3)), mx.ones((4, 3, 3, 3, 3)), padding=1)` has shape `(1, 8, 8, 8, 4)`.
     """
+    check_stream(stream)
     return _forward(3, input, weight, stride, padding, dilation, groups)
 
 
@@ -218,6 +222,7 @@ def conv_transpose1d(
     Example:
         `mx.conv_transpose1d(mx.ones((1, 8, 3)), mx.ones((4, 2, 3)), stride=2)` has shape `(1, 16, 4)`.
     """
+    check_stream(stream)
     return _transposed(1, input, weight, stride, padding, dilation, output_padding, groups)
 
 
@@ -233,6 +238,7 @@ def conv_transpose2d(
     Example:
         `mx.conv_transpose2d(mx.ones((1, 8, 8, 3)), mx.ones((4, 2, 2, 3)), stride=2)` has shape `(1, 16, 16, 4)`.
     """
+    check_stream(stream)
     return _transposed(2, input, weight, stride, padding, dilation, output_padding, groups)
 
 
@@ -248,6 +254,7 @@ def conv_transpose3d(
     Example:
         `mx.conv_transpose3d(mx.ones((1, 4, 4, 4, 3)), mx.ones((4, 2, 2, 2, 3)), stride=2)` has shape `(1, 8, 8, 8, 4)`.
     """
+    check_stream(stream)
     return _transposed(3, input, weight, stride, padding, dilation, output_padding, groups)
 
 
@@ -278,6 +285,7 @@ def conv_general(
     Example:
         `mx.conv_general(mx.ones((1, 8, 3)), mx.ones((4, 3, 3)), padding=([2], [0]))` has shape `(1, 8, 4)`.
     """
+    check_stream(stream)
     name = "conv_general"
     pair = (
         isinstance(padding, (list, tuple)) and len(padding) == 2 and all(isinstance(p, (list, tuple)) for p in padding)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import cast
+from mxcompat._array.devices import check_stream
 from mxcompat._graph import aval as _d
 from mxcompat._graph.aval import Aval, Dtype, aval
 from mxcompat._graph.node import Node, apply, items
@@ -59,6 +60,7 @@ def zeros(shape: int | Sequence[int], dtype: Dtype | None = _d.float32, *, strea
     Example:
         `mx.zeros((2, 3), mx.int32)`
     """
+    check_stream(stream)
     return _filled(shape, dtype, 0)
 
 
@@ -79,6 +81,7 @@ def ones(shape: int | Sequence[int], dtype: Dtype | None = _d.float32, *, stream
     Example:
         `mx.ones(3)`
     """
+    check_stream(stream)
     return _filled(shape, dtype, 1)
 
 
@@ -113,6 +116,7 @@ def zeros_like(a: array, /, dtype: Dtype | None = None, *, stream: Any = None) -
     Example:
         `mx.zeros_like(mx.arange(3))`
     """
+    check_stream(stream)
     return _like(a, dtype, 0, "zeros_like")
 
 
@@ -130,6 +134,7 @@ def ones_like(a: array, /, dtype: Dtype | None = None, *, stream: Any = None) ->
     Example:
         `mx.ones_like(mx.arange(3))`
     """
+    check_stream(stream)
     return _like(a, dtype, 1, "ones_like")
 
 
@@ -164,6 +169,7 @@ def full(shape: int | Sequence[int], vals: Any, dtype: Dtype | None = None, *, s
     Example:
         `mx.full((2, 2), 7.0)`
     """
+    check_stream(stream)
     return wrap(apply(_full, (operands.node(vals, dtype),), (shape_of(shape),)))
 
 
@@ -192,6 +198,7 @@ def full_like(a: array, /, vals: Any, dtype: Dtype | None = None, *, stream: Any
     Example:
         `mx.full_like(mx.zeros((2, 2)), 7.0)`
     """
+    check_stream(stream)
     x = strict(a, "full_like")
     want = x.aval.dtype if dtype is None else dtype
     return wrap(apply(_full_like, (x, cast(operands.node(vals, want), want))))
@@ -240,6 +247,7 @@ def meshgrid(
     Example:
         `x, y = mx.meshgrid(mx.arange(3), mx.arange(2))`
     """
+    check_stream(stream)
     if not isinstance(sparse, bool) or not isinstance(indexing, str):
         raise TypeError("meshgrid(): incompatible function arguments. Expected a bool as sparse, a string as indexing.")
     if indexing not in ("xy", "ij"):

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from mxcompat._array import operands
 from mxcompat._array.array import array
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.aval import bool_ as _bool
@@ -177,6 +178,8 @@ def unary(
     convert: Callable[[Any], Node] = (lambda a: strict(a, name)) if arrays_only else operands.node
 
     def function(a: Any, /, *, stream: Any = None) -> array:
+        if stream is not None:
+            check_stream(stream)
         x = a._node if type(a) is array else convert(a)
         key = ((), x.aval)
         aval = memo.get(key)
@@ -238,9 +241,13 @@ def binary(
         return out
 
     def function(a: Any, b: Any, stream: Any = None) -> array:
+        if stream is not None:
+            check_stream(stream)
         return build(a, b)
 
     def positional_function(a: Any, b: Any, /, *, stream: Any = None) -> array:
+        if stream is not None:
+            check_stream(stream)
         return build(a, b)
 
     about = ("a: an array or a number.", "b: an array or a number. The two are broadcast against each other.")

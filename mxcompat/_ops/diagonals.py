@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import cast
+from mxcompat._array.devices import check_stream
 from mxcompat._graph import aval as _d
 from mxcompat._graph.aval import Aval, Dtype, aval
 from mxcompat._graph.node import Node, apply
@@ -76,6 +77,7 @@ def diagonal(a: array, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: 
     Example:
         `mx.diagonal(mx.arange(6).reshape(2, 3))` is [0, 4].
     """
+    check_stream(stream)
     return wrap(apply(_diagonal, (strict(a, "diagonal"),), (integer(offset), index(axis1), index(axis2))))
 
 
@@ -121,6 +123,7 @@ def diag(a: array, /, k: int = 0, *, stream: Any = None) -> array:
     Example:
         `mx.diag(mx.array([1, 2]), k=1)` has shape (3, 3).
     """
+    check_stream(stream)
     x = strict(a, "diag")
     if x.aval.ndim == 1:
         return wrap(apply(_diag, (x,), (integer(k),)))
@@ -172,6 +175,7 @@ def trace(
     Example:
         `mx.trace(mx.eye(3))` is 3.
     """
+    check_stream(stream)
     x = cast(strict(a, "trace"), dtype)
     return wrap(apply(_trace, (x,), (integer(offset), index(axis1), index(axis2))))
 
@@ -209,6 +213,7 @@ def tril(x: array, k: int = 0, *, stream: Any = None) -> array:
     Example:
         `mx.tril(mx.ones((3, 3)), k=-1)`
     """
+    check_stream(stream)
     return wrap(apply(_triangle, (strict(x, "tril"),), (integer(k), False)))
 
 
@@ -229,6 +234,7 @@ def triu(x: array, k: int = 0, *, stream: Any = None) -> array:
     Example:
         `mx.triu(mx.ones((3, 3)), k=1)`
     """
+    check_stream(stream)
     return wrap(apply(_triangle, (strict(x, "triu"),), (integer(k), True)))
 
 
@@ -266,6 +272,7 @@ def eye(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = _d.float
     Example:
         `mx.eye(2, 3, k=1)`
     """
+    check_stream(stream)
     shape = (integer(n), integer(n if m is None else m))
     if min(shape) < 0:
         raise ValueError("[eye] N and M must be positive integers.")
@@ -301,6 +308,7 @@ def identity(n: int, dtype: Dtype | None = _d.float32, *, stream: Any = None) ->
     Example:
         `mx.identity(3)`
     """
+    check_stream(stream)
     return eye(n, dtype=dtype)
 
 
@@ -320,5 +328,6 @@ def tri(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = None, *,
     Example:
         `mx.tri(3, k=-1)`
     """
+    check_stream(stream)
     shape = (max(0, integer(n)), max(0, integer(n if m is None else m)))
     return wrap(_constant(_tri, shape, dtype, k))

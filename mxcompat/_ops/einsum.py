@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.node import apply
@@ -148,6 +149,7 @@ def einsum(subscripts: str, /, *operands: array, stream: Any = None) -> array:
     Example:
         `mx.einsum("bij,bjk->bik", x, y)` is the product of matrices in a batch.
     """
+    check_stream(stream)
     if not isinstance(subscripts, str):
         raise TypeError(f"einsum(): incompatible function arguments. Expected a string, not {subscripts!r}.")
     nodes = variadic(operands, "einsum")

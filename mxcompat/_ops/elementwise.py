@@ -17,6 +17,7 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph import aval as avals
 from mxcompat._graph.aval import Aval, Dtype
 from mxcompat._graph.node import apply
@@ -242,6 +243,7 @@ def round(a: Any, /, decimals: int = 0, stream: Any = None) -> array:
     Example:
         `mx.round(mx.array([1.25, 2.75]), 1)`
     """
+    check_stream(stream)
     return wrap(apply(_ROUND, (operands.node(a),), (index(decimals),)))
 
 
@@ -285,6 +287,7 @@ def nan_to_num(
     Example:
         `mx.nan_to_num(mx.array([1.0, float("nan")]))`
     """
+    check_stream(stream)
     x = operands.node(a)
     dtype = x.aval.dtype if x.aval.dtype.kind == "f" else avals.float32
     largest = float(jnp.finfo(dtype.numpy).max)

@@ -8,12 +8,15 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
-from mxcompat._graph.node import apply
+from mxcompat._graph.node import Node, apply
 
 from .define import broadcast, op, strict
 from .fast_norms import number, shown
+from .gather import SLICE
+from .index_plan import place
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -26,7 +29,7 @@ def _dtype(*avals: Any) -> Dtype:
 
 
 def _attention(
-    q: Any, k: Any, v: Any, scale: Any, *rest: Any, causal: bool, masked: bool, sinks: bool
+    q: Any, k: Any, v: Any, scale: Any, *rest: Any, causal: bool, masked: bool, sinks: bool, prefix: bool
 ) -> Any:
     avals = [aval(x.shape, from_numpy(x.dtype)) for x in (q, k, v)]  # type: ignore[arg-type]
     want = _dtype(*avals).numpy
@@ -42,9 +45,14 @@ def _attention(
     up, down = ("bngqd,bnkd->bngqk", "bngqk,bnkd->bngqd") if shared > 1 else ("bnqd,bnkd->bnqk", "bnqk,bnkd->bnqd")
     product = {"precision": jax.lax.Precision.HIGHEST, "preferred_element_type": wide}
     scores = jnp.einsum(up, q, k, **product) * scale.astype(wide)
+    length = rest[0] if prefix else keys
+    column = jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 1)
+    if prefix:
+        scores = jnp.where(column < length, scores, _least(wide))
+        v = jnp.where(jax.lax.broadcasted_iota(jnp.int32, (keys, 1), 0) < length, v, 0)  # NaNs there are nobody's
     if causal:
-        row = jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 0) + (keys - queries)
-        scores = jnp.where(row >= jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 1), scores, _least(wide))
+        row = jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 0) + (length - queries)
+        scores = jnp.where(row >= column, scores, _least(wide))
     if masked:
         mask = _grouped(rest[0], groups, shared)
         if mask.dtype == jnp.bool_:
@@ -76,7 +84,9 @@ def _grouped(mask: Any, groups: int, shared: int) -> Any:
     return mask.reshape(*mask.shape[:-3], groups, shared, *mask.shape[-2:])
 
 
-def _infer(q: Aval, k: Aval, v: Aval, scale: Aval, *rest: Aval, causal: bool, masked: bool, sinks: bool) -> Aval:
+def _infer(
+    q: Aval, k: Aval, v: Aval, scale: Aval, *rest: Aval, causal: bool, masked: bool, sinks: bool, prefix: bool
+) -> Aval:
     for x in (q, k, v):
         if x.ndim != 4:
             raise ValueError(f"[{_NAME}] input with shape {shown(x.shape)} expected to be rank 4")
@@ -129,7 +139,33 @@ def _check_mask(mask: Aval, scores: tuple[int, ...], dtype: Dtype) -> None:
         raise ValueError(f"Cannot broadcast array of shape {shown(mask.shape)} into shape {shown(scores)}.")
 
 
-ATTENTION = op(_NAME, _attention, _infer, ("causal", "masked", "sinks"))
+ATTENTION = op(_NAME, _attention, _infer, ("causal", "masked", "sinks", "prefix"))
+"""With `prefix`, a fifth input says how many of the keys and values count; a mask is not possible then."""
+
+
+def _growing(k: Node, v: Node) -> tuple[Node, Node, int] | None:
+    """The buffers of which keys and values are the first few, and how many; None if they are not.
+
+    A cache grows by a token at a time. Read as `keys[..., :n, :]` it has another shape at each, which would be
+    compiled each time; the whole buffer and n as a number are the same program at every token.
+    """
+    buffers = []
+    for node in (k, v):
+        plan = node.params[0] if node.op is SLICE else ()
+        if len(plan) != 3 or plan[:2] != (":", ":") or type(plan[2]) is not tuple or plan[2][1:] != (1, 0):
+            return None
+        buffers.append(node.inputs[0])
+    n, longest = k.aval.shape[2], buffers[0].aval.shape[2]
+    if n != v.aval.shape[2] or longest != buffers[1].aval.shape[2] or not n:
+        return None
+    # A long buffer is read up to a power of two, so that its empty rest costs nothing.
+    used = min(longest, max(_SHORT, 1 << (n - 1).bit_length()))
+    if used < longest:
+        buffers = [apply(SLICE, (b,), ((":", ":", (used, 1, 0)),)) for b in buffers]
+    return buffers[0], buffers[1], n
+
+
+_SHORT = 256
 
 
 def scaled_dot_product_attention(
@@ -158,16 +194,25 @@ def scaled_dot_product_attention(
     Example:
         `mx.fast.scaled_dot_product_attention(q, k, v, scale=q.shape[-1] ** -0.5, mask="causal")`
     """
+    check_stream(stream)
     inputs = [*(strict(x, _NAME) for x in (q, k, v)), number(_NAME, "scale", scale)]
+    prefix = False
     causal = isinstance(mask, str)
     if causal and mask != "causal":
         raise ValueError(f"[{_NAME}] invalid mask option '{mask}'. Must be 'causal', or an array.")
     masked = mask is not None and not causal
     if masked:
         inputs.append(strict(mask, _NAME))
+    elif inputs[1].aval.ndim == inputs[2].aval.ndim == 4 and (growing := _growing(inputs[1], inputs[2])):
+        apply(
+            ATTENTION, tuple(inputs), (causal, False, False, False)
+        )  # says what is wrong with the shapes, if anything
+        inputs[1], inputs[2], n = growing
+        inputs.append(place(n))
+        prefix = True
     if sinks is not None:
         inputs.append(strict(sinks, _NAME))
-    out = apply(ATTENTION, tuple(inputs), (causal, masked, sinks is not None))
+    out = apply(ATTENTION, tuple(inputs), (causal, masked, sinks is not None, prefix))
     if force_fused and jax.default_backend() == "cpu":
         raise ValueError(f"[{_NAME}] force_fused=True but no fused kernel is available in CPU backend.")
     return wrap(out)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, float32, from_numpy
 from mxcompat._graph.node import apply, items
@@ -114,6 +115,7 @@ def gated_delta_update(
     Example:
         `y, state = mx.fast.gated_delta_update(q, k, v, gamma, beta, state)`
     """
+    check_stream(stream)
     inputs = [strict(x, _NAME) for x in (q, k, v, gamma, beta)]
     inputs += [strict(x, _NAME) for x in (initial_state, mask) if x is not None]
     node = apply(DELTA, tuple(inputs), (initial_state is not None, mask is not None))

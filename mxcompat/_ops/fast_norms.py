@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, float32, from_numpy
 from mxcompat._graph.node import Node, apply
@@ -107,6 +108,7 @@ def rms_norm(x: array, weight: array | None, eps: float, *, stream: Any = None) 
     Example:
         `mx.fast.rms_norm(x, mx.ones((x.shape[-1],)), 1e-5)`
     """
+    check_stream(stream)
     node, scale = strict(x, "rms_norm"), _optional(weight, "rms_norm")
     inputs = (node, number("rms_norm", "eps", eps))
     return wrap(apply(RMS_NORM, inputs if scale is None else (*inputs, scale)))
@@ -160,6 +162,7 @@ def layer_norm(x: array, weight: array | None, bias: array | None, eps: float, *
     Example:
         `mx.fast.layer_norm(x, None, None, 1e-5)`
     """
+    check_stream(stream)
     node = strict(x, "layer_norm")
     scales = [_optional(a, "layer_norm") for a in (weight, bias)]
     inputs = (node, number("layer_norm", "eps", eps), *[s for s in scales if s is not None])
@@ -211,4 +214,5 @@ def cross_entropy(logits: array, targets: array, *, stream: Any = None) -> array
     Example:
         `mx.fast.cross_entropy(mx.zeros((1, 4)), mx.array([2]))` is `[log(4)]`.
     """
+    check_stream(stream)
     return wrap(apply(CROSS_ENTROPY, (strict(logits, "cross_entropy"), strict(targets, "cross_entropy"))))

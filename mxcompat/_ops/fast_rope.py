@@ -11,6 +11,7 @@ import numpy as np
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, int32
 from mxcompat._graph.node import Node, apply
 
@@ -100,6 +101,7 @@ def rope(
     Example:
         `mx.fast.rope(queries, 64, traditional=False, base=10000.0, scale=1.0, offset=cache.offset)`
     """
+    check_stream(stream)
     node = strict(a, "rope")
     table = None if freqs is None else strict(freqs, "rope")
     if base is None and table is None:

@@ -16,6 +16,7 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.aval import complex64 as _complex64
 from mxcompat._graph.aval import float32 as _float32
@@ -149,6 +150,7 @@ def _one_axis(name: str, what: str, result: str) -> Callable[..., array]:
     """The public function of a transform along one axis."""
 
     def function(a: array, n: int | None = None, axis: int = -1, norm: str = "backward", stream: Any = None) -> array:
+        check_stream(stream)
         check_array(a, name)
         check_norm(norm, name)
         return _apply(a, name, None if n is None else (integer(n),), (integer(axis),), norm)
@@ -175,6 +177,7 @@ def _many_axes(name: str, what: str, result: str) -> Callable[..., array]:
         norm: str = "backward",
         stream: Any = None,
     ) -> array:
+        check_stream(stream)
         return run(a, s, axes, norm)
 
     def functionn(
@@ -184,6 +187,7 @@ def _many_axes(name: str, what: str, result: str) -> Callable[..., array]:
         norm: str = "backward",
         stream: Any = None,
     ) -> array:
+        check_stream(stream)
         return run(a, s, axes, norm)
 
     two = name.endswith("2")
@@ -278,6 +282,7 @@ def fftshift(a: array, axes: int | Sequence[int] | None = None, stream: Any = No
         >>> mx.fft.fftshift(mx.fft.fftfreq(5))
         array([-0.4, -0.2, 0, 0.2, 0.4], dtype=float32)
     """
+    check_stream(stream)
     return _shifted(a, axes, "fftshift", inverse=False)
 
 
@@ -298,6 +303,7 @@ def ifftshift(a: array, axes: int | Sequence[int] | None = None, stream: Any = N
         >>> mx.fft.ifftshift(mx.fft.fftshift(mx.arange(5)))
         array([0, 1, 2, 3, 4], dtype=int32)
     """
+    check_stream(stream)
     return _shifted(a, axes, "ifftshift", inverse=True)
 
 
@@ -339,6 +345,7 @@ def fftfreq(n: int, d: float = 1.0, stream: Any = None) -> array:
         >>> mx.fft.fftfreq(4)
         array([0, 0.25, -0.5, -0.25], dtype=float32)
     """
+    check_stream(stream)
     return _frequencies_of(n, d, "fftfreq", half=False)
 
 
@@ -359,4 +366,5 @@ def rfftfreq(n: int, d: float = 1.0, stream: Any = None) -> array:
         >>> mx.fft.rfftfreq(4)
         array([0, 0.25, 0.5], dtype=float32)
     """
+    check_stream(stream)
     return _frequencies_of(n, d, "rfftfreq", half=True)

@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.node import Node, apply
 
@@ -172,6 +173,7 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
         array([[2, 1, 2],
                [4, 3, 4]], dtype=int32)
     """
+    check_stream(stream)
     node = need_array("take", a)
     need_axis("take", axis)
     shape = node.aval.shape
@@ -278,6 +280,7 @@ def take_along_axis(a: array, /, indices: array, axis: int | None = -1, *, strea
         >>> mx.take_along_axis(x, mx.argsort(x, axis=1), axis=1)
         array([[1, 2, 3]], dtype=int32)
     """
+    check_stream(stream)
     x, index = need_array("take_along_axis", a, indices)
     need_axis("take_along_axis", axis)
     return wrap(apply(GATHER_AXIS, (x, index), (axis,)))
@@ -355,6 +358,7 @@ def slice(
         array([[1, 2],
                [5, 6]], dtype=int32)
     """
+    check_stream(stream)
     x, starts = need_array("slice", a, start_indices)
     return wrap(apply(DYNAMIC_SLICE, (x, starts), (need_ints("slice", axes), need_ints("slice", slice_size))))
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval
 from mxcompat._graph.node import apply
@@ -135,6 +136,7 @@ def gather_mm(
     Example:
         `mx.gather_mm(x, experts, rhs_indices=mx.array([0, 2]))`
     """
+    check_stream(stream)
     nodes = [strict(a, "gather_mm"), strict(b, "gather_mm")]
     if lhs_indices is None and rhs_indices is None:
         return matmul(a, b)
@@ -219,6 +221,7 @@ def block_masked_mm(
     Example:
         `mx.block_masked_mm(mx.ones((64, 32)), mx.ones((32, 64)), 32, mask_out=mx.eye(2))`
     """
+    check_stream(stream)
     masks = (mask_out, mask_lhs, mask_rhs)
     nodes = [strict(x, "block_masked_mm") for x in (a, b, *masks) if x is not None]
     given = tuple([m is not None for m in masks])
@@ -269,4 +272,5 @@ def segmented_mm(a: array, b: array, /, segments: array, *, stream: Any = None) 
     Example:
         `mx.segmented_mm(mx.ones((2, 6)), mx.ones((6, 3)), mx.array([[0, 2], [2, 6]]))`
     """
+    check_stream(stream)
     return wrap(apply(_segmented_mm, tuple([strict(x, "segmented_mm") for x in (a, b, segments)])))

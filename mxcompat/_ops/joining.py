@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, aval, from_numpy
 from mxcompat._graph.node import Node, apply, items
@@ -85,6 +86,7 @@ def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any
     Example:
         `mx.concatenate([mx.zeros((2, 2)), mx.ones((2, 3))], axis=1)`
     """
+    check_stream(stream)
     nodes = _nodes(arrays, "concatenate")
     if not nodes:
         raise ValueError("[concatenate] No arrays provided for concatenation")
@@ -98,6 +100,7 @@ def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any
 
 def concat(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
     """See `concatenate`."""
+    check_stream(stream)
     return concatenate(arrays, axis)
 
 
@@ -130,6 +133,7 @@ def stack(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = Non
     Example:
         `mx.stack([mx.zeros(3), mx.ones(3)], axis=1)` has shape (3, 2).
     """
+    check_stream(stream)
     nodes = _nodes(arrays, "stack")
     if not nodes:
         raise ValueError("[stack] No arrays provided for stacking")
@@ -190,6 +194,7 @@ def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, 
     Example:
         `first, second, rest = mx.split(mx.arange(6), [1, 3])`
     """
+    check_stream(stream)
     x = a._node if type(a) is array else strict(a, "split")
     sections = integers(indices_or_sections) if is_sequence(indices_or_sections) else integer(indices_or_sections)
     return [wrap(n) for n in items(apply(_split, (x,), (sections, index(axis))))]
@@ -226,6 +231,7 @@ def unstack(x: array, /, *, axis: int = 0, stream: Any = None) -> tuple[array, .
     Example:
         `row, other = mx.unstack(mx.zeros((2, 3)))`
     """
+    check_stream(stream)
     node = apply(_unstack, (strict(x, "unstack"),), (index(axis),))
     return tuple([wrap(n) for n in items(node)])
 
@@ -272,6 +278,7 @@ def repeat(array: array, /, repeats: int, axis: int | None = None, *, stream: An
     Example:
         `mx.repeat(mx.arange(3), 2)` is [0, 0, 1, 1, 2, 2].
     """
+    check_stream(stream)
     if getattr(repeats, "ndim", 0):
         raise TypeError("repeat(): incompatible function arguments. Expected one number of repeats for all elements.")
     return wrap(apply(_repeat, (strict(array, "repeat"),), (integer(repeats), None if axis is None else index(axis))))
@@ -317,5 +324,6 @@ def tile(a: array, reps: int | Sequence[int], /, *, stream: Any = None) -> array
     Example:
         `mx.tile(mx.arange(3), (2, 2))` has shape (2, 6).
     """
+    check_stream(stream)
     counts = integers(reps) if is_sequence(reps) else (integer(reps),)
     return wrap(apply(_tile, (strict(a, "tile"),), (counts,)))

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.node import apply, items
 
@@ -69,6 +70,7 @@ def qr(a: array, *, stream: Any = None) -> tuple[array, array]:
     Example:
         `q, r = mx.linalg.qr(mx.array([[2.0, 3.0], [1.0, 2.0]]))`
     """
+    check_stream(stream)
     q, r = items(apply(QR, (matrix("qr", a),)))
     return wrap(q), wrap(r)
 
@@ -162,6 +164,7 @@ def svd(a: array, compute_uv: bool = True, *, stream: Any = None) -> Any:
 
     A matrix that holds a NaN gives NaN; real MLX raises RuntimeError when it computes it.
     """
+    check_stream(stream)
     node = matrix("svd", a, INEXACT)
     if not flag("svd", "compute_uv", compute_uv):
         return wrap(apply(SINGULAR_VALUES, (node,)))
@@ -197,6 +200,7 @@ def cholesky(a: array, upper: bool = False, *, stream: Any = None) -> array:
     Example:
         `mx.linalg.cholesky(mx.array([[4.0, 2.0], [2.0, 5.0]]))` is `[[2, 0], [1, 2]]`.
     """
+    check_stream(stream)
     node = matrix("cholesky", a)
     check_square("cholesky", node.aval, "Cholesky decomposition is only defined for square matrices.")
     return wrap(apply(CHOLESKY, (node,), (flag("cholesky", "upper", upper),)))

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval, complex64
 from mxcompat._graph.node import apply, items
 
@@ -73,6 +74,7 @@ def eigh(a: array, UPLO: str = "L", *, stream: Any = None) -> tuple[array, array
     Example:
         `w, v = mx.linalg.eigh(mx.array([[1.0, -2.0], [-2.0, 1.0]]))` gives `w` `[-1, 3]`.
     """
+    check_stream(stream)
     w, v = items(apply(EIGH, *_symmetric("eigh", a, UPLO)))
     return wrap(w), wrap(v)
 
@@ -94,6 +96,7 @@ def eigvalsh(a: array, UPLO: str = "L", *, stream: Any = None) -> array:
     Example:
         `mx.linalg.eigvalsh(mx.array([[1.0, -2.0], [-2.0, 1.0]]))` is `[-1, 3]`.
     """
+    check_stream(stream)
     return wrap(apply(EIGVALSH, *_symmetric("eigvalsh", a, UPLO)))
 
 
@@ -179,6 +182,7 @@ def eig(a: array, *, stream: Any = None) -> tuple[array, array]:
 
     The eigenvectors of complex matrices are right ones here; mlx 0.32 returns their conjugates' left ones.
     """
+    check_stream(stream)
     w, v = items(apply(EIG, _general("eig", a)))
     return wrap(w), wrap(v)
 
@@ -199,4 +203,5 @@ def eigvals(a: array, *, stream: Any = None) -> array:
     Example:
         `mx.linalg.eigvals(mx.array([[0.0, 1.0], [-1.0, 0.0]]))` is `[1j, -1j]`.
     """
+    check_stream(stream)
     return wrap(apply(EIGVALS, _general("eigvals", a)))

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval, from_numpy, uint32
 from mxcompat._graph.node import Node, apply, items
 
@@ -70,6 +71,7 @@ def lu_factor(a: array, *, stream: Any = None) -> tuple[array, array]:
     Example:
         `lu, pivots = mx.linalg.lu_factor(mx.array([[1.0, 2.0], [3.0, 4.0]]))`
     """
+    check_stream(stream)
     both, pivots = items(apply(LU_FACTOR, (matrix("lu_factor", a),)))
     return wrap(both), wrap(pivots)
 
@@ -91,6 +93,7 @@ def lu(a: array, *, stream: Any = None) -> tuple[array, array, array]:
     Example:
         `p, l, u = mx.linalg.lu(mx.array([[1.0, 2.0], [3.0, 4.0]]))`
     """
+    check_stream(stream)
     p, lower, u = items(apply(LU, (matrix("lu", a),)))
     return wrap(p), wrap(lower), wrap(u)
 
@@ -148,6 +151,7 @@ def det(a: array, *, stream: Any = None) -> array:
     Example:
         `mx.linalg.det(mx.array([[1.0, 2.0], [3.0, 4.0]]))` is -2.
     """
+    check_stream(stream)
     return wrap(apply(DET, (_square("det", a),)))
 
 
@@ -168,5 +172,6 @@ def slogdet(a: array, *, stream: Any = None) -> tuple[array, array]:
     Example:
         `sign, logarithm = mx.linalg.slogdet(mx.array([[1.0, 2.0], [3.0, 4.0]]))`
     """
+    check_stream(stream)
     sign, logarithm = items(apply(SLOGDET, (_square("slogdet", a),)))
     return wrap(sign), wrap(logarithm)

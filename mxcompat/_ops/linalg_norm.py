@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, aval, complex64, float32, from_numpy
 from mxcompat._graph.node import apply
@@ -117,6 +118,7 @@ def norm(
     Example:
         `mx.linalg.norm(mx.array([3.0, 4.0]))` is 5.
     """
+    check_stream(stream)
     node = strict(a, "norm")
     ndim = node.aval.ndim
     axes = _axes(axis, ndim)
@@ -222,4 +224,5 @@ def cross(a: array, b: array, axis: int = -1, *, stream: Any = None) -> array:
     Example:
         `mx.linalg.cross(mx.array([1, 0, 0]), mx.array([0, 1, 0]))` is `[0, 0, 1]`.
     """
+    check_stream(stream)
     return wrap(apply(CROSS, (strict(a, "cross"), strict(b, "cross")), (index(axis),)))

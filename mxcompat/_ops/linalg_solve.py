@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, aval, from_numpy
 from mxcompat._graph.node import Node, apply
@@ -64,6 +65,7 @@ def inv(a: array, *, stream: Any = None) -> array:
     Example:
         `mx.linalg.inv(mx.array([[2.0, 0.0], [0.0, 4.0]]))` is `[[0.5, 0], [0, 0.25]]`.
     """
+    check_stream(stream)
     return wrap(apply(INV, (_square("inv", a, "Inverses are only defined for square matrices."),)))
 
 
@@ -84,6 +86,7 @@ def tri_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
     Example:
         `mx.linalg.tri_inv(mx.array([[2.0, 0.0], [0.0, 4.0]]))` is `[[0.5, 0], [0, 0.25]]`.
     """
+    check_stream(stream)
     node = _square("inv", a, "Inverses are only defined for square matrices.", "tri_inv")
     return wrap(apply(TRI_INV, (node,), (flag("tri_inv", "upper", upper),)))
 
@@ -105,6 +108,7 @@ def cholesky_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
     Example:
         `mx.linalg.cholesky_inv(mx.linalg.cholesky(matrix))`
     """
+    check_stream(stream)
     node = _square("cholesky_inv", a, "Cholesky inverse is only defined for square matrices.")
     return wrap(apply(CHOLESKY_INV, (node,), (flag("cholesky_inv", "upper", upper),)))
 
@@ -125,6 +129,7 @@ def pinv(a: array, *, stream: Any = None) -> array:
     Example:
         `mx.linalg.pinv(mx.array([[1.0], [1.0]]))` is `[[0.5, 0.5]]`.
     """
+    check_stream(stream)
     return wrap(apply(PINV, (matrix("pinv", a),)))
 
 
@@ -207,6 +212,7 @@ def solve(a: array, b: array, *, stream: Any = None) -> array:
     Example:
         `mx.linalg.solve(mx.array([[2.0, 0.0], [0.0, 4.0]]), mx.array([2.0, 2.0]))` is `[1, 0.5]`.
     """
+    check_stream(stream)
     return wrap(apply(SOLVE, _system("solve", "lu", a, b)))
 
 
@@ -228,5 +234,6 @@ def solve_triangular(a: array, b: array, *, upper: bool = False, stream: Any = N
     Example:
         `mx.linalg.solve_triangular(mx.array([[2.0, 0.0], [1.0, 1.0]]), mx.array([2.0, 2.0]))` is `[1, 1]`.
     """
+    check_stream(stream)
     nodes = _system("solve_triangular", "inv", a, b)
     return wrap(apply(SOLVE_TRIANGULAR, nodes, (flag("solve_triangular", "upper", upper),)))

@@ -17,6 +17,7 @@ import numpy as np
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph import aval as _d
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
@@ -124,6 +125,7 @@ def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
     Example:
         `mx.matmul(mx.ones((2, 3)), mx.ones((3, 4)))` has shape (2, 4).
     """
+    check_stream(stream)
     x = a._node if type(a) is array else strict(a, "matmul")
     y = b._node if type(b) is array else strict(b, "matmul")
     key = ((), x.aval, y.aval)
@@ -188,6 +190,7 @@ def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0
     Example:
         `mx.addmm(mx.ones(4), mx.ones((2, 3)), mx.ones((3, 4)), alpha=0.5)`
     """
+    check_stream(stream)
     nodes = (
         c._node if type(c) is array else strict(c, "addmm"),
         a._node if type(a) is array else strict(a, "addmm"),
@@ -267,6 +270,7 @@ def tensordot(a: array, b: array, /, axes: int | Sequence[Sequence[int]] = 2, *,
     Example:
         `mx.tensordot(mx.ones((2, 3)), mx.ones((3, 4)), axes=[[1], [0]])` has shape (2, 4).
     """
+    check_stream(stream)
     nodes = (strict(a, "tensordot"), strict(b, "tensordot"))
     pairs = tuple([integers(group) for group in axes]) if is_sequence(axes) else index(axes)  # type: ignore[arg-type, union-attr]
     return wrap(apply(_tensordot, nodes, (pairs,)))

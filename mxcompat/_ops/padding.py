@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.node import apply
 
@@ -99,6 +100,7 @@ def pad(a: array, /, pad_width: Any, mode: str = "constant", constant_values: An
     Example:
         `mx.pad(mx.ones((2, 2)), [(1, 1), (0, 2)])` has shape (4, 4).
     """
+    check_stream(stream)
     x = strict(a, "pad")
     if not isinstance(mode, str):
         raise TypeError(f"pad(): incompatible function arguments. Expected a mode, got {type(mode).__name__}.")

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, aval, from_numpy
 from mxcompat._graph.node import apply
@@ -54,6 +55,7 @@ def inner(a: array, b: array, /, *, stream: Any = None) -> array:
     Example:
         `mx.inner(mx.ones(3), mx.ones((2, 3)))` has shape (2,).
     """
+    check_stream(stream)
     return wrap(apply(_inner, (strict(a, "inner"), strict(b, "inner"))))
 
 
@@ -79,6 +81,7 @@ def outer(a: array, b: array, /, *, stream: Any = None) -> array:
     Example:
         `mx.outer(mx.arange(2), mx.arange(3))`
     """
+    check_stream(stream)
     return wrap(apply(_outer, (strict(a, "outer"), strict(b, "outer"))))
 
 
@@ -127,6 +130,7 @@ def vecdot(a: array, b: array, /, *, axis: int = -1, stream: Any = None) -> arra
     Example:
         `mx.vecdot(mx.ones((2, 3)), mx.ones((2, 3)))` has shape (2,).
     """
+    check_stream(stream)
     return wrap(apply(_vecdot, (strict(a, "vecdot"), strict(b, "vecdot")), (index(axis),)))
 
 
@@ -163,4 +167,5 @@ def kron(a: array, b: array, *, stream: Any = None) -> array:
     Example:
         `mx.kron(mx.eye(2), mx.ones((2, 2)))`
     """
+    check_stream(stream)
     return wrap(apply(_kron, (strict(a, "kron"), strict(b, "kron"))))

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval
 from mxcompat._graph.node import apply
 
@@ -119,6 +120,7 @@ def put_along_axis(
         array([[1, 0, 0],
                [0, 0, 1]], dtype=float32)
     """
+    check_stream(stream)
     x, index, value = need_array("put_along_axis", a, indices, values)
     need_axis("put_along_axis", axis)
     return wrap(apply(SCATTER_AXIS, (x, value, index), (axis,)))
@@ -179,5 +181,6 @@ def slice_update(
         array([[0, 0, 0],
                [0, 1, 1]], dtype=float32)
     """
+    check_stream(stream)
     x, value, starts = need_array("slice_update", a, update, start_indices)
     return wrap(apply(DYNAMIC_UPDATE, (x, value, starts), (need_ints("slice_update", axes),)))

@@ -16,6 +16,7 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, Dtype, aval
 from mxcompat._graph.aval import float32 as _float32
 from mxcompat._graph.node import apply
@@ -72,6 +73,7 @@ def uniform(
     Example:
         >>> mx.random.uniform(-1, 1, shape=(2, 3), key=mx.random.key(0))
     """
+    check_stream(stream)
     dtype = dtype_of(dtype, "uniform")
     inputs = key_node(key, "uniform"), operands.node(low, dtype), operands.node(high, dtype)
     return wrap(apply(_UNIFORM, inputs, (plain(shape), dtype)))
@@ -136,6 +138,7 @@ def normal(
     Example:
         >>> mx.random.normal((2, 3), loc=1.0, scale=0.5)
     """
+    check_stream(stream)
     dtype = dtype_of(dtype, "normal")
     drawn = key_node(key, "normal")
     if dtype.kind not in "fc":
@@ -195,6 +198,7 @@ def multivariate_normal(
         >>> mx.random.multivariate_normal(mx.zeros(2), mx.eye(2), shape=(5,)).shape
         (5, 2)
     """
+    check_stream(stream)
     dtype = dtype_of(dtype, "multivariate_normal")
     if not isinstance(mean, array) or not isinstance(cov, array):
         refuse("multivariate_normal", "arrays as mean and cov", cov if isinstance(mean, array) else mean)
@@ -257,6 +261,7 @@ def truncated_normal(
     Example:
         >>> mx.random.truncated_normal(-2, 2, shape=(3,))
     """
+    check_stream(stream)
     dtype = dtype_of(dtype, "truncated_normal")
     drawn = key_node(key, "truncated_normal")
     if dtype.kind != "f":
@@ -307,6 +312,7 @@ def gumbel(
     Example:
         >>> mx.random.gumbel((3,))
     """
+    check_stream(stream)
     dtype = dtype_of(dtype, "gumbel")
     return wrap(apply(_GUMBEL, (key_node(key, "gumbel"),), (plain(shape), dtype)))
 
@@ -352,6 +358,7 @@ def laplace(
     Example:
         >>> mx.random.laplace((3,), scale=0.5)
     """
+    check_stream(stream)
     dtype = dtype_of(dtype, "laplace")
     try:
         loc, scale = float(loc), float(scale)

@@ -15,6 +15,7 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.aval import bool_ as _bool
@@ -86,6 +87,7 @@ def randint(
     Example:
         >>> mx.random.randint(0, 10, (3,))
     """
+    check_stream(stream)
     if dtype is None:
         dtype = _int32
     dtype = dtype_of(dtype, "randint")
@@ -133,6 +135,7 @@ def bernoulli(
     Example:
         >>> mx.random.bernoulli(0.1, (4,))
     """
+    check_stream(stream)
     drawn = key_node(key, "bernoulli")
     probability = operands.node(p)
     full = probability.aval.shape if shape is None else plain(shape)
@@ -157,6 +160,24 @@ def _infer_categorical(key: Aval, logits: Aval, axis: int, shape: tuple[int, ...
 
 
 _CATEGORICAL = op("random_categorical", _categorical, _infer_categorical, ("axis", "shape", "samples"))
+
+
+def _categorical_line(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:
+    """Draws from one distribution: where uniform numbers fall among its cumulated probabilities."""
+    kind = np.float32 if logits.dtype.kind == "c" else promote(from_numpy(logits.dtype), _float32).numpy  # type: ignore[arg-type]
+    line = cast(logits, kind).reshape(-1)
+    weights = jnp.exp(line - jnp.max(line))
+    bounds = jnp.cumsum(weights / jnp.sum(weights))
+    place = jnp.sum(bounds < unit(key, shape).astype(kind)[..., None], axis=-1)
+    return jnp.minimum(place, line.size - 1).astype(np.uint32)
+
+
+def _infer_categorical_line(key: Aval, logits: Aval, shape: tuple[int, ...]) -> Aval:
+    check_bits(key, shape)
+    return aval(shape, _uint32)
+
+
+_CATEGORICAL_LINE = op("random_categorical_line", _categorical_line, _infer_categorical_line, ("shape",))
 
 
 def categorical(
@@ -187,6 +208,7 @@ def categorical(
         >>> mx.random.categorical(mx.zeros((2, 5)), num_samples=3).shape
         (2, 3)
     """
+    check_stream(stream)
     if not isinstance(logits, array):
         refuse("categorical", "an array as logits", logits)
     x = logits._node
@@ -204,17 +226,24 @@ def categorical(
         raise IndexError(f"[categorical] Invalid axis {axis} for logits with {ndim} dimensions.")
     if axis >= 0:
         axis -= ndim
+    reduced = size[: axis + ndim] + size[axis + ndim + 1 :]
+    single = size[axis] == x.aval.size != 0  # MLX draws from one distribution in another way than from several
+    if num_samples is not None and single:
+        return wrap(apply(_CATEGORICAL_LINE, (drawn, x), ((*reduced, num_samples),)))
     if num_samples is not None:
         return wrap(apply(_CATEGORICAL, (drawn, x), (axis - 1, (*size, num_samples), True)))
     if full is not None:
-        reduced = size[: axis + ndim] + size[axis + ndim + 1 :]
         if broadcast(full, reduced) != full:
             raise ValueError(
                 f"[categorical] Requested shape {shown(full)} is not broadcast compatible with reduced logits shape"
                 f"{shown(reduced)}."
             )
+        if single and full:
+            return wrap(apply(_CATEGORICAL_LINE, (drawn, x), (full,)))
         place = len(full) + 1 + axis
         size = (*full[:place], size[axis], *full[place:])
+    elif single and reduced:
+        return wrap(apply(_CATEGORICAL_LINE, (drawn, x), (reduced,)))
     return wrap(apply(_CATEGORICAL, (drawn, x), (axis, size, False)))
 
 
@@ -259,6 +288,7 @@ def permutation(x: int | array, axis: int = 0, key: array | None = None, stream:
     Example:
         >>> mx.random.permutation(4)
     """
+    check_stream(stream)
     if isinstance(x, array):
         drawn = key_node(key, "permutation")
         ndim = x.ndim

@@ -17,6 +17,7 @@ from jax import lax
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import node_of
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.aval import uint32 as _uint32
 from mxcompat._graph.evaluate import lock
@@ -96,6 +97,7 @@ def split(key: array, num: int = 2, stream: Any = None) -> array:
     Example:
         >>> first, second = mx.random.split(mx.random.key(0))
     """
+    check_stream(stream)
     if not isinstance(key, array):
         refuse("split", "an array as key", key)
     try:

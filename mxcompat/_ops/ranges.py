@@ -13,6 +13,7 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import cast_numpy
+from mxcompat._array.devices import check_stream
 from mxcompat._graph import aval as _d
 from mxcompat._graph.aval import Aval, Dtype, aval
 from mxcompat._graph.node import SCALAR, Node, apply
@@ -58,6 +59,7 @@ def arange(
     Example:
         `mx.arange(1, 7, 2)` is [1, 3, 5].
     """
+    check_stream(stream)
     if type(step) is Dtype and dtype is None:  # arange(stop, step, dtype)
         start, stop, step, dtype = _MISSING, start, stop, step
         if stop is _MISSING:
@@ -188,6 +190,7 @@ def linspace(
     Example:
         `mx.linspace(0, 1, 5)`
     """
+    check_stream(stream)
     first, last = any_number(start, "start"), any_number(stop, "stop")
     count = integer(num)
     if not isinstance(endpoint, bool):

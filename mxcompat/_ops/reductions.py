@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph import aval as avals
 from mxcompat._graph.aval import Aval, Dtype, aval
 from mxcompat._graph.node import apply
@@ -165,6 +166,7 @@ def _reduction(
     name = record.name
 
     def function(a: Any, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> array:
+        check_stream(stream)
         node = a._node if type(a) is array else strict(a, name)
         if guard:
             guard(node.aval, axis)
@@ -226,6 +228,7 @@ def minmax(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
     Example:
         `low, high = mx.minmax(x)`
     """
+    check_stream(stream)
     strict(a, "minmax")
     return min(a, axis, keepdims), max(a, axis, keepdims)
 
@@ -253,6 +256,7 @@ def count_nonzero(a: array, /, axis: Any = None, keepdims: bool = False, *, stre
     Example:
         `mx.count_nonzero(x, axis=0)`
     """
+    check_stream(stream)
     node = strict(a, "count_nonzero")
     return wrap(apply(_COUNT, (node,), (axes_of(axis, node.aval.ndim), bool(keepdims))))
 
@@ -294,6 +298,7 @@ def _argument(record: Op, which: str) -> Callable[..., array]:
     name = record.name
 
     def function(a: array, /, axis: int | None = None, keepdims: bool = False, *, stream: Any = None) -> array:
+        check_stream(stream)
         node = strict(a, name)
         k = None if axis is None else index(axis)
         if node.aval.size == 0:

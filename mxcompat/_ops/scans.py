@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph import aval as avals
 from mxcompat._graph.aval import Aval, Dtype, aval
 from mxcompat._graph.node import apply
@@ -155,6 +156,7 @@ def _plain(record: Op, what: str, identity: str, dtypes: str) -> Callable[..., a
     def function(
         a: array, /, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, stream: Any = None
     ) -> array:
+        check_stream(stream)
         return _scan(record, a, axis, reverse, inclusive)
 
     return _described(function, record, what, identity, dtypes, "")
@@ -165,6 +167,7 @@ def _typed(record: Op, what: str, identity: str, dtypes: str) -> Callable[..., a
         a: array, /, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True,
         dtype: Dtype | None = None, stream: Any = None,
     ) -> array:  # fmt: skip
+        check_stream(stream)
         return _scan(record, a if dtype is None else astype(a, dtype), axis, reverse, inclusive)
 
     return _described(function, record, what, identity, dtypes, _DTYPE_LINE)
@@ -223,6 +226,7 @@ def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: Any = None) -> arra
     Example:
         `mx.diff(mx.array([1, 4, 9]))`
     """
+    check_stream(stream)
     node = strict(a, "diff")
     n, axis, ndim = index(n), index(axis), node.aval.ndim
     if n < 0:

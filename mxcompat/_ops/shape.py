@@ -14,6 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import aval
 from mxcompat._graph.node import apply
 
@@ -62,6 +63,7 @@ def reshape(a: array, /, shape: Sequence[int], *, stream: Any = None) -> array:
     Example:
         `mx.reshape(mx.arange(6), (2, -1))`
     """
+    check_stream(stream)
     x = a._node if type(a) is array else strict(a, "reshape")
     return wrap(apply(_reshape, (x,), (plain(shape),)))
 
@@ -107,6 +109,7 @@ def flatten(a: array, /, start_axis: int = 0, end_axis: int = -1, *, stream: Any
     Example:
         `mx.flatten(mx.zeros((2, 3, 4)), start_axis=1)` has shape (2, 12).
     """
+    check_stream(stream)
     x = a._node if type(a) is array else strict(a, "flatten")
     return wrap(apply(_flatten, (x,), (index(start_axis), index(end_axis))))
 
@@ -157,6 +160,7 @@ def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: Any = Non
     Example:
         `mx.unflatten(mx.arange(8), 0, (2, -1))`
     """
+    check_stream(stream)
     return wrap(apply(_unflatten, (strict(a, "unflatten"),), (index(axis), plain(shape))))
 
 
@@ -200,6 +204,7 @@ def squeeze(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any
     Example:
         `mx.squeeze(mx.zeros((1, 2, 1)), axis=0)` has shape (2, 1).
     """
+    check_stream(stream)
     axes = None if axis is None else (axis,) if type(axis) is int else _axes(axis)
     return wrap(apply(_squeeze, (strict(a, "squeeze"),), (axes,)))
 
@@ -243,6 +248,7 @@ def expand_dims(a: array, /, axis: int | Sequence[int], *, stream: Any = None) -
     Example:
         `mx.expand_dims(mx.arange(3), (0, -1))` has shape (1, 3, 1).
     """
+    check_stream(stream)
     x = a._node if type(a) is array else strict(a, "expand_dims")
     axes = (axis,) if type(axis) is int else _axes(axis)
     return wrap(apply(_expand_dims, (x,), (axes,)))

@@ -11,6 +11,7 @@ import numpy as np
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph import aval as _d
 from mxcompat._graph.aval import Aval, aval
@@ -69,6 +70,7 @@ def convolve(a: array, v: array, /, mode: str = "full", *, stream: Any = None) -
     Example:
         `mx.convolve(mx.array([1.0, 2.0, 3.0]), mx.array([0.0, 1.0]), mode="same")`
     """
+    check_stream(stream)
     if not isinstance(mode, str):
         raise TypeError(f"convolve(): incompatible function arguments. Expected a mode, got {type(mode).__name__}.")
     return wrap(apply(_convolve, (strict(a, "convolve"), strict(v, "convolve")), (mode,)))
@@ -151,6 +153,7 @@ def hadamard_transform(a: array, /, scale: float | None = None, *, stream: Any =
     Example:
         `mx.hadamard_transform(mx.arange(4.0), scale=1.0)`
     """
+    check_stream(stream)
     x = strict(a, "hadamard_transform")
     if scale is None:
         factor = 1 / math.sqrt(x.aval.shape[-1] or 1) if x.aval.ndim else 1.0

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval, from_numpy
 from mxcompat._graph.node import apply
 
@@ -71,6 +72,7 @@ def softmax(a: array, /, axis: Any = None, *, precise: bool = False, stream: Any
     Example:
         `mx.softmax(logits, axis=-1)`
     """
+    check_stream(stream)
     node = strict(a, "softmax")
     if node.aval.ndim == 0 and axis is not None and axis != () and axis != []:
         raise ValueError("[softmax] Received non-empty axes for array with 0 dimensions.")

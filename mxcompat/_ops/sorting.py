@@ -15,6 +15,7 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph import aval as avals
 from mxcompat._graph.aval import Aval, aval, from_numpy
@@ -82,6 +83,7 @@ def sort(a: array, /, axis: int | None = -1, *, stream: Any = None) -> array:
     Example:
         `mx.sort(mx.array([3, 1, 2]))`
     """
+    check_stream(stream)
     node = strict(a, "sort")
     return wrap(apply(_SORT, (node,), (_axis("sort", axis, node.aval.ndim),)))
 
@@ -103,6 +105,7 @@ def argsort(a: array, /, axis: int | None = -1, *, stream: Any = None) -> array:
     Example:
         `mx.argsort(mx.array([3, 1, 2]))`
     """
+    check_stream(stream)
     node = strict(a, "argsort")
     return wrap(apply(_ARGSORT, (node,), (_axis("argsort", axis, node.aval.ndim),)))
 
@@ -142,6 +145,7 @@ def partition(a: array, /, kth: int, axis: int | None = -1, *, stream: Any = Non
     Example:
         `mx.partition(mx.array([3, 1, 2, 0]), 2)`
     """
+    check_stream(stream)
     node = strict(a, "partition")
     return wrap(apply(_SORT, (node,), (_check_kth("partition", node, kth, axis, ""),)))
 
@@ -165,6 +169,7 @@ def argpartition(a: array, /, kth: int, axis: int | None = -1, *, stream: Any = 
     Example:
         `mx.argpartition(mx.array([3, 1, 2, 0]), 2)`
     """
+    check_stream(stream)
     node = strict(a, "argpartition")
     return wrap(apply(_ARGSORT, (node,), (_check_kth("argpartition", node, kth, axis, " "),)))
 
@@ -211,6 +216,7 @@ def topk(a: array, /, k: int, axis: int | None = -1, *, stream: Any = None) -> a
     Example:
         `mx.topk(mx.array([3, 1, 2, 0]), 2)`
     """
+    check_stream(stream)
     node = strict(a, "topk")
     shape = node.aval.shape
     place = _axis("topk", axis, node.aval.ndim)
@@ -250,6 +256,7 @@ def searchsorted(sorted_sequence: array, values: array, /, side: str = "left", *
     Example:
         `mx.searchsorted(mx.array([1, 3, 5]), mx.array([2, 6]))`
     """
+    check_stream(stream)
     nodes = strict(sorted_sequence, "searchsorted"), strict(values, "searchsorted")
     if side not in ("left", "right"):
         raise ValueError(f"[searchsorted] Invalid side '{side}'. Expected 'left' or 'right'.")
@@ -314,6 +321,7 @@ def unique(
     Example:
         `mx.unique(mx.array([3, 1, 1, 2]), size=3)`
     """
+    check_stream(stream)
     node = strict(a, "unique")
     size = index(size)
     if size < 0:

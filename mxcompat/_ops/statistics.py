@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph import aval as avals
 from mxcompat._graph.aval import Aval, Dtype, aval
 from mxcompat._graph.node import apply
@@ -85,6 +86,7 @@ def var(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *,
     Example:
         `mx.var(x, axis=0, ddof=1)`
     """
+    check_stream(stream)
     node = strict(a, "var")
     return wrap(apply(_VAR, (node,), (axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), bool(keepdims), index(ddof))))
 
@@ -105,6 +107,7 @@ def std(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *,
     Example:
         `mx.std(x, axis=0, ddof=1)`
     """
+    check_stream(stream)
     node = strict(a, "std")
     return wrap(apply(_STD, (node,), (axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), bool(keepdims), index(ddof))))
 
@@ -147,6 +150,7 @@ def median(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
     Example:
         `mx.median(x, axis=1)`
     """
+    check_stream(stream)
     node = strict(a, "median")
     ndim = node.aval.ndim
     given = [] if axis is None else list(axis) if isinstance(axis, (list, tuple)) else [axis]

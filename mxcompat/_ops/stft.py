@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.aval import complex64 as _complex64
@@ -106,6 +107,7 @@ def stft(
         >>> mx.fft.stft(mx.ones((16000,)), n_fft=512).shape
         (257, 126)
     """
+    check_stream(stream)
     check_array(x, "stft")
     check_norm(norm, "stft")
     n_fft, hop, length = _frame_sizes(n_fft, hop_length, "stft", win_length)
@@ -235,6 +237,7 @@ def istft(
         >>> mx.allclose(mx.fft.istft(mx.fft.stft(x, 64), 64), x, atol=1e-5)
         array(True, dtype=bool)
     """
+    check_stream(stream)
     check_array(stft_matrix, "istft")
     check_norm(norm, "istft")
     onesided = True if onesided is None else onesided

@@ -13,6 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.node import apply
 
@@ -64,12 +65,14 @@ def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = N
     Example:
         `mx.transpose(mx.zeros((2, 3, 4)), (0, 2, 1))` has shape (2, 4, 3).
     """
+    check_stream(stream)
     x = a._node if type(a) is array else strict(a, "transpose")
     return wrap(apply(_transpose, (x,), (None if axes is None else plain(axes),)))
 
 
 def permute_dims(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = None) -> array:
     """See `transpose`."""
+    check_stream(stream)
     return transpose(a, axes)
 
 
@@ -111,6 +114,7 @@ def matrix_transpose(a: array, /, *, stream: Any = None) -> array:
     Example:
         `mx.matrix_transpose(mx.zeros((5, 2, 3)))` has shape (5, 3, 2).
     """
+    check_stream(stream)
     x = a._node if type(a) is array else strict(a, "matrix_transpose")
     if x.aval.ndim < 2:
         raise ValueError("[matrix_transpose] Input array must have at least 2 dimensions.")
@@ -135,6 +139,7 @@ def swapaxes(a: array, /, axis1: int, axis2: int, *, stream: Any = None) -> arra
     Example:
         `mx.swapaxes(mx.zeros((2, 3, 4)), 0, -1)` has shape (4, 3, 2).
     """
+    check_stream(stream)
     x = a._node if type(a) is array else strict(a, "swapaxes")
     return wrap(apply(_transpose, (x,), (_swap(x.aval.ndim, index(axis1), index(axis2), "swapaxes"),)))
 
@@ -157,5 +162,6 @@ def moveaxis(a: array, /, source: int, destination: int, *, stream: Any = None) 
     Example:
         `mx.moveaxis(mx.zeros((2, 3, 4)), 0, -1)` has shape (3, 4, 2).
     """
+    check_stream(stream)
     x = a._node if type(a) is array else strict(a, "moveaxis")
     return wrap(apply(_transpose, (x,), (_move(x.aval.ndim, index(source), index(destination)),)))

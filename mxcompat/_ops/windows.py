@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import aval, float32
 from mxcompat._graph.node import apply
 
@@ -30,6 +31,7 @@ def _window(name: str, shape: Callable[[Any], Any], summary: str, formula: str) 
     record = op(name, lower, lambda length: aval((length,), float32), ("length",))
 
     def function(M: int, *, stream: Any = None) -> array:
+        check_stream(stream)
         return wrap(apply(record, (), (max(0, integer(M)),)))
 
     function.__name__ = function.__qualname__ = name

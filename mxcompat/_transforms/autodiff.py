@@ -6,7 +6,7 @@ Each captures the user's function into a Program and returns outputs of one node
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mxcompat._array.array import array, wrap
@@ -14,8 +14,8 @@ from mxcompat._graph.aval import aval, float32
 from mxcompat._graph.capture import Body, Capture
 from mxcompat._graph.node import Node, apply, items, scalar
 
-from .lowering import JVP, VJP, check_vjp
-from .trees import Substitution, flatten, restore, structure
+from .lowering import JVP, VJP, check_indices
+from .trees import Substitution, flatten, map_arrays
 from .wrapping import check_callable, named_after
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
@@ -96,18 +96,22 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
         _stand_down(stand_ins, capture.placeholders, reals)
         node = _pull_back(body, reals, 1, [scalar(1.0, aval((), float32))])
         gradients = iter([wrap(n) for n in items(node)[len(body.outputs) :]])
-        trees = [restore(structure(args[k]), gradients) for k in numbers]
+        trees = [_like(args[k], gradients) for k in numbers]
         result: Any = trees[0] if len(trees) == 1 else tuple(trees) if trees else None
         if names:
-            result = (result, {k: restore(structure(v), gradients) for k, v in kwargs.items() if k in names})
+            result = (result, {k: _like(v, gradients) for k, v in kwargs.items() if k in names})
         return value, result
 
     return named_after(fun, call)
 
 
+def _like(tree: Any, leaves: Iterator[array]) -> Any:
+    return map_arrays(lambda _: next(leaves), tree)
+
+
 def _pull_back(body: Body, reals: Sequence[Node], outputs: int, cotangents: Sequence[Node]) -> Node:
     """The node of a vjp; the outputs of the body become outputs of it."""
-    check_vjp(body.program, len(reals), outputs)
+    check_indices(body.program, len(reals), outputs, "VJP")
     node = apply(VJP, (*reals, *body.captured, *cotangents), (body.program, len(reals), outputs))
     body.redirect(node)
     return node
@@ -191,6 +195,7 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
         outputs = [x._node for x in result]
         body = capture.close(outputs, keep=True)
     _stand_down(stand_ins, capture.placeholders, reals)
+    check_indices(body.program, len(reals), len(outputs), "JVP")
     node = apply(JVP, (*reals, *body.captured, *[t._node for t in tangents]), (body.program, len(reals), len(outputs)))
     body.redirect(node)
     return result, [wrap(n) for n in items(node)[len(body.outputs) :]]

@@ -12,11 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mxcompat._graph.aval import Aval, aval, float32
+from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.op import Op
 from mxcompat._graph.program import Program
 
-__all__ = ["JVP", "VJP", "VMAP", "check_vjp"]
+from .tangents import tangent_avals
+
+__all__ = ["JVP", "VJP", "VMAP", "check_indices"]
 
 
 def _vjp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
@@ -79,7 +81,7 @@ def _jvp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
     _, out_tangents, outs = jax.jvp(function, (points,), (pushed,), has_aux=True)
     if any(x is not a for x, a in zip(points, args, strict=False)):
         outs = program.replay(args)
-    avals = [_tangent_aval(a) for a in program.out_avals[:outputs]]
+    avals = tangent_avals(program, primals, outputs)
     return (*outs, *[_tangent(t, a) for t, a in zip(out_tangents, avals, strict=True)])
 
 
@@ -89,14 +91,10 @@ def _tangent(t: Any, wanted: Aval) -> Any:
     return jnp.asarray(t).astype(wanted.dtype.numpy)
 
 
-def _tangent_aval(a: Aval) -> Aval:
-    return a if a.dtype.kind != "b" else aval(a.shape, float32)
-
-
 JVP = Op(
     "jvp",
     _jvp,
-    lambda *_, program, primals, outputs: (*program.out_avals, *map(_tangent_aval, program.out_avals[:outputs])),
+    lambda *_, program, primals, outputs: (*program.out_avals, *tangent_avals(program, primals, outputs)),
     ("program", "primals", "outputs"),
 )
 """Inputs: those of the Program, then a tangent for each of the first `primals`. Outputs: those of the Program, then a
@@ -119,11 +117,19 @@ VMAP = Op("vmap", _vmap, _vmap_avals, ("program", "in_axes", "out_axes", "size")
 """The Program over a new axis of the inputs that have an axis in `in_axes`."""
 
 
-def check_vjp(program: Program, primals: int, outputs: int) -> None:
-    """Raise MLX's ValueError if the outputs depend on the differentiated inputs by way of an index."""
-    if (primals, outputs) in program.differentiable:
-        return
-    active = {~k for k in range(primals)}
+def check_indices(program: Program, primals: int, outputs: int, transform: str) -> None:
+    """Raise MLX's ValueError if the outputs depend on the differentiated inputs by way of an index.
+
+    Args:
+        transform: "VJP" or "JVP", for the message.
+    """
+    if (primals, outputs) not in program.differentiable:
+        _check_indices(program, {~k for k in range(primals)}, outputs, transform)
+        program.differentiable.add((primals, outputs))
+
+
+def _check_indices(program: Program, active: set[int], outputs: int, transform: str) -> None:
+    """`active` are the slots of the differentiated inputs."""
     for slot, (op, _, slots) in enumerate(program.instructions):
         if op.name != "stop_gradient" and any(s in active for s in slots):
             active.add(slot)
@@ -134,11 +140,17 @@ def check_vjp(program: Program, primals: int, outputs: int) -> None:
         if slot < 0 or slot in reached or slot not in active:
             continue
         reached.add(slot)
-        op, _, slots = program.instructions[slot]
+        op, params, slots = program.instructions[slot]
         pending.extend(slots)
-        if op.indices is not None and any(s in active for s in slots[op.indices :]):
+        if op.name in ("call", "checkpoint", "vmap"):
+            inner = {~k for k, s in enumerate(slots) if s in active}
+            _check_indices(params[0], inner, len(params[0].out_slots), transform)
+        elif op.indices is not None and any(s in active for s in slots[op.indices :]):
+            mask = op.name == "masked_scatter"
+            if mask and transform == "JVP":
+                continue  # MLX's error here is an internal one
+            what = "mask" if mask else "indices"
             raise ValueError(
-                f"[{op.name}] Cannot calculate VJP with respect to indices. Use stop_gradient on indices to stop "
+                f"[{op.name}] Cannot calculate {transform} with respect to {what}. Use stop_gradient on {what} to stop "
                 "gradients from being computed."
             )
-    program.differentiable.add((primals, outputs))

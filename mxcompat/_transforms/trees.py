@@ -73,12 +73,6 @@ def restore(shape: Any, leaves: Iterator[Any]) -> Any:
     return shape
 
 
-def fill(tree: Any, leaves: Sequence[array]) -> None:
-    """Put other arrays in the places of those of a tree, in place."""
-    following = iter(leaves)
-    _in_place(lambda _: next(following), tree)
-
-
 class Contents:
     """What the lists and dicts of a tree hold, to put back if a trace fails."""
 
@@ -115,39 +109,38 @@ class Substitution:
 
     def __init__(self, tree: list[Any], leaves: Sequence[array]) -> None:
         self._tree = tree
-        self._leaves = leaves
-        self._originals: dict[int, array] = {}
+        self._leaves = iter(leaves)
+        self._changed: list[tuple[Any, Any, Any, Any]] = []
 
     def __enter__(self) -> list[Any]:
-        following = iter(self._leaves)
+        return self._swap(self._tree)
 
-        def swap(original: array) -> array:
-            substitute = next(following)
-            self._originals[id(substitute)] = original
-            return substitute
-
-        return _in_place(swap, self._tree)
-
-    def __exit__(self, *exc: object) -> None:
-        _in_place(lambda x: self._originals.get(id(x), x), self._tree)
-
-
-def _in_place(function: Callable[[array], array], tree: Any) -> Any:
-    if isinstance(tree, array):
-        return function(tree)
-    if isinstance(tree, list):
-        for k, item in enumerate(tree):
-            new = _in_place(function, item)
-            if new is not item:
-                tree[k] = new
-        return tree
-    if isinstance(tree, tuple):
-        items = [_in_place(function, item) for item in tree]
-        return tuple(items) if any(a is not b for a, b in zip(items, tree, strict=True)) else tree
-    if isinstance(tree, dict):
-        for key, item in list(tree.items()):
-            new = _in_place(function, item)
+    def _swap(self, tree: Any) -> Any:
+        if isinstance(tree, array):
+            return next(self._leaves)
+        if isinstance(tree, tuple):
+            items = [self._swap(item) for item in tree]
+            return tuple(items) if any(a is not b for a, b in zip(items, tree, strict=True)) else tree
+        if isinstance(tree, dict):
+            places: Any = list(tree.items())
+        elif isinstance(tree, list):
+            places = enumerate(tree)
+        else:
+            return tree
+        for key, item in places:
+            new = self._swap(item)
             if new is not item:
                 tree[key] = new
+                self._changed.append((tree, key, item, new))
         return tree
-    return tree
+
+    def __exit__(self, *exc: object) -> None:
+        for container, key, old, new in self._changed:
+            there = key in container if isinstance(container, dict) else key < len(container)
+            if there and container[key] is new:
+                container[key] = old
+
+
+def fill(tree: Any, leaves: Sequence[array]) -> None:
+    """Put other arrays in the places of those of a tree, in place."""
+    Substitution(tree, leaves).__enter__()

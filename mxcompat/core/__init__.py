@@ -17,6 +17,8 @@ from mxcompat._array.memory import (
     clear_cache, get_active_memory, get_array_buffer_size, get_cache_memory, get_memory_limit, get_peak_memory,
     reset_peak_memory, set_cache_limit, set_memory_limit, set_wired_limit,
 )
+from mxcompat._array.namespace import GradientFunction as _gc_func
+from mxcompat._array.namespace import array_namespace_info as __array_namespace_info__
 from mxcompat._array.printing import (
     PrintOptions, _PrintOptionsContext, get_printoptions, printoptions, set_printoptions,
 )
@@ -24,6 +26,11 @@ from mxcompat._graph.aval import (
     Dtype, bfloat16, bool_, complex64, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32,
     uint64,
 )
+from mxcompat._io.gguf_io import save_gguf
+from mxcompat._io.load import load
+from mxcompat._io.npy import save
+from mxcompat._io.npz import savez, savez_compressed
+from mxcompat._io.safetensors_io import save_safetensors
 from mxcompat._ops.arithmetic import (
     add, arctan2, atan2, clip, divide, divmod, floor_divide, logaddexp, maximum, minimum, multiply, pow, power,
     remainder, subtract, where,
@@ -56,6 +63,7 @@ from mxcompat._ops.elementwise import (
 from mxcompat._ops.gather import slice, take, take_along_axis
 from mxcompat._ops.gathered_matmul import block_masked_mm, gather_mm, segmented_mm
 from mxcompat._ops.joining import concat, concatenate, repeat, split, stack, tile, unstack
+from mxcompat._ops.linalg_norm import norm as matrix_norm
 from mxcompat._ops.matmul import addmm, matmul, tensordot
 from mxcompat._ops.padding import pad
 from mxcompat._ops.products import inner, kron, outer, vecdot
@@ -66,6 +74,10 @@ from mxcompat._ops.reductions import (
 )
 from mxcompat._ops.scans import cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff, logcumsumexp
 from mxcompat._ops.shape import expand_dims, flatten, reshape, squeeze, unflatten
+from mxcompat._ops.fp8 import from_fp8, to_fp8
+from mxcompat._ops.qqmm import gather_qqmm, qqmm
+from mxcompat._ops.quantize import dequantize, quantize
+from mxcompat._ops.quantized_matmul import gather_qmm, quantized_matmul
 from mxcompat._ops.signal import convolve, hadamard_transform
 from mxcompat._ops.softmax import softmax
 from mxcompat._ops.sorting import argpartition, argsort, partition, searchsorted, sort, topk, unique
@@ -79,40 +91,41 @@ from mxcompat._transforms.custom import custom_function, custom_gradient
 from mxcompat._transforms.evaluation import async_eval, eval
 from mxcompat._transforms.vectorize import vmap
 from mxcompat._version import MLX_VERSION as __version__
-from mxcompat.core import fast, fft, linalg, random
+from mxcompat.core import cuda, distributed, fast, fft, linalg, metal, random
 
 __all__ = [
     "ArrayAt", "ArrayIterator", "ArrayLike", "Device", "DeviceType", "Dtype", "DtypeCategory", "PrintOptions", "Stream",
-    "StreamContext", "ThreadLocalStream", "abs", "acos", "acosh", "add", "addmm", "all", "allclose", "any", "arange",
-    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition",
-    "argsort", "array", "array_equal", "as_strided", "asarray", "asin", "asinh", "astype", "async_eval", "atan",
-    "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "bartlett", "bfloat16", "bitwise_and", "bitwise_invert",
-    "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "block_masked_mm", "bool_",
-    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast", "ceil", "checkpoint", "clear_cache",
-    "clear_streams", "clip", "compile", "complex64", "complexfloating", "concat", "concatenate", "conj", "conjugate",
-    "contiguous", "conv1d", "conv2d", "conv3d", "conv_general", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "convolve", "cos", "cosh", "count_nonzero", "cpu", "cummax", "cummin", "cumprod", "cumsum",
-    "cumulative_prod", "cumulative_sum", "custom_function", "custom_gradient", "default_device", "default_stream",
-    "degrees", "depends", "device_count", "device_info", "diag", "diagonal", "diff", "disable_compile", "divide",
-    "divmod", "e", "einsum", "einsum_path", "empty", "empty_like", "enable_compile", "equal", "erf", "erfinv",
-    "euler_gamma", "eval", "exp", "expand_dims", "expm1", "eye", "fast", "fft", "finfo", "flatten", "flip", "float16",
-    "float32", "float64", "floating", "floor", "floor_divide", "from_dlpack", "full", "full_like", "gather_mm",
-    "generic", "get_active_memory", "get_array_buffer_size", "get_cache_memory", "get_memory_limit", "get_peak_memory",
-    "get_printoptions", "gpu", "grad", "greater", "greater_equal", "hadamard_transform", "hamming", "hanning",
-    "identity", "iinfo", "imag", "inexact", "inf", "inner", "int8", "int16", "int32", "int64", "integer",
-    "is_available", "isclose", "isdtype", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "issubdtype", "jvp",
-    "kron", "left_shift", "less", "less_equal", "linalg", "linspace", "log", "log1p", "log2", "log10", "logaddexp",
-    "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "matmul",
-    "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "minmax", "moveaxis",
-    "multiply", "nan", "nan_to_num", "negative", "new_stream", "new_thread_local_stream", "new_thread_unsafe_stream",
-    "newaxis", "not_equal", "number", "ones", "ones_like", "outer", "pad", "partition", "permute_dims", "pi",
-    "positive", "pow", "power", "printoptions", "prod", "put_along_axis", "radians", "random", "real", "reciprocal",
-    "remainder", "repeat", "reset_peak_memory", "reshape", "result_type", "right_shift", "roll", "round", "rsqrt",
-    "searchsorted", "segmented_mm", "set_cache_limit", "set_default_device", "set_default_stream", "set_memory_limit",
-    "set_printoptions", "set_wired_limit", "sigmoid", "sign", "signedinteger", "sin", "sinh", "slice", "slice_update",
-    "softmax", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient", "stream", "subtract",
-    "sum", "swapaxes", "synchronize", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "topk", "trace",
-    "transpose", "tri", "tril", "triu", "trunc", "uint8", "uint16", "uint32", "uint64", "unflatten", "unique",
-    "unsignedinteger", "unstack", "value_and_grad", "var", "vecdot", "view", "vjp", "vmap", "where", "zeros",
-    "zeros_like",
+    "StreamContext", "ThreadLocalStream", "__array_namespace_info__", "abs", "acos", "acosh", "add",
+    "addmm", "all", "allclose", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+    "arctanh", "argmax", "argmin", "argpartition", "argsort", "array", "array_equal", "as_strided", "asarray", "asin",
+    "asinh", "astype", "async_eval", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "bartlett",
+    "bfloat16", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
+    "bitwise_xor", "blackman", "block_masked_mm", "bool_", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
+    "can_cast", "ceil", "checkpoint", "clear_cache", "clear_streams", "clip", "compile", "complex64", "complexfloating",
+    "concat", "concatenate", "conj", "conjugate", "contiguous", "conv1d", "conv2d", "conv3d", "conv_general",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolve", "cos", "cosh", "count_nonzero", "cpu",
+    "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "custom_function", "custom_gradient",
+    "default_device", "default_stream", "degrees", "depends", "device_count", "device_info", "diag", "diagonal", "diff",
+    "disable_compile", "divide", "divmod", "e", "einsum", "einsum_path", "empty", "empty_like", "enable_compile",
+    "equal", "erf", "erfinv", "euler_gamma", "eval", "exp", "expand_dims", "expm1", "eye", "fast", "fft", "finfo",
+    "flatten", "flip", "float16", "float32", "float64", "floating", "floor", "floor_divide", "from_dlpack", "full",
+    "full_like", "gather_mm", "generic", "get_active_memory", "get_array_buffer_size", "get_cache_memory",
+    "get_memory_limit", "get_peak_memory", "get_printoptions", "gpu", "grad", "greater", "greater_equal",
+    "hadamard_transform", "hamming", "hanning", "identity", "iinfo", "imag", "inexact", "inf", "inner", "int8", "int16",
+    "int32", "int64", "integer", "is_available", "isclose", "isdtype", "isfinite", "isinf", "isnan", "isneginf",
+    "isposinf", "issubdtype", "jvp", "kron", "left_shift", "less", "less_equal", "linalg", "linspace", "load", "log",
+    "log1p", "log2", "log10", "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "logsumexp", "matmul", "matrix_norm", "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min",
+    "minimum", "minmax", "moveaxis", "multiply", "nan", "nan_to_num", "negative", "new_stream",
+    "new_thread_local_stream", "new_thread_unsafe_stream", "newaxis", "not_equal", "number", "ones", "ones_like",
+    "outer", "pad", "partition", "permute_dims", "pi", "positive", "pow", "power", "printoptions", "prod",
+    "put_along_axis", "radians", "random", "real", "reciprocal", "remainder", "repeat", "reset_peak_memory", "reshape",
+    "result_type", "right_shift", "roll", "round", "rsqrt", "save", "save_gguf", "save_safetensors", "savez",
+    "savez_compressed", "searchsorted", "segmented_mm", "set_cache_limit", "set_default_device", "set_default_stream",
+    "set_memory_limit", "set_printoptions", "set_wired_limit", "sigmoid", "sign", "signedinteger", "sin", "sinh",
+    "slice", "slice_update", "softmax", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient",
+    "stream", "subtract", "sum", "swapaxes", "synchronize", "take", "take_along_axis", "tan", "tanh", "tensordot",
+    "tile", "topk", "trace", "transpose", "tri", "tril", "triu", "trunc", "uint8", "uint16", "uint32", "uint64",
+    "unflatten", "unique", "unsignedinteger", "unstack", "value_and_grad", "var", "vecdot", "view", "vjp", "vmap",
+    "where", "zeros", "zeros_like",
 ]

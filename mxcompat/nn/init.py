@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 import mxcompat.core as mx
 
@@ -24,7 +24,20 @@ __all__ = [
 Fan = Literal["fan_in", "fan_out"]
 
 
-def constant(value: float, dtype: mx.Dtype = mx.float32) -> Callable[[mx.array], mx.array]:
+Initializer = Callable[[mx.array], mx.array]
+
+
+def _normal(shape: tuple[int, ...], std: float, dtype: mx.Dtype, mean: float = 0.0) -> mx.array:
+    return mx.random.normal(shape, dtype, mean, std)
+
+
+def _uniform(shape: tuple[int, ...], std: float, dtype: mx.Dtype) -> mx.array:
+    """Around zero, with this standard deviation."""
+    limit = math.sqrt(3.0) * std
+    return mx.random.uniform(-limit, limit, shape, dtype=dtype)
+
+
+def constant(value: float, dtype: mx.Dtype = mx.float32) -> Initializer:
     """Everything equal to ``value``.
 
     Example:
@@ -32,38 +45,26 @@ def constant(value: float, dtype: mx.Dtype = mx.float32) -> Callable[[mx.array],
         array([[0.5, 0.5],
                [0.5, 0.5]], dtype=float32)
     """
-
-    def initializer(a: mx.array) -> mx.array:
-        return mx.full(a.shape, value, dtype=dtype)
-
-    return initializer
+    return lambda a: mx.full(a.shape, value, dtype=dtype)
 
 
-def normal(mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) -> Callable[[mx.array], mx.array]:
+def normal(mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
     """Normally distributed."""
-
-    def initializer(a: mx.array) -> mx.array:
-        return mx.random.normal(shape=a.shape, scale=std, loc=mean, dtype=dtype)
-
-    return initializer
+    return lambda a: _normal(a.shape, std, dtype, mean)
 
 
-def uniform(low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32) -> Callable[[mx.array], mx.array]:
+def uniform(low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
     """Uniformly distributed in [``low``, ``high``)."""
-
-    def initializer(a: mx.array) -> mx.array:
-        return mx.random.uniform(low, high, a.shape, dtype=dtype)
-
-    return initializer
+    return lambda a: mx.random.uniform(low, high, a.shape, dtype=dtype)
 
 
-def identity(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array], mx.array]:
+def identity(dtype: mx.Dtype = mx.float32) -> Initializer:
     """The identity matrix; the argument must be a square matrix (ValueError)."""
 
     def initializer(arr: mx.array) -> mx.array:
-        if arr.ndim != 2 or arr.shape[0] != arr.shape[1]:
+        if len(arr.shape) != 2 or len(set(arr.shape)) != 1:
             raise ValueError(f"The input array must be a square matrix but got shape {arr.shape}.")
-        return mx.eye(n=arr.shape[0], dtype=dtype)
+        return mx.eye(arr.shape[0], dtype=dtype)
 
     return initializer
 
@@ -74,79 +75,67 @@ def _calculate_fan_in_fan_out(x: mx.array) -> tuple[int, int]:
         raise ValueError(
             f"Glorot / He initialization requires at least 2 dimensional input but input with {x.ndim} dimensions."
         )
-    receptive = math.prod(x.shape[1:-1])
-    return x.shape[-1] * receptive, x.shape[0] * receptive
+    outputs, *kernel, inputs = x.shape
+    receptive = math.prod(kernel)
+    return inputs * receptive, outputs * receptive
 
 
-def _glorot_scale(a: mx.array, gain: float) -> float:
-    fan_in, fan_out = _calculate_fan_in_fan_out(a)
-    return gain * math.sqrt(2.0 / (fan_in + fan_out))
+def _glorot(draw: Callable[..., mx.array], dtype: mx.Dtype) -> Callable[..., mx.array]:
+    """Draws with variance ``gain**2 * 2 / (fan_in + fan_out)``."""
+
+    def initializer(a: mx.array, gain: float = 1.0) -> mx.array:
+        return draw(a.shape, gain * math.sqrt(2.0 / sum(_calculate_fan_in_fan_out(a))), dtype)
+
+    return initializer
 
 
-def _he_scale(a: mx.array, mode: Fan, gain: float) -> float:
-    fan_in, fan_out = _calculate_fan_in_fan_out(a)
-    if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"Invalid mode: {mode}. Valid modes are: fan_in, fan_out")
-    return gain / math.sqrt(fan_in if mode == "fan_in" else fan_out)
+def _he(draw: Callable[..., mx.array], dtype: mx.Dtype) -> Callable[..., mx.array]:
+    """Draws with variance ``gain**2 / fan``."""
+
+    def initializer(a: mx.array, mode: Fan = "fan_in", gain: float = 1.0) -> mx.array:
+        fans = dict(zip(get_args(Fan), _calculate_fan_in_fan_out(a), strict=True))
+        if mode not in fans:
+            raise ValueError(f"Invalid mode: {mode}. Valid modes are: {', '.join(fans)}")
+        return draw(a.shape, gain / math.sqrt(fans[mode]), dtype)
+
+    return initializer
 
 
 def glorot_normal(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], mx.array]:
     """Normal with variance ``gain**2 * 2 / (fan_in + fan_out)``; at least two axes needed (ValueError)."""
-
-    def initializer(a: mx.array, gain: float = 1.0) -> mx.array:
-        return mx.random.normal(shape=a.shape, scale=_glorot_scale(a, gain), dtype=dtype)
-
-    return initializer
+    return _glorot(_normal, dtype)
 
 
 def glorot_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], mx.array]:
     """Uniform with variance ``gain**2 * 2 / (fan_in + fan_out)``; at least two axes needed (ValueError)."""
-
-    def initializer(a: mx.array, gain: float = 1.0) -> mx.array:
-        limit = math.sqrt(3.0) * _glorot_scale(a, gain)
-        return mx.random.uniform(-limit, limit, a.shape, dtype=dtype)
-
-    return initializer
+    return _glorot(_uniform, dtype)
 
 
 def he_normal(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, Fan, float], mx.array]:
     """Normal with variance ``gain**2 / fan``, the fan that ``mode`` names; at least two axes needed (ValueError)."""
-
-    def initializer(a: mx.array, mode: Fan = "fan_in", gain: float = 1.0) -> mx.array:
-        return mx.random.normal(shape=a.shape, scale=_he_scale(a, mode, gain), dtype=dtype)
-
-    return initializer
+    return _he(_normal, dtype)
 
 
 def he_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, Fan, float], mx.array]:
     """Uniform with variance ``gain**2 / fan``, the fan that ``mode`` names; at least two axes needed (ValueError)."""
-
-    def initializer(a: mx.array, mode: Fan = "fan_in", gain: float = 1.0) -> mx.array:
-        limit = math.sqrt(3.0) * _he_scale(a, mode, gain)
-        return mx.random.uniform(-limit, limit, a.shape, dtype=dtype)
-
-    return initializer
+    return _he(_uniform, dtype)
 
 
-def sparse(
-    sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32
-) -> Callable[[mx.array], mx.array]:
+def sparse(sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
     """Normal, but with the fraction ``sparsity`` of each row zero; two axes needed (ValueError)."""
 
     def initializer(a: mx.array) -> mx.array:
         if a.ndim != 2:
             raise ValueError("Only tensors with 2 dimensions are supported")
-        rows, columns = a.shape
-        count = math.ceil(sparsity * columns)
-        order = mx.argsort(mx.random.uniform(shape=a.shape), axis=1)
-        values = mx.random.normal(shape=a.shape, scale=std, loc=mean, dtype=dtype)
-        values[mx.arange(rows).reshape(rows, 1), order[:, :count]] = 0
-        return values
+        zeros = math.ceil(sparsity * a.shape[1])
+        # A random order of each row's places; those that come first are zeroed.
+        places = mx.argsort(mx.random.uniform(shape=a.shape), axis=1)[:, :zeros]
+        return mx.put_along_axis(_normal(a.shape, std, dtype, mean), places, mx.array(0, dtype), axis=1)
 
     return initializer
 
 
-def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Callable[[mx.array], mx.array]:
+def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
     """Orthonormal rows or columns, whichever are fewer, times ``gain``; two axes needed (ValueError)."""
 
     def initializer(a: mx.array) -> mx.array:

@@ -1,8 +1,11 @@
-"""Loss functions. ``reduction`` is ``"none"``, ``"mean"`` or ``"sum"`` everywhere."""
+"""Loss functions. Each computes its unreduced values; one decorator gives all of them their ``reduction``."""
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
+from functools import wraps
 from typing import Literal, get_args
 
 import mxcompat.core as mx
@@ -26,28 +29,49 @@ __all__ = [
 
 Reduction = Literal["none", "mean", "sum"]
 
+_REDUCTIONS: dict[str, Callable[[mx.array], mx.array]] = {"none": lambda loss: loss, "mean": mx.mean, "sum": mx.sum}
+
 
 def _reduce(loss: mx.array, reduction: Reduction = "none") -> mx.array:
-    if reduction not in get_args(Reduction):
+    if reduction not in list(_REDUCTIONS):
         raise ValueError(f"Invalid reduction. Must be one of {get_args(Reduction)}.")
-    if reduction == "mean":
-        return mx.mean(loss)
-    return mx.sum(loss) if reduction == "sum" else loss
+    return _REDUCTIONS[reduction](loss)
 
 
-def _check_predictions(predictions: mx.array, targets: mx.array) -> None:
-    if predictions.shape != targets.shape:
-        raise ValueError(f"Predictions shape {predictions.shape} does not match targets shape {targets.shape}.")
+def _reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[..., mx.array]]:
+    """Gives a function of unreduced losses a last parameter ``reduction``: ``"none"``, ``"mean"`` or ``"sum"``."""
+
+    def decorate(losses: Callable[..., mx.array]) -> Callable[..., mx.array]:
+        signature = inspect.signature(losses)
+        place = len(signature.parameters)
+        last = inspect.Parameter("reduction", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+
+        @wraps(losses)
+        def reduced(*args, **kwargs) -> mx.array:
+            if len(args) == place + 1 and "reduction" not in kwargs:
+                args, kwargs["reduction"] = args[:place], args[place]
+            reduction = kwargs.pop("reduction", default)
+            return _reduce(losses(*args, **kwargs), reduction)
+
+        reduced.__signature__ = signature.replace(parameters=[*signature.parameters.values(), last])  # type: ignore
+        return reduced
+
+    return decorate
 
 
-def _check_inputs(inputs: mx.array, targets: mx.array) -> None:
-    if inputs.shape != targets.shape:
-        raise ValueError(f"Inputs shape {inputs.shape} does not match targets shape {targets.shape}.")
+def _check_same_shape(**named: mx.array) -> None:
+    """Both arrays, called what the error shall call them, have the same shape."""
+    (name, array), (other_name, other) = named.items()
+    if array.shape != other.shape:
+        raise ValueError(f"{name} shape {array.shape} does not match {other_name} shape {other.shape}.")
 
 
-def _check_weights(weights: mx.array, loss: mx.array) -> None:
+def _weighted(loss: mx.array, weights: mx.array | None) -> mx.array:
+    if weights is None:
+        return loss
     if weights.shape != loss.shape:
         raise ValueError(f"Weights with shape {weights.shape} is not the same as output loss with shape {loss.shape}.")
+    return loss * weights
 
 
 def _at(scores: mx.array, targets: mx.array, axis: int) -> mx.array:
@@ -55,13 +79,13 @@ def _at(scores: mx.array, targets: mx.array, axis: int) -> mx.array:
     return mx.take_along_axis(scores, mx.expand_dims(targets, axis), axis).squeeze(axis)
 
 
+@_reduces("none")
 def cross_entropy(
     logits: mx.array,
     targets: mx.array,
     weights: mx.array | None = None,
     axis: int = -1,
     label_smoothing: float = 0.0,
-    reduction: Reduction = "none",
 ) -> mx.array:
     """Cross entropy of a softmax.
 
@@ -80,7 +104,7 @@ def cross_entropy(
         >>> nn.losses.cross_entropy(mx.array([[2.0, -1.0], [-1.0, 2.0]]), mx.array([0, 1]))
         array([0.0485874, 0.0485874], dtype=float32)
     """
-    if label_smoothing < 0 or label_smoothing >= 1:
+    if not 0 <= label_smoothing < 1:
         raise ValueError(f"Label smoothing must be in [0, 1), got {label_smoothing}.")
     as_probabilities = targets.ndim == logits.ndim
     expected = list(logits.shape)
@@ -90,25 +114,18 @@ def cross_entropy(
         raise ValueError(f"Targets shape {targets.shape} does not match logits shape {logits.shape}.")
     # Scores relative to the largest: half precision resolves them better, and unnormalized targets see them.
     logits = logits - mx.stop_gradient(mx.max(logits, axis=axis, keepdims=True))
-    score = mx.sum(logits * targets, axis=axis) if as_probabilities else _at(logits, targets, axis)
-    normalizer = mx.logsumexp(logits, axis=axis)
+    aim = mx.sum(logits * targets, axis=axis) if as_probabilities else _at(logits, targets, axis)
     if label_smoothing > 0:
-        smooth = label_smoothing * mx.mean(logits, axis=axis)
-        loss = normalizer - ((1 - label_smoothing) * score + smooth)
-    else:
-        loss = normalizer - score
-    if weights is not None:
-        _check_weights(weights, loss)
-        loss = loss * weights
-    return _reduce(loss, reduction)
+        aim = (1 - label_smoothing) * aim + label_smoothing * mx.mean(logits, axis=axis)
+    return _weighted(mx.logsumexp(logits, axis=axis) - aim, weights)
 
 
+@_reduces("mean")
 def binary_cross_entropy(
     inputs: mx.array,
     targets: mx.array,
     weights: mx.array | None = None,
     with_logits: bool = True,
-    reduction: Reduction = "mean",
 ) -> mx.array:
     """Cross entropy of independent binary predictions.
 
@@ -122,44 +139,37 @@ def binary_cross_entropy(
     Raises:
         ValueError: shapes that do not match or an unknown reduction.
     """
-    _check_inputs(inputs, targets)
+    _check_same_shape(Inputs=inputs, targets=targets)
     if with_logits:
-        loss = mx.logaddexp(0.0, inputs) - inputs * targets
-    else:
-        # The logarithm of a probability of zero is cut at -100, so that a wrong certainty costs a finite amount.
-        log_yes = mx.clip(mx.log(inputs), -100, None)
-        log_no = mx.clip(mx.log(1 - inputs), -100, None)
-        loss = -(targets * log_yes + (1 - targets) * log_no)
-    if weights is not None:
-        _check_weights(weights, loss)
-        loss = loss * weights
-    return _reduce(loss, reduction)
+        return _weighted(mx.logaddexp(0.0, inputs) - inputs * targets, weights)
+    # The logarithm of a probability of zero is cut at -100, so that a wrong certainty costs a finite amount.
+    yes, no = (mx.clip(mx.log(p), -100, None) for p in (inputs, 1 - inputs))
+    return _weighted(-(targets * yes + (1 - targets) * no), weights)
 
 
-def l1_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "mean") -> mx.array:
+@_reduces("mean")
+def l1_loss(predictions: mx.array, targets: mx.array) -> mx.array:
     """``|predictions - targets|``; the shapes must agree (ValueError)."""
-    _check_predictions(predictions, targets)
-    return _reduce(mx.abs(predictions - targets), reduction)
+    _check_same_shape(Predictions=predictions, targets=targets)
+    return mx.abs(predictions - targets)
 
 
-def mse_loss(predictions: mx.array, targets: mx.array, reduction: Reduction = "mean") -> mx.array:
+@_reduces("mean")
+def mse_loss(predictions: mx.array, targets: mx.array) -> mx.array:
     """``(predictions - targets) ** 2``; the shapes must agree (ValueError)."""
-    _check_predictions(predictions, targets)
-    return _reduce(mx.square(predictions - targets), reduction)
+    _check_same_shape(Predictions=predictions, targets=targets)
+    return mx.square(predictions - targets)
 
 
-def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: Reduction = "none") -> mx.array:
+@_reduces("none")
+def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1) -> mx.array:
     """The negative of the log-probabilities ``inputs`` that the class indices ``targets`` point at."""
-    return _reduce(-_at(inputs, targets, axis), reduction)
+    return -_at(inputs, targets, axis)
 
 
+@_reduces("mean")
 def gaussian_nll_loss(
-    inputs: mx.array,
-    targets: mx.array,
-    vars: mx.array,
-    full: bool = False,
-    eps: float = 1e-6,
-    reduction: Reduction = "mean",
+    inputs: mx.array, targets: mx.array, vars: mx.array, full: bool = False, eps: float = 1e-6
 ) -> mx.array:
     """The negative log-likelihood of ``targets`` under normal distributions.
 
@@ -174,30 +184,28 @@ def gaussian_nll_loss(
     Raises:
         ValueError: shapes that do not match or an unknown reduction.
     """
-    _check_inputs(inputs, targets)
-    if inputs.shape != vars.shape:
-        raise ValueError(f"Inputs shape {inputs.shape} does not match vars shape {vars.shape}.")
-    vars = mx.maximum(vars, eps)
-    loss = 0.5 * (mx.log(vars) + mx.square(targets - inputs) / vars)
-    if full:
-        loss = loss + 0.5 * math.log(2 * math.pi)
-    return _reduce(loss, reduction)
+    _check_same_shape(Inputs=inputs, targets=targets)
+    _check_same_shape(Inputs=inputs, vars=vars)
+    spread = mx.maximum(vars, eps)
+    nll = 0.5 * (mx.log(spread) + mx.square(targets - inputs) / spread)
+    return nll + math.log(2 * math.pi) / 2 if full else nll
 
 
-def kl_div_loss(inputs: mx.array, targets: mx.array, axis: int = -1, reduction: Reduction = "none") -> mx.array:
+@_reduces("none")
+def kl_div_loss(inputs: mx.array, targets: mx.array, axis: int = -1) -> mx.array:
     """The Kullback-Leibler divergence of log-probabilities ``inputs`` from log-probabilities ``targets``."""
-    return _reduce(mx.sum(mx.exp(targets) * (targets - inputs), axis), reduction)
+    return mx.sum(mx.exp(targets) * (targets - inputs), axis)
 
 
-def smooth_l1_loss(
-    predictions: mx.array, targets: mx.array, beta: float = 1.0, reduction: Reduction = "mean"
-) -> mx.array:
+@_reduces("mean")
+def smooth_l1_loss(predictions: mx.array, targets: mx.array, beta: float = 1.0) -> mx.array:
     """Quadratic where ``|predictions - targets| < beta``, linear beyond; the shapes must agree (ValueError)."""
-    _check_predictions(predictions, targets)
+    _check_same_shape(Predictions=predictions, targets=targets)
     error = mx.abs(predictions - targets)
-    return _reduce(mx.where(error < beta, 0.5 * mx.square(error) / beta, error - 0.5 * beta), reduction)
+    return mx.where(error < beta, 0.5 * mx.square(error) / beta, error - 0.5 * beta)
 
 
+@_reduces("none")
 def triplet_loss(
     anchors: mx.array,
     positives: mx.array,
@@ -206,7 +214,6 @@ def triplet_loss(
     p: int = 2,
     margin: float = 1.0,
     eps: float = 1e-6,
-    reduction: Reduction = "none",
 ) -> mx.array:
     """How much nearer than the negative, less a margin, the positive is to the anchor: zero if by enough.
 
@@ -224,53 +231,43 @@ def triplet_loss(
     def distance(others: mx.array) -> mx.array:
         return mx.power(mx.power(mx.abs(anchors - others), p).sum(axis) + eps, 1.0 / p)
 
-    return _reduce(mx.maximum(distance(positives) - distance(negatives) + margin, 0), reduction)
+    return mx.maximum(distance(positives) - distance(negatives) + margin, 0)
 
 
-def hinge_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "none") -> mx.array:
+@_reduces("none")
+def hinge_loss(inputs: mx.array, targets: mx.array) -> mx.array:
     """``max(0, 1 - inputs * targets)``, targets being -1 or 1."""
-    return _reduce(mx.maximum(1 - inputs * targets, 0), reduction)
+    return mx.maximum(1 - inputs * targets, 0)
 
 
-def huber_loss(inputs: mx.array, targets: mx.array, delta: float = 1.0, reduction: Reduction = "none") -> mx.array:
+@_reduces("none")
+def huber_loss(inputs: mx.array, targets: mx.array, delta: float = 1.0) -> mx.array:
     """Half the square of the error up to ``delta``, linear beyond."""
-    error = inputs - targets
-    size = mx.abs(error)
-    quadratic = 0.5 * mx.square(error)
-    linear = delta * (size - 0.5 * delta)
-    return _reduce(mx.where(size <= delta, quadratic, linear), reduction)
+    error = mx.abs(inputs - targets)
+    return mx.where(error <= delta, 0.5 * mx.square(error), delta * (error - 0.5 * delta))
 
 
-def log_cosh_loss(inputs: mx.array, targets: mx.array, reduction: Reduction = "none") -> mx.array:
+@_reduces("none")
+def log_cosh_loss(inputs: mx.array, targets: mx.array) -> mx.array:
     """``log(cosh(inputs - targets))``, without overflow."""
     error = inputs - targets
-    return _reduce(mx.logaddexp(error, -error) - math.log(2), reduction)
+    return mx.logaddexp(error, -error) - math.log(2)
 
 
-def cosine_similarity_loss(
-    x1: mx.array,
-    x2: mx.array,
-    axis: int = 1,
-    eps: float = 1e-8,
-    reduction: Reduction = "none",
-) -> mx.array:
+@_reduces("none")
+def cosine_similarity_loss(x1: mx.array, x2: mx.array, axis: int = 1, eps: float = 1e-8) -> mx.array:
     """The cosine of the angle between ``x1`` and ``x2`` along ``axis``; ``eps`` bounds the norms' product below."""
     norms = mx.linalg.norm(x1, axis=axis) * mx.linalg.norm(x2, axis=axis)
-    return _reduce(mx.sum(x1 * x2, axis=axis) / mx.maximum(norms, eps), reduction)
+    return mx.sum(x1 * x2, axis=axis) / mx.maximum(norms, eps)
 
 
-def margin_ranking_loss(
-    inputs1: mx.array,
-    inputs2: mx.array,
-    targets: mx.array,
-    margin: float = 0.0,
-    reduction: Reduction = "none",
-) -> mx.array:
+@_reduces("none")
+def margin_ranking_loss(inputs1: mx.array, inputs2: mx.array, targets: mx.array, margin: float = 0.0) -> mx.array:
     """``max(0, -targets * (inputs1 - inputs2) + margin)``; the shapes must agree (ValueError)."""
-    if not inputs1.shape == inputs2.shape == targets.shape:
+    arrays = {"inputs1": inputs1, "inputs2": inputs2, "targets": targets}
+    if len({array.shape for array in arrays.values()}) > 1:
+        first, second, third = (f"{name}.shape={array.shape}" for name, array in arrays.items())
         raise ValueError(
-            "The shapes of the arguments do not match. The provided shapes are "
-            f"inputs1.shape={inputs1.shape}, inputs2.shape={inputs2.shape}, and "
-            f"targets.shape={targets.shape}."
+            f"The shapes of the arguments do not match. The provided shapes are {first}, {second}, and {third}."
         )
-    return _reduce(mx.maximum(0, -targets * (inputs1 - inputs2) + margin), reduction)
+    return mx.maximum(0, -targets * (inputs1 - inputs2) + margin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import mxcompat.core as mx
 from mxcompat.nn import Module
@@ -123,6 +123,44 @@ class Optimizer:
             self.state[name] = param(self.step)
         else:
             self.state[name] = mx.array(param)
+
+
+class SlotOptimizer(Optimizer):
+    """An optimizer that keeps, for each parameter, arrays like it which start at zero.
+
+    ``_slots`` names them. ``_keep`` and ``_blend`` compute their next values.
+    """
+
+    _slots: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, learning_rate: LearningRate) -> None:
+        super().__init__()
+        self._maybe_schedule("learning_rate", learning_rate)
+
+    def init_single(self, parameter: mx.array, state: dict) -> None:
+        """Zeros like the parameter in every slot."""
+        state.update((name, mx.zeros_like(parameter)) for name in self._slots)
+
+    def _rate(self, gradient: mx.array) -> mx.array:
+        """The learning rate, in the gradient's dtype."""
+        return self.learning_rate.astype(gradient.dtype)
+
+    @staticmethod
+    def _keep(state: dict, slot: str, value: mx.array) -> mx.array:
+        """Store the slot's next value, and return it."""
+        state[slot] = value
+        return value
+
+    @classmethod
+    def _blend(cls, state: dict, slot: str, rate: float, new: mx.array) -> mx.array:
+        """Move a slot, a running mean, towards ``new``: it keeps ``rate`` of itself."""
+        return cls._keep(state, slot, rate * state[slot] + (1 - rate) * new)
+
+
+def check_value(what: str, value: float, positive: bool = False) -> None:
+    """Demand a value that is positive, or at least not negative."""
+    if value < 0.0 or (positive and value == 0.0):
+        raise ValueError(f"{what} should be {'>0' if positive else '>=0'}, {value} was provided instead")
 
 
 class MultiOptimizer(Optimizer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mxcompat.core as mx
-from mxcompat.optimizers._base import LearningRate, Optimizer
+from mxcompat.optimizers._base import LearningRate, Optimizer, SlotOptimizer
 
 
 class Adafactor(Optimizer):
@@ -39,73 +39,63 @@ class Adafactor(Optimizer):
         super().__init__()
         if learning_rate is not None:
             self._maybe_schedule("learning_rate", learning_rate)
-        self.eps = eps
-        self.clip_threshold = clip_threshold
-        self.decay_rate = decay_rate
-        self.beta_1 = beta_1
-        self.weight_decay = weight_decay
-        self.scale_parameter = scale_parameter
-        self.relative_step = relative_step
-        self.warmup_init = warmup_init
+        self.scale_parameter, self.relative_step, self.warmup_init = scale_parameter, relative_step, warmup_init
+        self.eps, self.clip_threshold, self.decay_rate = eps, clip_threshold, decay_rate
+        self.beta_1, self.weight_decay = beta_1, weight_decay
 
     def init_single(self, parameter: mx.array, state: dict) -> None:
-        shape, dtype = parameter.shape, parameter.dtype
+        shape = parameter.shape
+        shapes = {"exp_avg_sq": shape}
         if parameter.ndim >= 2:
-            state["exp_avg_sq_row"] = mx.zeros(shape[:-1], dtype=dtype)
-            state["exp_avg_sq_col"] = mx.zeros(shape[:-2] + shape[-1:], dtype=dtype)
-        else:
-            state["exp_avg_sq"] = mx.zeros_like(parameter)
+            shapes = {"exp_avg_sq_row": shape[:-1], "exp_avg_sq_col": (*shape[:-2], shape[-1])}
         if self.beta_1 is not None:
-            state["exp_avg"] = mx.zeros_like(parameter)
+            shapes["exp_avg"] = shape
+        state.update((name, mx.zeros(size, parameter.dtype)) for name, size in shapes.items())
 
     def _compute_rms(self, inputs: mx.array) -> mx.array:
         return mx.sqrt(mx.mean(mx.square(inputs)))
 
     def _compute_learning_rate(self, step: mx.array, parameter_rms: mx.array) -> mx.array:
-        if self.relative_step:
-            highest = 1e-6 * step if self.warmup_init else 1e-2
-            rate = mx.minimum(highest, mx.rsqrt(step))
-        else:
-            rate = self.learning_rate
-        rate = rate.astype(parameter_rms.dtype)
-        return mx.maximum(self.eps[1], parameter_rms) * rate if self.scale_parameter else 1.0 * rate
+        rate = self._relative_rate(step) if self.relative_step else self.learning_rate
+        scale = mx.maximum(self.eps[1], parameter_rms) if self.scale_parameter else 1.0
+        return scale * rate.astype(parameter_rms.dtype)
+
+    def _relative_rate(self, step: mx.array) -> mx.array:
+        """Falls with the root of the step, from a constant or, if warming up, from a line that rises."""
+        return mx.minimum(1e-6 * step if self.warmup_init else 1e-2, mx.rsqrt(step))
 
     def _approximate_exp_moving_avg(self, exp_avg_sq_row: mx.array, exp_avg_sq_col: mx.array) -> mx.array:
         """The reciprocal root of the mean square of every element, from those of rows and columns."""
-        rows = mx.rsqrt(exp_avg_sq_row / mx.mean(exp_avg_sq_row, axis=-1, keepdims=True))
-        return mx.expand_dims(rows, -1) * mx.expand_dims(mx.rsqrt(exp_avg_sq_col), -2)
+        rows = exp_avg_sq_row / exp_avg_sq_row.mean(axis=-1, keepdims=True)
+        return mx.rsqrt(rows)[..., None] * mx.rsqrt(exp_avg_sq_col)[..., None, :]
 
-    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        step = self.step
-        parameter_rms = self._compute_rms(parameter)
-        learning_rate = self._compute_learning_rate(step, parameter_rms)
-        new = (step**self.decay_rate).astype(parameter_rms.dtype)
-        beta_2 = 1.0 - new
-        squares = mx.square(gradient) + self.eps[0]
+    def _scale(self, squares: mx.array, share: mx.array, state: dict) -> mx.array:
+        """Let ``share`` of the squares enter their running means; the reciprocal root of those."""
 
-        def keep(name: str, value: mx.array) -> mx.array:
-            state[name] = beta_2 * state[name] + (1 - beta_2) * value
+        def mean(name: str, new: mx.array) -> mx.array:
+            old = 1.0 - share
+            state[name] = old * state[name] + (1 - old) * new
             return state[name]
 
-        if gradient.ndim >= 2:
-            scale = self._approximate_exp_moving_avg(
-                keep("exp_avg_sq_row", mx.mean(squares, axis=-1)),
-                keep("exp_avg_sq_col", mx.mean(squares, axis=-2)),
-            )
-        else:
-            scale = mx.rsqrt(keep("exp_avg_sq", squares))
-        update = scale * gradient
-        update = update / mx.maximum(1.0, self._compute_rms(update) / self.clip_threshold)
-        update = learning_rate * update
+        if squares.ndim < 2:
+            return mx.rsqrt(mean("exp_avg_sq", squares))
+        along = {"exp_avg_sq_row": -1, "exp_avg_sq_col": -2}
+        return self._approximate_exp_moving_avg(*(mean(name, squares.mean(axis=axis)) for name, axis in along.items()))
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
+        size = self._compute_rms(parameter)
+        rate = self._compute_learning_rate(self.step, size)
+        share = (self.step**self.decay_rate).astype(size.dtype)
+        change = self._scale(mx.square(gradient) + self.eps[0], share, state) * gradient
+        change = rate * (change / mx.maximum(1.0, self._compute_rms(change) / self.clip_threshold))
         if self.beta_1 is not None:
-            update = self.beta_1 * state["exp_avg"] + (1 - self.beta_1) * update
-            state["exp_avg"] = update
+            change = state["exp_avg"] = self.beta_1 * state["exp_avg"] + (1 - self.beta_1) * change
         if self.weight_decay != 0:
-            parameter = parameter + parameter * (-self.weight_decay * learning_rate)
-        return parameter - update
+            parameter = parameter + parameter * (-self.weight_decay * rate)
+        return parameter - change
 
 
-class Muon(Optimizer):
+class Muon(SlotOptimizer):
     """Momentum, with the direction of a matrix replaced by (nearly) the nearest orthogonal matrix.
 
     ``v = momentum v + (1 - momentum) g``; for parameters of more than two axes all but the first are taken together;
@@ -119,6 +109,8 @@ class Muon(Optimizer):
         ns_steps: how many Newton-Schulz iterations.
     """
 
+    _slots = ("v",)
+
     def __init__(
         self,
         learning_rate: LearningRate,
@@ -127,41 +119,34 @@ class Muon(Optimizer):
         nesterov: bool = True,
         ns_steps: int = 5,
     ) -> None:
-        super().__init__()
-        self._maybe_schedule("learning_rate", learning_rate)
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.nesterov = nesterov
-        self.ns_steps = ns_steps
-
-    def init_single(self, parameter: mx.array, state: dict) -> None:
-        state["v"] = mx.zeros_like(parameter)
+        super().__init__(learning_rate)
+        self.momentum, self.nesterov = momentum, nesterov
+        self.weight_decay, self.ns_steps = weight_decay, ns_steps
 
     def _zeropower_via_newtonschulz5(self, X: mx.array, steps: int) -> mx.array:
-        """Push the singular values of a matrix towards one by a polynomial of degree five, ``steps`` times."""
+        """Push the singular values of a matrix towards one by an odd polynomial of degree five, ``steps`` times."""
         if X.ndim != 2:
             raise AssertionError(f"Expected a 2D array for Newton-Schulz iteration, got shape {X.shape} instead.")
-        a, b, c = 3.4445, -4.7750, 2.0315
-        tall = X.shape[0] > X.shape[1]
-        X = X.T if tall else X
-        X = X / (mx.linalg.norm(X, keepdims=True) + 1e-7)
+        linear, cubic, quintic = 3.4445, -4.7750, 2.0315
+        rows, columns = X.shape
+        # The products below are square in the first axis: let that be the shorter one.
+        turn = (lambda matrix: matrix.T) if rows > columns else (lambda matrix: matrix)
+        x = turn(X)
+        x = x / (mx.linalg.norm(x, keepdims=True) + 1e-7)
         for _ in range(steps):
-            A = X @ X.T
-            B = mx.addmm(b * A, A, A, alpha=c)
-            X = mx.addmm(a * X, B, X)
-        return X.T if tall else X
+            gram = x @ x.T
+            x = mx.addmm(linear * x, mx.addmm(cubic * gram, gram, gram, alpha=quintic), x)
+        return turn(x)
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
         if self.weight_decay != 0:
             gradient = gradient + self.weight_decay * parameter
-        keep, new = self.momentum, 1 - self.momentum
-        v = keep * state["v"] + new * gradient
-        state["v"] = v
-        update = gradient * new + v * keep if self.nesterov else v
-        lr = self.learning_rate.astype(gradient.dtype)
-        if update.ndim >= 2:
-            shape = update.shape
-            matrix = update if update.ndim == 2 else update.reshape(shape[0], -1)
-            update = self._zeropower_via_newtonschulz5(matrix, steps=self.ns_steps).reshape(shape)
-            lr = lr * max(1, shape[-2] / shape[-1]) ** 0.5
-        return parameter - lr * update
+        change = self._blend(state, "v", self.momentum, gradient)
+        if self.nesterov:
+            change = (1 - self.momentum) * gradient + self.momentum * change
+        rate = self._rate(gradient)
+        if change.ndim >= 2:
+            *_, rows, columns = shape = change.shape
+            change = self._zeropower_via_newtonschulz5(change.flatten(1), self.ns_steps).reshape(shape)
+            rate = max(1, rows / columns) ** 0.5 * rate
+        return parameter - rate * change

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import mxcompat.core as mx
-from mxcompat.optimizers._base import LearningRate, MultiOptimizer, Optimizer
+from mxcompat.optimizers._base import LearningRate, MultiOptimizer, Optimizer, SlotOptimizer, check_value
 from mxcompat.optimizers._matrix import Adafactor, Muon
 from mxcompat.utils import tree_map, tree_reduce
 
@@ -33,7 +33,7 @@ def _check_betas(name: str, betas: Any) -> None:
             raise ValueError(f"{name} beta{i} should be in [0, 1), {beta} was provided instead")
 
 
-class SGD(Optimizer):
+class SGD(SlotOptimizer):
     """Stochastic gradient descent: ``v = momentum v + (1 - dampening) g``, ``w -= lr v``.
 
     State: ``v``.
@@ -49,6 +49,8 @@ class SGD(Optimizer):
         ValueError: ``nesterov`` without momentum or with dampening.
     """
 
+    _slots = ("v",)
+
     def __init__(
         self,
         learning_rate: LearningRate,
@@ -57,31 +59,42 @@ class SGD(Optimizer):
         dampening: float = 0.0,
         nesterov: bool = False,
     ) -> None:
-        if nesterov and (momentum <= 0 or dampening != 0):
+        if nesterov and not (momentum > 0 and dampening == 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening.")
-        super().__init__()
-        self._maybe_schedule("learning_rate", learning_rate)
-        self.momentum = momentum
+        super().__init__(learning_rate)
+        self.momentum, self.dampening, self.nesterov = momentum, dampening, nesterov
         self.weight_decay = weight_decay
-        self.dampening = dampening
-        self.nesterov = nesterov
 
-    def init_single(self, parameter: mx.array, state: dict) -> None:
-        state["v"] = mx.zeros_like(parameter)
+    def _direction(self, gradient: mx.array, state: dict) -> mx.array:
+        if self.momentum <= 0:
+            return gradient
+        fresh = gradient if self.dampening <= 0 else (1 - self.dampening) * gradient
+        v = self._keep(state, "v", self.momentum * state["v"] + fresh)
+        return gradient + self.momentum * v if self.nesterov else v
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        lr = self.learning_rate.astype(gradient.dtype)
+        rate = self._rate(gradient)
         if self.weight_decay != 0:
             gradient = gradient + self.weight_decay * parameter
-        if self.momentum <= 0:
-            return parameter - lr * gradient
-        fresh = (1 - self.dampening) * gradient if self.dampening > 0 else gradient
-        v = self.momentum * state["v"] + fresh
-        state["v"] = v
-        return parameter - lr * (gradient + self.momentum * v if self.nesterov else v)
+        return parameter - rate * self._direction(gradient, state)
 
 
-class RMSprop(Optimizer):
+class _RootOptimizer(SlotOptimizer):
+    """Divides the gradient by the root of what :meth:`_squares` says of its squares, plus ``eps``."""
+
+    eps: float
+    _slots = ("v",)
+
+    def _squares(self, squares: mx.array, state: dict) -> mx.array:
+        """The next value of ``v``, stored."""
+        raise NotImplementedError
+
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
+        v = self._squares(mx.square(gradient), state)
+        return parameter - self._rate(gradient) * gradient / (mx.sqrt(v) + self.eps)
+
+
+class RMSprop(_RootOptimizer):
     """``v = alpha v + (1 - alpha) g^2``, ``w -= lr g / (sqrt(v) + eps)``.
 
     State: ``v``.
@@ -96,26 +109,16 @@ class RMSprop(Optimizer):
     """
 
     def __init__(self, learning_rate: LearningRate, alpha: float = 0.99, eps: float = 1e-8) -> None:
-        super().__init__()
-        self._maybe_schedule("learning_rate", learning_rate)
-        self.alpha = alpha
-        self.eps = eps
-        if alpha < 0.0:
-            raise ValueError(f"RMSprop alpha should be >=0, {alpha} was provided instead")
-        if eps <= 0.0:
-            raise ValueError(f"RMSprop epsilon should be >0, {eps} was provided instead")
+        super().__init__(learning_rate)
+        check_value("RMSprop alpha", alpha)
+        check_value("RMSprop epsilon", eps, positive=True)
+        self.alpha, self.eps = alpha, eps
 
-    def init_single(self, parameter: mx.array, state: dict) -> None:
-        state["v"] = mx.zeros_like(parameter)
-
-    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        lr = self.learning_rate.astype(gradient.dtype)
-        v = self.alpha * state["v"] + (1 - self.alpha) * mx.square(gradient)
-        state["v"] = v
-        return parameter - lr * gradient / (mx.sqrt(v) + self.eps)
+    def _squares(self, squares: mx.array, state: dict) -> mx.array:
+        return self._blend(state, "v", self.alpha, squares)
 
 
-class Adagrad(Optimizer):
+class Adagrad(_RootOptimizer):
     """``v += g^2``, ``w -= lr g / (sqrt(v) + eps)``.
 
     State: ``v``.
@@ -129,23 +132,15 @@ class Adagrad(Optimizer):
     """
 
     def __init__(self, learning_rate: LearningRate, eps: float = 1e-8) -> None:
-        super().__init__()
-        self._maybe_schedule("learning_rate", learning_rate)
+        super().__init__(learning_rate)
+        check_value("Adagrad epsilon", eps, positive=True)
         self.eps = eps
-        if eps <= 0.0:
-            raise ValueError(f"Adagrad epsilon should be >0, {eps} was provided instead")
 
-    def init_single(self, parameter: mx.array, state: dict) -> None:
-        state["v"] = mx.zeros_like(parameter)
-
-    def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        lr = self.learning_rate.astype(gradient.dtype)
-        v = state["v"] + mx.square(gradient)
-        state["v"] = v
-        return parameter - lr * gradient / (mx.sqrt(v) + self.eps)
+    def _squares(self, squares: mx.array, state: dict) -> mx.array:
+        return self._keep(state, "v", state["v"] + squares)
 
 
-class AdaDelta(Optimizer):
+class AdaDelta(SlotOptimizer):
     """``v = rho v + (1 - rho) g^2``, ``d = sqrt((u + eps) / (v + eps)) g``, ``u = rho u + (1 - rho) d^2``,
     ``w -= lr d``.
 
@@ -160,31 +155,22 @@ class AdaDelta(Optimizer):
         ValueError: ``rho`` negative or ``eps`` not positive.
     """
 
-    def __init__(self, learning_rate: LearningRate, rho: float = 0.9, eps: float = 1e-6) -> None:
-        super().__init__()
-        self._maybe_schedule("learning_rate", learning_rate)
-        self.rho = rho
-        self.eps = eps
-        if rho < 0.0:
-            raise ValueError(f"AdaDelta rho should be >=0, {rho} was provided instead")
-        if eps <= 0.0:
-            raise ValueError(f"AdaDelta epsilon should be >0, {eps} was provided instead")
+    _slots = ("v", "u")
 
-    def init_single(self, parameter: mx.array, state: dict) -> None:
-        state["v"] = mx.zeros_like(parameter)
-        state["u"] = mx.zeros_like(parameter)
+    def __init__(self, learning_rate: LearningRate, rho: float = 0.9, eps: float = 1e-6) -> None:
+        super().__init__(learning_rate)
+        check_value("AdaDelta rho", rho)
+        check_value("AdaDelta epsilon", eps, positive=True)
+        self.rho, self.eps = rho, eps
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        lr = self.learning_rate.astype(gradient.dtype)
-        rho, eps, u = self.rho, self.eps, state["u"]
-        v = rho * state["v"] + (1 - rho) * mx.square(gradient)
-        d = mx.sqrt(u + eps) / mx.sqrt(v + eps) * gradient
-        state["v"] = v
-        state["u"] = rho * u + (1 - rho) * mx.square(d)
-        return parameter - lr * d
+        v = self._blend(state, "v", self.rho, mx.square(gradient))
+        change = mx.sqrt(state["u"] + self.eps) / mx.sqrt(v + self.eps) * gradient
+        self._blend(state, "u", self.rho, mx.square(change))
+        return parameter - self._rate(gradient) * change
 
 
-class Adam(Optimizer):
+class Adam(SlotOptimizer):
     """``m = b1 m + (1 - b1) g``, ``v = b2 v + (1 - b2) g^2``, ``w -= lr m / (sqrt(v) + eps)``.
 
     State: ``m`` and ``v``.
@@ -199,6 +185,8 @@ class Adam(Optimizer):
         ValueError: betas outside [0, 1) or ``eps`` negative.
     """
 
+    _slots = ("m", "v")
+
     def __init__(
         self,
         learning_rate: LearningRate,
@@ -206,33 +194,20 @@ class Adam(Optimizer):
         eps: float = 1e-8,
         bias_correction: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(learning_rate)
         _check_betas("Adam", betas)
-        if eps < 0.0:
-            raise ValueError(f"Adam epsilon should be >=0, {eps} was provided instead")
-        self._maybe_schedule("learning_rate", learning_rate)
-        self.betas = betas
-        self.eps = eps
+        check_value("Adam epsilon", eps)
+        self.betas, self.eps = betas, eps
         self.bias_correction = bias_correction
 
-    def init_single(self, parameter: mx.array, state: dict) -> None:
-        state["m"] = mx.zeros_like(parameter)
-        state["v"] = mx.zeros_like(parameter)
-
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        dtype = gradient.dtype
-        lr = self.learning_rate.astype(dtype)
-        b1, b2 = self.betas
-        m = b1 * state["m"] + (1 - b1) * gradient
-        v = b2 * state["v"] + (1 - b2) * mx.square(gradient)
-        state["m"] = m
-        state["v"] = v
-        root = mx.sqrt(v)
+        rate, size = self._rate(gradient), mx.sqrt(self._blend(state, "v", self.betas[1], mx.square(gradient)))
+        m = self._blend(state, "m", self.betas[0], gradient)
         if self.bias_correction:
-            step = self.step
-            lr = (lr / (1 - b1**step)).astype(dtype)
-            root = root * mx.rsqrt(1 - b2**step).astype(dtype)
-        return parameter - lr * m / (root + self.eps)
+            m_share, v_share = (1 - beta**self.step for beta in self.betas)
+            rate = (rate / m_share).astype(gradient.dtype)
+            size = size * mx.rsqrt(v_share).astype(gradient.dtype)
+        return parameter - rate * m / (size + self.eps)
 
 
 class AdamW(Adam):
@@ -254,12 +229,12 @@ class AdamW(Adam):
         weight_decay: float = 0.01,
         bias_correction: bool = False,
     ) -> None:
-        super().__init__(learning_rate=learning_rate, betas=betas, eps=eps, bias_correction=bias_correction)
+        super().__init__(learning_rate, betas, eps, bias_correction)
         self.weight_decay = weight_decay
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        lr = self.learning_rate.astype(gradient.dtype)
-        return super().apply_single(gradient, parameter * (1 - lr * self.weight_decay), state)
+        shrunk = parameter * (1 - self._rate(gradient) * self.weight_decay)
+        return super().apply_single(gradient, shrunk, state)
 
 
 class Adamax(Adam):
@@ -280,16 +255,12 @@ class Adamax(Adam):
         super().__init__(learning_rate, betas, eps)
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        lr = self.learning_rate.astype(gradient.dtype)
-        b1, b2 = self.betas
-        m = b1 * state["m"] + (1 - b1) * gradient
-        v = mx.maximum(b2 * state["v"], mx.abs(gradient))
-        state["m"] = m
-        state["v"] = v
-        return parameter - lr * m / (v + self.eps)
+        m = self._blend(state, "m", self.betas[0], gradient)
+        v = self._keep(state, "v", mx.maximum(self.betas[1] * state["v"], mx.abs(gradient)))
+        return parameter - self._rate(gradient) * m / (v + self.eps)
 
 
-class Lion(Optimizer):
+class Lion(SlotOptimizer):
     """``c = b1 m + (1 - b1) g``, ``m = b2 m + (1 - b2) g``, ``w -= lr (sign(c) + weight_decay w)``.
 
     State: ``m``.
@@ -303,30 +274,25 @@ class Lion(Optimizer):
         ValueError: betas outside [0, 1).
     """
 
+    _slots = ("m",)
+
     def __init__(
         self,
         learning_rate: LearningRate,
         betas: list[float] = [0.9, 0.99],  # noqa: B006
         weight_decay: float = 0.0,
     ) -> None:
-        super().__init__()
+        super().__init__(learning_rate)
         _check_betas("Lion", betas)
-        self._maybe_schedule("learning_rate", learning_rate)
-        self.betas = betas
-        self.weight_decay = weight_decay
-
-    def init_single(self, parameter: mx.array, state: dict) -> None:
-        state["m"] = mx.zeros_like(parameter)
+        self.betas, self.weight_decay = betas, weight_decay
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        lr = self.learning_rate.astype(gradient.dtype)
-        b1, b2 = self.betas
-        m = state["m"]
-        direction = mx.sign(b1 * m + (1 - b1) * gradient)
-        state["m"] = b2 * m + (1 - b2) * gradient
+        rate, now = self._rate(gradient), self.betas[0]
+        direction = mx.sign(now * state["m"] + (1 - now) * gradient)
+        self._blend(state, "m", self.betas[1], gradient)
         if self.weight_decay > 0:
-            parameter = (1 - lr * self.weight_decay) * parameter
-        return parameter - lr * direction
+            parameter = (1 - rate * self.weight_decay) * parameter
+        return parameter - rate * direction
 
 
 def clip_grad_norm(grads: Any, max_norm: float) -> tuple[Any, mx.array]:
@@ -346,8 +312,7 @@ def clip_grad_norm(grads: Any, max_norm: float) -> tuple[Any, mx.array]:
         >>> clip_grad_norm({"w": mx.array([3.0, 4.0])}, max_norm=1.0)
         ({'w': array([0.6, 0.8], dtype=float32)}, array(5, dtype=float32))
     """
-    if max_norm < 0:
-        raise ValueError(f"max_norm should be >=0, {max_norm} was provided instead")
+    check_value("max_norm", max_norm)
 
     def squares(g: mx.array) -> mx.array:
         # The squares of float16 overflow early.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import ClassVar
 
 import mxcompat.core as mx
 from mxcompat.nn.layers.base import Module
@@ -201,25 +201,26 @@ def tanh(x: mx.array) -> mx.array:
     return mx.tanh(x)
 
 
-def _applies(fn: Callable[[mx.array], mx.array]) -> Callable[[type[Module]], type[Module]]:
-    """Makes a module class call ``fn``."""
+def _applies(fn: Callable[..., mx.array], *settings: str) -> Callable[[type[Module]], type[Module]]:
+    """Makes a module class call ``fn``, with the attributes that are named as further arguments."""
+
+    def apply(self: Module, x: mx.array) -> mx.array:
+        return fn(x, *(getattr(self, name) for name in settings))
 
     def decorate(cls: type[Module]) -> type[Module]:
-        cls.__call__ = lambda _, x: fn(x)
+        cls.__call__ = apply if settings else lambda _, x: fn(x)
         return cls
 
     return decorate
 
 
+@_applies(glu, "axis")
 class GLU(Module):
     """``glu`` along ``axis``."""
 
     def __init__(self, axis: int = -1) -> None:
         super().__init__()
         self.axis = axis
-
-    def __call__(self, x: mx.array) -> Any:
-        return glu(x=x, axis=self.axis)
 
 
 @_applies(sigmoid)
@@ -247,6 +248,7 @@ class ReLU6(Module):
     """``relu6`` as a module."""
 
 
+@_applies(leaky_relu, "_negative_slope")
 class LeakyReLU(Module):
     """``leaky_relu`` with a given slope."""
 
@@ -254,19 +256,14 @@ class LeakyReLU(Module):
         super().__init__()
         self._negative_slope = negative_slope
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return leaky_relu(x, self._negative_slope)
 
-
+@_applies(elu, "_alpha")
 class ELU(Module):
     """``elu`` with a given ``alpha``."""
 
     def __init__(self, alpha: float = 1.0) -> None:
         super().__init__()
         self._alpha = alpha
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return elu(x, self._alpha)
 
 
 @_applies(softmax)
@@ -284,6 +281,7 @@ class Softsign(Module):
     """``softsign`` as a module."""
 
 
+@_applies(softshrink, "lambd")
 class Softshrink(Module):
     """``softshrink`` with a given ``lambd``."""
 
@@ -291,19 +289,14 @@ class Softshrink(Module):
         super().__init__()
         self.lambd = lambd
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return softshrink(x, self.lambd)
 
-
+@_applies(celu, "_alpha")
 class CELU(Module):
     """``celu`` with a given ``alpha``."""
 
     def __init__(self, alpha: float = 1.0) -> None:
         super().__init__()
         self._alpha = alpha
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return celu(x, self._alpha)
 
 
 @_applies(silu)
@@ -321,15 +314,13 @@ class LogSigmoid(Module):
     """``log_sigmoid`` as a module."""
 
 
+@_applies(prelu, "weight")
 class PReLU(Module):
     """``prelu`` with a learned ``weight`` (num_parameters,)."""
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
         super().__init__()
         self.weight = mx.full([num_parameters], init)
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return prelu(x, self.weight)
 
 
 class GELU(Module):
@@ -342,17 +333,16 @@ class GELU(Module):
         ValueError: another word.
     """
 
+    _FUNCTIONS: ClassVar = {"none": gelu, "precise": gelu_approx, "tanh": gelu_approx, "fast": gelu_fast_approx}
+
     def __init__(self, approx: str = "none") -> None:
         super().__init__()
-        allowed = ["none", "precise", "tanh", "fast"]
-        if approx not in allowed:
-            raise ValueError(f"The approximation should be in {allowed} but '{approx}' was given")
+        if approx not in self._FUNCTIONS:
+            raise ValueError(f"The approximation should be in {[*self._FUNCTIONS]} but '{approx}' was given")
         self._approx = approx
 
     def __call__(self, x: mx.array) -> mx.array:
-        if self._approx == "none":
-            return gelu(x)
-        return gelu_fast_approx(x) if self._approx == "fast" else gelu_approx(x)
+        return self._FUNCTIONS[self._approx](x)
 
 
 @_applies(tanh)
@@ -365,15 +355,13 @@ class Hardswish(Module):
     """``hardswish`` as a module."""
 
 
+@_applies(step, "threshold")
 class Step(Module):
     """``step`` with a given threshold."""
 
     def __init__(self, threshold: float = 0.0) -> None:
         super().__init__()
         self.threshold = threshold
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return step(x, self.threshold)
 
 
 @_applies(selu)
@@ -386,15 +374,13 @@ class HardTanh(Module):
     """``hard_tanh`` within [-1, 1] as a module."""
 
 
+@_applies(hard_shrink, "lambd")
 class HardShrink(Module):
     """``hard_shrink`` with a given ``lambd``."""
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return hard_shrink(x, self.lambd)
 
 
 @_applies(softmin)

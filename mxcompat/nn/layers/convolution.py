@@ -1,8 +1,10 @@
-"""Convolutions over one, two and three spatial axes, channels last."""
+"""Convolutions over one, two and three spatial axes, channels last, and the base that transposed ones share."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import mxcompat.core as mx
 from mxcompat.nn.layers.base import Module
@@ -10,25 +12,56 @@ from mxcompat.nn.layers.base import Module
 __all__ = ["Conv1d", "Conv2d", "Conv3d"]
 
 
-def spread(value: int | tuple, count: int) -> tuple:
-    """One setting per spatial axis."""
-    return (value,) * count if isinstance(value, int) else value
+class Convolution(Module):
+    """A weight, a bias, and a function of the input, the weight and settings.
+
+    ``_axes`` is the number of spatial axes, ``_settings`` are the names of the settings, in the function's order.
+    Layers with more than one axis keep a setting per axis, except for the dilation and the groups.
+    """
+
+    _axes: ClassVar[int]
+    _function: ClassVar[Callable[..., mx.array]]
+    _settings: ClassVar[tuple[str, ...]] = ("stride", "padding", "dilation", "groups")
+
+    def _set_up(
+        self, in_channels: int, out_channels: int, kernel_size: int | tuple, bias: bool, *settings: Any
+    ) -> None:
+        """Make the parameters and keep the settings."""
+        kernel = self._spread(kernel_size)
+        limit = math.sqrt(1 / (in_channels * math.prod(kernel)))
+        self.weight = mx.random.uniform(-limit, limit, (out_channels, *kernel, in_channels))
+        if bias:
+            self.bias = mx.zeros((out_channels,))
+        for name, value in zip(self._settings, settings, strict=True):
+            whole = self._axes == 1 or name in ("dilation", "groups")
+            setattr(self, name, value if whole else self._spread(value))
+
+    def _spread(self, value: int | tuple) -> tuple:
+        """One value per spatial axis."""
+        return (value,) * self._axes if isinstance(value, int) else value
+
+    def _extra_repr(self) -> str:
+        out_channels, *kernel, channels = self.weight.shape
+        shown = {"kernel_size": kernel[0] if self._axes == 1 else tuple(kernel)}
+        shown |= {name: getattr(self, name) for name in self._settings} | {"bias": "bias" in self}
+        described = ", ".join(f"{name}={value}" for name, value in shown.items())
+        return f"{channels * shown.get('groups', 1)}, {out_channels}, {described}"
+
+    def __call__(self, x: mx.array) -> mx.array:
+        y = type(self)._function(x, self.weight, *(getattr(self, name) for name in self._settings))
+        return y + self.bias if "bias" in self else y
 
 
-def initial_weight(out_channels: int, kernel: tuple, in_channels: int) -> mx.array:
-    """Uniform within ``1 / sqrt(fan in)`` of zero, shape (out_channels, *kernel, in_channels)."""
-    limit = math.sqrt(1 / (in_channels * math.prod(kernel)))
-    return mx.random.uniform(low=-limit, high=limit, shape=(out_channels, *kernel, in_channels))
-
-
-def _check_groups(in_channels: int, groups: int) -> None:
-    if in_channels % groups != 0:
+def _per_group(in_channels: int, groups: int) -> int:
+    """Input channels of a group."""
+    if in_channels % groups:
         raise ValueError(
             f"The number of input channels ({in_channels}) must be divisible by the number of groups ({groups})"
         )
+    return in_channels // groups
 
 
-class Conv1d(Module):
+class Conv1d(Convolution):
     """Convolution of (N, L, in_channels) to (N, L', out_channels).
 
     Parameters: ``weight`` (out_channels, kernel_size, in_channels / groups) and ``bias`` (out_channels,).
@@ -47,6 +80,9 @@ class Conv1d(Module):
         ValueError: ``groups`` does not divide ``in_channels``.
     """
 
+    _axes = 1
+    _function = staticmethod(mx.conv1d)
+
     def __init__(
         self,
         in_channels: int,
@@ -59,33 +95,19 @@ class Conv1d(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        _check_groups(in_channels, groups)
-        self.weight = initial_weight(out_channels, (kernel_size,), in_channels // groups)
-        if bias:
-            self.bias = mx.zeros((out_channels,))
-        self.padding = padding
-        self.dilation = dilation
-        self.stride = stride
-        self.groups = groups
-
-    def _extra_repr(self) -> str:
-        out_channels, kernel_size, in_channels = self.weight.shape
-        return (
-            f"{in_channels * self.groups}, {out_channels}, kernel_size={kernel_size}, stride={self.stride}, "
-            f"padding={self.padding}, dilation={self.dilation}, groups={self.groups}, bias={'bias' in self}"
-        )
-
-    def __call__(self, x: mx.array) -> mx.array:
-        y = mx.conv1d(x, self.weight, self.stride, self.padding, self.dilation, self.groups)
-        return y + self.bias if "bias" in self else y
+        channels = _per_group(in_channels, groups)
+        self._set_up(channels, out_channels, kernel_size, bias, stride, padding, dilation, groups)
 
 
-class Conv2d(Module):
+class Conv2d(Convolution):
     """Convolution of (N, H, W, in_channels) to (N, H', W', out_channels).
 
     Parameters: ``weight`` (out_channels, *kernel_size, in_channels / groups) and ``bias`` (out_channels,).
     The arguments are those of ``Conv1d``; spatial ones may be a pair.
     """
+
+    _axes = 2
+    _function = staticmethod(mx.conv2d)
 
     def __init__(
         self,
@@ -99,33 +121,20 @@ class Conv2d(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        _check_groups(in_channels, groups)
-        self.weight = initial_weight(out_channels, spread(kernel_size, 2), in_channels // groups)
-        if bias:
-            self.bias = mx.zeros((out_channels,))
-        self.padding = spread(padding, 2)
-        self.stride = spread(stride, 2)
-        self.dilation = dilation
-        self.groups = groups
-
-    def _extra_repr(self) -> str:
-        out_channels, *kernel_size, in_channels = self.weight.shape
-        return (
-            f"{in_channels * self.groups}, {out_channels}, kernel_size={tuple(kernel_size)}, stride={self.stride}, "
-            f"padding={self.padding}, dilation={self.dilation}, groups={self.groups}, bias={'bias' in self}"
-        )
-
-    def __call__(self, x: mx.array) -> mx.array:
-        y = mx.conv2d(x, self.weight, self.stride, self.padding, self.dilation, self.groups)
-        return y + self.bias if "bias" in self else y
+        channels = _per_group(in_channels, groups)
+        self._set_up(channels, out_channels, kernel_size, bias, stride, padding, dilation, groups)
 
 
-class Conv3d(Module):
+class Conv3d(Convolution):
     """Convolution of (N, D, H, W, in_channels) to (N, D', H', W', out_channels).
 
     Parameters: ``weight`` (out_channels, *kernel_size, in_channels) and ``bias`` (out_channels,).
     The arguments are those of ``Conv1d`` without groups; spatial ones may be a triple.
     """
+
+    _axes = 3
+    _settings = ("stride", "padding", "dilation")
+    _function = staticmethod(mx.conv3d)
 
     def __init__(
         self,
@@ -138,20 +147,4 @@ class Conv3d(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.weight = initial_weight(out_channels, spread(kernel_size, 3), in_channels)
-        if bias:
-            self.bias = mx.zeros((out_channels,))
-        self.padding = spread(padding, 3)
-        self.stride = spread(stride, 3)
-        self.dilation = dilation
-
-    def _extra_repr(self) -> str:
-        out_channels, *kernel_size, in_channels = self.weight.shape
-        return (
-            f"{in_channels}, {out_channels}, kernel_size={tuple(kernel_size)}, stride={self.stride}, "
-            f"padding={self.padding}, dilation={self.dilation}, bias={'bias' in self}"
-        )
-
-    def __call__(self, x: mx.array) -> mx.array:
-        y = mx.conv3d(x, self.weight, self.stride, self.padding, self.dilation)
-        return y + self.bias if "bias" in self else y
+        self._set_up(in_channels, out_channels, kernel_size, bias, stride, padding, dilation)

@@ -6,15 +6,15 @@ process has) everything here computes what the plain layers compute.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import mxcompat.core as mx
 from mxcompat.nn.layers._fsdp import FullyShardedModule, fully_shard
 from mxcompat.nn.layers._sharding import _all_to_sharded, _shard, _sharded_to_all, sum_gradients
 from mxcompat.nn.layers.base import Module
-from mxcompat.nn.layers.linear import Linear
+from mxcompat.nn.layers.linear import Linear, affine
+from mxcompat.nn.layers.quantized import QuantizedModule, uniform_weight
 
 __all__ = [
     "AllToShardedLinear",
@@ -86,21 +86,63 @@ def shard_linear(
     return cls.from_quantized_linear(module, segments=segments, group=group)
 
 
-def _check_output(output_dims: int, size: int) -> None:
-    if output_dims % size != 0:
-        raise ValueError(f"Cannot shard the output of size {output_dims} across {size} devices.")
+class _Sharded(Module):
+    """A linear layer of which each rank holds the slice along one axis of the weight.
+
+    ``_axis`` names the axis in the weight's shape (output_dims, input_dims), ``_refusal`` what is said when the
+    group's size does not divide it, and ``_slices`` makes the function that slices a whole layer's parameters.
+    """
+
+    group: mx.distributed.Group
+    _axis: ClassVar[int]
+    _refusal: ClassVar[str]
+    _slices: ClassVar[Callable[[int | list], Callable]]
+
+    def _join(self, group: mx.distributed.Group | None, input_dims: int, output_dims: int) -> tuple[int, int]:
+        """Become a member of the group, and return the shape of this rank's slice of the weight."""
+        self.group = group or mx.distributed.init()
+        shape, members = [output_dims, input_dims], self.group.size()
+        if shape[self._axis] % members:
+            raise ValueError(self._refusal.format(shape[self._axis], members))
+        shape[self._axis] //= members
+        return shape[0], shape[1]
+
+    def _held_shape(self) -> tuple[int, int]:
+        """The shape of this rank's slice of the weight."""
+        return self.weight.shape
+
+    def _extra_repr(self) -> str:
+        shape = list(self._held_shape())
+        shape[self._axis] *= self.group.size()
+        return f"input_dims={shape[1]}, output_dims={shape[0]}, bias={'bias' in self}"
+
+    def _take(self, parameters: dict, segments: int | list) -> Any:
+        """Become this rank's slice of a layer with these parameters."""
+        self.update(_shard(parameters, type(self)._slices(segments), self.group))
+        return self
 
 
-def _check_input(input_dims: int, size: int) -> None:
-    if input_dims % size != 0:
-        raise ValueError(f"The input of size {input_dims} cannot be sharded across {size} devices.")
+class _AllToSharded(_Sharded):
+    """The output features are sliced; the gradient of the input, which all ranks have, is summed."""
+
+    _axis = 0
+    _refusal = "Cannot shard the output of size {} across {} devices."
+    _slices = staticmethod(_all_to_sharded)
 
 
-def _uniform(limit: float, *shape: int) -> mx.array:
-    return mx.random.uniform(low=-limit, high=limit, shape=shape)
+class _ShardedToAll(_Sharded):
+    """The input features are sliced; the outputs, each a part of the sum, are summed."""
+
+    _axis = 1
+    _refusal = "The input of size {} cannot be sharded across {} devices."
+    _slices = staticmethod(_sharded_to_all)
+
+    def _summed(self, part: mx.array) -> mx.array:
+        total = mx.distributed.all_sum(part, group=self.group)
+        return total + self["bias"] if "bias" in self else total
 
 
-class AllToShardedLinear(Module):
+class AllToShardedLinear(_AllToSharded):
     """A linear layer from a whole input to this rank's slice of the output features.
 
     Args:
@@ -114,48 +156,27 @@ class AllToShardedLinear(Module):
     """
 
     def __init__(
-        self,
-        input_dims: int,
-        output_dims: int,
-        bias: bool = True,
-        group: mx.distributed.Group | None = None,
+        self, input_dims: int, output_dims: int, bias: bool = True, group: mx.distributed.Group | None = None
     ) -> None:
         super().__init__()
-        self.group = group or mx.distributed.init()
-        size = self.group.size()
-        _check_output(output_dims, size)
-        limit = math.sqrt(1.0 / input_dims)
-        self.weight = _uniform(limit, output_dims // size, input_dims)
+        shape = self._join(group, input_dims, output_dims)
+        self.weight = uniform_weight(input_dims, *shape)
         if bias:
-            self.bias = _uniform(limit, output_dims // size)
-
-    def _extra_repr(self) -> str:
-        output_dims, input_dims = self.weight.shape
-        output_dims *= self.group.size()
-        return f"input_dims={input_dims}, output_dims={output_dims}, bias={'bias' in self}"
+            self.bias = uniform_weight(input_dims, shape[0])
 
     def __call__(self, x: mx.array) -> mx.array:
-        x = sum_gradients(self.group)(x)
-        weight = self["weight"]
-        return mx.addmm(self["bias"], x, weight.T) if "bias" in self else x @ weight.T
+        return affine(sum_gradients(self.group)(x), self["weight"], self.get("bias"))
 
     @classmethod
     def from_linear(
-        cls,
-        linear_layer: Module,
-        *,
-        segments: int | list = 1,
-        group: mx.distributed.Group | None = None,
+        cls, linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
     ) -> AllToShardedLinear:
         """This rank's slice of an ``nn.Linear``."""
-        group = group or mx.distributed.init()
-        output_dims, input_dims = linear_layer.weight.shape
-        layer = cls(input_dims, output_dims, "bias" in linear_layer, group)
-        layer.update(_shard(linear_layer.parameters(), _all_to_sharded(segments), group))
-        return layer
+        outputs, inputs = linear_layer.weight.shape
+        return cls(inputs, outputs, "bias" in linear_layer, group)._take(linear_layer.parameters(), segments)
 
 
-class ShardedToAllLinear(Module):
+class ShardedToAllLinear(_ShardedToAll):
     """A linear layer from this rank's slice of the input features to the whole output, summed over the group.
 
     Args:
@@ -169,58 +190,35 @@ class ShardedToAllLinear(Module):
     """
 
     def __init__(
-        self,
-        input_dims: int,
-        output_dims: int,
-        bias: bool = True,
-        group: mx.distributed.Group | None = None,
+        self, input_dims: int, output_dims: int, bias: bool = True, group: mx.distributed.Group | None = None
     ) -> None:
         super().__init__()
-        self.group = group or mx.distributed.init()
-        size = self.group.size()
-        _check_input(input_dims, size)
-        limit = math.sqrt(1.0 / input_dims)
-        self.weight = _uniform(limit, output_dims, input_dims // size)
+        shape = self._join(group, input_dims, output_dims)
+        self.weight = uniform_weight(input_dims, *shape)
         if bias:
-            self.bias = _uniform(limit, output_dims)
-
-    def _extra_repr(self) -> str:
-        output_dims, input_dims = self.weight.shape
-        input_dims *= self.group.size()
-        return f"input_dims={input_dims}, output_dims={output_dims}, bias={'bias' in self}"
+            self.bias = uniform_weight(input_dims, shape[0])
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = mx.distributed.all_sum(x @ self["weight"].T, group=self.group)
-        return y + self["bias"] if "bias" in self else y
+        return self._summed(x @ self["weight"].T)
 
     @classmethod
     def from_linear(
-        cls,
-        linear_layer: Module,
-        *,
-        segments: int | list = 1,
-        group: mx.distributed.Group | None = None,
+        cls, linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
     ) -> ShardedToAllLinear:
         """This rank's slice of an ``nn.Linear``."""
-        group = group or mx.distributed.init()
-        output_dims, input_dims = linear_layer.weight.shape
-        layer = cls(input_dims, output_dims, "bias" in linear_layer, group)
-        layer.update(_shard(linear_layer.parameters(), _sharded_to_all(segments), group))
-        return layer
+        outputs, inputs = linear_layer.weight.shape
+        return cls(inputs, outputs, "bias" in linear_layer, group)._take(linear_layer.parameters(), segments)
 
 
-class _QuantizedSharded(Module):
-    """What the two quantized layers share: frozen parameters, settings, the product."""
+class _QuantizedSharded(_Sharded, QuantizedModule):
+    """A sharded layer whose weight is quantized, and whose parameters stay frozen."""
 
     def _set_up(
-        self, shape: tuple[int, int], bias: bool, settings: tuple[int, int, str], limit: float, group: Any
+        self, input_dims: int, output_dims: int, bias: bool, settings: tuple[str, int, int], group: Any
     ) -> None:
-        self.group_size, self.bits, self.mode = settings
-        self.group = group
-        self.weight, self.scales, *biases = mx.quantize(
-            _uniform(limit, *shape), self.group_size, self.bits, mode=self.mode
-        )
-        self.biases = biases[0] if biases else None
+        shape = self._join(group, input_dims, output_dims)
+        self._prepare(*settings)
+        self._pack(uniform_weight(input_dims, *shape))
         if bias:
             self.bias = mx.zeros((shape[0],))
         self.freeze()
@@ -230,47 +228,21 @@ class _QuantizedSharded(Module):
         super().unfreeze(*args, **kwargs)
         self.freeze(recurse=False)
 
-    def _dims(self) -> tuple[int, int]:
-        """Input and output features that this rank holds."""
-        output_dims, words = self.weight.shape
-        return words * 32 // self.bits, output_dims
+    def _held_shape(self) -> tuple[int, int]:
+        return self._dense_shape()
 
-    def _describe(self, input_dims: int, output_dims: int) -> str:
-        return (
-            f"input_dims={input_dims}, output_dims={output_dims}, bias={'bias' in self}, "
-            f"group_size={self.group_size}, bits={self.bits}, mode={self.mode}"
-        )
-
-    def _product(self, x: mx.array) -> mx.array:
-        return mx.quantized_matmul(
-            x,
-            self["weight"],
-            scales=self["scales"],
-            biases=self.get("biases"),
-            transpose=True,
-            group_size=self.group_size,
-            bits=self.bits,
-            mode=self.mode,
-        )
+    def _extra_repr(self) -> str:
+        return f"{super()._extra_repr()}, {self._described_format()}"
 
     @classmethod
-    def _from_quantized(cls: Any, layer: Module, sharding: Callable, group: Any) -> Any:
-        group = group or mx.distributed.init()
-        output_dims, words = layer.weight.shape
-        new = cls(
-            words * 32 // layer.bits,
-            output_dims,
-            "bias" in layer,
-            group_size=layer.group_size,
-            bits=layer.bits,
-            mode=layer.mode,
-            group=group,
-        )
-        new.update(_shard(layer.parameters(), sharding, group))
-        return new
+    def _from_quantized(cls: Any, layer: Module, segments: int | list, group: Any) -> Any:
+        rows, words = layer.weight.shape
+        settings = (layer.group_size, layer.bits, layer.mode)
+        new = cls(words * 32 // layer.bits, rows, "bias" in layer, *settings, group)
+        return new._take(layer.parameters(), segments)
 
 
-class QuantizedAllToShardedLinear(_QuantizedSharded):
+class QuantizedAllToShardedLinear(_QuantizedSharded, _AllToSharded):
     """``AllToShardedLinear`` with a quantized weight.
 
     Args:
@@ -297,32 +269,21 @@ class QuantizedAllToShardedLinear(_QuantizedSharded):
         group: mx.distributed.Group | None = None,
     ) -> None:
         super().__init__()
-        group = group or mx.distributed.init()
-        _check_output(output_dims, group.size())
-        shape = (output_dims // group.size(), input_dims)
-        self._set_up(shape, bias, (group_size, bits, mode), math.sqrt(1 / input_dims), group)
-
-    def _extra_repr(self) -> str:
-        input_dims, output_dims = self._dims()
-        return self._describe(input_dims, output_dims * self.group.size())
+        self._set_up(input_dims, output_dims, bias, (mode, group_size, bits), group)
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = self._product(sum_gradients(self.group)(x))
-        return y + self["bias"] if "bias" in self else y
+        product = self._product(sum_gradients(self.group)(x))
+        return product + self["bias"] if "bias" in self else product
 
     @classmethod
     def from_quantized_linear(
-        cls,
-        quantized_linear_layer: Module,
-        *,
-        segments: int | list = 1,
-        group: mx.distributed.Group | None = None,
+        cls, quantized_linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
     ) -> QuantizedAllToShardedLinear:
         """This rank's slice of an ``nn.QuantizedLinear``."""
-        return cls._from_quantized(quantized_linear_layer, _all_to_sharded(segments), group)
+        return cls._from_quantized(quantized_linear_layer, segments, group)
 
 
-class QuantizedShardedToAllLinear(_QuantizedSharded):
+class QuantizedShardedToAllLinear(_QuantizedSharded, _ShardedToAll):
     """``ShardedToAllLinear`` with a quantized weight; arguments as for ``QuantizedAllToShardedLinear``.
 
     Raises:
@@ -340,26 +301,14 @@ class QuantizedShardedToAllLinear(_QuantizedSharded):
         group: mx.distributed.Group | None = None,
     ) -> None:
         super().__init__()
-        group = group or mx.distributed.init()
-        _check_input(input_dims, group.size())
-        shape = (output_dims, input_dims // group.size())
-        self._set_up(shape, bias, (group_size, bits, mode), math.sqrt(1 / input_dims), group)
-
-    def _extra_repr(self) -> str:
-        input_dims, output_dims = self._dims()
-        return self._describe(input_dims * self.group.size(), output_dims)
+        self._set_up(input_dims, output_dims, bias, (mode, group_size, bits), group)
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = mx.distributed.all_sum(self._product(x), group=self.group)
-        return y + self["bias"] if "bias" in self else y
+        return self._summed(self._product(x))
 
     @classmethod
     def from_quantized_linear(
-        cls,
-        quantized_linear_layer: Module,
-        *,
-        segments: int | list = 1,
-        group: mx.distributed.Group | None = None,
+        cls, quantized_linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
     ) -> QuantizedShardedToAllLinear:
         """This rank's slice of an ``nn.QuantizedLinear``."""
-        return cls._from_quantized(quantized_linear_layer, _sharded_to_all(segments), group)
+        return cls._from_quantized(quantized_linear_layer, segments, group)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import mxcompat.core as mx
 from mxcompat.nn.layers.base import Module
-from mxcompat.nn.layers.quantized import QQLinear, QuantizedLinear
+from mxcompat.nn.layers.quantized import QQLinear, QuantizedLinear, uniform_weight
 
 __all__ = ["Bilinear", "Identity", "Linear"]
+
+
+def affine(x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array:
+    """``x @ weight.T + bias``."""
+    return x @ weight.T if bias is None else mx.addmm(bias, x, weight.T)
 
 
 class Identity(Module):
@@ -40,18 +44,16 @@ class Linear(Module):
 
     def __init__(self, input_dims: int, output_dims: int, bias: bool = True) -> None:
         super().__init__()
-        limit = math.sqrt(1.0 / input_dims)
-        self.weight = mx.random.uniform(-limit, limit, (output_dims, input_dims))
+        self.weight = uniform_weight(input_dims, output_dims, input_dims)
         if bias:
-            self.bias = mx.random.uniform(-limit, limit, (output_dims,))
+            self.bias = uniform_weight(input_dims, output_dims)
 
     def _extra_repr(self) -> str:
         output_dims, input_dims = self.weight.shape
         return f"input_dims={input_dims}, output_dims={output_dims}, bias={'bias' in self}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        weight = self["weight"]
-        return mx.addmm(self["bias"], x, weight.T) if "bias" in self else x @ weight.T
+        return affine(x, self["weight"], self.get("bias"))
 
     def to_quantized(
         self,
@@ -96,10 +98,9 @@ class Bilinear(Module):
 
     def __init__(self, input1_dims: int, input2_dims: int, output_dims: int, bias: bool = True) -> None:
         super().__init__()
-        limit = math.sqrt(1.0 / input1_dims)
-        self.weight = mx.random.uniform(-limit, limit, (output_dims, input2_dims, input1_dims))
+        self.weight = uniform_weight(input1_dims, output_dims, input2_dims, input1_dims)
         if bias:
-            self.bias = mx.random.uniform(-limit, limit, (output_dims,))
+            self.bias = uniform_weight(input1_dims, output_dims)
 
     def _extra_repr(self) -> str:
         output_dims, input2_dims, input1_dims = self.weight.shape

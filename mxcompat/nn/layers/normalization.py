@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import mxcompat.core as mx
 from mxcompat.nn.layers.base import Module
 
 __all__ = ["BatchNorm", "GroupNorm", "InstanceNorm", "LayerNorm", "RMSNorm"]
 
-
-def _check_eps(layer: str, eps: float) -> None:
-    if eps <= 0:
-        raise ValueError(f"[{layer}] 'eps' must be positive but got {eps}.")
+_FIRST_VALUES = {"weight": mx.ones, "bias": mx.zeros}
 
 
-class InstanceNorm(Module):
+def _standardized(x: mx.array, mean: mx.array, var: mx.array, eps: float) -> mx.array:
+    return (x - mean) * mx.rsqrt(var + eps)
+
+
+def _standardized_over(x: mx.array, axes: tuple[int, ...], eps: float) -> mx.array:
+    """``x`` with mean 0 and variance 1 over ``axes``."""
+    return _standardized(x, mx.mean(x, axis=axes, keepdims=True), mx.var(x, axis=axes, keepdims=True), eps)
+
+
+class _Norm(Module):
+    """What the layers share: a positive ``eps``, parameters that scale and shift, a description.
+
+    ``_description`` formats ``{0}``, the layer, and ``{affine}``, whether it has a weight.
+    """
+
+    eps: float
+    _description: ClassVar[str] = "{0.dims}, eps={0.eps}, affine={affine}"
+
+    def __init__(self, eps: float) -> None:
+        super().__init__()
+        if eps <= 0:
+            raise ValueError(f"[{type(self).__name__}] 'eps' must be positive but got {eps}.")
+        self.eps = eps
+
+    def _add(self, dims: int, *parameters: str) -> None:
+        """Make the named parameters, each of shape (dims,)."""
+        for name in parameters:
+            self[name] = _FIRST_VALUES[name]((dims,))
+
+    def _extra_repr(self) -> str:
+        return self._description.format(self, affine="weight" in self)
+
+    def _affine(self, x: mx.array) -> mx.array:
+        return x * self["weight"] + self["bias"] if "weight" in self else x
+
+
+class InstanceNorm(_Norm):
     """Normalizes each channel of each example over its spatial axes: (N, ..., C) to the same shape.
 
     Parameters if ``affine``: ``weight`` and ``bias`` (dims,).
@@ -28,31 +63,18 @@ class InstanceNorm(Module):
     """
 
     def __init__(self, dims: int, eps: float = 1e-5, affine: bool = False) -> None:
-        super().__init__()
-        _check_eps("InstanceNorm", eps)
-        if affine:
-            self.weight = mx.ones((dims,))
-            self.bias = mx.zeros((dims,))
+        super().__init__(eps)
+        self._add(dims, *(["weight", "bias"] if affine else []))
         self.dims = dims
-        self.eps = eps
-
-    def _extra_repr(self) -> str:
-        return f"{self.dims}, eps={self.eps}, affine={'weight' in self}"
 
     def __call__(self, x: mx.array) -> mx.array:
         if x.ndim < 3:
-            raise ValueError(
-                "InstanceNorm expects inputs with at least 3 dimensions (N, ..., C) "
-                f"but the input has {x.ndim} dimensions."
-            )
-        axes = tuple(range(1, x.ndim - 1))
-        mean = mx.mean(x, axis=axes, keepdims=True)
-        var = mx.var(x, axis=axes, keepdims=True)
-        x = (x - mean) * mx.rsqrt(var + self.eps)
-        return self.weight * x + self.bias if "weight" in self else x
+            needed = "InstanceNorm expects inputs with at least 3 dimensions (N, ..., C)"
+            raise ValueError(f"{needed} but the input has {x.ndim} dimensions.")
+        return self._affine(_standardized_over(x, tuple(range(1, x.ndim - 1)), self.eps))
 
 
-class LayerNorm(Module):
+class LayerNorm(_Norm):
     """Normalizes over the last axis.
 
     Parameters if ``affine``: ``weight`` (dims,) and, if ``bias``, ``bias`` (dims,).
@@ -68,23 +90,16 @@ class LayerNorm(Module):
     """
 
     def __init__(self, dims: int, eps: float = 1e-5, affine: bool = True, bias: bool = True) -> None:
-        super().__init__()
-        _check_eps("LayerNorm", eps)
-        if affine:
-            self.weight = mx.ones((dims,))
-            if bias:
-                self.bias = mx.zeros((dims,))
-        self.eps = eps
+        super().__init__(eps)
+        wanted = {"weight": affine, "bias": affine and bias}
+        self._add(dims, *filter(wanted.get, wanted))
         self.dims = dims
-
-    def _extra_repr(self) -> str:
-        return f"{self.dims}, eps={self.eps}, affine={'weight' in self}"
 
     def __call__(self, x: mx.array) -> mx.array:
         return mx.fast.layer_norm(x, self.get("weight"), self.get("bias"), self.eps)
 
 
-class RMSNorm(Module):
+class RMSNorm(_Norm):
     """Divides by the root mean square over the last axis and scales by ``weight`` (dims,).
 
     Args:
@@ -95,20 +110,17 @@ class RMSNorm(Module):
         ValueError: ``eps`` is not positive.
     """
 
-    def __init__(self, dims: int, eps: float = 1e-5) -> None:
-        super().__init__()
-        _check_eps("RMSNorm", eps)
-        self.weight = mx.ones((dims,))
-        self.eps = eps
+    _description = "{0.weight.size}, eps={0.eps}"
 
-    def _extra_repr(self) -> str:
-        return f"{self.weight.shape[0]}, eps={self.eps}"
+    def __init__(self, dims: int, eps: float = 1e-5) -> None:
+        super().__init__(eps)
+        self._add(dims, "weight")
 
     def __call__(self, x: mx.array) -> mx.array:
         return mx.fast.rms_norm(x, self["weight"], self.eps)
 
 
-class GroupNorm(Module):
+class GroupNorm(_Norm):
     """Normalizes groups of channels together over all axes but the first: (N, ..., C) to the same shape.
 
     Parameters if ``affine``: ``weight`` and ``bias`` (dims,).
@@ -125,59 +137,42 @@ class GroupNorm(Module):
         ValueError: numbers that are not positive, or groups that do not divide the channels.
     """
 
+    _description = "{0.num_groups}, {0.dims}, eps={0.eps}, affine={affine}, pytorch_compatible={0.pytorch_compatible}"
+
     def __init__(
-        self,
-        num_groups: int,
-        dims: int,
-        eps: float = 1e-5,
-        affine: bool = True,
-        pytorch_compatible: bool = False,
+        self, num_groups: int, dims: int, eps: float = 1e-5, affine: bool = True, pytorch_compatible: bool = False
     ) -> None:
-        super().__init__()
-        _check_eps("GroupNorm", eps)
-        if num_groups <= 0:
-            raise ValueError(f"The number of groups ({num_groups}) must be a positive integer.")
-        if dims <= 0:
-            raise ValueError(f"The number of features ({dims}) must be a positive integer.")
-        if dims % num_groups != 0:
+        super().__init__(eps)
+        for what, number in {"groups": num_groups, "features": dims}.items():
+            if number <= 0:
+                raise ValueError(f"The number of {what} ({number}) must be a positive integer.")
+        if dims % num_groups:
             raise ValueError(
                 f"The number of features ({dims}) must be evenly divisible by the number of groups ({num_groups})."
             )
-        if affine:
-            self.bias = mx.zeros((dims,))
-            self.weight = mx.ones((dims,))
-        self.num_groups = num_groups
-        self.dims = dims
-        self.eps = eps
+        self._add(dims, *(["bias", "weight"] if affine else []))
+        self.num_groups, self.dims = num_groups, dims
         self.pytorch_compatible = pytorch_compatible
 
-    def _extra_repr(self) -> str:
-        return (
-            f"{self.num_groups}, {self.dims}, eps={self.eps}, affine={'weight' in self}, "
-            f"pytorch_compatible={self.pytorch_compatible}"
-        )
+    def _neighbouring(self, x: mx.array) -> mx.array:
+        """Standardize groups of neighbouring channels of (N, places, C)."""
+        batch, places, dims = x.shape
+        split = (batch, places, self.num_groups, dims // self.num_groups)
+        groups = x.reshape(split).swapaxes(1, 2)
+        normed = mx.fast.layer_norm(groups.flatten(2), None, None, self.eps)
+        return normed.reshape(groups.shape).swapaxes(1, 2)
 
-    def _pytorch_compatible_group_norm(self, x: mx.array) -> mx.array:
-        batch, *rest, dims = x.shape
-        groups = self.num_groups
-        x = x.reshape(batch, -1, groups, dims // groups).transpose(0, 2, 1, 3)
-        normed = mx.fast.layer_norm(x.reshape(batch, groups, -1), None, None, self.eps)
-        normed = normed.reshape(batch, groups, -1, dims // groups).transpose(0, 2, 1, 3)
-        return normed.reshape(batch, *rest, dims)
-
-    def _group_norm(self, x: mx.array) -> mx.array:
-        batch, *rest, dims = x.shape
-        x = x.reshape(batch, -1, self.num_groups)
-        mean = mx.mean(x, axis=1, keepdims=True)
-        var = mx.var(x, axis=1, keepdims=True)
-        return ((x - mean) * mx.rsqrt(var + self.eps)).reshape(batch, *rest, dims)
+    def _interleaved(self, x: mx.array) -> mx.array:
+        """Standardize groups of every ``num_groups``-th channel of (N, places, C)."""
+        return _standardized_over(x.reshape(x.shape[0], -1, self.num_groups), (1,), self.eps)
 
     def __call__(self, x: mx.array) -> mx.array:
-        x = self._pytorch_compatible_group_norm(x) if self.pytorch_compatible else self._group_norm(x)
-        return self.weight * x + self.bias if "weight" in self else x
+        standardize = self._neighbouring if self.pytorch_compatible else self._interleaved
+        flat = x.reshape(x.shape[0], -1, x.shape[-1])
+        return self._affine(standardize(flat).reshape(x.shape))
 
 
-class BatchNorm(Module):
+class BatchNorm(_Norm):
     """Normalizes each channel over all other axes: (N, C), (N, L, C) or (N, H, W, C) to the same shape.
 
     In training the statistics are those of the batch, and running means of them are kept (the variance with Bessel's
@@ -196,6 +191,12 @@ class BatchNorm(Module):
             a single value per channel.
     """
 
+    _description = (
+        "{0.num_features}, eps={0.eps}, momentum={0.momentum}, affine={affine}, "
+        "track_running_stats={0.track_running_stats}"
+    )
+    _statistics = ("running_mean", "running_var")
+
     def __init__(
         self,
         num_features: int,
@@ -204,51 +205,43 @@ class BatchNorm(Module):
         affine: bool = True,
         track_running_stats: bool = True,
     ) -> None:
-        super().__init__()
-        _check_eps("BatchNorm", eps)
-        self.num_features = num_features
-        self.eps = eps
-        self.momentum = momentum
+        super().__init__(eps)
+        self._add(num_features, *(["weight", "bias"] if affine else []))
+        self.num_features, self.momentum = num_features, momentum
         self.track_running_stats = track_running_stats
-        if affine:
-            self.weight = mx.ones((num_features,))
-            self.bias = mx.zeros((num_features,))
         if track_running_stats:
-            self.running_mean = mx.zeros((num_features,))
-            self.running_var = mx.ones((num_features,))
+            self.running_mean, self.running_var = mx.zeros((num_features,)), mx.ones((num_features,))
             self._freeze_statistics()
 
     def _freeze_statistics(self) -> None:
-        self.freeze(keys=["running_mean", "running_var"], recurse=False)
+        self.freeze(recurse=False, keys=list(self._statistics))
 
     def unfreeze(self, *args, **kwargs) -> None:
         """Unfreeze all but the running statistics."""
         super().unfreeze(*args, **kwargs)
         self._freeze_statistics()
 
-    def _extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={'weight' in self}, "
-            f"track_running_stats={self.track_running_stats}"
-        )
-
     def _calc_stats(self, x: mx.array, ddof: int = 0) -> tuple[mx.array, mx.array]:
         """Mean and variance of each channel."""
-        axes = tuple(range(x.ndim - 1))
-        return mx.mean(x, axis=axes), mx.var(x, axis=axes, ddof=ddof)
+        others = tuple(range(x.ndim - 1))
+        return mx.mean(x, axis=others), mx.var(x, axis=others, ddof=ddof)
+
+    def _remember(self, mean: mx.array, var: mx.array, count: int) -> None:
+        """Blend the statistics of a batch, ``count`` values per channel, into the running ones."""
+        unbiased = var * (count / (count - 1))
+        for name, new in zip(self._statistics, (mean, unbiased), strict=True):
+            self[name] = (1 - self.momentum) * self[name] + self.momentum * new
 
     def __call__(self, x: mx.array) -> mx.array:
         if x.ndim not in (2, 3, 4):
             raise ValueError(f"Expected input tensor to have 2, 3 or 4 dimensions, but got {x.ndim}")
-        if self.training and x.size // x.shape[-1] <= 1:
+        count = x.size // x.shape[-1]
+        if self.training and count <= 1:
             raise ValueError("BatchNorm training requires more than one value per channel.")
-        if self.training or not self.track_running_stats:
-            mean, var = self._calc_stats(x)
-        else:
+        if self.track_running_stats and not self.training:
             mean, var = self.running_mean, self.running_var
-        if self.training and self.track_running_stats:
-            keep, count = 1 - self.momentum, x.size // x.shape[-1]
-            self.running_mean = keep * self.running_mean + self.momentum * mean
-            self.running_var = keep * self.running_var + self.momentum * (var * (count / (count - 1)))
-        x = (x - mean) * mx.rsqrt(var + self.eps)
-        return self.weight * x + self.bias if "weight" in self else x
+        else:
+            mean, var = self._calc_stats(x)
+            if self.track_running_stats:
+                self._remember(mean, var, count)
+        return self._affine(_standardized(x, mean, var, self.eps))

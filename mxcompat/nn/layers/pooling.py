@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import mxcompat.core as mx
 from mxcompat.nn.layers.base import Module
@@ -14,15 +14,6 @@ __all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "Max
 
 # Overlapping windows of up to this many places are cut out as slices, which XLA fuses; larger ones are gathered.
 _MOST_SLICES = 64
-
-
-def _per_axis(value: Any, count: int, layer: str, name: str) -> list[int]:
-    if isinstance(value, (tuple, list)) and len(value) == count:
-        return list(value)
-    if isinstance(value, int):
-        return [value] * count
-    plural = "integer" if count == 1 else "integers"
-    raise ValueError(f"[{layer}] '{name}' must be an integer or a tuple containing {count} {plural}")
 
 
 def _blocks(x: mx.array, counts: list[int], window: list[int]) -> mx.array:
@@ -80,75 +71,58 @@ def _sliding_windows(x: mx.array, window_shape: list[int], window_strides: list[
 
 
 class _Pool(Module):
-    """Pads, cuts windows, reduces each with a function ``f(windows, axes)``."""
+    """Pads, cuts windows, reduces each. ``_count`` is the number of spatial axes.
 
-    def __init__(
-        self,
-        pooling_function: Callable,
-        kernel_size: list[int],
-        stride: list[int],
-        padding: list[tuple[int, int]],
-        padding_value: float,
-    ) -> None:
+    A subclass of its own gives ``_reduce``, a function ``f(windows, axes)``, and ``_fill``, the value to pad with.
+    """
+
+    _count: ClassVar[int]
+    _reduce: ClassVar[Callable[..., mx.array]]
+    _fill: ClassVar[float]
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
+        self._kernel_size = self._per_axis("kernel_size", kernel_size)
+        self._stride = list(self._kernel_size) if stride is None else self._per_axis("stride", stride)
+        margins = self._per_axis("padding", padding)
         layer = type(self).__name__
-        for name, values in (("kernel_size", kernel_size), ("stride", stride)):
-            if any(v <= 0 for v in values):
+        for name, values in {"kernel_size": self._kernel_size, "stride": self._stride}.items():
+            if min(values) <= 0:
                 raise ValueError(f"[{layer}] '{name}' must be positive but got {tuple(values)}.")
-        if any(before < 0 for before, _ in padding):
-            raise ValueError(
-                f"[{layer}] 'padding' must be non-negative but got {tuple(before for before, _ in padding)}."
-            )
-        self._pooling_function = pooling_function
-        self._kernel_size = kernel_size
-        self._stride = stride
-        self._padding = padding
-        self._padding_value = padding_value
-        self._axes = tuple(range(-len(kernel_size) - 1, -1))
+        if min(margins) < 0:
+            raise ValueError(f"[{layer}] 'padding' must be non-negative but got {tuple(margins)}.")
+        self._padding = [(margin, margin) for margin in margins]
+
+    def _per_axis(self, name: str, value: Any) -> list[int]:
+        if isinstance(value, (tuple, list)) and len(value) == self._count:
+            return list(value)
+        if isinstance(value, int):
+            return [value] * self._count
+        form = f"an integer or a tuple containing {self._count} integer{'s' if self._count > 1 else ''}"
+        raise ValueError(f"[{type(self).__name__}] '{name}' must be {form}")
 
     def _extra_repr(self) -> str:
-        padding = tuple(before for before, _ in self._padding)
-        return f"kernel_size={tuple(self._kernel_size)}, stride={tuple(self._stride)}, padding={padding}"
+        margins = tuple(before for before, _ in self._padding)
+        return f"kernel_size={tuple(self._kernel_size)}, stride={tuple(self._stride)}, padding={margins}"
 
     def __call__(self, x: mx.array) -> mx.array:
         if any(before > 0 for before, _ in self._padding):
-            x = mx.pad(x, [(0, 0), *self._padding, (0, 0)], constant_values=self._padding_value)
-        return self._pooling_function(_sliding_windows(x, self._kernel_size, self._stride), self._axes)
+            x = mx.pad(x, [(0, 0), *self._padding, (0, 0)], constant_values=self._fill)
+        axes = tuple(range(-self._count - 1, -1))
+        return type(self)._reduce(_sliding_windows(x, self._kernel_size, self._stride), axes)
 
 
-def _settings(pool: _Pool, count: int, kernel_size: Any, stride: Any, padding: Any) -> tuple[list, list, list]:
-    """Kernel, stride and padding per axis, checked."""
-    layer = type(pool).__name__
-    kernel = _per_axis(kernel_size, count, layer, "kernel_size")
-    step = list(kernel) if stride is None else _per_axis(stride, count, layer, "stride")
-    return kernel, step, [(p, p) for p in _per_axis(padding, count, layer, "padding")]
+class _MaxPool(_Pool):
+    _reduce = staticmethod(mx.max)
+    _fill = -math.inf
 
 
-class _Pool1d(_Pool):
-    def __init__(
-        self, pooling_function: Callable, padding_value: float, kernel_size: Any, stride: Any = None, padding: Any = 0
-    ) -> None:
-        settings = _settings(self, 1, kernel_size, stride, padding)
-        super().__init__(pooling_function, *settings, padding_value)
+class _AvgPool(_Pool):
+    _reduce = staticmethod(mx.mean)
+    _fill = 0
 
 
-class _Pool2d(_Pool):
-    def __init__(
-        self, pooling_function: Callable, padding_value: float, kernel_size: Any, stride: Any = None, padding: Any = 0
-    ) -> None:
-        settings = _settings(self, 2, kernel_size, stride, padding)
-        super().__init__(pooling_function, *settings, padding_value)
-
-
-class _Pool3d(_Pool):
-    def __init__(
-        self, pooling_function: Callable, padding_value: float, kernel_size: Any, stride: Any = None, padding: Any = 0
-    ) -> None:
-        settings = _settings(self, 3, kernel_size, stride, padding)
-        super().__init__(pooling_function, *settings, padding_value)
-
-
-class MaxPool1d(_Pool1d):
+class MaxPool1d(_MaxPool):
     """The largest value of each window: (N, L, C) to (N, L', C).
 
     Args:
@@ -160,28 +134,32 @@ class MaxPool1d(_Pool1d):
         ValueError: a setting that is not an integer (or a 1-tuple) in range.
     """
 
+    _count = 1
+
     def __init__(
         self,
         kernel_size: int | tuple[int],
         stride: int | tuple[int] | None = None,
         padding: int | tuple[int] = 0,
     ) -> None:
-        super().__init__(mx.max, -float("inf"), kernel_size, stride, padding)
+        super().__init__(kernel_size, stride, padding)
 
 
-class AvgPool1d(_Pool1d):
+class AvgPool1d(_AvgPool):
     """The mean of each window, added zeros included; arguments as for ``MaxPool1d``."""
 
+    _count = 1
+
     def __init__(
         self,
         kernel_size: int | tuple[int],
         stride: int | tuple[int] | None = None,
         padding: int | tuple[int] = 0,
     ) -> None:
-        super().__init__(mx.mean, 0, kernel_size, stride, padding)
+        super().__init__(kernel_size, stride, padding)
 
 
-class MaxPool2d(_Pool2d):
+class MaxPool2d(_MaxPool):
     """The largest value of each window: (N, H, W, C) to (N, H', W', C).
 
     Args:
@@ -193,28 +171,32 @@ class MaxPool2d(_Pool2d):
         ValueError: a setting that is not an integer (or a pair) in range.
     """
 
+    _count = 2
+
     def __init__(
         self,
         kernel_size: int | tuple[int, int],
         stride: int | tuple[int, int] | None = None,
         padding: int | tuple[int, int] | None = 0,
     ) -> None:
-        super().__init__(mx.max, -float("inf"), kernel_size, stride, padding)
+        super().__init__(kernel_size, stride, padding)
 
 
-class AvgPool2d(_Pool2d):
+class AvgPool2d(_AvgPool):
     """The mean of each window, added zeros included; arguments as for ``MaxPool2d``."""
 
+    _count = 2
+
     def __init__(
         self,
         kernel_size: int | tuple[int, int],
         stride: int | tuple[int, int] | None = None,
         padding: int | tuple[int, int] | None = 0,
     ) -> None:
-        super().__init__(mx.mean, 0, kernel_size, stride, padding)
+        super().__init__(kernel_size, stride, padding)
 
 
-class MaxPool3d(_Pool3d):
+class MaxPool3d(_MaxPool):
     """The largest value of each window: (N, D, H, W, C) to (N, D', H', W', C).
 
     Args:
@@ -226,22 +208,26 @@ class MaxPool3d(_Pool3d):
         ValueError: a setting that is not an integer (or a triple) in range.
     """
 
+    _count = 3
+
     def __init__(
         self,
         kernel_size: int | tuple[int, int, int],
         stride: int | tuple[int, int, int] | None = None,
         padding: int | tuple[int, int, int] | None = 0,
     ) -> None:
-        super().__init__(mx.max, -float("inf"), kernel_size, stride, padding)
+        super().__init__(kernel_size, stride, padding)
 
 
-class AvgPool3d(_Pool3d):
+class AvgPool3d(_AvgPool):
     """The mean of each window, added zeros included; arguments as for ``MaxPool3d``."""
 
+    _count = 3
+
     def __init__(
         self,
         kernel_size: int | tuple[int, int, int],
         stride: int | tuple[int, int, int] | None = None,
         padding: int | tuple[int, int, int] | None = 0,
     ) -> None:
-        super().__init__(mx.mean, 0, kernel_size, stride, padding)
+        super().__init__(kernel_size, stride, padding)

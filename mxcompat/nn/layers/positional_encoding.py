@@ -26,24 +26,16 @@ class RoPE(Module):
 
     def __init__(self, dims: int, traditional: bool = False, base: float = 10000, scale: float = 1.0) -> None:
         super().__init__()
-        self.dims = dims
-        self.traditional = traditional
-        self.base = base
-        self.scale = scale
+        self.dims, self.traditional = dims, traditional
+        self.base, self.scale = base, scale
 
     def _extra_repr(self) -> str:
         return f"{self.dims}, traditional={self.traditional}"
 
     def __call__(self, x: mx.array, offset: int = 0) -> mx.array:
         """Rotate; ``offset`` is the position of the first row."""
-        return mx.fast.rope(
-            x,
-            self.dims,
-            traditional=self.traditional,
-            base=self.base,
-            scale=self.scale,
-            offset=offset,
-        )
+        angles = {"base": self.base, "scale": self.scale, "offset": offset}
+        return mx.fast.rope(x, self.dims, traditional=self.traditional, **angles)
 
 
 class SinusoidalPositionalEncoding(Module):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import mxcompat.core as mx
 from mxcompat.nn.layers.base import Module
@@ -74,7 +75,47 @@ def quantize(
     model.update_modules(tree_map_with_path(convert, model.leaf_modules(), is_leaf=Module.is_module))
 
 
-class QuantizedEmbedding(Module):
+class QuantizedModule(Module):
+    """A layer with a packed ``weight``, its ``scales`` and, in affine mode, its ``biases``, and how they were made."""
+
+    group_size: int
+    bits: int
+    mode: str
+
+    def _prepare(self, mode: str, group_size: int | None, bits: int | None) -> None:
+        self.group_size, self.bits = _defaults_for_mode(mode, group_size, bits)
+        self.mode = mode
+
+    @property
+    def _format(self) -> dict[str, Any]:
+        """The arguments that ``mx.quantize`` and the functions that take its results share."""
+        return {"group_size": self.group_size, "bits": self.bits, "mode": self.mode}
+
+    def _described_format(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self._format.items())
+
+    def _pack(self, dense: mx.array) -> None:
+        """Take a dense weight."""
+        self.weight, self.scales, self.biases = (*mx.quantize(dense, **self._format), None)[:3]
+
+    def _dense_shape(self) -> tuple[int, int]:
+        """The packed weight's shape before packing: (output_dims, input_dims)."""
+        rows, words = self["weight"].shape
+        return rows, words * 32 // self.bits
+
+    def _product(self, x: mx.array) -> mx.array:
+        """``x @ weight.T``."""
+        packed = (self["weight"], self["scales"], self.get("biases"))
+        return mx.quantized_matmul(x, *packed, transpose=True, **self._format)
+
+
+def uniform_weight(input_dims: int, *shape: int) -> mx.array:
+    """The initial weight of a linear layer: uniform within ``1 / sqrt(input_dims)`` of zero."""
+    limit = math.sqrt(1 / input_dims)
+    return mx.random.uniform(-limit, limit, shape)
+
+
+class QuantizedEmbedding(QuantizedModule):
     """``nn.Embedding`` with a quantized table.
 
     Parameters (frozen): packed ``weight``, ``scales`` and, in affine mode, ``biases``.
@@ -96,64 +137,35 @@ class QuantizedEmbedding(Module):
         mode: str = "affine",
     ) -> None:
         super().__init__()
-        self.group_size, self.bits = _defaults_for_mode(mode, group_size, bits)
-        self.mode = mode
-        weight = mx.random.normal(shape=(num_embeddings, dims), scale=math.sqrt(1 / dims))
-        self.weight, self.scales, *biases = mx.quantize(weight, group_size, bits, mode=mode)
-        self.biases = biases[0] if biases else None
-        self.num_embeddings = num_embeddings
-        self.dims = dims
+        self._prepare(mode, group_size, bits)
+        self._pack(mx.random.normal((num_embeddings, dims), scale=math.sqrt(1 / dims)))
+        self.num_embeddings, self.dims = num_embeddings, dims
         self.freeze()
 
     def __call__(self, x: mx.array) -> mx.array:
-        biases = self.get("biases")
-        return mx.dequantize(
-            self["weight"][x],
-            scales=self["scales"][x],
-            biases=None if biases is None else biases[x],
-            group_size=self.group_size,
-            bits=self.bits,
-            mode=self.mode,
-        )
+        biases = self["biases"][x] if "biases" in self else None
+        return mx.dequantize(self["weight"][x], self["scales"][x], biases, **self._format)
 
     def as_linear(self, x: mx.array) -> mx.array:
         """Use the table as the weight of a linear layer (for tied output layers)."""
-        return _quantized_product(self, x)
+        return self._product(x)
 
     def _extra_repr(self) -> str:
-        return f"{self.num_embeddings}, {self.dims}, group_size={self.group_size}, bits={self.bits}, mode={self.mode}"
+        return f"{self.num_embeddings}, {self.dims}, {self._described_format()}"
 
     @classmethod
     def from_embedding(
-        cls,
-        embedding_layer: Module,
-        group_size: int | None = None,
-        bits: int | None = None,
-        mode: str = "affine",
+        cls, embedding_layer: Module, group_size: int | None = None, bits: int | None = None, mode: str = "affine"
     ) -> QuantizedEmbedding:
         """A quantized copy of an ``nn.Embedding``."""
-        count, dims = embedding_layer.weight.shape
+        table = embedding_layer.weight
+        count, dims = table.shape
         layer = cls(count, dims, group_size, bits, mode=mode)
-        layer.weight, layer.scales, *biases = mx.quantize(embedding_layer.weight, group_size, bits, mode=mode)
-        layer.biases = biases[0] if biases else None
+        layer._pack(table)
         return layer
 
 
-def _quantized_product(layer: Module, x: mx.array) -> mx.array:
-    """``x @ weight.T`` for a layer that has the quantized weight and its settings."""
-    return mx.quantized_matmul(
-        x,
-        layer["weight"],
-        scales=layer["scales"],
-        biases=layer.get("biases"),
-        transpose=True,
-        group_size=layer.group_size,
-        bits=layer.bits,
-        mode=layer.mode,
-    )
-
-
-class QuantizedLinear(Module):
+class QuantizedLinear(QuantizedModule):
     """``nn.Linear`` with a quantized weight.
 
     Parameters (frozen): packed ``weight``, ``scales``, in affine mode ``biases``, and ``bias`` (output_dims,).
@@ -177,46 +189,34 @@ class QuantizedLinear(Module):
         mode: str = "affine",
     ) -> None:
         super().__init__()
-        self.group_size, self.bits = _defaults_for_mode(mode, group_size, bits)
-        self.mode = mode
-        limit = math.sqrt(1 / input_dims)
-        weight = mx.random.uniform(low=-limit, high=limit, shape=(output_dims, input_dims))
-        self.weight, self.scales, *biases = mx.quantize(weight, group_size, bits, mode=mode)
-        self.biases = biases[0] if biases else None
+        self._prepare(mode, group_size, bits)
+        self._pack(uniform_weight(input_dims, output_dims, input_dims))
         if bias:
             self.bias = mx.zeros((output_dims,))
         self.freeze()
 
     def _extra_repr(self) -> str:
-        output_dims, words = self.weight.shape
-        return (
-            f"input_dims={words * 32 // self.bits}, output_dims={output_dims}, bias={'bias' in self}, "
-            f"group_size={self.group_size}, bits={self.bits}, mode={self.mode}"
-        )
+        rows, columns = self._dense_shape()
+        return f"input_dims={columns}, output_dims={rows}, bias={'bias' in self}, {self._described_format()}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = _quantized_product(self, x)
-        return y + self["bias"] if "bias" in self else y
+        product = self._product(x)
+        return product + self["bias"] if "bias" in self else product
 
     @classmethod
     def from_linear(
-        cls,
-        linear_layer: Module,
-        group_size: int | None = None,
-        bits: int | None = None,
-        mode: str = "affine",
+        cls, linear_layer: Module, group_size: int | None = None, bits: int | None = None, mode: str = "affine"
     ) -> QuantizedLinear:
         """A quantized copy of an ``nn.Linear`` (its bias stays trainable)."""
-        output_dims, input_dims = linear_layer.weight.shape
-        layer = cls(input_dims, output_dims, False, group_size, bits, mode=mode)
-        layer.weight, layer.scales, *biases = mx.quantize(linear_layer.weight, group_size, bits, mode=mode)
-        layer.biases = biases[0] if biases else None
+        dense = linear_layer.weight
+        layer = cls(dense.shape[1], dense.shape[0], False, group_size, bits, mode=mode)
+        layer._pack(dense)
         if "bias" in linear_layer:
             layer.bias = linear_layer.bias
         return layer
 
 
-class QQLinear(Module):
+class QQLinear(QuantizedModule):
     """A linear layer without bias that quantizes its input as well as its weight.
 
     In training mode ``weight`` is dense and trainable; :meth:`quantize` (done by ``eval()``) packs it and adds
@@ -239,64 +239,38 @@ class QQLinear(Module):
         mode: str = "nvfp4",
     ) -> None:
         super().__init__()
-        self.group_size, self.bits = _defaults_for_mode(mode, group_size, bits)
-        self.mode = mode
-        limit = math.sqrt(1 / input_dims)
-        self.weight = mx.random.uniform(low=-limit, high=limit, shape=(output_dims, input_dims))
+        self._prepare(mode, group_size, bits)
+        self.weight = uniform_weight(input_dims, output_dims, input_dims)
         self._quantized = False
 
     def _extra_repr(self) -> str:
-        output_dims, input_dims = self.weight.shape
-        if self._quantized:
-            input_dims = input_dims * 32 // self.bits
-        return (
-            f"input_dims={input_dims}, output_dims={output_dims}, "
-            f"group_size={self.group_size}, bits={self.bits}, mode={self.mode}"
-        )
+        rows, columns = self._dense_shape() if self._quantized else self.weight.shape
+        return f"input_dims={columns}, output_dims={rows}, {self._described_format()}"
 
     def quantize(self) -> None:
         """Pack the weight, if it is not."""
-        if not self._quantized:
-            self.weight, self.scales = mx.quantize(self.weight, self.group_size, self.bits, mode=self.mode)
-            self._quantized = True
+        if self._quantized:
+            return
+        self.weight, self.scales = mx.quantize(self.weight, **self._format)
+        self._quantized = True
 
     def dequantize(self) -> None:
         """Unpack the weight, if it is packed."""
-        if self._quantized:
-            self.weight = mx.dequantize(
-                self.weight,
-                scales=self.scales,
-                group_size=self.group_size,
-                bits=self.bits,
-                mode=self.mode,
-            )
-            del self.scales
-            self._quantized = False
+        if not self._quantized:
+            return
+        self.weight = mx.dequantize(self.weight, self.pop("scales"), **self._format)
+        self._quantized = False
 
     def _set_training_mode(self, mode: bool) -> None:
         super()._set_training_mode(mode)
-        if mode:
-            self.dequantize()
-        else:
-            self.quantize()
+        (self.dequantize if mode else self.quantize)()
 
     def __call__(self, x: mx.array) -> mx.array:
-        return mx.qqmm(
-            x,
-            self["weight"],
-            scales=self.get("scales"),
-            group_size=self.group_size,
-            bits=self.bits,
-            mode=self.mode,
-        )
+        return mx.qqmm(x, self["weight"], self.get("scales"), **self._format)
 
     @classmethod
     def from_linear(
-        cls,
-        linear_layer: Module,
-        group_size: int | None = None,
-        bits: int | None = None,
-        mode: str = "nvfp4",
+        cls, linear_layer: Module, group_size: int | None = None, bits: int | None = None, mode: str = "nvfp4"
     ) -> QQLinear:
         """The same layer as an ``nn.Linear`` without bias.
 
@@ -305,8 +279,8 @@ class QQLinear(Module):
         """
         if "bias" in linear_layer:
             raise NotImplementedError("QQLinear does not support bias yet.")
-        output_dims, input_dims = linear_layer.weight.shape
-        layer = cls(input_dims, output_dims, group_size, bits, mode=mode)
-        layer.weight = linear_layer.weight
+        dense = linear_layer.weight
+        layer = cls(dense.shape[1], dense.shape[0], group_size, bits, mode=mode)
+        layer.weight = dense
         layer.train(linear_layer.training)
         return layer

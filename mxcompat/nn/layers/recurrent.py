@@ -7,6 +7,7 @@ from collections.abc import Callable
 import mxcompat.core as mx
 from mxcompat.nn.layers.activations import tanh
 from mxcompat.nn.layers.base import Module
+from mxcompat.nn.layers.linear import affine
 
 __all__ = ["GRU", "LSTM", "RNN"]
 
@@ -14,10 +15,6 @@ __all__ = ["GRU", "LSTM", "RNN"]
 def _uniform(hidden_size: int, *shape: int) -> mx.array:
     limit = hidden_size**-0.5
     return mx.random.uniform(low=-limit, high=limit, shape=shape)
-
-
-def _affine(x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array:
-    return x @ weight.T if bias is None else mx.addmm(bias, x, weight.T)
 
 
 class RNN(Module):
@@ -59,7 +56,7 @@ class RNN(Module):
 
     def __call__(self, x: mx.array, hidden: mx.array | None = None) -> mx.array:
         """Run over the time axis, from ``hidden`` (..., hidden_size) or from zero."""
-        x = _affine(x, self.Wxh, self.bias)
+        x = affine(x, self.Wxh, self.bias)
         recurrent = self.Whh.T
         states = []
         for step in range(x.shape[-2]):
@@ -95,7 +92,7 @@ class GRU(Module):
     def __call__(self, x: mx.array, hidden: mx.array | None = None) -> mx.array:
         """Run over the time axis, from ``hidden`` (..., hidden_size) or from zero."""
         size = self.hidden_size
-        x = _affine(x, self.Wx, self.b)
+        x = affine(x, self.Wx, self.b)
         x_gates, x_new = x[..., : 2 * size], x[..., 2 * size :]
         recurrent = self.Wh.T
         states = []
@@ -148,7 +145,7 @@ class LSTM(Module):
         Returns:
             The states and the cells after every step, each (..., time, hidden_size).
         """
-        x = _affine(x, self.Wx, self.bias)
+        x = affine(x, self.Wx, self.bias)
         recurrent = self.Wh.T
         states, cells = [], []
         for step in range(x.shape[-2]):

@@ -1,10 +1,12 @@
-"""Attention and the transformer of "Attention is all you need"."""
+"""Attention and the transformer of "Attention is all you need".
+
+Encoder and decoder layers are one block, with one or two attentions; encoder and decoder are one stack of blocks.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import mxcompat.core as mx
 from mxcompat.nn.layers.activations import relu
@@ -55,24 +57,24 @@ class MultiHeadAttention(Module):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        if dims % num_heads != 0:
+        if dims % num_heads:
             raise ValueError(
                 f"The input feature dimensions should be divisible by the number of heads ({dims} % {num_heads}) != 0"
             )
-        query_input_dims = query_input_dims or dims
-        key_input_dims = key_input_dims or dims
-        value_input_dims = value_input_dims or key_input_dims
-        value_dims = value_dims or dims
-        value_output_dims = value_output_dims or dims
         self.num_heads = num_heads
-        self.query_proj = Linear(query_input_dims, dims, bias=bias)
-        self.key_proj = Linear(key_input_dims, dims, bias=bias)
-        self.value_proj = Linear(value_input_dims, value_dims, bias=bias)
-        self.out_proj = Linear(value_dims, value_output_dims, bias=bias)
+        inner = value_dims or dims
+        projections = {
+            "query": (query_input_dims or dims, dims),
+            "key": (key_input_dims or dims, dims),
+            "value": (value_input_dims or key_input_dims or dims, inner),
+            "out": (inner, value_output_dims or dims),
+        }
+        for name, (given, wanted) in projections.items():
+            self[f"{name}_proj"] = Linear(given, wanted, bias)
 
-    def _heads(self, x: mx.array) -> mx.array:
-        """(B, L, heads * D) as (B, heads, L, D)."""
-        return mx.unflatten(x, -1, (self.num_heads, -1)).transpose(0, 2, 1, 3)
+    def _project(self, name: str, x: mx.array) -> mx.array:
+        """(B, L, features) through a projection, as (B, heads, L, D)."""
+        return getattr(self, name)(x).unflatten(-1, (self.num_heads, -1)).swapaxes(1, 2)
 
     def __call__(self, queries: mx.array, keys: mx.array, values: mx.array, mask: mx.array | None = None) -> mx.array:
         """Attend.
@@ -86,22 +88,99 @@ class MultiHeadAttention(Module):
         Returns:
             (B, L, value_output_dims).
         """
-        queries = self._heads(self.query_proj(queries))
-        keys = self._heads(self.key_proj(keys))
-        values = self._heads(self.value_proj(values))
-        scale = math.sqrt(1 / queries.shape[-1])
-        output = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
-        return self.out_proj(output.transpose(0, 2, 1, 3).flatten(-2, -1))
+        named = {"query_proj": queries, "key_proj": keys, "value_proj": values}
+        q, k, v = (self._project(name, x) for name, x in named.items())
+        heads = mx.fast.scaled_dot_product_attention(q, k, v, scale=q.shape[-1] ** -0.5, mask=mask)
+        return self.out_proj(heads.swapaxes(1, 2).flatten(-2))
 
     @staticmethod
     def create_additive_causal_mask(N: int, dtype: mx.Dtype = mx.float32) -> mx.array:
         """(N, N): zero on and below the diagonal, the lowest finite number above it."""
         places = mx.arange(N)
-        later = places[:, None] < places[None]
+        later = places > mx.expand_dims(places, 1)
         return later.astype(dtype) * mx.finfo(dtype).min
 
 
-class TransformerEncoderLayer(Module):
+class _Block(Module):
+    """Attentions, then a perceptron with one hidden layer. Each is a branch: normalized, dropped out, added.
+
+    The branches are numbered from 1, and so are their parts: ``ln1``, ``dropout1``, ``ln2``, ...
+    """
+
+    _attentions: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self,
+        dims: int,
+        num_heads: int,
+        mlp_dims: int | None = None,
+        dropout: float = 0.0,
+        activation: Callable[[Any], Any] = relu,
+        norm_first: bool = True,
+    ) -> None:
+        super().__init__()
+        branches = range(1, len(self._attentions) + 2)
+        hidden = mlp_dims or 4 * dims
+        parts = {name: MultiHeadAttention(dims, num_heads) for name in self._attentions}
+        parts |= {f"ln{branch}": LayerNorm(dims) for branch in branches}
+        parts |= {"linear1": Linear(dims, hidden), "linear2": Linear(hidden, dims)}
+        parts |= {f"dropout{branch}": Dropout(dropout) for branch in branches}
+        for name, part in parts.items():
+            self[name] = part
+        self.activation, self.norm_first = activation, norm_first
+
+    def _add(self, branch: int, x: mx.array, change: Callable[[mx.array], mx.array]) -> mx.array:
+        """``x`` plus a branch of it, with the branch's normalization before or after."""
+        norm = getattr(self, f"ln{branch}")
+        return x + change(norm(x)) if self.norm_first else norm(x + change(x))
+
+    def _attend(self, branch: int, x: mx.array, memory: mx.array | None, mask: mx.array | None) -> mx.array:
+        """Add attention of ``x`` to ``memory``, or to itself."""
+        attention = getattr(self, self._attentions[branch - 1])
+        dropout = getattr(self, f"dropout{branch}")
+
+        def change(y: mx.array) -> mx.array:
+            source = y if memory is None else memory
+            return dropout(attention(y, source, source, mask))
+
+        return self._add(branch, x, change)
+
+    def _perceive(self, x: mx.array) -> mx.array:
+        """Add the perceptron, the last branch; its dropout acts on the hidden layer."""
+        last = len(self._attentions) + 1
+        dropout = getattr(self, f"dropout{last}")
+        return self._add(last, x, lambda y: self.linear2(dropout(self.activation(self.linear1(y)))))
+
+
+class _Stack(Module):
+    """Blocks of one kind, one after the other, and a final ``LayerNorm``."""
+
+    _block: ClassVar[type[_Block]]
+
+    def __init__(
+        self,
+        num_layers: int,
+        dims: int,
+        num_heads: int,
+        mlp_dims: int | None = None,
+        dropout: float = 0.0,
+        activation: Callable[[Any], Any] = relu,
+        norm_first: bool = True,
+        checkpoint: bool = False,
+    ) -> None:
+        super().__init__()
+        settings = (dims, num_heads, mlp_dims, dropout, activation, norm_first)
+        self.layers = [self._block(*settings) for _ in range(num_layers)]
+        self.ln = LayerNorm(dims)
+        self.checkpoint = checkpoint
+
+    def _run(self, x: mx.array, *others: mx.array | None) -> mx.array:
+        for block in map(checkpointed, self.layers) if self.checkpoint else self.layers:
+            x = block(x, *others)
+        return self.ln(x)
+
+
+class TransformerEncoderLayer(_Block):
     """Self-attention and a two-layer perceptron, each with normalization, dropout and a residual connection.
 
     Args:
@@ -113,40 +192,13 @@ class TransformerEncoderLayer(Module):
         norm_first: normalize before each part instead of after.
     """
 
-    def __init__(
-        self,
-        dims: int,
-        num_heads: int,
-        mlp_dims: int | None = None,
-        dropout: float = 0.0,
-        activation: Callable[[Any], Any] = relu,
-        norm_first: bool = True,
-    ) -> None:
-        super().__init__()
-        mlp_dims = mlp_dims or dims * 4
-        self.attention = MultiHeadAttention(dims, num_heads)
-        self.ln1 = LayerNorm(dims)
-        self.ln2 = LayerNorm(dims)
-        self.linear1 = Linear(dims, mlp_dims)
-        self.linear2 = Linear(mlp_dims, dims)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.activation = activation
-        self.norm_first = norm_first
-
-    def _mlp(self, x: mx.array) -> mx.array:
-        return self.linear2(self.dropout2(self.activation(self.linear1(x))))
+    _attentions = ("attention",)
 
     def __call__(self, x: mx.array, mask: mx.array | None) -> mx.array:
-        if self.norm_first:
-            y = self.ln1(x)
-            x = x + self.dropout1(self.attention(y, y, y, mask))
-            return x + self._mlp(self.ln2(x))
-        x = self.ln1(x + self.dropout1(self.attention(x, x, x, mask)))
-        return self.ln2(x + self._mlp(x))
+        return self._perceive(self._attend(1, x, None, mask))
 
 
-class TransformerEncoder(Module):
+class TransformerEncoder(_Stack):
     """A stack of ``TransformerEncoderLayer`` and a final ``LayerNorm``.
 
     Args:
@@ -156,112 +208,33 @@ class TransformerEncoder(Module):
     The other arguments are those of the layer.
     """
 
-    def __init__(
-        self,
-        num_layers: int,
-        dims: int,
-        num_heads: int,
-        mlp_dims: int | None = None,
-        dropout: float = 0.0,
-        activation: Callable[[Any], Any] = relu,
-        norm_first: bool = True,
-        checkpoint: bool = False,
-    ) -> None:
-        super().__init__()
-        self.layers = [
-            TransformerEncoderLayer(dims, num_heads, mlp_dims, dropout, activation, norm_first)
-            for _ in range(num_layers)
-        ]
-        self.ln = LayerNorm(dims)
-        self.checkpoint = checkpoint
+    _block = TransformerEncoderLayer
 
     def __call__(self, x: mx.array, mask: mx.array | None) -> mx.array:
-        for layer in self.layers:
-            call = checkpointed(layer) if self.checkpoint else layer
-            x = call(x, mask)
-        return self.ln(x)
+        return self._run(x, mask)
 
 
-class TransformerDecoderLayer(Module):
+class TransformerDecoderLayer(_Block):
     """Self-attention, attention to a memory and a perceptron; arguments as for ``TransformerEncoderLayer``."""
 
-    def __init__(
-        self,
-        dims: int,
-        num_heads: int,
-        mlp_dims: int | None = None,
-        dropout: float = 0.0,
-        activation: Callable[[Any], Any] = relu,
-        norm_first: bool = True,
-    ) -> None:
-        super().__init__()
-        mlp_dims = mlp_dims or dims * 4
-        self.self_attention = MultiHeadAttention(dims, num_heads)
-        self.cross_attention = MultiHeadAttention(dims, num_heads)
-        self.ln1 = LayerNorm(dims)
-        self.ln2 = LayerNorm(dims)
-        self.ln3 = LayerNorm(dims)
-        self.linear1 = Linear(dims, mlp_dims)
-        self.linear2 = Linear(mlp_dims, dims)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self.activation = activation
-        self.norm_first = norm_first
-
-    def _mlp(self, x: mx.array) -> mx.array:
-        return self.linear2(self.dropout3(self.activation(self.linear1(x))))
+    _attentions = ("self_attention", "cross_attention")
 
     def __call__(
-        self,
-        x: mx.array,
-        memory: mx.array,
-        x_mask: mx.array | None,
-        memory_mask: mx.array | None,
+        self, x: mx.array, memory: mx.array, x_mask: mx.array | None, memory_mask: mx.array | None
     ) -> mx.array:
-        if self.norm_first:
-            y = self.ln1(x)
-            x = x + self.dropout1(self.self_attention(y, y, y, x_mask))
-            x = x + self.dropout2(self.cross_attention(self.ln2(x), memory, memory, memory_mask))
-            return x + self._mlp(self.ln3(x))
-        x = self.ln1(x + self.dropout1(self.self_attention(x, x, x, x_mask)))
-        x = self.ln2(x + self.dropout2(self.cross_attention(x, memory, memory, memory_mask)))
-        return self.ln3(x + self._mlp(x))
+        x = self._attend(1, x, None, x_mask)
+        return self._perceive(self._attend(2, x, memory, memory_mask))
 
 
-class TransformerDecoder(Module):
+class TransformerDecoder(_Stack):
     """A stack of ``TransformerDecoderLayer`` and a final ``LayerNorm``; arguments as for ``TransformerEncoder``."""
 
-    def __init__(
-        self,
-        num_layers: int,
-        dims: int,
-        num_heads: int,
-        mlp_dims: int | None = None,
-        dropout: float = 0.0,
-        activation: Callable[[Any], Any] = relu,
-        norm_first: bool = True,
-        checkpoint: bool = False,
-    ) -> None:
-        super().__init__()
-        self.layers = [
-            TransformerDecoderLayer(dims, num_heads, mlp_dims, dropout, activation, norm_first)
-            for _ in range(num_layers)
-        ]
-        self.ln = LayerNorm(dims)
-        self.checkpoint = checkpoint
+    _block = TransformerDecoderLayer
 
     def __call__(
-        self,
-        x: mx.array,
-        memory: mx.array,
-        x_mask: mx.array | None,
-        memory_mask: mx.array | None,
+        self, x: mx.array, memory: mx.array, x_mask: mx.array | None, memory_mask: mx.array | None
     ) -> mx.array:
-        for layer in self.layers:
-            call = checkpointed(layer) if self.checkpoint else layer
-            x = call(x, memory, x_mask, memory_mask)
-        return self.ln(x)
+        return self._run(x, memory, x_mask, memory_mask)
 
 
 class Transformer(Module):

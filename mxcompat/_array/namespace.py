@@ -1,0 +1,92 @@
+"""What a namespace says of itself: `__array_namespace_info__`, as the Python array API asks for."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from mxcompat._graph import aval as _d
+from mxcompat._graph.aval import Dtype
+
+from .devices import Device, cpu, default_device, device_count, gpu
+
+__all__ = ["ArrayNamespaceInfo", "GradientFunction", "array_namespace_info"]
+
+GradientFunction = FunctionType
+"""The type of what `grad`, `vmap`, `compile` and the like return."""
+
+_DTYPES = (
+    _d.bool_, _d.int8, _d.int16, _d.int32, _d.int64, _d.uint8, _d.uint16, _d.uint32, _d.uint64, _d.float32,
+    _d.complex64, _d.float64,
+)  # fmt: skip
+
+_KINDS = {
+    "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f",
+    "complex floating": "c", "numeric": "iufc",
+}  # fmt: skip
+
+
+class ArrayNamespaceInfo:
+    """What `mlx.core` can do, in the terms of the array API standard."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Whether there are boolean indexing and shapes that depend on data, and how many axes an array may have."""
+        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 10}
+
+    def default_device(self) -> Device:
+        """The device that operations run on unless told otherwise."""
+        return default_device()
+
+    def default_dtypes(self, *, device: Device | None = None) -> dict[str, Dtype]:
+        """The dtype of each kind that functions use unless told otherwise.
+
+        Raises:
+            TypeError: if `device` is not a Device.
+        """
+        _checked(device)
+        return {
+            "real floating": _d.float32,
+            "complex floating": _d.complex64,
+            "integral": _d.int32,
+            "indexing": _d.int32,
+        }
+
+    def devices(self) -> tuple[Device, ...]:
+        """All devices."""
+        return tuple(Device(kind, k) for kind in (cpu, gpu) for k in range(device_count(kind)))
+
+    def dtypes(self, *, device: Device | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, Dtype]:
+        """The dtypes of the standard that a device has, by name.
+
+        Args:
+            device: by default the default one.
+            kind: only those of this kind, or of one of these kinds.
+
+        Raises:
+            TypeError: if `device` is not a Device.
+            ValueError: if there is no such kind.
+        """
+        _checked(device)
+        found = {d.name: d for d in _DTYPES}
+        if (device or default_device()).type is not cpu:
+            del found["float64"]
+        if kind is None:
+            return found
+        kinds = (kind,) if isinstance(kind, str) else kind
+        if not isinstance(kinds, tuple) or any(k not in _KINDS for k in kinds):
+            raise ValueError(f"Unsupported dtype kind: {kinds!r}")
+        letters = "".join(_KINDS[k] for k in kinds)
+        return {name: d for name, d in found.items() if d.kind in letters}
+
+
+def _checked(device: Any) -> None:
+    if device is not None and not isinstance(device, Device):
+        raise TypeError("Expected a mlx Device")
+
+
+def array_namespace_info() -> ArrayNamespaceInfo:
+    """An object that tells what this namespace can do, as the array API standard asks for."""
+    return ArrayNamespaceInfo()
+
+
+array_namespace_info.__name__ = array_namespace_info.__qualname__ = "__array_namespace_info__"

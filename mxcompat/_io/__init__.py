@@ -1,0 +1,1 @@
+"""Files of arrays: a file per format. Sits beside the transforms, above the ops."""

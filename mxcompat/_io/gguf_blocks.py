@@ -1,0 +1,74 @@
+"""The blocks of quantized gguf tensors, as MLX's packed weights or as float16.
+
+Q4_0, Q4_1 and Q8_0 are affine quantization in groups of 32, which `quantized_matmul` takes once it is packed its way:
+a weight is `scale * q + bias`. Others are expanded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mxcompat._graph import aval as _d
+from mxcompat._graph.aval import Dtype
+
+__all__ = ["BLOCKS", "TYPES", "expanded", "repacked"]
+
+TYPES: dict[int, Dtype] = {0: _d.float32, 1: _d.float16, 24: _d.int8, 25: _d.int16, 26: _d.int32}
+"""The types that are arrays as they lie in the file, by number."""
+
+_Q4_0, _Q4_1, _Q8_0, _BF16 = 2, 3, 8, 30
+
+BLOCKS: dict[int, tuple[int, int]] = {
+    0: (1, 4), 1: (1, 2), _Q4_0: (32, 18), _Q4_1: (32, 20), 6: (32, 22), 7: (32, 24), _Q8_0: (32, 34), 10: (256, 84),
+    11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 20: (32, 18), 23: (256, 136), 24: (1, 1),
+    25: (1, 2), 26: (1, 4), _BF16: (1, 2),
+}  # fmt: skip
+"""For each type how many elements a block holds, and in how many bytes."""
+
+
+def repacked(blocks: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """The bytes of the packed weights, the scales and the biases; None for another quantization.
+
+    Args:
+        blocks: uint8 array, a row for each block.
+        kind: the number of the type.
+    """
+    if kind not in (_Q4_0, _Q4_1, _Q8_0):
+        return None
+    scales = blocks[:, :2].copy().view(np.float16)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if kind == _Q8_0:
+            return _bytes(blocks[:, 2:] ^ 0x80), _bytes(scales), _bytes(scales * np.float16(-128))
+        if kind == _Q4_1:
+            biases, data = blocks[:, 2:4], blocks[:, 4:]
+        else:
+            biases, data = scales * np.float16(-8), blocks[:, 2:]
+    # A block keeps element k in the low half of byte k, and element k + 16 in the high half.
+    elements = np.concatenate([data & 0xF, data >> 4], axis=1)
+    return _bytes(elements[:, ::2] | elements[:, 1::2] << 4), _bytes(scales), _bytes(biases)
+
+
+def _bytes(data: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+
+
+def expanded(data: np.ndarray, kind: int) -> np.ndarray:
+    """The bytes of the elements in float16.
+
+    Raises:
+        RuntimeError: if the `gguf` package, which knows the blocks, is not installed, or does not know these.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if kind == _BF16:
+            return _bytes(data.view(_d.bfloat16.numpy).astype(np.float16))
+        try:
+            from gguf import GGMLQuantizationType
+            from gguf.quants import dequantize
+        except ImportError as error:
+            raise RuntimeError(
+                "[load_gguf] Tensors in this quantization are expanded by the gguf package: pip install gguf"
+            ) from error
+        try:
+            return _bytes(dequantize(data, GGMLQuantizationType(kind)).astype(np.float16))
+        except (NotImplementedError, ValueError) as error:
+            raise RuntimeError(f"[load_gguf] Cannot expand quantization {kind}") from error

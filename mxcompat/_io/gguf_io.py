@@ -1,0 +1,242 @@
+"""The `.gguf` format: keys and values, then tensors, of the llama.cpp family.
+
+Read and written here directly. Only blocks of a quantization that MLX's own matmul does not take are expanded by the
+`gguf` package.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mxcompat._array.array import array
+from mxcompat._array.construct import bad_cast
+from mxcompat._graph import aval as _d
+from mxcompat._graph.aval import Dtype
+
+from .gguf_blocks import BLOCKS, TYPES, expanded, repacked
+from .reading import PathSource, array_of, deferred
+from .writing import array_bytes, as_arrays, open_path, path_with, write
+
+__all__ = ["load_gguf", "save_gguf"]
+
+_KINDS = (
+    _d.uint8, _d.int8, _d.uint16, _d.int16, _d.uint32, _d.int32, _d.float32, _d.bool_, None, None, _d.uint64, _d.int64,
+    _d.float64,
+)  # fmt: skip
+"""The dtypes of values, by their number in the file."""
+
+_STRING, _ARRAY = 8, 9
+_CODES = {dtype: code for code, dtype in enumerate(_KINDS) if dtype not in (None, _d.float64)}
+_TENSORS = {_d.float32: 0, _d.float16: 1, _d.int8: 24, _d.int16: 25, _d.int32: 26}
+_MOST_AXES = 8
+_ALIGNMENT = 32
+
+
+def save_gguf(file: Any, arrays: dict[str, array], metadata: dict[str, Any] | None = None) -> None:
+    """Save arrays in the `.gguf` format.
+
+    Args:
+        file: a path, to which ".gguf" is added unless it ends so. The file there is replaced once the new one is
+            complete.
+        arrays: the arrays by name: float32, float16, int8, int16 or int32.
+        metadata: by name, arrays with at most one axis (of integers, bools or float32), strings, or lists of strings.
+
+    Raises:
+        TypeError: if `arrays` or `metadata` is not a dict.
+        ValueError: if `file` is a file object, or an array among the metadata has another dtype.
+        RuntimeError: for other dtypes and values, and if the file cannot be opened.
+
+    Example:
+        `mx.save_gguf("model", {"w": mx.ones((2, 2))}, {"general.name": "example"})`
+    """
+    for given in (arrays, {} if metadata is None else metadata):
+        if not isinstance(given, dict):
+            raise TypeError(f"save_gguf(): incompatible function arguments: {type(given).__name__} is no dict.")
+    if file is None:
+        raise TypeError("save_gguf(): incompatible function arguments. Expected a path, got NoneType.")
+    path = path_with(".gguf", file)
+    if path is None:
+        raise ValueError("[save_gguf] Input must be a string")
+    values = {name: _encoded(value) for name, value in (metadata or {}).items()}
+    as_arrays(list(arrays.values()), "save_gguf")
+    infos = bytearray()
+    end = 0
+    for name, x in arrays.items():
+        if x.dtype not in _TENSORS:
+            raise RuntimeError(f"[save_gguf] dtype {x.dtype.name} is not supported")
+        if x.ndim > _MOST_AXES:
+            raise RuntimeError(f"[save_gguf] at most {_MOST_AXES} axes are supported, {name} has {x.ndim}")
+        infos += _text(name) + struct.pack(f"<I{x.ndim}QIQ", x.ndim, *x.shape[::-1], _TENSORS[x.dtype], end)
+        end += x.nbytes + -x.nbytes % _ALIGNMENT
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(arrays), len(values))
+    head += b"".join([_text(name) + value for name, value in values.items()]) + infos
+    with open_path(path, "[save_gguf] gguf_create failed") as opened:
+        write(opened, head + bytes(-len(head) % _ALIGNMENT))
+        for x in arrays.values():
+            write(opened, array_bytes(x))
+            write(opened, bytes(-x.nbytes % _ALIGNMENT))
+
+
+def _text(value: str) -> bytes:
+    if not isinstance(value, str):
+        raise bad_cast(f"names and texts must be strings, not {type(value).__name__}")
+    data = value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def _encoded(value: Any) -> bytes:
+    """A value of the metadata as the file holds it."""
+    if isinstance(value, str):
+        return struct.pack("<I", _STRING) + _text(value)
+    if isinstance(value, (list, tuple)):
+        return struct.pack("<IIQ", _ARRAY, _STRING, len(value)) + b"".join([_text(item) for item in value])
+    (x,) = as_arrays([value], "the metadata of save_gguf")
+    if x.ndim > 1:
+        raise RuntimeError("[save_gguf] Cannot save arrays with more than one dimension.")
+    if not x.size:
+        raise RuntimeError("[save_gguf] Cannot save empty arrays.")
+    if x.dtype not in _CODES:
+        raise ValueError(f"[save_gguf] array type {x.dtype.name} not support for metadata.")
+    code = _CODES[x.dtype]
+    head = struct.pack("<IIQ", _ARRAY, code, x.size) if x.ndim else struct.pack("<I", code)
+    return head + bytes(array_bytes(x))
+
+
+class _Tensor(NamedTuple):
+    """What the file says of a tensor. `kind` is the number of its type, `offset` counts from the start of the data."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: int
+    offset: int
+
+
+def load_gguf(file: Any) -> tuple[dict[str, array], dict[str, Any]]:
+    """The arrays in the file at a path by name, and its metadata.
+
+    Raises:
+        ValueError: if it cannot be opened, or holds arrays of arrays.
+        RuntimeError: if it is no such file, is shorter than it says, or holds a type that cannot be read.
+    """
+    if not isinstance(file, (str, Path)):
+        raise ValueError("[load_gguf] Input must be a string")
+    try:
+        source = PathSource(str(file))
+    except OSError:
+        raise ValueError(f"[load_gguf] Failed to open {file}") from None
+    cursor = _Cursor(source)
+    if source.size < 24 or cursor.take(4).tobytes() != b"GGUF" or cursor.number("<I") not in (2, 3):
+        raise RuntimeError("[load_gguf] gguf_init failed")
+    tensors, values = cursor.number("<Q"), cursor.number("<Q")
+    if max(tensors, values) > source.size // 12:  # each takes more room than that
+        raise RuntimeError("[load_gguf] gguf_init failed")
+    metadata: dict[str, Any] = {}
+    for _ in range(values):
+        name = cursor.text()
+        value = cursor.value(cursor.number("<I"))
+        if value is not None:
+            metadata[name] = value
+    infos = [cursor.tensor() for _ in range(tensors)]
+    alignment = metadata.get("general.alignment")
+    step = int(alignment.item()) if isinstance(alignment, array) and alignment.size == 1 else _ALIGNMENT
+    if not 0 < step <= 1 << 20:
+        raise RuntimeError(f"[load_gguf] Invalid alignment {step}")
+    start = cursor.position + -cursor.position % step
+    arrays: dict[str, array] = {}
+    for info in infos:
+        arrays.update(_arrays(source, start, info))
+    return arrays, metadata
+
+
+def _arrays(source: PathSource, start: int, info: _Tensor) -> dict[str, array]:
+    """The arrays that a tensor is read as: itself, or the parts of a quantized one."""
+    block, width = BLOCKS.get(info.kind, (0, 0))
+    if not block:
+        raise RuntimeError(f"[load_gguf] Tensor '{info.name}' has the unknown type {info.kind}")
+    count = math.prod(info.shape)
+    if count % block or (block > 1 and (not info.shape or info.shape[-1] % block)):
+        raise RuntimeError(f"[load_gguf] Tensor '{info.name}' is not made of whole blocks of {block}")
+    offset, size = start + info.offset, count // block * width
+    if offset + size > source.size:
+        raise RuntimeError(
+            f"[load_gguf] Tensor '{info.name}' extends past the end of the file. Perhaps an incomplete download or "
+            "corrupt file?"
+        )
+    plain: Dtype | None = TYPES.get(info.kind)
+    if plain is not None:
+        return {info.name: deferred(source, offset, info.shape, plain)}
+    data = source.read(offset, size)
+    parts = repacked(data.reshape(-1, width), info.kind)
+    if parts is None:
+        return {info.name: array_of(expanded(data, info.kind), info.shape, _d.float16)}
+    weight, scales, biases = parts
+    rows, last = info.shape[:-1], info.shape[-1]
+    stem = info.name.removesuffix(".weight")
+    return {
+        info.name: array_of(weight, (*rows, weight.size // 4 * last // count if count else 0), _d.uint32),
+        f"{stem}.scales": array_of(scales, (*rows, last // block), _d.float16),
+        f"{stem}.biases": array_of(biases, (*rows, last // block), _d.float16),
+    }
+
+
+class _Cursor:
+    """Reads a file's header from front to back."""
+
+    def __init__(self, source: PathSource) -> None:
+        self.source = source
+        self.position = 0
+
+    def take(self, count: int, what: str = "Metadata value") -> np.ndarray:
+        if count > self.source.size - self.position:
+            raise RuntimeError(
+                f"[load_gguf] {what} extends past the end of the file. Perhaps an incomplete download or corrupt file?"
+            )
+        data = self.source.read(self.position, count)
+        self.position += count
+        return data
+
+    def number(self, code: str) -> Any:
+        (value,) = struct.unpack(code, self.take(struct.calcsize(code)).tobytes())
+        return value
+
+    def text(self) -> str:
+        try:
+            return self.take(self.number("<Q")).tobytes().decode()
+        except UnicodeDecodeError as error:
+            raise RuntimeError(f"[load_gguf] A text in the file is not UTF-8: {error}") from error
+
+    def value(self, kind: int) -> Any:
+        """A value of the metadata; None for an empty array that is not of strings."""
+        if kind == _STRING:
+            return self.text()
+        if kind == _ARRAY:
+            inner, count = self.number("<I"), self.number("<Q")
+            if inner == _ARRAY:
+                raise ValueError("[load_gguf] Only supports loading 1-layer of nested arrays.")
+            if inner == _STRING:
+                if count > (self.source.size - self.position) // 8:
+                    self.take(self.source.size + 1, "Array metadata value")
+                return [self.text() for _ in range(count)]
+            dtype = self._dtype(inner)
+            data = self.take(count * dtype.size, "Array metadata value")
+            return array_of(data, (count,), dtype) if count else None
+        dtype = self._dtype(kind)
+        return array_of(self.take(dtype.size), (), dtype)
+
+    def _dtype(self, kind: int) -> Dtype:
+        dtype = _KINDS[kind] if kind < len(_KINDS) else None
+        if dtype is None:
+            raise RuntimeError(f"[load_gguf] Unknown type {kind} of a metadata value")
+        return dtype
+
+    def tensor(self) -> _Tensor:
+        name, axes = self.text(), self.number("<I")
+        if axes > _MOST_AXES:
+            raise RuntimeError(f"[load_gguf] Tensor '{name}' has {axes} axes, more than {_MOST_AXES}")
+        shape = tuple(int(n) for n in self.take(8 * axes).view("<u8"))[::-1]
+        return _Tensor(name, shape, self.number("<I"), self.number("<Q"))

@@ -1,0 +1,72 @@
+"""`load`: arrays from a file of any format."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from mxcompat._array.array import array
+
+from .gguf_io import load_gguf
+from .npy import load_npy
+from .npz import load_npz
+from .safetensors_io import load_safetensors
+
+__all__ = ["load"]
+
+
+def load(
+    file: Any, /, format: str | None = None, return_metadata: bool = False, *, stream: Any = None
+) -> array | dict[str, array] | tuple[dict[str, array], dict[str, Any]]:
+    """Load arrays from a file.
+
+    What the file says is checked against its size, and nothing in it is ever executed. Arrays of `.safetensors` and
+    `.gguf` files are read when they are first needed.
+
+    Args:
+        file: a path, or, but for gguf, a file object opened for binary reading.
+        format: "npy", "npz", "safetensors" or "gguf"; by default the ending of the file's name.
+        return_metadata: return the metadata as well, for "safetensors" and "gguf".
+        stream: accepted, and ignored.
+
+    Returns:
+        An array for "npy", else a dict of arrays by name. With `return_metadata` a pair of that and a dict.
+        Tensors of a gguf file in Q4_0, Q4_1 and Q8_0 come as `weight`, `scales` and `biases` for
+        `quantized_matmul`, other quantized ones as float16.
+
+    Raises:
+        ValueError: if the format is not known, has no metadata, or is not the file's (npz).
+        RuntimeError: if the file cannot be opened, is incomplete or is corrupt.
+
+    Example:
+        `weights = mx.load("model.safetensors")`
+    """
+    if file is None or not isinstance(format, (str, type(None))) or not isinstance(return_metadata, bool):
+        raise TypeError("load(): incompatible function arguments. Expected a file or a path, a string and a bool.")
+    if isinstance(file, Path):
+        file = str(file)
+    if format is None:
+        format = _format(file)
+    if return_metadata and format in ("npy", "npz"):
+        raise ValueError(f"[load] metadata not supported for format {format}")
+    if format == "npy":
+        return load_npy(file)
+    if format == "npz":
+        return load_npz(file)
+    if format not in ("safetensors", "gguf"):
+        raise ValueError(f"[load] Unknown file format {format}")
+    arrays, metadata = load_safetensors(file) if format == "safetensors" else load_gguf(file)
+    return (arrays, metadata) if return_metadata else arrays
+
+
+def _format(file: Any) -> str:
+    """The format that the name of a file tells."""
+    if not isinstance(file, str):
+        if not hasattr(file, "read"):
+            raise ValueError("[load] Input must be a file-like object opened in binary mode, or string")
+        file = str(file.name)
+    ending = os.path.splitext(file)[1]
+    if not ending:
+        raise ValueError("[load] Could not infer file format from extension")
+    return ending[1:]

@@ -1,0 +1,116 @@
+"""The `.npy` format: one array behind a header that is a Python literal. bfloat16 is written as `<V2`, as MLX does."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+
+from mxcompat._array.array import array
+from mxcompat._graph import aval as _d
+from mxcompat._graph.aval import Dtype, from_numpy
+
+from .reading import Source, StreamSource, array_of, source_of
+from .writing import array_bytes, as_arrays, write, writing
+
+__all__ = ["load_npy", "read_npy", "save", "write_npy"]
+
+_MAGIC = b"\x93NUMPY"
+_LONGEST_HEADER = 10_000  # NumPy's own limit
+
+
+def save(file: Any, arr: array) -> None:
+    """Save an array in the `.npy` format.
+
+    Args:
+        file: a path, to which ".npy" is added unless it ends so, or a file object opened for binary writing. The
+            file at a path is replaced once the new one is complete.
+        arr: the array, of any dtype; NumPy reads bfloat16 as raw `V2`.
+
+    Raises:
+        TypeError: if `arr` is not an array.
+        RuntimeError: if the file cannot be opened.
+
+    Example:
+        `mx.save("weights.npy", mx.arange(3))`
+    """
+    if not isinstance(arr, array):
+        raise TypeError(f"save(): incompatible function arguments. Expected an array, got {type(arr).__name__}.")
+    as_arrays([arr], "save")
+    with writing(file, ".npy", "save") as opened:
+        write_npy(opened, arr)
+
+
+def write_npy(file: Any, x: array) -> None:
+    """Write an array that has been evaluated."""
+    descr = "<V2" if x.dtype is _d.bfloat16 else x.dtype.numpy.str
+    text = repr({"descr": descr, "fortran_order": False, "shape": x.shape})
+    text += " " * (-(len(_MAGIC) + 4 + len(text) + 1) % 64) + "\n"
+    write(file, _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text.encode("latin1"))
+    write(file, array_bytes(x))
+
+
+def load_npy(file: Any) -> array:
+    """The array in a file, given by path or as a file object."""
+    source = source_of(file, "load" if isinstance(file, str) else "load_npy")
+    x, end = read_npy(source)
+    if isinstance(source, StreamSource):
+        source.leave_at(end)
+    return x
+
+
+def read_npy(source: Source) -> tuple[array, int]:
+    """The array at the start of a source, and where it ends.
+
+    Raises:
+        RuntimeError: if it is no such file, or shorter than it says.
+        ValueError: if it holds what no array can: Python objects, strings, records.
+    """
+    descr, fortran, shape, start = _header(source)
+    dtype = _dtype(descr)
+    order = np.dtype(descr)
+    count = 1
+    for n in shape:
+        count *= n
+    data = source.read(start, count * dtype.size)
+    if order.byteorder == ">":
+        data = data.view(order).astype(order.newbyteorder("<")).view(np.uint8)
+    if fortran and len(shape) > 1:
+        rows = data.view(dtype.numpy).reshape(shape[::-1]).T
+        data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
+    return array_of(data, shape, dtype), start + count * dtype.size
+
+
+def _header(source: Source) -> tuple[Any, bool, tuple[int, ...], int]:
+    """What the header says, and where it ends."""
+    invalid = RuntimeError(f"[load] Invalid header in file {source.name}")
+    lead = source.read(0, 8).tobytes()
+    if lead[:6] != _MAGIC or lead[6] not in (1, 2, 3):
+        raise invalid
+    width = 2 if lead[6] == 1 else 4
+    length = int.from_bytes(source.read(8, width).tobytes(), "little")
+    text = source.read(8 + width, min(length, source.size)).tobytes()
+    if length > _LONGEST_HEADER:
+        raise invalid
+    try:
+        header = ast.literal_eval(text.decode("utf-8" if lead[6] == 3 else "latin1").strip())
+        descr, fortran, shape = header["descr"], header["fortran_order"], header["shape"]
+    except (ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError) as error:
+        raise invalid from error
+    if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
+        raise invalid
+    return descr, bool(fortran), shape, 8 + width + length
+
+
+def _dtype(descr: Any) -> Dtype:
+    """The dtype behind a type-string."""
+    if descr in ("<V2", "|V2"):
+        return _d.bfloat16
+    try:
+        found = from_numpy(np.dtype(descr).newbyteorder("<")) if isinstance(descr, str) else None
+    except TypeError:
+        found = None
+    if found is None:
+        raise ValueError(f"[from_str] Unsupported array protocol type-string: {descr}")
+    return found

@@ -1,0 +1,126 @@
+"""The `.npz` format: a zip file of `.npy` files."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from typing import Any
+
+from mxcompat._array.array import array
+
+from .npy import read_npy, write_npy
+from .reading import Source
+from .writing import as_arrays, open_path, path_with
+
+__all__ = ["load_npz", "savez", "savez_compressed"]
+
+_MOST_INFLATION = 1100
+"""Deflate makes data at most 1032 times smaller: a member that claims more is a lie."""
+
+
+def savez(file: Any, *args: Any, **kwargs: Any) -> None:
+    """Save several arrays in the `.npz` format.
+
+    Args:
+        file: a path, to which ".npz" is added unless it ends so, or a file object opened for binary writing. The
+            file at a path is replaced once the new one is complete.
+        *args: arrays, saved as `arr_0`, `arr_1`, ….
+        **kwargs: arrays, saved under their keywords.
+
+    Raises:
+        ValueError: if a keyword is also the name of a positional array.
+        RuntimeError: if something is not an array.
+
+    Example:
+        `mx.savez("weights.npz", w=mx.ones((2, 2)), b=mx.zeros(2))`
+    """
+    _savez(file, args, kwargs, zipfile.ZIP_STORED, "savez")
+
+
+def savez_compressed(file: Any, *args: Any, **kwargs: Any) -> None:
+    """Save several arrays in the `.npz` format, compressed.
+
+    Args and errors are those of `savez`.
+
+    Example:
+        `mx.savez_compressed("weights.npz", w=mx.ones((2, 2)))`
+    """
+    _savez(file, args, kwargs, zipfile.ZIP_DEFLATED, "savez_compressed")
+
+
+def _savez(file: Any, args: tuple, kwargs: dict[str, Any], compression: int, function: str) -> None:
+    if file is None:
+        raise TypeError(f"{function}(): incompatible function arguments. Expected a file or a path, got NoneType.")
+    named = dict(kwargs)
+    for k, x in enumerate(args):
+        if f"arr_{k}" in kwargs:
+            raise ValueError(f"[savez] Cannot use un-named variables and keyword arr_{k}")
+        named[f"arr_{k}"] = x
+    arrays = dict(zip(named, as_arrays(list(named.values()), function), strict=True))
+    path = path_with(".npz", file)
+    if path is None:
+        _write(file, arrays, compression)
+        return
+    try:
+        with open_path(path, "") as opened:
+            _write(opened, arrays, compression)
+    except RuntimeError as error:
+        if isinstance(error.__cause__, OSError):
+            raise error.__cause__ from None
+        raise
+
+
+def _write(file: Any, arrays: dict[str, array], compression: int) -> None:
+    if not hasattr(file, "write"):
+        raise AttributeError(f"'{type(file).__name__}' object has no attribute 'write'")
+    with zipfile.ZipFile(file, "w", compression, allowZip64=True) as archive:
+        for name, x in arrays.items():
+            # Of 1980, when zip's time begins: the same arrays make the same file.
+            info = zipfile.ZipInfo(name + ".npy", (1980, 1, 1, 0, 0, 0))
+            info.compress_type = compression
+            info.external_attr = 0o600 << 16
+            with archive.open(info, "w", force_zip64=x.nbytes >= 1 << 31) as member:
+                write_npy(member, x)
+
+
+def load_npz(file: Any) -> dict[str, array]:
+    """The arrays in a file, given by path or as a file object, by name."""
+    try:
+        archive = zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, OSError, EOFError, ValueError, AttributeError, NotImplementedError) as error:
+        raise ValueError(
+            "[load_npz] Input must be a zip file or a file-like object that can be opened with zipfile.ZipFile"
+        ) from error
+    with archive:
+        arrays = {}
+        for info in archive.infolist():
+            try:
+                x, _ = read_npy(_Member(archive, info))
+            except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+                raise RuntimeError(f"[load] Failed to read {info.filename} from python stream") from error
+            arrays[info.filename.removesuffix(".npy") if info.filename != ".npy" else ".npy"] = x
+        return arrays
+
+
+class _Member(Source):
+    """A file in the archive. It is read from front to back."""
+
+    def __init__(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+        self.name = info.filename
+        self.size = info.file_size
+        if info.file_size > _MOST_INFLATION * (info.compress_size + 1):
+            raise zipfile.BadZipFile(f"{info.filename} claims to inflate to {info.file_size} bytes")
+        self._file = archive.open(info)
+        self._position = 0
+
+    def fill(self, view: memoryview, offset: int) -> int:
+        if offset != self._position:
+            self._file.seek(offset)
+        done = 0
+        while done < len(view):
+            part = self._file.readinto(view[done:])  # type: ignore[attr-defined]
+            if not part:
+                break
+            done += part
+        self._position = offset + done
+        return done

@@ -1,0 +1,178 @@
+"""Reading files: bytes at offsets, checked against the size of the file, and arrays that are read when needed.
+
+Whatever a file says of itself is compared with how large it is before any memory is asked for. The formats read
+through here.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from mxcompat._array.array import array, wrap
+from mxcompat._graph.aval import Aval, Dtype, aval
+from mxcompat._graph.node import Node, leaf
+
+__all__ = ["PathSource", "Source", "StreamSource", "array_of", "deferred", "source_of"]
+
+_ALIGNMENT = 64  # what XLA asks of memory that it takes over
+_CHUNK = 1 << 24
+
+
+class Source:
+    """Bytes to read. `size` is how many there are, `name` what messages call it."""
+
+    size: int
+    name: str
+
+    def fill(self, view: memoryview, offset: int) -> int:
+        """Read from the offset; how many bytes were read, fewer than fit only at the end."""
+        raise NotImplementedError
+
+    def read(self, offset: int, count: int) -> np.ndarray:
+        """Bytes, at an address that XLA accepts.
+
+        Raises:
+            RuntimeError: if there are not so many.
+        """
+        missing = count - max(0, min(count, self.size - offset))
+        if missing:
+            raise RuntimeError(f"[read] Unable to read {missing} bytes from file.")
+        data = _aligned(count)
+        done = self.fill(memoryview(data), offset) if count else 0
+        if done != count:
+            raise RuntimeError(f"[read] Unable to read {count - done} bytes from file.")
+        return data
+
+
+class PathSource(Source):
+    """A file that this module opened, kept open as long as something may still read it."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        weakref.finalize(self, os.close, self._descriptor)
+        self._lock = threading.Lock()
+        self.size = os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def fill(self, view: memoryview, offset: int) -> int:
+        done = 0
+        with self._lock:
+            os.lseek(self._descriptor, offset, os.SEEK_SET)
+            while done < len(view):
+                part = os.readv(self._descriptor, [view[done : done + (1 << 30)]])
+                if not part:
+                    break
+                done += part
+        return done
+
+
+class StreamSource(Source):
+    """A user's file object, from where it stands. One that cannot seek is read into memory first."""
+
+    def __init__(self, file: Any) -> None:
+        self.name = str(getattr(file, "name", "python stream"))
+        try:
+            self._start = file.tell()
+            file.seek(0, os.SEEK_END)
+            self.size = file.tell() - self._start
+            file.seek(self._start)
+        except (AttributeError, OSError):
+            file = io.BytesIO(file.read())
+            self._start = 0
+            self.size = len(file.getbuffer())
+        self._file = file
+
+    def fill(self, view: memoryview, offset: int) -> int:
+        self._file.seek(self._start + offset)
+        done = 0
+        while done < len(view):
+            part = self._file.read(min(len(view) - done, _CHUNK))
+            if not part:
+                break
+            view[done : done + len(part)] = part
+            done += len(part)
+        return done
+
+    def leave_at(self, offset: int) -> None:
+        """Let the user's file stand after what was read."""
+        self._file.seek(self._start + offset)
+
+
+def source_of(file: Any, function: str) -> Source:
+    """The source for a path or a file object.
+
+    Raises:
+        RuntimeError: if the file cannot be opened.
+        ValueError: if it is neither a path nor a file opened in binary mode.
+    """
+    if isinstance(file, str):
+        try:
+            return PathSource(file)
+        except OSError as error:
+            raise RuntimeError(f"[{function}] Failed to open file {file}") from error
+    if not hasattr(file, "read") or isinstance(file, io.TextIOBase):
+        raise ValueError(f"[{function}] Input must be a file-like object, or string")
+    if getattr(file, "closed", False):
+        raise RuntimeError("[load] Failed to open python file object")
+    return StreamSource(file)
+
+
+def array_of(data: np.ndarray, shape: tuple[int, ...], dtype: Dtype) -> array:
+    """An array of bytes that nobody else will write to."""
+    return wrap(leaf(_jax_value(data, aval(shape, dtype)), aval(shape, dtype)))
+
+
+def _jax_value(data: np.ndarray, a: Aval) -> Any:
+    with jax.enable_x64(True):
+        if a.dtype.kind == "b":
+            return jax.device_put(data.astype(bool).reshape(a.shape))  # another byte than 0 and 1 is no bool
+        return jax.device_put(data.view(a.dtype.numpy).reshape(a.shape))
+
+
+class _Deferred(Node):
+    """A leaf whose data are read when they are first asked for."""
+
+    __slots__ = ("_lock", "_read", "_value")
+
+    _read: Callable[[], np.ndarray] | None
+
+    def __init__(self, read: Callable[[], np.ndarray], a: Aval) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        self._value: Any = None
+        super().__init__(None, (), (), a, 0)
+
+    @property
+    def value(self) -> Any:  # type: ignore[override]
+        if self._read is not None:
+            with self._lock:
+                if self._read is not None:
+                    self._value = _jax_value(self._read(), self.aval)
+                    self._read = None
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._value = value
+
+
+def deferred(source: Source, offset: int, shape: tuple[int, ...], dtype: Dtype) -> array:
+    """An array at an offset of a source. A path is read when the array is needed, a stream at once."""
+    a = aval(shape, dtype)
+    if isinstance(source, PathSource):
+        return wrap(_Deferred(lambda: source.read(offset, a.nbytes), a))
+    return array_of(source.read(offset, a.nbytes), shape, dtype)
+
+
+def _aligned(count: int) -> np.ndarray:
+    memory = np.empty(count + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + count]

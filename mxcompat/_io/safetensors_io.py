@@ -1,0 +1,179 @@
+"""The `.safetensors` format: a JSON header that says where each array lies, then the data.
+
+Written and read here directly, and not by the `safetensors` package, because arrays are read when they are needed and
+written without a second copy of all of them, and because MLX's own files (`"__metadata__": null`) and messages count.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+from mxcompat._array.array import array
+from mxcompat._array.construct import bad_cast
+from mxcompat._graph import aval as _d
+from mxcompat._graph.aval import Dtype
+
+from .reading import Source, StreamSource, deferred, source_of
+from .writing import array_bytes, as_arrays, write, writing
+
+__all__ = ["load_safetensors", "read_tensors", "save_safetensors", "write_tensors"]
+
+_NAMES: dict[Dtype, str] = {
+    _d.bool_: "BOOL", _d.uint8: "U8", _d.uint16: "U16", _d.uint32: "U32", _d.uint64: "U64", _d.int8: "I8",
+    _d.int16: "I16", _d.int32: "I32", _d.int64: "I64", _d.float16: "F16", _d.bfloat16: "BF16", _d.float32: "F32",
+    _d.complex64: "C64",
+}  # fmt: skip
+_DTYPES = {name: dtype for dtype, name in _NAMES.items()} | {"F8_E4M3": _d.uint8, "F8_E8M0": _d.uint8}
+"""8-bit floats are read as their bits, as in MLX."""
+
+_WIDE = {_d.float64: "F64"}
+"""What MLX keeps out of the files that users save, but a container of our own may hold."""
+
+_LONGEST_HEADER = 100_000_000
+
+
+def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, str] | None = None) -> None:
+    """Save arrays in the `.safetensors` format.
+
+    Args:
+        file: a path, to which ".safetensors" is added unless it ends so, or a file object opened for binary writing.
+            The file at a path is replaced once the new one is complete.
+        arrays: the arrays by name, of any dtype but float64.
+        metadata: strings to save with them, by name.
+
+    Raises:
+        TypeError: if `arrays` is not a dict.
+        ValueError: if metadata are not strings.
+        RuntimeError: for something that is not an array, a float64 array, and a file that cannot be opened.
+
+    Example:
+        `mx.save_safetensors("model", {"w": mx.ones((2, 2))}, {"format": "mlx"})`
+    """
+    for given in (arrays, {} if metadata is None else metadata):
+        if not isinstance(given, dict):
+            raise TypeError(
+                f"save_safetensors(): incompatible function arguments. Expected a dict, got {type(given).__name__}."
+            )
+    if not all(isinstance(text, str) for item in (metadata or {}).items() for text in item):
+        raise ValueError("[save_safetensors] Metadata must be a dictionary with string keys and values")
+    if not all(isinstance(name, str) for name in arrays):
+        raise bad_cast("the names of the arrays must be strings")
+    if "__metadata__" in arrays:
+        raise ValueError("[save_safetensors] __metadata__ cannot be the name of an array.")
+    as_arrays(list(arrays.values()), "save_safetensors")
+    if any(x.dtype not in _NAMES for x in arrays.values()):
+        raise RuntimeError("[save_safetensors] received invalid dtype.")
+    with writing(file, ".safetensors", "save_safetensors") as opened:
+        write_tensors(opened, arrays, metadata)
+
+
+def write_tensors(file: Any, arrays: dict[str, array], metadata: dict[str, str] | None) -> None:
+    """Write arrays that have been evaluated."""
+    names = _NAMES | _WIDE
+    order = sorted(arrays, key=lambda name: (-arrays[name].dtype.size, name))  # so that all of them lie aligned
+    header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    end = 0
+    for name in order:
+        x = arrays[name]
+        header[name] = {"dtype": names[x.dtype], "shape": list(x.shape), "data_offsets": [end, end + x.nbytes]}
+        end += x.nbytes
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    write(file, len(text).to_bytes(8, "little") + text)
+    for name in order:
+        write(file, array_bytes(arrays[name]))
+
+
+def load_safetensors(file: Any) -> tuple[dict[str, array], dict[str, str]]:
+    """The arrays in a file by name, and its metadata."""
+    return read_tensors(source_of(file, "load_safetensors"), _DTYPES)
+
+
+def read_tensors(source: Source, dtypes: dict[str, Dtype] | None = None) -> tuple[dict[str, array], dict[str, str]]:
+    """The arrays and the metadata of a source.
+
+    Args:
+        dtypes: the dtypes that are allowed, by the names that the format gives them; by default all.
+
+    Raises:
+        RuntimeError: if it is no such file, contradicts itself, or is shorter than it says.
+    """
+    if dtypes is None:
+        dtypes = _DTYPES | {name: dtype for dtype, name in _WIDE.items()}
+    length = int.from_bytes(source.read(0, 8).tobytes(), "little")
+    if not 0 < length < min(_LONGEST_HEADER, source.size - 7):
+        raise RuntimeError(f"[load_safetensors] Invalid json header length {_quoted(source)}")
+    header = _parsed(source, source.read(8, length).tobytes())
+    metadata = header.pop("__metadata__", None) or {}
+    if metadata and not (isinstance(metadata, dict) and all(isinstance(v, str) for v in metadata.values())):
+        raise RuntimeError(f"[load_safetensors] Invalid json metadata {_quoted(source)}")
+    start = 8 + length
+    found = {name: _entry(name, entry, dtypes, source.size - start) for name, entry in header.items()}
+    _refuse_overlaps(found)
+    arrays = {name: deferred(source, start + begin, shape, dtype) for name, (dtype, shape, begin, _) in found.items()}
+    if isinstance(source, StreamSource):
+        source.leave_at(start + max((end for *_, end in found.values()), default=0))
+    return arrays, dict(metadata)
+
+
+def _quoted(source: Source) -> str:
+    return f"file {source.name}" if not isinstance(source, StreamSource) else "python file object"
+
+
+def _parsed(source: Source, text: bytes) -> dict[str, Any]:
+    try:
+        header = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise RuntimeError(f"[load_safetensors] Invalid json header {_quoted(source)}: {error}") from error
+    if not isinstance(header, dict):
+        raise RuntimeError(f"[load_safetensors] Invalid json metadata {_quoted(source)}")
+    return header
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return made
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _entry(name: str, entry: Any, dtypes: dict[str, Dtype], room: int) -> tuple[Dtype, tuple[int, ...], int, int]:
+    """What the header says of an array, if it can be true: its dtype, its shape, and where it begins and ends."""
+    tensor = f"[load_safetensors] Tensor '{name}'"
+    if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= entry.keys():
+        raise RuntimeError(f"{tensor} must have a dtype, a shape and data_offsets")
+    shape, offsets = entry["shape"], entry["data_offsets"]
+    if entry["dtype"] not in dtypes:
+        raise RuntimeError(f"[safetensor] unsupported dtype {entry['dtype']}")
+    dtype = dtypes[entry["dtype"]]
+    for numbers in (shape, offsets):
+        if not isinstance(numbers, list) or not all(type(n) is int for n in numbers):
+            raise RuntimeError(f"{tensor} must have lists of integers as shape and data_offsets")
+    if len(offsets) != 2:
+        raise RuntimeError(f"{tensor} data_offsets must have exactly 2 entries but has {len(offsets)}")
+    begin, end = offsets
+    size = dtype.size
+    for n in shape:
+        size *= n
+    if any(n < 0 for n in shape) or end - begin != size:
+        raise RuntimeError(f"{tensor} invalid data offsets ({begin}, {end}). Expecting {size} bytes.")
+    if begin < 0 or end > room:
+        raise RuntimeError(
+            f"{tensor} invalid data offsets ({begin}, {end}) exceeding the size of the file. Perhaps an incomplete "
+            "download or corrupt file?"
+        )
+    return dtype, tuple(shape), begin, end
+
+
+def _refuse_overlaps(found: dict[str, tuple[Dtype, tuple[int, ...], int, int]]) -> None:
+    last, reached = "", 0
+    for name, (_, _, begin, end) in sorted(found.items(), key=lambda item: item[1][2:]):
+        if begin < reached and end > begin:
+            raise RuntimeError(f"[load_safetensors] Tensor '{name}' invalid data offsets: it overlaps '{last}'.")
+        if end > reached:
+            last, reached = name, end

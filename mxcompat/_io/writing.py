@@ -1,0 +1,110 @@
+"""Writing files: whole or not at all.
+
+A path is written under another name and renamed when all went well, so that a save that fails, or a reader that comes
+too early, finds the old file. A file object is written to as it is. The formats write through here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mxcompat._array.array import array
+from mxcompat._array.construct import bad_cast
+from mxcompat._array.convert import host
+from mxcompat._graph.evaluate import evaluate
+
+__all__ = ["array_bytes", "as_arrays", "open_path", "path_with", "write", "writing"]
+
+
+def path_with(suffix: str, file: Any) -> str | None:
+    """The path that a user named, with the suffix it must end in; None for what is not a path."""
+    if not isinstance(file, (str, Path)):
+        return None
+    path = str(file)
+    return path if path.endswith(suffix) else path + suffix
+
+
+@contextlib.contextmanager
+def writing(file: Any, suffix: str, function: str) -> Iterator[Any]:
+    """Where to write the file that a user named, by path or as an open file.
+
+    Raises:
+        RuntimeError: if the path cannot be written to.
+        ValueError: if it is neither a path nor an object with a `write` method.
+        TypeError: if it is None.
+    """
+    path = path_with(suffix, file)
+    if path is not None:
+        with open_path(path, f"[{function}] Failed to open file {path}") as opened:
+            yield opened
+    elif file is None:
+        raise TypeError(f"{function}(): incompatible function arguments. Expected a file or a path, got NoneType.")
+    elif not hasattr(file, "write"):
+        raise ValueError(f"[{function}] Input must be a file-like object, or string")
+    else:
+        yield file
+
+
+@contextlib.contextmanager
+def open_path(path: str, failure: str) -> Iterator[Any]:
+    """A file that takes the place of the one at `path` when the `with` ends well. RuntimeError with `failure` else."""
+    target = os.path.realpath(path)
+    try:
+        kept = os.stat(target)
+    except OSError:
+        kept = None
+    if kept is not None and not stat.S_ISREG(kept.st_mode):
+        with _opened(target, os.O_WRONLY, failure) as file:  # a pipe or a device: nothing to keep
+            yield file
+        return
+    temporary = f"{target}.{secrets.token_hex(4)}.part"
+    try:
+        with _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, failure) as file:
+            if kept is not None:
+                os.chmod(temporary, stat.S_IMODE(kept.st_mode))
+            yield file
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+        raise
+
+
+def _opened(path: str, flags: int, failure: str) -> Any:
+    try:
+        return os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0), 0o666), "wb")
+    except OSError as error:
+        raise RuntimeError(failure) from error
+
+
+def as_arrays(values: Sequence[Any], what: str) -> list[array]:
+    """The values, evaluated. RuntimeError if one is not an array."""
+    for value in values:
+        if not isinstance(value, array):
+            raise bad_cast(f"{what} takes arrays, not {type(value).__name__}")
+    evaluate([x._node for x in values])
+    return list(values)
+
+
+def array_bytes(x: array) -> memoryview:
+    """The elements of an array in row-major order, without a copy where they lie so in this process's memory."""
+    data = np.ascontiguousarray(host(x._node))
+    return memoryview(data.reshape(-1).view(np.uint8))
+
+
+def write(file: Any, data: Any) -> None:
+    """Write all of `data`; an unbuffered file may take several calls."""
+    view = memoryview(data)
+    while len(view):
+        count = file.write(view)
+        if count is None or count >= len(view):
+            return
+        view = view[count:]

@@ -1,0 +1,64 @@
+"""The dtypes of tangents: what `jvp` returns beside each output.
+
+A tangent has the dtype of its value, except that of a bool, which says how the bool came about: a comparison passes on
+the dtype of what it compares, a logical op or a constant gives bool. All of these tangents are zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mxcompat._array.promotion import promote
+from mxcompat._graph.aval import Aval, Dtype, aval, bool_
+from mxcompat._graph.program import Program
+
+__all__ = ["tangent_avals"]
+
+_COMPARISONS = frozenset((
+    "equal", "not_equal", "greater", "greater_equal", "less", "less_equal", "array_equal", "isnan", "isposinf",
+    "isneginf",
+))  # fmt: skip
+_CONSTANT = frozenset((
+    "stop_gradient", "astype", "logical_not", "logical_and", "logical_or", "logical_xor", "isfinite", "isinf",
+    "isclose", "allclose",
+))  # fmt: skip
+
+
+def tangent_avals(program: Program, primals: int, outputs: int) -> tuple[Aval, ...]:
+    """The avals of the tangents of the first outputs, with respect to the first inputs."""
+    values: list[Any] = []  # aval(s) of each slot
+    tangents: list[Dtype | None] = []  # of each slot that is a bool; None if it does not depend on the primals
+
+    def value(slot: int) -> Any:
+        return values[slot] if slot >= 0 else program.in_avals[~slot]
+
+    def tangent(slot: int) -> Dtype | None:
+        return tangents[slot] if slot >= 0 else program.in_avals[~slot].dtype if ~slot < primals else None
+
+    if any(a.dtype is bool_ for a in program.out_avals[:outputs]):
+        for op, params, slots in program.instructions:
+            key = (params, *map(value, slots))
+            result = op.memo.get(key)
+            values.append(op.infer(key) if result is None else result)
+            active = [t for t in map(tangent, slots) if t is not None]
+            tangents.append(_passed_on(op.name, values[-1], [value(s) for s in slots], active))
+    found = zip(program.out_avals[:outputs], program.out_slots, strict=False)
+    return tuple(a if a.dtype is not bool_ else aval(a.shape, tangent(s) or bool_) for a, s in found)
+
+
+def _passed_on(name: str, result: Any, operands: list[Any], active: list[Dtype]) -> Dtype | None:
+    """The dtype of the tangent of one op's result, given those of its operands."""
+    if not active or name == "stop_gradient":
+        return None
+    if isinstance(result, tuple):
+        return active[0]
+    if result.dtype is not bool_:
+        return result.dtype
+    if name in _CONSTANT:
+        return bool_
+    if name in _COMPARISONS:
+        dtype = operands[0].dtype
+        for operand in operands[1:]:
+            dtype = promote(dtype, operand.dtype)
+        return active[0] if dtype is bool_ else dtype
+    return active[0]
