@@ -80,6 +80,19 @@ class TestCompileCounts:
     def test_random_numbers(self, compiled):
         assert steps(lambda k: mx.random.normal((3,)) + mx.random.uniform(), compiled) == 0
 
+    @pytest.mark.parametrize("mask", [None, "causal"])
+    def test_attention_over_a_growing_cache(self, compiled, mask):
+        keys, values = mx.zeros((1, 2, 16, 4)), mx.zeros((1, 2, 16, 4))
+        mx.eval(keys, values)
+
+        def step(k):
+            keys[..., k : k + 1, :] = values[..., k : k + 1, :] = mx.ones((1, 2, 1, 4)) * k
+            query = mx.ones((1, 4, 1, 4)) * 0.1
+            seen = (keys[..., : k + 1, :], values[..., : k + 1, :])
+            return mx.fast.scaled_dot_product_attention(query, *seen, scale=0.5, mask=mask)
+
+        assert steps(step, compiled) == 0
+
     def test_at_most_two_per_structure(self, compiled):
         x = mx.array([1.0, 2.0, 3.0])
         for k in range(6):

@@ -49,7 +49,7 @@ def exact(fn: Any, *args: Any) -> None:
         np.testing.assert_array_equal(g.view(np.uint8), w.view(np.uint8))
 
 
-@pytest.mark.parametrize("bits, group_size", SETTINGS)
+@pytest.mark.parametrize(("bits", "group_size"), SETTINGS)
 def test_affine_packing(bits: int, group_size: int) -> None:
     for dtype in DTYPES:
         exact(lambda mx, w: mx.quantize(w.astype(getattr(mx, dtype)), group_size, bits), W)  # noqa: B023
@@ -63,12 +63,14 @@ def test_coded_packing(mode: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 2.0, 100.0, 3000.0, 0.37])
 def test_global_scale(scale: float) -> None:
-    def both(mx: Any, w: Any) -> list:
-        g = mx.array(scale)
-        q = mx.quantize(w, mode="nvfp4", global_scale=g)
-        return [*q, mx.dequantize(*q, mode="nvfp4", global_scale=g)]
+    for dtype in DTYPES:
 
-    exact(both, W)
+        def both(mx: Any, w: Any) -> list:
+            g = mx.array(scale)
+            q = mx.quantize(w.astype(getattr(mx, dtype)), mode="nvfp4", global_scale=g)  # noqa: B023
+            return [*q, mx.dequantize(*q, mode="nvfp4", global_scale=g)]
+
+        exact(both, W)
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 64), (0, 64), (3, 0), (1, 1, 2, 64)])
@@ -81,7 +83,7 @@ def test_narrow_nvfp4(columns: int) -> None:
     exact(lambda mx, w: mx.quantize(w, mode="nvfp4"), SMALL[:, :columns])
 
 
-@pytest.mark.parametrize("bits", (1, 2, 3, 4, 5, 6, 8))
+@pytest.mark.parametrize("bits", [1, 2, 3, 4, 5, 6, 8])
 def test_dequantize_affine(bits: int) -> None:
     for dtype in DTYPES:
 
@@ -156,7 +158,7 @@ def test_quantized_matmul(mode: str, transpose: bool) -> None:
     check(both, X, SMALL, tol=1e-4)  # sums of 128 products of size 10, in another order
 
 
-@pytest.mark.parametrize("bits, group_size", SETTINGS)
+@pytest.mark.parametrize(("bits", "group_size"), SETTINGS)
 def test_quantized_matmul_affine(bits: int, group_size: int) -> None:
     def both(mx: Any, x: Any, w: Any) -> Any:
         return mx.quantized_matmul(x, *mx.quantize(w, group_size, bits), group_size=group_size, bits=bits)
@@ -195,7 +197,8 @@ def test_half_precision_is_added_up_in_float32() -> None:
 
 
 @pytest.mark.parametrize(
-    "x_shape, copies", [((3, 128), (2,)), ((128,), (2,)), ((1, 3, 128), (2,)), ((2, 3, 128), (1, 2)), ((2, 1, 3, 128), (3,))]
+    ("x_shape", "copies"),
+    [((3, 128), (2,)), ((128,), (2,)), ((1, 3, 128), (2,)), ((2, 3, 128), (1, 2)), ((2, 1, 3, 128), (3,))],
 )
 def test_batches(x_shape: tuple[int, ...], copies: tuple[int, ...]) -> None:
     x = RNG.standard_normal(x_shape).astype(np.float32)
@@ -208,8 +211,11 @@ L, R = np.array([0, 2, 4]), np.array([0, 3, 1])
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    "lhs, rhs, first",
-    [(L, R, X3), (L, R[:, None], X3), (None, R, X3[0]), (L[:1], None, X3), (None, None, X3[:4]), (None, np.tile(R, 5), X3[:1])],
+    ("lhs", "rhs", "first"),
+    [
+        (L, R, X3), (L, R[:, None], X3), (None, R, X3[0]), (L[:1], None, X3), (None, None, X3[:4]),
+        (None, np.tile(R, 5), X3[:1]),
+    ],
 )
 def test_gather_qmm(mode: str, lhs: Any, rhs: Any, first: np.ndarray) -> None:
     def both(mx: Any, x: Any, w: Any) -> Any:
@@ -230,7 +236,8 @@ def test_gather_qmm_not_transposed() -> None:
 def test_gather_qmm_global_scale() -> None:
     w = ours.array(STACK)
     scales = ours.abs(w).max((1, 2))
-    q = [ours.stack(a) for a in zip(*[ours.quantize(m, mode="nvfp4", global_scale=s) for m, s in zip(w, scales)])]
+    each = [ours.quantize(m, mode="nvfp4", global_scale=s) for m, s in zip(w, scales, strict=True)]
+    q = [ours.stack([parts[k] for parts in each]) for k in (0, 1)]
     got = ours.gather_qmm(ours.array(X), *q, rhs_indices=ours.array(R), mode="nvfp4", global_scale=scales)
     for k, r in enumerate(R):
         y = ours.dequantize(q[0][int(r)], q[1][int(r)], mode="nvfp4", global_scale=scales[int(r)])
@@ -275,7 +282,9 @@ def test_qqmm_global_scales() -> None:
 
     want = np.array(rounded(x, gx) @ rounded(w, gw).T)
     q = ours.quantize(w, mode="nvfp4", global_scale=gw)
-    for got in (ours.qqmm(x, w, global_scale_x=gx, global_scale_w=gw), ours.qqmm(x, q[0], q[1], None, None, "nvfp4", gx, gw)):
+    plain = ours.qqmm(x, w, global_scale_x=gx, global_scale_w=gw)
+    packed = ours.qqmm(x, q[0], q[1], None, None, "nvfp4", gx, gw)
+    for got in (plain, packed):
         np.testing.assert_allclose(np.array(got), want, rtol=1e-4, atol=1e-4)
 
 
@@ -365,17 +374,16 @@ def test_jvp_and_compile() -> None:
     check(both, X, SMALL, tol=1e-4)  # order of summation
 
 
-# Each is given w (a matrix), s (quantized in the mode that its comment says) and x.
 def _q(mx: Any, w: Any, mode: str = "affine") -> Any:
     return mx.quantize(w, mode=mode)
 
 
 QUANTIZE_ERRORS = [
-    *[dict(mode=m, bits=b) for m in CODED for b in (3, 4 if m == "mxfp8" else 8)],
-    *[dict(mode=m, group_size=g) for m in CODED for g in (64, 48)],
-    *[dict(bits=b) for b in (0, 7, 9, 16, -1)],
-    *[dict(group_size=g) for g in (-1, 8, 16, 256)],
-    dict(mode="foo"), dict(mode="foo", bits=7),
+    *[{"mode": m, "bits": b} for m in CODED for b in (3, 4 if m == "mxfp8" else 8)],
+    *[{"mode": m, "group_size": g} for m in CODED for g in (64, 48)],
+    *[{"bits": b} for b in (0, 7, 9, 16, -1)],
+    *[{"group_size": g} for g in (-1, 8, 16, 256)],
+    {"mode": "foo"}, {"mode": "foo", "bits": 7},
 ]  # fmt: skip
 
 
@@ -442,9 +450,9 @@ def test_dequantize_errors(mode: str) -> None:
     check(lambda mx, w: mx.dequantize(*_q(mx, w, mode), mode=mode, global_scale=mx.array([1.0, 2.0])), SMALL)
     check(lambda mx, w: mx.dequantize(*_q(mx, w, mode), mode=mode, global_scale=mx.array(1)), SMALL)
     q = ours.quantize(ours.array(SMALL), mode=mode)
-    with pytest.raises(ValueError, match="Invalid value for bits: 0|requires bits"):  # real MLX kills the process
+    with pytest.raises(ValueError, match=r"Invalid value for bits: 0|requires bits"):  # real MLX kills the process
         ours.dequantize(*q, mode=mode, bits=0)
-    with pytest.raises(ValueError, match="Invalid value for group_size: 0|requires group size"):
+    with pytest.raises(ValueError, match=r"Invalid value for group_size: 0|requires group size"):
         ours.dequantize(*q, mode=mode, group_size=0)
 
 

@@ -92,6 +92,7 @@ class Aval:
 
 
 _AVALS: dict[tuple[tuple[int, ...], Dtype], Aval] = {}
+_LIMIT = 1 << 16
 
 
 def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
@@ -104,5 +105,7 @@ def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
         found.ndim = len(shape)
         found.size = math.prod(shape)
         found.nbytes = found.size * dtype.size
+        if len(_AVALS) >= _LIMIT:
+            _AVALS.clear()  # an aval made again is another object: what was remembered of the old is not found
         found = _AVALS.setdefault((shape, dtype), found)
     return found

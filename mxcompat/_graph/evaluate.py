@@ -70,10 +70,12 @@ def wait(nodes: Sequence[Node]) -> None:
 def _run(linear: Linear, roots: Sequence[Node]) -> None:
     """Compute a stretch of graph: the roots, and what else in it is shown."""
     order, leaves, slots = linear.order, linear.leaves, linear.slots
-    wanted = {*shown(linear), *[slots[n] for n in roots]}
-    out_slots = tuple(sorted([k for k in wanted if k >= 0]))  # a root below 0 has got its value on the way
-    if not out_slots:
-        return
+    if not order:
+        return  # the roots have got their values on the way
+    out_slots: tuple[int, ...] = (0,)
+    if len(order) > 1:
+        wanted = {*shown(linear), *[slots[n] for n in roots]}
+        out_slots = tuple(sorted([k for k in wanted if k >= 0]))
     program = intern(linear, out_slots)
     outputs = [order[k] for k in out_slots]
     if traced_leaves and any(isinstance(n.value, Tracer) for n in leaves):

@@ -48,7 +48,8 @@ def getitem(self: array, index: Any, /) -> array:
 def setitem(self: array, index: Any, value: Any, /) -> None:
     """`x[index] = value`: the array without its old elements there.
 
-    The value is cast to the dtype of `x` and broadcasts to the shape of `x[index]`. `index` may also be a mask: an
+    The value is cast to the dtype of `x` and broadcasts to the shape of `x[index]`; but `x[...] = value` and
+    `x[None] = value` replace the array, so that it takes the dtype of the value. `index` may also be a mask: an
     array of bools (of either library, or a list) of the shape of `x`, or of its first axes.
 
     Raises:
@@ -65,13 +66,15 @@ def _assign(x: Node, index: Any, value: Node) -> Node:
     plan, nodes = parse(index, x.aval.shape, "scatter")
     if not is_full(plan):
         return write(x, value, plan, nodes)
-    if index is None:
+    dtype = x.aval.dtype
+    if index is None or index is Ellipsis:
         stretch(value.aval.shape, x.aval.shape)
-    elif index is not Ellipsis:
+        dtype = value.aval.dtype
+    else:
         fit(value.aval.shape, x.aval.shape, plan, [])
-    if value.aval is x.aval:
+    if value.aval is aval(x.aval.shape, dtype):
         return value
-    return apply(FILL, (value,), (x.aval.shape, x.aval.dtype))
+    return apply(FILL, (value,), (x.aval.shape, dtype))
 
 
 def _mask(index: Any) -> Node | None:

@@ -179,14 +179,13 @@ def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
     dtype = groups.dtype
     scale = _over(jnp.abs(groups).max(-1), 6)
     if global_scale is not None:
-        scale = scale.astype(jnp.float32) * _over(jnp.asarray(_GLOBAL), jnp.reshape(global_scale, ()))
+        up = _over(jnp.asarray(_GLOBAL), jnp.reshape(global_scale, ()))
+        scale = scale.astype(jnp.float32) * up
     scale = to_e4m3(scale)
     unit = from_e4m3(scale)[..., None]
-    if global_scale is None:
-        x = _over(groups, jnp.where(unit == 0, _f32(1), unit).astype(dtype))
-    else:
-        unit_in_all = (unit * _over(jnp.reshape(global_scale, ()), _GLOBAL)).astype(dtype).astype(jnp.float32)
-        x = _over(groups.astype(jnp.float32), jnp.where(unit_in_all == 0, _f32(1), unit_in_all))
+    x = _over(groups, jnp.where(unit == 0, _f32(1), unit).astype(dtype))  # in the dtype of w, whatever comes next
+    if global_scale is not None:
+        x = x.astype(jnp.float32) * up
     return jnp.where(unit == 0, np.uint32(0), to_e2m1(x)), scale.astype(jnp.uint8)
 
 

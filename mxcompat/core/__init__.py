@@ -88,15 +88,17 @@ from mxcompat._transforms.autodiff import grad, jvp, value_and_grad, vjp
 from mxcompat._transforms.checkpointing import checkpoint
 from mxcompat._transforms.compiling import compile, disable_compile, enable_compile
 from mxcompat._transforms.custom import custom_function, custom_gradient
+from mxcompat._transforms.dot import export_to_dot
 from mxcompat._transforms.evaluation import async_eval, eval
+from mxcompat._transforms.export import FunctionExporter, export_function, exporter, import_function
 from mxcompat._transforms.vectorize import vmap
 from mxcompat._version import MLX_VERSION as __version__
 from mxcompat.core import cuda, distributed, fast, fft, linalg, metal, random
 
 __all__ = [
-    "ArrayAt", "ArrayIterator", "ArrayLike", "Device", "DeviceType", "Dtype", "DtypeCategory", "PrintOptions", "Stream",
-    "StreamContext", "ThreadLocalStream", "__array_namespace_info__", "abs", "acos", "acosh", "add",
-    "addmm", "all", "allclose", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+    "ArrayAt", "ArrayIterator", "ArrayLike", "Device", "DeviceType", "Dtype", "DtypeCategory", "FunctionExporter",
+    "PrintOptions", "Stream", "StreamContext", "ThreadLocalStream", "__array_namespace_info__", "abs", "acos", "acosh",
+    "add", "addmm", "all", "allclose", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
     "arctanh", "argmax", "argmin", "argpartition", "argsort", "array", "array_equal", "as_strided", "asarray", "asin",
     "asinh", "astype", "async_eval", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "bartlett",
     "bfloat16", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
@@ -107,25 +109,25 @@ __all__ = [
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "custom_function", "custom_gradient",
     "default_device", "default_stream", "degrees", "depends", "device_count", "device_info", "diag", "diagonal", "diff",
     "disable_compile", "divide", "divmod", "e", "einsum", "einsum_path", "empty", "empty_like", "enable_compile",
-    "equal", "erf", "erfinv", "euler_gamma", "eval", "exp", "expand_dims", "expm1", "eye", "fast", "fft", "finfo",
-    "flatten", "flip", "float16", "float32", "float64", "floating", "floor", "floor_divide", "from_dlpack", "full",
-    "full_like", "gather_mm", "generic", "get_active_memory", "get_array_buffer_size", "get_cache_memory",
-    "get_memory_limit", "get_peak_memory", "get_printoptions", "gpu", "grad", "greater", "greater_equal",
-    "hadamard_transform", "hamming", "hanning", "identity", "iinfo", "imag", "inexact", "inf", "inner", "int8", "int16",
-    "int32", "int64", "integer", "is_available", "isclose", "isdtype", "isfinite", "isinf", "isnan", "isneginf",
-    "isposinf", "issubdtype", "jvp", "kron", "left_shift", "less", "less_equal", "linalg", "linspace", "load", "log",
-    "log1p", "log2", "log10", "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logsumexp", "matmul", "matrix_norm", "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min",
-    "minimum", "minmax", "moveaxis", "multiply", "nan", "nan_to_num", "negative", "new_stream",
-    "new_thread_local_stream", "new_thread_unsafe_stream", "newaxis", "not_equal", "number", "ones", "ones_like",
-    "outer", "pad", "partition", "permute_dims", "pi", "positive", "pow", "power", "printoptions", "prod",
-    "put_along_axis", "radians", "random", "real", "reciprocal", "remainder", "repeat", "reset_peak_memory", "reshape",
-    "result_type", "right_shift", "roll", "round", "rsqrt", "save", "save_gguf", "save_safetensors", "savez",
-    "savez_compressed", "searchsorted", "segmented_mm", "set_cache_limit", "set_default_device", "set_default_stream",
-    "set_memory_limit", "set_printoptions", "set_wired_limit", "sigmoid", "sign", "signedinteger", "sin", "sinh",
-    "slice", "slice_update", "softmax", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient",
-    "stream", "subtract", "sum", "swapaxes", "synchronize", "take", "take_along_axis", "tan", "tanh", "tensordot",
-    "tile", "topk", "trace", "transpose", "tri", "tril", "triu", "trunc", "uint8", "uint16", "uint32", "uint64",
-    "unflatten", "unique", "unsignedinteger", "unstack", "value_and_grad", "var", "vecdot", "view", "vjp", "vmap",
-    "where", "zeros", "zeros_like",
+    "equal", "erf", "erfinv", "euler_gamma", "eval", "exp", "expand_dims", "expm1", "export_function", "export_to_dot",
+    "exporter", "eye", "fast", "fft", "finfo", "flatten", "flip", "float16", "float32", "float64", "floating", "floor",
+    "floor_divide", "from_dlpack", "full", "full_like", "gather_mm", "generic", "get_active_memory",
+    "get_array_buffer_size", "get_cache_memory", "get_memory_limit", "get_peak_memory", "get_printoptions", "gpu",
+    "grad", "greater", "greater_equal", "hadamard_transform", "hamming", "hanning", "identity", "iinfo", "imag",
+    "import_function", "inexact", "inf", "inner", "int8", "int16", "int32", "int64", "integer", "is_available",
+    "isclose", "isdtype", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "issubdtype", "jvp", "kron",
+    "left_shift", "less", "less_equal", "linalg", "linspace", "load", "log", "log1p", "log2", "log10", "logaddexp",
+    "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "matmul", "matrix_norm",
+    "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "minmax", "moveaxis",
+    "multiply", "nan", "nan_to_num", "negative", "new_stream", "new_thread_local_stream", "new_thread_unsafe_stream",
+    "newaxis", "not_equal", "number", "ones", "ones_like", "outer", "pad", "partition", "permute_dims", "pi",
+    "positive", "pow", "power", "printoptions", "prod", "put_along_axis", "radians", "random", "real", "reciprocal",
+    "remainder", "repeat", "reset_peak_memory", "reshape", "result_type", "right_shift", "roll", "round", "rsqrt",
+    "save", "save_gguf", "save_safetensors", "savez", "savez_compressed", "searchsorted", "segmented_mm",
+    "set_cache_limit", "set_default_device", "set_default_stream", "set_memory_limit", "set_printoptions",
+    "set_wired_limit", "sigmoid", "sign", "signedinteger", "sin", "sinh", "slice", "slice_update", "softmax", "sort",
+    "split", "sqrt", "square", "squeeze", "stack", "std", "stop_gradient", "stream", "subtract", "sum", "swapaxes",
+    "synchronize", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "topk", "trace", "transpose", "tri",
+    "tril", "triu", "trunc", "uint8", "uint16", "uint32", "uint64", "unflatten", "unique", "unsignedinteger", "unstack",
+    "value_and_grad", "var", "vecdot", "view", "vjp", "vmap", "where", "zeros", "zeros_like",
 ]

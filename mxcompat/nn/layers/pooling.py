@@ -92,6 +92,7 @@ class _Pool(Module):
         if min(margins) < 0:
             raise ValueError(f"[{layer}] 'padding' must be non-negative but got {tuple(margins)}.")
         self._padding = [(margin, margin) for margin in margins]
+        self._axes = tuple(range(-self._count - 1, -1))
 
     def _per_axis(self, name: str, value: Any) -> list[int]:
         if isinstance(value, (tuple, list)) and len(value) == self._count:
@@ -108,8 +109,7 @@ class _Pool(Module):
     def __call__(self, x: mx.array) -> mx.array:
         if any(before > 0 for before, _ in self._padding):
             x = mx.pad(x, [(0, 0), *self._padding, (0, 0)], constant_values=self._fill)
-        axes = tuple(range(-self._count - 1, -1))
-        return type(self)._reduce(_sliding_windows(x, self._kernel_size, self._stride), axes)
+        return type(self)._reduce(_sliding_windows(x, self._kernel_size, self._stride), self._axes)
 
 
 class _MaxPool(_Pool):

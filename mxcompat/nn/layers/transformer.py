@@ -74,7 +74,8 @@ class MultiHeadAttention(Module):
 
     def _project(self, name: str, x: mx.array) -> mx.array:
         """(B, L, features) through a projection, as (B, heads, L, D)."""
-        return getattr(self, name)(x).unflatten(-1, (self.num_heads, -1)).swapaxes(1, 2)
+        heads = mx.unflatten(getattr(self, name)(x), -1, (self.num_heads, -1))
+        return heads.swapaxes(1, 2)
 
     def __call__(self, queries: mx.array, keys: mx.array, values: mx.array, mask: mx.array | None = None) -> mx.array:
         """Attend.
