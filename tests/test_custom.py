@@ -169,7 +169,8 @@ def test_custom_function_forms(fn):
 
 def test_defined_afresh_at_every_step_compiles_once():
     mx = ours
-    from mxcompat._graph.executables import settle, stats
+    from mxcompat._graph.background import settle
+    from mxcompat._graph.executables import stats
 
     w = mx.array(X)
 

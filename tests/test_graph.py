@@ -11,7 +11,8 @@ import pytest
 import mxcompat as mx
 from mxcompat._array.array import wrap
 from mxcompat._graph import evaluate as evaluation
-from mxcompat._graph.executables import settle, stats
+from mxcompat._graph.background import settle
+from mxcompat._graph.executables import stats
 from mxcompat._graph.node import apply
 from mxcompat._graph.op import Op
 

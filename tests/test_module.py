@@ -253,7 +253,8 @@ def test_quantize(call: str) -> None:
         eval(call, {"nn": lib.nn, "m": m})
         return repr(m), plain(m.parameters()), [sorted(layer._no_grad) for layer in m.layers], m(ids)
 
-    check_on(run, np.array([1, 5]), tol=1e-4)
+    # In mode mxfp4 the embedding returns bfloat16, so the layers after it round to 8 bits.
+    check_on(run, np.array([1, 5]), tol=4e-3 if "mxfp4" in call else 1e-4)
 
 
 def test_qqlinear_packs_in_evaluation_and_unpacks_in_training() -> None:

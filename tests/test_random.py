@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mxcompat._graph import executables
+from mxcompat._graph import background, executables
 from tests.oracle import check, ours, real, run
 
 N = 777
@@ -464,7 +464,7 @@ def test_numbers_stay_the_same_when_compiled_for_speed() -> None:
     want = np.array(run(real, draw))
     for _ in range(3):
         assert np.array_equal(want, np.array(draw(ours)))
-        executables.settle()
+        background.settle()
 
 
 def test_the_next_step_does_not_compile() -> None:

@@ -8,18 +8,17 @@ where another value shows up becomes an argument, so that no number costs a comp
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
 import numpy as np
 
+from . import background
 from .node import Node
 from .program import Program
 
-__all__ = ["Executable", "Stats", "find", "note", "observers", "settle", "stats"]
+__all__ = ["Executable", "Stats", "find", "note", "observers", "stats"]
 
 
 class Stats:
@@ -54,9 +53,11 @@ _QUICK = {
 }
 _FAST = {"xla_allow_excess_precision": False}
 
-_lock = threading.Lock()
-_background: ThreadPoolExecutor | None = None
-_pending: set[Any] = set()
+_PATIENCE = 30
+"""How often a light program runs before it is compiled for speed; a heavy one is at its second run."""
+
+_MANY = 50
+_LARGE = 1 << 14
 
 
 class Executable:
@@ -71,7 +72,7 @@ class Executable:
         returning: whether the structure has been seen before.
     """
 
-    __slots__ = ("_lowered", "_runs", "baked", "call", "lifted", "program")
+    __slots__ = ("_lowered", "_patience", "_runs", "baked", "call", "lifted", "program")
 
     def __init__(
         self,
@@ -86,6 +87,7 @@ class Executable:
         self.lifted = tuple(sorted(lifted))
         self.baked = tuple(None if k in lifted else v for k, v in enumerate(scalars))
         self._runs = 1 if returning else 0
+        self._patience = 2 if _is_heavy(program) else _PATIENCE
         function, specs = _function(program, self.baked, self.lifted)
         with jax.enable_x64(True):
             traced = jax.jit(function, donate_argnums=donated, keep_unused=True).trace(*specs)
@@ -96,7 +98,7 @@ class Executable:
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple) -> list[Any]:
         """Run. `arrays` are the inputs that are not scalars, in order."""
-        if self._runs < 2:
+        if self._runs < self._patience:
             self._promote()
         if observers:
             _notify("run", self.program)
@@ -106,16 +108,10 @@ class Executable:
         return self.call(*arrays)
 
     def _promote(self) -> None:
-        """Count a run of the structure; at the second, compile for speed in the background."""
+        """Count a run of the structure; if it is worth it, compile for speed in the background."""
         self._runs += 1
-        if self._runs == 2 and _tiered():
-            global _background
-            with _lock:
-                if _background is None:
-                    _background = ThreadPoolExecutor(1, thread_name_prefix="mxcompat-compile")
-                future = _background.submit(self._optimise)
-                _pending.add(future)
-            future.add_done_callback(_pending.discard)
+        if self._runs == self._patience and _tiered():
+            background.submit(self._optimise)
 
     def _optimise(self) -> None:
         with jax.enable_x64(True):
@@ -159,10 +155,13 @@ def note(program: Program, scalars: tuple) -> None:
     program.seen = scalars
 
 
-def settle() -> None:
-    """Wait until nothing is being compiled in the background."""
-    while _pending:
-        next(iter(_pending)).result()
+def _is_heavy(program: Program) -> bool:
+    """Whether running a Program takes much longer than calling it."""
+    return (
+        len(program.instructions) > _MANY
+        or program.is_nested
+        or any(a.nbytes > _LARGE for a in jax.tree.leaves((program.in_avals, program.out_avals)))
+    )
 
 
 def _tiered() -> bool:

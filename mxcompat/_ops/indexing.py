@@ -12,6 +12,7 @@ import numpy as np
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.nest import nest_of
+from mxcompat._graph.aval import aval
 from mxcompat._graph.evaluate import evaluated
 from mxcompat._graph.node import Node, apply
 

@@ -59,9 +59,7 @@ class Traced(NamedTuple):
             return False
         if not self.shapeless:
             return tuple(avals) == self.arguments
-        return all(
-            a.ndim == b.ndim and a.dtype is b.dtype for a, b in zip(avals, self.arguments, strict=True)
-        )
+        return all(a.ndim == b.ndim and a.dtype is b.dtype for a, b in zip(avals, self.arguments, strict=True))
 
 
 def _trace(fun: Callable[..., Any], args: tuple, kwargs: dict[str, Any], shapeless: bool) -> Traced:
@@ -72,9 +70,7 @@ def _trace(fun: Callable[..., Any], args: tuple, kwargs: dict[str, Any], shapele
         value = fun(*stand_ins[: len(given)], **dict(zip(named, stand_ins[len(given) :], strict=True)))
         outputs = [value] if isinstance(value, array) else value
         if not isinstance(outputs, (list, tuple)) or not all(isinstance(x, array) for x in outputs):
-            raise ValueError(
-                "[export_function] Outputs can be either a single array, a tuple, or a list of arrays."
-            )
+            raise ValueError("[export_function] Outputs can be either a single array, a tuple, or a list of arrays.")
         body = capture.close([x._node for x in outputs])
     if any(n.trace >= oldest_trace() for n in body.captured):
         raise ValueError("[export_function] Cannot export a function that uses the arguments of one around it.")
@@ -122,7 +118,9 @@ class FunctionExporter:
     def __exit__(
         self, exc_type: object | None = None, exc_value: object | None = None, traceback: object | None = None
     ) -> None:
-        self.close()
+        if exc_type is None or self._traces:  # like MLX, keep what was traced before an exception
+            self.close()
+        self._closed = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Trace the function with arguments like these.
@@ -220,8 +218,7 @@ def export_function(
     if not isinstance(file_or_callback, str):
         raise RuntimeError("std::bad_cast")
     _check_texts("export_function", file_or_callback, metadata)
-    with exporter(file_or_callback, fun, shapeless=shapeless, metadata=metadata) as export:
-        export(*args, **kwargs)
+    _save(file_or_callback, [_trace(fun, args, kwargs, shapeless)], metadata)
 
 
 def _check_texts(function: str, file: Any, metadata: Any) -> None:
@@ -261,7 +258,9 @@ def _save(file: str, traces: Sequence[Traced], metadata: str | None) -> None:
         write_tensors(opened, arrays, content)
 
 
-def import_function(file: str, return_metadata: bool = False) -> Callable[..., tuple] | tuple[Callable[..., tuple], str]:
+def import_function(
+    file: str, return_metadata: bool = False
+) -> Callable[..., tuple[array, ...]] | tuple[Callable[..., tuple[array, ...]], str]:
     """Import a function from a file that `export_function` or an `exporter` wrote.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import jax
 import numpy as np
 
-from mxcompat._graph import executables
+from mxcompat._graph import background, executables
 from mxcompat._graph.capture import ALIAS, PLACEHOLDER, readable
 from mxcompat._graph.evaluate import evaluate
 from mxcompat._graph.node import ITEM, SCALAR, Node, caller, location
@@ -42,7 +42,7 @@ def cache_size() -> int:
 
 def clear_cache() -> None:
     """Forget every program and its compiled code. Arrays are unaffected."""
-    executables.settle()
+    background.settle()
     clear_programs()
 
 

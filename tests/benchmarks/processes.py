@@ -35,8 +35,8 @@ step = make()
 for _ in range(8):
     step()
 if side == "mxcompat":
-    from mxcompat._graph import executables
-    executables.settle()
+    from mxcompat._graph import background
+    background.settle()
     step()
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # forgets the peak so far: that of compiling

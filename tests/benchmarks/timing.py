@@ -44,9 +44,9 @@ def steps(workload: Workload) -> dict[str, Callable[[], Any]]:
 
 def settle() -> None:
     """Wait until mxcompat has nothing more to compile."""
-    from mxcompat._graph import executables
+    from mxcompat._graph import background
 
-    executables.settle()
+    background.settle()
 
 
 def measure(sides: dict[str, Callable[[], Any]], rounds: int) -> tuple[dict[str, float], dict[str, float]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import gpt
+from . import gpt, operations, training
 
 Step = Callable[[], Any]
 
@@ -190,4 +190,10 @@ WORKLOADS = (
     Workload("train step of a 4-layer GPT", gpt.mlx_step, gpt.jax_step, of_jax=1.1, of_mlx=0.1),
     Workload("200 elementwise ops on 1M floats", elementwise, elementwise_jax, of_jax=1.1, of_mlx=0.4),
     Workload("vmap of an add, 4096x100 + 100x4096", vmap, vmap_jax, of_mlx=0.5),
+    Workload("conv2d and its gradient", operations.conv, operations.conv_jax, of_jax=1.1),
+    Workload("4-bit matmul, 1x512 by 512x2048", operations.quantized(1), operations.quantized_jax(1), of_mlx=1 / 3),
+    Workload("4-bit matmul, 128 rows", operations.quantized(128), operations.quantized_jax(128), of_mlx=1 / 3),
+    Workload("nn MLP, AdamW: train step", training.mlp, training.mlp_jax, of_jax=1.5, of_mlx=0.15),
+    Workload("nn GPT, AdamW: train step", training.gpt, training.gpt_jax, of_jax=1.1),
+    Workload("nn conv net, AdamW: train step", training.conv_net, training.conv_net_jax, of_jax=1.1),
 )

@@ -1,0 +1,67 @@
+"""A thread that works off jobs in the background: compiling again, for speed, what has proved to return.
+
+Its jobs are improvements that nobody waits for, so a process that ends drops those not begun.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+__all__ = ["settle", "submit"]
+
+_jobs: deque[Callable[[], None]] = deque()
+_changed = threading.Condition()
+_thread: threading.Thread | None = None
+_working = False
+_stopping = False
+
+
+def submit(job: Callable[[], None]) -> None:
+    """Have a job done some time."""
+    global _thread
+    with _changed:
+        _jobs.append(job)
+        if _thread is None:
+            # A daemon, so that the interpreter does not wait for all the jobs; `_stop` waits for the one under way.
+            _thread = threading.Thread(target=_work, name="mxcompat-background", daemon=True)
+            _thread.start()
+            atexit.register(_stop)
+        _changed.notify_all()
+
+
+def settle() -> None:
+    """Wait until no job is left."""
+    with _changed:
+        _changed.wait_for(lambda: not _jobs and not _working)
+
+
+def _work() -> None:
+    global _working
+    while True:
+        with _changed:
+            _working = False
+            _changed.notify_all()
+            _changed.wait_for(lambda: _jobs or _stopping)
+            if _stopping:
+                return
+            job = _jobs.popleft()
+            _working = True
+        try:
+            job()
+        except Exception:
+            logging.getLogger(__name__).exception(
+                "a job in the background failed; what it was to improve stays as it is"
+            )
+
+
+def _stop() -> None:
+    global _stopping
+    with _changed:
+        _stopping = True
+        _changed.notify_all()
+    assert _thread is not None
+    _thread.join()

@@ -1,0 +1,103 @@
+"""Single ops with a target of their own: a convolution with its gradient, and matrix products with 4-bit weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["conv", "conv_jax", "quantized", "quantized_jax"]
+
+Step = Callable[[], Any]
+
+_GROUP, _BITS = 64, 4
+
+
+def _normal(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def conv(mx: Any) -> Step:
+    x, w = mx.array(_normal(0, 8, 32, 32, 32)), mx.array(_normal(1, 64, 3, 3, 32))
+    mx.eval(x, w)
+    value_and_grad = mx.value_and_grad(lambda x, w: mx.mean(mx.square(mx.conv2d(x, w, padding=1))), argnums=(0, 1))
+
+    def step() -> float:
+        loss, grads = value_and_grad(x, w)
+        mx.eval(loss, grads)
+        return loss.item()
+
+    return step
+
+
+def conv_jax() -> Step:
+    import jax
+    import jax.numpy as jnp
+
+    x, w = jnp.array(_normal(0, 8, 32, 32, 32)), jnp.array(_normal(1, 64, 3, 3, 32))
+
+    def loss_fn(x: Any, w: Any) -> Any:
+        y = jax.lax.conv_general_dilated(x, w, (1, 1), [(1, 1)] * 2, dimension_numbers=("NHWC", "OHWI", "NHWC"))
+        return jnp.mean(jnp.square(y))
+
+    value_and_grad = jax.jit(jax.value_and_grad(loss_fn, argnums=(0, 1)))
+
+    def step() -> float:
+        loss, grads = value_and_grad(x, w)
+        jax.block_until_ready(grads)
+        return float(loss)
+
+    return step
+
+
+def _weights(outputs: int, inputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Random packed 4-bit weights, their scales and biases."""
+    packed = np.random.default_rng(2).integers(0, 1 << 32, (outputs, inputs * _BITS // 32), dtype=np.uint32)
+    return packed, _normal(3, outputs, inputs // _GROUP) / 64, _normal(4, outputs, inputs // _GROUP) / 64
+
+
+def quantized(rows: int) -> Callable[[Any], Step]:
+    """`x (rows, 512)` by weights `(2048, 512)`, transposed."""
+
+    def build(mx: Any) -> Step:
+        x = mx.array(_normal(0, rows, 512))
+        weights = [mx.array(part) for part in _weights(2048, 512)]
+        mx.eval(x, weights)
+
+        def step() -> float:
+            y = mx.quantized_matmul(x, *weights, transpose=True, group_size=_GROUP, bits=_BITS)
+            mx.eval(y)
+            return y[0, 0].item()
+
+        return step
+
+    return build
+
+
+def quantized_jax(rows: int) -> Callable[[], Step]:
+    """The same: unpack, scale, multiply, which XLA fuses."""
+
+    def build() -> Step:
+        import jax
+        import jax.numpy as jnp
+
+        x = jnp.array(_normal(0, rows, 512))
+        weights = [jnp.array(part) for part in _weights(2048, 512)]
+
+        @jax.jit
+        def product(x: Any, packed: Any, scales: Any, biases: Any) -> Any:
+            shifts = jnp.arange(0, 32, _BITS, dtype=jnp.uint32)
+            q = (packed[..., None] >> shifts) & (2**_BITS - 1)
+            q = q.reshape(2048, -1, _GROUP).astype(jnp.float32)
+            w = (q * scales[..., None] + biases[..., None]).reshape(2048, 512)
+            return x @ w.T
+
+        def step() -> float:
+            y = product(x, *weights)
+            y.block_until_ready()
+            return float(y[0, 0])
+
+        return step
+
+    return build

@@ -1,0 +1,178 @@
+"""What quantization and products with quantized matrices refuse, with the words of real MLX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.oracle import check, ours
+from tests.test_quantized import CODED, MODES, SMALL, STACK, X3, L, R, X
+
+
+def _q(mx: Any, w: Any, mode: str = "affine") -> Any:
+    return mx.quantize(w, mode=mode)
+
+
+QUANTIZE_ERRORS = [
+    *[{"mode": m, "bits": b} for m in CODED for b in (3, 4 if m == "mxfp8" else 8)],
+    *[{"mode": m, "group_size": g} for m in CODED for g in (64, 48)],
+    *[{"bits": b} for b in (0, 7, 9, 16, -1)],
+    *[{"group_size": g} for g in (-1, 8, 16, 256)],
+    {"mode": "foo"}, {"mode": "foo", "bits": 7},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", QUANTIZE_ERRORS, ids=str)
+def test_quantize_errors(options: dict[str, Any]) -> None:
+    check(lambda mx, w: mx.quantize(w, **options), SMALL)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_quantize_bad_arrays(mode: str) -> None:
+    check(lambda mx, w: mx.quantize(w[0], mode=mode), SMALL)
+    check(lambda mx, w: mx.quantize(w[:, :100], mode=mode), SMALL)
+    check(lambda mx, w: mx.quantize(np.ones((4, 64)), mode=mode), SMALL)
+    for dtype in ("int32", "bool_", "complex64"):
+        check(lambda mx, w: mx.quantize(w.astype(getattr(mx, dtype)), mode=mode), SMALL)  # noqa: B023
+    if mode == "affine":
+        check(lambda mx, w: mx.quantize(w.astype(mx.float64), mode=mode), SMALL)
+    for scale in (np.ones(2, np.float32), np.float16(1)):
+        check(lambda mx, w: mx.quantize(w, mode=mode, global_scale=mx.array(np.asarray(scale))) and None, SMALL)  # noqa: B023
+
+
+def _wrong(mx: Any, fn: Any, q: list, mode: str) -> list:
+    """The ways to call a function with quantized arrays wrongly."""
+    w, s, *b = q
+    return [
+        lambda: fn(w.astype(mx.int32), s, *b, mode=mode),
+        lambda: fn(w, s.astype(mx.int32), *[a.astype(mx.int32) for a in b], mode=mode),
+        lambda: fn(w, s.astype(mx.float16), *[a.astype(mx.int32) for a in b], mode=mode),
+        lambda: fn(w, s, mode=mode),
+        lambda: fn(w, s, s, mode=mode),
+        lambda: fn(w, s, *b, mode=mode, bits=3),
+        lambda: fn(w, s, *b, mode=mode, bits=7),
+        lambda: fn(w, s, *b, mode=mode, group_size=31),
+        lambda: fn(w, s, *b, mode=mode, group_size=128),
+        lambda: fn(w, s[:, :1], *[a[:, :1] for a in b], mode=mode),
+        lambda: fn(w[None], s, *b, mode=mode),
+        lambda: fn(w, s, *b, mode="foo"),
+        lambda: fn(w.astype(mx.int32), s, *b, mode="foo"),
+        lambda: fn(np.ones((2, 3)), s, *b, mode=mode),
+    ]
+
+
+@pytest.mark.parametrize("case", range(14))
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["dequantize", "quantized_matmul", "gather_qmm"])
+def test_wrong_arrays(name: str, mode: str, case: int) -> None:
+    def both(mx: Any, w: Any, x: Any) -> Any:
+        def fn(*args: Any, **options: Any) -> Any:
+            if name == "dequantize":
+                return mx.dequantize(*args, **options)
+            if name == "quantized_matmul":
+                return mx.quantized_matmul(x, *args, **options)
+            return mx.gather_qmm(x, *args, rhs_indices=mx.array([0, 0]), **options)
+
+        return _wrong(mx, fn, mx.quantize(w, mode=mode), mode)[case]() and None
+
+    check(both, SMALL, X)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_dequantize_errors(mode: str) -> None:
+    check(lambda mx, w: mx.dequantize(*_q(mx, w, mode), mode=mode, dtype=mx.int32), SMALL)
+    check(lambda mx, w: mx.dequantize(*[a[0] for a in _q(mx, w, mode)], mode=mode), SMALL)
+    check(lambda mx, w: mx.dequantize(*_q(mx, w, mode), mode=mode, global_scale=mx.array([1.0, 2.0])), SMALL)
+    check(lambda mx, w: mx.dequantize(*_q(mx, w, mode), mode=mode, global_scale=mx.array(1)), SMALL)
+    q = ours.quantize(ours.array(SMALL), mode=mode)
+    with pytest.raises(ValueError, match=r"Invalid value for bits: 0|requires bits"):  # real MLX kills the process
+        ours.dequantize(*q, mode=mode, bits=0)
+    with pytest.raises(ValueError, match=r"Invalid value for group_size: 0|requires group size"):
+        ours.dequantize(*q, mode=mode, group_size=0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_product_errors(mode: str) -> None:
+    for change in (
+        lambda x: x[:, :64], lambda x: x.astype("complex64"), lambda x: x[0, 0], lambda x: x.astype("float64"),
+        lambda x: x.astype("int32"),
+    ):  # fmt: skip
+        for options in ({}, {"transpose": False}):
+
+            def both(mx: Any, x: Any, w: Any) -> Any:
+                x = change(_Named(mx, x))  # noqa: B023
+                x = x.x if isinstance(x, _Named) else x
+                return mx.quantized_matmul(x, *_q(mx, w, mode), mode=mode, **options)  # noqa: B023
+
+            if mode == "affine" or not options:
+                check(both, X, SMALL, tol=1e-2)  # of int32 x, the products are large
+
+
+class _Named:
+    """An array with an `astype` that takes names."""
+
+    def __init__(self, mx: Any, x: Any) -> None:
+        self.mx, self.x = mx, x
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.x[key]
+
+    def astype(self, name: str) -> Any:
+        return self.x.astype(getattr(self.mx, name))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gather_errors(mode: str) -> None:
+    def call(**changes: Any) -> Any:
+        def both(mx: Any, x: Any, w: Any) -> Any:
+            options = {k: mx.array(v) for k, v in {"lhs_indices": L, "rhs_indices": R, **changes}.items()}
+            return mx.gather_qmm(x, *_q(mx, w, mode), mode=mode, **options) and None
+
+        return both
+
+    for changes in (
+        {"rhs_indices": R.astype(np.float32)}, {"lhs_indices": L.astype(bool)}, {"rhs_indices": R[:2]},
+        {"lhs_indices": L.astype(np.float32)},
+    ):  # fmt: skip
+        check(call(**changes), X3, STACK)
+    check(lambda mx, x, w: mx.gather_qmm(x[0, 0], *_q(mx, w, mode), mode=mode, rhs_indices=mx.array(R)), X3, STACK)
+    check(lambda mx, x, w: mx.gather_qmm(x, *_q(mx, w, mode), mode=mode), X3, STACK)
+    half = np.ones(4, np.float16)
+    check(call(global_scale=half), X3, STACK)
+    if mode == "nvfp4":
+        check(call(global_scale=np.float32(1)), X3, STACK)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_qqmm_errors(mode: str) -> None:
+    def q(mx: Any, w: Any) -> Any:
+        return mx.quantize(w, mode=mode)[:2]
+
+    for wrong in (
+        lambda mx, x, w: mx.qqmm(x, q(mx, w)[0], mode=mode),
+        lambda mx, x, w: mx.qqmm(x.astype(mx.int32), w, mode=mode),
+        lambda mx, x, w: mx.qqmm(x.astype(mx.float64), w, mode=mode),
+        lambda mx, x, w: mx.qqmm(x, w.astype(mx.int32), mode=mode),
+        lambda mx, x, w: mx.qqmm(x[None], w[None], mode=mode),
+        lambda mx, x, w: mx.qqmm(x[:, :64], w, mode=mode),
+        lambda mx, x, w: mx.qqmm(x, w, mode="foo"),
+        lambda mx, x, w: mx.qqmm(x, w, mode=mode, global_scale_x=mx.array(1.0)),
+        lambda mx, x, w: mx.qqmm(x, w, mode=mode, global_scale_w=mx.array(1)),
+        lambda mx, x, w: mx.gather_qqmm(x[None], w[None], lhs_indices=mx.array([0.5]), mode=mode),
+        lambda mx, x, w: mx.gather_qqmm(x[None], w[None], rhs_indices=mx.array([0]), mode="foo"),
+    ):
+        check(wrong, X, SMALL)
+    if mode != "affine":
+        check(lambda mx, x, w: mx.qqmm(x[:, :64], *q(mx, w), mode=mode), X, SMALL)
+        check(lambda mx, x, w: mx.qqmm(x, *q(mx, w), mode=mode, group_size=128), X, SMALL)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "complex64", "bool_"])
+def test_fp8_errors(dtype: str) -> None:
+    check(lambda mx: mx.to_fp8(mx.ones(2).astype(getattr(mx, dtype))))
+    check(lambda mx: mx.from_fp8(mx.array([1], dtype=mx.uint8), getattr(mx, dtype)))
+    check(lambda mx: mx.from_fp8(mx.ones(2).astype(getattr(mx, dtype))).shape)
+    check(lambda mx: mx.to_fp8(3.0))
+    check(lambda mx: mx.from_fp8(mx.array([1], dtype=mx.uint8), None))
