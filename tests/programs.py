@@ -206,9 +206,10 @@ mx.tri(3) * <x>
 mx.take(<x1>, <idx>, axis=<axis>)
 mx.take(<x1>, <idx>)
 mx.take(<x1>, 0, axis=<axis>)
-mx.take_along_axis(<x1>, mx.argsort(<r1>, axis=<axis>), axis=<axis>)
+mx.take_along_axis(<r1>, mx.argsort(<r1same>, axis=<axis>), axis=<axissame>)
+mx.take_along_axis(<r1>, mx.stop_gradient(mx.argsort(<r1same>, axis=<axis>)), axis=<axissame>)
 mx.take_along_axis(<x2>, mx.zeros((1, 1), mx.int32), axis=<axis>)
-mx.put_along_axis(<x2>, mx.zeros((1, 1), mx.int32), <x>, axis=<axis>)
+mx.put_along_axis(<x2>, mx.zeros((1, 1), mx.int32), mx.array(<num>), axis=<axis>)
 put(<x1>, <ix>, <num>)
 put(<x1>, <wix>, <x>)
 put(<x2>, (<wix>, <ix>), <x>)
@@ -437,6 +438,7 @@ def _kind(value: Any) -> str:
 def _filled(step: str, rng: random.Random, values: dict[str, Any]) -> str | None:
     """A step with its holes filled, or None if there is nothing to fill them with."""
     chosen: list[str] = []
+    drawn: dict[str, str] = {}
 
     def fill(match: re.Match) -> str:
         kind, ndim, same = match.groups()
@@ -447,7 +449,9 @@ def _filled(step: str, rng: random.Random, values: dict[str, Any]) -> str | None
             recent = fits[-2:]
             chosen.append(rng.choice(recent if rng.random() < 0.5 else fits))  # IndexError if there is none
             return chosen[-1]
-        return _parameter(kind, rng, values[chosen[0]] if chosen else None)
+        if not same:
+            drawn[kind] = _parameter(kind, rng, values[chosen[0]] if chosen else None)
+        return drawn[kind]
 
     try:
         return HOLE.sub(fill, step)

@@ -1,7 +1,7 @@
 """Executables: a Program compiled by XLA, and the caches and tiers of such.
 
-Each Program keeps its own. A structure seen for the first time is compiled quickly and runs slowly; when it returns it
-is compiled for speed, in the background, and swapped in. Python numbers in a program are baked in at first; a place
+Each Program keeps its own. A structure seen for the first time is compiled quickly and runs slowly; when it has proved
+to return it is compiled for speed, in the background, and swapped in. Python numbers in a program are baked in at first; a place
 where another value shows up becomes an argument, so that no number costs a compile each time it changes.
 """
 
@@ -72,7 +72,7 @@ class Executable:
         returning: whether the structure has been seen before.
     """
 
-    __slots__ = ("_lowered", "_patience", "_runs", "baked", "call", "lifted", "program")
+    __slots__ = ("_donated", "_lowered", "_patience", "_runs", "baked", "call", "lifted", "program")
 
     def __init__(
         self,
@@ -86,15 +86,21 @@ class Executable:
         self.program = program
         self.lifted = tuple(sorted(lifted))
         self.baked = tuple(None if k in lifted else v for k, v in enumerate(scalars))
+        self._donated = donated
         self._runs = 1 if returning else 0
         self._patience = 2 if _is_heavy(program) else _PATIENCE
-        function, specs = _function(program, self.baked, self.lifted)
         with jax.enable_x64(True):
-            traced = jax.jit(function, donate_argnums=donated, keep_unused=True).trace(*specs)
-            self._lowered = traced.lower()
+            traced = self._trace()
             _check(traced.out_info, outputs)
-            self.call = _compile(self._lowered, _options(_QUICK))
+            lowered = traced.lower()
+            self.call = _compile(lowered, _options(_QUICK))
+        # What is light may never be compiled again, and there is much of it: better traced again than kept.
+        self._lowered = lowered if self._patience == 2 else None
         stats.compiles += 1
+
+    def _trace(self) -> Any:
+        function, specs = _function(self.program, self.baked, self.lifted)
+        return jax.jit(function, donate_argnums=self._donated, keep_unused=True).trace(*specs)
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple) -> list[Any]:
         """Run. `arrays` are the inputs that are not scalars, in order."""
@@ -115,7 +121,7 @@ class Executable:
 
     def _optimise(self) -> None:
         with jax.enable_x64(True):
-            self.call = _compile(self._lowered, _options(_FAST))
+            self.call = _compile(self._lowered or self._trace().lower(), _options(_FAST))
         self._lowered = None
         stats.optimised += 1
         if observers:

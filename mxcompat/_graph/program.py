@@ -15,7 +15,7 @@ from .op import Op
 
 __all__ = ["Linear", "Program", "alone", "clear_programs", "intern", "linearise", "program_count"]
 
-_PROGRAM_LIMIT = 8192
+_PROGRAM_LIMIT = 4096
 
 
 class Program:

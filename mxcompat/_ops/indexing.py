@@ -69,9 +69,10 @@ def _assign(x: Node, index: Any, value: Node) -> Node:
         return write(x, value, plan, nodes)
     dtype = x.aval.dtype
     if index is None or index is Ellipsis:
-        stretch(value.aval.shape, x.aval.shape)
         dtype = value.aval.dtype
-    else:
+    if index is None:
+        stretch(value.aval.shape, x.aval.shape)
+    elif index is not Ellipsis:
         fit(value.aval.shape, x.aval.shape, plan, [])
     if value.aval is aval(x.aval.shape, dtype):
         return value
