@@ -23,7 +23,7 @@ class ConvNet(nn.Module):
     def __init__(self, channels: int = 16):
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(1, channels, 3, padding=1),
+            nn.Conv2d(1, channels, 3, padding=1, bias=False),
             nn.BatchNorm(channels),
             nn.ReLU(),
             nn.MaxPool2d(2),

@@ -119,7 +119,7 @@ def main():
     mx.random.seed(args.seed)
     train, test = data()
     flow = Flow(args.layers, args.hidden)
-    optimizer = optim.AdamW(optim.cosine_decay(args.rate, args.steps), weight_decay=1e-2)
+    optimizer = optim.AdamW(optim.cosine_decay(args.rate, args.steps), weight_decay=1e-2, bias_correction=True)
     state = [flow.state, optimizer.state, mx.random.state]
 
     @partial(mx.compile, inputs=state, outputs=state)

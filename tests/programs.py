@@ -542,7 +542,7 @@ def _value_and_grad(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> 
     return mx.value_and_grad(_scalar(mx, f), argnums=inexact(mx, xs))(*xs)
 
 
-def _ofinexact(mx: Any, f: Callable, xs: list[Any]) -> tuple[Callable, list[Any]]:
+def _of_inexact(mx: Any, f: Callable, xs: list[Any]) -> tuple[Callable, list[Any]]:
     """The function of the inexact arguments alone, and those."""
     which = inexact(mx, xs)
 
@@ -556,12 +556,12 @@ def _ofinexact(mx: Any, f: Callable, xs: list[Any]) -> tuple[Callable, list[Any]
 
 
 def _vjp(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
-    g, ys = _ofinexact(mx, f, xs)
-    return mx.vjp(g, ys, _tangents(mx, list(f(*xs))))
+    g, ys = _of_inexact(mx, lambda *given: [out for out in f(*given) if inexact(mx, [out])], xs)
+    return mx.vjp(g, ys, _tangents(mx, g(*ys)))
 
 
 def _jvp(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
-    g, ys = _ofinexact(mx, f, xs)
+    g, ys = _of_inexact(mx, f, xs)
     return mx.jvp(g, ys, _tangents(mx, ys))
 
 
@@ -635,7 +635,7 @@ def _checkpoint(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
 def _jvp_grad(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
     which = inexact(mx, xs)
     first = mx.grad(_scalar(mx, f), argnums=which)
-    g, ys = _ofinexact(mx, lambda *ys: list(_tuple(first(*ys))), xs)
+    g, ys = _of_inexact(mx, lambda *ys: list(_tuple(first(*ys))), xs)
     return mx.jvp(g, ys, _tangents(mx, ys))
 
 

@@ -770,6 +770,21 @@ def test_aliases_see_writes():
     check(function, ARRAYS["x"])
 
 
+@pytest.mark.parametrize("index", [None, ...], ids=["None", "..."])
+@pytest.mark.parametrize(
+    "value",
+    [lambda mx: 1.5, lambda mx: True, lambda mx: mx.array(True), lambda mx: mx.array([1.5, 2, 3])],
+    ids=["float", "bool", "bool array", "float array"],
+)
+def test_a_write_to_the_whole_array_takes_the_dtype_of_the_value(index, value):
+    def function(mx):
+        x = mx.array([[1, 2, 3], [4, 5, 6]])
+        x[index] = value(mx)
+        return x
+
+    check(function)
+
+
 def test_writes_through_a_temporary():
     """`x[0][1] = v` writes into a copy, and `x[0] += 1` into x."""
 

@@ -135,7 +135,7 @@ def test_the_packages_read_what_we_write():
     found = safetensors.numpy.load_file("a.safetensors")
     assert found.keys() == arrays.keys()
     for name, x in arrays.items():
-        np.testing.assert_array_equal(found[name].view(np.uint8), np.asarray(x.__jax_array__()).view(np.uint8))
+        assert found[name].tobytes() == bytes(x)
     np.savez("b.npz", x=np.asfortranarray(np.arange(6.0).reshape(2, 3)), y=np.arange(3, dtype=">i4"))
     loaded = ours.load("b.npz")
     np.testing.assert_array_equal(np.array(loaded["x"]), np.arange(6.0).reshape(2, 3))
@@ -310,7 +310,7 @@ def npy(descr, shape, data=b"", fortran=False):
     ],
 )
 def test_a_hostile_npy(data):
-    with pytest.raises(RuntimeError, match=r"Invalid header|Unable to read"):
+    with pytest.raises(RuntimeError, match=r"Invalid header|Failed to read"):
         ours.load(io.BytesIO(data), format="npy")
     assert not os.path.exists("x")
 
@@ -476,7 +476,7 @@ def test_quantized_gguf_files(kind):
         data = rng.integers(0, 60, size=(2, GGML_QUANT_SIZES[number][1]), dtype=np.uint8)
     else:
         data = quants.quantize(rng.standard_normal((4, 64)).astype(np.float32), number)
-    write_gguf("q.gguf", [("block.weight", data, number), ("a.weight.b", data, number)])
+    write_gguf("q.gguf", [("block.weight", data, number), ("other", data, number)])
     check(lambda mx: in_order(mx.load("q.gguf")))
 
 
@@ -591,7 +591,7 @@ def test_arrays_are_read_when_they_are_needed(monkeypatch):
 def test_a_file_cut_short_after_it_was_opened():
     ours.save_safetensors("a", {"x": ours.ones(4)})
     x = ours.load("a.safetensors")["x"]
-    os.truncate("a.safetensors", 80)
+    os.truncate("a.safetensors", os.path.getsize("a.safetensors") - 4)
     with pytest.raises(RuntimeError, match="Unable to read"):
         ours.eval(x)
 

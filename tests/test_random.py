@@ -475,3 +475,12 @@ def test_the_next_step_does_not_compile() -> None:
         ours.eval(x)
         counts.append(executables.stats.compiles)
     assert counts[-1] == counts[1]
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (4, 1), (1, 4, 1), (2, 4)])
+@pytest.mark.parametrize("how", [{}, {"num_samples": 6}, {"shape": (6,)}, {"shape": (1, 6)}, {"shape": ()}])
+def test_categorical_of_one_distribution_is_drawn_in_another_way(shape: tuple[int, ...], how: dict[str, Any]) -> None:
+    """Exactly real MLX's, along every axis."""
+    logits = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    for axis in range(len(shape)):
+        check(lambda mx, x, axis=axis: mx.random.categorical(x, axis, key=key(mx), **how), logits)

@@ -19,8 +19,8 @@ QUICK = 153
 MANY = 5_000
 
 RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-4, "complex64": 1e-4}
-"""Of the largest value of an array, since a program's errors add up; half precision anywhere in a program makes it 3e-2.
-float64 because real MLX computes many functions of it in float32."""
+"""Of the largest value of an array, since a program's errors add up; 3e-2 with half precision anywhere in a program.
+That of float64 is so large because real MLX computes many functions of it in float32."""
 
 LACKING = (
     "ot implemented", "not yet implemented", "Cannot vmap", "Type of cotangents", "invalid arg index",
@@ -79,7 +79,8 @@ def compare(program: Program, mode: str) -> str:
 
     Where real MLX's `vmap` or `compile` fails or is wrong, a loop and plain calls of it are the oracle.
     """
-    want, got = run_mode(real, program, mode), run_mode(ours, program, mode)
+    oracle = LOOPED if mode == "shapeless" else real  # real MLX's own infers wrong shapes, and crashes on them
+    want, got = run_mode(oracle, program, mode), run_mode(ours, program, mode)
     text = mode + program.text()
     transformed = any(word in text for word in ("vmap", "compile", "shapeless", "checkpoint"))
     if isinstance(want, Exception):

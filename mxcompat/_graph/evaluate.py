@@ -40,13 +40,15 @@ def evaluate(roots: Sequence[Node]) -> None:
         return
     with lock:
         linear = linearise(pending)
-        if len(linear.order) <= _PIECE:
-            _run(linear, pending)
-            return
-        pieces = _cut(linear, pending)
+        if len(linear.order) > _PIECE:
+            stops = _cut(linear, pending)
+            temporary = False
+        else:
+            stops = _run(linear, pending)
+            temporary = True
         del linear  # it would make every node look shown
-        for piece in pieces:
-            _run(linearise(piece), piece)
+        for stop in stops:
+            _run(linearise(stop), stop, temporary)
 
 
 def evaluated(node: Node) -> Any:
@@ -67,11 +69,15 @@ def wait(nodes: Sequence[Node]) -> None:
             value.block_until_ready()
 
 
-def _run(linear: Linear, roots: Sequence[Node]) -> None:
-    """Compute a stretch of graph: the roots, and what else in it is shown."""
+def _run(linear: Linear, roots: Sequence[Node], temporary: bool | None = None) -> list[list[Node]]:
+    """Compute a stretch of graph: the roots, and what else in it is shown.
+
+    `temporary` says whether it is a part that will not be one any more once the whole has been compiled; None, that it
+    is a whole. Returns the nodes at which to stop one after the other, if a whole had better run in parts.
+    """
     order, leaves, slots = linear.order, linear.leaves, linear.slots
     if not order:
-        return  # the roots have got their values on the way
+        return []  # the roots have got their values on the way
     out_slots: tuple[int, ...] = (0,)
     if len(order) > 1:
         wanted = {*shown(linear), *[slots[n] for n in roots]}
@@ -81,28 +87,53 @@ def _run(linear: Linear, roots: Sequence[Node]) -> None:
     if traced_leaves and any(isinstance(n.value, Tracer) for n in leaves):
         with jax.enable_x64(True):
             values = program.replay([_constant(n) if n.op is SCALAR else n.value for n in leaves])
-    elif program.executables is None and len(order) > 1 and _run_singly(program, linear, outputs):
-        return
-    else:
-        donated = _donated(linear, outputs)
-        arrays = [n.value for n in leaves if n.op is not SCALAR]
-        values = _execute(program, linear, arrays, donated, outputs)
-    _store(outputs, values)
+        _store(outputs, values)
+        return []
+    scalars = tuple([leaves[k].value for k in program.scalars])
+    donated = _donated(linear, outputs)
+    executable = executables.find(program, scalars, donated)
+    if executable is None and len(order) > 1:
+        returning = program.versions is not None
+        singles = _singles(linear)
+        stops = _stops(linear, roots) if singles is None and temporary is None else []
+        if singles is not None or stops:
+            executables.remember(program, scalars)
+            if returning and not temporary:
+                executables.compile_soon(program, scalars, donated)
+            if singles is not None:
+                _run_singly(singles, linear, outputs)
+            return stops
+    arrays = [n.value for n in leaves if n.op is not SCALAR]
+    _store(outputs, _execute(executable, program, linear, arrays, scalars, donated, not temporary))
+    return []
 
 
 def _execute(
-    program: Program, linear: Linear, arrays: Sequence[Any], donated: tuple[int, ...], outputs: Sequence[Node]
-) -> list[Any]:
+    executable: executables.Executable | None, program: Program, linear: Linear, arrays: Sequence[Any], scalars: tuple,
+    donated: tuple[int, ...], counts: bool,
+) -> list[Any]:  # fmt: skip
     """Run a Program's executable; say in an error which op it came from, and which line of the user's called that."""
     try:
-        scalars = tuple([linear.leaves[k].value for k in program.scalars])
-        return executables.find(program, scalars, donated, outputs)(arrays, scalars)
+        if executable is None:
+            executable = executables.compile_now(program, scalars, donated)
+        return executable(arrays, scalars, counts=counts)
     except Exception as error:
         slot = getattr(error, "mxcompat_slot", None)
         if slot is not None:
             node = linear.order[slot]
             error.add_note(f"In the evaluation of [{node.op}], called at {location(node) or 'an unknown place'}.")
         raise
+
+
+def _stops(linear: Linear, roots: Sequence[Node]) -> list[list[Node]]:
+    """The transform nodes of a stretch, one after the other, then its roots; nothing if there are none.
+
+    They hold whole programs, which take long to compile and often meet again in other company: run on their own, they
+    are compiled once.
+    """
+    nested = [[n] for n in linear.order if any(isinstance(p, Program) for p in n.params)]
+    others = sum(n.op is not ITEM for n in linear.order) - len(nested)
+    return [*nested, list(roots)] if nested and others else []
 
 
 def _store(nodes: Sequence[Node], values: Sequence[Any]) -> None:
@@ -123,29 +154,40 @@ _MISSING = 2
 """A new structure runs op by op if no more than this many of its ops have yet to be compiled on their own."""
 
 
-def _run_singly(program: Program, linear: Linear, outputs: Sequence[Node]) -> bool:
-    """Run a structure seen for the first time op by op, if nearly all of its ops have been compiled before.
+def _singles(linear: Linear) -> list[tuple[Linear, Program]] | None:
+    """Each op of a stretch as a program of its own, if nearly all of them have been compiled before.
 
-    It may never return, and then compiling it would have been most of the work.
+    A structure seen for the first time may never return, and then compiling it would have been most of the work.
     """
-    computed = [n for n in linear.order if n.op is not ITEM]
-    stretches = [alone(n) for n in computed]
-    programs = [intern(s, (0,)) for s in stretches]
-    missing = {p for p in programs if not p.executables}
-    if len(missing) > _MISSING or any(p.is_nested for p in missing):
-        return False
-    executables.note(program, tuple([linear.leaves[k].value for k in program.scalars]))
+    found = []
+    missing = set()
+    for node in linear.order:
+        if node.op is not ITEM:
+            stretch = alone(node)
+            program = intern(stretch, (0,))
+            if program.versions is None or not program.versions.compiled:
+                missing.add(program)
+                if len(missing) > _MISSING or program.is_nested:
+                    return None
+            found.append((stretch, program))
+    return found
+
+
+def _run_singly(singles: Sequence[tuple[Linear, Program]], linear: Linear, outputs: Sequence[Node]) -> None:
+    """Run a stretch op by op."""
     kept = set(outputs)
     uses = list(linear.uses)
     values: dict[Node, Any] = {}
-    following = zip(stretches, programs, strict=True)
+    following = iter(singles)
     for node in linear.order:
         if node.op is ITEM:
             values[node] = values[node.inputs[0]][node.params[0]]
         else:
-            stretch, single = next(following)
+            stretch, program = next(following)
             arrays = [values.get(n, n.value) for n in stretch.leaves if n.op is not SCALAR]
-            (values[node],) = _execute(single, stretch, arrays, (), [node])
+            scalars = tuple([stretch.leaves[k].value for k in program.scalars])
+            executable = executables.find(program, scalars, ())
+            (values[node],) = _execute(executable, program, stretch, arrays, scalars, (), counts=False)
         for i in node.inputs:
             slot = linear.slots[i]
             if slot >= 0:
@@ -153,7 +195,6 @@ def _run_singly(program: Program, linear: Linear, outputs: Sequence[Node]) -> bo
                 if not uses[slot] and i not in kept:
                     values.pop(i, None)
     _store(outputs, [values[n] for n in outputs])
-    return True
 
 
 traced_leaves: list[bool] = []

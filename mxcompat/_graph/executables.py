@@ -1,24 +1,23 @@
 """Executables: a Program compiled by XLA, and the caches and tiers of such.
 
-Each Program keeps its own. A structure seen for the first time is compiled quickly and runs slowly; when it has proved
-to return it is compiled for speed, in the background, and swapped in. Python numbers in a program are baked in at first; a place
+Each Program keeps its own. What must run now is compiled quickly and runs slowly; what has proved to return is compiled
+for speed, in the background, and swapped in. Python numbers in a program are baked in at first; a place
 where another value shows up becomes an argument, so that no number costs a compile each time it changes.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from . import background
-from .node import Node
 from .program import Program
 
-__all__ = ["Executable", "Stats", "find", "note", "observers", "stats"]
+__all__ = ["Executable", "Stats", "Versions", "compile_now", "compile_soon", "find", "observers", "remember", "stats"]
 
 
 class Stats:
@@ -68,43 +67,32 @@ class Executable:
         scalars: the value of each scalar of the program.
         lifted: the scalars that are arguments; the others are baked in.
         donated: the positions, among the inputs that are not scalars, of buffers that it may write over.
-        outputs: the nodes whose values it computes.
-        returning: whether the structure has been seen before.
+        hurry: whether to compile quickly now, and for speed later; else for speed at once.
     """
 
     __slots__ = ("_donated", "_lowered", "_patience", "_runs", "baked", "call", "lifted", "program")
 
     def __init__(
-        self,
-        program: Program,
-        scalars: tuple,
-        lifted: frozenset[int],
-        donated: tuple[int, ...],
-        outputs: Sequence[Node],
-        returning: bool,
+        self, program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], *, hurry: bool
     ) -> None:
         self.program = program
         self.lifted = tuple(sorted(lifted))
-        self.baked = tuple(None if k in lifted else v for k, v in enumerate(scalars))
+        self.baked = tuple(None if k in self.lifted else v for k, v in enumerate(scalars))
         self._donated = donated
-        self._runs = 1 if returning else 0
-        self._patience = 2 if _is_heavy(program) else _PATIENCE
+        self._runs = 0
+        self._patience = (2 if _is_heavy(program) else _PATIENCE) if hurry else 0
         with jax.enable_x64(True):
             traced = self._trace()
-            _check(traced.out_info, outputs)
+            _check(program, traced.out_info)
             lowered = traced.lower()
-            self.call = _compile(lowered, _options(_QUICK))
+            self.call = _compile(lowered, _QUICK if hurry else _FAST)
         # What is light may never be compiled again, and there is much of it: better traced again than kept.
         self._lowered = lowered if self._patience == 2 else None
         stats.compiles += 1
 
-    def _trace(self) -> Any:
-        function, specs = _function(self.program, self.baked, self.lifted)
-        return jax.jit(function, donate_argnums=self._donated, keep_unused=True).trace(*specs)
-
-    def __call__(self, arrays: Sequence[Any], scalars: tuple) -> list[Any]:
-        """Run. `arrays` are the inputs that are not scalars, in order."""
-        if self._runs < self._patience:
+    def __call__(self, arrays: Sequence[Any], scalars: tuple, *, counts: bool = True) -> list[Any]:
+        """Run. `arrays` are the inputs that are not scalars, in order. What `counts` may lead to a faster version."""
+        if counts and self._runs < self._patience:
             self._promote()
         if observers:
             _notify("run", self.program)
@@ -113,52 +101,106 @@ class Executable:
                 return self.call(*arrays, *_pack(self.program, scalars, self.lifted))
         return self.call(*arrays)
 
+    def fits(self, scalars: tuple) -> bool:
+        """Whether these are the values that were baked in."""
+        return self.baked == scalars or all(
+            old == new or k in self.lifted for k, (old, new) in enumerate(zip(self.baked, scalars, strict=True))
+        )
+
+    def _trace(self) -> Any:
+        function, specs = _function(self.program, self.baked, self.lifted)
+        return jax.jit(function, donate_argnums=self._donated, keep_unused=True).trace(*specs)
+
     def _promote(self) -> None:
-        """Count a run of the structure; if it is worth it, compile for speed in the background."""
+        """Count a run; if it is worth it, compile for speed in the background."""
         self._runs += 1
         if self._runs == self._patience and _tiered():
             background.submit(self._optimise)
 
     def _optimise(self) -> None:
         with jax.enable_x64(True):
-            self.call = _compile(self._lowered or self._trace().lower(), _options(_FAST))
+            self.call = _compile(self._lowered or self._trace().lower(), _FAST)
         self._lowered = None
         stats.optimised += 1
         if observers:
             _notify("optimise", self.program)
 
 
-def find(program: Program, scalars: tuple, donated: tuple[int, ...], outputs: Sequence[Node]) -> Executable:
-    """The executable of a Program for these scalar values, compiled if need be.
+class Versions:
+    """What XLA has made of one Program so far, by the buffers that may be written over; kept at the Program.
 
-    `donated` are the positions, among the inputs that are not scalars, of buffers that may be written over; `outputs`
-    the nodes whose values it computes.
+    seen: the values that the scalars had at first. varying: the scalars that had others since. pending: what is being
+    compiled in the background.
     """
-    cache = program.executables
-    returning = cache is not None
-    if cache is None:
-        cache = program.executables = {}
-    found = cache.get(donated)
-    if found is not None and (not scalars or found.baked == scalars):
-        return found
-    old, lifted = (found.baked, found.lifted) if found is not None else (program.seen or scalars, ())
-    changed = [k for k, v in enumerate(scalars) if k not in lifted and old[k] != v]
-    if found is not None and not changed:
-        return found
-    executable = Executable(program, scalars, frozenset((*lifted, *changed)), donated, outputs, returning)
-    if observers:
-        reason = "other buffers can be written over" if cache else "a new structure"
-        if changed:
-            reason = "a number changed: " + ", ".join(f"{old[k]!r} is now {scalars[k]!r}" for k in changed)
-        _notify("compile", program, reason)
-    cache[donated] = executable
-    return executable
+
+    __slots__ = ("compiled", "pending", "seen", "varying")
+
+    def __init__(self, scalars: tuple) -> None:
+        self.compiled: dict[tuple[int, ...], Executable] = {}
+        self.pending: set[tuple[int, ...]] = set()
+        self.seen = scalars
+        self.varying: set[int] = set()
+
+    def vary(self, scalars: tuple) -> None:
+        if scalars != self.seen:
+            self.varying.update(k for k, (a, b) in enumerate(zip(self.seen, scalars, strict=True)) if a != b)
 
 
-def note(program: Program, scalars: tuple) -> None:
-    """Remember that a Program has run, op by op, with these values."""
-    program.executables = {}
-    program.seen = scalars
+def find(program: Program, scalars: tuple, donated: tuple[int, ...]) -> Executable | None:
+    """The executable of a Program that fits these scalar values, if there is one."""
+    versions = program.versions
+    if versions is None:
+        return None
+    found = versions.compiled.get(donated)
+    return found if found is not None and found.fits(scalars) else None
+
+
+def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...]) -> Executable:
+    """Compile a Program in a hurry; numbers that are known to vary become arguments."""
+    versions = remember(program, scalars)
+    _explain(versions, program, scalars, donated)
+    versions.compiled[donated] = made = Executable(program, scalars, versions.varying, donated, hurry=True)
+    return made
+
+
+def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> None:
+    """Compile a Program for speed, in the background. Until it is there, `find` does not find it."""
+    versions = remember(program, scalars)
+    if donated in versions.pending:
+        return
+    versions.pending.add(donated)
+    _explain(versions, program, scalars, donated)
+
+    def job() -> None:
+        try:
+            varying = frozenset(versions.varying)
+            versions.compiled[donated] = Executable(program, scalars, varying, donated, hurry=False)
+        finally:
+            versions.pending.discard(donated)
+
+    background.submit(job)
+
+
+def remember(program: Program, scalars: tuple) -> Versions:
+    """Note that a Program is run with these values."""
+    versions = program.versions
+    if versions is None:
+        versions = program.versions = Versions(scalars)
+    else:
+        versions.vary(scalars)
+    return versions
+
+
+def _explain(versions: Versions, program: Program, scalars: tuple, donated: tuple[int, ...]) -> None:
+    if not observers:
+        return
+    found = versions.compiled.get(donated)
+    reason = "other buffers can be written over" if versions.compiled else "a new structure"
+    if found is not None or versions.varying:
+        was = versions.seen if found is None else found.baked
+        changed = [f"{was[k]!r} is now {v!r}" for k, v in enumerate(scalars) if was[k] not in (None, v)]
+        reason = "a number changed: " + ", ".join(changed)
+    _notify("compile", program, reason)
 
 
 def _is_heavy(program: Program) -> bool:
@@ -174,12 +216,9 @@ def _tiered() -> bool:
     return jax.default_backend() == "cpu" and not os.environ.get("MXCOMPAT_QUICK_COMPILE")
 
 
-def _options(options: dict[str, Any]) -> dict[str, Any] | None:
-    return options if jax.default_backend() == "cpu" else None
-
-
-def _compile(lowered: Any, options: dict[str, Any] | None) -> Callable[..., list[Any]]:
-    return lowered.compile(compiler_options=options).__call__
+def _compile(lowered: Any, options: dict[str, Any]) -> Callable[..., list[Any]]:
+    on_cpu = jax.default_backend() == "cpu"
+    return lowered.compile(compiler_options=options if on_cpu else None).__call__
 
 
 def _function(program: Program, baked: tuple, lifted: tuple[int, ...]) -> tuple[Callable[..., list[Any]], list[Any]]:
@@ -217,13 +256,14 @@ def _spec(aval: Any) -> Any:
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype.numpy)
 
 
-def _check(out_info: Sequence[Any], outputs: Sequence[Node]) -> None:
+def _check(program: Program, out_info: Sequence[Any]) -> None:
     """An op whose `impl` and `infer` disagree is a bug of ours, never to be passed on as a wrong dtype."""
-    for node, info in zip(outputs, out_info, strict=True):
-        for got, want in zip(jax.tree.leaves(info), jax.tree.leaves(_spec(node.aval)), strict=True):
+    for slot, aval, info in zip(program.out_slots, program.out_avals, out_info, strict=True):
+        for got, want in zip(jax.tree.leaves(info), jax.tree.leaves(_spec(aval)), strict=True):
             if got.shape != want.shape or got.dtype != want.dtype:
+                op = program.instructions[slot][0] if slot >= 0 else "input"
                 raise RuntimeError(
-                    f"[{node.op}] gave {got.dtype}{list(got.shape)} where {want.dtype}{list(want.shape)} was promised; "
+                    f"[{op}] gave {got.dtype}{list(got.shape)} where {want.dtype}{list(want.shape)} was promised; "
                     "please report this as a bug of mxcompat."
                 )
 

@@ -26,15 +26,7 @@ class Program:
     """
 
     __slots__ = (
-        "__weakref__",
-        "differentiable",
-        "executables",
-        "in_avals",
-        "instructions",
-        "out_avals",
-        "out_slots",
-        "scalars",
-        "seen",
+        "__weakref__", "differentiable", "in_avals", "instructions", "out_avals", "out_slots", "scalars", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -50,8 +42,7 @@ class Program:
         self.scalars = scalars
         self.out_slots = out_slots
         self.out_avals = out_avals
-        self.executables: Any = None  # filled by `executables`, as is the next
-        self.seen: tuple | None = None  # the values of the scalars when the program first ran
+        self.versions: Any = None  # what XLA has made of it, see `executables`
         self.differentiable: set[Any] = set()  # the questions `_transforms.autodiff` has settled about it
 
     def __repr__(self) -> str:

@@ -90,9 +90,9 @@ def _header(source: Source) -> tuple[Any, bool, tuple[int, ...], int]:
         raise invalid
     width = 2 if lead[6] == 1 else 4
     length = int.from_bytes(source.read(8, width).tobytes(), "little")
-    text = source.read(8 + width, min(length, source.size)).tobytes()
     if length > _LONGEST_HEADER:
         raise invalid
+    text = source.read(8 + width, length).tobytes()
     try:
         header = ast.literal_eval(text.decode("utf-8" if lead[6] == 3 else "latin1").strip())
         descr, fortran, shape = header["descr"], header["fortran_order"], header["shape"]

@@ -66,7 +66,7 @@ def _savez(file: Any, args: tuple, kwargs: dict[str, Any], compression: int, fun
             _write(opened, arrays, compression)
     except RuntimeError as error:
         if isinstance(error.__cause__, OSError):
-            raise error.__cause__ from None
+            raise type(error.__cause__)(error.__cause__.errno, error.__cause__.strerror, path) from None
         raise
 
 

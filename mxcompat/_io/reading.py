@@ -44,12 +44,16 @@ class Source:
         """
         missing = count - max(0, min(count, self.size - offset))
         if missing:
-            raise RuntimeError(f"[read] Unable to read {missing} bytes from file.")
+            raise self.short(missing)
         data = _aligned(count)
         done = self.fill(memoryview(data), offset) if count else 0
         if done != count:
-            raise RuntimeError(f"[read] Unable to read {count - done} bytes from file.")
+            raise self.short(count - done)
         return data
+
+    def short(self, missing: int) -> RuntimeError:
+        """The error for a source that ends too early."""
+        return RuntimeError(f"[read] Unable to read {missing} bytes from file.")
 
 
 class PathSource(Source):
@@ -100,6 +104,11 @@ class StreamSource(Source):
             view[done : done + len(part)] = part
             done += len(part)
         return done
+
+    def short(self, missing: int) -> RuntimeError:
+        error = RuntimeError("[load] Failed to read from python stream")
+        error.add_note(f"{missing} bytes are missing.")
+        return error
 
     def leave_at(self, offset: int) -> None:
         """Let the user's file stand after what was read."""

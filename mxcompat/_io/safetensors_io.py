@@ -148,7 +148,7 @@ def _entry(name: str, entry: Any, dtypes: dict[str, Dtype], room: int) -> tuple[
     if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= entry.keys():
         raise RuntimeError(f"{tensor} must have a dtype, a shape and data_offsets")
     shape, offsets = entry["shape"], entry["data_offsets"]
-    if entry["dtype"] not in dtypes:
+    if not isinstance(entry["dtype"], str) or entry["dtype"] not in dtypes:
         raise RuntimeError(f"[safetensor] unsupported dtype {entry['dtype']}")
     dtype = dtypes[entry["dtype"]]
     for numbers in (shape, offsets):

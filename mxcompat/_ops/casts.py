@@ -48,7 +48,7 @@ def cast(x: Any, dtype: Dtype) -> Any:
 _ASTYPE = op("astype", cast, lambda a, dtype: aval(a.shape, dtype), ("dtype",))
 
 
-def astype(a: Any, dtype: Dtype, *, stream: Any = None) -> array:
+def astype(a: Any, /, dtype: Dtype, *, stream: Any = None) -> array:
     """The array with its elements converted to another dtype.
 
     Args:

@@ -129,7 +129,7 @@ def _stretched(x: Any, labels: str, sizes: dict[str, int]) -> Any:
 _einsum = op("einsum", _einsum_impl, _einsum_aval, ("subscripts",))
 
 
-def einsum(subscripts: str, /, *operands: array, stream: Any = None) -> array:
+def einsum(subscripts: str, *operands: array, stream: Any = None) -> array:
     """Einstein summation: products of arrays, summed over axes with the same letter.
 
     Args:
@@ -158,7 +158,7 @@ def einsum(subscripts: str, /, *operands: array, stream: Any = None) -> array:
     return wrap(apply(_einsum, tuple(nodes), (subscripts,)))
 
 
-def einsum_path(subscripts: str, /, *operands: array) -> tuple[list[tuple[int, ...]], str]:
+def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]], str]:
     """The order in which `einsum` contracts its operands.
 
     Args:

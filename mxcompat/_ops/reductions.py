@@ -82,9 +82,24 @@ def _not_empty(name: str) -> Callable[[Aval, tuple[int, ...]], None]:
 def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
     """`jnp.max` or `jnp.min`, for complex numbers too: by the real part, then the imaginary part."""
 
+    @partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+    def real(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+        return reduce(x, axis=axes, keepdims=keepdims)
+
+    @real.defjvp
+    def real_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
+        # Compared below with its own largest element: were it computed twice, in two fusions that round differently,
+        # no element might be found equal.
+        x = lax.optimization_barrier(primals[0])
+        found = reduce(x, axis=axes, keepdims=True)
+        equal = (x == found).astype(x.dtype)
+        share = equal / jnp.sum(equal, axis=axes, keepdims=True, dtype=x.dtype)
+        out = found if keepdims else lax.squeeze(found, axes)
+        return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims, dtype=x.dtype)
+
     def impl(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
         if x.dtype.kind != "c":
-            return reduce(x, axis=axes, keepdims=keepdims)
+            return real(x, axes, keepdims)
         re, im = lax.real(x), lax.imag(x)
         first = reduce(re, axis=axes, keepdims=True)
         second = reduce(jnp.where(re == first, im, jnp.asarray(worst, im.dtype)), axis=axes, keepdims=True)

@@ -53,13 +53,23 @@ class Traced(NamedTuple):
     def arguments(self) -> tuple[Aval, ...]:
         return self.program.in_avals[: self.positional + len(self.keywords)]
 
-    def takes(self, avals: Sequence[Aval], keywords: tuple[str, ...]) -> bool:
-        """Whether it was traced for arguments like these."""
-        if len(avals) != len(self.arguments) or keywords != self.keywords:
-            return False
-        if not self.shapeless:
-            return tuple(avals) == self.arguments
-        return all(a.ndim == b.ndim and a.dtype is b.dtype for a, b in zip(avals, self.arguments, strict=True))
+    def taken(self, given: Sequence[Aval], named: dict[str, Aval]) -> list[int | str] | None:
+        """Which of these arguments go where, by position or keyword; None if it was traced for others.
+
+        Keywords that it was not traced with take the places of positional arguments that are not given.
+        """
+        spare = [name for name in named if name not in self.keywords]
+        order = [*range(len(given)), *spare, *self.keywords]
+        if len(order) != len(self.arguments) or len(given) + len(spare) != self.positional:
+            return None
+        if not named.keys() >= set(self.keywords):
+            return None
+        avals = [given[key] if isinstance(key, int) else named[key] for key in order]
+        if self.shapeless:
+            fits = all(a.ndim == b.ndim and a.dtype is b.dtype for a, b in zip(avals, self.arguments, strict=True))
+        else:
+            fits = tuple(avals) == self.arguments
+        return order if fits else None
 
 
 def _trace(fun: Callable[..., Any], args: tuple, kwargs: dict[str, Any], shapeless: bool) -> Traced:
@@ -132,7 +142,9 @@ class FunctionExporter:
         if self._closed:
             raise RuntimeError("[export_function] Attempting to write after exporting is closed.")
         traced = _trace(self._fun, args, kwargs, self._shapeless)
-        if any(known.takes(traced.arguments, traced.keywords) for known in self._traces):
+        given = traced.arguments[: traced.positional]
+        named = dict(zip(traced.keywords, traced.arguments[traced.positional :], strict=True))
+        if any(known.taken(given, named) for known in self._traces):
             raise RuntimeError(
                 "[export_function] Attempting to export a function twice with the same signature is not allowed."
             )
@@ -286,11 +298,16 @@ def import_function(
 
     def imported(*args: Any, **kwargs: Any) -> tuple[array, ...]:
         given, named = _inputs(args, kwargs, "import_function::call")
-        nodes = [x._node for x in (*given, *named.values())]
+        given_avals = [x._node.aval for x in given]
+        named_avals = {name: x._node.aval for name, x in named.items()}
+        for traced in traces:
+            order = traced.taken(given_avals, named_avals)
+            if order is not None:
+                break
+        else:
+            raise ValueError(_no_match(traces, [*given_avals, *named_avals.values()], tuple(named)))
+        nodes = [(given[key] if isinstance(key, int) else named[key])._node for key in order]
         avals = tuple([n.aval for n in nodes])
-        traced = next((t for t in traces if t.takes(avals, tuple(named))), None)
-        if traced is None:
-            raise ValueError(_no_match(traces, avals, tuple(named)))
         program, captured = traced.program, traced.captured
         if avals != traced.arguments:
             key = (id(traced), avals)

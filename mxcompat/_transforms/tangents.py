@@ -18,10 +18,10 @@ _COMPARISONS = frozenset((
     "equal", "not_equal", "greater", "greater_equal", "less", "less_equal", "array_equal", "isnan", "isposinf",
     "isneginf",
 ))  # fmt: skip
-_CONSTANT = frozenset((
-    "stop_gradient", "astype", "logical_not", "logical_and", "logical_or", "logical_xor", "isfinite", "isinf",
-    "isclose", "allclose",
-))  # fmt: skip
+_OF_FLOATS = frozenset(("isnan", "isposinf", "isneginf"))
+"""Of integers, these are constants."""
+_LOGICAL = frozenset(("logical_not", "logical_and", "logical_or", "logical_xor"))
+_CONSTANT = frozenset(("astype", "isfinite", "isinf", "isclose", "allclose"))
 
 
 def tangent_avals(program: Program, primals: int, outputs: int) -> tuple[Aval, ...]:
@@ -54,10 +54,12 @@ def _passed_on(name: str, result: Any, operands: list[Any], active: list[Dtype])
         return active[0]
     if result.dtype is not bool_:
         return result.dtype
-    if name in _CONSTANT:
+    dtype = operands[0].dtype
+    if name in _CONSTANT or (name in _LOGICAL and dtype is not bool_):
         return bool_
+    if name in _OF_FLOATS and dtype.kind not in "fc":
+        return None
     if name in _COMPARISONS:
-        dtype = operands[0].dtype
         for operand in operands[1:]:
             dtype = promote(dtype, operand.dtype)
         return active[0] if dtype is bool_ else dtype

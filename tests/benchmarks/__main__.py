@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import processes, timing
+from . import generation, processes, timing
 from .workloads import WORKLOADS, Workload
 
 _SIDES = ("mxcompat", "jax.jit", "MLX")
@@ -33,7 +33,7 @@ class Row:
     targets: dict[str, bool] = field(default_factory=dict)
 
     def ratio(self, side: str) -> float | None:
-        if side not in self.values:
+        if side not in self.values or "mxcompat" not in self.values:
             return None
         return self.ratios.get(side, self.values["mxcompat"] / self.values[side])
 
@@ -44,7 +44,7 @@ class Row:
         if side is None:
             self.targets[f"{most:g} {self.unit}"] = self.values["mxcompat"] <= most
         elif (ratio := self.ratio(side)) is not None:
-            self.targets[f"{most:g} x {side}"] = ratio <= most
+            self.targets[f"{most:.3g} x {side}"] = ratio <= most
 
 
 def time_row(workload: Workload, rounds: int) -> Row:
@@ -68,6 +68,17 @@ def import_row(rounds: int) -> Row:
     row = Row("import (jax.jit: `import jax`)", "ms", {side: 1e3 * s for side, s in seconds.items()})
     row.targets["jax + 150 ms"] = row.values["mxcompat"] <= row.values["jax.jit"] + 150
     return row
+
+
+def generation_rows(name: str, rounds: int) -> list[Row]:
+    most = generation.MODELS[name].of_mlx
+    if not generation.available():
+        return [Row(f"{name}: mlx-lm is not installed", "ms", {})]
+    times, ratios, compiles = generation.measure(name, _present(), max(1, rounds // 3))
+    rows = [Row(f"{name}: a token", "ms", times, ratios), Row("  compiles after token 30", "", {"mxcompat": compiles})]
+    rows[0].limit("MLX", most)
+    rows[1].limit(None, 1)
+    return rows
 
 
 def _present() -> list[str]:
@@ -112,6 +123,9 @@ def main() -> int:
     for workload in WORKLOADS:
         if wanted(workload.name):
             add(time_row(workload, args.rounds))
+    for name in generation.MODELS:
+        if wanted(name):
+            add(*generation_rows(name, args.rounds))
     if wanted("memory of the GPT step"):
         add(*memory_rows(max(1, args.rounds // 2)))
     if wanted("import"):

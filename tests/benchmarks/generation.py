@@ -1,0 +1,190 @@
+"""Token generation: mlx-lm's llama, unmodified, on mxcompat (as a drop-in) and on real MLX; and in JAX by hand.
+
+Each side runs in a process of its own, because `mlx` is one library or the other there:
+
+    python -m tests.benchmarks.generation SIDE MODEL     prints seconds per token, and compiles, as `measure` reads them
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["MODELS", "available", "measure"]
+
+_PROMPT = 8
+_SKIPPED, _TOKENS = 24, 200
+_CACHE = 256
+"""How long mlx-lm makes its cache first; all that is measured here fits in it."""
+
+
+class Model(NamedTuple):
+    """A llama, with grouped heads: two query heads for each head of keys and values."""
+
+    hidden: int
+    layers: int
+    heads: int
+    vocabulary: int
+    bits: int | None
+    of_mlx: float
+
+    @property
+    def width(self) -> int:
+        return self.hidden // self.heads
+
+
+MODELS = {
+    "llama, 512 wide, 8 layers": Model(512, 8, 8, 32000, None, 1 / 2),
+    "llama, 512 wide, 8 layers, 4 bits": Model(512, 8, 8, 32000, 4, 1 / 2),
+    "llama, 256 wide, 4 layers": Model(256, 4, 4, 1000, None, 1 / 1.5),
+}
+"""By name; `of_mlx` is what a token may take at most, as a multiple of what it takes in real MLX."""
+
+
+def available() -> bool:
+    """Whether mlx-lm is installed."""
+    return importlib.util.find_spec("mlx_lm") is not None
+
+
+def measure(name: str, sides: Iterable[str], rounds: int) -> tuple[dict[str, float], dict[str, float], float]:
+    """The time of a token, in milliseconds, by side, once the first ones are there.
+
+    Returns:
+        Those times; by side the median, over the rounds, of mxcompat's time divided by its own; and how many programs
+        mxcompat compiled from token 30 to the last.
+    """
+    root = Path(__file__).parent.parent.parent
+    times: dict[str, list[float]] = {side: [] for side in sides}
+    compiles = 0.0
+    for _ in range(rounds):
+        for side, found in times.items():
+            if side == "jax.jit" and MODELS[name].bits:
+                continue
+            command = [sys.executable, "-m", "tests.benchmarks.generation", side, name]
+            out = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
+            seconds, compiled = map(float, out.split())
+            found.append(1e3 * seconds)
+            compiles = max(compiles, compiled)
+    times = {side: found for side, found in times.items() if found}
+    ours = times["mxcompat"]
+    ratios = {side: statistics.median(a / b for a, b in zip(ours, t, strict=True)) for side, t in times.items()}
+    return {side: statistics.median(t) for side, t in times.items()}, ratios, compiles
+
+
+def _timed(tokens: Iterable[int], compiles: Callable[[], int]) -> tuple[float, int]:
+    """Seconds per token, the first ones left out, and the number of compiles from token 30 on."""
+    start, before = 0.0, 0
+    for k, _ in enumerate(tokens, 1):
+        if k == _SKIPPED:
+            start = time.perf_counter()
+        elif k == 30:
+            before = compiles()
+    return (time.perf_counter() - start) / (_TOKENS - _SKIPPED), compiles() - before
+
+
+def _mlx_lm(model: Model) -> Iterable[int]:
+    """The tokens, as an mlx-lm user has them generated."""
+    import mlx.core as mx
+    from mlx import nn
+    from mlx_lm.generate import generate_step
+    from mlx_lm.models import llama
+
+    mx.random.seed(0)
+    network = llama.Model(
+        llama.ModelArgs(
+            model_type="llama",
+            hidden_size=model.hidden,
+            num_hidden_layers=model.layers,
+            intermediate_size=4 * model.hidden,
+            num_attention_heads=model.heads,
+            num_key_value_heads=model.heads // 2,
+            rms_norm_eps=1e-5,
+            vocab_size=model.vocabulary,
+        )
+    )
+    if model.bits:
+        nn.quantize(network, bits=model.bits)
+    mx.eval(network.parameters())
+    for token, _ in generate_step(mx.arange(1, 1 + _PROMPT), network, max_tokens=_TOKENS):
+        yield int(token)
+
+
+def _jax(model: Model) -> Iterable[int]:
+    """The same by hand: one `jax.jit` for a token, with the cache donated. (The prompt is read one token at a time.)"""
+    from functools import partial
+
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    hidden, heads, width = model.hidden, model.heads, model.width
+    shared = heads // 2
+
+    def matrix(*shape: int) -> Any:
+        return jnp.array(rng.normal(scale=shape[-1] ** -0.5, size=shape).astype(np.float32))
+
+    shapes = {"q": (hidden, hidden), "k": (shared * width, hidden), "v": (shared * width, hidden),
+              "out": (hidden, hidden), "gate": (4 * hidden, hidden), "up": (4 * hidden, hidden),
+              "down": (hidden, 4 * hidden)}  # fmt: skip
+    layers = [{name: matrix(*shape) for name, shape in shapes.items()} for _ in range(model.layers)]
+    weights = {"tokens": matrix(model.vocabulary, hidden), "layers": layers}
+    cache = [tuple(jnp.zeros((shared, _CACHE, width)) for _ in range(2)) for _ in range(model.layers)]
+
+    def norm(x: Any) -> Any:
+        return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5)
+
+    def rope(x: Any, n: Any) -> Any:
+        angles = n * 10000.0 ** (-jnp.arange(0, width, 2) / width)
+        left, right = jnp.split(x, 2, axis=-1)
+        cos, sin = jnp.cos(angles), jnp.sin(angles)
+        return jnp.concatenate([left * cos - right * sin, left * sin + right * cos], axis=-1)
+
+    @partial(jax.jit, donate_argnums=2)
+    def step(weights: Any, token: Any, cache: Any, n: Any) -> Any:
+        h = weights["tokens"][token]
+        new = []
+        for p, (keys, values) in zip(weights["layers"], cache, strict=True):
+            x = norm(h)
+            q, k, v = (p["q"] @ x).reshape(shared, -1, width), p["k"] @ x, (p["v"] @ x).reshape(shared, 1, width)
+            keys = jax.lax.dynamic_update_slice(keys, rope(k.reshape(shared, 1, width), n), (0, n, 0))
+            values = jax.lax.dynamic_update_slice(values, v, (0, n, 0))
+            new.append((keys, values))
+            scores = jnp.einsum("gsd,gnd->gsn", rope(q, n), keys) * width**-0.5
+            scores = jnp.where(jnp.arange(_CACHE) <= n, scores, -jnp.inf)
+            mixed = jnp.einsum("gsn,gnd->gsd", jax.nn.softmax(scores, axis=-1), values)
+            h = h + p["out"] @ mixed.reshape(-1)
+            x = norm(h)
+            h = h + p["down"] @ (jax.nn.silu(p["gate"] @ x) * (p["up"] @ x))
+        logits = weights["tokens"] @ norm(h)
+        return jnp.argmax(logits), logits - jax.nn.logsumexp(logits), new
+
+    token = jnp.int32(1)
+    for n in range(_PROMPT + _TOKENS):
+        token, _, cache = step(weights, token, cache, n)
+        if n >= _PROMPT:
+            yield int(token)
+
+
+def main(side: str, name: str) -> None:
+    model = MODELS[name]
+    if side == "jax.jit":
+        print(*_timed(_jax(model), lambda: 0))
+    elif side == "mxcompat":
+        import mxcompat
+        from mxcompat.ext import debug
+
+        mxcompat.install_as_mlx()
+        print(*_timed(_mlx_lm(model), debug.compiles))
+    else:
+        print(*_timed(_mlx_lm(model), lambda: 0))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

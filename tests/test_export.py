@@ -1,0 +1,413 @@
+"""Functions in files: export, import, and the drawing of graphs."""
+
+import contextlib
+import io
+import json
+import os
+import struct
+
+import numpy as np
+import pytest
+
+import mxcompat.nn as nn
+from tests.oracle import check, ours, real, same
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+X = np.array([1.0, 2.0], np.float32)
+Y = np.array([3.0, 5.0], np.float32)
+
+
+def both(fn, *examples, **options):
+    """Export with the examples and call the imported function with them, compared with real MLX and with `fn`."""
+
+    def there_and_back(mx, *args):
+        mx.export_function("f.mlxfn", lambda *a: fn(mx, *a), *args, **options)
+        return mx.import_function("f.mlxfn")(*args)
+
+    got = check(there_and_back, *examples)
+    if not isinstance(got, Exception):
+        direct = fn(ours, *map(ours.array, examples))
+        for a, b in zip(got, [direct] if isinstance(direct, ours.array) else direct, strict=True):
+            assert ours.allclose(a, b, equal_nan=True).item()
+
+
+FUNCTIONS = [
+    lambda mx, x, y: x * y + 1,
+    lambda mx, x, y: [x, x + y],
+    lambda mx, x, y: (mx.sin(x),),
+    lambda mx, x, y: mx.split(mx.concatenate([x, y]), 4),
+    lambda mx, x, y: mx.divmod(x, y),
+    lambda mx, x, y: mx.where(x > 1, y, float("inf")),
+    lambda mx, x, y: x.astype(mx.int32) + 3,
+    lambda mx, x, y: mx.softmax(mx.outer(x, y) @ mx.ones((2, 3)), axis=-1),
+    lambda mx, x, y: x[None, ::-1] + y[mx.array([1, 0])],
+    lambda mx, x, y: mx.sum(x * mx.array([7.0, 9.0]), keepdims=True),
+    lambda mx, x, y: mx.grad(lambda a: (a * a * y).sum())(x),
+    lambda mx, x, y: mx.vmap(lambda a, b: a * b + y)(x, y),
+    lambda mx, x, y: mx.jvp(lambda a: mx.exp(a) * y, [x], [y])[1],
+    lambda mx, x, y: mx.compile(lambda a: mx.exp(a) * 2)(x),
+    lambda mx, x, y: mx.grad(lambda a: mx.vmap(lambda b: mx.sin(b) * b)(a).sum())(x),
+    lambda mx, x, y: mx.fast.rms_norm(x, y, 1e-5),
+    lambda mx, x, y: mx.linalg.norm(x, ord=float("inf")),
+    lambda mx, x, y: mx.einsum("i,j->ij", x, y),
+    lambda mx, x, y: mx.ones(3),
+    lambda mx, x, y: x,
+    lambda mx, x, y: 1.0 - x,
+]
+
+
+@pytest.mark.parametrize("fn", FUNCTIONS)
+def test_there_and_back(fn):
+    both(fn, X, Y)
+
+
+@pytest.mark.parametrize("fn", [
+    lambda mx, x: {"a": x},
+    lambda mx, x: None,
+    lambda mx, x: 3.0,
+    lambda mx, x: [x, 3],
+    lambda mx, x: [x, [x]],
+    lambda mx, x: x + x.sum().item(),
+])  # fmt: skip
+def test_functions_that_cannot_be_exported(fn):
+    both(fn, X)
+    assert not os.path.exists("f.mlxfn") or os.path.getsize("f.mlxfn")
+
+
+FORMS = [
+    lambda mx, f, x, y: (f(x, y), f((x, y)), f([x, y])),
+    lambda mx, f, x, y: f(x, y=y),
+    lambda mx, f, x, y: f((x,), {"y": y}),
+    lambda mx, f, x, y: f({"x": x, "y": y}),
+    lambda mx, f, x, y: f(x),
+    lambda mx, f, x, y: f(x, z=y),
+    lambda mx, f, x, y: f(x, mx.zeros(3)),
+    lambda mx, f, x, y: f(x, y.astype(mx.int32)),
+    lambda mx, f, x, y: f(x, 3),
+    lambda mx, f, x, y: f(x, np.ones(2, np.float32)),
+    lambda mx, f, x, y: f([x], y),
+]
+
+EXPORTS = [
+    lambda mx, g, x, y: mx.export_function("f", g, x, y),
+    lambda mx, g, x, y: mx.export_function("f", g, (x, y)),
+    lambda mx, g, x, y: mx.export_function("f", g, x, y=y),
+    lambda mx, g, x, y: mx.export_function("f", g, (x,), {"y": y}),
+    lambda mx, g, x, y: mx.export_function("f", g, {"x": x, "y": y}),
+    lambda mx, g, x, y: mx.export_function("f", g, x, 3),
+    lambda mx, g, x, y: mx.export_function("f", g, x, "a"),
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("export", EXPORTS)
+def test_arguments(export, form):
+    def case(mx, x, y):
+        export(mx, lambda x, y: x * y + 1, x, y)
+        return form(mx, mx.import_function("f"), x, y)
+
+    check(case, X, Y)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda mx, f: f(mx.zeros(3), mx.ones(3)),
+        lambda mx, f: (f(mx.zeros(3), mx.ones(3)), f(mx.zeros(4), mx.ones(4)), f(mx.zeros(3), mx.zeros(3))),
+        lambda mx, f: f(mx.zeros((3, 4)), mx.ones((3, 4))),
+        lambda mx, f: f(mx.zeros(3, mx.int32), mx.ones(3)),
+        lambda mx, f: f(mx.zeros(3), mx.ones(4)),
+    ],
+)
+def test_shapeless(use):
+    def case(mx, x, y):
+        mx.export_function("f", lambda x, y: (x * y).sum() + x, x, y, shapeless=True)
+        return use(mx, mx.import_function("f"))
+
+    check(case, X, Y)
+
+
+def test_shapeless_with_a_size_in_it():
+    def case(mx, x):
+        mx.export_function("f", lambda x: x.reshape(2, 1), x, shapeless=True)
+        return mx.import_function("f")(mx.zeros(3))
+
+    check(case, X)
+
+
+def test_several_traces():
+    def case(mx, x, y):
+        with mx.exporter("f", lambda *xs: sum(xs), metadata="note") as export:
+            export(x)
+            export(x, y)
+            export(mx.zeros(3))
+            for repeated in ((x,), (y, x)):
+                with pytest.raises(RuntimeError, match="twice with the same signature"):
+                    export(*repeated)
+        with pytest.raises(RuntimeError, match="after exporting is closed"):
+            export(x)
+        export.close()
+        f, note = mx.import_function("f", return_metadata=True)
+        return f(x), f(x, y), f(mx.ones(3)), note
+
+    check(case, X, Y)
+
+
+def test_an_exporter_keeps_what_it_traced_before_an_exception():
+    def case(mx, x):
+        with contextlib.suppress(KeyError), mx.exporter("f", lambda x: x + 1) as export:
+            export(x)
+            raise KeyError
+        return mx.import_function("f")(x)
+
+    check(case, X)
+
+
+def test_an_exporter_that_traced_nothing():
+    ours.exporter("f", ours.sin).close()
+    with pytest.raises(ValueError, match="No imported function"):
+        ours.import_function("f")(ours.ones(2))
+
+
+@pytest.mark.parametrize("metadata", ["hi", "", None, 3])
+def test_metadata(metadata):
+    def case(mx, x):
+        mx.export_function("f", lambda x: x, x, metadata=metadata)
+        return mx.import_function("f", return_metadata=True)[1]
+
+    check(case, X)
+
+
+ERRORS = [
+    lambda mx: mx.import_function("missing"),
+    lambda mx: mx.import_function(3),
+    lambda mx: mx.export_function("nowhere/f", mx.sin, mx.ones(2)),
+    lambda mx: mx.export_function(3, mx.sin, mx.ones(2)),
+    lambda mx: mx.export_function("f", 3, mx.ones(2)),
+    lambda mx: mx.export_function(print, mx.sin, mx.ones(2), metadata="a"),
+    lambda mx: mx.exporter("nowhere/f", mx.sin),
+    lambda mx: mx.FunctionExporter("f", mx.sin),
+]
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors(case):
+    check(case)
+
+
+def test_imported_functions_can_be_transformed():
+    def case(mx, x, y):
+        mx.export_function("f", lambda x, y: mx.sin(x) * y, x, y)
+        f = mx.import_function("f")
+        return (
+            mx.grad(lambda x: f(x, y)[0].sum())(x),
+            mx.vmap(lambda a: f(a, y)[0])(mx.stack([x, y])),
+            mx.compile(lambda a: f(a, y)[0])(x),
+        )
+
+    check(case, X, Y)
+
+
+def test_a_custom_function_keeps_its_value():
+    @ours.custom_function
+    def f(x):
+        return x * x
+
+    @f.vjp
+    def f_vjp(primal, cotangent, output):
+        return cotangent * 100
+
+    x = ours.array(X)
+    ours.export_function("f", f, x)
+    assert ours.import_function("f")(x)[0].tolist() == [1, 4]
+    ours.export_function("g", ours.grad(lambda x: f(x).sum()), x)
+    assert ours.import_function("g")(x)[0].tolist() == [100, 100]
+
+
+def test_every_dtype_and_number_is_kept():
+    for dtype in ("bool_", "int8", "uint64", "int64", "float16", "bfloat16", "float64", "complex64"):
+        c = ours.array([1, 0]).astype(getattr(ours, dtype))
+        ours.export_function("f", lambda x, c=c: (c, x * 1), ours.array(X))
+        kept, _ = ours.import_function("f")(ours.array(X))
+        assert kept.dtype == c.dtype
+        assert kept.tolist() == c.tolist()
+    for number in (float("nan"), float("inf"), -float("inf"), -0.0, 1e-45, 2**31 - 1, 1 + 2j):
+        ours.export_function("f", lambda x, n=number: x * n, ours.array(X))
+        got = ours.import_function("f")(ours.array(X))[0]
+        np.testing.assert_array_equal(np.array(got), np.array(ours.array(X) * number))
+
+
+def test_a_model():
+    ours.random.seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 2))
+    x = ours.random.normal((3, 4))
+    ours.export_function("model", model, x)
+    same(ours.import_function("model")(x)[0], real.array(np.array(model(x))))
+
+
+def test_the_same_call_twice_compiles_once():
+    from mxcompat.ext.debug import compiles
+
+    ours.export_function("f", lambda x: ours.exp(x) * 5, ours.array(X))
+    f = ours.import_function("f")
+    for _ in range(3):
+        ours.eval(f(ours.array(X)))
+    before = compiles()
+    ours.eval(f(ours.array(Y)))
+    assert compiles() == before
+
+
+def test_a_callback_is_told_the_graph():
+    def case(mx, x, y):
+        parts = []
+        mx.export_function(parts.append, lambda x, y: mx.log(mx.abs(x - y)) @ mx.array([1.0, 2.0]), x, y=y)
+        return [
+            {k: v for k, v in part.items() if k in ("type", "name", "inputs", "outputs", "keywords")}
+            for part in parts
+            if part["type"] != "constants" and part.get("name") not in ("Matmul", "Reshape", "Squeeze", "ExpandDims")
+        ]
+
+    wants, gots = case(real, real.array(X), real.array(Y)), case(ours, ours.array(X), ours.array(Y))
+    assert [p["type"] for p in gots] == [p["type"] for p in wants]
+    assert [p.get("name") for p in gots] == [p.get("name") for p in wants]
+    assert gots[1]["keywords"] == wants[1]["keywords"]
+    assert [name for name, *_ in gots[0]["inputs"] + gots[2]["outputs"]] == ["A", "B", "C"]
+    parts = []
+    ours.export_function(parts.append, lambda x: ours.split(x, 2)[1] + ours.array([1.0]), ours.array(X))
+    assert [p["type"] for p in parts] == ["inputs", "keyword_inputs", "outputs", "constants", "primitive", "primitive"]
+    assert [name for name, *_ in parts[4]["outputs"]][1] == parts[5]["inputs"][0][0]
+
+
+class Failing(Exception):
+    pass
+
+
+def test_a_failed_export_leaves_the_old_file_whole(monkeypatch):
+    ours.export_function("f", lambda x: x + 1, ours.array(X))
+
+    def failing(x):
+        raise Failing
+
+    with pytest.raises(Failing):
+        ours.export_function("f", failing, ours.array(X))
+    export = ours.exporter("f", failing)
+    with pytest.raises(Failing), export:
+        export(ours.array(X))
+    assert ours.import_function("f")(ours.array(X))[0].tolist() == [2, 3]
+
+
+def test_a_file_of_real_mlx():
+    real.export_function("f", lambda x: x + 1, real.array(X))
+    with pytest.raises(RuntimeError, match="was not exported by mxcompat"):
+        ours.import_function("f")
+
+
+def test_files_that_are_something_else():
+    ours.save_safetensors("f", {"x": ours.ones(2)})
+    for content in (b"", b"hello", bytes(100)):
+        with open("g", "wb") as file:
+            file.write(content)
+        for name in ("g", "f.safetensors"):
+            with pytest.raises(RuntimeError, match="was not exported by mxcompat"):
+                ours.import_function(name)
+
+
+def edited(change):
+    """The file of `x * x[...] + c` with its graph changed."""
+    ours.export_function("f", lambda x: ours.sum(x * ours.array([2.0, 3.0]), axis=0), ours.array(X))
+    with open("f", "rb") as file:
+        data = file.read()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    graph = json.loads(header["__metadata__"]["graph"])
+    change(header["__metadata__"], graph)
+    if "graph" in header["__metadata__"]:
+        header["__metadata__"]["graph"] = json.dumps(graph)
+    text = json.dumps(header).encode()
+    with open("f", "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data[8 + length :])
+
+
+def test_a_newer_version():
+    edited(lambda metadata, graph: metadata.update(version="2"))
+    with pytest.raises(RuntimeError, match="version 2 of the format"):
+        ours.import_function("f")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m, g: m.pop("graph"),
+        lambda m, g: g.pop("programs"),
+        lambda m, g: g.pop("functions"),
+        lambda m, g: g.update(programs=3),
+        lambda m, g: g["programs"][0]["code"][0].__setitem__(0, "os.system"),
+        lambda m, g: g["programs"][0]["code"][0].__setitem__(0, "graph:nothing"),
+        lambda m, g: g["programs"][0]["code"][0].__setitem__(2, [99, 0]),
+        lambda m, g: g["programs"][0]["code"][0].__setitem__(2, [-99, 0]),
+        lambda m, g: g["programs"][0]["code"][0].__setitem__(2, []),
+        lambda m, g: g["programs"][0]["code"][1].__setitem__(1, []),
+        lambda m, g: g["programs"][0]["code"][1].__setitem__(1, [{"program": 0}, False]),
+        lambda m, g: g["programs"][0]["code"][1].__setitem__(1, [{"eval": "1"}, False]),
+        lambda m, g: g["programs"][0]["inputs"][0].__setitem__(0, "float99"),
+        lambda m, g: g["programs"][0]["inputs"][0].__setitem__(1, [-1]),
+        lambda m, g: g["programs"][0]["inputs"][0].__setitem__(1, [3]),
+        lambda m, g: g["functions"][0].update(program=7),
+        lambda m, g: g["functions"][0].update(positional=7),
+        lambda m, g: g["functions"][0].update(captured=[]),
+        lambda m, g: g["functions"][0].update(captured=[{"array": "9"}]),
+        lambda m, g: g["functions"][0].update(captured=[{"dtype": "float32", "number": 3}]),
+    ],
+)
+def test_a_damaged_graph(change):
+    edited(change)
+    with pytest.raises(RuntimeError, match="is damaged"):
+        ours.import_function("f")
+
+
+def drawing(*args, **kwargs):
+    out = io.StringIO()
+    ours.export_to_dot(out, *args, **kwargs)
+    return out.getvalue()
+
+
+def test_dot():
+    x = ours.array(X)
+    y = ours.split(x * 2 + x, 2)
+    text = drawing(y[0], x=x, out=y[0])
+    assert text.startswith("digraph {\n")
+    assert text.endswith("}\n")
+    assert [text.count(f'"{label}"') for label in ("Multiply", "Add", "Split")] == [1, 1, 1]
+    assert '{ rank=source; "x"; }' in text
+    assert '{ rank=sink; "out"; }' in text
+    ours.export_to_dot("g.dot", [y], {"a": x})
+    with open("g.dot") as file:
+        assert file.read().count("label") == 3
+    ours.eval(y)
+    assert "label" not in drawing(y)
+    assert drawing() == "digraph {\n}\n"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        lambda mx: mx.export_to_dot(io.StringIO(), 3),
+        lambda mx: mx.export_to_dot(io.StringIO(), mx.ones(2), x=3),
+        lambda mx: mx.export_to_dot(3, mx.ones(2)),
+        lambda mx: mx.export_to_dot(io.BytesIO(), mx.ones(2)),
+    ],
+)
+def test_dot_errors(case):
+    check(case)
+
+
+def test_dot_names():
+    text = drawing([ours.array(float(k)) + 1 for k in range(20)])
+    assert '"A"' in text
+    assert '"AA"' in text
