@@ -40,9 +40,60 @@ def test_digits_gives_the_same_numbers_on_real_mlx(digits):
     assert abs(float(want) - float(got)) < 2e-3
 
 
-def test_digits_has_nothing_of_ours_in_it():
-    text = (ROOT / "examples" / "digits.py").read_text()
-    code = text.split('"""', 2)[2]
+EXAMPLES = {
+    "convnet.py": ["--epochs", "2"],
+    "char_gpt.py": ["--steps", "6", "--report", "3", "--dims", "32", "--layers", "1", "--write", "8"],
+    "flow.py": ["--steps", "20", "--layers", "4", "--hidden", "32"],
+    "transforms.py": ["--steps", "8"],
+}
+
+
+def printed(name, *prefix):
+    """What an example prints, but for the times it took."""
+    out, progress = run(*prefix, f"examples/{name}", *EXAMPLES[name])
+    assert out, progress
+    return "\n".join(line for line in out.splitlines() if not line.endswith(" s"))
+
+
+def numbers(text, *names):
+    """The numbers that follow the names, in order."""
+    return [float(n) for name in names for n in re.findall(rf"{name} +(-?[\d.]+)", text)]
+
+
+@pytest.fixture(scope="module", params=EXAMPLES)
+def example(request):
+    """An example's name and what it prints on mxcompat."""
+    return request.param, printed(request.param, "-m", "mxcompat")
+
+
+LEARNS = {
+    "convnet.py": lambda text: numbers(text, "test accuracy")[0] > 85,
+    "char_gpt.py": lambda text: numbers(text, "train loss")[-1] < numbers(text, "train loss")[0] < 5,
+    "flow.py": lambda text: numbers(text, "test")[-1] < numbers(text, "test")[0] - 1 and "changes nothing: True" in text,
+    "transforms.py": lambda text: numbers(text, "error")[-1] < numbers(text, "error")[0] - 0.03,
+}
+
+
+def test_an_example_learns(example):
+    name, text = example
+    assert LEARNS[name](text), text
+
+
+def test_an_example_prints_the_same_on_real_mlx(example):
+    name, text = example
+    want, digits = printed(name), r"-?\d+\.\d+|\d+"
+    if name == "char_gpt.py":  # what an untrained model writes is a matter of the last bit
+        want, text = (t[: t.rindex("step ") + 60].split("\n\n")[0] for t in (want, text))
+    if name == "flow.py":  # and so are its pictures
+        want, text = (t[: t.index("there and back")] for t in (want, text))
+    assert re.sub(digits, "#", text) == re.sub(digits, "#", want)
+    for ours, real in zip(re.findall(digits, text), re.findall(digits, want), strict=True):
+        assert float(ours) == pytest.approx(float(real), rel=5e-3, abs=5e-3), (text, want)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples_have_nothing_of_ours_in_them(path):
+    code = path.read_text().split('"""', 2)[2]
     assert "mxcompat" not in code
     assert "import mlx.core as mx" in code
 

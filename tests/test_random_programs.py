@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from tests.oracle import ours, real, to_numpy
-from tests.programs import LOOPED, MODES, NEED_FLOATS, Program, inexact, make, perturbed, run_mode
+from tests.program_modes import LOOPED, MODES, NEED_FLOATS, inexact, run_mode
+from tests.programs import Program, make, perturbed
 
 NAMES = ("plain", *MODES)
 QUICK = 153

@@ -384,3 +384,19 @@ def test_reductions(expression: str) -> None:
 @pytest.mark.parametrize("expression", cases(SCANS))
 def test_scans(expression: str) -> None:
     check(evaluate(expression))
+
+
+def test_the_gradient_of_max_of_something_rounded_twice() -> None:
+    """Inside a program XLA may compute what is compared with its largest element in two ways: one place still wins."""
+
+    def run(mx, x, w):
+        def pooled(scale):
+            y = x * scale + mx.array([0.5, 0.25, 0.3])
+            return (mx.max(y.reshape(2, 2, 2, 2, 2, 3), axis=(2, 4)) * w).sum() - mx.min(y, axis=1).sum()
+
+        return mx.grad(pooled)(mx.array([1.0, 2.0, 0.7]))
+
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 4, 4, 3)).astype(np.float32)
+    x[:, :2] = 0
+    check(run, x, rng.standard_normal((2, 2, 2, 3)).astype(np.float32))

@@ -70,7 +70,7 @@ class Executable:
         hurry: whether to compile quickly now, and for speed later; else for speed at once.
     """
 
-    __slots__ = ("_donated", "_lowered", "_patience", "_runs", "baked", "call", "lifted", "program")
+    __slots__ = ("_donated", "_lowered", "_order", "_patience", "_runs", "baked", "call", "lifted", "program")
 
     def __init__(
         self, program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], *, hurry: bool
@@ -79,6 +79,7 @@ class Executable:
         self.lifted = tuple(sorted(lifted))
         self.baked = tuple(None if k in self.lifted else v for k, v in enumerate(scalars))
         self._donated = donated
+        self._order = _order(program, donated)
         self._runs = 0
         self._patience = (2 if _is_heavy(program) else _PATIENCE) if hurry else 0
         with jax.enable_x64(True):
@@ -96,6 +97,8 @@ class Executable:
             self._promote()
         if observers:
             _notify("run", self.program)
+        if self._order is not None:
+            arrays = [arrays[k] for k in self._order]
         if self.lifted:
             with jax.enable_x64(True):
                 return self.call(*arrays, *_pack(self.program, scalars, self.lifted))
@@ -108,7 +111,7 @@ class Executable:
         )
 
     def _trace(self) -> Any:
-        function, specs = _function(self.program, self.baked, self.lifted)
+        function, specs = _function(self.program, self.baked, self.lifted, self._order)
         return jax.jit(function, donate_argnums=self._donated, keep_unused=True).trace(*specs)
 
     def _promote(self) -> None:
@@ -221,11 +224,41 @@ def _compile(lowered: Any, options: dict[str, Any]) -> Callable[..., list[Any]]:
     return lowered.compile(compiler_options=options if on_cpu else None).__call__
 
 
-def _function(program: Program, baked: tuple, lifted: tuple[int, ...]) -> tuple[Callable[..., list[Any]], list[Any]]:
-    """The JAX function to compile, and the shapes of its arguments: the arrays, then a vector per dtype of lifted."""
+def _order(program: Program, donated: tuple[int, ...]) -> list[int] | None:
+    """The order in which to pass the arrays; None if it is their own.
+
+    JAX gives the buffers that may be written over to the outputs one after the other. Each must meet the output that is
+    that very array but for a few elements, or XLA has to copy both.
+    """
+    arrays = _arrays(program)
+    places = {~arrays[k]: k for k in donated}
+    origins: dict[int, int] = {}
+    for slot, (op, _, slots) in enumerate(program.instructions):
+        if op.in_place:
+            origins[slot] = origins.get(slots[0], slots[0])
+    wanted = [places.pop(origin) for s in program.out_slots if (origin := origins.get(s)) in places]
+    wanted += places.values()
+    order = list(range(len(arrays)))
+    for place, k in zip(sorted(wanted), wanted, strict=True):
+        order[place] = k
+    return order if wanted != sorted(wanted) else None
+
+
+def _arrays(program: Program) -> list[int]:
+    """The inputs that are not scalars."""
+    scalars = set(program.scalars)
+    return [k for k in range(len(program.in_avals)) if k not in scalars]
+
+
+def _function(
+    program: Program, baked: tuple, lifted: tuple[int, ...], order: list[int] | None
+) -> tuple[Callable[..., list[Any]], list[Any]]:
+    """The JAX function to compile, and the shapes of its arguments: the arrays, in that order, then a vector per dtype
+    of lifted."""
     avals = program.in_avals
-    scalar_positions = set(program.scalars)
-    arrays = [k for k in range(len(avals)) if k not in scalar_positions]
+    arrays = _arrays(program)
+    if order is not None:
+        arrays = [arrays[k] for k in order]
     specs: list[Any] = [_spec(avals[k]) for k in arrays]
     with np.errstate(over="ignore"):  # a number beyond the range of float16 is infinite, as in MLX
         constants = {

@@ -153,6 +153,11 @@ def _kind(item: Any) -> str:
 
 def _slice(item: slice, n: int) -> tuple[Any, list[Node]]:
     """The entry of a slice of an axis of size n, and its start if that is an input."""
+    if type(item.stop) is int and item.step is None:  # most are like this
+        if item.start is None and 0 < item.stop < n:
+            return (item.stop, 1, 0), []
+        if type(item.start) is int and 0 <= item.start < item.stop < n:
+            return (item.stop - item.start, 1, None), [scalar(item.start, _INT)]
     first, last, stride = slice(_bound(item.start), _bound(item.stop), _bound(item.step)).indices(n)
     size = len(range(first, last, stride))
     if size == 0:

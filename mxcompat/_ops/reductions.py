@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from operator import index
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -79,27 +81,42 @@ def _not_empty(name: str) -> Callable[[Aval, tuple[int, ...]], None]:
     return check
 
 
+def _first_place(x: Any, axes: tuple[int, ...], worst: float) -> Any:
+    """True at the first place, in the order of `axes`, of the largest element (the smallest if `worst` is inf)."""
+    search = lax.argmax if worst < 0 else lax.argmin
+    rest = [axis for axis in range(x.ndim) if axis not in axes]
+    flat = lax.reshape(lax.transpose(x, (*rest, *axes)), (*(x.shape[axis] for axis in rest), size_of(x, axes)))
+    best = lax.expand_dims(search(flat, len(rest), jnp.int32), axes)
+    place = jnp.zeros((1,) * x.ndim, jnp.int32)
+    for axis in axes:
+        place = place * x.shape[axis] + lax.broadcasted_iota(
+            jnp.int32, tuple(n if k == axis else 1 for k, n in enumerate(x.shape)), axis
+        )
+    return place == best
+
+
 def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
     """`jnp.max` or `jnp.min`, for complex numbers too: by the real part, then the imaginary part."""
 
     @partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-    def real(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-        return reduce(x, axis=axes, keepdims=keepdims)
+    def real(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+        return reduce(x, axis=axis, keepdims=keepdims)
 
     @real.defjvp
     def real_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
-        # Compared below with its own largest element: were it computed twice, in two fusions that round differently,
-        # no element might be found equal.
-        x = lax.optimization_barrier(primals[0])
+        x = primals[0]
         found = reduce(x, axis=axes, keepdims=True)
-        equal = (x == found).astype(x.dtype)
+        # XLA may compute x twice and round differently (a product and a sum as one operation or as two), so that no
+        # element equals the one found. The place that was found counts in any case.
+        equal = ((x == found) | (_first_place(x, axes, worst) & (found == found))).astype(x.dtype)
         share = equal / jnp.sum(equal, axis=axes, keepdims=True, dtype=x.dtype)
         out = found if keepdims else lax.squeeze(found, axes)
         return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims, dtype=x.dtype)
 
     def impl(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
         if x.dtype.kind != "c":
-            return real(x, axes, keepdims)
+            chosen = real if jnp.issubdtype(x.dtype, jnp.floating) else reduce
+            return chosen(x, axis=axes, keepdims=keepdims)
         re, im = lax.real(x), lax.imag(x)
         first = reduce(re, axis=axes, keepdims=True)
         second = reduce(jnp.where(re == first, im, jnp.asarray(worst, im.dtype)), axis=axes, keepdims=True)
