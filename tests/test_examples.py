@@ -69,7 +69,9 @@ def example(request):
 LEARNS = {
     "convnet.py": lambda text: numbers(text, "test accuracy")[0] > 85,
     "char_gpt.py": lambda text: numbers(text, "train loss")[-1] < numbers(text, "train loss")[0] < 5,
-    "flow.py": lambda text: numbers(text, "test")[-1] < numbers(text, "test")[0] - 1 and "changes nothing: True" in text,
+    "flow.py": lambda text: (
+        numbers(text, "test")[-1] < numbers(text, "test")[0] - 1 and "changes nothing: True" in text
+    ),
     "transforms.py": lambda text: numbers(text, "error")[-1] < numbers(text, "error")[0] - 0.03,
 }
 

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["settle", "submit"]
+__all__ = ["settle", "submit", "wait"]
 
 _jobs: deque[Callable[[], None]] = deque()
 _changed = threading.Condition()
@@ -35,8 +35,13 @@ def submit(job: Callable[[], None]) -> None:
 
 def settle() -> None:
     """Wait until no job is left."""
+    wait(lambda: not _jobs and not _working)
+
+
+def wait(until: Callable[[], bool]) -> None:
+    """Wait until something is so that a job brings about."""
     with _changed:
-        _changed.wait_for(lambda: not _jobs and not _working)
+        _changed.wait_for(until)
 
 
 def _work() -> None:

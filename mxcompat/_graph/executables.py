@@ -55,6 +55,10 @@ _FAST = {"xla_allow_excess_precision": False}
 _PATIENCE = 30
 """How often a light program runs before it is compiled for speed; a heavy one is at its second run."""
 
+_ENOUGH = 16
+"""How often a Program runs in parts before it waits for the whole. By then it is sure to return, and running slowly
+beside the compiler would only keep both from their work."""
+
 _MANY = 50
 _LARGE = 1 << 14
 
@@ -133,14 +137,15 @@ class Versions:
     """What XLA has made of one Program so far, by the buffers that may be written over; kept at the Program.
 
     seen: the values that the scalars had at first. varying: the scalars that had others since. pending: what is being
-    compiled in the background.
+    compiled in the background. meanwhile: how often it has run while something was.
     """
 
-    __slots__ = ("compiled", "pending", "seen", "varying")
+    __slots__ = ("compiled", "meanwhile", "pending", "seen", "varying")
 
     def __init__(self, scalars: tuple) -> None:
         self.compiled: dict[tuple[int, ...], Executable] = {}
         self.pending: set[tuple[int, ...]] = set()
+        self.meanwhile = 0
         self.seen = scalars
         self.varying: set[int] = set()
 
@@ -167,9 +172,15 @@ def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...]) -> E
 
 
 def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> None:
-    """Compile a Program for speed, in the background. Until it is there, `find` does not find it."""
+    """Compile a Program for speed, in the background. Until it is there, `find` does not find it.
+
+    Asked again and again while that is under way, this waits for it.
+    """
     versions = remember(program, scalars)
     if donated in versions.pending:
+        versions.meanwhile += 1
+        if versions.meanwhile % _ENOUGH == 0:
+            background.wait(lambda: donated not in versions.pending)
         return
     versions.pending.add(donated)
     _explain(versions, program, scalars, donated)
@@ -220,8 +231,16 @@ def _tiered() -> bool:
 
 
 def _compile(lowered: Any, options: dict[str, Any]) -> Callable[..., list[Any]]:
-    on_cpu = jax.default_backend() == "cpu"
-    return lowered.compile(compiler_options=options if on_cpu else None).__call__
+    if jax.default_backend() != "cpu":
+        return lowered.compile().__call__
+    try:
+        return lowered.compile(compiler_options=options).__call__
+    except jax.errors.JaxRuntimeError as error:
+        unknown = next((name for name in options if f"No such compile option: '{name}'" in str(error)), None)
+        if unknown is None:
+            raise
+        del options[unknown]  # versions of XLA differ in what can be set
+    return _compile(lowered, options)
 
 
 def _order(program: Program, donated: tuple[int, ...]) -> list[int] | None:

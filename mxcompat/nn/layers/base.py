@@ -109,7 +109,8 @@ class Module(dict):
         """
         weights = file_or_weights
         if isinstance(weights, str):
-            weights = list(mx.load(weights).items())
+            loaded: Any = mx.load(weights)
+            weights = list(loaded.items())
         if strict:
             self._check_weights(dict(weights))
         if weights:
