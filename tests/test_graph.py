@@ -152,6 +152,25 @@ class TestLiveness:
         assert len(where) == 1
         assert cache.sum().item() == 256 * 10
 
+    def test_writes_into_several_buffers_are_each_in_place(self):
+        buffers = [mx.zeros((64, 1024)) for _ in range(5)]
+
+        def step(n):
+            read = sum(b[0, 0] for b in buffers)
+            for k in (3, 1, 4, 0, 2):  # not the order in which they are read
+                buffers[k][:, n : n + 1] = float(k + n)
+            mx.eval(read, [buffers[k] for k in (3, 1, 4, 0, 2)])
+            settle()
+
+        for n in range(6):
+            step(n)
+        places = [b._node.value.unsafe_buffer_pointer() for b in buffers]
+        for n in range(6, 10):
+            step(n)
+        assert [b._node.value.unsafe_buffer_pointer() for b in buffers] == places
+        for k, buffer in enumerate(buffers):
+            assert buffer[0, :11].tolist() == [k + n for n in range(10)] + [0.0]
+
     def test_a_write_to_what_is_still_shown_is_not(self):
         cache = mx.zeros((256, 256))
         mx.eval(cache)

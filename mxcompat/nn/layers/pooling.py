@@ -16,15 +16,14 @@ __all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "Max
 _MOST_SLICES = 64
 
 
-def _blocks(x: mx.array, counts: list[int], window: list[int]) -> mx.array:
-    """Windows that lie side by side: what does not fill a window is cut off, the rest is a reshape."""
+def _tiles(x: mx.array, counts: list[int], window: list[int]) -> mx.array:
+    """Windows that lie side by side, as (N, count, window, count, window, ..., C): what does not fill a window is cut
+    off, the rest is a reshape."""
     batch, *_, channels = x.shape
     used = tuple(slice(n * k) for n, k in zip(counts, window, strict=True))
     if any(n * k != size for n, k, size in zip(counts, window, x.shape[1:-1], strict=True)):
         x = x[(slice(None), *used)]
-    count = len(window)
-    x = x.reshape(batch, *itertools.chain.from_iterable(zip(counts, window, strict=True)), channels)
-    return x.transpose(0, *range(1, 2 * count, 2), *range(2, 2 * count + 1, 2), 2 * count + 1)
+    return x.reshape(batch, *itertools.chain.from_iterable(zip(counts, window, strict=True)), channels)
 
 
 def _slices(x: mx.array, counts: list[int], window: list[int], strides: list[int]) -> mx.array:
@@ -64,7 +63,9 @@ def _sliding_windows(x: mx.array, window_shape: list[int], window_strides: list[
         batch, *_, channels = x.shape
         return mx.zeros((batch, *counts, *window_shape, channels), dtype=x.dtype)
     if window_shape == window_strides:
-        return _blocks(x, counts, window_shape)
+        count = len(counts)
+        order = (0, *range(1, 2 * count, 2), *range(2, 2 * count + 1, 2), 2 * count + 1)
+        return _tiles(x, counts, window_shape).transpose(*order)
     if math.prod(window_shape) <= _MOST_SLICES:
         return _slices(x, counts, window_shape, window_strides)
     return _strided(x, counts, window_shape, window_strides)
@@ -109,7 +110,12 @@ class _Pool(Module):
     def __call__(self, x: mx.array) -> mx.array:
         if any(before > 0 for before, _ in self._padding):
             x = mx.pad(x, [(0, 0), *self._padding, (0, 0)], constant_values=self._fill)
-        return type(self)._reduce(_sliding_windows(x, self._kernel_size, self._stride), self._axes)
+        window, reduce = self._kernel_size, type(self)._reduce
+        if window == self._stride and x.ndim == self._count + 2:
+            counts = [size // k for size, k in zip(x.shape[1:-1], window, strict=True)]
+            if min(counts):  # the windows need not be moved together to be reduced
+                return reduce(_tiles(x, counts, window), tuple(range(2, 2 * self._count + 1, 2)))
+        return reduce(_sliding_windows(x, window, self._stride), self._axes)
 
 
 class _MaxPool(_Pool):

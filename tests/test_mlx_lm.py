@@ -1,0 +1,100 @@
+"""mlx-lm, the unmodified package from PyPI, gives the same numbers on mxcompat as on real MLX.
+
+Two processes run the same jobs of `mlx_lm_worker`, one on each side; the tests compare what they wrote down. By
+default a few architectures, caches, ways to generate and one LoRA training; all the others with `-m exhaustive`.
+"""
+
+import importlib.util
+import os
+import pickle
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.mlx_lm_models import names
+
+ROOT = Path(__file__).parent.parent
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlx_lm") is None, reason="mlx-lm is not installed")
+
+USUAL = (
+    "model:llama", "model:gemma3_text", "model:qwen3_moe", "model:mamba2", "model:deepseek_v3", "model:qwen3_next",
+    "full_cache", "rotating_cache", "quantized_cache", "chunked_cache", "batch_cache", "saved_cache",
+    "greedy", "sampled", "batch_generator", "lora",
+)  # fmt: skip
+
+REST = (
+    "plain_cache", "rotating_cache_shorter_than_the_prompt", "rotating_cache_in_pieces", "concatenate_cache",
+    "cache_made_quantized", "batch_rotating_cache", "batch_cache_filtered_extended_extracted", "trimmed_cache",
+    "quantized_model", "sampled_top_p", "sampled_min_p", "sampled_top_k", "sampled_xtc", "logits_processors",
+    "generated_with_quantized_cache", "generated_from_pieces_of_the_prompt", "speculative", "lora_quantized",
+    "lora_dropout", "lora_checkpointed", "lora_accumulated", "lora_experts", "lora_mamba", "lora_embedding", "dora",
+    "all_weights", *sorted({f"model:{name}" for name in names()} - set(USUAL)),
+)  # fmt: skip
+
+JOBS_IN_A_PROCESS = 20
+
+
+@cache
+def outcomes(jobs, folder):
+    """What real MLX and mxcompat make of the jobs; both at the same time."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MXCOMPAT_QUICK_COMPILE": "1"}
+    running = []
+    for side, run in (("real", ()), ("ours", ("-m", "mxcompat"))):
+        command = [sys.executable, *run, "tests/mlx_lm_worker.py", str(folder / side), *jobs]
+        log = open(folder / f"{side}.log", "w")  # noqa: SIM115
+        running.append((side, log, subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)))
+    found = []
+    try:
+        for side, log, process in running:
+            status = process.wait(timeout=900)
+            log.close()
+            text = (folder / f"{side}.log").read_text()
+            assert status == 0, f"{side}: exit status {status}\n{text[-3000:]}"
+            found.append(pickle.loads((folder / side).read_bytes()))
+    finally:
+        for _, log, process in running:
+            process.kill()
+            process.wait()
+            log.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    return cache(lambda jobs: tmp_path_factory.mktemp("mlx_lm"))
+
+
+def compare(job, jobs, folders):
+    want, got = (side[job] for side in outcomes(jobs, folders(jobs)))
+    assert not isinstance(want, str), f"real MLX: {want}"
+    assert not isinstance(got, str), got
+    assert len(got) == len(want)
+    for k, (g, w) in enumerate(zip(got, want, strict=True)):
+        assert g.shape == w.shape
+        assert g.dtype == w.dtype
+        if w.dtype.kind == "f":
+            assert np.isfinite(w).all()
+            np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-4, err_msg=f"{job}, result {k}")
+        else:
+            assert g.tolist() == w.tolist(), f"{job}, result {k}"
+    return got
+
+
+@pytest.mark.parametrize("job", USUAL)
+def test_the_same_as_on_real_mlx(job, folders):
+    got = compare(job, USUAL, folders)
+    if job == "lora":
+        losses = got[1]
+        assert losses[-2:].mean() < losses[:2].mean()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("job", REST)
+def test_the_rest(job, folders):
+    first = REST.index(job) // JOBS_IN_A_PROCESS * JOBS_IN_A_PROCESS
+    compare(job, REST[first : first + JOBS_IN_A_PROCESS], folders)
