@@ -104,8 +104,9 @@ DIFFERENT: dict[str, dict[str, Any]] = {
     "gemma3n": {"text_config": {
         "num_hidden_layers": 4, "intermediate_size": [48] * 4, "num_kv_shared_layers": 2,
         "rope_local_base_freq": 10000.0, "final_logit_softcapping": 30.0,
-        "layer_types": _LOCAL_GLOBAL["layer_types"] * 2, "activation_sparsity_pattern": [0.95, 0.0] * 2, "altup_num_inputs": 4,
-        "altup_coef_clip": 120.0, "altup_correct_scale": True, "altup_active_idx": 0, "laurel_rank": 8}},
+        "layer_types": _LOCAL_GLOBAL["layer_types"] * 2, "activation_sparsity_pattern": [0.95, 0.0] * 2,
+        "altup_num_inputs": 4, "altup_coef_clip": 120.0, "altup_correct_scale": True, "altup_active_idx": 0,
+        "laurel_rank": 8}},
     "gemma4_text": _LOCAL_GLOBAL,
     "glm_moe_dsa": {"topk_method": "noaux_tc", "rope_parameters": _ROPE},
     "gpt_oss": _LOCAL_GLOBAL,

@@ -24,7 +24,7 @@ __all__ = ["cache_size", "clear_cache", "compiles", "eager", "explain", "nan_che
 
 
 def compiles() -> int:
-    """How many programs have been compiled so far, recompilations for speed not counted.
+    """How many programs have been compiled so far, recompilations for speed not counted. Waits for those under way.
 
     Example:
         >>> before = mx.ext.debug.compiles()
@@ -32,6 +32,7 @@ def compiles() -> int:
         ...     train_step(...)
         >>> mx.ext.debug.compiles() - before  # two or so, not a hundred
     """
+    background.settle()
     return executables.stats.compiles
 
 
