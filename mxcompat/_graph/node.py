@@ -109,9 +109,12 @@ _OPTIMIZERS = os.path.join(_PACKAGE, "optimizers") + os.sep
 _own = _Own()
 
 
-def caller() -> tuple[CodeType, int]:
-    """Where in the user's code an op is being called: for the message, should its evaluation fail."""
-    frame = _getframe(2)
+def caller(depth: int = 2) -> tuple[CodeType, int]:
+    """Where in the user's code an op is being called: for the message, should its evaluation fail.
+
+    `depth` is how many frames up to look first: 1 is the caller of this.
+    """
+    frame = _getframe(depth)
     while _own[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code, frame.f_lasti

@@ -111,6 +111,7 @@ def linearise(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
     order: list[Node] = []
     code: list[Any] = []
     uses: list[int] = []
+    slot_of = slots.get
     for k, node in enumerate(leaves):
         slots[node] = ~k
     for root in roots:
@@ -126,33 +127,34 @@ def linearise(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
             if node in slots:
                 stack.pop()
                 continue
-            if node.op is ITEM and node.inputs[0].value is not None and not trace:
-                node.value = node.inputs[0].value[node.params[0]]
-                stack.pop()
-                slots[node] = ~len(leaves)
-                leaves.append(node)
-                continue
-            ready = True
-            for i in node.inputs:
-                if i not in slots:
-                    if i.trace < trace if trace else i.value is not None:
-                        slots[i] = ~len(leaves)
-                        leaves.append(i)
-                    else:
-                        stack.append(i)
-                        ready = False
-            if ready:
-                stack.pop()
-                slots[node] = len(order)
-                order.append(node)
-                code.append(node.op)
-                code.append(node.params)
-                uses.append(0)
+            reads = [slot_of(i) for i in node.inputs]
+            if None in reads:
+                if node.op is ITEM and node.inputs[0].value is not None and not trace:
+                    node.value = node.inputs[0].value[node.params[0]]
+                    stack.pop()
+                    slots[node] = ~len(leaves)
+                    leaves.append(node)
+                    continue
+                ready = True
                 for i in node.inputs:
-                    slot = slots[i]
-                    code.append(slot)
-                    if slot >= 0:
-                        uses[slot] += 1
+                    if i not in slots:
+                        if i.trace < trace if trace else i.value is not None:
+                            slots[i] = ~len(leaves)
+                            leaves.append(i)
+                        else:
+                            stack.append(i)
+                            ready = False
+                if not ready:
+                    continue
+                reads = [slot_of(i) for i in node.inputs]
+            stack.pop()
+            slots[node] = len(order)
+            order.append(node)
+            code += (node.op, node.params, *reads)
+            uses.append(0)
+            for slot in reads:
+                if slot >= 0:  # type: ignore[operator]
+                    uses[slot] += 1  # type: ignore[index]
     return Linear(order, leaves, slots, code, uses)
 
 

@@ -115,7 +115,7 @@ def _combine(record: Op, check: Check | None = None, swapped: bool = False) -> C
         result = memo.get(key)
         if result is None:
             result = record.infer(key)
-        return Node(record, (), (x, y), result, trace, None, caller())
+        return Node(record, (), (x, y), result, trace, None, caller(3))
 
     return combine
 
