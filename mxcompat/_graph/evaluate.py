@@ -40,15 +40,16 @@ def evaluate(roots: Sequence[Node]) -> None:
         return
     with lock:
         linear = linearise(pending)
-        if len(linear.order) > _PIECE:
-            stops = _cut(linear, pending)
-            temporary = False
-        else:
+        if len(linear.order) <= _PIECE:
             stops = _run(linear, pending)
             temporary = True
-        del linear  # it would make every node look shown
-        for stop in stops:
-            _run(linearise(stop), stop, temporary)
+        else:
+            stops = _cut(linear, pending)
+            temporary = False
+        if stops:
+            del linear  # it would make every node look shown
+            for stop in stops:
+                _run(linearise(stop), stop, temporary)
 
 
 def evaluated(node: Node) -> Any:
@@ -64,9 +65,10 @@ def evaluated(node: Node) -> Any:
 def wait(nodes: Sequence[Node]) -> None:
     """Block until the values of the nodes, which must have been evaluated, are there."""
     for node in nodes:
-        value = node.value
-        if hasattr(value, "block_until_ready"):
-            value.block_until_ready()
+        if node.op is not SCALAR:
+            block = getattr(node.value, "block_until_ready", None)  # a JAX tracer has none
+            if block is not None:
+                block()
 
 
 def _run(linear: Linear, roots: Sequence[Node], temporary: bool | None = None) -> list[list[Node]]:
@@ -89,7 +91,7 @@ def _run(linear: Linear, roots: Sequence[Node], temporary: bool | None = None) -
             values = program.replay([_constant(n) if n.op is SCALAR else n.value for n in leaves])
         _store(outputs, values)
         return []
-    scalars = tuple([leaves[k].value for k in program.scalars])
+    scalars = tuple([leaves[k].value for k in program.scalars]) if program.scalars else ()
     donated = _donated(linear, outputs)
     executable = executables.find(program, scalars, donated)
     if executable is None and len(order) > 1:
@@ -116,7 +118,7 @@ def _execute(
     try:
         if executable is None:
             executable = executables.compile_now(program, scalars, donated)
-        return executable(arrays, scalars, counts=counts)
+        return executable(arrays, scalars, counts)
     except Exception as error:
         slot = getattr(error, "mxcompat_slot", None)
         if slot is not None:
@@ -139,7 +141,7 @@ def _stops(linear: Linear, roots: Sequence[Node]) -> list[list[Node]]:
 def _store(nodes: Sequence[Node], values: Sequence[Any]) -> None:
     """Give nodes their values. They forget how they were made, unless a capture under way may want to know."""
     oldest = oldest_trace()
-    for node, value in zip(nodes, values, strict=True):
+    for node, value in zip(nodes, values):  # noqa: B905  this runs for every array that is computed
         node.value = value
         if node.trace < oldest:
             node.op = None
@@ -187,7 +189,7 @@ def _run_singly(singles: Sequence[tuple[Linear, Program]], linear: Linear, outpu
             arrays = [values.get(n, n.value) for n in stretch.leaves if n.op is not SCALAR]
             scalars = tuple([stretch.leaves[k].value for k in program.scalars])
             executable = executables.find(program, scalars, ())
-            (values[node],) = _execute(executable, program, stretch, arrays, scalars, (), counts=False)
+            (values[node],) = _execute(executable, program, stretch, arrays, scalars, (), False)
         for i in node.inputs:
             slot = linear.slots[i]
             if slot >= 0:
@@ -204,10 +206,15 @@ traced_leaves: list[bool] = []
 def _donated(linear: Linear, outputs: Sequence[Node]) -> tuple[int, ...]:
     """The positions, among the inputs that are not scalars, of buffers that nobody can reach once this has run, and
     that fit an output."""
+    leaves = linear.leaves
+    for node in leaves:
+        if node.aval.nbytes >= _DONATE_BYTES:
+            break
+    else:
+        return ()
     candidates = _worth_donating(linear)
     if not candidates:
         return ()
-    leaves = linear.leaves
     places = Counter(n.aval for n in outputs)
     free = set(unreachable_leaves(linear))
     donated = []

@@ -95,7 +95,7 @@ class Executable:
         self._lowered = lowered if self._patience == 2 else None
         stats.compiles += 1
 
-    def __call__(self, arrays: Sequence[Any], scalars: tuple, *, counts: bool = True) -> list[Any]:
+    def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
         """Run. `arrays` are the inputs that are not scalars, in order. What `counts` may lead to a faster version."""
         if counts and self._runs < self._patience:
             self._promote()

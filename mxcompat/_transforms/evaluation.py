@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mxcompat._array.array import array
 from mxcompat._graph.evaluate import evaluate, wait
+from mxcompat._graph.node import Node
 
 from .trees import flatten
 
@@ -21,7 +23,7 @@ def eval(*args: Any) -> None:
         >>> x = mx.ones((2,)) + 1
         >>> mx.eval(x)
     """
-    nodes = [x._node for x in flatten(args)]
+    nodes = _nodes(args)
     evaluate(nodes)
     wait(nodes)
 
@@ -33,4 +35,10 @@ def async_eval(*args: Any) -> None:
         >>> x = mx.ones((2,)) + 1
         >>> mx.async_eval(x)
     """
-    evaluate([x._node for x in flatten(args)])
+    evaluate(_nodes(args))
+
+
+def _nodes(args: tuple) -> list[Node]:
+    if len(args) == 1 and type(args[0]) is array:
+        return [args[0]._node]
+    return [x._node for x in flatten(args)]
