@@ -1,9 +1,9 @@
 """The command line: run MLX programs on mxcompat.
 
-    python -m mxcompat SCRIPT [args]      run a script, `import mlx...` being mxcompat
-    python -m mxcompat -m MODULE [args]   the same for a module
-    python -m mxcompat check PATH         what of MLX's API the programs under PATH use that mxcompat does not have
-    python -m mxcompat info               versions and devices
+python -m mxcompat SCRIPT [args]      run a script, `import mlx...` being mxcompat
+python -m mxcompat -m MODULE [args]   the same for a module
+python -m mxcompat check PATH         what of MLX's API the programs under PATH use that mxcompat does not have
+python -m mxcompat info               versions and devices
 """
 
 from __future__ import annotations

@@ -213,7 +213,11 @@ L, R = np.array([0, 2, 4]), np.array([0, 3, 1])
 @pytest.mark.parametrize(
     ("lhs", "rhs", "first"),
     [
-        (L, R, X3), (L, R[:, None], X3), (None, R, X3[0]), (L[:1], None, X3), (None, None, X3[:4]),
+        (L, R, X3),
+        (L, R[:, None], X3),
+        (None, R, X3[0]),
+        (L[:1], None, X3),
+        (None, None, X3[:4]),
         (None, np.tile(R, 5), X3[:1]),
     ],
 )

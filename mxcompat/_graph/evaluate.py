@@ -207,10 +207,7 @@ def _donated(linear: Linear, outputs: Sequence[Node]) -> tuple[int, ...]:
     """The positions, among the inputs that are not scalars, of buffers that nobody can reach once this has run, and
     that fit an output."""
     leaves = linear.leaves
-    for node in leaves:
-        if node.aval.nbytes >= _DONATE_BYTES:
-            break
-    else:
+    if not any(n.aval.nbytes >= _DONATE_BYTES for n in leaves):
         return ()
     candidates = _worth_donating(linear)
     if not candidates:

@@ -95,9 +95,7 @@ def _sizes(name: str, argument: str, value: Any, count: int) -> Sizes:
     return sizes
 
 
-def _forward(
-    spatial: int, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: Any
-) -> array:
+def _forward(spatial: int, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: Any) -> array:
     name = f"conv{spatial}d"
     stride, padding, dilation = (
         _sizes(name, what, value, spatial)
@@ -186,9 +184,7 @@ def _transposed(
     )  # fmt: skip
     groups = _int(name, "groups", groups)
     nodes = _checked(name, x, w, groups)
-    stride, padding, dilation, extra = (
-        _spread(v, nodes[0], spatial == 1) for v in (stride, padding, dilation, extra)
-    )
+    stride, padding, dilation, extra = (_spread(v, nodes[0], spatial == 1) for v in (stride, padding, dilation, extra))
     kernel = nodes[1].aval.shape[1:-1]
     low = tuple(d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=False))
     high = tuple(p + e for p, e in zip(low, extra, strict=False))
@@ -299,9 +295,7 @@ def conv_general(
     groups = _int(name, "groups", groups)
     nodes = _checked(name, input, weight, groups)
     neutral = (1, 0, 0, 1, 1)
-    stride, low, high, kernel, dilated = (
-        _spread(v or (n,), nodes[0]) for v, n in zip(sizes, neutral, strict=True)
-    )
+    stride, low, high, kernel, dilated = (_spread(v or (n,), nodes[0]) for v, n in zip(sizes, neutral, strict=True))
     return wrap(apply(CONV, nodes, (stride, low, high, kernel, dilated, groups, flip)))
 
 

@@ -74,9 +74,7 @@ def _depthwise(x: Any, w: Any, stride: Sizes, padding: list[tuple[int, int]], di
     """A convolution in which every output channel sees one input channel."""
     x = jnp.repeat(jnp.pad(x, [(0, 0), *padding, (0, 0)]), w.shape[0] // x.shape[-1], axis=-1)
     kernel = w.shape[1:-1]
-    out = [
-        (n - d * (k - 1) - 1) // s + 1 for n, d, k, s in zip(x.shape[1:-1], dilation, kernel, stride, strict=True)
-    ]
+    out = [(n - d * (k - 1) - 1) // s + 1 for n, d, k, s in zip(x.shape[1:-1], dilation, kernel, stride, strict=True)]
     wide = x.dtype if x.dtype.itemsize > 2 else jnp.float32  # halves are summed in float32
     total: Any = 0
     for tap in itertools.product(*map(range, kernel)):
@@ -128,6 +126,4 @@ def _cut(n: int, low: int, high: int) -> int:
     return max(0, n + min(low, 0) + min(high, 0))
 
 
-CONV = op(
-    "conv", _conv, _infer, ("stride", "low", "high", "kernel_dilation", "input_dilation", "groups", "flip")
-)
+CONV = op("conv", _conv, _infer, ("stride", "low", "high", "kernel_dilation", "input_dilation", "groups", "flip"))

@@ -158,9 +158,7 @@ def send(x: Any, dst: int, *, group: Group | None = None, stream: Any = None) ->
     raise ValueError("Cannot send to a singleton group")
 
 
-def recv(
-    shape: Sequence[int], dtype: Dtype, src: int, *, group: Group | None = None, stream: Any = None
-) -> array:
+def recv(shape: Sequence[int], dtype: Dtype, src: int, *, group: Group | None = None, stream: Any = None) -> array:
     """Always raises ValueError: there is nobody to receive from.
 
     Args:

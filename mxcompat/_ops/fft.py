@@ -89,9 +89,7 @@ def _scale(kind: str, count: int, norm: str) -> float:
     return 1.0
 
 
-def _result_shape(
-    shape: tuple[int, ...], kind: str, sizes: tuple[int, ...], axes: tuple[int, ...]
-) -> tuple[int, ...]:
+def _result_shape(shape: tuple[int, ...], kind: str, sizes: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     out = list(shape)
     for axis, size in zip(axes, sizes, strict=True):
         out[axis] = size

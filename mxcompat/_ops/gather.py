@@ -145,7 +145,6 @@ GATHER = op("gather", _read, _read_aval, ("plan",), indices=1)
 """`x[plan]` with arrays of indices. A leading '*' in the plan flattens x first."""
 
 
-
 def read(x: Node, plan: Plan, nodes: Sequence[Node]) -> Node:
     """The node of `x[plan]`."""
     if not plan:
@@ -221,9 +220,7 @@ def along_axis(name: str, shape: tuple[int, ...], indices: Aval, axis: int | Non
     if not -ndim <= axis < ndim:
         raise IndexError(f"[{name}] Axis {given} is out of bounds for array with {ndim} dimensions.")
     if indices.ndim != ndim:
-        raise ValueError(
-            f"[{name}] Indices of dimension {indices.ndim} does not match array of dimension {ndim}."
-        )
+        raise ValueError(f"[{name}] Indices of dimension {indices.ndim} does not match array of dimension {ndim}.")
     return axis + ndim if axis < 0 else axis
 
 

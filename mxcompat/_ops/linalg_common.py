@@ -62,9 +62,7 @@ def check_matrix(name: str, a: Aval, dtypes: tuple[Dtype, ...]) -> None:
         raise ValueError(f"[linalg::{name}] Arrays must have type {wanted}. Received array with type {a.dtype.name}.")
     if a.ndim < 2:
         what = "Input array" if name == "svd" else "Arrays"
-        raise ValueError(
-            f"[linalg::{name}] {what} must have >= 2 dimensions. Received array with {a.ndim} dimensions."
-        )
+        raise ValueError(f"[linalg::{name}] {what} must have >= 2 dimensions. Received array with {a.ndim} dimensions.")
 
 
 def check_square(name: str, a: Aval, message: str = "Only defined for square matrices.") -> None:

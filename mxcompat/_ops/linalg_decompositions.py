@@ -32,6 +32,7 @@ from .linalg_common import (
 
 __all__ = ["cholesky", "qr", "singular_values", "svd"]
 
+
 def _sizes(a: Aval) -> tuple[tuple[int, ...], int, int, int]:
     """The batch shape, rows, columns, and the smaller of the two."""
     *batch, m, n = a.shape

@@ -110,9 +110,7 @@ def _eig(a: Any) -> tuple[Any, Any]:
     if not a.size:
         return _complex(jnp.zeros(a.shape[:-1], a.dtype)), _complex(jnp.zeros(a.shape, a.dtype))
     if jax.default_backend() == "cpu":
-        w, left = jax.lax.linalg.eig(
-            transpose(a), compute_left_eigenvectors=True, compute_right_eigenvectors=False
-        )
+        w, left = jax.lax.linalg.eig(transpose(a), compute_left_eigenvectors=True, compute_right_eigenvectors=False)
         return w, jnp.conj(left)
     w, v = jax.lax.linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=True)
     return w, v
@@ -135,9 +133,7 @@ def _eig_jvp(primals: tuple, tangents: tuple) -> tuple:
 def _eigvals(a: Any) -> Any:
     if not a.size:
         return _complex(jnp.zeros(a.shape[:-1], a.dtype))
-    return jax.lax.linalg.eig(
-        transpose(a), compute_left_eigenvectors=False, compute_right_eigenvectors=False
-    )[0]
+    return jax.lax.linalg.eig(transpose(a), compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 
 @_eigvals.defjvp
@@ -152,9 +148,7 @@ EIG = op(
     lambda a: tuple(x.astype(jnp.complex64) for x in _eig(a)),
     lambda a: (aval(a.shape[:-1], complex64), aval(a.shape, complex64)),
 )
-EIGVALS = op(
-    "linalg_eigvals", lambda a: _eigvals(a).astype(jnp.complex64), lambda a: aval(a.shape[:-1], complex64)
-)
+EIGVALS = op("linalg_eigvals", lambda a: _eigvals(a).astype(jnp.complex64), lambda a: aval(a.shape[:-1], complex64))
 
 
 def _general(name: str, a: Any) -> Any:

@@ -92,9 +92,7 @@ def _induced(x: Any, order: float, axes: tuple[int, ...], keepdims: bool) -> Any
 NORM = op("linalg_norm", _norm, _infer, ("order", "axes", "keepdims"))
 
 
-def norm(
-    a: array, /, ord: Any = None, axis: Any = None, keepdims: bool = False, *, stream: Any = None
-) -> array:
+def norm(a: array, /, ord: Any = None, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> array:
     """The norm of vectors or matrices.
 
     Args:

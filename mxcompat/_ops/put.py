@@ -96,9 +96,7 @@ def _scatter_axis_aval(x: Aval, values: Aval, indices: Aval, *, axis: int | None
 SCATTER_AXIS = op("scatter_axis", _scatter_axis, _scatter_axis_aval, ("axis",), indices=2, in_place=True)
 
 
-def put_along_axis(
-    a: array, /, indices: array, values: array, axis: int | None = None, *, stream: Any = None
-) -> array:
+def put_along_axis(a: array, /, indices: array, values: array, axis: int | None = None, *, stream: Any = None) -> array:
     """An array with values put at positions that differ from place to place along an axis.
 
     Args:
@@ -147,9 +145,7 @@ def _dynamic_update(x: Any, update: Any, starts: Any, *, axes: tuple[int, ...]) 
 def _dynamic_update_aval(x: Aval, update: Aval, starts: Aval, *, axes: tuple[int, ...]) -> Aval:
     found = check_window("slice_update", starts, axes, x.ndim)
     if update.ndim > x.ndim:
-        raise ValueError(
-            f"[slice_update] Expected an update of at most {x.ndim} dimensions, got one of {update.ndim}."
-        )
+        raise ValueError(f"[slice_update] Expected an update of at most {x.ndim} dimensions, got one of {update.ndim}.")
     stretch(update.shape, _window(x.shape, update.shape, found))
     return x
 
@@ -157,9 +153,7 @@ def _dynamic_update_aval(x: Aval, update: Aval, starts: Aval, *, axes: tuple[int
 DYNAMIC_UPDATE = op("dynamic_slice_update", _dynamic_update, _dynamic_update_aval, ("axes",), indices=2, in_place=True)
 
 
-def slice_update(
-    a: array, update: array, start_indices: array, axes: Sequence[int], *, stream: Any = None
-) -> array:
+def slice_update(a: array, update: array, start_indices: array, axes: Sequence[int], *, stream: Any = None) -> array:
     """An array with a block, which starts where another array says, replaced.
 
     Args:

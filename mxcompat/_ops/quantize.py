@@ -286,9 +286,7 @@ def _dequantize_aval(scales: Aval, w: Aval, *more: Aval, how: Scheme, dtype: Dty
         )
     if dtype is not None:
         if dtype.kind != "f":
-            raise ValueError(
-                f"[dequantize] Only real floating types are supported but output dtype == {dtype.name}."
-            )
+            raise ValueError(f"[dequantize] Only real floating types are supported but output dtype == {dtype.name}.")
         return aval((*w.shape[:-1], size), dtype)
     if affine:
         return aval((*w.shape[:-1], size), promote(scales.dtype, more[0].dtype))

@@ -161,18 +161,14 @@ def integral(name: str, indices: tuple[Aval, ...]) -> None:
         raise ValueError(f"[{name}] Got indices with invalid dtype. Indices must be integral.")
 
 
-def gathered_shape(
-    x: Aval, w: Aval, outer: int, indices: tuple[Aval, ...], left: bool, right: bool
-) -> tuple[int, ...]:
+def gathered_shape(x: Aval, w: Aval, outer: int, indices: tuple[Aval, ...], left: bool, right: bool) -> tuple[int, ...]:
     """The shape of the products of chosen matrices."""
     shapes = [i.shape for i in indices]
     batch = broadcast(shapes.pop(0) if left else x.shape[:-2], shapes.pop(0) if right else w.shape[:-2])
     return (*batch, x.shape[-2], outer)
 
 
-def multiply_chosen(
-    x: Any, parts: tuple[Any, ...], build: Any, lhs: Any, rhs: Any, transpose: bool, dtype: Any
-) -> Any:
+def multiply_chosen(x: Any, parts: tuple[Any, ...], build: Any, lhs: Any, rhs: Any, transpose: bool, dtype: Any) -> Any:
     """`x[lhs] @ matrices[rhs]`, where `build(*parts)` makes matrices of arrays with the same leading axes.
 
     Few matrices are chosen first and built then; where there are more products than matrices, all are built once.
@@ -197,9 +193,7 @@ def _flat(a: Any) -> Any:
     return a.reshape(-1, *a.shape[-2:])
 
 
-def _gather_aval(
-    x: Aval, *inputs: Aval, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool
-) -> Aval:
+def _gather_aval(x: Aval, *inputs: Aval, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool) -> Aval:
     scales, biases, w, rest = _split(how, inputs)
     _, outer = check_fit("gather_qmm", x, w, scales, biases, how, transpose)
     dtype = _result("gather_qmm", x, scales, biases)
@@ -217,9 +211,7 @@ def _gather_aval(
     return aval(gathered_shape(x, w, outer, indices, left, right), dtype)
 
 
-def _gather_impl(
-    x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool
-) -> Any:
+def _gather_impl(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool) -> Any:
     scales, biases, w, rest = _split(how, inputs)
     dtype = _common(x, scales, biases)
     given = list(rest)
@@ -292,9 +284,7 @@ def gather_qmm(
         if how.mode != "nvfp4":
             raise ValueError("[gather_qmm] Global scale is only supported for 'nvfp4' quantization mode.")
         if in_all.aval.dtype is not _d.float32:
-            raise ValueError(
-                f"[gather_qmm] Global scale must have dtype float32 but got {in_all.aval.dtype.name}."
-            )
+            raise ValueError(f"[gather_qmm] Global scale must have dtype float32 but got {in_all.aval.dtype.name}.")
         nodes.append(in_all)
     params = (how, bool(transpose), lhs_indices is not None, rhs_indices is not None, global_scale is not None)
     return wrap(apply(_gather_coded if bias is None else _gather_affine, tuple(nodes), params))

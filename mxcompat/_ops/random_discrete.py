@@ -116,9 +116,7 @@ def _infer_bernoulli(key: Aval, p: Aval, shape: tuple[int, ...]) -> Aval:
 _BERNOULLI = op("random_bernoulli", _bernoulli, _infer_bernoulli, ("shape",))
 
 
-def bernoulli(
-    p: Any = 0.5, shape: Sequence[int] | None = None, key: array | None = None, stream: Any = None
-) -> array:
+def bernoulli(p: Any = 0.5, shape: Sequence[int] | None = None, key: array | None = None, stream: Any = None) -> array:
     """Random bools that are True with probability `p`.
 
     Args:

@@ -180,9 +180,7 @@ def _ends(tip: Node, links: Node) -> bool:
 
 def refuse(caller: str, expected: str, given: Any) -> NoReturn:
     """Raise the TypeError for an argument of the wrong type."""
-    raise TypeError(
-        f"{caller}(): incompatible function arguments. Expected {expected}, got {type(given).__name__}."
-    )
+    raise TypeError(f"{caller}(): incompatible function arguments. Expected {expected}, got {type(given).__name__}.")
 
 
 class _Local(threading.local):

@@ -181,9 +181,7 @@ def _overlap_added(frames: Any, hop: int) -> Any:
     # begins k hops late.
     rows = [(0, 0)] * (len(batch) + 1)
     cut = jnp.pad(frames, [*rows, (0, pieces * hop - n)]).reshape(*batch, count, pieces, hop)
-    total = sum(
-        jnp.pad(cut[..., k, :], [*rows[1:], (k, pieces - 1 - k), (0, 0)]) for k in range(pieces)
-    )
+    total = sum(jnp.pad(cut[..., k, :], [*rows[1:], (k, pieces - 1 - k), (0, 0)]) for k in range(pieces))
     flat = total.reshape(*batch, (count + pieces - 1) * hop)  # type: ignore[union-attr]
     return flat[..., : (count - 1) * hop + n]
 

@@ -76,6 +76,4 @@ def describe(
 
 def _roots(program: Program) -> dict[int, tuple[int, int]]:
     """For each slot that is one of an instruction's several outputs, which one of which."""
-    return {
-        slot: (slots[0], params[0]) for slot, (op, params, slots) in enumerate(program.instructions) if op is ITEM
-    }
+    return {slot: (slots[0], params[0]) for slot, (op, params, slots) in enumerate(program.instructions) if op is ITEM}
