@@ -53,7 +53,7 @@ def test_the_stub_has_the_signatures_of_the_class(stub):
 def test_all_lists_what_is_imported(name):
     module = importlib.import_module(f"mxcompat.{name}")
     public = {key for key, value in vars(module).items() if key[0] != "_" and not isinstance(value, ModuleType)}
-    listed = {key for key in module.__all__ if not isinstance(getattr(module, key), ModuleType)}
+    listed = {key for key in module.__all__ if key[0] != "_" and not isinstance(getattr(module, key), ModuleType)}
     assert listed == public, f"mxcompat.{name}.__all__ differs from what the file imports"
     assert len(module.__all__) == len(set(module.__all__))
 
