@@ -81,6 +81,8 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             leaves += found
             wanted += [differentiated] * len(found)
         reals = [x._node for x, w in zip(leaves, wanted, strict=True) if w]
+        if not reals:
+            raise ValueError("[grad] Must specify at least one argument.")
         with Capture(reals, mode="vjp") as capture:
             stand_ins = [wrap(p) for p in capture.placeholders]
             following = iter(stand_ins)
