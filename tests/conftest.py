@@ -1,11 +1,17 @@
 """Settings for all tests: compiled programs are kept on disk in the checkout, so a second run does not compile again.
 
-Set in the environment before JAX is imported, so that the processes which tests start have them too.
+Set in the environment before JAX is imported, so that the processes which tests start have them too. Property tests
+draw the same examples in every run; HYPOTHESIS_PROFILE=default draws others.
 """
 
 import os
 from pathlib import Path
 
+from hypothesis import settings
+
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
