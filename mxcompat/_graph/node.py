@@ -10,13 +10,15 @@ import itertools
 import os
 from pathlib import Path
 from sys import _getframe
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from .aval import Aval
 from .op import Op
 
-__all__ = ["ITEM", "SCALAR", "Node", "apply", "caller", "items", "leaf", "location", "new_trace", "scalar"]
+__all__ = [
+    "ITEM", "SCALAR", "Node", "apply", "caller", "items", "leaf", "location", "new_trace", "outside", "own", "scalar",
+]  # fmt: skip
 
 
 class Node:
@@ -106,7 +108,7 @@ class _Own(dict):
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 _OPTIMIZERS = os.path.join(_PACKAGE, "optimizers") + os.sep
-_own = _Own()
+own = _Own()
 
 
 def caller(depth: int = 2) -> tuple[CodeType, int]:
@@ -115,9 +117,16 @@ def caller(depth: int = 2) -> tuple[CodeType, int]:
     `depth` is how many frames up to look first: 1 is the caller of this.
     """
     frame = _getframe(depth)
-    while _own[frame.f_code.co_filename] and frame.f_back is not None:
-        frame = frame.f_back
+    if own[frame.f_code.co_filename]:
+        frame = outside(frame)
     return frame.f_code, frame.f_lasti
+
+
+def outside(frame: FrameType) -> FrameType:
+    """The nearest frame that is not one of ours."""
+    while own[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def location(node: Node) -> str:

@@ -7,13 +7,14 @@ call most: building `x + 2.0` costs about half a microsecond.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from sys import _getframe
 from typing import Any
 
 from mxcompat._array.array import array
 from mxcompat._array.construct import type_name
 from mxcompat._array.operands import operand
 from mxcompat._graph.aval import Dtype
-from mxcompat._graph.node import Node, caller
+from mxcompat._graph.node import Node, caller, outside, own
 from mxcompat._graph.op import Op
 
 __all__ = ["attach_operators"]
@@ -62,7 +63,7 @@ def attach_operators(functions: Mapping[str, Any]) -> None:
 
     for record, name, noun in each(_ARITHMETIC):
         inplace = _no_integers if name == "truediv" else None
-        _set(f"__{name}__", _operator(_combine(record), name, noun))
+        _set(f"__{name}__", _arithmetic(record, name, noun))
         _set(f"__r{name}__", _operator(_combine(record, swapped=True), f"r{name}", noun))
         _set(f"__i{name}__", _inplace(_combine(record, inplace), f"i{name}", noun))
     for record, name, noun in each(_BITWISE):
@@ -124,6 +125,34 @@ def _refuse(noun: str, name: str, other: Any) -> Exception:
     if other is None:
         return TypeError(f"__{name}__(): incompatible function arguments. Expected a number or an array, got NoneType.")
     return ValueError(f"Cannot perform {noun} on an mlx.core.array and {type_name(other)}")
+
+
+def _arithmetic(record: Op, name: str, noun: str) -> Callable[[array, Any], array]:
+    """What `_operator(_combine(record))` is, in one function: nothing is called more often."""
+    memo = record.memo
+    new = array.__new__
+
+    def method(self: array, other: Any) -> array:
+        x = self._node
+        if type(other) is array:
+            y = other._node
+        else:
+            y = operand(other, x.aval.dtype)
+            if y is None:
+                raise _refuse(noun, name, other)
+        key = ((), x.aval, y.aval)
+        result = memo.get(key)
+        if result is None:
+            result = record.infer(key)
+        frame = _getframe(1)
+        if own[frame.f_code.co_filename]:
+            frame = outside(frame)
+        trace = x.trace if x.trace > y.trace else y.trace
+        out = new(array)
+        out._node = Node(record, (), (x, y), result, trace, None, (frame.f_code, frame.f_lasti))
+        return out
+
+    return method
 
 
 def _operator(combine: Combine, name: str, noun: str) -> Callable[[array, Any], array]:
