@@ -21,7 +21,7 @@ from .liveness import shown, unreachable_leaves
 from .node import ITEM, SCALAR, Node, location
 from .program import Linear, Program, alone, intern, linearise
 
-__all__ = ["evaluate", "evaluated", "lock", "wait"]
+__all__ = ["evaluate", "evaluated", "forget", "lock", "wait"]
 
 _PIECE = 2000
 """The number of nodes compiled together at most: XLA's compile time is superlinear."""
@@ -39,6 +39,8 @@ def evaluate(roots: Sequence[Node]) -> None:
     if not pending:
         return
     with lock:
+        if len(pending) == 1 and _run_again(pending[0]):
+            return
         linear = linearise(pending)
         if len(linear.order) <= _PIECE:
             stops = _run(linear, pending)
@@ -50,6 +52,33 @@ def evaluate(roots: Sequence[Node]) -> None:
             del linear  # it would make every node look shown
             for stop in stops:
                 _run(linearise(stop), stop, temporary)
+
+
+_alone: dict[tuple, executables.Executable] = {}
+"""The executables of single ops on small arrays, by op, params and avals."""
+
+_ALONE_LIMIT = 4096
+
+
+def _run_again(node: Node) -> bool:
+    """Run a node whose inputs are all there, if its op has been run on such before: the shortest road there is."""
+    key = [node.op, node.params]
+    values = []
+    for i in node.inputs:
+        if i.value is None or i.op is SCALAR:
+            return False
+        key.append(i.aval)
+        values.append(i.value)
+    executable = _alone.get(tuple(key))
+    if executable is None or traced_leaves:
+        return False
+    _store((node,), executable(values, ()))
+    return True
+
+
+def forget() -> None:
+    """Drop the executables of single ops."""
+    _alone.clear()
 
 
 def evaluated(node: Node) -> Any:
@@ -106,6 +135,12 @@ def _run(linear: Linear, roots: Sequence[Node], temporary: bool | None = None) -
                 _run_singly(singles, linear, outputs)
             return stops
     arrays = [n.value for n in leaves if n.op is not SCALAR]
+    if len(order) == 1 and executable is not None and not scalars and not _any_large(leaves):
+        node = order[0]
+        if len(leaves) == len(node.inputs):
+            if len(_alone) >= _ALONE_LIMIT:
+                _alone.clear()
+            _alone[node.op, node.params, *[i.aval for i in node.inputs]] = executable
     _store(outputs, _execute(executable, program, linear, arrays, scalars, donated, not temporary))
     return []
 
@@ -207,7 +242,7 @@ def _donated(linear: Linear, outputs: Sequence[Node]) -> tuple[int, ...]:
     """The positions, among the inputs that are not scalars, of buffers that nobody can reach once this has run, and
     that fit an output."""
     leaves = linear.leaves
-    if not any(n.aval.nbytes >= _DONATE_BYTES for n in leaves):
+    if not _any_large(leaves):
         return ()
     candidates = _worth_donating(linear)
     if not candidates:
@@ -224,6 +259,10 @@ def _donated(linear: Linear, outputs: Sequence[Node]) -> tuple[int, ...]:
             donated.append(position)
         position += 1
     return tuple(donated)
+
+
+def _any_large(leaves: Sequence[Node]) -> bool:
+    return any(n.aval.nbytes >= _DONATE_BYTES for n in leaves)
 
 
 def _worth_donating(linear: Linear) -> set[int]:

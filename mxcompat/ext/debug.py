@@ -16,7 +16,7 @@ import numpy as np
 
 from mxcompat._graph import background, executables
 from mxcompat._graph.capture import ALIAS, PLACEHOLDER, readable
-from mxcompat._graph.evaluate import evaluate
+from mxcompat._graph.evaluate import evaluate, forget
 from mxcompat._graph.node import ITEM, SCALAR, Node, caller, location
 from mxcompat._graph.program import Program, clear_programs, program_count
 
@@ -45,6 +45,7 @@ def clear_cache() -> None:
     """Forget every program and its compiled code. Arrays are unaffected."""
     background.settle()
     clear_programs()
+    forget()
 
 
 @contextmanager
