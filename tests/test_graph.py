@@ -366,5 +366,5 @@ def test_pieces_do_not_change_results(monkeypatch):
         return mx.stack(hidden).sum(axis=0) + hidden[3]
 
     whole = compute().tolist()
-    monkeypatch.setattr(evaluation, "_PIECE", 7)
+    monkeypatch.setattr(evaluation, "LARGE", 7)
     np.testing.assert_allclose(compute().tolist(), whole, rtol=1e-6)

@@ -14,7 +14,8 @@ from .aval import Aval
 from .liveness import shown
 from .node import ITEM, Node, new_trace
 from .op import Op
-from .program import Linear, Program, intern, linearise
+from .program import Program
+from .structure import Linear, linearise
 
 __all__ = ["ALIAS", "PLACEHOLDER", "Body", "Capture", "oldest_trace", "readable"]
 
@@ -126,16 +127,19 @@ class Capture:
         """
         linear = self._linear(outputs)
         roots = list(outputs)
+        slots = linear.roots
         if keep:
-            known = {linear.slots[n] for n in outputs}
-            roots += [linear.order[k] for k in shown(linear) if k not in known and linear.order[k].value is None]
-        program = intern(linear, tuple([linear.slots[n] for n in roots]))
-        return Body(program, linear.leaves[len(self.placeholders) :], roots)
+            others = [k for k in shown(linear) if k not in slots and linear.order[k].value is None]
+            roots += [linear.order[k] for k in others]
+            slots += tuple(others)
+        return Body(linear.structure.program(slots), linear.leaves[len(self.placeholders) :], roots)
 
     def _linear(self, outputs: Sequence[Node]) -> Linear:
         seen: set[Node] = set()
         while True:
             linear = linearise(outputs, self.id, self.placeholders)
+            if not linear.structure.specialised:
+                return linear
             special = [n for n in linear.order if n.op.specialise and n not in seen]  # type: ignore[union-attr]
             if not special:
                 return linear

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from sys import getrefcount
 from typing import Any
 
@@ -19,15 +19,16 @@ from . import executables
 from .capture import oldest_trace
 from .liveness import shown, unreachable_leaves
 from .node import ITEM, SCALAR, Node, location
-from .program import Linear, Program, alone, intern, linearise
+from .program import Program
+from .structure import LARGE, Linear, alone, linearise
 
-__all__ = ["evaluate", "evaluated", "forget", "lock", "wait"]
-
-_PIECE = 2000
-"""The number of nodes compiled together at most: XLA's compile time is superlinear."""
+__all__ = ["before", "evaluate", "evaluated", "forget", "lock", "wait"]
 
 _DONATE_BYTES = 1 << 16
 """Buffers below this size are not worth donating."""
+
+before: list[Callable[[], None]] = []
+"""What is called, once, before the next evaluation: for rewrites of pending nodes that had better see all of them."""
 
 lock = threading.RLock()
 """Held while the graph is walked for an evaluation; who rewrites pending nodes that others may see holds it too."""
@@ -39,14 +40,16 @@ def evaluate(roots: Sequence[Node]) -> None:
     if not pending:
         return
     with lock:
+        while before:
+            before.pop()()
         if len(pending) == 1 and _run_again(pending[0]):
             return
         linear = linearise(pending)
-        if len(linear.order) <= _PIECE:
+        if len(linear.order) <= LARGE:
             stops = _run(linear, pending)
             temporary = True
         else:
-            stops = _cut(linear, pending)
+            stops = _cut(linear)
             temporary = False
         if stops:
             del linear  # it would make every node look shown
@@ -106,14 +109,13 @@ def _run(linear: Linear, roots: Sequence[Node], temporary: bool | None = None) -
     `temporary` says whether it is a part that will not be one any more once the whole has been compiled; None, that it
     is a whole. Returns the nodes at which to stop one after the other, if a whole had better run in parts.
     """
-    order, leaves, slots = linear.order, linear.leaves, linear.slots
+    structure, slots, order, leaves = linear
     if not order:
         return []  # the roots have got their values on the way
     out_slots: tuple[int, ...] = (0,)
     if len(order) > 1:
-        wanted = {*shown(linear), *[slots[n] for n in roots]}
-        out_slots = tuple(sorted([k for k in wanted if k >= 0]))
-    program = intern(linear, out_slots)
+        out_slots = tuple(sorted([k for k in {*shown(linear), *slots} if k >= 0]))
+    program = structure.program(out_slots)
     outputs = [order[k] for k in out_slots]
     if traced_leaves and any(isinstance(n.value, Tracer) for n in leaves):
         with jax.enable_x64(True):
@@ -201,7 +203,7 @@ def _singles(linear: Linear) -> list[tuple[Linear, Program]] | None:
     for node in linear.order:
         if node.op is not ITEM:
             stretch = alone(node)
-            program = intern(stretch, (0,))
+            program = stretch.structure.program((0,))
             if program.versions is None or not program.versions.compiled:
                 missing.add(program)
                 if len(missing) > _MISSING or program.is_nested:
@@ -213,10 +215,10 @@ def _singles(linear: Linear) -> list[tuple[Linear, Program]] | None:
 def _run_singly(singles: Sequence[tuple[Linear, Program]], linear: Linear, outputs: Sequence[Node]) -> None:
     """Run a stretch op by op."""
     kept = set(outputs)
-    uses = list(linear.uses)
+    uses = list(linear.structure.uses)
     values: dict[Node, Any] = {}
     following = iter(singles)
-    for node in linear.order:
+    for node, (_, _, slots) in zip(linear.order, linear.structure.instructions, strict=True):
         if node.op is ITEM:
             values[node] = values[node.inputs[0]][node.params[0]]
         else:
@@ -225,12 +227,11 @@ def _run_singly(singles: Sequence[tuple[Linear, Program]], linear: Linear, outpu
             scalars = tuple([stretch.leaves[k].value for k in program.scalars])
             executable = executables.find(program, scalars, ())
             (values[node],) = _execute(executable, program, stretch, arrays, scalars, (), False)
-        for i in node.inputs:
-            slot = linear.slots[i]
+        for slot in slots:
             if slot >= 0:
                 uses[slot] -= 1
-                if not uses[slot] and i not in kept:
-                    values.pop(i, None)
+                if not uses[slot] and linear.order[slot] not in kept:
+                    values.pop(linear.order[slot], None)
     _store(outputs, [values[n] for n in outputs])
 
 
@@ -242,8 +243,6 @@ def _donated(linear: Linear, outputs: Sequence[Node]) -> tuple[int, ...]:
     """The positions, among the inputs that are not scalars, of buffers that nobody can reach once this has run, and
     that fit an output."""
     leaves = linear.leaves
-    if not _any_large(leaves):
-        return ()
     candidates = _worth_donating(linear)
     if not candidates:
         return ()
@@ -271,11 +270,8 @@ def _worth_donating(linear: Linear) -> set[int]:
     Where XLA merely reuses a donated buffer, it has to copy first what it still reads, which made a train step on a
     CPU a fifth slower. On an accelerator memory is worth that.
     """
-    large = {k for k, n in enumerate(linear.leaves) if n.aval.nbytes >= _DONATE_BYTES}
-    if large and jax.default_backend() == "cpu":
-        slots = {linear.slots[n.inputs[0]] for n in linear.order if n.op.in_place}  # type: ignore[union-attr]
-        large &= {~s for s in slots}
-    return large
+    worth = linear.structure.written if jax.default_backend() == "cpu" else range(len(linear.leaves))
+    return {k for k in worth if linear.leaves[k].aval.nbytes >= _DONATE_BYTES}
 
 
 def _sole(node: Node) -> bool:
@@ -286,17 +282,15 @@ def _sole(node: Node) -> bool:
 _SOLE = (lambda node: getrefcount(node.value))(Node(None, (), (), None, 0, object()))
 
 
-def _cut(linear: Linear, roots: Sequence[Node]) -> list[list[Node]]:
+def _cut(linear: Linear) -> list[list[Node]]:
     """The nodes at which to evaluate a large graph one after the other: for each piece, those that later ones read."""
-    order, slots = linear.order, linear.slots
-    pieces: list[dict[Node, None]] = [{} for _ in range(0, len(order), _PIECE)]
-    for k, node in enumerate(order):
-        here = k // _PIECE
-        for i in node.inputs:
-            slot = slots[i]
-            if slot >= 0 and slot // _PIECE < here:
-                pieces[slot // _PIECE][i] = None
-    for node in roots:
-        if slots[node] >= 0:
-            pieces[slots[node] // _PIECE][node] = None
+    order = linear.order
+    pieces: list[dict[Node, None]] = [{} for _ in range(0, len(order), LARGE)]
+    for k, (_, _, slots) in enumerate(linear.structure.instructions):
+        for slot in slots:
+            if slot >= 0 and slot // LARGE < k // LARGE:
+                pieces[slot // LARGE][order[slot]] = None
+    for slot in linear.roots:
+        if slot >= 0:
+            pieces[slot // LARGE][order[slot]] = None
     return [list(piece) for piece in pieces]

@@ -6,11 +6,10 @@ buffers nobody can reach any more (so they can be written over). Reference count
 
 from __future__ import annotations
 
-from collections import Counter
 from sys import getrefcount
 
 from .node import SCALAR, Node
-from .program import Linear, linearise
+from .structure import Linear, linearise
 
 __all__ = ["shown", "unreachable_leaves"]
 
@@ -18,14 +17,18 @@ __all__ = ["shown", "unreachable_leaves"]
 def shown(linear: Linear) -> list[int]:
     """The slots in `linear.order` whose nodes are held by something other than the graph itself."""
     counts = list(map(getrefcount, linear.order))
-    return [k for k, (count, uses) in enumerate(zip(counts, linear.uses, strict=True)) if count > _OWN + uses]
+    structure = linear.structure
+    before, found = structure.held
+    if counts != before:
+        found = [k for k, (count, uses) in enumerate(zip(counts, structure.uses, strict=True)) if count > _OWN + uses]
+        structure.held = (counts, found)
+    return found
 
 
 def unreachable_leaves(linear: Linear) -> list[int]:
     """The positions in `linear.leaves` whose nodes, and their values, nothing but the graph holds."""
-    uses = Counter(linear.code).get  # the integers in the code are the slots read
     counts = list(map(getrefcount, linear.leaves))
-    return [k for k, count in enumerate(counts) if count <= _OWN + uses(~k, 0)]
+    return [k for k, (n, uses) in enumerate(zip(counts, linear.structure.leaf_uses, strict=True)) if n <= _OWN + uses]
 
 
 def _references_held() -> int:

@@ -226,10 +226,14 @@ def binary(
 
     memo = record.memo
     new = array.__new__
+    convert = operands.node
 
-    def build(a: Any, b: Any) -> array:
-        if type(a) is array and type(b) is array:
-            x, y = a._node, b._node
+    def function(a: Any, b: Any, stream: Any = None) -> array:
+        if stream is not None:
+            check_stream(stream)
+        if type(a) is array:
+            x = a._node
+            y = b._node if type(b) is array else convert(b, x.aval.dtype)
         else:
             x, y = operands.pair(a, b)
         key = ((), x.aval, y.aval)
@@ -240,15 +244,8 @@ def binary(
         out._node = Node(record, (), (x, y), aval, x.trace if x.trace > y.trace else y.trace, None, caller())
         return out
 
-    def function(a: Any, b: Any, stream: Any = None) -> array:
-        if stream is not None:
-            check_stream(stream)
-        return build(a, b)
-
     def positional_function(a: Any, b: Any, /, *, stream: Any = None) -> array:
-        if stream is not None:
-            check_stream(stream)
-        return build(a, b)
+        return function(a, b, stream)
 
     about = ("a: an array or a number.", "b: an array or a number. The two are broadcast against each other.")
     dtypes = "bool." if result is as_bool else "the dtype that the operands promote to."

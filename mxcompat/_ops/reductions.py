@@ -82,17 +82,21 @@ def _not_empty(name: str) -> Callable[[Aval, tuple[int, ...]], None]:
 
 
 def _first_place(x: Any, axes: tuple[int, ...], worst: float) -> Any:
-    """True at the first place, in the order of `axes`, of the largest element (the smallest if `worst` is inf)."""
+    """Where, in the order of `axes`, the largest element (the smallest if `worst` is inf) first is; `axes` stay."""
     search = lax.argmax if worst < 0 else lax.argmin
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     flat = lax.reshape(lax.transpose(x, (*rest, *axes)), (*(x.shape[axis] for axis in rest), size_of(x, axes)))
-    best = lax.expand_dims(search(flat, len(rest), jnp.int32), axes)
+    return lax.expand_dims(search(flat, len(rest), jnp.int32), axes)
+
+
+def _places(x: Any, axes: tuple[int, ...]) -> Any:
+    """The places of the elements, counted in the order of `axes`."""
     place = jnp.zeros((1,) * x.ndim, jnp.int32)
     for axis in axes:
         place = place * x.shape[axis] + lax.broadcasted_iota(
             jnp.int32, tuple(n if k == axis else 1 for k, n in enumerate(x.shape)), axis
         )
-    return place == best
+    return place
 
 
 def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
@@ -106,10 +110,14 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
     def real_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
         x = primals[0]
         found = reduce(x, axis=axes, keepdims=True)
+        equal = (x == found).astype(x.dtype)
+        count = jnp.sum(equal, axis=axes, keepdims=True, dtype=x.dtype)
         # XLA may compute x twice and round differently (a product and a sum as one operation or as two), so that no
-        # element equals the one found. The place that was found counts in any case.
-        equal = ((x == found) | (_first_place(x, axes, worst) & (found == found))).astype(x.dtype)
-        share = equal / jnp.sum(equal, axis=axes, keepdims=True, dtype=x.dtype)
+        # element equals the one found. Then the place where it was found counts; to search for it takes long.
+        lost = (count == 0) & (found == found)
+        nowhere = jnp.full(found.shape, -1, jnp.int32)
+        place = lax.cond(jnp.any(lost), lambda: jnp.where(lost, _first_place(x, axes, worst), -1), lambda: nowhere)
+        share = jnp.where(_places(x, axes) == place, 1, equal / count)
         out = found if keepdims else lax.squeeze(found, axes)
         return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims, dtype=x.dtype)
 

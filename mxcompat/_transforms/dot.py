@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mxcompat._graph.node import ITEM, Node
-from mxcompat._graph.program import linearise
+from mxcompat._graph.structure import linearise
 
 from .export_callback import letters, primitive_name
 from .trees import flatten
@@ -60,6 +60,7 @@ def _lines(outputs: list[Node], names: dict[Any, str]) -> Iterator[str]:
             given += 1
         return names[key]
 
+    computed = set(linear.order)
     consumed = {_identity(i) for node in linear.order if node.op is not ITEM for i in node.inputs}
     drawn: set[Any] = set()
 
@@ -75,7 +76,7 @@ def _lines(outputs: list[Node], names: dict[Any, str]) -> Iterator[str]:
         if node.op is ITEM:
             continue
         for i in node.inputs:
-            if linear.slots[i] < 0:
+            if i not in computed:
                 yield from source(i)
         yield f'{{ {id(node)} [label ="{primitive_name(node.op.name)}", shape=rectangle]; }}'  # type: ignore[union-attr]
         yield from (f'"{name(_identity(i))}" -> {id(node)}' for i in node.inputs)

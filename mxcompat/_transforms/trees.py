@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import is_not
 from typing import Any
 
 from mxcompat._array.array import array
@@ -17,15 +18,17 @@ def flatten(tree: Any, strict: bool = False) -> list[array]:
     return out
 
 
+_PLAIN = frozenset((bool, int, float, str, type(None)))
+"""What trees of modules and settings hold besides arrays, passed over quickly."""
+
+
 def _flatten(tree: Any, out: list[array], strict: bool) -> None:
-    if type(tree) is array:
-        out.append(tree)
-    elif isinstance(tree, (list, tuple)):
-        for item in tree:
-            _flatten(item, out, strict)
-    elif isinstance(tree, dict):
-        for item in tree.values():
-            _flatten(item, out, strict)
+    if isinstance(tree, (list, tuple, dict)):
+        for item in tree.values() if isinstance(tree, dict) else tree:
+            if type(item) is array:
+                out.append(item)
+            elif strict or type(item) not in _PLAIN:
+                _flatten(item, out, strict)
     elif isinstance(tree, array):
         out.append(tree)
     elif strict:
@@ -103,42 +106,50 @@ class Contents:
 class Substitution:
     """Other arrays in the places of those of a tree, for as long as a `with` lasts.
 
-    Lists and dicts are changed in place, so the user's function sees the caller's own containers; afterwards each
-    place that still holds the substitute gets its array back, and one that the function assigned to is left alone.
+    Lists and dicts are changed in place, so the user's function sees the caller's own containers. Afterwards each place
+    that still holds its substitute gets its array back. A place that the function assigned to is left alone, and so is
+    one whose array it wrote to (unless it failed).
     """
 
     def __init__(self, tree: list[Any], leaves: Sequence[array]) -> None:
         self._tree = tree
-        self._leaves = iter(leaves)
+        self._leaves = leaves
+        self._nodes = [x._node for x in leaves]
         self._changed: list[tuple[Any, Any, Any, Any]] = []
 
     def __enter__(self) -> list[Any]:
-        return self._swap(self._tree)
+        return self._swap(self._tree, iter(self._leaves))
 
-    def _swap(self, tree: Any) -> Any:
+    def _swap(self, tree: Any, leaves: Iterator[array]) -> Any:
         if isinstance(tree, array):
-            return next(self._leaves)
+            return next(leaves)
         if isinstance(tree, tuple):
-            items = [self._swap(item) for item in tree]
-            return tuple(items) if any(a is not b for a, b in zip(items, tree, strict=True)) else tree
-        if isinstance(tree, dict):
-            places: Any = list(tree.items())
-        elif isinstance(tree, list):
-            places = enumerate(tree)
-        else:
-            return tree
-        for key, item in places:
-            new = self._swap(item)
-            if new is not item:
-                tree[key] = new
-                self._changed.append((tree, key, item, new))
+            items = tuple([item if type(item) in _PLAIN else self._swap(item, leaves) for item in tree])
+            return items if any(map(is_not, items, tree)) else tree
+        if isinstance(tree, (dict, list)):
+            for key, item in list(tree.items() if isinstance(tree, dict) else enumerate(tree)):
+                if type(item) not in _PLAIN:
+                    new = next(leaves) if type(item) is array else self._swap(item, leaves)
+                    if new is not item:
+                        tree[key] = new
+                        self._changed.append((tree, key, item, new))
         return tree
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: type | None, *exc: object) -> None:
+        written: set[int] = set()
+        if kind is None and [x._node for x in self._leaves] != self._nodes:
+            written = {id(x) for x, n in zip(self._leaves, self._nodes, strict=True) if x._node is not n}
         for container, key, old, new in self._changed:
             there = key in container if isinstance(container, dict) else key < len(container)
             if there and container[key] is new:
-                container[key] = old
+                container[key] = _back(old, new, written) if written else old
+
+
+def _back(old: Any, new: Any, written: set[int]) -> Any:
+    """What was substituted, but for the arrays that were written to."""
+    if isinstance(old, tuple):
+        return tuple([_back(a, b, written) for a, b in zip(old, new, strict=True)])
+    return new if id(new) in written else old
 
 
 def fill(tree: Any, leaves: Sequence[array]) -> None:

@@ -18,7 +18,8 @@ from mxcompat._graph import background, executables
 from mxcompat._graph.capture import ALIAS, PLACEHOLDER, readable
 from mxcompat._graph.evaluate import evaluate, forget
 from mxcompat._graph.node import ITEM, SCALAR, Node, caller, location
-from mxcompat._graph.program import Program, clear_programs, program_count
+from mxcompat._graph.program import Program
+from mxcompat._graph.structure import clear_programs, program_count
 
 __all__ = ["cache_size", "clear_cache", "compiles", "eager", "explain", "nan_check"]
 

@@ -1,0 +1,253 @@
+"""Structures: a stretch of graph but for its nodes, so that the same work done again is known to be the same.
+
+`linearise` finds the stretch behind some roots. A stretch like one met before is recognised by following that one's
+instructions back from the roots; only another is walked, hashed and interned. Programs are made from structures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from .node import ITEM, SCALAR, Node
+from .program import Instruction, Program
+
+__all__ = ["LARGE", "Linear", "Structure", "alone", "clear_programs", "linearise", "program_count"]
+
+LARGE = 2000
+"""The number of nodes up to which a stretch is evaluated at once: XLA's compile time is superlinear."""
+
+_LIMIT = 4096
+"""The number of structures, and of kinds of roots, to remember at most."""
+
+_CANDIDATES = 4
+"""The number of structures to remember for roots of a kind."""
+
+
+class Structure:
+    """The instructions of a stretch of graph and what is known of its leaves: all but the nodes.
+
+    Structures are interned, so that one holds what has been learnt of it. Instruction k writes slot k; slot ~k
+    (negative) is leaf k.
+
+    Args:
+        instructions: op, params and input slots, inputs before consumers.
+        in_avals: the avals of the leaves.
+        scalars: which leaves are Python numbers.
+        avals: the avals of the instructions' results.
+
+    `uses` and `leaf_uses` say how often results and leaves are read, `written` which leaves an op writes over.
+    """
+
+    __slots__ = (
+        "_avals", "_backwards", "_in_avals", "_is_scalar", "_programs", "held", "in_avals", "instructions", "leaf_uses",
+        "scalars", "specialised", "uses", "written",
+    )  # fmt: skip
+
+    def __init__(
+        self, instructions: tuple[Instruction, ...], in_avals: tuple[Any, ...], scalars: tuple[int, ...],
+        avals: list[Any],
+    ) -> None:  # fmt: skip
+        self.instructions = instructions
+        self.in_avals = in_avals
+        self.scalars = scalars
+        self.uses = [0] * len(instructions)
+        self.leaf_uses = [0] * len(in_avals)
+        self.specialised = any(op.specialise is not None for op, _, _ in instructions)
+        self.written = {~slots[0] for op, _, slots in instructions if op.in_place and slots[0] < 0}
+        for _, _, slots in instructions:
+            for s in slots:
+                if s >= 0:
+                    self.uses[s] += 1
+                else:
+                    self.leaf_uses[~s] += 1
+        self.held: tuple[list[int], list[int]] = ([], [])  # see `liveness.shown`
+        self._avals = avals
+        self._backwards = tuple([(k, op, params, len(s), s) for k, (op, params, s) in enumerate(instructions)][::-1])
+        self._in_avals = list(in_avals)
+        self._is_scalar = [k in scalars for k in range(len(in_avals))]
+        self._programs: dict[tuple[int, ...], Program] = {}
+
+    def program(self, out_slots: tuple[int, ...]) -> Program:
+        """The one Program with this structure and these outputs."""
+        found = self._programs.get(out_slots)
+        if found is None:
+            out_avals = tuple([self._avals[s] if s >= 0 else self.in_avals[~s] for s in out_slots])
+            made = Program(self.instructions, self.in_avals, self.scalars, out_slots, out_avals)
+            found = self._programs.setdefault(out_slots, made)
+        return found
+
+    def follow(
+        self, slots: tuple[int, ...], roots: Sequence[Node], trace: int, placeholders: Sequence[Node]
+    ) -> Linear | None:
+        """The stretch behind `roots` if it has this structure, with the roots in these slots; else None."""
+        count = len(self.instructions)
+        env: list[Any] = [None] * (count + len(self.in_avals))  # leaf k is at ~k, counted from the end
+        for k, node in enumerate(placeholders):
+            env[~k] = node
+        for slot, node in zip(slots, roots, strict=True):
+            if env[slot] is None:
+                env[slot] = node
+            elif env[slot] is not node:
+                return None
+        for slot, op, params, arity, reads in self._backwards:
+            node = env[slot]
+            inputs = node.inputs
+            if (
+                node.op is not op
+                or len(inputs) != arity
+                or (node.params is not params and node.params != params)
+                or (node.value is not None and not trace)
+            ):
+                return None
+            for s, i in zip(reads, inputs):  # noqa: B905  their lengths have been compared
+                there = env[s]
+                if there is None:
+                    env[s] = i
+                elif there is not i:
+                    return None
+        leaves = env[: count - 1 : -1] if count else env[::-1]
+        if [n.aval for n in leaves] != self._in_avals or [n.op is SCALAR for n in leaves] != self._is_scalar:
+            return None
+        for node in leaves[len(placeholders) :]:
+            if node.trace >= trace if trace else node.value is None:
+                return None
+        return _linear((self, slots, env[:count], leaves))
+
+
+class Linear(NamedTuple):
+    """A stretch of graph in execution order.
+
+    Args:
+        structure: all that does not depend on which nodes they are.
+        roots: the slots of the nodes it was asked for.
+        order: the nodes to compute, inputs before consumers.
+        leaves: the nodes it reads but does not compute.
+    """
+
+    structure: Structure
+    roots: tuple[int, ...]
+    order: list[Node]
+    leaves: list[Node]
+
+
+_linear: Callable[[tuple], Linear] = partial(tuple.__new__, Linear)  # half of what calling the class costs
+
+_structures: dict[tuple, Structure] = {}
+
+_candidates: dict[tuple, tuple[tuple[Structure, tuple[int, ...]], ...]] = {}
+"""What roots of a kind had behind them, most recent first: the structure, and the slots of the roots."""
+
+
+def linearise(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node] = ()) -> Linear:
+    """The graph behind `roots`, in execution order.
+
+    Outside a capture (`trace` 0) it ends at nodes that have a value. Inside, it ends at the placeholders, which
+    become the first leaves, and at every node older than the trace.
+    """
+    last = roots[-1] if roots else None
+    kind = (len(roots), len(placeholders), trace == 0, *((last.op, last.params, last.aval) if last is not None else ()))
+    candidates = _candidates.get(kind, ())
+    for k, (structure, slots) in enumerate(candidates):
+        found = structure.follow(slots, roots, trace, placeholders)
+        if found is not None:
+            if k:
+                _candidates[kind] = (candidates[k], *candidates[:k], *candidates[k + 1 :])
+            return found
+    found = _walk(roots, trace, placeholders)
+    if len(found.order) <= LARGE:
+        while len(_candidates) >= _LIMIT:
+            _candidates.pop(next(iter(_candidates)), None)
+        _candidates[kind] = ((found.structure, found.roots), *candidates[: _CANDIDATES - 1])
+    return found
+
+
+def _walk(roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Linear:
+    slots: dict[Node, int] = {}
+    leaves: list[Node] = list(placeholders)
+    order: list[Node] = []
+    code: list[Any] = []
+    slot_of = slots.get
+    for k, node in enumerate(placeholders):
+        slots[node] = ~k
+    for root in roots:
+        if root in slots:
+            continue
+        if root.trace < trace if trace else root.value is not None:
+            slots[root] = ~len(leaves)
+            leaves.append(root)
+            continue
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in slots:
+                stack.pop()
+                continue
+            if node.op is ITEM and node.inputs[0].value is not None and not trace:
+                node.value = node.inputs[0].value[node.params[0]]
+                stack.pop()
+                slots[node] = ~len(leaves)
+                leaves.append(node)
+                continue
+            reads = []
+            ready = True
+            for i in node.inputs:
+                slot = slot_of(i)
+                if slot is None:
+                    if i.trace < trace if trace else i.value is not None:
+                        slot = slots[i] = ~len(leaves)
+                        leaves.append(i)
+                    else:
+                        stack.append(i)
+                        ready = False
+                reads.append(slot)
+            if not ready:
+                continue
+            stack.pop()
+            slots[node] = len(order)
+            order.append(node)
+            code += (node.op, node.params, *reads)
+    structure = _intern(code, order, leaves, slots, remembered=trace > 0 or len(order) <= LARGE)
+    return _linear((structure, tuple([slots[r] for r in roots]), order, leaves))
+
+
+def alone(node: Node) -> Linear:
+    """The stretch of graph that is this node, with its inputs, computed or not, for leaves."""
+    leaves = list(dict.fromkeys(node.inputs))
+    slots = {n: ~k for k, n in enumerate(leaves)}
+    code = [node.op, node.params, *[slots[i] for i in node.inputs]]
+    return Linear(_intern(code, [node], leaves, slots), (0,), [node], leaves)
+
+
+def _intern(
+    code: list[Any], order: list[Node], leaves: list[Node], slots: dict[Node, int], remembered: bool = True
+) -> Structure:
+    """The one Structure of this stretch. One that is not to be remembered is made afresh."""
+    avals: list[Any] = []
+    scalars: list[int] = []
+    for k, node in enumerate(leaves):
+        avals.append(node.aval)
+        if node.op is SCALAR:
+            scalars.append(k)
+    key = (tuple(code), tuple(avals), tuple(scalars))
+    found = _structures.get(key) if remembered else None
+    if found is None:
+        instructions = tuple([(n.op, n.params, tuple([slots[i] for i in n.inputs])) for n in order])
+        found = Structure(instructions, key[1], key[2], [n.aval for n in order])  # type: ignore[arg-type]
+        if remembered:
+            while len(_structures) >= _LIMIT:
+                _structures.pop(next(iter(_structures)), None)
+            found = _structures.setdefault(key, found)
+    return found
+
+
+def program_count() -> int:
+    """How many structures are remembered, each with its programs."""
+    return len(_structures)
+
+
+def clear_programs() -> None:
+    """Forget the structures, and with them the programs and their executables."""
+    _structures.clear()
+    _candidates.clear()
