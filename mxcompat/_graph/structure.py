@@ -21,8 +21,8 @@ LARGE = 2000
 _LIMIT = 4096
 """The number of structures, and of kinds of roots, to remember at most."""
 
-_CANDIDATES = 4
-"""The number of structures to remember for roots of a kind."""
+_MOST = 4
+"""The number of structures to try for roots of a kind."""
 
 
 class Structure:
@@ -41,8 +41,8 @@ class Structure:
     """
 
     __slots__ = (
-        "_avals", "_backwards", "_in_avals", "_is_scalar", "_programs", "held", "in_avals", "instructions", "leaf_uses",
-        "scalars", "specialised", "uses", "written",
+        "_avals", "_programs", "held", "in_avals", "instructions", "leaf_uses", "scalars", "specialised", "uses",
+        "written",
     )  # fmt: skip
 
     def __init__(
@@ -64,9 +64,6 @@ class Structure:
                     self.leaf_uses[~s] += 1
         self.held: tuple[list[int], list[int]] = ([], [])  # see `liveness.shown`
         self._avals = avals
-        self._backwards = tuple([(k, op, params, len(s), s) for k, (op, params, s) in enumerate(instructions)][::-1])
-        self._in_avals = list(in_avals)
-        self._is_scalar = [k in scalars for k in range(len(in_avals))]
         self._programs: dict[tuple[int, ...], Program] = {}
 
     def program(self, out_slots: tuple[int, ...]) -> Program:
@@ -77,43 +74,6 @@ class Structure:
             made = Program(self.instructions, self.in_avals, self.scalars, out_slots, out_avals)
             found = self._programs.setdefault(out_slots, made)
         return found
-
-    def follow(
-        self, slots: tuple[int, ...], roots: Sequence[Node], trace: int, placeholders: Sequence[Node]
-    ) -> Linear | None:
-        """The stretch behind `roots` if it has this structure, with the roots in these slots; else None."""
-        count = len(self.instructions)
-        env: list[Any] = [None] * (count + len(self.in_avals))  # leaf k is at ~k, counted from the end
-        for k, node in enumerate(placeholders):
-            env[~k] = node
-        for slot, node in zip(slots, roots, strict=True):
-            if env[slot] is None:
-                env[slot] = node
-            elif env[slot] is not node:
-                return None
-        for slot, op, params, arity, reads in self._backwards:
-            node = env[slot]
-            inputs = node.inputs
-            if (
-                node.op is not op
-                or len(inputs) != arity
-                or (node.params is not params and node.params != params)
-                or (node.value is not None and not trace)
-            ):
-                return None
-            for s, i in zip(reads, inputs):  # noqa: B905  their lengths have been compared
-                there = env[s]
-                if there is None:
-                    env[s] = i
-                elif there is not i:
-                    return None
-        leaves = env[: count - 1 : -1] if count else env[::-1]
-        if [n.aval for n in leaves] != self._in_avals or [n.op is SCALAR for n in leaves] != self._is_scalar:
-            return None
-        for node in leaves[len(placeholders) :]:
-            if node.trace >= trace if trace else node.value is None:
-                return None
-        return _linear((self, slots, env[:count], leaves))
 
 
 class Linear(NamedTuple):
@@ -134,10 +94,71 @@ class Linear(NamedTuple):
 
 _linear: Callable[[tuple], Linear] = partial(tuple.__new__, Linear)  # half of what calling the class costs
 
+class _Path:
+    """How to follow a structure back from its roots.
+
+    Each step names a slot whose node is known by then, what op and params it must have, and the slots of its inputs: of
+    two, apart, if neither has been met before (which most ops have).
+    """
+
+    __slots__ = ("_in_avals", "_is_scalar", "_roots", "_steps", "_structure")
+
+    def __init__(self, structure: Structure, roots: tuple[int, ...], placeholders: int) -> None:
+        self._structure = structure
+        self._roots = roots
+        self._in_avals = list(structure.in_avals)
+        self._is_scalar = [k in structure.scalars for k in range(len(structure.in_avals))]
+        self._steps = []
+        met = {*roots, *[~k for k in range(placeholders)]}
+        for k, (op, params, slots) in reversed([*enumerate(structure.instructions)]):
+            pair = slots if len({*slots} - met) == len(slots) == 2 else (None, None)
+            self._steps.append((k, op, params, slots, *pair))
+            met.update(slots)
+
+    def follow(self, roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Linear | None:
+        """The stretch behind `roots` if it has this structure, else None."""
+        count = len(self._steps)
+        env: list[Any] = [None] * (count + len(self._in_avals))  # leaf k is at ~k, counted from the end
+        for k, node in enumerate(placeholders):
+            env[~k] = node
+        for slot, node in zip(self._roots, roots, strict=True):
+            if env[slot] is None:
+                env[slot] = node
+            elif env[slot] is not node:
+                return None
+        try:
+            for slot, op, params, reads, first, second in self._steps:
+                node = env[slot]
+                if (
+                    node.op is not op
+                    or (node.params is not params and node.params != params)
+                    or (node.value is not None and not trace)
+                ):
+                    return None
+                if first is not None:
+                    env[first], env[second] = node.inputs
+                    continue
+                for s, i in zip(reads, node.inputs, strict=True):
+                    there = env[s]
+                    if there is None:
+                        env[s] = i
+                    elif there is not i:
+                        return None
+        except ValueError:  # another number of inputs
+            return None
+        leaves = env[: count - 1 : -1] if count else env[::-1]
+        if [n.aval for n in leaves] != self._in_avals or [n.op is SCALAR for n in leaves] != self._is_scalar:
+            return None
+        for node in leaves[len(placeholders) :]:
+            if node.trace >= trace if trace else node.value is None:
+                return None
+        return _linear((self._structure, self._roots, env[:count], leaves))
+
+
 _structures: dict[tuple, Structure] = {}
 
-_candidates: dict[tuple, tuple[tuple[Structure, tuple[int, ...]], ...]] = {}
-"""What roots of a kind had behind them, most recent first: the structure, and the slots of the roots."""
+_paths: dict[tuple, tuple[_Path, ...]] = {}
+"""What roots of a kind had behind them, most recent first."""
 
 
 def linearise(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node] = ()) -> Linear:
@@ -148,18 +169,18 @@ def linearise(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
     """
     last = roots[-1] if roots else None
     kind = (len(roots), len(placeholders), trace == 0, *((last.op, last.params, last.aval) if last is not None else ()))
-    candidates = _candidates.get(kind, ())
-    for k, (structure, slots) in enumerate(candidates):
-        found = structure.follow(slots, roots, trace, placeholders)
+    paths = _paths.get(kind, ())
+    for path in paths:
+        found = path.follow(roots, trace, placeholders)
         if found is not None:
-            if k:
-                _candidates[kind] = (candidates[k], *candidates[:k], *candidates[k + 1 :])
+            if path is not paths[0]:
+                _paths[kind] = (path, *[p for p in paths if p is not path])
             return found
     found = _walk(roots, trace, placeholders)
     if len(found.order) <= LARGE:
-        while len(_candidates) >= _LIMIT:
-            _candidates.pop(next(iter(_candidates)), None)
-        _candidates[kind] = ((found.structure, found.roots), *candidates[: _CANDIDATES - 1])
+        while len(_paths) >= _LIMIT:
+            _paths.pop(next(iter(_paths)), None)
+        _paths[kind] = (_Path(found.structure, found.roots, len(placeholders)), *paths[: _MOST - 1])
     return found
 
 
@@ -250,4 +271,4 @@ def program_count() -> int:
 def clear_programs() -> None:
     """Forget the structures, and with them the programs and their executables."""
     _structures.clear()
-    _candidates.clear()
+    _paths.clear()

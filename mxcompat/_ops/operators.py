@@ -64,7 +64,7 @@ def attach_operators(functions: Mapping[str, Any]) -> None:
     for record, name, noun in each(_ARITHMETIC):
         inplace = _no_integers if name == "truediv" else None
         _set(f"__{name}__", _arithmetic(record, name, noun))
-        _set(f"__r{name}__", _operator(_combine(record, swapped=True), f"r{name}", noun))
+        _set(f"__r{name}__", _arithmetic(record, f"r{name}", noun, swapped=True))
         _set(f"__i{name}__", _inplace(_combine(record, inplace), f"i{name}", noun))
     for record, name, noun in each(_BITWISE):
         _set(f"__{name}__", _operator(_combine(record, _no_floats(f"with {noun}")), name, noun))
@@ -94,7 +94,7 @@ def _set(name: str, method: Any) -> None:
     setattr(array, name, method)
 
 
-def _combine(record: Op, check: Check | None = None, swapped: bool = False) -> Combine:
+def _combine(record: Op, check: Check | None = None) -> Combine:
     memo = record.memo
 
     def combine(x: Node, other: Any) -> Node | None:
@@ -104,11 +104,7 @@ def _combine(record: Op, check: Check | None = None, swapped: bool = False) -> C
             y = operand(other, x.aval.dtype)
             if y is None:
                 return None
-        trace = x.trace
-        if y.trace > trace:
-            trace = y.trace
-        if swapped:
-            x, y = y, x
+        trace = x.trace if x.trace > y.trace else y.trace
         a, b = x.aval, y.aval
         if check is not None:
             check(a.dtype, b.dtype)
@@ -127,7 +123,7 @@ def _refuse(noun: str, name: str, other: Any) -> Exception:
     return ValueError(f"Cannot perform {noun} on an mlx.core.array and {type_name(other)}")
 
 
-def _arithmetic(record: Op, name: str, noun: str) -> Callable[[array, Any], array]:
+def _arithmetic(record: Op, name: str, noun: str, swapped: bool = False) -> Callable[[array, Any], array]:
     """What `_operator(_combine(record))` is, in one function: nothing is called more often."""
     memo = record.memo
     new = array.__new__
@@ -140,6 +136,8 @@ def _arithmetic(record: Op, name: str, noun: str) -> Callable[[array, Any], arra
             y = operand(other, x.aval.dtype)
             if y is None:
                 raise _refuse(noun, name, other)
+        if swapped:
+            x, y = y, x
         key = ((), x.aval, y.aval)
         result = memo.get(key)
         if result is None:

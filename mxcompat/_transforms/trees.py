@@ -128,11 +128,16 @@ class Substitution:
             return items if any(map(is_not, items, tree)) else tree
         if isinstance(tree, (dict, list)):
             for key, item in list(tree.items() if isinstance(tree, dict) else enumerate(tree)):
-                if type(item) not in _PLAIN:
-                    new = next(leaves) if type(item) is array else self._swap(item, leaves)
-                    if new is not item:
-                        tree[key] = new
-                        self._changed.append((tree, key, item, new))
+                if type(item) is array:
+                    new = next(leaves)
+                elif type(item) in _PLAIN:
+                    continue
+                else:
+                    new = self._swap(item, leaves)
+                    if new is item:
+                        continue
+                tree[key] = new
+                self._changed.append((tree, key, item, new))
         return tree
 
     def __exit__(self, kind: type | None, *exc: object) -> None:
@@ -140,8 +145,11 @@ class Substitution:
         if kind is None and [x._node for x in self._leaves] != self._nodes:
             written = {id(x) for x, n in zip(self._leaves, self._nodes, strict=True) if x._node is not n}
         for container, key, old, new in self._changed:
-            there = key in container if isinstance(container, dict) else key < len(container)
-            if there and container[key] is new:
+            if isinstance(container, dict):
+                there = container.get(key)
+            else:
+                there = container[key] if key < len(container) else None
+            if there is new:
                 container[key] = _back(old, new, written) if written else old
 
 
