@@ -3,8 +3,8 @@
     python tests/mlx_lm_worker.py OUT JOB...                     with real MLX
     python -m mxcompat tests/mlx_lm_worker.py OUT JOB...         with mxcompat
 
-A job is a function below, or `model:NAME`. OUT is a pickle of {job: list of NumPy arrays, or the error as text}.
-Weights are NumPy's random numbers, seeded by the parameter's name, so that both sides have the same.
+A job is a function below, in `mlx_lm_tools` or `mlx_lm_quant`, or `model:NAME`. OUT is a pickle of {job: list of NumPy
+arrays, or the error as text}.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import pickle
 import resource
 import sys
 import tempfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optim
 import numpy as np
-from mlx.utils import tree_flatten, tree_unflatten
+from mlx.utils import tree_flatten
 from mlx_lm.generate import BatchGenerator, generate_step, speculative_generate_step
 from mlx_lm.models import cache as caches
 from mlx_lm.sample_utils import make_logits_processors, make_sampler
@@ -33,33 +32,8 @@ from mlx_lm.tuner.utils import linear_to_lora_layers
 
 sys.path.insert(0, str(Path(__file__).parent))
 import mlx_lm_models
-
-Arrays = list[np.ndarray]
-TOKENS = np.random.default_rng(1).integers(0, 60, (2, 20))
-JOBS: dict[str, Callable[[], Arrays]] = {}
-
-
-def job(function: Callable[[], Arrays]) -> Callable[[], Arrays]:
-    JOBS[function.__name__] = function
-    return function
-
-
-def to_numpy(x: Any) -> np.ndarray:
-    return np.array(x.astype(mx.float32))
-
-
-def model(name: str, **different: Any) -> Any:
-    args = mlx_lm_models.arguments(name, **different)
-    made = importlib.import_module(f"mlx_lm.models.{name}").Model(args)
-    made.eval()
-    weights = []
-    for key, value in tree_flatten(made.parameters()):
-        if mx.issubdtype(value.dtype, mx.floating):
-            draw = np.random.default_rng(zlib.crc32(key.encode())).standard_normal(value.shape).astype(np.float32)
-            is_norm = key.endswith("weight") and "norm" in ".".join(key.split(".")[-2:])
-            weights.append((key, mx.array(1 + 0.1 * draw if is_norm else 0.15 * draw)))
-    made.update(tree_unflatten(weights))
-    return made
+import mlx_lm_quant  # noqa: F401  (its jobs, and those of mlx_lm_tools)
+from mlx_lm_made import JOBS, TOKENS, Arrays, job, llama, model, to_numpy
 
 
 def decode(made: Any, cache: list[Any], prompt: int = 7, steps: int = 3, batch: int = 1) -> Arrays:
@@ -78,10 +52,6 @@ def architecture(name: str) -> Arrays:
     made = model(name)
     logits = decode(made, caches.make_prompt_cache(made))
     return [np.array("\n".join(sorted(described))), np.array(total / 1e3), *logits]
-
-
-def llama(**different: Any) -> Any:
-    return model("llama", **{"head_dim": 32, "num_attention_heads": 2, "num_key_value_heads": 1, **different})
 
 
 def pair(make: Callable[[], Any]) -> list[Any]:
@@ -269,19 +239,35 @@ def batch_generator() -> Arrays:
     return [np.array([tokens[k] for k in ids])]
 
 
-class _Losses(TrainingCallback):
+def compiles() -> int:
+    """How many programs XLA has compiled so far; none on real MLX."""
+    ours = sys.modules.get("mxcompat")
+    return ours.ext.debug.compiles() if ours else 0
+
+
+class _Reports(TrainingCallback):
+    """The losses as the trainer reports them, and how many programs had been compiled at each step."""
+
     def __init__(self) -> None:
-        self.values: list[float] = []
+        self.losses: list[float] = []
+        self.compiles: list[int] = []
 
     def on_train_loss_report(self, train_info: dict[str, Any]) -> None:
-        self.values.append(train_info["train_loss"])
+        self.losses.append(train_info["train_loss"])
+        self.compiles.append(compiles())
+
+    def on_val_loss_report(self, val_info: dict[str, Any]) -> None:
+        self.losses.append(val_info["val_loss"])
 
 
 def trained(
     name: str = "llama", *, adapters: bool = True, dora: bool = False, quantized: bool = False, dropout: float = 0.0,
     keys: list[str] | None = None, **options: Any,
 ) -> Arrays:  # fmt: skip
-    """The losses of a few steps, and the names and shapes of the weights that were saved.
+    """The losses of a few steps, the names and shapes of the saved weights, and the compiles in the last steps.
+
+    The rows make batches of two lengths, 33 and 65. In the last three steps, which take every row once, nothing is
+    left to compile.
 
     Adam divides by the size of the gradient, so where a gradient is nearly zero rounding decides the update's sign. A
     larger eps takes that away, and the two sides can be compared step by step.
@@ -295,15 +281,16 @@ def trained(
         made.freeze()
         config = {"rank": 4, "scale": 4.0, "dropout": dropout, **({"keys": keys} if keys else {})}
         linear_to_lora_layers(made, 2, config, use_dora=dora)
-    rows = [(((np.arange(10 + k % 3) * 3 + k) % 60).tolist(), 0) for k in range(4)]
-    losses = _Losses()
+    rows = [(((np.arange(length) * 3 + length) % 60).tolist(), length % 4) for length in (9, 21, 25, 30, 40, 60)]
+    reports = _Reports()
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/adapters.safetensors"
-        args = {"batch_size": 2, "iters": 8, "steps_per_report": 1, "max_seq_length": 16, "adapter_file": path}
+        args = {"batch_size": 2, "iters": 12, "steps_per_report": 1, "steps_per_eval": 4, "adapter_file": path}
         optimizer = optim.Adam(learning_rate=5e-3, eps=1e-3)
-        trainer.train(made, optimizer, rows, args=trainer.TrainingArgs(**args | options), training_callback=losses)
+        args = trainer.TrainingArgs(**args | options)
+        trainer.train(made, optimizer, rows, rows[:4], args=args, training_callback=reports)
         saved = sorted(f"{k} {v.shape}" for k, v in mx.load(path).items())
-    return [np.array("\n".join(saved)), np.array(losses.values)]
+    return [np.array("\n".join(saved)), np.array(reports.losses), np.array(reports.compiles[-1] - reports.compiles[-4])]
 
 
 JOBS |= {
@@ -311,9 +298,10 @@ JOBS |= {
     "lora_quantized": lambda: trained(quantized=True),
     "lora_dropout": lambda: trained(dropout=0.3),
     "lora_checkpointed": lambda: trained(grad_checkpoint=True),
-    "lora_accumulated": lambda: trained(grad_accumulation_steps=2),
+    "lora_accumulated": lambda: trained(grad_accumulation_steps=2, iters=24),
     "lora_experts": lambda: trained("qwen3_moe"),
-    "lora_mamba": lambda: trained("mamba", keys=["mixer.in_proj", "mixer.out_proj"]),
+    # Its loop over the sequence is unrolled.
+    "lora_mamba": lambda: trained("mamba", keys=["mixer.in_proj", "mixer.out_proj"], max_seq_length=16),
     "lora_embedding": lambda: trained(keys=["model.embed_tokens", "self_attn.q_proj"]),
     "dora": lambda: trained(dora=True),
     "all_weights": lambda: trained(adapters=False),

@@ -1,5 +1,6 @@
 """The examples are plain MLX programs: the same numbers on real MLX and on mxcompat. And the benchmarks run."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -45,6 +46,7 @@ EXAMPLES = {
     "char_gpt.py": ["--steps", "6", "--report", "3", "--dims", "32", "--layers", "1", "--write", "8"],
     "flow.py": ["--steps", "20", "--layers", "4", "--hidden", "32"],
     "transforms.py": ["--steps", "8"],
+    "lora.py": ["--steps", "24", "--adapter-steps", "8", "--dims", "32", "--layers", "1"],
 }
 
 
@@ -60,9 +62,17 @@ def numbers(text, *names):
     return [float(n) for name in names for n in re.findall(rf"{name} +(-?[\d.]+)", text)]
 
 
+def trainings(text):
+    """The validation losses before and after each training of `lora.py`."""
+    losses = [numbers(part, "validation loss") for part in text.split("\n\n")]
+    return [(found[0], found[-1]) for found in losses]
+
+
 @pytest.fixture(scope="module", params=EXAMPLES)
 def example(request):
     """An example's name and what it prints on mxcompat."""
+    if request.param == "lora.py" and importlib.util.find_spec("mlx_lm") is None:
+        pytest.skip("mlx-lm is not installed")
     return request.param, printed(request.param, "-m", "mxcompat")
 
 
@@ -73,6 +83,10 @@ LEARNS = {
         numbers(text, "test")[-1] < numbers(text, "test")[0] - 1 and "changes nothing: True" in text
     ),
     "transforms.py": lambda text: numbers(text, "error")[-1] < numbers(text, "error")[0] - 0.03,
+    "lora.py": lambda text: (
+        all(last < first - 0.05 for first, last in trainings(text))
+        and text.count("loaded: the same logits: True") == text.count("fused: the same logits: True") == 3
+    ),
 }
 
 
