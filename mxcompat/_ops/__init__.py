@@ -9,6 +9,7 @@ from . import (  # fmt: skip
     comparison,
     diagonals,
     elementwise,
+    growing_rules,
     indexing,
     joining,
     matmul,
@@ -28,3 +29,4 @@ _FAMILIES = (
 
 methods.attach({name: getattr(family, name) for family in _FAMILIES for name in family.__all__})
 indexing.attach()
+growing_rules.attach()

@@ -11,12 +11,11 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
-from mxcompat._graph.node import Node, apply
+from mxcompat._graph.node import apply
 
 from .define import broadcast, op, strict
 from .fast_norms import number, shown
-from .gather import SLICE
-from .index_plan import place
+from .growing import offer
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -45,10 +44,9 @@ def _attention(
     up, down = ("bngqd,bnkd->bngqk", "bngqk,bnkd->bngqd") if shared > 1 else ("bnqd,bnkd->bnqk", "bnqk,bnkd->bnqd")
     product = {"precision": jax.lax.Precision.HIGHEST, "preferred_element_type": wide}
     scores = jnp.einsum(up, q, k, **product) * scale.astype(wide)
-    length = rest[0] if prefix else keys
+    length = rest[masked] if prefix else keys
     column = jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 1)
     if prefix:
-        scores = jnp.where(column < length, scores, _least(wide))
         v = jnp.where(jax.lax.broadcasted_iota(jnp.int32, (keys, 1), 0) < length, v, 0)  # NaNs there are nobody's
     if causal:
         row = jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 0) + (length - queries)
@@ -59,6 +57,8 @@ def _attention(
             scores = jnp.where(mask, scores, _least(wide))
         else:
             scores = scores + mask.astype(wide)
+    if prefix:
+        scores = jnp.where(column < length, scores, -jnp.inf)
     if sinks:
         sink = jnp.asarray(rest[-1], wide).reshape(*scores.shape[1:-2], 1, 1)
         top = jax.lax.stop_gradient(jnp.maximum(scores.max(-1, keepdims=True), sink))
@@ -140,32 +140,7 @@ def _check_mask(mask: Aval, scores: tuple[int, ...], dtype: Dtype) -> None:
 
 
 ATTENTION = op(_NAME, _attention, _infer, ("causal", "masked", "sinks", "prefix"))
-"""With `prefix`, a fifth input says how many of the keys and values count; a mask is not possible then."""
-
-
-def _growing(k: Node, v: Node) -> tuple[Node, Node, int] | None:
-    """The buffers of which keys and values are the first few, and how many; None if they are not.
-
-    A cache grows by a token at a time. Read as `keys[..., :n, :]` it has another shape at each, which would be
-    compiled each time; the whole buffer and n as a number are the same program at every token.
-    """
-    buffers = []
-    for node in (k, v):
-        plan = node.params[0] if node.op is SLICE else ()
-        if len(plan) != 3 or plan[:2] != (":", ":") or type(plan[2]) is not tuple or plan[2][1:] != (1, 0):
-            return None
-        buffers.append(node.inputs[0])
-    n, longest = k.aval.shape[2], buffers[0].aval.shape[2]
-    if n != v.aval.shape[2] or longest != buffers[1].aval.shape[2] or not n:
-        return None
-    # A long buffer is read up to a power of two, so that its empty rest costs nothing.
-    used = min(longest, max(_SHORT, 1 << (n - 1).bit_length()))
-    if used < longest:
-        buffers = [apply(SLICE, (b,), ((":", ":", (used, 1, 0)),)) for b in buffers]
-    return buffers[0], buffers[1], n
-
-
-_SHORT = 256
+"""With `prefix`, the input after the mask says how many of the keys and values count, see `growing`."""
 
 
 def scaled_dot_product_attention(
@@ -196,23 +171,17 @@ def scaled_dot_product_attention(
     """
     check_stream(stream)
     inputs = [*(strict(x, _NAME) for x in (q, k, v)), number(_NAME, "scale", scale)]
-    prefix = False
     causal = isinstance(mask, str)
     if causal and mask != "causal":
         raise ValueError(f"[{_NAME}] invalid mask option '{mask}'. Must be 'causal', or an array.")
     masked = mask is not None and not causal
     if masked:
         inputs.append(strict(mask, _NAME))
-    elif inputs[1].aval.ndim == inputs[2].aval.ndim == 4 and (growing := _growing(inputs[1], inputs[2])):
-        apply(
-            ATTENTION, tuple(inputs), (causal, False, False, False)
-        )  # says what is wrong with the shapes, if anything
-        inputs[1], inputs[2], n = growing
-        inputs.append(place(n))
-        prefix = True
     if sinks is not None:
         inputs.append(strict(sinks, _NAME))
-    out = apply(ATTENTION, tuple(inputs), (causal, masked, sinks is not None, prefix))
+    out = apply(ATTENTION, tuple(inputs), (causal, masked, sinks is not None, False))
+    if inputs[1].op is not None:
+        offer(out)
     if force_fused and jax.default_backend() == "cpu":
         raise ValueError(f"[{_NAME}] force_fused=True but no fused kernel is available in CPU backend.")
     return wrap(out)

@@ -25,6 +25,7 @@ from mxcompat._graph.node import Node, apply, caller
 
 from .arguments import any_number, integers, is_sequence, shown
 from .define import broadcast, op, strict
+from .growing import offer
 
 __all__ = ["addmm", "matmul", "tensordot"]
 
@@ -105,6 +106,8 @@ def _matmul_impl(x: Any, y: Any) -> Any:
 _matmul = op("matmul", _matmul_impl, _matmul_aval)
 _memo = _matmul.memo
 _new = array.__new__
+_WEIGHTS = ("softmax", "astype")
+"""What the left side of the second product is where attention is written by hand."""
 
 
 def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
@@ -134,6 +137,8 @@ def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
         found = _matmul.infer(key)
     out = _new(array)
     out._node = Node(_matmul, (), (x, y), found, x.trace if x.trace > y.trace else y.trace, None, caller())
+    if y.op is not None and x.op is not None and x.op.name in _WEIGHTS:
+        offer(out._node)
     return out
 
 

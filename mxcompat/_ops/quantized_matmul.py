@@ -24,6 +24,7 @@ from .arguments import shown
 from .define import broadcast, op, strict
 from .fp8 import E4M3_MAX
 from .gathered_matmul import grouped_product
+from .growing import offer
 from .matmul import product
 from .packing import unpack
 from .quantize import Scheme, check_quantized, decode, scheme
@@ -152,7 +153,10 @@ def quantized_matmul(
     bias = None if biases is None else strict(biases, name)
     check_quantized(name, scale, bias, words, how)
     record, nodes = (_coded, (first, scale, words)) if bias is None else (_affine, (first, scale, bias, words))
-    return wrap(apply(record, nodes, (how, bool(transpose))))
+    out = apply(record, nodes, (how, bool(transpose)))
+    if words.op is not None and not transpose:
+        offer(out)
+    return wrap(out)
 
 
 def integral(name: str, indices: tuple[Aval, ...]) -> None:

@@ -25,7 +25,11 @@ _CACHE = 256
 
 
 class Model(NamedTuple):
-    """A llama, with grouped heads: two query heads for each head of keys and values."""
+    """A llama, with grouped heads: two query heads for each head of keys and values.
+
+    `bits` are those of the weights, `cache_bits` those of the cache; None for floats. `prompts` are how many are
+    continued at once, of different lengths where there are several.
+    """
 
     hidden: int
     layers: int
@@ -33,6 +37,8 @@ class Model(NamedTuple):
     vocabulary: int
     bits: int | None
     of_mlx: float
+    cache_bits: int | None = None
+    prompts: int = 1
 
     @property
     def width(self) -> int:
@@ -43,6 +49,8 @@ MODELS = {
     "llama, 512 wide, 8 layers": Model(512, 8, 8, 32000, None, 1 / 2),
     "llama, 512 wide, 8 layers, 4 bits": Model(512, 8, 8, 32000, 4, 1 / 2),
     "llama, 256 wide, 4 layers": Model(256, 4, 4, 1000, None, 1 / 1.5),
+    "llama, 256 wide, cache of 8 bits": Model(256, 4, 4, 1000, None, 1 / 1.5, cache_bits=8),
+    "llama, 256 wide, 3 prompts": Model(256, 4, 4, 1000, None, 1 / 2, prompts=3),
 }
 """By name; `of_mlx` is what a token may take at most, as a multiple of what it takes in real MLX."""
 
@@ -64,7 +72,8 @@ def measure(name: str, sides: Iterable[str], rounds: int) -> tuple[dict[str, flo
     compiles = 0.0
     for _ in range(rounds):
         for side, found in times.items():
-            if side == "jax.jit" and MODELS[name].bits:
+            model = MODELS[name]
+            if side == "jax.jit" and (model.bits or model.cache_bits or model.prompts > 1):
                 continue
             command = [sys.executable, "-m", "tests.benchmarks.generation", side, name]
             out = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -92,7 +101,7 @@ def _mlx_lm(model: Model) -> Iterable[int]:
     """The tokens, as an mlx-lm user has them generated."""
     import mlx.core as mx
     from mlx import nn
-    from mlx_lm.generate import generate_step
+    from mlx_lm.generate import BatchGenerator, generate_step
     from mlx_lm.models import llama
 
     mx.random.seed(0)
@@ -111,8 +120,15 @@ def _mlx_lm(model: Model) -> Iterable[int]:
     if model.bits:
         nn.quantize(network, bits=model.bits)
     mx.eval(network.parameters())
-    for token, _ in generate_step(mx.arange(1, 1 + _PROMPT), network, max_tokens=_TOKENS):
-        yield int(token)
+    if model.prompts == 1:
+        cache = {"kv_bits": model.cache_bits, "quantized_kv_start": 0}
+        for token, _ in generate_step(mx.arange(1, 1 + _PROMPT), network, max_tokens=_TOKENS, **cache):
+            yield int(token)
+        return
+    batch = BatchGenerator(network, max_tokens=_TOKENS, stop_tokens=[[-1]])
+    batch.insert([list(range(1, 1 + _PROMPT - k)) for k in range(model.prompts)])
+    while responses := batch.next_generated():
+        yield responses[0].token
 
 
 def _jax(model: Model) -> Iterable[int]:

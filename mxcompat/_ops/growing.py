@@ -1,0 +1,183 @@
+"""Arrays that grow by a few entries at every step, computed in the room of the buffer they are read from.
+
+XLA's shapes are static, so whatever is read as `buffer[..., :n, :]` would be compiled again for every n. Such a read
+has a *padded twin*: the buffer itself, of which the first n entries count and the rest is anything. A rule per op
+(`growing_rules`) says how a twin follows from the twins of the inputs, and at an *end*, where the axis is summed over,
+the rest is blanked out: the result is that of the read, and n a number that may vary without compiling.
+
+Ends are offered when they are called (`offer`) and rewritten all at once before the next evaluation, so that they share
+their twins. Bodies of transforms keep their exact shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.core import Tracer
+
+from mxcompat._graph.aval import Aval
+from mxcompat._graph.evaluate import before, traced_leaves
+from mxcompat._graph.node import Node
+from mxcompat._graph.op import Op
+from mxcompat._graph.structure import linearise
+
+from .define import op
+from .gather import SLICE
+from .index_plan import place
+
+__all__ = ["ENDS", "RULES", "Exact", "Padding", "Rewrite", "again", "axis_read", "build", "offer"]
+
+_SHORT = 256
+"""The room is no smaller than this, if the buffer is not. mlx-lm makes its buffers a multiple of it."""
+
+_DEPTH = 64
+"""How many ops may lie between a read and its end."""
+
+_NEAR = 8
+"""How many ops may lie between a read and the operand of an end that says how long the buffer is."""
+
+
+class Exact(Exception):
+    """There is no padded twin: what asked for it keeps its exact shape."""
+
+
+class Padding:
+    """The padded twins of arrays with an axis of n entries.
+
+    Called with a node and an axis (counted from the front) of extent n, it gives the node's twin, which has `room`
+    entries there instead. Raises Exact where there is none.
+
+    Args:
+        n: how many entries count; more than 1, as an axis of size 1 may be broadcast.
+        room: how many there are.
+    """
+
+    def __init__(self, n: int, room: int) -> None:
+        self.n = n
+        self.room = room
+        self.length = place(n)
+        self._twins: dict[tuple[Node, int], Node] = {}
+        self._depth = 0
+
+    def __call__(self, node: Node, axis: int) -> Node:
+        twin = self._twins.get((node, axis))
+        if twin is None:
+            rule = RULES.get(node.op)  # type: ignore[arg-type]
+            if rule is None or self._depth == _DEPTH:
+                raise Exact
+            self._depth += 1
+            try:
+                twin = self._twins[node, axis] = rule(node, axis, self)
+            finally:
+                self._depth -= 1
+            assert twin.aval.shape == self.shape(node, axis), f"{node.op}: {twin.aval} for {node.aval}"
+        return twin
+
+    def shape(self, node: Node, axis: int) -> tuple[int, ...]:
+        """The shape of the node's twin."""
+        shape = node.aval.shape
+        return (*shape[:axis], self.room, *shape[axis + 1 :])
+
+    def blank(self, node: Node, axis: int, value: float) -> Node:
+        """The node's twin with a value for the entries that do not count."""
+        return build(BLANK, (self(node, axis), self.length), (axis, value), node.where)
+
+
+class Paddings(dict[tuple[int, int], Padding]):
+    """The Padding for each extent and room, shared by all ends that are rewritten at the same time."""
+
+    def __missing__(self, key: tuple[int, int]) -> Padding:
+        self[key] = made = Padding(*key)
+        return made
+
+    def reading(self, node: Node, axis: int) -> Padding:
+        """The one for an axis that comes from the first entries of a buffer. Raises Exact if it does not."""
+        n = node.aval.shape[axis]
+        buffer = _buffer(node, n)
+        if n < 2 or not buffer:
+            raise Exact
+        # Of a long buffer a power of two of entries are read, so that its empty rest costs nothing.
+        return self[n, min(buffer, max(_SHORT, 1 << (n - 1).bit_length()))]
+
+
+Rule = Callable[[Node, int, Padding], Node]
+Rewrite = Callable[[Node, Paddings], tuple[tuple[Node, ...], tuple]]
+
+RULES: dict[Op, Rule] = {}
+"""For each op, how to make the padded twin, along an axis, of a node of it."""
+
+ENDS: dict[Op, Rewrite] = {}
+"""For each op that may sum over a growing axis: inputs and params that give the same result, from padded twins."""
+
+
+def _buffer(node: Node, n: int) -> int:
+    """The size of the axis of which a node, or what it was made of, is a read of the first n; 0 if none is near."""
+    for _ in range(_NEAR):
+        if node.op is SLICE:
+            plan = node.params[0]
+            found = [axis_read(plan, k) for k, entry in enumerate(plan) if entry == (n, 1, 0)]
+            return node.inputs[0].aval.shape[found[0]] if found else 0
+        if node.op not in RULES or not node.inputs:
+            return 0
+        node = node.inputs[0]
+    return 0
+
+
+def axis_read(plan: Sequence[Any], k: int) -> int:
+    """The axis that entry k of a plan without arrays is for."""
+    return k - sum(entry == "+" for entry in plan[:k])
+
+
+def build(op: Op, inputs: tuple[Node, ...], params: tuple, where: Any) -> Node:
+    """A new node outside any transform, made at the place that `where` says."""
+    key = (params, *[i.aval for i in inputs])
+    return Node(op, params, inputs, op.memo.get(key) or op.infer(key), 0, None, where)
+
+
+def again(node: Node, inputs: tuple[Node, ...], params: tuple | None = None) -> Node:
+    """The node's op on other inputs."""
+    return build(node.op, inputs, node.params if params is None else params, node.where)  # type: ignore[arg-type]
+
+
+def _blank(x: Any, n: Any, *, axis: int, value: float) -> Any:
+    place = lax.broadcasted_iota(np.int32, (x.shape[axis], *[1] * (x.ndim - axis - 1)), 0)
+    return jnp.where(place < n, x, jnp.asarray(value, x.dtype))
+
+
+def _blank_aval(x: Aval, n: Aval, *, axis: int, value: float) -> Aval:
+    return x
+
+
+BLANK = op("blank", _blank, _blank_aval, ("axis", "value"))
+"""The first n entries along an axis, and a value in the place of the others. Inputs: the array, n."""
+
+_offered: list[Node] = []
+
+
+def offer(node: Node) -> None:
+    """Have an end rewritten before it is evaluated, if it can be and is not part of a transform's body."""
+    if not node.trace:
+        _offered.append(node)
+        if not before:
+            before.append(_rewrite)
+
+
+def _rewrite() -> None:
+    """Rewrite the ends that were offered."""
+    nodes = _offered[:]
+    del _offered[: len(nodes)]
+    nodes = [node for node in nodes if node.value is None and node.op in ENDS]
+    if traced_leaves and any(isinstance(leaf.value, Tracer) for leaf in linearise(nodes).leaves):
+        return  # JAX may differentiate it: what does not count would have to be finite
+    paddings = Paddings()
+    for node in nodes:
+        try:
+            inputs, params = ENDS[node.op](node, paddings)  # type: ignore[index]
+        except Exact:
+            continue
+        assert again(node, inputs, params).aval is node.aval
+        node.inputs, node.params = inputs, params
