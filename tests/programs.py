@@ -52,7 +52,7 @@ class Program:
     Args:
         inputs: the arguments, NumPy arrays, and the MLX dtype of each.
         steps: one expression a line; the k-th is bound to `v{k}`, the inputs to `x{k}`.
-        results: the names of what it returns.
+        results: the names of what it returns: whatever no other step reads, so that every step matters.
     """
 
     seed: int
@@ -140,8 +140,8 @@ def make(seed: int) -> Program:
                 step = f"mx.stop_gradient({step})"
             values[f"v{len(program.steps)}"] = value
             program.steps.append(step)
-    last = f"v{len(program.steps) - 1}"
-    program.results = list(dict.fromkeys([last] if rng.random() < 0.6 else [last, rng.choice([*values][-3:])]))
+    read = {name for step in program.steps for name in _NAME.findall(step)}
+    program.results = [name for k in reversed(range(len(program.steps))) if (name := f"v{k}") not in read]
     return program
 
 

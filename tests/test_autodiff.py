@@ -17,6 +17,12 @@ def mse(mx):
     return loss
 
 
+def masked(x, mask, value):
+    x = x * 2
+    x[mask] = value
+    return x
+
+
 def params(mx):
     return {"w": mx.array(W), "b": mx.zeros((2,)), "nested": [mx.ones((2,)), (mx.array(1.0),)]}
 
@@ -43,6 +49,8 @@ VALUE_AND_GRAD = {
     "closed over outer": lambda mx, x: mx.grad(lambda a: mx.grad(lambda b: (a * b * b).sum())(a).sum())(x),
     "perturbation confusion": lambda mx, x: mx.grad(lambda a: a * mx.grad(lambda b: a + b)(mx.array(1.0)))(x[0]),
     "stop_gradient": lambda mx, x: mx.grad(lambda a: (mx.stop_gradient(a) * a).sum())(x),
+    "mask of a constant": lambda mx, x: mx.grad(lambda a: masked(a, mx.ones_like(a) > 0, a).sum())(x),
+    "mask of a full constant": lambda mx, x: mx.grad(lambda a: masked(a, mx.full_like(a, 2.0) > 0, a).sum())(x),
     "integers": lambda mx, x: mx.grad(lambda a: (a * a).sum())(mx.array([1, 2, 3])),
     "integers times float": lambda mx, x: mx.grad(lambda a: (a * 2.5).sum())(mx.array([1, 2, 3])),
     "integer loss": lambda mx, x: mx.grad(lambda a: (a > 1).sum())(x),
@@ -84,6 +92,7 @@ GRAD_ERRORS = {
     "index": lambda mx, x: mx.grad(lambda a: x[a.astype(mx.int32)].sum())(x),
     "argmax index": lambda mx, x: mx.grad(lambda a: a[mx.argmax(a)])(x),
     "take_along_axis": lambda mx, x: mx.grad(lambda a: mx.take_along_axis(a, mx.argsort(a), 0).sum())(x),
+    "one element": lambda mx, x: mx.grad(lambda a: a[:1])(x),
     "user's own": lambda mx, x: mx.grad(lambda a: {}[1])(x),
 }
 
@@ -99,7 +108,19 @@ VJP_JVP = {
     "vjp tuple": lambda mx, x: mx.vjp(lambda a, b: (a * b,), [x, x], [x]),
     "vjp half cotangent": lambda mx, x: mx.vjp(lambda a: a * 2, [x], [x.astype(mx.float16)]),
     "vjp number of cotangents": lambda mx, x: mx.vjp(lambda a: [a, a], [x], [x]),
+    "vjp without a cotangent for what is stopped": lambda mx, x: mx.vjp(
+        lambda a: [mx.stop_gradient(a * 3), a * a], [x], [x]
+    ),
+    "vjp of nothing but what is stopped": lambda mx, x: mx.vjp(lambda a: [mx.stop_gradient(a * 3)], [x], []),
     "vjp shape of cotangent": lambda mx, x: mx.vjp(lambda a: a * 2, [x], [x[0]]),
+    "vjp more cotangents than outputs": lambda mx, x: mx.vjp(lambda a: [a, a * a], [x], [x, 2 * x, x[0]]),
+    "vjp shape before number": lambda mx, x: mx.vjp(lambda a: [a, a], [x], [x[0]]),
+    "vjp what is stopped takes no cotangent": lambda mx, x: mx.vjp(
+        lambda a: [mx.stop_gradient(a), a * a], [x], [x, 100 * x]
+    ),
+    "vjp of a scalar": lambda mx, x: mx.vjp(lambda a: a.sum(), [x], [x]),
+    "vjp at a float": lambda mx, x: mx.vjp(lambda a: a, [1.0], [x]),
+    "jvp at a float": lambda mx, x: mx.jvp(lambda a: a, [1.0], [1.0]),
     "vjp complex": lambda mx, x: mx.vjp(lambda a: a * (1 + 2j), [mx.array([1 + 1j])], [mx.array([2 - 1j])]),
     "jvp": lambda mx, x: mx.jvp(lambda a: mx.sin(a), [x], [x]),
     "jvp two": lambda mx, x: mx.jvp(lambda a, b: [a * b, a + b], (x, x), (x, 2 * x)),
@@ -107,6 +128,7 @@ VJP_JVP = {
     "jvp number of tangents": lambda mx, x: mx.jvp(lambda a: a, [x], [x, x]),
     "jvp shape of tangent": lambda mx, x: mx.jvp(lambda a: a, [x], [x[0]]),
     "jvp comparison": lambda mx, x: mx.jvp(lambda a: a > 1, [x], [x]),
+    "jvp comparison of a constant": lambda mx, x: mx.jvp(lambda a: mx.ones_like(a) > 0, [x], [x]),
     "jvp complex": lambda mx, x: mx.jvp(lambda a: a * (1 + 2j), [mx.array([1 + 1j])], [mx.array([2 - 1j])]),
     "jvp of grad": lambda mx, x: mx.jvp(mx.grad(lambda a: (a**3).sum()), [x], [x]),
     "grad of jvp": lambda mx, x: mx.grad(lambda a: mx.jvp(lambda b: b**3, [a], [x])[1][0].sum())(x),
@@ -190,3 +212,43 @@ def test_failed_trace_leaves_nothing():
             transform(p)
         assert p["w"] is before
         assert (p["w"] + 1).tolist() == [2.0, 4.0, 3.0]  # not still inside a transform
+
+
+def test_writing_to_arrays_inside_the_arguments():
+    """What the function writes to an array in a list or dict of its arguments stays there; assigned places too."""
+
+    def run(mx):
+        params = {"w": mx.array(1.0), "nested": [mx.array(2.0), (mx.array(3.0),)]}
+        others = [mx.array(1.0), {"count": mx.array(0)}]
+        before = params["w"]
+
+        def f(params, others):
+            params["w"] += 1
+            params["nested"][0] *= 2
+            inner = params["nested"][1][0]
+            inner += 5
+            others[1]["count"] += 1
+            others.append(inner)
+            return params["w"] * params["nested"][0] * params["nested"][1][0] * others[0]
+
+        gradient = mx.grad(f)(params, others)
+        return gradient, params, others, params["w"] is before, before
+
+    check(run)
+
+
+def test_a_failed_function_leaves_its_arguments_as_they_were():
+    params = {"w": ours.array(1.0), "b": (ours.array(2.0),)}
+    w, b = params["w"], params["b"]
+
+    def f(params):
+        params["w"] += 1
+        params["b"][0][...] = 7
+        raise KeyError("no")
+
+    with pytest.raises(KeyError):
+        ours.grad(f)(params)
+    assert params["w"] is w
+    assert params["b"] is b
+    assert w.item() == 1.0
+    assert b[0].item() == 2.0

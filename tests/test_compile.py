@@ -115,6 +115,21 @@ COMPILE = {
     "shapeless reshape": lambda mx, x: traced(
         mx, lambda a: a.reshape(-1), [((mx.ones((2, 3)),), {}), ((mx.ones((4, 3)),), {})], shapeless=True
     ),
+    **{
+        f"shapeless {name}": lambda mx, x, f=f: traced(
+            mx, lambda a: f(mx, a), [((x,), {}), ((mx.arange(5.0),), {}), ((x,), {})], shapeless=True
+        )
+        for name, f in {
+            "grad": lambda mx, a: mx.grad(lambda b: (b**3).sum())(a),
+            "value_and_grad": lambda mx, a: mx.value_and_grad(lambda b: (mx.sin(b) * b).sum())(a),
+            "grad of grad": lambda mx, a: mx.grad(lambda b: mx.grad(lambda c: (c**3).sum())(b).sum())(a),
+            "vjp": lambda mx, a: mx.vjp(mx.sin, [a], [a])[1][0],
+            "jvp": lambda mx, a: mx.jvp(mx.sin, [a], [a])[1][0],
+            "vmap": lambda mx, a: mx.vmap(lambda b: b * 2)(a),
+            "compile": lambda mx, a: mx.compile(lambda b: b * 2 + 1)(a),
+            "compile of grad": lambda mx, a: mx.compile(mx.grad(lambda b: (b**3).sum()))(a),
+        }.items()
+    },
     "shapeless impossible": lambda mx, x: traced(
         mx, lambda a: a.reshape(6), [((mx.ones((2, 3)),), {}), ((mx.ones((4, 3)),), {})], shapeless=True
     ),
@@ -131,6 +146,30 @@ COMPILE = {
 @pytest.mark.parametrize("fn", COMPILE.values(), ids=COMPILE.keys())
 def test_compile(fn):
     check(fn, X)
+
+
+def test_shapeless_takes_what_mlx_cannot_infer():
+    mx = ours
+
+    @mx.custom_function
+    def f(x):
+        return x * 2
+
+    f.vjp(lambda primal, cotangent, output: cotangent * 10 * primal)
+    g = mx.custom_function(lambda x: x * 2)
+    g.jvp(lambda primal, tangent: tangent * 20)
+    for name, function, want in (
+        ("checkpoint", mx.checkpoint(lambda a: a * 2), lambda a: a * 2),
+        ("grad of checkpoint", lambda a: mx.grad(lambda b: mx.checkpoint(mx.square)(b).sum())(a), lambda a: a * 2),
+        ("custom", f, lambda a: a * 2),
+        ("vjp rule", lambda a: mx.grad(lambda b: f(b).sum())(a), lambda a: a * 10),
+        ("jvp rule", lambda a: mx.jvp(g, [a], [a])[1][0], lambda a: a * 20),
+        ("vmap of a vjp rule", lambda a: mx.vmap(mx.grad(lambda b: f(b).sum()))(a[None])[0], lambda a: a * 10),
+    ):
+        compiled = mx.compile(function, shapeless=True)
+        for n in (3, 5, 3):
+            x = mx.arange(float(n))
+            assert mx.array_equal(compiled(x), want(x)).item(), name
 
 
 def test_failed_trace_leaves_state_alone():

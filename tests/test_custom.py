@@ -1,5 +1,8 @@
 """custom_function against real MLX, and custom_gradient against what JAX documents."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -192,6 +195,27 @@ def test_defined_afresh_at_every_step_compiles_once():
     for k in range(5):
         mx.eval(step(w, k))
     assert compiles() == before
+
+
+def test_calls_keep_no_arrays():
+    """What is remembered of the structure of a call must not hold its result."""
+    mx = ours
+
+    @mx.custom_function
+    def f(x):
+        return mx.sin(x) * 2
+
+    f.vjp(lambda primal, cotangent, output: cotangent * primal)
+    results = []
+
+    def loss(x):
+        y = f(x)
+        results.append(weakref.ref(y))
+        return y.sum()
+
+    mx.eval(mx.grad(loss)(mx.array(X)))
+    gc.collect()
+    assert results[0]() is None
 
 
 @pytest.fixture(scope="module")

@@ -50,6 +50,7 @@ def test_can_cast_and_result_type() -> None:
         lambda mx: mx.isdtype(mx.float32, ()),
         lambda mx: mx.isdtype(mx.float32, ["integral"]),
         lambda mx: mx.isdtype(mx.float32, mx.floating),
+        lambda mx: mx.isdtype(mx.float32, None),
         lambda mx: mx.isdtype("float32", "numeric"),
         lambda mx: mx.isdtype(dtype=mx.float32, kind="numeric"),
         lambda mx: mx.can_cast(mx.array(1.0), mx.int16),

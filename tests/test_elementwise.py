@@ -48,6 +48,7 @@ A([1,2])+A([1,2,3])
 abs(A([-1,2]))
 round(A([1.26,2.5]),1)
 A([1.26,2.5]).round(1)
+A([nan,inf,1])*A([True,False,False]).astype(mx.float32)
 A([1+2j]).conj()
 A([1+2j]).real
 A([4.]).rsqrt()

@@ -133,6 +133,14 @@ def test_shapeless(use):
     check(case, X, Y)
 
 
+def test_shapeless_with_a_transform_in_it():
+    def case(mx, x):
+        mx.export_function("f", mx.grad(lambda y: (y**3).sum()), x, shapeless=True)
+        return mx.import_function("f")(mx.arange(5.0))
+
+    check(case, X)
+
+
 def test_shapeless_with_a_size_in_it():
     def case(mx, x):
         mx.export_function("f", lambda x: x.reshape(2, 1), x, shapeless=True)

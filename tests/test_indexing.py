@@ -479,6 +479,10 @@ def test_at(code):
 FUNCTIONS = lines("""
     mx.take(v, 0)
     mx.take(v, -1)
+    mx.take(v, -2)
+    mx.take(x, -3)
+    mx.take(x, -2, axis=0)
+    mx.take(x, -9, axis=1)
     mx.take(v, True)
     mx.take(v, i)
     mx.take(x, i)
@@ -618,6 +622,9 @@ GRADIENTS = lines("""
     f.at[:].multiply(w)
     f.at[:].maximum(f)
     f.at[:].minimum(w)
+    f[None].at[0].maximum(f)[0]
+    f[None].at[::2].minimum(f)[0]
+    f[:, None].at[:, -1].maximum(f)[:, 0]
     mx.take(f, d)
     mx.take_along_axis(f, d, axis=0)
     mx.put_along_axis(f, d, w, axis=0)

@@ -478,6 +478,20 @@ def test_the_next_step_does_not_compile() -> None:
     assert counts[-1] == counts[1]
 
 
+def test_draws_that_differ_only_in_their_place_are_one_program() -> None:
+    def draws(mx: Any) -> list[Any]:
+        mx.random.seed(3)
+        return [mx.random.uniform(-2, 3, (6,)) for _ in range(12)]
+
+    made = draws(ours)
+    counts = []
+    for x in made:  # together they take one chain of keys, of which each reads another row
+        ours.eval(x)
+        counts.append(compiles())
+    assert counts[-1] == counts[4]
+    assert np.array_equal(np.array(made), np.array(run(real, draws)))
+
+
 @pytest.mark.parametrize("shape", [(4,), (1, 4), (4, 1), (1, 4, 1), (2, 4)])
 @pytest.mark.parametrize("how", [{}, {"num_samples": 6}, {"shape": (6,)}, {"shape": (1, 6)}, {"shape": ()}])
 def test_categorical_of_one_distribution_is_drawn_in_another_way(shape: tuple[int, ...], how: dict[str, Any]) -> None:

@@ -6,123 +6,32 @@ takes 5 000.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
 
-from tests.oracle import ours, real, to_numpy
-from tests.program_modes import LOOPED, MODES, NEED_FLOATS, inexact, run_mode
-from tests.programs import Program, make, perturbed
+from tests.oracle import ours, real
+from tests.program_compare import NAMES, check, difference
+from tests.program_worker import run_seeds
+from tests.programs import make
 
-NAMES = ("plain", *MODES)
-QUICK = 153
+QUICK = 119
 MANY = 5_000
-
-RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-4, "complex64": 1e-4}
-"""Of the largest value of an array, since a program's errors add up; 3e-2 with half precision anywhere in a program.
-That of float64 is so large because real MLX computes many functions of it in float32."""
-
-LACKING = (
-    "ot implemented", "not yet implemented", "Cannot vmap", "Type of cotangents", "invalid arg index",
-)  # fmt: skip
-"""What real MLX says where it lacks a derivative or a vmap, or its own code is at fault."""
-
-
-def leaves(tree: Any) -> list[Any]:
-    return [leaf for item in tree for leaf in leaves(item)] if isinstance(tree, (list, tuple)) else [tree]
-
-
-def wide(x: Any) -> np.ndarray:
-    return to_numpy(x).astype(np.complex128)
-
-
-def sensitivity(program: Program, mode: str, k: int) -> float:
-    """By how much the k-th result moves, on either side, when the inputs move by a rounding error."""
-    most = 0.0
-    for mx in (real, ours):
-        base = run_mode(mx, program, mode)
-        for amount in (1, -1, 8):
-            moved = run_mode(mx, program, mode, perturbed(program, amount))
-            if isinstance(moved, Exception) or isinstance(base, Exception):
-                continue
-            change = np.abs(wide(leaves(moved)[k]) - wide(leaves(base)[k]))
-            most = max(most, float(np.max(change, initial=0.0)) if np.all(np.isfinite(change)) else np.inf)
-    return most
-
-
-def difference(program: Program, mode: str, got: Any, want: Any) -> str:
-    """What differs between two results, or ""."""
-    ours_, reals = leaves(got), leaves(want)
-    if len(ours_) != len(reals):
-        return f"{len(ours_)} results, real MLX {len(reals)}"
-    half = "float16" in program.text() or any(d in ("float16", "bfloat16") for _, d in program.inputs)
-    for k, (g, w) in enumerate(zip(ours_, reals, strict=True)):
-        if (str(g.dtype), tuple(g.shape)) != (str(w.dtype), tuple(w.shape)):
-            return f"result {k}: {g.dtype} {g.shape}, real MLX {w.dtype} {w.shape}"
-        x, y = wide(g), wide(w)
-        if any(word in mode for word in NEED_FLOATS):
-            x, y = x[np.isfinite(y)], y[np.isfinite(y)]  # 0 times infinity: JAX knows some zeros, MLX multiplies
-        relative = RELATIVE.get(str(w.dtype).rpartition(".")[2], 0.0)
-        if half and relative:
-            relative = max(relative, 3e-2)
-        absolute = relative * float(np.max(np.abs(y[np.isfinite(y)]), initial=1.0))
-        if np.allclose(x, y, rtol=relative, atol=absolute, equal_nan=True):
-            continue
-        slack = 4 * sensitivity(program, mode, k)
-        if not np.allclose(x, y, rtol=relative, atol=absolute + slack, equal_nan=True):
-            return f"result {k}: {to_numpy(g).ravel()[:12]}, real MLX {to_numpy(w).ravel()[:12]}"
-    return ""
-
-
-def compare(program: Program, mode: str) -> str:
-    """Run a program on both sides; says what differs, or "".
-
-    Where real MLX's `vmap` or `compile` fails or is wrong, a loop and plain calls of it are the oracle.
-    """
-    oracle = LOOPED if mode == "shapeless" else real  # real MLX's own infers wrong shapes, and crashes on them
-    want, got = run_mode(oracle, program, mode), run_mode(ours, program, mode)
-    text = mode + program.text()
-    transformed = any(word in text for word in ("vmap", "compile", "shapeless", "checkpoint"))
-    if isinstance(want, Exception):
-        if transformed:
-            want = run_mode(LOOPED, program, mode)
-        if any(words in str(want) for words in LACKING):
-            return ""
-        if isinstance(want, Exception):
-            same = type(got) is type(want) and (not str(want).startswith("[") or str(got) == str(want))
-            return "" if same else f"{got!r}, real MLX {want!r}"
-    if isinstance(got, Exception):
-        return f"raised {got!r}"
-    found = difference(program, mode, got, want)
-    if found and transformed:
-        plain = run_mode(LOOPED, program, mode)
-        if not isinstance(plain, Exception) and not difference(program, mode, got, plain):
-            return ""
-    return found
-
-
-def check_seed(seed: int) -> None:
-    program = make(seed)
-    mode = NAMES[seed % len(NAMES)]
-    if any(word in mode for word in NEED_FLOATS) and not inexact(real, program.arguments(real)):
-        mode = "compile"
-    found = compare(program, mode)
-    assert not found, f"{mode}: {found}\n{program}"
+BLOCK = 100
 
 
 @pytest.mark.parametrize("block", range(QUICK // len(NAMES)))
 def test_random_programs(block: int) -> None:
     """One program for each mode."""
     for seed in range(block * len(NAMES), (block + 1) * len(NAMES)):
-        check_seed(seed)
+        found = check(seed)
+        assert not found, found
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("block", range(MANY // 50))
+@pytest.mark.parametrize("block", range(MANY // BLOCK))
 def test_many_random_programs(block: int) -> None:
-    for seed in range(1000 + 50 * block, 1050 + 50 * block):
-        check_seed(seed)
+    found, died = run_seeds(range(1000 + BLOCK * block, 1000 + BLOCK * (block + 1)))
+    assert not found, "\n\n".join(found.values())
+    assert len(died) <= 2, f"real MLX died of the seeds {died}"
 
 
 def test_a_program_is_its_own_reproduction() -> None:
@@ -139,6 +48,6 @@ def test_a_wrong_result_is_noticed() -> None:
     program = make(3)
     x = [real.array([1.0, 2.0])]
     assert difference(program, "plain", [real.array([1.0, 2.0])], x) == ""
-    assert "dtype" not in difference(program, "plain", [real.array([1.0, 2.0])], x)
+    assert difference(program, "plain", [real.array([1.0, 2.02])], x)
     assert difference(program, "plain", [real.array([1, 2])], x)
     assert difference(program, "plain", [real.array([[1.0, 2.0]])], x)

@@ -83,6 +83,7 @@ RESHAPE = """
     b.flatten(start_axis=1)
     mx.unflatten(a, 1, (3, -1))
     mx.unflatten(b, axis=-1, shape=[2, 2])
+    mx.unflatten(b, -1, (7, 5))
     mx.unflatten(b, 2, (3, -1))
     mx.unflatten(b, 2, (3, 2))
     mx.unflatten(b, 3, (2, 2))
@@ -246,6 +247,7 @@ ARRANGE = """
     mx.as_strided(a.T, (2, 3))
     mx.as_strided(a, strides=(1, 1))
     mx.as_strided(a, (3,), (0,))
+    mx.as_strided(a, (2, -1), (1, 1))
     mx.as_strided(a, (), ())
     mx.as_strided(a, [2, 2], [3, 1], offset=1)
     mx.as_strided(a, shape=(2, 2), strides=None, offset=2)
@@ -299,6 +301,7 @@ JOIN = """
     mx.split(a, [1, 2], axis=1)
     mx.split(a, (2,), -1)
     mx.split(a, 4)
+    mx.split(a, 4, axis=-1)
     mx.split(a, 0)
     mx.split(a, -2)
     mx.split(a, 0, 5)
@@ -363,6 +366,8 @@ JOIN = """
 
 PAD = """
     mx.pad(a, 1)
+    mx.pad(mx.array([1], mx.uint32), 1, constant_values=-2.5)
+    mx.pad(mx.array([True]), 1, constant_values=1j)
     mx.pad(a, (1,))
     mx.pad(a, (1, 2))
     mx.pad(a, [1, 2])

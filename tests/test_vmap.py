@@ -53,6 +53,8 @@ VMAP = {
     "missing key": lambda mx, x, v: mx.vmap(lambda d: d["a"], in_axes=({"b": 0},))({"a": x}),
     "sizes": lambda mx, x, v: mx.vmap(lambda a, b: a + b)(v, v[:2]),
     "all None": lambda mx, x, v: mx.vmap(lambda a, b: a, in_axes=(None, None))(x, x),
+    "keyword": lambda mx, x, v: mx.vmap(lambda a: a)(x, a=v),
+    "all None, and an error": lambda mx, x, v: mx.vmap(lambda a: a, in_axes=(None, None))(x, x),
     "in_axes None": lambda mx, x, v: mx.vmap(lambda a: a, in_axes=None),
     "output no array": lambda mx, x, v: mx.vmap(lambda a: 3)(x),
     "input no array": lambda mx, x, v: mx.vmap(lambda a: a)(3.0),

@@ -19,9 +19,11 @@ from mxcompat._graph.evaluate import traced_leaves
 from mxcompat._graph.node import Node, apply, leaf
 from mxcompat._graph.op import Op
 
+from .casting import converted
+
 __all__ = [
     "as_node", "bad_cast", "cast", "cast_numpy", "copied", "dlpack_node", "holds", "jax_node", "natural_dtype",
-    "node_of", "number_node", "own", "rounded", "type_name", "without_imaginary",
+    "node_of", "number_node", "own", "rounded", "type_name",
 ]  # fmt: skip
 
 
@@ -90,15 +92,11 @@ _HEAP_TYPE = 1 << 9
 
 CAST = Op(
     "cast",
-    lambda x, dtype: without_imaginary(jnp.asarray(x), dtype).astype(dtype.numpy),
+    converted,
     lambda a, dtype: aval(a.shape, dtype),
     ("dtype",),
 )
 """A change of dtype, for what is converted on its way into an op or the constructor."""
-
-
-def without_imaginary(x: Any, dtype: Dtype) -> Any:
-    return x.real if x.dtype.kind == "c" and dtype.kind != "c" else x
 
 
 def cast(node: Node, dtype: Dtype | None) -> Node:
@@ -185,7 +183,7 @@ def jax_node(value: Any, dtype: Dtype | None) -> Node:
     traced = isinstance(value, Tracer)
     if value.dtype != dtype.numpy or value.weak_type:
         with jax.enable_x64(True):
-            value = jnp.array(without_imaginary(value, dtype), dtype=dtype.numpy)
+            value = jnp.array(converted(value, dtype), dtype=dtype.numpy)
     if traced and not traced_leaves:
         traced_leaves.append(True)
     return leaf(value, aval(value.shape, dtype))

@@ -98,6 +98,8 @@ def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
     """
     if not isinstance(dtype, Dtype):
         raise TypeError(f"isdtype: expected a Dtype, got {type(dtype).__name__}")
+    if kind is None:
+        raise TypeError("isdtype: expected a kind, got None")
     return any(_is_of(dtype, k) for k in (kind if isinstance(kind, tuple) else (kind,)))
 
 

@@ -18,6 +18,7 @@ from mxcompat._graph.aval import Dtype, aval
 from mxcompat._graph.node import Node, apply
 from mxcompat._graph.op import Op
 
+from .casting import converted
 from .construct import (
     bad_cast,
     cast_numpy,
@@ -28,7 +29,6 @@ from .construct import (
     own,
     rounded,
     type_name,
-    without_imaginary,
 )  # fmt: skip
 from .promotion import promote
 
@@ -107,9 +107,7 @@ def _smallest(numbers: list, dtype: Dtype) -> np.ndarray:
 
 NEST = Op(
     "array",
-    lambda *parts, shape, dtype: jnp.concatenate(
-        [jnp.ravel(without_imaginary(jnp.asarray(p), dtype).astype(dtype.numpy)) for p in parts]
-    ).reshape(shape),
+    lambda *parts, shape, dtype: jnp.concatenate([jnp.ravel(converted(p, dtype)) for p in parts]).reshape(shape),
     lambda *parts, shape, dtype: aval(shape, dtype),
     ("shape", "dtype"),
 )

@@ -88,6 +88,8 @@ def scalar_node(value: Any, dtype: Dtype) -> Node:
         low, high = _RANGES[dtype]
         if not low <= value <= high:
             raise ValueError(f"Converting {value} to {dtype.name} would result in overflow.")
+        if dtype is _d.uint64:
+            value %= 2**64
     return Node(SCALAR, (), (), _ZERO_DIM[dtype], 0, value)
 
 
@@ -111,13 +113,15 @@ _RANGES: dict[Dtype, tuple[int, int]] = {
     for d in _d.DTYPES
     if d.kind in "iu"
 }
+_RANGES[_d.uint64] = (-(2**63), 2**64 - 1)  # negative ones wrap
 
 
 def _int(like: Dtype | None) -> tuple[Aval, int, int, Any]:
     """The aval of an int beside an array of this dtype, the range in which it may be, and how to convert it."""
     dtype = scalar_dtype(int, like)
     low, high = _RANGES.get(dtype, (-(2**63), 2**63 - 1))
-    return _ZERO_DIM[dtype], low, high, {"f": float, "c": complex}.get(dtype.kind)
+    convert = (lambda value: value % 2**64) if dtype is _d.uint64 else {"f": float, "c": complex}.get(dtype.kind)
+    return _ZERO_DIM[dtype], low, high, convert
 
 
 _INTS = {d: _int(d) for d in (*_d.DTYPES, None)}

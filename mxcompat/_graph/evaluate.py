@@ -164,13 +164,17 @@ def _execute(
         raise
 
 
+_FEW = 30
+"""A nested program of no more instructions is compiled with what is around it, not on its own first."""
+
+
 def _stops(linear: Linear, roots: Sequence[Node]) -> list[list[Node]]:
     """The transform nodes of a stretch, one after the other, then its roots; nothing if there are none.
 
     They hold whole programs, which take long to compile and often meet again in other company: run on their own, they
     are compiled once.
     """
-    nested = [[n] for n in linear.order if any(isinstance(p, Program) for p in n.params)]
+    nested = [[n] for n in linear.order if any(isinstance(p, Program) and len(p.instructions) > _FEW for p in n.params)]
     others = sum(n.op is not ITEM for n in linear.order) - len(nested)
     return [*nested, list(roots)] if nested and others else []
 

@@ -34,9 +34,11 @@ class Op:
         in_place: whether the result is the first input but for a few elements, so that it is worth writing over it.
         specialise: `specialise(node, capture)`, called on each node of a body that a transform closes over, may rewrite
             the node into what it means under that transform (`capture.mode`).
+        unique: whether the params of each call are like no other's (they hold a user's function, say), so that what
+            has such a node had better not be remembered.
     """
 
-    __slots__ = ("_infer", "impl", "in_place", "indices", "memo", "name", "params", "specialise")
+    __slots__ = ("_infer", "impl", "in_place", "indices", "memo", "name", "params", "specialise", "unique")
 
     def __init__(
         self,
@@ -47,7 +49,9 @@ class Op:
         indices: int | None = None,
         in_place: bool = False,
         specialise: Callable[[Any, Any], None] | None = None,
+        unique: bool = False,
     ) -> None:
+        self.unique = unique
         self.in_place = in_place
         self.indices = indices
         self.specialise = specialise

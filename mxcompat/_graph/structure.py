@@ -94,6 +94,7 @@ class Linear(NamedTuple):
 
 _linear: Callable[[tuple], Linear] = partial(tuple.__new__, Linear)  # half of what calling the class costs
 
+
 class _Path:
     """How to follow a structure back from its roots.
 
@@ -177,7 +178,7 @@ def linearise(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
                 _paths[kind] = (path, *[p for p in paths if p is not path])
             return found
     found = _walk(roots, trace, placeholders)
-    if len(found.order) <= LARGE:
+    if len(found.order) <= LARGE and not any(op.unique for op, _, _ in found.structure.instructions):
         while len(_paths) >= _LIMIT:
             _paths.pop(next(iter(_paths)), None)
         _paths[kind] = (_Path(found.structure, found.roots, len(placeholders)), *paths[: _MOST - 1])
@@ -229,7 +230,8 @@ def _walk(roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Li
             slots[node] = len(order)
             order.append(node)
             code += (node.op, node.params, *reads)
-    structure = _intern(code, order, leaves, slots, remembered=trace > 0 or len(order) <= LARGE)
+    remembered = (trace > 0 or len(order) <= LARGE) and not any([n.op.unique for n in order])  # type: ignore[union-attr]
+    structure = _intern(code, order, leaves, slots, remembered)
     return _linear((structure, tuple([slots[r] for r in roots]), order, leaves))
 
 

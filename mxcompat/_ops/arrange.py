@@ -265,7 +265,7 @@ def _strided_aval(a: Aval, shape: tuple[int, ...], strides: tuple[int, ...], off
     if len(shape) != len(strides):
         raise ValueError(f"[as_strided] Expected one stride per axis, got {shown(strides)} for shape {shown(shape)}.")
     if any(n < 0 for n in shape):
-        raise ValueError(f"[as_strided] Expected sizes of at least 0, got shape {shown(shape)}.")
+        raise ValueError("[as_strided] Negative dimensions not allowed.")
     if 0 not in shape:
         reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
         low, high = offset + sum(min(r, 0) for r in reach), offset + sum(max(r, 0) for r in reach)

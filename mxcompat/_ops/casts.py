@@ -11,6 +11,7 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.casting import converted
 from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, Dtype, aval
 from mxcompat._graph.node import apply, items
@@ -20,32 +21,7 @@ from .define import op, strict
 __all__ = ["astype", "contiguous", "depends", "stop_gradient", "view"]
 
 
-def cast(x: Any, dtype: Dtype) -> Any:
-    """A JAX value with another dtype, by MLX's rules.
-
-    A float outside the range of an integer dtype wraps as C code on x86 does (by way of the nearest wider integer,
-    whose lowest value stands for whatever does not fit), where JAX would saturate.
-    """
-    x = jnp.asarray(x)
-    source, target = x.dtype, dtype.numpy
-    if source == target:
-        return x
-    if dtype.kind == "b":
-        return x != 0
-    if source.kind == "c":
-        x = lax.real(x)
-    if dtype.kind in "iu" and jnp.issubdtype(x.dtype, jnp.floating):
-        wide = np.dtype(np.int32 if dtype.size < 4 or target == np.int32 else np.int64)
-        limit = 2.0 ** (8 * wide.itemsize - 1)
-        x = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
-        if target != np.uint64:
-            inside = (x >= -limit) & (x < limit)
-            return jnp.where(inside, x.astype(wide), jnp.asarray(jnp.iinfo(wide).min)).astype(target)
-        return jnp.where(x < 0, x.astype(wide).astype(target), x.astype(target))
-    return lax.convert_element_type(x, target)
-
-
-_ASTYPE = op("astype", cast, lambda a, dtype: aval(a.shape, dtype), ("dtype",))
+_ASTYPE = op("astype", converted, lambda a, dtype: aval(a.shape, dtype), ("dtype",))
 
 
 def astype(a: Any, /, dtype: Dtype, *, stream: Any = None) -> array:

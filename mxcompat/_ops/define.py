@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from mxcompat._array import operands
 from mxcompat._array.array import array
+from mxcompat._array.casting import converted
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
@@ -218,8 +219,8 @@ def binary(
         return aval(broadcast(a.shape, b.shape), result(a.dtype, b.dtype))
 
     def lower(x: Any, y: Any) -> Any:
-        want = compute(from_numpy(x.dtype), from_numpy(y.dtype)).numpy  # type: ignore[arg-type]
-        return impl(jnp.asarray(x, want), jnp.asarray(y, want))
+        want = compute(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
+        return impl(converted(x, want), converted(y, want))
 
     record = op(name, lower, infer)
     SAMPLES[name] = _tested(sample, not_for)._replace(operands=2)

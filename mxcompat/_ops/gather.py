@@ -157,7 +157,7 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
 
     Args:
         a: the array.
-        indices: an int, or an array of ints of any shape; negative positions in an array count from the end.
+        indices: an int, or an array of ints of any shape. Negative ones count from the end, but the int -1 raises.
         axis: the axis; without one, `a` is flattened first.
 
     Returns:
@@ -165,7 +165,7 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
 
     Raises:
         IndexError: if there is no such axis.
-        ValueError: if the indices are not integers, or something is taken of an empty axis.
+        ValueError: if the indices are not integers, an int is out of range, or something is taken of an empty axis.
 
     Example:
         >>> mx.take(mx.array([[1, 2], [3, 4]]), mx.array([1, 0, 1]), axis=1)
@@ -186,9 +186,9 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
     if isinstance(indices, int):
         if not node.aval.size:
             raise ValueError("[take] Cannot do a non-empty take from an array with zero elements.")
-        if not 0 <= indices < size:
+        if not -size <= indices < size or indices == -1:  # MLX takes the slice from i to i + 1: from -1 to 0 is none
             raise ValueError(f"[squeeze] Cannot squeeze axis {along} with size 0 which is not equal to 1.")
-        return wrap(apply(SLICE, (node, place(int(indices))), ((*before, "i"),)))
+        return wrap(apply(SLICE, (node, place(int(indices) % size)), ((*before, "i"),)))
     index = need_array("take", indices)
     if not size and index.aval.size:
         raise ValueError("[take] Cannot do a non-empty take from an empty axis.")

@@ -157,7 +157,7 @@ def _split_avals(a: Aval, sections: int | tuple[int, ...], axis: int) -> tuple[A
         if a.shape[k] % sections:
             raise ValueError(
                 "Array split does not result in sub arrays with equal size: attempting "
-                f"{sections} splits along axis {k} for shape {shown(a.shape)}."
+                f"{sections} splits along axis {axis} for shape {shown(a.shape)}."
             )
     parts = _bounds(a.shape[k], sections)
     return tuple([aval((*a.shape[:k], high - low, *a.shape[k + 1 :]), a.dtype) for low, high in parts])

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.casting import converted
 from mxcompat._array.devices import check_stream
-from mxcompat._graph.aval import Aval, aval
+from mxcompat._graph.aval import Aval, aval, from_numpy
 from mxcompat._graph.node import apply
 
 from .arguments import integer, integers, is_sequence
@@ -52,9 +53,8 @@ def _pad_impl(x: Any, value: Any = None, *, widths: _Widths, mode: str) -> Any:
     margins = _margins(widths, x.ndim)
     if mode == "constant" or 0 in x.shape:
         fill = jnp.zeros((), x.dtype) if value is None else jnp.ravel(value)[0]
-        if fill.dtype.kind == "c" and x.dtype.kind != "c":
-            fill = fill.real
-        return jax.lax.pad(x, fill.astype(x.dtype), [(low, high, 0) for low, high in margins])
+        fill = converted(fill, from_numpy(x.dtype))  # type: ignore[arg-type]
+        return jax.lax.pad(x, fill, [(low, high, 0) for low, high in margins])
     return jnp.pad(x, margins, mode) if x.ndim else x
 
 

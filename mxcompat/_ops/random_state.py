@@ -19,9 +19,10 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import node_of
 from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval
+from mxcompat._graph.aval import int32 as _int32
 from mxcompat._graph.aval import uint32 as _uint32
 from mxcompat._graph.evaluate import lock
-from mxcompat._graph.node import ITEM, Node, apply
+from mxcompat._graph.node import ITEM, Node, apply, scalar
 
 from .define import op
 from .random_bits import check_bits, split_words
@@ -129,8 +130,10 @@ _CHAIN = op("random_chain", _chain, _infer_chain, ("count",))
 """Splits a key `count` times over. Its results: the implicit key in the end, and for each draw the implicit key after
 it and the key for it."""
 
-_LINK = op("random_link", lambda links, row, column: links[row, column], lambda *_, **__: _KEY, ("row", "column"))
-"""One key of a chain."""
+_LINK = op("random_link", lambda links, row, column: links[row, column], lambda *_, **__: _KEY, ("column",))
+"""One key of a chain. The row is a number that may vary: draws that differ in nothing else are one program."""
+
+_ROW = aval((), _int32)
 
 
 def key_node(key: Any, caller: str) -> Node:
@@ -141,7 +144,7 @@ def key_node(key: Any, caller: str) -> Node:
         cell = _local.cell or _cell()
         chain, links, row = _extended(cell[0]._node)
         cell[0] = wrap(Node(ITEM, (0,), (chain,), _KEY, chain.trace))
-        return Node(_LINK, (row, 1), (links,), _KEY, chain.trace)
+        return Node(_LINK, (1,), (links, scalar(row, _ROW)), _KEY, chain.trace)
     if isinstance(key, array):
         return key._node
     refuse(caller, "an array or None as key", key)
@@ -159,7 +162,7 @@ def _extended(tip: Node) -> tuple[Node, Node, int]:
             if _ends(tip, links):
                 (chain,) = tip.inputs
                 row = chain.params[0]
-                tip.op, tip.params, tip.inputs = _LINK, (row - 1, 0), (links,)
+                tip.op, tip.params, tip.inputs = _LINK, (0,), (links, scalar(row - 1, _ROW))
                 chain.params, chain.aval = (row + 1,), _chain_avals(row + 1)
                 links.aval = chain.aval[1]
                 return chain, links, row

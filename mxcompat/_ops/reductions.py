@@ -117,7 +117,7 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
         lost = (count == 0) & (found == found)
         nowhere = jnp.full(found.shape, -1, jnp.int32)
         place = lax.cond(jnp.any(lost), lambda: jnp.where(lost, _first_place(x, axes, worst), -1), lambda: nowhere)
-        share = jnp.where(_places(x, axes) == place, 1, equal / count)
+        share = jnp.where(lost, (_places(x, axes) == place).astype(x.dtype), equal / count)
         out = found if keepdims else lax.squeeze(found, axes)
         return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims, dtype=x.dtype)
 

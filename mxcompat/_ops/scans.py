@@ -229,8 +229,8 @@ def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: Any = None) -> arra
     check_stream(stream)
     node = strict(a, "diff")
     n, axis, ndim = index(n), index(axis), node.aval.ndim
-    if n < 0:
-        raise ValueError("[diff] Order `n` must be non-negative.")
     if not -ndim <= axis < ndim:
         raise IndexError("[diff] Axis is out of bounds for the array.")
+    if n < 0:
+        raise ValueError("[diff] Order `n` must be non-negative.")
     return wrap(apply(_DIFF, (node,), (n, axis % ndim)))

@@ -16,10 +16,10 @@ import numpy as np
 from jax import lax
 
 from mxcompat._array import operands
+from mxcompat._array.casting import converted
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.node import Node, apply
 
-from .casts import cast
 from .define import broadcast, op
 from .gather import layout, locate, narrow, subscript, windows
 from .index_plan import Plan, shape_of, source_axes
@@ -38,7 +38,7 @@ def value_node(value: Any, dtype: Dtype) -> Node:
 
 def as_elements(value: Any, x: Any) -> Any:
     """A value cast to the dtype of the JAX array that it is written into."""
-    return cast(value, from_numpy(x.dtype))  # type: ignore[arg-type]
+    return converted(value, from_numpy(x.dtype))  # type: ignore[arg-type]
 
 
 def stretch(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
@@ -117,9 +117,15 @@ def _write(x: Any, value: Any, *inputs: Any, plan: Plan, mode: str) -> Any:
         inside = _inside(x.shape, entries, starts)
         if mode != "set" or inside is not None:
             block = narrow(x, entries, starts) if partial_write else x
-            value = combine(mode, block, value, last=not partial_write)
+            value = combine(mode, block, value, last=_is_whole(x.shape, plan))
             value = value if inside is None else jnp.where(inside, value, block)
     return _put_back(x, value, entries, starts) if partial_write else value
+
+
+def _is_whole(shape: tuple[int, ...], plan: Plan) -> bool:
+    """Whether MLX takes a write for one of the whole array: slices and ints cover it, forwards."""
+    backwards = any(type(entry) is tuple and entry[1] < 0 for entry in plan)
+    return "a" not in plan and not backwards and _block(shape, plan) == shape
 
 
 def _inside(shape: tuple[int, ...], entries: Sequence[Any], starts: Sequence[Any]) -> Any:
@@ -242,7 +248,7 @@ SCATTER = op("scatter", _write, _write_aval, ("plan", "mode"), indices=2, in_pla
 
 
 def _fill(value: Any, *, shape: tuple[int, ...], dtype: Dtype) -> Any:
-    value = cast(value, dtype)
+    value = converted(value, dtype)
     return jnp.broadcast_to(value.reshape(stripped(value.shape)), shape)
 
 

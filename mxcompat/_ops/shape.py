@@ -129,7 +129,7 @@ def _unflattened(shape: tuple[int, ...], axis: int, sizes: tuple[int, ...]) -> t
             raise ValueError("[Unflatten] Cannot infer a dimension beside one of size 0.")
         sizes = tuple([shape[k] // known if n == -1 else n for n in sizes])
     if math.prod(sizes) != shape[k] or any(n < 0 for n in sizes):
-        raise ValueError(f"[Unflatten] Cannot unflatten axis {k} with size {shape[k]} into shape {shown(sizes)}.")
+        raise ValueError(f"[Unflatten] Cannot unflatten axis {axis} with size {shape[k]} into shape {shown(sizes)}.")
     return (*shape[:k], *sizes, *shape[k + 1 :])
 
 

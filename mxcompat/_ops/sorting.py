@@ -223,7 +223,7 @@ def topk(a: array, /, k: int, axis: int | None = -1, *, stream: Any = None) -> a
     size = node.aval.size if place is None else shape[place]
     k = index(k)
     if not 0 <= k <= size:
-        shown = -1 if axis is None else index(axis)
+        shown = 0 if axis is None else index(axis)
         of = _shape((size,) if place is None else shape)
         raise ValueError(f"[topk] Received invalid k={k} along axis {shown} for array with shape: {of}")
     return wrap(apply(_TOPK, (node,), (k, place)))

@@ -132,37 +132,37 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
     Args:
         fun: takes as many arrays as there are primals and returns an array or a list (or tuple) of arrays.
         primals: the point, a list of arrays.
-        cotangents: one array for each output, of its shape.
+        cotangents: one array for each output, of its shape. Outputs that are results of `stop_gradient` have none.
 
     Returns:
         The list of outputs, and the list of products, of the shapes and dtypes of the primals.
 
     Raises:
-        ValueError: if number or shape of the cotangents differ from the outputs'.
+        ValueError: if there are fewer cotangents than outputs, or one has another shape than its output.
+        TypeError: if a primal or cotangent is not an array.
 
     Example:
         >>> mx.vjp(mx.square, [mx.array(3.0)], [mx.array(1.0)])
         ([array(9, dtype=float32)], [array(6, dtype=float32)])
     """
     check_callable(fun, "vjp")
+    primals, cotangents = _arrays(primals, "vjp"), _arrays(cotangents, "vjp")
     reals = [x._node for x in primals]
     with Capture(reals, mode="vjp") as capture:
         stand_ins = [wrap(p) for p in capture.placeholders]
         result = _as_list(fun(*stand_ins))
-        outputs = [x._node for x in result]
-        if len(outputs) != len(cotangents):
-            raise ValueError(
-                f"[vjp] Number of outputs to compute gradients for ({len(outputs)}) does not match number of "
-                f"cotangents ({len(cotangents)})."
-            )
-        for out, ct in zip(outputs, cotangents, strict=True):
-            if out.aval.shape != ct.shape:
+        outputs = [x._node for x in result if not _is_stopped(x._node)]
+        for k, out in enumerate(outputs):
+            if k >= len(cotangents):
                 raise ValueError(
-                    f"[vjp] Output shape {_shown(out.aval.shape)} does not match cotangent shape {_shown(ct.shape)}."
+                    f"[vjp] Number of outputs to compute gradients for ({len(result)}) does not match number of "
+                    f"cotangents ({len(cotangents)})."
                 )
+            if out.aval.shape != cotangents[k].shape:
+                raise _mismatch(out, cotangents[k].shape, alone=len(result) == 1)
         body = capture.close(outputs, keep=True)
     _stand_down(stand_ins, capture.placeholders, reals)
-    node = _pull_back(body, reals, len(outputs), [c._node for c in cotangents])
+    node = _pull_back(body, reals, len(outputs), [c._node for c in cotangents[: len(outputs)]])
     return result, [wrap(n) for n in items(node)[len(body.outputs) :]]
 
 
@@ -179,12 +179,14 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
 
     Raises:
         ValueError: if number or shape of the tangents differ from the primals'.
+        TypeError: if a primal or tangent is not an array.
 
     Example:
         >>> mx.jvp(mx.square, [mx.array(3.0)], [mx.array(1.0)])
         ([array(9, dtype=float32)], [array(6, dtype=float32)])
     """
     check_callable(fun, "jvp")
+    primals, tangents = _arrays(primals, "jvp"), _arrays(tangents, "jvp")
     if len(primals) != len(tangents):
         raise ValueError("[jvp] Number of inputs does not match number of tangents.")
     for x, t in zip(primals, tangents, strict=True):
@@ -203,12 +205,27 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
     return result, [wrap(n) for n in items(node)[len(body.outputs) :]]
 
 
+def _arrays(values: Any, tag: str) -> list[array]:
+    """The arrays of an argument that must be a sequence of them."""
+    found = list(values) if hasattr(values, "__iter__") else [values]
+    for x in found:
+        if not isinstance(x, array):
+            raise TypeError(
+                f"{tag}(): incompatible function arguments: expected a list of arrays, got {type(x).__name__} in it."
+            )
+    return found
+
+
 def _as_list(value: Any) -> list[array]:
     if isinstance(value, array):
         return [value]
     if isinstance(value, (list, tuple)) and all(isinstance(x, array) for x in value):
         return list(value)
     raise RuntimeError(f"std::bad_cast: the function must return an array or a list of arrays, not {value!r}")
+
+
+def _is_stopped(node: Node) -> bool:
+    return node.op is not None and node.op.name == "stop_gradient"
 
 
 def _shown(shape: tuple[int, ...]) -> str:
@@ -284,4 +301,12 @@ def _check_value(value: Any, tag: str) -> None:
 
 def _check_scalar(node: Node) -> None:
     if node.aval.shape != ():
-        raise ValueError(f"[vjp] Output shape {_shown(node.aval.shape)} does not match cotangent shape ().")
+        raise _mismatch(node, (), alone=True)
+
+
+def _mismatch(out: Node, shape: tuple[int, ...], alone: bool) -> ValueError:
+    """The error for a cotangent of this shape; `alone` says that the function has no other output."""
+    text = f"[vjp] Output shape {_shown(out.aval.shape)} does not match cotangent shape {_shown(shape)}."
+    if alone and out.aval.size == 1:
+        text += " If you are using grad your function must return a scalar."
+    return ValueError(text)

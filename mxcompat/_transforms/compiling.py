@@ -11,16 +11,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mxcompat._array.array import array, wrap
+from mxcompat._graph.aval import aval
 from mxcompat._graph.capture import Capture, oldest_trace
 from mxcompat._graph.evaluate import evaluate
-from mxcompat._graph.node import Node, apply, items
+from mxcompat._graph.node import SCALAR, Node, apply, items
+from mxcompat._graph.op import Op
 from mxcompat._graph.program import Program
 
 from .calls import CALL
+from .reshaping import reshaped
 from .trees import Contents, Substitution, fill, flatten, restore, structure
 from .wrapping import check_callable, named_after
 
-__all__ = ["compile", "disable_compile", "enable_compile"]
+__all__ = ["compile", "compile_frozen", "disable_compile", "enable_compile"]
 
 _enabled = "MLX_DISABLE_COMPILE" not in os.environ
 
@@ -62,30 +65,45 @@ def compile(
         array(2, dtype=float32)
     """
     check_callable(fun, "compile")
+    return _compile(fun, inputs, outputs, shapeless)
+
+
+def compile_frozen(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """`compile(fun)`, for a function whose Python numbers are the same at every call: they are built into its Program,
+    which has fewer inputs then."""
+    return _compile(fun, frozen=True)
+
+
+def _compile(
+    fun: Callable[..., Any], inputs: Any = None, outputs: Any = None, shapeless: bool = False, frozen: bool = False
+) -> Callable[..., Any]:
     entries: dict[Any, _Entry] = {}
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if not _enabled:
             return fun(*args, **kwargs)
-        key: list[Any] = []
+        kinds: list[Any] = [len(args)]
         leaves: list[array] = []
-        _read(args, key, leaves)
-        _read(kwargs, key, leaves)
-        state = flatten(inputs)
-        nodes = [x._node for x in (*leaves, *state)]
-        avals = [n.aval for n in nodes]
-        if shapeless:
-            first = (tuple(key), tuple([(a.ndim, a.dtype) for a in avals]))
-            entry = entries.get((first, tuple(avals))) or entries.get(first)
-            if entry is not None and entry.program.in_avals[: len(avals)] != tuple(avals):
-                entry = _reshaped(entry, avals)
-                _remember(entries, (first, tuple(avals)), entry)
-        else:
-            first = (tuple(key), tuple(avals))
-            entry = entries.get(first)
+        for tree in args:
+            _read(tree, kinds, leaves)
+        if kwargs:
+            _read(kwargs, kinds, leaves)
+        nodes = [x._node for x in leaves]
+        if inputs is not None:
+            nodes += [x._node for x in flatten(inputs)]
+        key = (*kinds, *[n.aval for n in nodes])
+        entry = entries.get(key)
         if entry is None:
-            entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes)
-            _remember(entries, first, entry)
+            any_shape = (*kinds, *[(n.aval.ndim, n.aval.dtype) for n in nodes])
+            if shapeless and any_shape in entries:
+                entry = _reshaped(entries[any_shape], [n.aval for n in nodes])
+            else:
+                entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes)
+                if frozen:
+                    entry = _freeze(entry, [n.aval for n in nodes])
+                if shapeless:
+                    _remember(entries, any_shape, entry)
+            _remember(entries, key, entry)
         results = [wrap(n) for n in items(apply(CALL, (*nodes, *entry.captured), (entry.program,)))]
         if outputs is not None:
             fill(outputs, results[entry.returned :])
@@ -127,15 +145,31 @@ def _trace(
 
 def _reshaped(entry: _Entry, avals: Sequence[Any]) -> _Entry:
     """The same instructions for inputs of other shapes."""
+    program, captured = reshaped(entry.program, avals, entry.captured)
+    return entry._replace(program=program, captured=captured)
+
+
+CONSTANT = Op(
+    "constant", lambda value, dtype: dtype.numpy.type(value), lambda value, dtype: aval((), dtype), ("value", "dtype")
+)
+"""A Python number within a Program."""
+
+
+def _freeze(entry: _Entry, avals: Sequence[Any]) -> _Entry:
+    """The same with the captured numbers as constants."""
     with Capture(avals) as capture:
-        results = entry.program.rebuild([*capture.placeholders, *entry.captured])
+        captured = [
+            Node(CONSTANT, (n.value, n.aval.dtype), (), n.aval, capture.id) if n.op is SCALAR else n
+            for n in entry.captured
+        ]
+        results = entry.program.rebuild([*capture.placeholders, *captured])
         body = capture.close(results)
     return entry._replace(program=body.program, captured=body.captured)
 
 
 def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
     """Take a tree of arguments apart into its arrays and everything else, which decides whether a trace fits."""
-    if isinstance(tree, array):
+    if type(tree) is array or isinstance(tree, array):
         leaves.append(tree)
         key.append(array)
     elif isinstance(tree, (list, tuple)):

@@ -8,6 +8,7 @@ So what is cached is structure, whether or not the function is defined afresh at
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mxcompat._array.array import array, wrap
@@ -81,29 +82,41 @@ class custom_function:
         """The value of the function."""
         if self._vjp is None and self._jvp is None and self._vmap is None:
             return self._f(*args, **kwargs)
-        return _Call(self, args, kwargs).result
+        return _called(self, args, kwargs)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class _Call:
-    """One call of a custom function: its rules, and the trees that they are to be given."""
+    """What the rules need to know of one call of a custom function. It holds no array: structures outlive their data.
 
-    def __init__(self, function: custom_function, args: tuple, kwargs: dict[str, Any]) -> None:
-        self.function = function
-        self.arguments = structure((args, kwargs))
-        leaves = flatten((args, kwargs))
-        reals = tuple([x._node for x in leaves])
-        with Capture(reals) as capture:
-            inner_args, inner_kwargs = restore(self.arguments, iter([wrap(p) for p in capture.placeholders]))
-            value = function._f(*inner_args, **inner_kwargs)
-            body = capture.close([x._node for x in flatten(value)])
-        self.count = len(reals)
-        self.value = structure(value)
-        inputs = (*reals, *body.captured)
-        if any(n.trace >= oldest_trace() for n in reals):
-            node = apply(CUSTOM, inputs, (body.program, self))
-        else:  # no transform will ever ask for the rules
-            node = apply(PURE_CALL, inputs, (body.program, self.count))
-        self.result = restore(self.value, iter([wrap(n) for n in items(node)]))
+    Args:
+        function: whose rules they are.
+        arguments: the tree of `(args, kwargs)`, and `count`, how many arrays are in it.
+        value: the tree of the result.
+    """
+
+    function: custom_function
+    arguments: Any
+    count: int
+    value: Any
+
+
+def _called(function: custom_function, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The result of a call: a node that the innermost transform around it will specialise, if there is one."""
+    arguments = structure((args, kwargs))
+    reals = tuple([x._node for x in flatten((args, kwargs))])
+    with Capture(reals) as capture:
+        inner_args, inner_kwargs = restore(arguments, iter([wrap(p) for p in capture.placeholders]))
+        value = function._f(*inner_args, **inner_kwargs)
+        body = capture.close([x._node for x in flatten(value)])
+    shape = structure(value)
+    inputs = (*reals, *body.captured)
+    if any(n.trace >= oldest_trace() for n in reals):
+        call = _Call(function, arguments, len(reals), shape)
+        node = apply(CUSTOM, inputs, (body.program, call))
+    else:  # no transform will ever ask for the rules
+        node = apply(PURE_CALL, inputs, (body.program, len(reals)))
+    return restore(shape, iter([wrap(n) for n in items(node)]))
 
 
 def _specialise(node: Node, capture: Capture) -> None:
@@ -203,6 +216,7 @@ CUSTOM = Op(
     lambda *_, program, call: program.out_avals,
     ("program", "call"),
     specialise=_specialise,
+    unique=True,
 )
 """A call of a custom function that has not met its transform yet."""
 

@@ -26,6 +26,7 @@ from mxcompat._version import __version__
 from .calls import CALL
 from .export_callback import describe
 from .program_text import DamagedProgram, ProgramReader, ProgramWriter, dtype_named
+from .reshaping import reshaped
 from .wrapping import check_callable
 
 __all__ = ["FunctionExporter", "export_function", "exporter", "import_function"]
@@ -312,9 +313,7 @@ def import_function(
         if avals != traced.arguments:
             key = (id(traced), avals)
             if key not in shapes:
-                with Capture(avals) as capture:
-                    body = capture.close(program.rebuild([*capture.placeholders, *captured]))
-                shapes[key] = body.program, body.captured
+                shapes[key] = reshaped(program, avals, captured)
             program, captured = shapes[key]
         return tuple([wrap(n) for n in items(apply(CALL, (*nodes, *captured), (program,)))])
 

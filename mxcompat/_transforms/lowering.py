@@ -16,7 +16,7 @@ from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.op import Op
 from mxcompat._graph.program import Program
 
-from .tangents import tangent_avals
+from .tangents import differentiable, tangent_avals
 
 __all__ = ["JVP", "VJP", "VMAP", "check_indices"]
 
@@ -131,7 +131,7 @@ def check_indices(program: Program, primals: int, outputs: int, transform: str) 
 def _check_indices(program: Program, active: set[int], outputs: int, transform: str) -> None:
     """`active` are the slots of the differentiated inputs."""
     for slot, (op, _, slots) in enumerate(program.instructions):
-        if op.name != "stop_gradient" and any(s in active for s in slots):
+        if any(s in active for s in differentiable(op.name, slots)):
             active.add(slot)
     reached = set()
     pending = list(program.out_slots[:outputs])

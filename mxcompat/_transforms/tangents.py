@@ -6,13 +6,14 @@ the dtype of what it compares, a logical op or a constant gives bool. All of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, bool_
 from mxcompat._graph.program import Program
 
-__all__ = ["tangent_avals"]
+__all__ = ["differentiable", "tangent_avals"]
 
 _COMPARISONS = frozenset((
     "equal", "not_equal", "greater", "greater_equal", "less", "less_equal", "array_equal", "isnan", "isposinf",
@@ -22,6 +23,13 @@ _OF_FLOATS = frozenset(("isnan", "isposinf", "isneginf"))
 """Of integers, these are constants."""
 _LOGICAL = frozenset(("logical_not", "logical_and", "logical_or", "logical_xor"))
 _CONSTANT = frozenset(("astype", "isfinite", "isinf", "isclose", "allclose"))
+
+
+def differentiable(name: str, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Those of an op's inputs that a derivative may pass through. Of others only the shape counts."""
+    if name in ("stop_gradient", "constant_like"):
+        return ()
+    return inputs[1:] if name == "full_like" else inputs
 
 
 def tangent_avals(program: Program, primals: int, outputs: int) -> tuple[Aval, ...]:
@@ -40,7 +48,7 @@ def tangent_avals(program: Program, primals: int, outputs: int) -> tuple[Aval, .
             key = (params, *map(value, slots))
             result = op.memo.get(key)
             values.append(op.infer(key) if result is None else result)
-            active = [t for t in map(tangent, slots) if t is not None]
+            active = [t for t in map(tangent, differentiable(op.name, slots)) if t is not None]
             tangents.append(_passed_on(op.name, values[-1], [value(s) for s in slots], active))
     found = zip(program.out_avals[:outputs], program.out_slots, strict=False)
     return tuple(a if a.dtype is not bool_ else aval(a.shape, tangent(s) or bool_) for a, s in found)
@@ -48,7 +56,7 @@ def tangent_avals(program: Program, primals: int, outputs: int) -> tuple[Aval, .
 
 def _passed_on(name: str, result: Any, operands: list[Any], active: list[Dtype]) -> Dtype | None:
     """The dtype of the tangent of one op's result, given those of its operands."""
-    if not active or name == "stop_gradient":
+    if not active:
         return None
     if isinstance(result, tuple):
         return active[0]

@@ -35,6 +35,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
 
     Raises:
         IndexError: if an axis is out of range.
+        TypeError: for keyword arguments, which the returned function does not take.
         ValueError: if axes do not fit their tree, a leaf is not an array, or mapped axes differ in size.
 
     Example:
@@ -48,11 +49,16 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
                 f"vmap(): incompatible function arguments: {name} must be an int or a tree of ints or None."
             )
 
-    def call(*args: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise TypeError("[vmap] Keyword arguments are not supported.")
         leaves = flatten(args, strict=True)
         axes = _flat_axes(args[0] if len(args) == 1 else args, in_axes, "")
         reals = [x._node for x in leaves]
         size = _size(leaves, axes)
+        if size is None:
+            flatten(fun(*args), strict=True)  # for its errors, which MLX raises first
+            raise ValueError("At least one of in_axes must be non-None.")
         mapped = [k for k, axis in enumerate(axes) if axis is not None]
         avals = [aval(_without(leaves[k].shape, axes[k]), leaves[k].dtype) for k in mapped]
         with Capture(avals, mode="vmap", size=size) as capture:
@@ -74,7 +80,8 @@ def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
     return shape if axis is None else (*shape[:axis], *shape[axis + 1 :])
 
 
-def _size(leaves: list[array], axes: list[int | None]) -> int:
+def _size(leaves: list[array], axes: list[int | None]) -> int | None:
+    """The size of the mapped axes; None if there are none."""
     size = None
     for x, axis in zip(leaves, axes, strict=True):
         if axis is None:
@@ -82,8 +89,6 @@ def _size(leaves: list[array], axes: list[int | None]) -> int:
         if size is not None and x.shape[axis] != size:
             raise ValueError(f"[vmap] Inconsistent axis sizes: {size} and {x.shape[axis]}.")
         size = x.shape[axis]
-    if size is None:
-        raise ValueError("At least one of in_axes must be non-None.")
     return size
 
 

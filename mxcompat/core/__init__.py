@@ -133,3 +133,23 @@ __all__ = [
     "unsignedinteger", "unstack", "value_and_grad", "var", "vecdot", "view", "vjp", "vmap", "where", "zeros",
     "zeros_like",
 ]
+# fmt: on
+
+for _public in (
+    ArrayAt,
+    ArrayIterator,
+    ArrayLike,
+    Device,
+    DeviceType,
+    Dtype,
+    DtypeCategory,
+    PrintOptions,
+    Stream,
+    StreamContext,
+    ThreadLocalStream,
+    custom_function,
+    finfo,
+    iinfo,
+):
+    _public.__module__ = __name__  # where users find them, in the text of a repr and of an error, and in a pickle
+del _public

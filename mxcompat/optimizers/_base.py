@@ -7,7 +7,10 @@ from typing import Any, ClassVar
 
 import mxcompat.core as mx
 from mxcompat.nn import Module
+from mxcompat.optimizers._rule import Rule
 from mxcompat.utils import tree_flatten, tree_map, tree_merge, tree_unflatten
+
+_PACKAGE = __name__.rpartition(".")[0] + "."
 
 LearningRate = float | Callable[[mx.array], mx.array]
 
@@ -28,10 +31,17 @@ class Optimizer:
         >>> mx.eval(model.parameters(), optimizer.state)
     """
 
+    _is_ours = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._is_ours = cls.__module__.startswith(_PACKAGE)
+
     def __init__(self, schedulers: dict[str, Callable] | None = None) -> None:
         self._initialized = False
         self._state: dict[str, Any] = {"step": mx.array(0, mx.uint64)}
         self._schedulers = dict(schedulers or {})
+        self._rule = Rule()
 
     def update(self, model: Module, gradients: dict) -> None:
         """Apply the gradients to the model's parameters, in place.
@@ -86,7 +96,8 @@ class Optimizer:
         for name, scheduler in self._schedulers.items():
             state[name] = scheduler(step)
         state["step"] = step + 1
-        return tree_map(self.apply_single, gradients, parameters, state)
+        apply = self._rule.of(self) if self._is_ours else self.apply_single
+        return tree_map(apply, gradients, parameters, state)
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
         """The new value of one parameter; its dictionary is updated. To be defined by subclasses."""

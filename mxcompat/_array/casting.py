@@ -1,0 +1,44 @@
+"""Casts of JAX values by MLX's rules: the one place that says what a float becomes in an integer dtype.
+
+The constructor, operands on their way into an op, `astype` and scattered updates all convert with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from mxcompat._graph.aval import Dtype
+
+__all__ = ["converted"]
+
+
+def converted(x: Any, dtype: Dtype) -> Any:
+    """A JAX value with another dtype, by MLX's rules.
+
+    A float outside the range of an integer dtype wraps as C code on x86 does (by way of the nearest wider integer,
+    whose lowest value stands for whatever does not fit), where JAX would saturate. A bool becomes a float by way of an
+    integer: XLA takes `float(bool) * x` for a selection, which gives 0 where x is infinite or NaN.
+    """
+    x = jnp.asarray(x)
+    source, target = x.dtype, dtype.numpy
+    if source == target:
+        return x
+    if dtype.kind == "b":
+        return x != 0
+    if source.kind == "b" and dtype.kind in "fc":
+        x = x.astype(np.uint8)
+    if source.kind == "c" and dtype.kind != "c":
+        x = lax.real(x)
+    if dtype.kind in "iu" and jnp.issubdtype(x.dtype, jnp.floating):
+        wide = np.dtype(np.int32 if dtype.size < 4 or target == np.int32 else np.int64)
+        limit = 2.0 ** (8 * wide.itemsize - 1)
+        x = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
+        if target != np.uint64:
+            inside = (x >= -limit) & (x < limit)
+            return jnp.where(inside, x.astype(wide), jnp.asarray(jnp.iinfo(wide).min)).astype(target)
+        return jnp.where(x < 0, x.astype(wide).astype(target), x.astype(target))
+    return lax.convert_element_type(x, target)

@@ -1,0 +1,90 @@
+"""The same instructions for inputs of other shapes, for `compile(shapeless=True)` and for exported functions.
+
+Most ops say what comes out for any shape. One that runs a Program of its own needs that Program made anew for the
+shapes it will now be given, to any depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mxcompat._graph.aval import Aval, aval
+from mxcompat._graph.capture import Capture
+from mxcompat._graph.node import Node, apply
+from mxcompat._graph.op import Op
+from mxcompat._graph.program import Program
+
+from .calls import CALL, CHECKPOINT, PURE_CALL
+from .custom import CUSTOM
+from .custom_lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from .lowering import JVP, VJP, VMAP
+
+__all__ = ["reshaped"]
+
+
+def reshaped(program: Program, avals: Sequence[Aval], captured: Sequence[Node] = ()) -> tuple[Program, list[Node]]:
+    """A program for inputs of these avals, and what it captured, which are its inputs after them.
+
+    Args:
+        program: the program for inputs of other shapes.
+        captured: what it captured: its last inputs, which stay as they are.
+    """
+    with Capture(avals) as capture:
+        body = capture.close(_rebuilt(program, [*capture.placeholders, *captured]))
+    return body.program, body.captured
+
+
+def _rebuilt(program: Program, inputs: Sequence[Node]) -> list[Node]:
+    env: list[Node] = []
+    for op, params, slots in program.instructions:
+        given = tuple([env[s] if s >= 0 else inputs[~s] for s in slots])
+        if op in _ADAPTED:
+            params, given = _ADAPTED[op](params, given)
+        env.append(apply(op, given, params))
+    return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
+
+
+def _anew(program: Program, avals: Sequence[Aval]) -> tuple[Program, list[Node]]:
+    return (program, []) if tuple(avals) == program.in_avals else reshaped(program, avals)
+
+
+def _program_first(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
+    """For ops whose first inputs are those of the Program, as they are: calls, `vjp` and `jvp`."""
+    program, *others = params
+    count = len(program.in_avals)
+    inner, more = _anew(program, [n.aval for n in given[:count]])
+    return (inner, *others), (*given[:count], *more, *given[count:])
+
+
+def _mapped(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
+    program, in_axes, out_axes, _ = params
+    shapes = [n.aval.shape for n in given]
+    sizes = {shape[axis] for shape, axis in zip(shapes, in_axes, strict=True) if axis is not None}
+    if len(sizes) > 1:
+        raise ValueError(f"[vmap] Inconsistent axis sizes: {' and '.join(map(str, sorted(sizes)))}.")
+    avals = [
+        n.aval if axis is None else aval((*n.aval.shape[:axis], *n.aval.shape[axis + 1 :]), n.aval.dtype)
+        for n, axis in zip(given, in_axes, strict=True)
+    ]
+    inner, more = _anew(program, avals)
+    return (inner, (*in_axes, *[None] * len(more)), out_axes, sizes.pop()), (*given, *more)
+
+
+def _ruled(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
+    """For custom functions with a rule for `vjp` or `jvp`: the rule's inputs follow from the function's."""
+    _, rule, count, *active = params
+    (inner, *_), given = _program_first(params, given)
+    own, extra = given[: len(inner.in_avals)], given[len(inner.in_avals) :]
+    args = [n.aval for n in given[:count]]
+    moving = [a for a, on in zip(args, active[0], strict=True) if on] if active else [*inner.out_avals] * 2
+    changed, more = _anew(rule, [*args, *moving, *[n.aval for n in extra]])
+    return (inner, changed, count, *active), (*own, *extra, *more)
+
+
+_ADAPTED: dict[Op, Callable[[tuple, tuple[Node, ...]], tuple[tuple, tuple[Node, ...]]]] = {
+    **dict.fromkeys((CALL, PURE_CALL, CHECKPOINT, CUSTOM, VJP, JVP), _program_first),
+    VMAP: _mapped,
+    CUSTOM_VJP: _ruled,
+    CUSTOM_JVP: _ruled,
+    CUSTOM_VMAP: _program_first,  # its rule is given the mapped axis, of whatever size, when it runs
+}

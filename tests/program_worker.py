@@ -1,0 +1,84 @@
+"""Many random programs, in processes of their own: real MLX dies of some, and takes its process with it.
+
+`run_seeds` starts a worker, which says of each seed that it begins, then what it found (lines of JSON). A worker that
+dies does so at the seed begun last: another one compares that seed with `MENDED`, a third goes on with the next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["run_seeds"]
+
+_SETTINGS = {"MXCOMPAT_QUICK_COMPILE": "1", "JAX_ENABLE_COMPILATION_CACHE": "0"}
+"""No program runs often enough to be worth compiling for speed, or keeping on disk."""
+
+_LIMIT = 600.0
+"""Seconds for a worker, many times what it needs: real MLX may hang as well as die."""
+
+
+def run_seeds(seeds: Iterable[int]) -> tuple[dict[int, str], list[int]]:
+    """Compare the programs of these seeds.
+
+    Returns:
+        What was found by seed, for those where something was; and the seeds on which real MLX died.
+    """
+    found: dict[int, str] = {}
+    died: list[int] = []
+    left = list(seeds)
+    while left:
+        begun, reports, _ = _work("real", left)
+        if begun not in reports:
+            died.append(begun)
+            _, again, end = _work("mended", [begun])
+            reports |= again or {begun: f"seed {begun}: died of the mended MLX too, {end}"}
+        found |= {seed: text for seed, text in reports.items() if text}
+        left = left[left.index(begun) + 1 :]
+    return found, died
+
+
+def _work(oracle: str, seeds: list[int]) -> tuple[int, dict[int, str], str]:
+    """Start a worker on these seeds.
+
+    Returns:
+        The seed it began last, what it said of each, and how it ended.
+    """
+    command = [sys.executable, "-W", "error", "-X", "faulthandler", "-m", "tests.program_worker", oracle]
+    try:
+        done = subprocess.run(
+            [*command, *map(str, seeds)], cwd=Path(__file__).parent.parent, env=os.environ | _SETTINGS,
+            capture_output=True, text=True, timeout=_LIMIT, check=False,
+        )  # fmt: skip
+        out, end = done.stdout, f"with status {done.returncode}:\n{done.stderr[-2000:]}"
+        failed = done.returncode > 0
+    except subprocess.TimeoutExpired as error:
+        out, end, failed = (error.stdout or b"").decode(), f"after {_LIMIT} seconds", False
+    lines = [json.loads(line) for line in out.splitlines()]
+    if failed or not lines:
+        raise RuntimeError(f"a worker ended {end}")
+    return lines[-1][0], {seed: text for seed, *texts in lines for text in texts}, end
+
+
+def _main(oracle: str, *seeds: str) -> None:
+    from tests.oracle import real
+    from tests.program_compare import check
+    from tests.program_mended import MENDED
+
+    real.disable_compile()  # it calls a C++ compiler for every program, and what it changes is not accepted anyway
+    for seed in map(int, seeds):
+        _say(seed)
+        _say(seed, check(seed, MENDED if oracle == "mended" else real))
+
+
+def _say(*what: int | str) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
