@@ -230,7 +230,7 @@ def _walk(roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Li
             slots[node] = len(order)
             order.append(node)
             code += (node.op, node.params, *reads)
-    remembered = (trace > 0 or len(order) <= LARGE) and not any([n.op.unique for n in order])  # type: ignore[union-attr]
+    remembered = (trace > 0 or len(order) <= LARGE) and not any(n.op.unique for n in order)  # type: ignore[union-attr]
     structure = _intern(code, order, leaves, slots, remembered)
     return _linear((structure, tuple([slots[r] for r in roots]), order, leaves))
 
