@@ -56,8 +56,8 @@ _PATIENCE = 30
 """How often a light program runs before it is compiled for speed; a heavy one is at its second run."""
 
 _ENOUGH = 16
-"""How often a Program runs in parts before it waits for the whole. By then it is sure to return, and running slowly
-beside the compiler would only keep both from their work."""
+"""How often a Program runs slowly, in parts or compiled in a hurry, before it waits for what is being compiled for
+speed. By then it is sure to return, and running beside the compiler would only keep both from their work."""
 
 _MANY = 50
 _LARGE = 1 << 14
@@ -74,7 +74,9 @@ class Executable:
         hurry: whether to compile quickly now, and for speed later; else for speed at once.
     """
 
-    __slots__ = ("_donated", "_lowered", "_order", "_patience", "_runs", "baked", "call", "lifted", "program")
+    __slots__ = (
+        "_donated", "_improving", "_lowered", "_order", "_patience", "_runs", "baked", "call", "lifted", "program",
+    )  # fmt: skip
 
     def __init__(
         self, program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], *, hurry: bool
@@ -85,6 +87,7 @@ class Executable:
         self._donated = donated
         self._order = _order(program, donated)
         self._runs = 0
+        self._improving = False
         self._patience = (2 if _is_heavy(program) else _PATIENCE) if hurry else 0
         with jax.enable_x64(True):
             traced = self._trace()
@@ -97,7 +100,7 @@ class Executable:
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
         """Run. `arrays` are the inputs that are not scalars, in order. What `counts` may lead to a faster version."""
-        if counts and self._runs < self._patience:
+        if counts and (self._runs < self._patience or self._improving):
             self._promote()
         if observers:
             _notify("run", self.program)
@@ -119,14 +122,20 @@ class Executable:
         return jax.jit(function, donate_argnums=self._donated, keep_unused=True).trace(*specs)
 
     def _promote(self) -> None:
-        """Count a run; if it is worth it, compile for speed in the background."""
+        """Count a run; if it is worth it, compile for speed in the background, and wait for that in the end."""
         self._runs += 1
         if self._runs == self._patience and _tiered():
+            self._improving = True
             background.submit(self._optimise)
+        elif self._runs == self._patience + _ENOUGH and _is_heavy(self.program):
+            background.wait(lambda: not self._improving)
 
     def _optimise(self) -> None:
-        with jax.enable_x64(True):
-            self.call = _compile(self._lowered or self._trace().lower(), _FAST)
+        try:
+            with jax.enable_x64(True):
+                self.call = _compile(self._lowered or self._trace().lower(), _FAST)
+        finally:
+            self._improving = False
         self._lowered = None
         stats.optimised += 1
         if observers:
