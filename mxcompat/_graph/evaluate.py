@@ -47,7 +47,7 @@ def evaluate(roots: Sequence[Node]) -> None:
         linear = linearise(pending)
         if len(linear.order) <= LARGE:
             stops = _run(linear, pending)
-            temporary = True
+            temporary = not _is_huge(linear)
         else:
             stops = _cut(linear)
             temporary = False
@@ -131,11 +131,17 @@ def _run(linear: Linear, roots: Sequence[Node], temporary: bool | None = None) -
         stops = _stops(linear, roots) if singles is None and temporary is None else []
         if singles is not None or stops:
             executables.remember(program, scalars)
-            if returning and not temporary:
+            if returning and not temporary and not _is_huge(linear):
                 executables.compile_soon(program, scalars, donated)
             if singles is not None:
                 _run_singly(singles, linear, outputs)
             return stops
+    if executable is None and len(order) == 1 and order[0].op.pieces is not None and _weight(order[0].params) > _HEAVY:  # type: ignore[union-attr]
+        parts = order[0].op.pieces(order[0])  # type: ignore[union-attr, misc]
+        if parts is not None:
+            _run_one_by_one(parts, temporary)
+            _store(order, [tuple([evaluated(n) for n in parts])])
+            return []
     arrays = [n.value for n in leaves if n.op is not SCALAR]
     if len(order) == 1 and executable is not None and not scalars and not _any_large(leaves):
         node = order[0]
@@ -169,14 +175,60 @@ _FEW = 30
 
 
 def _stops(linear: Linear, roots: Sequence[Node]) -> list[list[Node]]:
-    """The transform nodes of a stretch, one after the other, then its roots; nothing if there are none.
+    """The nodes at which to stop on the way to the roots, which come last; nothing if a stretch had better run whole.
 
-    They hold whole programs, which take long to compile and often meet again in other company: run on their own, they
-    are compiled once.
+    First come random draws. Then one after the other the transform nodes, which hold whole programs: these take long to
+    compile and often meet again in other company, so that, run on their own, they are compiled once.
     """
-    nested = [[n] for n in linear.order if any(isinstance(p, Program) and len(p.instructions) > _FEW for p in n.params)]
+    draws = _draws(linear)
+    nested = [n for n in linear.order if _weight(n.params) > _FEW]
     others = sum(n.op is not ITEM for n in linear.order) - len(nested)
-    return [*nested, list(roots)] if nested and others else []
+    heavy = [n for n in nested if _weight(n.params) > _HEAVY]
+    if not heavy and not (nested and others) and len(draws) in (0, len(linear.order)):
+        return []
+    stops = [draws]
+    for node in nested:
+        if node in heavy:  # alone, so that it can be run in pieces
+            stops.append([i for i in node.inputs if i.value is None])
+        stops.append([node])
+    return [stop for stop in (*stops, list(roots)) if stop]
+
+
+def _draws(linear: Linear) -> list[Node]:
+    """The nodes of a stretch that draw random numbers from what is already there."""
+    found: dict[Node, bool] = {}  # whether a node that can run early is a draw
+    pending = set(linear.order)
+    for node in linear.order:
+        if (node.op.early or node.op is ITEM) and all(i in found or i not in pending for i in node.inputs):  # type: ignore[union-attr]
+            found[node] = node.op is not ITEM and not isinstance(node.aval, tuple)
+    return [n for n, is_draw in found.items() if is_draw]
+
+
+_HEAVY = 300
+"""A nested program of more instructions may be run in pieces."""
+
+_HUGE = 800
+"""One of more instructions always is: compiling it would take minutes."""
+
+
+def _weight(params: tuple) -> int:
+    """The number of instructions in the programs among an op's params."""
+    return sum([p.weight for p in params if isinstance(p, Program)])
+
+
+def _is_huge(linear: Linear) -> bool:
+    return any(op.pieces is not None and _weight(params) > _HUGE for op, params, _ in linear.structure.instructions)
+
+
+def _run_one_by_one(roots: Sequence[Node], temporary: bool | None) -> None:
+    """Run a stretch such that each node with a program of its own runs alone."""
+    linear = linearise([n for n in roots if n.value is None])
+    for node in linear.order:
+        if _weight(node.params) and node.value is None:
+            for stop in ([i for i in node.inputs if i.value is None], [node]):
+                _run(linearise(stop), stop, temporary)
+    last = [n for n in roots if n.value is None]
+    _run(linearise(last), last, temporary)
 
 
 def _store(nodes: Sequence[Node], values: Sequence[Any]) -> None:
@@ -194,7 +246,8 @@ def _constant(node: Node) -> Any:
 
 
 _MISSING = 2
-"""A new structure runs op by op if no more than this many of its ops have yet to be compiled on their own."""
+"""A new structure runs op by op if no more than this many of its ops, or a sixth, have yet to be compiled on their own.
+"""
 
 
 def _singles(linear: Linear) -> list[tuple[Linear, Program]] | None:
@@ -210,7 +263,7 @@ def _singles(linear: Linear) -> list[tuple[Linear, Program]] | None:
             program = stretch.structure.program((0,))
             if program.versions is None or not program.versions.compiled:
                 missing.add(program)
-                if len(missing) > _MISSING or program.is_nested:
+                if len(missing) > max(_MISSING, len(linear.order) // 6) or program.is_nested:
                     return None
             found.append((stretch, program))
     return found

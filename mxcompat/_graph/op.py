@@ -6,7 +6,7 @@ Records are made in `_ops`; the graph only calls them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -34,11 +34,16 @@ class Op:
         in_place: whether the result is the first input but for a few elements, so that it is worth writing over it.
         specialise: `specialise(node, capture)`, called on each node of a body that a transform closes over, may rewrite
             the node into what it means under that transform (`capture.mode`).
+        early: whether it had better run before what reads it: XLA would compute a random draw again in each reader.
+        pieces: set for ops that run a Program. `pieces(node)` gives nodes that compute the same in smaller steps, one
+            for each result, or None if the op had better run as a whole.
         unique: whether the params of each call are like no other's (they hold a user's function, say), so that what
             has such a node had better not be remembered.
     """
 
-    __slots__ = ("_infer", "impl", "in_place", "indices", "memo", "name", "params", "specialise", "unique")
+    __slots__ = (
+        "_infer", "early", "impl", "in_place", "indices", "memo", "name", "params", "pieces", "specialise", "unique",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -52,6 +57,8 @@ class Op:
         unique: bool = False,
     ) -> None:
         self.unique = unique
+        self.early = False
+        self.pieces: Callable[[Any], Sequence[Any] | None] | None = None
         self.in_place = in_place
         self.indices = indices
         self.specialise = specialise

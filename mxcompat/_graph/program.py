@@ -26,7 +26,7 @@ class Program:
     """
 
     __slots__ = (
-        "__weakref__", "differentiable", "in_avals", "instructions", "out_avals", "out_slots", "scalars", "versions",
+        "__weakref__", "in_avals", "instructions", "learnt", "out_avals", "out_slots", "scalars", "versions", "weight",
     )  # fmt: skip
 
     def __init__(
@@ -43,7 +43,9 @@ class Program:
         self.out_slots = out_slots
         self.out_avals = out_avals
         self.versions: Any = None  # what XLA has made of it, see `executables`
-        self.differentiable: set[Any] = set()  # the questions `_transforms.autodiff` has settled about it
+        self.learnt: dict[Any, Any] = {}  # the questions that `_transforms` has settled about it
+        nested = [p.weight for _, params, _ in instructions for p in params if isinstance(p, Program)]
+        self.weight: int = len(instructions) + sum(nested)  # the number of instructions, to any depth
 
     def __repr__(self) -> str:
         lines = [f"  %{k} = {op}{list(params) or ''} {_slots(slots)}" for k, (op, params, slots) in self._numbered()]

@@ -45,6 +45,7 @@ def op(
     if name in TABLE:
         raise ValueError(f"op {name} is defined twice")
     TABLE[name] = record = Op(name, impl, infer, params, indices=indices, in_place=in_place)
+    record.early = name.startswith("random_")
     return record
 
 

@@ -14,6 +14,7 @@ from mxcompat._graph.aval import aval, float32
 from mxcompat._graph.capture import Body, Capture
 from mxcompat._graph.node import Node, apply, items, scalar
 
+from . import pieces  # noqa: F401  large derivatives run in pieces
 from .lowering import JVP, VJP, check_indices
 from .trees import Substitution, flatten, map_arrays
 from .wrapping import check_callable, named_after

@@ -123,9 +123,9 @@ def check_indices(program: Program, primals: int, outputs: int, transform: str) 
     Args:
         transform: "VJP" or "JVP", for the message.
     """
-    if (primals, outputs) not in program.differentiable:
+    if ("differentiable", primals, outputs) not in program.learnt:
         _check_indices(program, {~k for k in range(primals)}, outputs, transform)
-        program.differentiable.add((primals, outputs))
+        program.learnt["differentiable", primals, outputs] = True
 
 
 def _check_indices(program: Program, active: set[int], outputs: int, transform: str) -> None:
