@@ -6,10 +6,12 @@ intermediate that something still shows. Very large graphs run in pieces.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from sys import getrefcount
+from time import perf_counter, sleep
 from typing import Any
 
 import jax
@@ -96,11 +98,30 @@ def evaluated(node: Node) -> Any:
 
 def wait(nodes: Sequence[Node]) -> None:
     """Block until the values of the nodes, which must have been evaluated, are there."""
+    looking = True
     for node in nodes:
         if node.op is not SCALAR:
-            block = getattr(node.value, "block_until_ready", None)  # a JAX tracer has none
+            value = node.value
+            block = getattr(value, "block_until_ready", None)  # a JAX tracer has none
             if block is not None:
+                if looking:
+                    _look(value)
+                    looking = False
                 block()
+
+
+_LOOK = 8e-5
+"""For how many seconds to look for a result before going to sleep: being woken takes longer than many programs run."""
+
+
+_yield: Callable[[], None] = getattr(os, "sched_yield", lambda: sleep(0))
+"""Lets other threads run."""
+
+
+def _look(value: jax.Array) -> None:
+    end = perf_counter() + _LOOK
+    while not value.is_ready() and perf_counter() < end:
+        _yield()
 
 
 def _run(linear: Linear, roots: Sequence[Node], temporary: bool | None = None) -> list[list[Node]]:
