@@ -17,6 +17,14 @@ def mse(mx):
     return loss
 
 
+def start(mx, x):
+    return (x[0, :1] * 0 + 1).astype(mx.int32)
+
+
+def started(mx, x):
+    return mx.slice(x * x, start(mx, x), [1], [x.shape[0], 1])
+
+
 def masked(x, mask, value):
     x = x * 2
     x[mask] = value
@@ -122,6 +130,10 @@ VJP_JVP = {
     "vjp at a float": lambda mx, x: mx.vjp(lambda a: a, [1.0], [x]),
     "jvp at a float": lambda mx, x: mx.jvp(lambda a: a, [1.0], [1.0]),
     "vjp complex": lambda mx, x: mx.vjp(lambda a: a * (1 + 2j), [mx.array([1 + 1j])], [mx.array([2 - 1j])]),
+    "vjp of a start": lambda mx, x: mx.vjp(lambda a: started(mx, a), [x], [x[:, :1]]),
+    "vjp of a start of an update": lambda mx, x: mx.vjp(lambda a: mx.slice_update(a, a, start(mx, a), [1]), [x], [x]),
+    "jvp of a start": lambda mx, x: mx.jvp(lambda a: started(mx, a), [x], [x]),
+    "jvp of a start of an update": lambda mx, x: mx.jvp(lambda a: mx.slice_update(a, a, start(mx, a), [1]), [x], [x]),
     "jvp": lambda mx, x: mx.jvp(lambda a: mx.sin(a), [x], [x]),
     "jvp two": lambda mx, x: mx.jvp(lambda a, b: [a * b, a + b], (x, x), (x, 2 * x)),
     "jvp constant": lambda mx, x: mx.jvp(lambda a: mx.array(2.0), [x], [x]),

@@ -123,9 +123,15 @@ def check_indices(program: Program, primals: int, outputs: int, transform: str) 
     Args:
         transform: "VJP" or "JVP", for the message.
     """
-    if ("differentiable", primals, outputs) not in program.learnt:
+    if (transform, primals, outputs) not in program.learnt:
         _check_indices(program, {~k for k in range(primals)}, outputs, transform)
-        program.learnt["differentiable", primals, outputs] = True
+        program.learnt[transform, primals, outputs] = True
+
+
+_STARTS = {
+    "dynamic_slice": "[DynamicSlice::{}] Not supported for start indices.",
+    "dynamic_slice_update": "[DynamicSliceUpdate::{}] Not supported for start indices",
+}
 
 
 def _check_indices(program: Program, active: set[int], outputs: int, transform: str) -> None:
@@ -147,8 +153,10 @@ def _check_indices(program: Program, active: set[int], outputs: int, transform: 
             _check_indices(params[0], inner, len(params[0].out_slots), transform)
         elif op.indices is not None and any(s in active for s in slots[op.indices :]):
             mask = op.name == "masked_scatter"
-            if mask and transform == "JVP":
-                continue  # MLX's error here is an internal one
+            if transform == "JVP" and (mask or op.name == "dynamic_slice"):
+                continue  # MLX's error for the one is an internal one, and there is none for the other
+            if op.name in _STARTS:
+                raise ValueError(_STARTS[op.name].format(transform.lower()))
             what = "mask" if mask else "indices"
             raise ValueError(
                 f"[{op.name}] Cannot calculate {transform} with respect to {what}. Use stop_gradient on {what} to stop "

@@ -32,14 +32,14 @@ class Rule:
 
         That is the method itself for optimizers that are not ours, and for those whose settings change all the time.
         """
+        array = mx.array
         settings = _settings(optimizer)
-        if settings is None:
+        if settings is None or not all(isinstance(v, (array, dict, list, tuple)) for v in optimizer.state.values()):
             return optimizer.apply_single
         if settings not in self._met:
             if len(self._met) >= _PATIENCE:
                 return optimizer.apply_single
             self._met.add(settings)
-        array = mx.array
         scalars = {name: value for name, value in optimizer.state.items() if type(value) is array}
         updates: dict[tuple, Callable[..., list[mx.array]]] = {}
 
