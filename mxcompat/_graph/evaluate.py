@@ -49,7 +49,7 @@ def evaluate(roots: Sequence[Node]) -> None:
         linear = linearise(pending)
         if len(linear.order) <= LARGE:
             stops = _run(linear, pending)
-            temporary = not _is_huge(linear)
+            temporary = not (stops and _is_huge(linear))
         else:
             stops = _cut(linear)
             temporary = False
@@ -112,7 +112,6 @@ def wait(nodes: Sequence[Node]) -> None:
 
 _LOOK = 8e-5
 """For how many seconds to look for a result before going to sleep: being woken takes longer than many programs run."""
-
 
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: sleep(0))
 """Lets other threads run."""
