@@ -38,7 +38,7 @@ lock = threading.RLock()
 
 def evaluate(roots: Sequence[Node]) -> None:
     """Compute the roots. Returns when the work is under way, not when it is done; see `wait`."""
-    pending = [n for n in roots if n.value is None]
+    pending = _pending(roots)
     if not pending:
         return
     with lock:
@@ -55,8 +55,7 @@ def evaluate(roots: Sequence[Node]) -> None:
             temporary = False
         if stops:
             del linear  # it would make every node look shown
-            for stop in stops:
-                _run(linearise(stop), stop, temporary)
+            _run_parts(stops, temporary)
 
 
 _alone: dict[tuple, executables.Executable] = {}
@@ -209,9 +208,9 @@ def _stops(linear: Linear, roots: Sequence[Node]) -> list[list[Node]]:
     stops = [draws]
     for node in nested:
         if node in heavy:  # alone, so that it can be run in pieces
-            stops.append([i for i in node.inputs if i.value is None])
+            stops.append(_pending(node.inputs))
         stops.append([node])
-    return [stop for stop in (*stops, list(roots)) if stop]
+    return [*stops, list(roots)]
 
 
 def _draws(linear: Linear) -> list[Node]:
@@ -242,13 +241,21 @@ def _is_huge(linear: Linear) -> bool:
 
 def _run_one_by_one(roots: Sequence[Node], temporary: bool | None) -> None:
     """Run a stretch such that each node with a program of its own runs alone."""
-    linear = linearise([n for n in roots if n.value is None])
-    for node in linear.order:
-        if _weight(node.params) and node.value is None:
-            for stop in ([i for i in node.inputs if i.value is None], [node]):
-                _run(linearise(stop), stop, temporary)
-    last = [n for n in roots if n.value is None]
-    _run(linearise(last), last, temporary)
+    order = linearise(_pending(roots)).order
+    nested = [n for n in order if _weight(n.params)]
+    _run_parts([*[part for n in nested for part in (_pending(n.inputs), [n])], roots], temporary)
+
+
+def _run_parts(parts: Sequence[Sequence[Node]], temporary: bool | None) -> None:
+    """Compute some nodes, then others, and so on."""
+    for part in parts:
+        pending = _pending(part)
+        if pending:
+            _run(linearise(pending), pending, temporary)
+
+
+def _pending(nodes: Sequence[Node]) -> list[Node]:
+    return [n for n in nodes if n.value is None]
 
 
 def _store(nodes: Sequence[Node], values: Sequence[Any]) -> None:

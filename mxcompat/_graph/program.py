@@ -26,7 +26,8 @@ class Program:
     """
 
     __slots__ = (
-        "__weakref__", "in_avals", "instructions", "learnt", "out_avals", "out_slots", "scalars", "versions", "weight",
+        "__weakref__", "avals", "in_avals", "instructions", "learnt", "out_avals", "out_slots", "scalars", "versions",
+        "weight",
     )  # fmt: skip
 
     def __init__(
@@ -35,13 +36,14 @@ class Program:
         in_avals: tuple[Any, ...],
         scalars: tuple[int, ...],
         out_slots: tuple[int, ...],
-        out_avals: tuple[Any, ...],
+        avals: Sequence[Any],
     ) -> None:
         self.instructions = instructions
+        self.avals = avals  # of the instructions' results
         self.in_avals = in_avals
         self.scalars = scalars
         self.out_slots = out_slots
-        self.out_avals = out_avals
+        self.out_avals = tuple([self.aval(s) for s in out_slots])
         self.versions: Any = None  # what XLA has made of it, see `executables`
         self.learnt: dict[Any, Any] = {}  # the questions that `_transforms` has settled about it
         nested = [p.weight for _, params, _ in instructions for p in params if isinstance(p, Program)]
@@ -55,7 +57,11 @@ class Program:
     @property
     def is_nested(self) -> bool:
         """Whether an instruction holds a program of its own."""
-        return any(isinstance(p, Program) for _, params, _ in self.instructions for p in params)
+        return self.weight > len(self.instructions)
+
+    def aval(self, slot: int) -> Any:
+        """The aval in a slot: an instruction's result (a tuple if it has several) or an input."""
+        return self.avals[slot] if slot >= 0 else self.in_avals[~slot]
 
     def _numbered(self) -> Iterable[tuple[int, tuple]]:
         return enumerate(self.instructions)

@@ -70,8 +70,7 @@ class Structure:
         """The one Program with this structure and these outputs."""
         found = self._programs.get(out_slots)
         if found is None:
-            out_avals = tuple([self._avals[s] if s >= 0 else self.in_avals[~s] for s in out_slots])
-            made = Program(self.instructions, self.in_avals, self.scalars, out_slots, out_avals)
+            made = Program(self.instructions, self.in_avals, self.scalars, out_slots, self._avals)
             found = self._programs.setdefault(out_slots, made)
         return found
 

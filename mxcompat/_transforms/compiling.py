@@ -169,7 +169,7 @@ def _freeze(entry: _Entry, avals: Sequence[Any]) -> _Entry:
 
 def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
     """Take a tree of arguments apart into its arrays and everything else, which decides whether a trace fits."""
-    if type(tree) is array or isinstance(tree, array):
+    if isinstance(tree, array):
         leaves.append(tree)
         key.append(array)
     elif isinstance(tree, (list, tuple)):

@@ -107,19 +107,13 @@ def _cut(program: Program, primals: int, outputs: int) -> list[_Piece] | None:
     instructions = program.instructions
     if len(instructions) < _SMALLEST or any(a.dtype.kind not in "fc" for a in program.in_avals[:primals]):
         return None
-    avals: list[Any] = []
-    for op, params, slots in instructions:
-        key = (params, *[avals[s] if s >= 0 else program.in_avals[~s] for s in slots])
-        known = op.memo.get(key)
-        avals.append(op.infer(key) if known is None else known)
     active = {~k for k in range(primals)}
     for k, (_, _, slots) in enumerate(instructions):
         if not active.isdisjoint(slots):
             active.add(k)
 
     def moves(slot: int) -> bool:
-        a = avals[slot] if slot >= 0 else program.in_avals[~slot]
-        return slot in active and a.dtype.kind in "fc"
+        return slot in active and program.aval(slot).dtype.kind in "fc"
 
     parts = _parts(program)
     place = {s: k for k, part in enumerate(parts) for s in part}
@@ -130,11 +124,11 @@ def _cut(program: Program, primals: int, outputs: int) -> list[_Piece] | None:
         reads = dict.fromkeys(s for j in part for s in instructions[j][2] if place.get(s) != k)
         handed_on = [s for s in part if s in read_later]
         read_later.update(reads)
-        if any(isinstance(avals[s], tuple) for s in (*reads, *handed_on) if s >= 0):
+        if any(isinstance(program.aval(s), tuple) for s in (*reads, *handed_on)):
             return None
         inputs = sorted(reads, key=lambda s: not moves(s))
         results = sorted(handed_on, key=lambda s: not moves(s))
-        with Capture([avals[s] if s >= 0 else program.in_avals[~s] for s in inputs]) as capture:
+        with Capture([program.aval(s) for s in inputs]) as capture:
             env: dict[int, Node] = dict(zip(inputs, capture.placeholders, strict=True))
             for j in part:
                 op, params, slots = instructions[j]

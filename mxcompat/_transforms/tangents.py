@@ -34,22 +34,15 @@ def differentiable(name: str, inputs: Sequence[Any]) -> Sequence[Any]:
 
 def tangent_avals(program: Program, primals: int, outputs: int) -> tuple[Aval, ...]:
     """The avals of the tangents of the first outputs, with respect to the first inputs."""
-    values: list[Any] = []  # aval(s) of each slot
     tangents: list[Dtype | None] = []  # of each slot that is a bool; None if it does not depend on the primals
-
-    def value(slot: int) -> Any:
-        return values[slot] if slot >= 0 else program.in_avals[~slot]
 
     def tangent(slot: int) -> Dtype | None:
         return tangents[slot] if slot >= 0 else program.in_avals[~slot].dtype if ~slot < primals else None
 
     if any(a.dtype is bool_ for a in program.out_avals[:outputs]):
-        for op, params, slots in program.instructions:
-            key = (params, *map(value, slots))
-            result = op.memo.get(key)
-            values.append(op.infer(key) if result is None else result)
+        for result, (op, _, slots) in zip(program.avals, program.instructions, strict=True):
             active = [t for t in map(tangent, differentiable(op.name, slots)) if t is not None]
-            tangents.append(_passed_on(op.name, values[-1], [value(s) for s in slots], active))
+            tangents.append(_passed_on(op.name, result, [program.aval(s) for s in slots], active))
     found = zip(program.out_avals[:outputs], program.out_slots, strict=False)
     return tuple(a if a.dtype is not bool_ else aval(a.shape, tangent(s) or bool_) for a, s in found)
 
