@@ -45,6 +45,31 @@ def test_conv(spatial, options):
     check(lambda mx, x, w: getattr(mx, name)(x, w, **sizes, stream=mx.cpu), INPUTS[spatial], WEIGHTS[spatial])
 
 
+@pytest.mark.parametrize(
+    ("x", "w", "options"),
+    [
+        ((8, 18, 17, 1), (3, 3, 3, 1), {"padding": 1}),
+        ((2, 2100, 3), (5, 4, 3), {"padding": 2, "dilation": 2}),
+        ((8, 35, 32, 8), (32, 3, 3, 8), {"stride": 2, "padding": (1, 2)}),
+        ((8, 20, 18, 9), (65, 2, 2, 9), {"dilation": (2, 1)}),
+        ((2, 5, 6, 4), (7, 1, 1, 4), {"stride": (2, 1), "padding": 1}),
+        ((3, 9, 4), (2, 1, 4), {"stride": 2}),
+        ((1, 4, 3, 5, 2), (3, 1, 1, 1, 2), {}),
+        ((0, 5, 6, 4), (7, 1, 1, 4), {}),
+    ],
+    ids=str,
+)
+def test_by_patches(x, w, options):
+    """Shapes that are computed as a product of matrices on a CPU."""
+    x, w = draw(*x), draw(*w)
+    name = f"conv{x.ndim - 2}d"
+    check(lambda mx, x, w: getattr(mx, name)(x, w, **options), x, w, tol=1e-5)
+    if x.size:
+        same_gradients(lambda mx, x, w: getattr(mx, name)(x, w, **options) / 30, x, w)
+    mapped = ours.vmap(lambda x, w: getattr(ours, name)(x, w, **options))(*(ours.array(a)[None] for a in (x, w)))
+    assert ours.allclose(mapped[0], getattr(ours, name)(ours.array(x), ours.array(w), **options), 1e-4, 1e-4)
+
+
 @BOTH
 @pytest.mark.parametrize(
     "options",

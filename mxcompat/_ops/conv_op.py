@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -61,6 +62,8 @@ def _conv(
         if groups <= _MOST_PARTS:
             parts = zip(jnp.split(x, groups, -1), jnp.split(w, groups), strict=True)
             return jnp.concatenate([convolve(*part) for part in parts], -1)
+    if groups == 1 and max(input_dilation) == 1 and _suits_patches(x, w, stride, padding, kernel_dilation):
+        return _by_patches(x, w, stride, padding, kernel_dilation)
     return convolve(x, w, groups)
 
 
@@ -72,17 +75,65 @@ sees one channel is a sum of shifted inputs, 10 to 40 times as fast; so many gro
 
 def _depthwise(x: Any, w: Any, stride: Sizes, padding: list[tuple[int, int]], dilation: Sizes) -> Any:
     """A convolution in which every output channel sees one input channel."""
-    x = jnp.repeat(jnp.pad(x, [(0, 0), *padding, (0, 0)]), w.shape[0] // x.shape[-1], axis=-1)
-    kernel = w.shape[1:-1]
-    out = [(n - d * (k - 1) - 1) // s + 1 for n, d, k, s in zip(x.shape[1:-1], dilation, kernel, stride, strict=True)]
+    x = jnp.repeat(x, w.shape[0] // x.shape[-1], axis=-1)
     wide = x.dtype if x.dtype.itemsize > 2 else jnp.float32  # halves are summed in float32
     total: Any = 0
+    for tap, piece in _shifted(x, w.shape[1:-1], stride, padding, dilation):
+        total = total + piece.astype(wide) * w[(slice(None), *tap, 0)].astype(wide)
+    return total.astype(x.dtype)
+
+
+def _shifted(
+    x: Any, kernel: Sizes, stride: Sizes, padding: list[tuple[int, int]], dilation: Sizes
+) -> Iterator[tuple[Sizes, Any]]:
+    """For each element of the kernel, its place and what it meets of the input, an array like the output."""
+    out = _out(x.shape, kernel, stride, padding, dilation)
+    x = jnp.pad(x, [(0, 0), *padding, (0, 0)])
     for tap in itertools.product(*map(range, kernel)):
         start = [t * d for t, d in zip(tap, dilation, strict=True)]
         stop = [a + (n - 1) * s + 1 for a, n, s in zip(start, out, stride, strict=True)]
-        piece = jax.lax.slice(x, (0, *start, 0), (x.shape[0], *stop, x.shape[-1]), (1, *stride, 1))
-        total = total + piece.astype(wide) * w[(slice(None), *tap, 0)].astype(wide)
-    return total.astype(x.dtype)
+        yield tap, jax.lax.slice(x, (0, *start, 0), (x.shape[0], *stop, x.shape[-1]), (1, *stride, 1))
+
+
+def _out(x: Sizes, kernel: Sizes, stride: Sizes, padding: list[tuple[int, int]], dilation: Sizes) -> list[int]:
+    """The spatial sizes of the output."""
+    return [
+        (n + a + b - d * (k - 1) - 1) // s + 1
+        for n, (a, b), d, k, s in zip(x[1:-1], padding, dilation, kernel, stride, strict=True)
+    ]
+
+
+def _by_patches(x: Any, w: Any, stride: Sizes, padding: list[tuple[int, int]], dilation: Sizes) -> Any:
+    """A convolution as one product of matrices: of the patches that the kernel meets, and the kernel."""
+    patches = jnp.concatenate([piece for _, piece in _shifted(x, w.shape[1:-1], stride, padding, dilation)], -1)
+    rows = patches.reshape(math.prod(patches.shape[:-1]), patches.shape[-1])
+    product = jnp.matmul(rows, w.reshape(w.shape[0], patches.shape[-1]).T, precision=jax.lax.Precision.HIGHEST)
+    return product.reshape(*patches.shape[:-1], w.shape[0])
+
+
+_PATCHES_BYTES = 8 << 20
+_PATCHES_ROWS = 1 << 11
+
+
+def _suits_patches(x: Any, w: Any, stride: Sizes, padding: list[tuple[int, int]], dilation: Sizes) -> bool:
+    """Whether a CPU convolves faster by way of patches, all three of values and gradients counted.
+
+    Measured on two cores, against XLA's own convolution: a kernel of one element 0.3 to 0.5 of its time (there are no
+    patches to make); few channels, 0.4 to 0.8; more output channels than input channels, 0.5 to 0.9, as long as the
+    patches fit the cache.
+    """
+    outputs, *kernel, inputs = w.shape
+    if x.dtype != jnp.float32 or jax.default_backend() != "cpu":
+        return False
+    taps = math.prod(kernel)
+    if taps == 1:
+        return True
+    rows = x.shape[0] * math.prod(_out(x.shape, tuple(kernel), stride, padding, dilation))
+    if taps > 9 or rows < _PATCHES_ROWS or rows * taps * inputs * 4 > _PATCHES_BYTES:
+        return False
+    thin = inputs <= 4 and outputs <= 16
+    wide = inputs >= 8 and outputs >= 32 and (outputs >= 64 or outputs >= 2 * inputs)
+    return thin or (wide and len(kernel) == 2 and x.shape[0] >= 8)
 
 
 def _infer(
