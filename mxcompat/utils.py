@@ -37,12 +37,23 @@ def tree_map(fn: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = Non
     """
     if is_leaf is not None and is_leaf(tree):
         return fn(tree, *rest)
+    if not rest and is_leaf is None:
+        return _map_one(fn, tree)
     if isinstance(tree, dict):
         return {k: tree_map(fn, v, *(r[k] for r in rest), is_leaf=is_leaf) for k, v in tree.items()}
     if isinstance(tree, (list, tuple)):
         mapped = (tree_map(fn, v, *(r[i] for r in rest), is_leaf=is_leaf) for i, v in enumerate(tree))
         return _rebuild(tree, mapped)
     return fn(tree, *rest)
+
+
+def _map_one(fn: Callable, tree: Any) -> Any:
+    """``tree_map`` of one tree."""
+    if isinstance(tree, dict):
+        return {k: _map_one(fn, v) if isinstance(v, (dict, list, tuple)) else fn(v) for k, v in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return _rebuild(tree, (_map_one(fn, v) for v in tree))
+    return fn(tree)
 
 
 def tree_map_with_path(

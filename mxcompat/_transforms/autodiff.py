@@ -16,7 +16,7 @@ from mxcompat._graph.node import Node, apply, items, scalar
 
 from . import pieces  # noqa: F401  large derivatives run in pieces
 from .lowering import JVP, VJP, check_indices
-from .trees import Substitution, flatten, map_arrays
+from .trees import Places, Substitution, flatten, map_arrays
 from .wrapping import check_callable, named_after
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
@@ -74,27 +74,27 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
 
     def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         _check_given(args, kwargs, numbers, names, tag)
-        leaves: list[array] = []
+        places = Places()
         wanted: list[bool] = []
-        for k, tree in [*enumerate(args), *kwargs.items()]:
-            differentiated = k in numbers or k in names
-            found = flatten(tree, strict=differentiated)
-            leaves += found
-            wanted += [differentiated] * len(found)
-        reals = [x._node for x, w in zip(leaves, wanted, strict=True) if w]
+        positional = list(args)
+        for k in range(len(args)):
+            wanted += [k in numbers] * places.add(positional, k, strict=k in numbers)
+        for name in kwargs:
+            wanted += [name in names] * places.add(kwargs, name, strict=name in names)
+        reals = [x._node for x, w in zip(places.arrays, wanted, strict=True) if w]
         if not reals:
             raise ValueError("[grad] Must specify at least one argument.")
         with Capture(reals, mode="vjp") as capture:
             stand_ins = [wrap(p) for p in capture.placeholders]
             following = iter(stand_ins)
             # The function may write to its arguments; the caller's arrays are not to be written to.
-            given = [next(following) if w else wrap(x._node) for x, w in zip(leaves, wanted, strict=True)]
-            with Substitution([list(args), kwargs], given) as (inner_args, inner_kwargs):
-                value = fun(*inner_args, **inner_kwargs)
+            given = [next(following) if w else wrap(x._node) for x, w in zip(places.arrays, wanted, strict=True)]
+            with Substitution(places, given):
+                value = fun(*positional, **kwargs)
             _check_value(value, tag)
             outputs = [x._node for x in flatten(value)]
             _check_scalar(outputs[0])
-            del inner_args, inner_kwargs, given
+            del given
             body = capture.close(outputs, keep=True)
         _stand_down(stand_ins, capture.placeholders, reals)
         node = _pull_back(body, reals, 1, [scalar(1.0, aval((), float32))])

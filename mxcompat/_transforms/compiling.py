@@ -20,7 +20,7 @@ from mxcompat._graph.program import Program
 
 from .calls import CALL
 from .reshaping import reshaped
-from .trees import Contents, Substitution, fill, flatten, restore, structure
+from .trees import Contents, Places, Substitution, flatten, restore, structure
 from .wrapping import check_callable, named_after
 
 __all__ = ["compile", "compile_frozen", "disable_compile", "enable_compile"]
@@ -84,8 +84,12 @@ def _compile(
             return fun(*args, **kwargs)
         kinds: list[Any] = [len(args)]
         leaves: list[array] = []
-        for tree in args:
-            _read(tree, kinds, leaves)
+        for item in args:
+            if type(item) is array:
+                leaves.append(item)
+                kinds.append(array)
+            else:
+                _read(item, kinds, leaves)
         if kwargs:
             _read(kwargs, kinds, leaves)
         nodes = [x._node for x in leaves]
@@ -106,7 +110,7 @@ def _compile(
             _remember(entries, key, entry)
         results = [wrap(n) for n in items(apply(CALL, (*nodes, *entry.captured), (entry.program,)))]
         if outputs is not None:
-            fill(outputs, results[entry.returned :])
+            Places.of(outputs).fill(results[entry.returned :])
         return restore(entry.value, iter(results))
 
     return named_after(fun, call)
@@ -128,7 +132,7 @@ def _trace(
         with Capture([n.aval for n in nodes]) as capture:
             stand_ins = [wrap(p) for p in capture.placeholders]
             inner_args, inner_kwargs = restore(structure((args, kwargs)), iter(stand_ins))
-            with Substitution([inputs], stand_ins[len(leaves) :]):
+            with Substitution(Places.of(inputs), stand_ins[len(leaves) :]):
                 value = fun(*inner_args, **inner_kwargs)
                 shape = structure(value)
                 returned = [x._node for x in flatten(value)]

@@ -2,50 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from operator import is_not
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from mxcompat._array.array import array
 
-__all__ = ["Contents", "Substitution", "fill", "flatten", "map_arrays", "restore", "structure"]
+__all__ = ["Contents", "Places", "Substitution", "flatten", "map_arrays", "restore", "structure"]
 
 
 def flatten(tree: Any, strict: bool = False) -> list[array]:
     """The arrays of a tree. With `strict`, any other leaf raises ValueError."""
     out: list[array] = []
-    _flatten(tree, out, strict)
+    _flatten([tree], out, strict)
     return out
 
 
-_PLAIN = frozenset((bool, int, float, str, type(None)))
-"""What trees of modules and settings hold besides arrays, passed over quickly."""
-
-
 def _flatten(tree: Any, out: list[array], strict: bool) -> None:
-    if isinstance(tree, (list, tuple, dict)):
-        for item in tree.values() if isinstance(tree, dict) else tree:
-            if type(item) is array:
-                out.append(item)
-            elif strict or type(item) not in _PLAIN:
-                _flatten(item, out, strict)
-    elif isinstance(tree, array):
-        out.append(tree)
-    elif strict:
-        raise ValueError("[tree_flatten] The argument should contain only arrays")
+    for item in tree.values() if isinstance(tree, dict) else tree:
+        if type(item) is array:
+            out.append(item)
+        elif isinstance(item, (dict, list, tuple)):
+            _flatten(item, out, strict)
+        elif isinstance(item, array):
+            out.append(item)
+        elif strict:
+            raise _not_an_array()
+
+
+def _not_an_array() -> ValueError:
+    return ValueError("[tree_flatten] The argument should contain only arrays")
 
 
 def map_arrays(function: Callable[[array], Any], tree: Any) -> Any:
     """The same tree with `function(array)` for each array; new lists, tuples and dicts."""
-    if isinstance(tree, array):
-        return function(tree)
+    if isinstance(tree, dict):
+        return {k: function(v) if type(v) is array else map_arrays(function, v) for k, v in tree.items()}
     if isinstance(tree, list):
         return [map_arrays(function, item) for item in tree]
     if isinstance(tree, tuple):
         return tuple([map_arrays(function, item) for item in tree])
-    if isinstance(tree, dict):
-        return {key: map_arrays(function, item) for key, item in tree.items()}
-    return tree
+    return function(tree) if isinstance(tree, array) else tree
 
 
 class Leaf:
@@ -68,7 +64,7 @@ def restore(shape: Any, leaves: Iterator[Any]) -> Any:
     if shape is LEAF:
         return next(leaves)
     if isinstance(shape, list):
-        return [restore(item, leaves) for item in shape]
+        return [next(leaves) if item is LEAF else restore(item, leaves) for item in shape]
     if isinstance(shape, tuple):
         return tuple([restore(item, leaves) for item in shape])
     if isinstance(shape, dict):
@@ -103,63 +99,94 @@ class Contents:
                 container[:] = content
 
 
-class Substitution:
-    """Other arrays in the places of those of a tree, for as long as a `with` lasts.
+class Places:
+    """The arrays of lists and dicts, and where in them they are, to put others there.
 
-    Lists and dicts are changed in place, so the user's function sees the caller's own containers. Afterwards each place
-    that still holds its substitute gets its array back. A place that the function assigned to is left alone, and so is
-    one whose array it wrote to (unless it failed).
+    Whoever looks at the same lists and dicts sees the others. A tuple that holds arrays is replaced by another.
     """
 
-    def __init__(self, tree: list[Any], leaves: Sequence[array]) -> None:
-        self._tree = tree
+    def __init__(self) -> None:
+        self.arrays: list[array] = []
+        self._places: list[tuple[Any, Any]] = []
+        self._tuples: list[tuple[Any, Any, tuple, list[Any]]] = []  # what is in a tuple comes before it
+
+    @classmethod
+    def of(cls, tree: Any) -> Places:
+        """The places of the arrays of a tree."""
+        places = cls()
+        places.add([tree], 0)
+        return places
+
+    def add(self, container: Any, key: Any, strict: bool = False) -> int:
+        """Find the arrays under one key of a list or dict; how many? With `strict`, other leaves raise ValueError."""
+        before = len(self.arrays)
+        self._find(container, ((key, container[key]),), strict)
+        return len(self.arrays) - before
+
+    def _find(self, container: Any, entries: Iterable[tuple[Any, Any]], strict: bool) -> None:
+        for key, item in entries:
+            if type(item) is array:
+                self.arrays.append(item)
+                self._places.append((container, key))
+            elif isinstance(item, dict):
+                self._find(item, item.items(), strict)
+            elif isinstance(item, list):
+                self._find(item, enumerate(item), strict)
+            elif isinstance(item, tuple):
+                content = list(item)
+                before = len(self.arrays)
+                self._find(content, enumerate(item), strict)
+                if len(self.arrays) > before:
+                    self._tuples.append((container, key, item, content))
+            elif isinstance(item, array):
+                self.arrays.append(item)
+                self._places.append((container, key))
+            elif strict:
+                raise _not_an_array()
+
+    def fill(self, leaves: Sequence[array]) -> list[tuple]:
+        """Put other arrays there. Returns the tuples that were made of them."""
+        for (container, key), leaf in zip(self._places, leaves, strict=True):
+            container[key] = leaf
+        made = []
+        for container, key, _, content in self._tuples:
+            container[key] = new = tuple(content)
+            made.append(new)
+        return made
+
+    def empty(self, leaves: Sequence[array], made: Sequence[tuple], written: set[int]) -> None:
+        """Put the arrays back where `fill` has put these, but for those `written` to (by id)."""
+        for (container, key), old, new in zip(self._places, self.arrays, leaves, strict=True):
+            if _there(container, key) is new and id(new) not in written:
+                container[key] = old
+        for (container, key, old, content), new in zip(self._tuples, made, strict=True):
+            if _there(container, key) is new:
+                container[key] = tuple(content) if written else old
+
+
+def _there(container: Any, key: Any) -> Any:
+    if isinstance(container, dict):
+        return container.get(key)
+    return container[key] if key < len(container) else None
+
+
+class Substitution:
+    """Other arrays in some places, for as long as a `with` lasts.
+
+    Afterwards each place that still holds its substitute gets its array back. A place that the user's function assigned
+    to is left alone, and so is one whose array it wrote to (unless it failed).
+    """
+
+    def __init__(self, places: Places, leaves: Sequence[array]) -> None:
+        self._places = places
         self._leaves = leaves
         self._nodes = [x._node for x in leaves]
-        self._changed: list[tuple[Any, Any, Any, Any]] = []
 
-    def __enter__(self) -> list[Any]:
-        return self._swap(self._tree, iter(self._leaves))
-
-    def _swap(self, tree: Any, leaves: Iterator[array]) -> Any:
-        if isinstance(tree, array):
-            return next(leaves)
-        if isinstance(tree, tuple):
-            items = tuple([item if type(item) in _PLAIN else self._swap(item, leaves) for item in tree])
-            return items if any(map(is_not, items, tree)) else tree
-        if isinstance(tree, (dict, list)):
-            for key, item in list(tree.items() if isinstance(tree, dict) else enumerate(tree)):
-                if type(item) is array:
-                    new = next(leaves)
-                elif type(item) in _PLAIN:
-                    continue
-                else:
-                    new = self._swap(item, leaves)
-                    if new is item:
-                        continue
-                tree[key] = new
-                self._changed.append((tree, key, item, new))
-        return tree
+    def __enter__(self) -> None:
+        self._made = self._places.fill(self._leaves)
 
     def __exit__(self, kind: type | None, *exc: object) -> None:
         written: set[int] = set()
         if kind is None and [x._node for x in self._leaves] != self._nodes:
             written = {id(x) for x, n in zip(self._leaves, self._nodes, strict=True) if x._node is not n}
-        for container, key, old, new in self._changed:
-            if isinstance(container, dict):
-                there = container.get(key)
-            else:
-                there = container[key] if key < len(container) else None
-            if there is new:
-                container[key] = _back(old, new, written) if written else old
-
-
-def _back(old: Any, new: Any, written: set[int]) -> Any:
-    """What was substituted, but for the arrays that were written to."""
-    if isinstance(old, tuple):
-        return tuple([_back(a, b, written) for a, b in zip(old, new, strict=True)])
-    return new if id(new) in written else old
-
-
-def fill(tree: Any, leaves: Sequence[array]) -> None:
-    """Put other arrays in the places of those of a tree, in place."""
-    Substitution(tree, leaves).__enter__()
+        self._places.empty(self._leaves, self._made, written)

@@ -32,6 +32,8 @@ class Optimizer:
     """
 
     _is_ours = False
+    _together: ClassVar[int] = 12
+    """How many parameters one node of the graph updates: together less than what counts as a large program."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -96,8 +98,12 @@ class Optimizer:
         for name, scheduler in self._schedulers.items():
             state[name] = scheduler(step)
         state["step"] = step + 1
-        apply = self._rule.of(self) if self._is_ours else self.apply_single
-        return tree_map(apply, gradients, parameters, state)
+        if not self._is_ours:
+            return tree_map(self.apply_single, gradients, parameters, state)
+        leaves: list[Any] = []
+        _gather(gradients, parameters, state, leaves)
+        new = iter(self._rule.apply(self, leaves))
+        return tree_map(lambda _: next(new), gradients)
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
         """The new value of one parameter; its dictionary is updated. To be defined by subclasses."""
@@ -134,6 +140,18 @@ class Optimizer:
             self.state[name] = param(self.step)
         else:
             self.state[name] = mx.array(param)
+
+
+def _gather(gradient: Any, parameter: Any, state: Any, leaves: list[Any]) -> None:
+    """Collect each gradient with what is in its place in the other trees."""
+    if isinstance(gradient, dict):
+        for key, child in gradient.items():
+            _gather(child, parameter[key], state[key], leaves)
+    elif isinstance(gradient, (list, tuple)):
+        for k, child in enumerate(gradient):
+            _gather(child, parameter[k], state[k], leaves)
+    else:
+        leaves.append((gradient, parameter, state))
 
 
 class SlotOptimizer(Optimizer):

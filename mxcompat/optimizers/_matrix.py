@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import mxcompat.core as mx
 from mxcompat.optimizers._base import LearningRate, Optimizer, SlotOptimizer
 
@@ -23,6 +25,8 @@ class Adafactor(Optimizer):
         relative_step: a learning rate of ``min(0.01, 1 / sqrt(t))``.
         warmup_init: with ``relative_step``, let the learning rate grow from 1e-6 at first.
     """
+
+    _together: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -110,6 +114,7 @@ class Muon(SlotOptimizer):
     """
 
     _slots = ("v",)
+    _together: ClassVar[int] = 1
 
     def __init__(
         self,

@@ -1,12 +1,12 @@
-"""The update of one parameter as one node of the graph.
+"""The update of a few parameters as one node of the graph.
 
 What an optimizer of ours does to a parameter depends on its arguments, the optimizer's settings and the scalars in its
-state, and on nothing else. So its Python runs once for all parameters of a shape, and what it built is used again.
+state, and on nothing else. So its Python runs once for parameters of these shapes, and what it built is used again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,41 +21,53 @@ _PATIENCE = 8
 """How many settings of one optimizer are worth a compile."""
 
 
+Leaf = tuple[mx.array, mx.array, dict]
+"""A gradient, its parameter, and the parameter's state."""
+
+
 class Rule:
-    """Chooses, for each step of an optimizer, how to update a parameter."""
+    """How to do a step of an optimizer."""
 
     def __init__(self) -> None:
         self._met: set[tuple] = set()
 
-    def of(self, optimizer: Any) -> Callable[[mx.array, mx.array, dict], mx.array]:
-        """What does the same as `optimizer.apply_single`, from now until its settings or scalars change.
+    def apply(self, optimizer: Any, leaves: Sequence[Leaf]) -> list[mx.array]:
+        """What `optimizer.apply_single` gives for each leaf, whose state it updates.
 
-        That is the method itself for optimizers that are not ours, and for those whose settings change all the time.
+        That method itself is called for optimizers whose settings change all the time or are not plain numbers, and for
+        leaves that are not arrays.
         """
+        settings = self._to_compile(optimizer)
+        if settings is None:
+            return [optimizer.apply_single(*leaf) for leaf in leaves]
         array = mx.array
-        settings = _settings(optimizer)
-        if settings is None or not all(isinstance(v, (array, dict, list, tuple)) for v in optimizer.state.values()):
-            return optimizer.apply_single
-        if settings not in self._met:
-            if len(self._met) >= _PATIENCE:
-                return optimizer.apply_single
-            self._met.add(settings)
         scalars = {name: value for name, value in optimizer.state.items() if type(value) is array}
-        updates: dict[tuple, Callable[..., list[mx.array]]] = {}
-
-        def apply(gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-            slots = tuple(state)
-            given = (gradient, parameter, *state.values())
+        new = []
+        for start in range(0, len(leaves), optimizer._together):
+            group = leaves[start : start + optimizer._together]
+            given = [x for gradient, parameter, state in group for x in (gradient, parameter, *state.values())]
             if {*map(type, given)} != {array}:
-                return optimizer.apply_single(gradient, parameter, state)
-            update = updates.get(slots)
-            if update is None:
-                update = updates[slots] = _compiled(type(optimizer), settings, slots, tuple(scalars))
-            new, *kept = update(*given, *scalars.values())
-            state.update(zip(slots, kept, strict=True))
-            return new
+                new += [optimizer.apply_single(*leaf) for leaf in group]
+                continue
+            slots = tuple([tuple(state) for _, _, state in group])
+            update = _compiled(type(optimizer), settings, slots, tuple(scalars))
+            results = iter(update(*given, *scalars.values()))
+            for _, _, state in group:
+                new.append(next(results))
+                for name in state:
+                    state[name] = next(results)
+        return new
 
-        return apply
+    def _to_compile(self, optimizer: Any) -> tuple | None:
+        """The settings to compile for, if any."""
+        if not all(isinstance(v, (mx.array, dict, list, tuple)) for v in optimizer.state.values()):
+            return None
+        settings = _settings(optimizer)
+        if settings is not None and settings not in self._met:
+            if len(self._met) >= _PATIENCE:
+                return None
+            self._met.add(settings)
+        return settings
 
 
 def _settings(optimizer: Any) -> tuple | None:
@@ -70,16 +82,23 @@ def _settings(optimizer: Any) -> tuple | None:
     return tuple(found)
 
 
-@lru_cache(maxsize=64)
-def _compiled(kind: type, settings: tuple, slots: tuple, scalars: tuple) -> Callable[..., list[mx.array]]:
-    """From a gradient, a parameter, its slots and the scalars to the new parameter and slots."""
+@lru_cache(maxsize=256)
+def _compiled(
+    kind: type, settings: tuple, slots: tuple[tuple[str, ...], ...], scalars: tuple[str, ...]
+) -> Callable[..., list[mx.array]]:
+    """From a gradient, a parameter and its slots, for each of some parameters, and the scalars, to the new parameters,
+    each with its slots."""
 
-    def update(gradient: mx.array, parameter: mx.array, *rest: mx.array) -> list[mx.array]:
+    def update(*given: mx.array) -> list[mx.array]:
+        values = iter(given)
+        leaves = [(next(values), next(values), {name: next(values) for name in names}) for names in slots]
         optimizer = object.__new__(kind)
         vars(optimizer).update((name, value) for name, value, *_ in settings)
-        optimizer._state = dict(zip(scalars, rest[len(slots) :], strict=True))  # type: ignore[attr-defined]
-        state = dict(zip(slots, rest, strict=False))
-        new = optimizer.apply_single(gradient, parameter, state)  # type: ignore[attr-defined]
-        return [new, *[state[name] for name in slots]]
+        optimizer._state = dict(zip(scalars, values, strict=True))  # type: ignore[attr-defined]
+        new = []
+        for names, (gradient, parameter, state) in zip(slots, leaves, strict=True):
+            new.append(optimizer.apply_single(gradient, parameter, state))  # type: ignore[attr-defined]
+            new += [state[name] for name in names]
+        return new
 
     return compile_frozen(update)
