@@ -131,11 +131,8 @@ def _run(linear: Linear, roots: Sequence[Node], temporary: bool | None = None) -
     structure, slots, order, leaves = linear
     if not order:
         return []  # the roots have got their values on the way
-    out_slots: tuple[int, ...] = (0,)
-    if len(order) > 1:
-        out_slots = tuple(sorted([k for k in {*shown(linear), *slots} if k >= 0]))
-    program = structure.program(out_slots)
-    outputs = [order[k] for k in out_slots]
+    program = structure.program((0,)) if len(order) == 1 else structure.program_for(shown(linear), slots)
+    outputs = [order[k] for k in program.out_slots]
     if traced_leaves and any(isinstance(n.value, Tracer) for n in leaves):
         with jax.enable_x64(True):
             values = program.replay([_constant(n) if n.op is SCALAR else n.value for n in leaves])

@@ -26,7 +26,8 @@ class Node:
 
     `aval` is an Aval, or a tuple of them where the op has several outputs (`items` takes them apart). `trace` is the
     largest trace id among its inputs, 0 outside any transform: a node belongs to the body of a capture if its trace
-    is at least the capture's. `where` is the place in the user's code that made it.
+    is at least the capture's. `where` is the place in the user's code that made it. No two nodes share a tuple of
+    inputs: how often a node is referred to says who holds it (`liveness`).
     """
 
     __slots__ = ("aval", "inputs", "op", "params", "trace", "value", "where")
@@ -61,6 +62,17 @@ SCALAR = Op("scalar", lambda: None)
 
 ITEM = Op("item", lambda outputs, index: outputs[index], lambda avals, index: avals[index], ("index",))
 """Takes one output of an op that has several."""
+
+
+class _Index(dict):
+    """The params of its nodes, one tuple for each index: to compare them is to see that they are the same."""
+
+    def __missing__(self, k: int) -> tuple[int]:
+        self[k] = index = (k,)
+        return index
+
+
+_index = _Index()
 
 _trace_ids = itertools.count(1)
 
@@ -142,4 +154,4 @@ def location(node: Node) -> str:
 
 def items(node: Node) -> list[Node]:
     """The outputs of a node that has several, one node each."""
-    return [Node(ITEM, (k,), (node,), a, node.trace) for k, a in enumerate(node.aval)]
+    return [Node(ITEM, _index[k], (node,), a, node.trace) for k, a in enumerate(node.aval)]

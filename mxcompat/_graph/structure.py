@@ -41,8 +41,8 @@ class Structure:
     """
 
     __slots__ = (
-        "_avals", "_programs", "held", "in_avals", "instructions", "leaf_uses", "scalars", "specialised", "uses",
-        "written",
+        "_avals", "_last", "_programs", "held", "in_avals", "instructions", "leaf_uses", "scalars", "specialised",
+        "uses", "written",
     )  # fmt: skip
 
     def __init__(
@@ -63,8 +63,16 @@ class Structure:
                 else:
                     self.leaf_uses[~s] += 1
         self.held: tuple[list[int], list[int]] = ([], [])  # see `liveness.shown`
+        self._last: tuple[Any, Any, Any] = (None, None, None)
         self._avals = avals
         self._programs: dict[tuple[int, ...], Program] = {}
+
+    def program_for(self, shown: list[int], roots: tuple[int, ...]) -> Program:
+        """The Program that computes the roots and what else is shown, in the order of the instructions."""
+        if self._last[0] is not shown or self._last[1] != roots:
+            out_slots = tuple(sorted([k for k in {*shown, *roots} if k >= 0]))
+            self._last = (shown, roots, self.program(out_slots))
+        return self._last[2]
 
     def program(self, out_slots: tuple[int, ...]) -> Program:
         """The one Program with this structure and these outputs."""
@@ -97,8 +105,8 @@ _linear: Callable[[tuple], Linear] = partial(tuple.__new__, Linear)  # half of w
 class _Path:
     """How to follow a structure back from its roots.
 
-    Each step names a slot whose node is known by then, what op and params it must have, and the slots of its inputs: of
-    two, apart, if neither has been met before (which most ops have).
+    Each step names a slot whose node is known by then, what op and params it must have, and the slots of its inputs;
+    apart, if it has but one, or two of which neither has been met before (which most ops have).
     """
 
     __slots__ = ("_in_avals", "_is_scalar", "_roots", "_steps", "_structure")
@@ -112,7 +120,7 @@ class _Path:
         met = {*roots, *[~k for k in range(placeholders)]}
         for k, (op, params, slots) in reversed([*enumerate(structure.instructions)]):
             pair = slots if len({*slots} - met) == len(slots) == 2 else (None, None)
-            self._steps.append((k, op, params, slots, *pair))
+            self._steps.append((k, op, params, slots, slots[0] if len(slots) == 1 else None, *pair))
             met.update(slots)
 
     def follow(self, roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Linear | None:
@@ -127,7 +135,7 @@ class _Path:
             elif env[slot] is not node:
                 return None
         try:
-            for slot, op, params, reads, first, second in self._steps:
+            for slot, op, params, reads, only, first, second in self._steps:
                 node = env[slot]
                 if (
                     node.op is not op
@@ -137,6 +145,13 @@ class _Path:
                     return None
                 if first is not None:
                     env[first], env[second] = node.inputs
+                    continue
+                if only is not None:
+                    (i,) = node.inputs
+                    if env[only] is not i:
+                        if env[only] is not None:
+                            return None
+                        env[only] = i
                     continue
                 for s, i in zip(reads, node.inputs, strict=True):
                     there = env[s]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import is_
 from typing import Any
 
 import mxcompat.core as mx
@@ -29,7 +30,9 @@ class Rule:
     """How to do a step of an optimizer."""
 
     def __init__(self) -> None:
-        self._met: set[tuple] = set()
+        self._met: set[tuple | None] = set()
+        self._seen: list[Any] = []
+        self._settings: tuple | None = None
 
     def apply(self, optimizer: Any, leaves: Sequence[Leaf]) -> list[mx.array]:
         """What `optimizer.apply_single` gives for each leaf, whose state it updates.
@@ -62,12 +65,19 @@ class Rule:
         """The settings to compile for, if any."""
         if not all(isinstance(v, (mx.array, dict, list, tuple)) for v in optimizer.state.values()):
             return None
+        seen: list[Any] = []
+        for name, value in vars(optimizer).items():
+            if name[0] != "_":
+                seen.append(name)
+                seen += value if isinstance(value, (list, tuple)) else (value,)
+        if len(seen) == len(self._seen) and all(map(is_, seen, self._seen)):
+            return self._settings
+        self._seen = seen
         settings = _settings(optimizer)
-        if settings is not None and settings not in self._met:
-            if len(self._met) >= _PATIENCE:
-                return None
+        if len(self._met) < _PATIENCE:
             self._met.add(settings)
-        return settings
+        self._settings = settings if settings in self._met else None
+        return self._settings
 
 
 def _settings(optimizer: Any) -> tuple | None:

@@ -32,18 +32,23 @@ def unwrap(
         return value if map_fn is None else map_fn(value)
     if isinstance(value, kind):
         return unwrap_module(value, filter_fn, map_fn, is_leaf_fn, kind)
-
-    def element(name: str, child: Any) -> Any:
+    if isinstance(value, dict):
+        entries: Any = value.items()
+    elif isinstance(value, list):
+        entries = enumerate(value)
+    else:
+        raise RuntimeError("Unexpected leaf found while traversing the module")
+    found = []
+    for k, child in entries:
+        name = f"{key}.{k}"
         # Places inside a list or dictionary keep their position, so a rejected one leaves an empty tree behind.
         if not filter_fn(module, name, child):
-            return {}
-        return unwrap(module, name, child, filter_fn, map_fn, is_leaf_fn, kind)
-
-    if isinstance(value, dict):
-        return {k: element(f"{key}.{k}", v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [element(f"{key}.{i}", v) for i, v in enumerate(value)]
-    raise RuntimeError("Unexpected leaf found while traversing the module")
+            found.append({})
+        elif is_leaf_fn is None and isinstance(child, kind):
+            found.append(unwrap_module(child, filter_fn, map_fn, is_leaf_fn, kind))
+        else:
+            found.append(unwrap(module, name, child, filter_fn, map_fn, is_leaf_fn, kind))
+    return dict(zip(value, found, strict=True)) if isinstance(value, dict) else found
 
 
 def unwrap_module(
@@ -94,17 +99,21 @@ def _write(plan: Plan, target: Any, key: Any, value: Any) -> None:
     plan.append((target, key, value))
 
 
+_MISSING = object()
+
+
 def plan_parameters(target: Any, new: Any, strict: bool, plan: Plan) -> None:
     """Add to ``plan`` the writes that put the arrays of ``new`` over those of ``target``."""
     if isinstance(new, dict) and isinstance(target, dict):
         # Every training step comes here for every parameter, so the common case does without a generator.
         array = mx.array
         for key, value in new.items():
-            if key not in target:
+            current = target.get(key, _MISSING)
+            if current is _MISSING:
                 if strict:
                     raise unknown("parameter", key)
-            elif not isinstance(target[key], array):
-                plan_parameters(target[key], value, strict, plan)
+            elif not isinstance(current, array):
+                plan_parameters(current, value, strict, plan)
             elif isinstance(value, array) or not strict:
                 plan.append((target, key, value))
             else:
