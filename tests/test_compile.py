@@ -73,7 +73,30 @@ def grown(mx, x):
     return [compiled(x) for _ in range(3)], state, len(traces)
 
 
+def within(mx, transform):
+    """How often a compiled function runs its Python under a transform, and what it gives."""
+    inner, traces = counting(mx, lambda a, b: a * b + 1)
+    outer = transform(lambda a: inner(a, mx.array([2.0, 3.0, 4.0])).sum())
+    return [outer(mx.array([1.0, -2.0, 0.5])) for _ in range(2)], len(traces)
+
+
+def reading(a):
+    """Python that needs a value."""
+    return a * 3 if a.sum().item() > 0 else a
+
+
 COMPILE = {
+    "within grad": lambda mx, x: within(mx, mx.grad),
+    "within vmap": lambda mx, x: within(mx, lambda f: mx.vmap(lambda a: f(a), out_axes=0)),
+    "within jvp": lambda mx, x: within(mx, lambda f: lambda a: mx.jvp(f, [a], [a])),
+    "within grad, reading": lambda mx, x: mx.grad(lambda a: mx.compile(reading)(a).sum())(mx.array([1.0, 2.0])),
+    "within grad, of what is captured": lambda mx, x: mx.grad(
+        lambda a: mx.compile(lambda b: b * a * mx.sin(a))(a * 2).sum()
+    )(mx.array([1.0, 2.0])),
+    "within vmap, of what is captured": lambda mx, x: mx.vmap(lambda a: mx.compile(lambda b: b * a)(a + 1))(x),
+    "within compile, of what is captured": lambda mx, x: mx.compile(
+        lambda a: [mx.compile(lambda b: b * a)(x), mx.compile(lambda: mx.exp(a) + 1)()]
+    )(mx.array([1.0, 2.0, 3.0])),
     "plain": lambda mx, x: mx.compile(lambda a: a * 2)(x),
     "tree out": lambda mx, x: mx.compile(lambda a: (a * 2, [a], {"k": a + 1}, 3, "s", None))(x),
     "no array out": lambda mx, x: mx.compile(lambda a: 3)(x),

@@ -52,6 +52,8 @@ FUNCTIONS = [
     lambda mx, x, y: mx.vmap(lambda a, b: a * b + y)(x, y),
     lambda mx, x, y: mx.jvp(lambda a: mx.exp(a) * y, [x], [y])[1],
     lambda mx, x, y: mx.compile(lambda a: mx.exp(a) * 2)(x),
+    lambda mx, x, y: mx.compile(lambda a: a * x + y)(x * 2),
+    lambda mx, x, y: mx.compile(lambda a: a * x)(mx.array([2.0, 3.0])),
     lambda mx, x, y: mx.grad(lambda a: mx.vmap(lambda b: mx.sin(b) * b)(a).sum())(x),
     lambda mx, x, y: mx.fast.rms_norm(x, y, 1e-5),
     lambda mx, x, y: mx.linalg.norm(x, ord=float("inf")),

@@ -17,7 +17,7 @@ from .op import Op
 from .program import Program
 from .structure import Linear, linearise
 
-__all__ = ["ALIAS", "PLACEHOLDER", "Body", "Capture", "oldest_trace", "readable"]
+__all__ = ["ALIAS", "PLACEHOLDER", "Body", "Capture", "modes_of", "oldest_trace", "readable"]
 
 ALIAS = Op("alias", lambda x: x, lambda a: a)
 """The op of a placeholder that stands for a real array and may be evaluated (`grad`, `vjp`, `jvp`, `checkpoint`)."""
@@ -42,7 +42,7 @@ _NO_TRACE = 1 << 62
 
 class _Traces(threading.local):
     def __init__(self) -> None:
-        self.live: list[int] = []
+        self.live: list[Capture] = []
         self.valueless = 0
 
 
@@ -52,7 +52,16 @@ _traces = _Traces()
 def oldest_trace() -> int:
     """The id of the outermost capture under way in this thread; larger than any id where there is none."""
     live = _traces.live
-    return live[0] if live else _NO_TRACE
+    return live[0].id if live else _NO_TRACE
+
+
+def modes_of(nodes: Sequence[Node]) -> set[str]:
+    """The modes of the captures under way in this thread on whose arguments these nodes may depend."""
+    live = _traces.live
+    if not live:
+        return set()
+    newest = max([n.trace for n in nodes], default=0)
+    return {capture.mode for capture in live if capture.id <= newest}
 
 
 def readable() -> bool:
@@ -111,12 +120,12 @@ class Capture:
         ]
 
     def __enter__(self) -> Capture:
-        _traces.live.append(self.id)
+        _traces.live.append(self)
         _traces.valueless += self._valueless
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _traces.live.remove(self.id)
+        _traces.live.remove(self)
         _traces.valueless -= self._valueless
 
     def close(self, outputs: Sequence[Node], *, keep: bool = False) -> Body:

@@ -1,7 +1,7 @@
 """`compile`: run the user's Python once, and from then on only the Program it made.
 
 The library compiles everything anyway; what `compile` saves is the Python. A call whose arguments have a known
-structure adds one node to the graph.
+structure adds one node to the graph. Under another transform the Python runs, as in MLX, as if it was not compiled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from mxcompat._array.array import array, wrap
 from mxcompat._graph.aval import aval
-from mxcompat._graph.capture import Capture, oldest_trace
+from mxcompat._graph.capture import Capture, modes_of
 from mxcompat._graph.evaluate import evaluate
 from mxcompat._graph.node import SCALAR, Node, apply, items
 from mxcompat._graph.op import Op
@@ -95,6 +95,8 @@ def _compile(
         nodes = [x._node for x in leaves]
         if inputs is not None:
             nodes += [x._node for x in flatten(inputs)]
+        if not frozen and modes_of(nodes):
+            return fun(*args, **kwargs)
         key = (*kinds, *[n.aval for n in nodes])
         entry = entries.get(key)
         if entry is None:
@@ -103,6 +105,8 @@ def _compile(
                 entry = _reshaped(entries[any_shape], [n.aval for n in nodes])
             else:
                 entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes)
+                if entry is None:
+                    return fun(*args, **kwargs)
                 if frozen:
                     entry = _freeze(entry, [n.aval for n in nodes])
                 if shapeless:
@@ -126,7 +130,9 @@ def _remember(entries: dict[Any, _Entry], key: Any, entry: _Entry) -> None:
 def _trace(
     fun: Callable[..., Any], args: tuple, kwargs: dict, leaves: Sequence[array], inputs: Any, outputs: Any,
     nodes: Sequence[Node],
-) -> _Entry:  # fmt: skip
+) -> _Entry | None:  # fmt: skip
+    """None if the function reads what belongs to a `compile` (or an export) around it, and so had better be part of
+    that."""
     before = Contents([inputs, outputs])
     try:
         with Capture([n.aval for n in nodes]) as capture:
@@ -138,12 +144,15 @@ def _trace(
                 returned = [x._node for x in flatten(value)]
                 written = [x._node for x in flatten(outputs)]
             body = capture.close([*returned, *written])
-        oldest = oldest_trace()
-        if any(n.trace >= oldest for n in body.captured):
+        modes = modes_of(body.captured)
+        if modes - {"call"}:
             raise ValueError("[compile] Attempting to compile a function with uncaptured inputs is not allowed.")
     except BaseException:
         before.put_back()
         raise
+    if modes:
+        before.put_back()
+        return None
     return _Entry(body.program, body.captured, shape, len(returned))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from mxcompat._array.array import array, wrap
 from mxcompat._array.operands import node
 from mxcompat._graph.aval import aval
-from mxcompat._graph.capture import Capture, oldest_trace
+from mxcompat._graph.capture import Capture, modes_of
 from mxcompat._graph.node import Node, apply, items
 from mxcompat._graph.op import Op
 
@@ -111,7 +111,7 @@ def _called(function: custom_function, args: tuple, kwargs: dict[str, Any]) -> A
         body = capture.close([x._node for x in flatten(value)])
     shape = structure(value)
     inputs = (*reals, *body.captured)
-    if any(n.trace >= oldest_trace() for n in reals):
+    if modes_of(reals):
         call = _Call(function, arguments, len(reals), shape)
         node = apply(CUSTOM, inputs, (body.program, call))
     else:  # no transform will ever ask for the rules

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from mxcompat._array.array import array, wrap
 from mxcompat._graph.aval import Aval, aval
-from mxcompat._graph.capture import Capture, oldest_trace
+from mxcompat._graph.capture import Capture, modes_of
 from mxcompat._graph.evaluate import evaluate
 from mxcompat._graph.node import SCALAR, Node, apply, items, scalar
 from mxcompat._graph.program import Program
@@ -83,7 +83,7 @@ def _trace(fun: Callable[..., Any], args: tuple, kwargs: dict[str, Any], shapele
         if not isinstance(outputs, (list, tuple)) or not all(isinstance(x, array) for x in outputs):
             raise ValueError("[export_function] Outputs can be either a single array, a tuple, or a list of arrays.")
         body = capture.close([x._node for x in outputs])
-    if any(n.trace >= oldest_trace() for n in body.captured):
+    if modes_of(body.captured):
         raise ValueError("[export_function] Cannot export a function that uses the arguments of one around it.")
     evaluate([n for n in body.captured if n.value is None])
     return Traced(body.program, body.captured, len(given), tuple(named), shapeless)
