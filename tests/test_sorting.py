@@ -153,3 +153,68 @@ def test_unique_is_lazy_and_can_be_compiled() -> None:
 @pytest.mark.parametrize("expression", cases(SORTING))
 def test_sorting(expression: str) -> None:
     check(evaluate(expression))
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize(
+    "dtype",
+    ["float32", "float16", "bfloat16", "int8", "int32", "uint16", "uint32", "int64", "uint64", "bool_", "complex64"],
+)
+def test_sorts_are_stable(dtype: str, axis: int | None) -> None:
+    rng = np.random.default_rng(1)
+    values = rng.integers(-40, 40, (60, 50)).astype(np.float32)
+    if dtype.startswith(("f", "bf", "c")):
+        values[rng.random((60, 50)) < 0.1] = np.nan
+        values[rng.random((60, 50)) < 0.1] *= -0.0
+        values[rng.random((60, 50)) < 0.05] = -np.inf
+    elif dtype.startswith("u"):
+        values = np.abs(values)
+
+    def case(mx, values):
+        x = mx.array(values).astype(getattr(mx, dtype))
+        if dtype == "uint32":
+            x = x * 100_000_000  # of which some need all bits
+        return mx.sort(x, axis=axis), mx.argsort(x, axis=axis)
+
+    check(case, values)
+
+
+SELECTED = [
+    (7, 5000, 0),
+    (7, 5000, 3),
+    (4990, 5000, 3),
+    (-1, 5000, 0),
+    (250, 5000, 2),
+    (0, 5000, 5000),
+    (4700, 5000, 9),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("kth", "n", "special"), SELECTED)
+def test_partitions_of_long_rows(kth: int, n: int, special: int, dtype: str) -> None:
+    """Of which only a few elements are sorted."""
+    rng = np.random.default_rng(special)
+    values = rng.integers(-300, 300, (2, n)).astype(np.float32)
+    values[:, rng.choice(n, special, replace=False)] = rng.choice([np.nan, np.inf, -np.inf, -0.0, 0.0], special)
+    for axis in (-1, 0):
+        x = ours.array(values if axis else values.T).astype(getattr(ours, dtype))
+        order = np.array(ours.argpartition(x, kth, axis=axis))
+        moved = np.array(ours.partition(x, kth, axis=axis).astype(ours.float32))
+        rows, places, out = (np.moveaxis(np.array(a), axis, -1) for a in (x.astype(ours.float32), order, moved))
+        for row, place, got in zip(rows, places, out, strict=True):
+            assert np.array_equal(np.sort(place), np.arange(n))
+            assert np.array_equal(row[place], got, equal_nan=True)
+            edge = kth % n
+            assert np.array_equal(got[edge], np.sort(row)[edge], equal_nan=True)
+            assert np.array_equal(np.sort(got[:edge]), np.sort(row)[:edge], equal_nan=True)
+
+
+def test_derivatives_of_partitions_of_long_rows() -> None:
+    x = ours.array(np.random.default_rng(0).permutation(5000).astype(np.float32))
+    weights = ours.arange(5000.0)
+    gradient = ours.grad(lambda x: (ours.partition(x, 4) * weights).sum())(x)
+    assert gradient.tolist() == ours.zeros(5000).at[ours.argpartition(x, 4)].add(weights).tolist()
+    rows = ours.stack([x, -x])
+    mapped = ours.vmap(lambda row: ours.argpartition(row, 4, axis=-1))(rows)
+    assert ours.array_equal(mapped, ours.argpartition(rows, 4, axis=-1))

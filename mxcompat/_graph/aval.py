@@ -7,11 +7,12 @@ object identities costs: shape inference is memoised on them every time an op is
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import ml_dtypes
 import numpy as np
 
-__all__ = ["DTYPES", "Aval", "Dtype", "aval", "from_numpy"]
+__all__ = ["DTYPES", "Aval", "Dtype", "aval", "from_numpy", "shown"]
 
 
 class Dtype:
@@ -109,3 +110,8 @@ def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
             _AVALS.clear()  # an aval made again is another object: what was remembered of the old is not found
         found = _AVALS.setdefault((shape, dtype), found)
     return found
+
+
+def shown(sizes: Iterable[int]) -> str:
+    """A shape, or other sizes, as MLX's messages show them."""
+    return "(" + ",".join(map(str, sizes)) + ")"

@@ -13,7 +13,7 @@ from mxcompat._array.array import array
 from mxcompat._array.construct import bad_cast
 from mxcompat._graph.node import Node
 
-__all__ = ["any_number", "axis_in", "integer", "integers", "is_sequence", "plain", "shape_of", "shown", "variadic"]
+__all__ = ["any_number", "axis_in", "integer", "integers", "is_sequence", "plain", "shape_of", "variadic"]
 
 _LOW, _HIGH = -(2**31), 2**31 - 1
 
@@ -100,8 +100,3 @@ def variadic(values: Sequence[Any], name: str) -> list[Node]:
             raise bad_cast(f"{name} takes arrays, not {type(value).__name__}")
         nodes.append(value._node)
     return nodes
-
-
-def shown(shape: Sequence[int]) -> str:
-    """A shape as MLX's messages show it."""
-    return "(" + ",".join(map(str, shape)) + ")"

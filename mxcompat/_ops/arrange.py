@@ -13,11 +13,11 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
-from mxcompat._graph.aval import Aval, aval
+from mxcompat._graph.aval import Aval, aval, shown
 from mxcompat._graph.aval import int32 as _int32
 from mxcompat._graph.node import apply, items
 
-from .arguments import axis_in, integer, integers, is_sequence, plain, shown, variadic
+from .arguments import axis_in, integer, integers, is_sequence, plain, variadic
 from .define import broadcast, op, strict
 
 __all__ = [

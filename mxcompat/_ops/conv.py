@@ -11,9 +11,10 @@ from typing import Any
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._graph.aval import shown
 from mxcompat._graph.node import Node, apply
 
-from .conv_op import CONV, Sizes, shown
+from .conv_op import CONV, Sizes
 from .define import strict
 
 __all__ = [

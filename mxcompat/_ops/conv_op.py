@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.promotion import promote
-from mxcompat._graph.aval import Aval, aval, from_numpy
+from mxcompat._graph.aval import Aval, aval, from_numpy, shown
 
 from .define import op
 
-__all__ = ["CONV", "Sizes", "shown"]
+__all__ = ["CONV", "Sizes"]
 
 Sizes = tuple[int, ...]
 
@@ -27,11 +27,6 @@ _LAYOUTS = {
     2: ("NHWC", "OHWI", "NHWC"),
     3: ("NDHWC", "ODHWI", "NDHWC"),
 }
-
-
-def shown(sizes: Sizes) -> str:
-    """Sizes as MLX's messages show them."""
-    return "(" + ",".join(map(str, sizes)) + ")"
 
 
 def _conv(

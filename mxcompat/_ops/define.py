@@ -17,7 +17,7 @@ from mxcompat._array.array import array
 from mxcompat._array.casting import converted
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
-from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
+from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy, shown
 from mxcompat._graph.aval import bool_ as _bool
 from mxcompat._graph.aval import float32 as _float32
 from mxcompat._graph.node import Node, caller
@@ -83,8 +83,8 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
             if m == 1:
                 sizes[offset + k] = n
             elif n not in (1, m):
-                shown = " and ".join("(" + ",".join(map(str, s)) + ")" for s in (out, shape))
-                raise ValueError(f"[broadcast_shapes] Shapes {shown} cannot be broadcast.")
+                both = " and ".join(map(shown, (out, shape)))
+                raise ValueError(f"[broadcast_shapes] Shapes {both} cannot be broadcast.")
         out = tuple(sizes)
     return out
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .arguments import shown
+from mxcompat._graph.aval import shown
 
 __all__ = ["Equation", "parse"]
 

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
-from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
+from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy, shown
 from mxcompat._graph.node import apply
 
 from .define import broadcast, op, strict
-from .fast_norms import number, shown
+from .fast_norms import number
 from .growing import offer
 
 __all__ = ["scaled_dot_product_attention"]

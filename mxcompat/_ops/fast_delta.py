@@ -10,11 +10,10 @@ import jax.numpy as jnp
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
-from mxcompat._graph.aval import Aval, Dtype, aval, float32, from_numpy
+from mxcompat._graph.aval import Aval, Dtype, aval, float32, from_numpy, shown
 from mxcompat._graph.node import apply, items
 
 from .define import as_float, broadcast, op, strict
-from .fast_norms import shown
 
 __all__ = ["gated_delta_update"]
 

@@ -11,17 +11,12 @@ from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
-from mxcompat._graph.aval import Aval, Dtype, aval, float32, from_numpy
+from mxcompat._graph.aval import Aval, Dtype, aval, float32, from_numpy, shown
 from mxcompat._graph.node import Node, apply
 
 from .define import op, strict
 
-__all__ = ["cross_entropy", "layer_norm", "number", "rms_norm", "shown", "wide"]
-
-
-def shown(shape: tuple[int, ...]) -> str:
-    """A shape as MLX's messages show it."""
-    return "(" + ",".join(map(str, shape)) + ")"
+__all__ = ["cross_entropy", "layer_norm", "number", "rms_norm", "wide"]
 
 
 def wide(x: Any) -> Any:

@@ -12,11 +12,11 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
-from mxcompat._graph.aval import Aval, int32
+from mxcompat._graph.aval import Aval, int32, shown
 from mxcompat._graph.node import Node, apply
 
 from .define import op, strict
-from .fast_norms import number, shown, wide
+from .fast_norms import number, wide
 
 __all__ = ["rope"]
 

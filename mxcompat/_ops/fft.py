@@ -17,12 +17,12 @@ from jax import lax
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
-from mxcompat._graph.aval import Aval, aval
+from mxcompat._graph.aval import Aval, aval, shown
 from mxcompat._graph.aval import complex64 as _complex64
 from mxcompat._graph.aval import float32 as _float32
 from mxcompat._graph.node import apply
 
-from .arguments import any_number, integer, plain, shown
+from .arguments import any_number, integer, plain
 from .define import op
 
 __all__ = [

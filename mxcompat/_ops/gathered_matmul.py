@@ -11,10 +11,10 @@ import numpy as np
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
-from mxcompat._graph.aval import Aval, Dtype, aval
+from mxcompat._graph.aval import Aval, Dtype, aval, shown
 from mxcompat._graph.node import apply
 
-from .arguments import integer, shown
+from .arguments import integer
 from .arrange import broadcast_into
 from .define import broadcast, op, strict
 from .matmul import common, inexact, matmul, product, product_shape

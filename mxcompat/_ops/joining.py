@@ -14,10 +14,10 @@ import jax.numpy as jnp
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
-from mxcompat._graph.aval import Aval, aval, from_numpy
+from mxcompat._graph.aval import Aval, aval, from_numpy, shown
 from mxcompat._graph.node import Node, apply, items
 
-from .arguments import axis_in, integer, integers, is_sequence, shown
+from .arguments import axis_in, integer, integers, is_sequence
 from .define import op, strict
 from .shape import flatten
 

@@ -18,7 +18,7 @@ from .define import strict
 
 __all__ = [
     "FLOATS", "HIGHEST", "INEXACT", "adjoint", "check_matrix", "check_square", "flag", "hermitian", "inverse_gaps",
-    "matmul", "matrix", "real_dtype", "shown", "text", "transpose",
+    "matmul", "matrix", "real_dtype", "text", "transpose",
 ]  # fmt: skip
 
 FLOATS = (float32, float64)
@@ -38,11 +38,6 @@ def transpose(x: Any) -> Any:
 def real_dtype(dtype: Dtype) -> Dtype:
     """The dtype of the absolute values."""
     return float32 if dtype is complex64 else dtype
-
-
-def shown(shape: tuple[int, ...]) -> str:
-    """A shape as MLX's messages show it."""
-    return "(" + ",".join(map(str, shape)) + ")"
 
 
 def matrix(name: str, a: Any, dtypes: tuple[Dtype, ...] = FLOATS, called: str = "") -> Node:

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
-from mxcompat._graph.aval import Aval, aval, from_numpy
+from mxcompat._graph.aval import Aval, aval, from_numpy, shown
 from mxcompat._graph.node import Node, apply
 
 from .define import broadcast, op, strict
-from .linalg_common import FLOATS, check_matrix, check_square, flag, matmul, matrix, shown, transpose
+from .linalg_common import FLOATS, check_matrix, check_square, flag, matmul, matrix, transpose
 
 __all__ = ["cholesky_inv", "inv", "pinv", "solve", "solve_triangular", "tri_inv"]
 

@@ -20,10 +20,10 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
+from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy, shown
 from mxcompat._graph.node import Node, apply, caller
 
-from .arguments import any_number, integers, is_sequence, shown
+from .arguments import any_number, integers, is_sequence
 from .define import broadcast, op, strict
 from .growing import offer
 

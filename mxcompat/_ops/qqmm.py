@@ -15,10 +15,9 @@ import numpy as np
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Aval, aval
+from mxcompat._graph.aval import Aval, aval, shown
 from mxcompat._graph.node import Node, apply
 
-from .arguments import shown
 from .define import op, strict
 from .fp8 import E4M3_MAX
 from .matmul import product

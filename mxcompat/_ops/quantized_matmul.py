@@ -17,10 +17,9 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
+from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy, shown
 from mxcompat._graph.node import apply
 
-from .arguments import shown
 from .define import broadcast, op, strict
 from .fp8 import E4M3_MAX
 from .gathered_matmul import grouped_product

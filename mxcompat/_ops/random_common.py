@@ -7,11 +7,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from mxcompat._graph.aval import Aval, Dtype
+from mxcompat._graph.aval import Aval, Dtype, shown
 from mxcompat._graph.aval import float32 as _float32
 from mxcompat._graph.aval import float64 as _float64
 
-from .arguments import shown
 from .define import broadcast
 from .random_bits import check_bits, scaled, unit
 from .random_state import refuse

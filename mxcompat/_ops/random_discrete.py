@@ -11,25 +11,25 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
-from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy
+from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy, shown
 from mxcompat._graph.aval import bool_ as _bool
 from mxcompat._graph.aval import float32 as _float32
 from mxcompat._graph.aval import int32 as _int32
 from mxcompat._graph.aval import uint32 as _uint32
 from mxcompat._graph.node import apply
 
-from .arguments import plain, shown
+from .arguments import plain
 from .define import broadcast, op
 from .random import gumbel_noise
 from .random_bits import bits, check_bits, unit
 from .random_common import between, cast, check_uniform, dtype_of
 from .random_state import key_node, refuse
+from .sorting import argsorted
 
 __all__ = ["bernoulli", "categorical", "permutation", "randint"]
 
@@ -247,7 +247,7 @@ def categorical(
 
 def _permuted(key: Any, size: int) -> Any:
     """A random permutation of 0 … size-1: the order of random words."""
-    return lax.sort((bits(key, (size,)), lax.iota(np.uint32, size)), num_keys=1, is_stable=True)[1]
+    return argsorted(bits(key, (size,)), 0)
 
 
 def _infer_permuted(key: Aval, size: int) -> Aval:

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
-from mxcompat._graph.aval import aval
+from mxcompat._graph.aval import aval, shown
 from mxcompat._graph.node import apply
 
-from .arguments import axis_in, integers, is_sequence, plain, shown
+from .arguments import axis_in, integers, is_sequence, plain
 from .define import op, strict
 
 __all__ = ["expand_dims", "flatten", "reshape", "squeeze", "unflatten"]

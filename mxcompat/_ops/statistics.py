@@ -19,6 +19,7 @@ from mxcompat._graph.node import apply
 
 from .define import as_float, axes_of, op, strict
 from .reductions import NO_MEAN_AXIS, mean_of, reduced, reduction_record, size_of, sum_of, wide
+from .sorting import sorted_values
 
 __all__ = ["median", "std", "var"]
 
@@ -115,7 +116,7 @@ def std(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *,
 def _median(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     kept = [k for k in range(x.ndim) if k not in axes]
     rows = x.transpose(*kept, *axes).reshape(*(x.shape[k] for k in kept), size_of(x, axes))
-    ordered = jnp.sort(rows, axis=-1)
+    ordered = sorted_values(rows, rows.ndim - 1)
     n = ordered.shape[-1]
     low, high = ordered[..., (n - 1) // 2], ordered[..., n // 2]
     middle = wide(low) if n % 2 else (wide(low) + wide(high)) * 0.5

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mxcompat._array.array import array, wrap
-from mxcompat._graph.aval import aval, float32
+from mxcompat._graph.aval import aval, float32, shown
 from mxcompat._graph.capture import Body, Capture
 from mxcompat._graph.node import Node, apply, items, scalar
 
@@ -229,10 +229,6 @@ def _is_stopped(node: Node) -> bool:
     return node.op is not None and node.op.name == "stop_gradient"
 
 
-def _shown(shape: tuple[int, ...]) -> str:
-    return "(" + ",".join(map(str, shape)) + ")"
-
-
 def _requested(argnums: Any, argnames: Any, tag: str) -> tuple[list[int], list[str]]:
     if not (argnums is None or isinstance(argnums, int) or _all_of(argnums, int)) or not (
         isinstance(argnames, str) or _all_of(argnames, str)
@@ -307,7 +303,7 @@ def _check_scalar(node: Node) -> None:
 
 def _mismatch(out: Node, shape: tuple[int, ...], alone: bool) -> ValueError:
     """The error for a cotangent of this shape; `alone` says that the function has no other output."""
-    text = f"[vjp] Output shape {_shown(out.aval.shape)} does not match cotangent shape {_shown(shape)}."
+    text = f"[vjp] Output shape {shown(out.aval.shape)} does not match cotangent shape {shown(shape)}."
     if alone and out.aval.size == 1:
         text += " If you are using grad your function must return a scalar."
     return ValueError(text)

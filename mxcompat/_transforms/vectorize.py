@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mxcompat._array.array import array, wrap
-from mxcompat._graph.aval import aval
+from mxcompat._graph.aval import aval, shown
 from mxcompat._graph.capture import Capture
 from mxcompat._graph.node import apply, items
 
@@ -139,6 +139,6 @@ def _axis(x: array, axis: Any, what: str) -> int | None:
     ndim = x.ndim + bool(what)
     resolved = axis + ndim if axis < 0 else axis
     if not 0 <= resolved < ndim:
-        shape = "(" + ",".join(map(str, x.shape)) + ")"
+        shape = shown(x.shape)
         raise IndexError(f"[vmap] Invalid {what}vectorization axis {resolved} for array with shape {shape}")
     return resolved

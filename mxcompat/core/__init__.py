@@ -80,7 +80,8 @@ from mxcompat._ops.quantize import dequantize, quantize
 from mxcompat._ops.quantized_matmul import gather_qmm, quantized_matmul
 from mxcompat._ops.signal import convolve, hadamard_transform
 from mxcompat._ops.softmax import softmax
-from mxcompat._ops.sorting import argpartition, argsort, partition, searchsorted, sort, topk, unique
+from mxcompat._ops.partitioning import argpartition, partition, topk
+from mxcompat._ops.sorting import argsort, searchsorted, sort, unique
 from mxcompat._ops.statistics import median, std, var
 from mxcompat._ops.transposition import matrix_transpose, moveaxis, permute_dims, swapaxes, transpose
 from mxcompat._ops.windows import bartlett, blackman, hamming, hanning
