@@ -155,11 +155,13 @@ def test_sorting(expression: str) -> None:
     check(evaluate(expression))
 
 
+DTYPES = (
+    "float32", "float16", "bfloat16", "int8", "int32", "uint16", "uint32", "int64", "uint64", "bool_", "complex64",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("axis", [0, 1, None])
-@pytest.mark.parametrize(
-    "dtype",
-    ["float32", "float16", "bfloat16", "int8", "int32", "uint16", "uint32", "int64", "uint64", "bool_", "complex64"],
-)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_sorts_are_stable(dtype: str, axis: int | None) -> None:
     rng = np.random.default_rng(1)
     values = rng.integers(-40, 40, (60, 50)).astype(np.float32)
@@ -218,3 +220,27 @@ def test_derivatives_of_partitions_of_long_rows() -> None:
     rows = ours.stack([x, -x])
     mapped = ours.vmap(lambda row: ours.argpartition(row, 4, axis=-1))(rows)
     assert ours.array_equal(mapped, ours.argpartition(rows, 4, axis=-1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_extremes_of_long_rows(name: str, dtype: str) -> None:
+    """Which are found in two passes."""
+    rng = np.random.default_rng(2)
+    values = rng.integers(0, 50, (3, 4100)).astype(np.float32)
+    rows = [values, values.T.copy(), -values]
+    if dtype.startswith(("f", "bf", "c")):
+        rows.append(np.where(rng.random(values.shape) < [[0.001], [0], [0.0005]], np.nan, values).astype(np.float32))
+
+    def case(mx, x):
+        x = mx.array(x).astype(getattr(mx, dtype))
+        find = getattr(mx, name)
+        return find(x), find(x, axis=0), find(x, axis=1, keepdims=True)
+
+    for x in rows:
+        check(case, x)
+    x = ours.array(values)
+    find = getattr(ours, name)
+    assert ours.vmap(find)(x).tolist() == find(x, axis=1).tolist()
+    rounded = x * 0.1 + 0.3  # which may be computed twice, not alike
+    assert find(rounded * rounded + rounded, axis=1).tolist() == getattr(values, name)(axis=1).tolist()
