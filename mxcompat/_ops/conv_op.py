@@ -57,6 +57,8 @@ def _conv(
         if groups <= _MOST_PARTS:
             parts = zip(jnp.split(x, groups, -1), jnp.split(w, groups), strict=True)
             return jnp.concatenate([convolve(*part) for part in parts], -1)
+    if groups == 1 and _suits_phases(x, w, stride, kernel_dilation, input_dilation):
+        return _by_phases(x, w, padding, input_dilation)
     if groups == 1 and max(input_dilation) == 1 and _suits_patches(x, w, stride, padding, kernel_dilation):
         return _by_patches(x, w, stride, padding, kernel_dilation)
     return convolve(x, w, groups)
@@ -129,6 +131,56 @@ def _suits_patches(x: Any, w: Any, stride: Sizes, padding: list[tuple[int, int]]
     thin = inputs <= 4 and outputs <= 16
     wide = inputs >= 8 and outputs >= 32 and (outputs >= 64 or outputs >= 2 * inputs)
     return thin or (wide and len(kernel) == 2 and x.shape[0] >= 8)
+
+
+def _by_phases(x: Any, w: Any, padding: list[tuple[int, int]], dilation: Sizes) -> Any:
+    """A convolution of a dilated input. Along an axis dilated by d, every d-th output meets the same elements of the
+    kernel: it is d convolutions of the input as it was, interleaved."""
+    kernel = w.shape[1:-1]
+    out = [
+        d * (n - 1) + 1 + a + b - (k - 1)
+        for n, d, k, (a, b) in zip(x.shape[1:-1], dilation, kernel, padding, strict=True)
+    ]
+    sizes = [-(-n // d) for n, d in zip(out, dilation, strict=True)]
+    zero = jnp.zeros((), x.dtype)
+    phases = []
+    for phase in itertools.product(*map(range, dilation)):
+        places, edges = [slice(None)], [(0, 0, 0)]
+        for k, (r, d) in enumerate(zip(phase, dilation, strict=True)):
+            low = padding[k][0]
+            first = (low - r) % d
+            start = (r + first - low) // d  # the element of the input that the first output meets
+            places.append(slice(first, None, d))
+            edges.append((-start, sizes[k] + len(range(first, kernel[k], d)) - 1 - x.shape[1 + k] + start, 0))
+        part = w[tuple(places)]
+        if part.size:
+            phases.append(_conv(jax.lax.pad(x, zero, [*edges, (0, 0, 0)]), part, *_plain(len(kernel))))
+        else:
+            phases.append(jnp.zeros((x.shape[0], *sizes, w.shape[0]), x.dtype))
+    spatial = len(kernel)
+    mixed = jnp.stack(phases, 1).reshape(x.shape[0], *dilation, *sizes, w.shape[0])
+    order = [axis for k in range(spatial) for axis in (1 + spatial + k, 1 + k)]
+    mixed = mixed.transpose(0, *order, 1 + 2 * spatial)
+    whole = mixed.reshape(x.shape[0], *[n * d for n, d in zip(sizes, dilation, strict=True)], w.shape[0])
+    return whole[(slice(None), *[slice(n) for n in out])]
+
+
+def _plain(spatial: int) -> tuple[Sizes, Sizes, Sizes, Sizes, Sizes, int, bool]:
+    """The params of a convolution that does nothing but convolve."""
+    return (1,) * spatial, (0,) * spatial, (0,) * spatial, (1,) * spatial, (1,) * spatial, 1, False
+
+
+def _suits_phases(x: Any, w: Any, stride: Sizes, kernel_dilation: Sizes, input_dilation: Sizes) -> bool:
+    """Whether a CPU convolves a dilated input faster by phases: the gradient takes a fifth of the time, as XLA's goes
+    through the zeros between the elements."""
+    return (
+        x.dtype == jnp.float32
+        and jax.default_backend() == "cpu"
+        and max(*stride, *kernel_dilation) == 1
+        and 1 < math.prod(input_dilation) <= _MOST_PARTS
+        and w.shape[0] > 4
+        and 0 not in (x.size, w.size)
+    )
 
 
 def _infer(
