@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mxcompat._graph import evaluate
+from mxcompat._graph import parts
 from mxcompat._transforms import pieces
 from mxcompat.ext import debug
 from tests.oracle import check, ours
@@ -51,9 +51,9 @@ def test_the_number_of_compiles_does_not_grow_with_the_loop():
 @pytest.fixture
 def tiny(monkeypatch):
     """Cut everything that can be cut into pieces of three instructions."""
-    monkeypatch.setattr(evaluate, "_FEW", 2)
-    monkeypatch.setattr(evaluate, "_HEAVY", 3)
-    monkeypatch.setattr(evaluate, "_HUGE", 4)
+    monkeypatch.setattr(parts, "_FEW", 2)
+    monkeypatch.setattr(parts, "_HEAVY", 3)
+    monkeypatch.setattr(parts, "_HUGE", 4)
     monkeypatch.setattr(pieces, "_SIZE", 3)
     monkeypatch.setattr(pieces, "_SMALLEST", 5)
     debug.clear_cache()

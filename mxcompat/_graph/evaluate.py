@@ -21,6 +21,7 @@ from . import executables
 from .capture import oldest_trace
 from .liveness import shown, unreachable_leaves
 from .node import ITEM, SCALAR, Node, location
+from .parts import cut, is_heavy, is_huge, stops_of, unevaluated, weight
 from .program import Program
 from .structure import LARGE, Linear, alone, linearise
 
@@ -38,7 +39,7 @@ lock = threading.RLock()
 
 def evaluate(roots: Sequence[Node]) -> None:
     """Compute the roots. Returns when the work is under way, not when it is done; see `wait`."""
-    pending = _pending(roots)
+    pending = unevaluated(roots)
     if not pending:
         return
     with lock:
@@ -49,9 +50,9 @@ def evaluate(roots: Sequence[Node]) -> None:
         linear = linearise(pending)
         if len(linear.order) <= LARGE:
             stops = _run(linear, pending)
-            temporary = not (stops and _is_huge(linear))
+            temporary = not (stops and is_huge(linear))
         else:
-            stops = _cut(linear)
+            stops = cut(linear)
             temporary = False
         if stops:
             del linear  # it would make every node look shown
@@ -144,15 +145,15 @@ def _run(linear: Linear, roots: Sequence[Node], temporary: bool | None = None) -
     if executable is None and len(order) > 1:
         returning = program.versions is not None
         singles = _singles(linear)
-        stops = _stops(linear, roots) if singles is None and temporary is None else []
+        stops = stops_of(linear, roots) if singles is None and temporary is None else []
         if singles is not None or stops:
             executables.remember(program, scalars)
-            if returning and not temporary and not _is_huge(linear):
+            if returning and not temporary and not is_huge(linear):
                 executables.compile_soon(program, scalars, donated)
             if singles is not None:
                 _run_singly(singles, linear, outputs)
             return stops
-    if executable is None and len(order) == 1 and order[0].op.pieces is not None and _weight(order[0].params) > _HEAVY:  # type: ignore[union-attr]
+    if executable is None and len(order) == 1 and order[0].op.pieces is not None and is_heavy(order[0]):  # type: ignore[union-attr]
         parts = order[0].op.pieces(order[0])  # type: ignore[union-attr, misc]
         if parts is not None:
             _run_one_by_one(parts, temporary)
@@ -186,73 +187,19 @@ def _execute(
         raise
 
 
-_FEW = 30
-"""A nested program of no more instructions is compiled with what is around it, not on its own first."""
-
-
-def _stops(linear: Linear, roots: Sequence[Node]) -> list[list[Node]]:
-    """The nodes at which to stop on the way to the roots, which come last; nothing if a stretch had better run whole.
-
-    First come random draws. Then one after the other the transform nodes, which hold whole programs: these take long to
-    compile and often meet again in other company, so that, run on their own, they are compiled once.
-    """
-    draws = _draws(linear)
-    nested = [n for n in linear.order if _weight(n.params) > _FEW]
-    others = sum(n.op is not ITEM for n in linear.order) - len(nested)
-    heavy = [n for n in nested if _weight(n.params) > _HEAVY]
-    if not heavy and not (nested and others) and len(draws) in (0, len(linear.order)):
-        return []
-    stops = [draws]
-    for node in nested:
-        if node in heavy:  # alone, so that it can be run in pieces
-            stops.append(_pending(node.inputs))
-        stops.append([node])
-    return [*stops, list(roots)]
-
-
-def _draws(linear: Linear) -> list[Node]:
-    """The nodes of a stretch that draw random numbers from what is already there."""
-    found: dict[Node, bool] = {}  # whether a node that can run early is a draw
-    pending = set(linear.order)
-    for node in linear.order:
-        if (node.op.early or node.op is ITEM) and all(i in found or i not in pending for i in node.inputs):  # type: ignore[union-attr]
-            found[node] = node.op is not ITEM and not isinstance(node.aval, tuple)
-    return [n for n, is_draw in found.items() if is_draw]
-
-
-_HEAVY = 300
-"""A nested program of more instructions may be run in pieces."""
-
-_HUGE = 800
-"""One of more instructions always is: compiling it would take minutes."""
-
-
-def _weight(params: tuple) -> int:
-    """The number of instructions in the programs among an op's params."""
-    return sum([p.weight for p in params if isinstance(p, Program)])
-
-
-def _is_huge(linear: Linear) -> bool:
-    return any(op.pieces is not None and _weight(params) > _HUGE for op, params, _ in linear.structure.instructions)
-
-
 def _run_one_by_one(roots: Sequence[Node], temporary: bool | None) -> None:
     """Run a stretch such that each node with a program of its own runs alone."""
-    order = linearise(_pending(roots)).order
-    nested = [n for n in order if _weight(n.params)]
-    _run_parts([*[part for n in nested for part in (_pending(n.inputs), [n])], roots], temporary)
+    order = linearise(unevaluated(roots)).order
+    nested = [n for n in order if weight(n.params)]
+    _run_parts([*[part for n in nested for part in (unevaluated(n.inputs), [n])], roots], temporary)
 
 
 def _run_parts(parts: Sequence[Sequence[Node]], temporary: bool | None) -> None:
     """Compute some nodes, then others, and so on."""
     for part in parts:
-        pending = _pending(part)
+        pending = unevaluated(part)
         if pending:
             _run(linearise(pending), pending, temporary)
-
-
-def _pending(nodes: Sequence[Node]) -> list[Node]:
-    return [n for n in nodes if n.value is None]
 
 
 def _store(nodes: Sequence[Node], values: Sequence[Any]) -> None:
@@ -361,17 +308,3 @@ def _sole(node: Node) -> bool:
 
 
 _SOLE = (lambda node: getrefcount(node.value))(Node(None, (), (), None, 0, object()))
-
-
-def _cut(linear: Linear) -> list[list[Node]]:
-    """The nodes at which to evaluate a large graph one after the other: for each piece, those that later ones read."""
-    order = linear.order
-    pieces: list[dict[Node, None]] = [{} for _ in range(0, len(order), LARGE)]
-    for k, (_, _, slots) in enumerate(linear.structure.instructions):
-        for slot in slots:
-            if slot >= 0 and slot // LARGE < k // LARGE:
-                pieces[slot // LARGE][order[slot]] = None
-    for slot in linear.roots:
-        if slot >= 0:
-            pieces[slot // LARGE][order[slot]] = None
-    return [list(piece) for piece in pieces]
