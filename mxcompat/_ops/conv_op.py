@@ -170,6 +170,10 @@ def _plain(spatial: int) -> tuple[Sizes, Sizes, Sizes, Sizes, Sizes, int, bool]:
     return (1,) * spatial, (0,) * spatial, (0,) * spatial, (1,) * spatial, (1,) * spatial, 1, False
 
 
+_PHASES_WORK = 1 << 22
+"""From how many multiplications on: what is small had better be compiled quickly."""
+
+
 def _suits_phases(x: Any, w: Any, stride: Sizes, kernel_dilation: Sizes, input_dilation: Sizes) -> bool:
     """Whether a CPU convolves a dilated input faster by phases: the gradient takes a fifth of the time, as XLA's goes
     through the zeros between the elements."""
@@ -179,7 +183,7 @@ def _suits_phases(x: Any, w: Any, stride: Sizes, kernel_dilation: Sizes, input_d
         and max(*stride, *kernel_dilation) == 1
         and 1 < math.prod(input_dilation) <= _MOST_PARTS
         and w.shape[0] > 4
-        and 0 not in (x.size, w.size)
+        and x.size * math.prod(w.shape[:-1]) >= _PHASES_WORK
     )
 
 
