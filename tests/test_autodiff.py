@@ -264,3 +264,17 @@ def test_a_failed_function_leaves_its_arguments_as_they_were():
     assert params["b"] is b
     assert w.item() == 1.0
     assert b[0].item() == 2.0
+
+
+@pytest.mark.parametrize("transform", ["grad", "vmap", "compile"])
+@pytest.mark.parametrize("of_argument", [True, False])
+def test_async_eval_within_a_transform(transform, of_argument):
+    def run(mx, x):
+        def f(a):
+            mx.async_eval((a if of_argument else x) * 2)
+            return a.sum()
+
+        x = mx.array(x)
+        return getattr(mx, transform)(f)(x)
+
+    check(run, X)

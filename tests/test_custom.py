@@ -266,3 +266,22 @@ class TestCustomGradient:
     def test_not_a_pair(self):
         with pytest.raises(ValueError, match="pair"):
             ours.custom_gradient(lambda x: x)(ours.array(1.0))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, -2])
+def test_the_axis_that_a_vmap_rule_returns(axis):
+    def run(mx, x):
+        f = mx.custom_function(lambda a: a * 2)
+        f.vmap(lambda a, axes: (mx.moveaxis(a * 2, axes, axis), axis))
+        return mx.vmap(f)(x)
+
+    check(run, np.arange(6, dtype=np.float32).reshape(2, 3))
+
+
+def test_a_vmap_rule_that_returns_another_shape():
+    f = ours.custom_function(lambda a: a * 2)
+    f.vmap(lambda a, axes: (a.sum(axis=axes), None))
+    assert ours.vmap(lambda a: f(a) + 1, out_axes=0)(ours.ones((2, 3))).shape == (2, 3)
+    f.vmap(lambda a, axes: (a.sum(axis=axes), 0))
+    with pytest.raises(ValueError, match=r"vmap rule.*\(2,3\).*\(3\)"):
+        ours.vmap(f)(ours.ones((2, 3)))

@@ -13,7 +13,7 @@ from typing import Any
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.operands import node
-from mxcompat._graph.aval import aval
+from mxcompat._graph.aval import aval, shown
 from mxcompat._graph.capture import Capture, modes_of
 from mxcompat._graph.node import Node, apply, items
 from mxcompat._graph.op import Op
@@ -194,8 +194,23 @@ def _batched(node: Node, outer: Capture, active: tuple[bool, ...]) -> tuple:
             raise ValueError("[custom vmap] Vmap function should return a tuple with 2 items.")
         found = [x._node for x in flatten(result[0])]
         out_axes = tuple(_flat_axes(*result))
+        shapes = [x.aval.shape for x in found]
+        wanted = [
+            a.shape if axis is None else _with_axis(a.shape, axis, outer.size)
+            for a, axis in zip(program.out_avals, out_axes, strict=False)
+        ]
+        if shapes != wanted:
+            raise ValueError(
+                f"[custom_function] The vmap rule must return what the function returns, with an axis more: arrays of "
+                f"shapes {[*map(shown, wanted)]}, but returned {[*map(shown, shapes)]}."
+            )
         body = capture.close(found)
     return CUSTOM_VMAP, (program, body.program, call.count, active, out_axes), body.captured
+
+
+def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+    place = axis % (len(shape) + 1)
+    return (*shape[:place], size, *shape[place:])
 
 
 def _flat_axes(tree: Any, axes: Any) -> Iterator[int | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mxcompat._array.array import array
+from mxcompat._graph.capture import modes_of
 from mxcompat._graph.evaluate import evaluate, wait
 from mxcompat._graph.node import Node
 
@@ -31,11 +32,17 @@ def eval(*args: Any) -> None:
 def async_eval(*args: Any) -> None:
     """Like `eval`, without waiting: the work goes on in the background.
 
+    Raises:
+        ValueError: for an array that depends on the arguments of a function under a transform.
+
     Example:
         >>> x = mx.ones((2,)) + 1
         >>> mx.async_eval(x)
     """
-    evaluate(_nodes(args))
+    nodes = _nodes(args)
+    if modes_of(nodes):
+        raise ValueError("[async_eval] Not allowed inside a graph transformation.")
+    evaluate(nodes)
 
 
 def _nodes(args: tuple) -> list[Node]:
