@@ -5,9 +5,6 @@ Inputs are `(N, ..., C)`, weights `(O, ..., C / groups)`.
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -16,17 +13,10 @@ import jax.numpy as jnp
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, aval, from_numpy, shown
 
+from .conv_cpu import Sizes, convolve_on_cpu, plain
 from .define import op
 
 __all__ = ["CONV", "Sizes"]
-
-Sizes = tuple[int, ...]
-
-_LAYOUTS = {
-    1: ("NHC", "OHI", "NHC"),
-    2: ("NHWC", "OHWI", "NHWC"),
-    3: ("NDHWC", "ODHWI", "NDHWC"),
-}
 
 
 def _conv(
@@ -45,146 +35,8 @@ def _conv(
         w = jnp.flip(w, tuple(range(1, 1 + spatial)))
     padding = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
 
-    def convolve(x: Any, w: Any, groups: int = 1) -> Any:
-        return jax.lax.conv_general_dilated(
-            x, w, stride, padding, lhs_dilation=input_dilation, rhs_dilation=kernel_dilation,
-            dimension_numbers=_LAYOUTS[spatial], feature_group_count=groups, precision=jax.lax.Precision.HIGHEST,
-        )  # fmt: skip
-
-    if groups > 1 and jax.default_backend() == "cpu" and w.size:
-        if w.shape[-1] == 1 and math.prod(w.shape[1:-1]) <= _MOST_TAPS and max(input_dilation) == 1:
-            return _depthwise(x, w, stride, padding, kernel_dilation)
-        if groups <= _MOST_PARTS:
-            parts = zip(jnp.split(x, groups, -1), jnp.split(w, groups), strict=True)
-            return jnp.concatenate([convolve(*part) for part in parts], -1)
-    if groups == 1 and _suits_phases(x, w, stride, kernel_dilation, input_dilation):
-        return _by_phases(x, w, padding, input_dilation)
-    if groups == 1 and max(input_dilation) == 1 and _suits_patches(x, w, stride, padding, kernel_dilation):
-        return _by_patches(x, w, stride, padding, kernel_dilation)
-    return convolve(x, w, groups)
-
-
-_MOST_TAPS = 64
-_MOST_PARTS = 16
-"""XLA has no fast code for groups on CPUs, least of all for their gradients. A kernel of at most so many elements that
-sees one channel is a sum of shifted inputs, 10 to 40 times as fast; so many groups run one by one, up to 40 times."""
-
-
-def _depthwise(x: Any, w: Any, stride: Sizes, padding: list[tuple[int, int]], dilation: Sizes) -> Any:
-    """A convolution in which every output channel sees one input channel."""
-    x = jnp.repeat(x, w.shape[0] // x.shape[-1], axis=-1)
-    wide = x.dtype if x.dtype.itemsize > 2 else jnp.float32  # halves are summed in float32
-    total: Any = 0
-    for tap, piece in _shifted(x, w.shape[1:-1], stride, padding, dilation):
-        total = total + piece.astype(wide) * w[(slice(None), *tap, 0)].astype(wide)
-    return total.astype(x.dtype)
-
-
-def _shifted(
-    x: Any, kernel: Sizes, stride: Sizes, padding: list[tuple[int, int]], dilation: Sizes
-) -> Iterator[tuple[Sizes, Any]]:
-    """For each element of the kernel, its place and what it meets of the input, an array like the output."""
-    out = _out(x.shape, kernel, stride, padding, dilation)
-    x = jnp.pad(x, [(0, 0), *padding, (0, 0)])
-    for tap in itertools.product(*map(range, kernel)):
-        start = [t * d for t, d in zip(tap, dilation, strict=True)]
-        stop = [a + (n - 1) * s + 1 for a, n, s in zip(start, out, stride, strict=True)]
-        yield tap, jax.lax.slice(x, (0, *start, 0), (x.shape[0], *stop, x.shape[-1]), (1, *stride, 1))
-
-
-def _out(x: Sizes, kernel: Sizes, stride: Sizes, padding: list[tuple[int, int]], dilation: Sizes) -> list[int]:
-    """The spatial sizes of the output."""
-    return [
-        (n + a + b - d * (k - 1) - 1) // s + 1
-        for n, (a, b), d, k, s in zip(x[1:-1], padding, dilation, kernel, stride, strict=True)
-    ]
-
-
-def _by_patches(x: Any, w: Any, stride: Sizes, padding: list[tuple[int, int]], dilation: Sizes) -> Any:
-    """A convolution as one product of matrices: of the patches that the kernel meets, and the kernel."""
-    patches = jnp.concatenate([piece for _, piece in _shifted(x, w.shape[1:-1], stride, padding, dilation)], -1)
-    rows = patches.reshape(math.prod(patches.shape[:-1]), patches.shape[-1])
-    product = jnp.matmul(rows, w.reshape(w.shape[0], patches.shape[-1]).T, precision=jax.lax.Precision.HIGHEST)
-    return product.reshape(*patches.shape[:-1], w.shape[0])
-
-
-_PATCHES_BYTES = 8 << 20
-_PATCHES_ROWS = 1 << 11
-
-
-def _suits_patches(x: Any, w: Any, stride: Sizes, padding: list[tuple[int, int]], dilation: Sizes) -> bool:
-    """Whether a CPU convolves faster by way of patches, all three of values and gradients counted.
-
-    Measured on two cores, against XLA's own convolution: a kernel of one element 0.3 to 0.5 of its time (there are no
-    patches to make); few channels, 0.4 to 0.8; more output channels than input channels, 0.5 to 0.9, as long as the
-    patches fit the cache.
-    """
-    outputs, *kernel, inputs = w.shape
-    if x.dtype != jnp.float32 or jax.default_backend() != "cpu":
-        return False
-    taps = math.prod(kernel)
-    if taps == 1:
-        return True
-    rows = x.shape[0] * math.prod(_out(x.shape, tuple(kernel), stride, padding, dilation))
-    if taps > 9 or rows < _PATCHES_ROWS or rows * taps * inputs * 4 > _PATCHES_BYTES:
-        return False
-    thin = inputs <= 4 and outputs <= 16
-    wide = inputs >= 8 and outputs >= 32 and (outputs >= 64 or outputs >= 2 * inputs)
-    return thin or (wide and len(kernel) == 2 and x.shape[0] >= 8)
-
-
-def _by_phases(x: Any, w: Any, padding: list[tuple[int, int]], dilation: Sizes) -> Any:
-    """A convolution of a dilated input. Along an axis dilated by d, every d-th output meets the same elements of the
-    kernel: it is d convolutions of the input as it was, interleaved."""
-    kernel = w.shape[1:-1]
-    out = [
-        d * (n - 1) + 1 + a + b - (k - 1)
-        for n, d, k, (a, b) in zip(x.shape[1:-1], dilation, kernel, padding, strict=True)
-    ]
-    sizes = [-(-n // d) for n, d in zip(out, dilation, strict=True)]
-    zero = jnp.zeros((), x.dtype)
-    phases = []
-    for phase in itertools.product(*map(range, dilation)):
-        places, edges = [slice(None)], [(0, 0, 0)]
-        for k, (r, d) in enumerate(zip(phase, dilation, strict=True)):
-            low = padding[k][0]
-            first = (low - r) % d
-            start = (r + first - low) // d  # the element of the input that the first output meets
-            places.append(slice(first, None, d))
-            edges.append((-start, sizes[k] + len(range(first, kernel[k], d)) - 1 - x.shape[1 + k] + start, 0))
-        part = w[tuple(places)]
-        if part.size:
-            phases.append(_conv(jax.lax.pad(x, zero, [*edges, (0, 0, 0)]), part, *_plain(len(kernel))))
-        else:
-            phases.append(jnp.zeros((x.shape[0], *sizes, w.shape[0]), x.dtype))
-    spatial = len(kernel)
-    mixed = jnp.stack(phases, 1).reshape(x.shape[0], *dilation, *sizes, w.shape[0])
-    order = [axis for k in range(spatial) for axis in (1 + spatial + k, 1 + k)]
-    mixed = mixed.transpose(0, *order, 1 + 2 * spatial)
-    whole = mixed.reshape(x.shape[0], *[n * d for n, d in zip(sizes, dilation, strict=True)], w.shape[0])
-    return whole[(slice(None), *[slice(n) for n in out])]
-
-
-def _plain(spatial: int) -> tuple[Sizes, Sizes, Sizes, Sizes, Sizes, int, bool]:
-    """The params of a convolution that does nothing but convolve."""
-    return (1,) * spatial, (0,) * spatial, (0,) * spatial, (1,) * spatial, (1,) * spatial, 1, False
-
-
-_PHASES_WORK = 1 << 22
-"""From how many multiplications on: what is small had better be compiled quickly."""
-
-
-def _suits_phases(x: Any, w: Any, stride: Sizes, kernel_dilation: Sizes, input_dilation: Sizes) -> bool:
-    """Whether a CPU convolves a dilated input faster by phases: the gradient takes a fifth of the time, as XLA's goes
-    through the zeros between the elements."""
-    return (
-        x.dtype == jnp.float32
-        and jax.default_backend() == "cpu"
-        and max(*stride, *kernel_dilation) == 1
-        and 1 < math.prod(input_dilation) <= _MOST_PARTS
-        and w.shape[0] > 4
-        and x.size * math.prod(w.shape[:-1]) >= _PHASES_WORK
-    )
+    convolve = convolve_on_cpu if jax.default_backend() == "cpu" else plain
+    return convolve(x, w, stride, padding, kernel_dilation, input_dilation, groups)
 
 
 def _infer(
