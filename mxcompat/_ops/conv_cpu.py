@@ -166,7 +166,7 @@ def _suits_phases(x: Any, w: Any, stride: Sizes, kernel_dilation: Sizes, input_d
     return (
         x.dtype == jnp.float32
         and max(*stride, *kernel_dilation) == 1
-        and 1 < math.prod(input_dilation) <= _MOST_PARTS
+        and math.prod(input_dilation) <= _MOST_PARTS
         and w.shape[0] > 4
         and x.size * math.prod(w.shape[:-1]) >= _PHASES_WORK
     )

@@ -5,7 +5,7 @@ Where few elements are on one side of the partition, they alone are sorted.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from operator import index
 from typing import Any
 
@@ -17,9 +17,20 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval, shown
 from mxcompat._graph.node import Node, apply
+from mxcompat._graph.op import Op
 
 from .define import op, strict
-from .sorting import argsorted, axis_to_sort, flat, indices_aval, sorted_aval, sorted_values
+from .sorting import (
+    argsorted,
+    axis_to_sort,
+    flat,
+    indices_aval,
+    is_float,
+    on_cpu,
+    one_nan,
+    sorted_aval,
+    sorted_values,
+)
 
 __all__ = ["argpartition", "partition", "topk"]
 
@@ -32,13 +43,7 @@ _FEW = 1 / 16
 def _suits(x: Any, kth: int, axis: int) -> bool:
     """Whether to look for the few elements on the shorter side only."""
     n = x.shape[axis]
-    return (
-        jnp.issubdtype(x.dtype, jnp.floating)
-        and x.dtype.itemsize <= 4
-        and n >= _LONG
-        and min(kth + 1, n - kth) <= n * _FEW
-        and jax.default_backend() == "cpu"
-    )
+    return is_float(x) and x.dtype.itemsize <= 4 and n >= _LONG and min(kth + 1, n - kth) <= n * _FEW and on_cpu()
 
 
 def _argpartitioned(x: Any, kth: int, axis: int | None) -> Any:
@@ -49,13 +54,11 @@ def _argpartitioned(x: Any, kth: int, axis: int | None) -> Any:
     n = rows.shape[-1]
     if kth + 1 <= n - kth:
         few = kth + 1
-        keys = jnp.where(rows != rows, -jnp.asarray(math.nan, jnp.float32), -rows)  # a negative NaN is the smallest
-        chosen = lax.top_k(keys, few)[1]
+        chosen = lax.top_k(-one_nan(rows), few)[1]  # to `top_k` a negative NaN is the smallest
         slots = 0
     else:
         few = n - kth
-        keys = jnp.where(rows != rows, jnp.asarray(math.nan, jnp.float32), rows)
-        chosen = jnp.flip(lax.top_k(keys, few)[1], -1)
+        chosen = jnp.flip(lax.top_k(one_nan(rows), few)[1], -1)
         slots = kth
     places = _exchanged(chosen.reshape(-1, few), slots, n)
     return jnp.moveaxis(places.reshape(rows.shape).astype(jnp.uint32), -1, axis)
@@ -102,52 +105,47 @@ def _place(name: str, node: Node, kth: int, axis: Any, gap: str) -> tuple[int, i
     return index(kth) % size, k
 
 
-def partition(a: array, /, kth: int, axis: int | None = -1, *, stream: Any = None) -> array:
-    """The elements, such that the kth is where it would be if sorted, no larger one before it, no smaller one after.
+def _partitioner(record: Op, gap: str, summary: str, result: str) -> Callable[..., array]:
+    """The public function of a partition. `gap` is what MLX's message has behind a bad kth."""
+    name = record.name
 
-    Args:
-        a: an array.
-        kth: the index to partition at.
-        axis: the axis to partition along; None to partition the flattened array.
-        stream: accepted, and ignored.
+    def function(a: array, /, kth: int, axis: int | None = -1, *, stream: Any = None) -> array:
+        check_stream(stream)
+        node = strict(a, name)
+        return wrap(apply(record, (node,), _place(name, node, kth, axis, gap)))
 
-    Returns:
-        An array with the shape (1-d if `axis` is None) and the dtype of `a`.
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{summary}
 
-    Raises:
-        IndexError: if the axis is out of range.
-        ValueError: if `kth` is out of range.
+Args:
+    a: an array.
+    kth: the index to partition at.
+    axis: the axis to partition along; None to partition the flattened array.
+    stream: accepted, and ignored.
 
-    Example:
-        `mx.partition(mx.array([3, 1, 2, 0]), 2)`
-    """
-    check_stream(stream)
-    node = strict(a, "partition")
-    return wrap(apply(_PARTITION, (node,), _place("partition", node, kth, axis, "")))
+Returns:
+    {result}
+
+Raises:
+    IndexError: if the axis is out of range.
+    ValueError: if `kth` is out of range.
+
+Example:
+    `mx.{name}(mx.array([3, 1, 2, 0]), 2)`
+"""
+    return function
 
 
-def argpartition(a: array, /, kth: int, axis: int | None = -1, *, stream: Any = None) -> array:
-    """The indices that partition an array: see `partition`.
-
-    Args:
-        a: an array.
-        kth: the index to partition at.
-        axis: the axis to partition along; None to partition the flattened array.
-        stream: accepted, and ignored.
-
-    Returns:
-        A uint32 array with the shape of `a` (1-d if `axis` is None).
-
-    Raises:
-        IndexError: if the axis is out of range.
-        ValueError: if `kth` is out of range.
-
-    Example:
-        `mx.argpartition(mx.array([3, 1, 2, 0]), 2)`
-    """
-    check_stream(stream)
-    node = strict(a, "argpartition")
-    return wrap(apply(_ARGPARTITION, (node,), _place("argpartition", node, kth, axis, " ")))
+partition = _partitioner(
+    _PARTITION, "",
+    "The elements, such that the kth is where it would be if sorted, no larger one before it, no smaller one after.",
+    "An array with the shape (1-d if `axis` is None) and the dtype of `a`.",
+)  # fmt: skip
+argpartition = _partitioner(
+    _ARGPARTITION, " ",
+    "The indices that partition an array: see `partition`.",
+    "A uint32 array with the shape of `a` (1-d if `axis` is None).",
+)  # fmt: skip
 
 
 def _topk(x: Any, k: int, axis: int | None) -> Any:
@@ -157,8 +155,8 @@ def _topk(x: Any, k: int, axis: int | None) -> Any:
     if x.dtype.kind == "c" or k == 0:
         return lax.slice_in_dim(sorted_values(x, axis), x.shape[axis] - k, None, axis=axis)
     rows = jnp.moveaxis(x.astype(jnp.uint8) if x.dtype.kind == "b" else x, axis, -1)
-    if jnp.issubdtype(rows.dtype, jnp.floating):
-        rows = jnp.where(rows != rows, jnp.asarray(math.nan, rows.dtype), rows)  # top_k tells the signs of NaNs apart
+    if is_float(rows):
+        rows = one_nan(rows)  # top_k tells their signs apart
     # flipped twice, so that later ones of equal elements are preferred, in their order
     out = jnp.moveaxis(jnp.flip(lax.top_k(jnp.flip(rows, -1), k)[0], -1), -1, axis)
     return out != 0 if x.dtype.kind == "b" else out

@@ -22,8 +22,8 @@ from mxcompat._graph.node import apply, items
 from .define import op, strict
 
 __all__ = [
-    "argsort", "argsorted", "axis_to_sort", "flat", "indices_aval", "searchsorted", "sort", "sorted_aval",
-    "sorted_values", "unique",
+    "argsort", "argsorted", "axis_to_sort", "flat", "indices_aval", "is_float", "on_cpu", "one_nan", "searchsorted",
+    "sort", "sorted_aval", "sorted_values", "unique",
 ]  # fmt: skip
 
 
@@ -33,18 +33,24 @@ def flat(x: Any, axis: int | None) -> tuple[Any, int]:
     return (x.reshape(-1), 0) if axis is None else (x, axis)
 
 
-def _is_float(x: Any) -> bool:
+def is_float(x: Any) -> bool:
+    """Whether the elements are real floating-point numbers."""
     return jnp.issubdtype(x.dtype, jnp.floating)
 
 
-def _on_cpu() -> bool:
+def on_cpu() -> bool:
+    """Whether what is lowered now runs on a CPU."""
     return jax.default_backend() == "cpu"
+
+
+def one_nan(x: Any) -> Any:
+    """The same numbers with every NaN the positive one: XLA tells them apart by their signs."""
+    return jnp.where(x != x, jnp.asarray(math.nan, x.dtype), x)
 
 
 def _keys(x: Any) -> Any:
     """Integers in the order of floating-point numbers, NaN last: XLA sorts these on a CPU in a fifth of the time."""
-    x = jnp.where(x != x, jnp.asarray(math.nan, x.dtype), x)  # of whatever sign
-    return _turned(lax.bitcast_convert_type(x, _INTEGERS[x.dtype.itemsize]))
+    return _turned(lax.bitcast_convert_type(one_nan(x), _INTEGERS[x.dtype.itemsize]))
 
 
 def _turned(bits: Any) -> Any:
@@ -60,7 +66,7 @@ def sorted_values(x: Any, axis: int | None) -> Any:
     x, k = flat(x, axis)
     if x.dtype.kind == "b":
         return lax.sort(x.astype(jnp.uint8), dimension=k) != 0
-    return _sorted_by_keys(x, k) if _is_float(x) and _on_cpu() else lax.sort(x, dimension=k)
+    return _sorted_by_keys(x, k) if is_float(x) and on_cpu() else lax.sort(x, dimension=k)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -79,9 +85,9 @@ def argsorted(x: Any, axis: int | None) -> Any:
     """The lowering of `argsort`."""
     x, k = flat(x, axis)
     keys = lax.stop_gradient(x.astype(jnp.uint8) if x.dtype.kind == "b" else x)
-    if keys.dtype.itemsize <= 4 and _on_cpu():
+    if keys.dtype.itemsize <= 4 and on_cpu():
         # a number's key and its place are one number, and no two are the same
-        if _is_float(keys):
+        if is_float(keys):
             keys = keys.astype(jnp.float32)
             keys = _keys(jnp.where(keys == 0, jnp.asarray(0, keys.dtype), keys))  # of either sign
         places = lax.broadcasted_iota(jnp.int64, x.shape, k)
