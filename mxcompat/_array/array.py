@@ -15,13 +15,13 @@ import jax
 
 from mxcompat._graph.aval import Dtype, aval, from_numpy
 from mxcompat._graph.evaluate import evaluated
-from mxcompat._graph.node import Node, leaf
+from mxcompat._graph.node import Node, items, leaf
 
 from . import convert, printing
 from .construct import jax_node
 from .nest import nest_of
 
-__all__ = ["ArrayIterator", "array", "wrap"]
+__all__ = ["ArrayIterator", "array", "unpack", "wrap"]
 
 
 class array:
@@ -180,6 +180,16 @@ def wrap(node: Node) -> Any:
     """A new handle onto a node."""
     out = _new(array)
     out._node = node
+    return out
+
+
+def unpack(node: Node, first: int = 0) -> list[array]:
+    """Handles onto the outputs of a node that has several, from the first wanted on."""
+    out = []
+    for item in items(node, first):
+        x = _new(array)
+        x._node = item
+        out.append(x)
     return out
 
 

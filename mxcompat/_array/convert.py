@@ -24,8 +24,8 @@ def item(node: Node) -> Any:
     """The only element, as a bool, int, float or complex."""
     if node.aval.size != 1:
         raise ValueError("[convert] Only length-1 arrays can be converted to Python scalars.")
-    value = evaluated(node)
-    return float(np.asarray(value).reshape(())) if node.aval.dtype is _d.bfloat16 else value.item()
+    value = host(node).item()
+    return float(value) if node.aval.dtype is _d.bfloat16 else value
 
 
 def index(node: Node) -> int:

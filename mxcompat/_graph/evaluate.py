@@ -98,16 +98,10 @@ def evaluated(node: Node) -> Any:
 
 def wait(nodes: Sequence[Node]) -> None:
     """Block until the values of the nodes, which must have been evaluated, are there."""
-    looking = True
-    for node in nodes:
-        if node.op is not SCALAR:
-            value = node.value
-            block = getattr(value, "block_until_ready", None)  # a JAX tracer has none
-            if block is not None:
-                if looking:
-                    _look(value)
-                    looking = False
-                block()
+    values = [n.value for n in nodes if n.op is not SCALAR]
+    if values and hasattr(values[0], "is_ready"):  # a JAX tracer has none
+        _look(values[0])
+    jax.block_until_ready(values)
 
 
 _LOOK = 8e-5

@@ -110,16 +110,16 @@ def apply(op: Op, inputs: tuple[Node, ...], params: tuple = ()) -> Node:
 
 
 class _Own(dict):
-    """Whether a file is one of ours, by its name. An optimizer counts as the user's: its ops are many and called from
-    deep inside, and it says enough of where a bad number came from."""
+    """Whether a file is one of the core's, by its name. `nn` and `optimizers` are programs written with the core, as a
+    user's are, and say enough of where a bad number came from."""
 
     def __missing__(self, filename: str) -> bool:
-        self[filename] = own = filename.startswith(_PACKAGE) and not filename.startswith(_OPTIMIZERS)
+        self[filename] = own = filename.startswith(_CORE)
         return own
 
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
-_OPTIMIZERS = os.path.join(_PACKAGE, "optimizers") + os.sep
+_CORE = tuple([_PACKAGE + name for name in ("_", "core", "ext")])
 own = _Own()
 
 
@@ -152,6 +152,7 @@ def location(node: Node) -> str:
     return code.co_filename
 
 
-def items(node: Node) -> list[Node]:
-    """The outputs of a node that has several, one node each."""
-    return [Node(ITEM, _index[k], (node,), a, node.trace) for k, a in enumerate(node.aval)]
+def items(node: Node, first: int = 0) -> list[Node]:
+    """The outputs of a node that has several, one node each, from the first wanted on."""
+    trace = node.trace
+    return [Node(ITEM, _index[k], (node,), a, trace) for k, a in enumerate(node.aval[first:], first)]

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array import operands
-from mxcompat._array.array import array, wrap
+from mxcompat._array.array import array, unpack, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval, shown
 from mxcompat._graph.aval import int32 as _int32
-from mxcompat._graph.node import apply, items
+from mxcompat._graph.node import apply
 
 from .arguments import axis_in, integer, integers, is_sequence, plain, variadic
 from .define import broadcast, op, strict
@@ -88,7 +88,7 @@ def broadcast_arrays(*arrays: array, stream: Any = None) -> list[array]:
     """
     check_stream(stream)
     nodes = variadic(arrays, "broadcast_arrays")
-    return [wrap(n) for n in items(apply(_broadcast_arrays, tuple(nodes)))] if nodes else []
+    return unpack(apply(_broadcast_arrays, tuple(nodes))) if nodes else []
 
 
 def _padded(shape: tuple[int, ...], ndim: int) -> tuple[int, ...]:

@@ -12,12 +12,12 @@ from typing import Any
 import jax.numpy as jnp
 
 from mxcompat._array import operands
-from mxcompat._array.array import array, wrap
+from mxcompat._array.array import array, unpack, wrap
 from mxcompat._array.construct import cast
 from mxcompat._array.devices import check_stream
 from mxcompat._graph import aval as _d
 from mxcompat._graph.aval import Aval, Dtype, aval
-from mxcompat._graph.node import Node, apply, items
+from mxcompat._graph.node import Node, apply
 
 from .arguments import shape_of, variadic
 from .arrange import broadcast_into
@@ -255,4 +255,4 @@ def meshgrid(
     nodes = variadic(arrays, "meshgrid")
     if not nodes:
         return ()
-    return tuple([wrap(n) for n in items(apply(_meshgrid, tuple(nodes), (sparse, indexing)))])
+    return tuple(unpack(apply(_meshgrid, tuple(nodes), (sparse, indexing))))

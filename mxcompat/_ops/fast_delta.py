@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mxcompat._array.array import array, wrap
+from mxcompat._array.array import array, unpack
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, float32, from_numpy, shown
-from mxcompat._graph.node import apply, items
+from mxcompat._graph.node import apply
 
 from .define import as_float, broadcast, op, strict
 
@@ -118,4 +118,4 @@ def gated_delta_update(
     inputs = [strict(x, _NAME) for x in (q, k, v, gamma, beta)]
     inputs += [strict(x, _NAME) for x in (initial_state, mask) if x is not None]
     node = apply(DELTA, tuple(inputs), (initial_state is not None, mask is not None))
-    return [wrap(n) for n in items(node)]
+    return unpack(node)

@@ -16,7 +16,7 @@ from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph import aval as _d
 from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy, shown
-from mxcompat._graph.node import Node, apply, items
+from mxcompat._graph.node import Node, apply
 
 from .arguments import integer
 from .define import op, strict
@@ -223,7 +223,7 @@ def quantize(
     how = scheme("quantize", mode, group_size, bits)
     if global_scale is not None:
         nodes.append(strict(global_scale, "quantize"))
-    return [wrap(node) for node in items(apply(_quantize, tuple(nodes), (how,)))]
+    return unpack(apply(_quantize, tuple(nodes), (how,)))
 
 
 def check_quantized(name: str, scales: Node, biases: Node | None, w: Node, how: Scheme) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mxcompat._array.array import array, wrap
+from mxcompat._array.array import array, unpack, wrap
 from mxcompat._graph.aval import aval, float32, shown
 from mxcompat._graph.capture import Body, Capture
-from mxcompat._graph.node import Node, apply, items, scalar
+from mxcompat._graph.node import Node, apply, scalar
 
 from . import pieces  # noqa: F401  large derivatives run in pieces
 from .lowering import JVP, VJP, check_indices
@@ -75,20 +75,25 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
     def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         _check_given(args, kwargs, numbers, names, tag)
         places = Places()
-        wanted: list[bool] = []
+        wanted: list[int] = []
         positional = list(args)
         for k in range(len(args)):
-            wanted += [k in numbers] * places.add(positional, k, strict=k in numbers)
+            found = places.add(positional, k, strict=k in numbers)
+            if k in numbers:
+                wanted += found
         for name in kwargs:
-            wanted += [name in names] * places.add(kwargs, name, strict=name in names)
-        reals = [x._node for x, w in zip(places.arrays, wanted, strict=True) if w]
-        if not reals:
+            found = places.add(kwargs, name, strict=name in names)
+            if name in names:
+                wanted += found
+        if not wanted:
             raise ValueError("[grad] Must specify at least one argument.")
+        # The function may write to its arguments; the caller's arrays are not to be written to.
+        given = [wrap(x._node) for x in places.arrays]
+        stand_ins = [given[k] for k in wanted]
+        reals = [x._node for x in stand_ins]
         with Capture(reals, mode="vjp") as capture:
-            stand_ins = [wrap(p) for p in capture.placeholders]
-            following = iter(stand_ins)
-            # The function may write to its arguments; the caller's arrays are not to be written to.
-            given = [next(following) if w else wrap(x._node) for x, w in zip(places.arrays, wanted, strict=True)]
+            for handle, placeholder in zip(stand_ins, capture.placeholders, strict=True):
+                handle._node = placeholder
             with Substitution(places, given):
                 value = fun(*positional, **kwargs)
             _check_value(value, tag)
@@ -97,8 +102,8 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             del given
             body = capture.close(outputs, keep=True)
         _stand_down(stand_ins, capture.placeholders, reals)
-        node = _pull_back(body, reals, 1, [scalar(1.0, aval((), float32))])
-        gradients = iter([wrap(n) for n in items(node)[len(body.outputs) :]])
+        node = _pull_back(body, reals, 1, [scalar(1.0, _ONE)])
+        gradients = iter(unpack(node, len(body.outputs)))
         trees = [_like(args[k], gradients) for k in numbers]
         result: Any = trees[0] if len(trees) == 1 else tuple(trees) if trees else None
         if names:
@@ -106,6 +111,9 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
         return value, result
 
     return named_after(fun, call)
+
+
+_ONE = aval((), float32)
 
 
 def _like(tree: Any, leaves: Iterator[array]) -> Any:
@@ -164,7 +172,7 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
         body = capture.close(outputs, keep=True)
     _stand_down(stand_ins, capture.placeholders, reals)
     node = _pull_back(body, reals, len(outputs), [c._node for c in cotangents[: len(outputs)]])
-    return result, [wrap(n) for n in items(node)[len(body.outputs) :]]
+    return result, unpack(node, len(body.outputs))
 
 
 def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) -> tuple[list[array], list[array]]:
@@ -203,7 +211,7 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
     check_indices(body.program, len(reals), len(outputs), "JVP")
     node = apply(JVP, (*reals, *body.captured, *[t._node for t in tangents]), (body.program, len(reals), len(outputs)))
     body.redirect(node)
-    return result, [wrap(n) for n in items(node)[len(body.outputs) :]]
+    return result, unpack(node, len(body.outputs))
 
 
 def _arrays(values: Any, tag: str) -> list[array]:

@@ -8,16 +8,21 @@ from typing import Any
 import jax
 
 from mxcompat._graph.capture import Capture
-from mxcompat._graph.node import Node
+from mxcompat._graph.node import Node, caller
 from mxcompat._graph.op import Op
 from mxcompat._graph.program import Program
 
-__all__ = ["CALL", "CHECKPOINT", "PURE_CALL", "pure"]
+__all__ = ["CALL", "CHECKPOINT", "PURE_CALL", "pure", "run"]
 
 
 def pure(program: Program, args: Sequence[Any], captured: Sequence[Any]) -> tuple:
     """Run a Program with what it captured as constants, without gradient."""
     return tuple(program.replay([*args, *[jax.lax.stop_gradient(c) for c in captured]]))
+
+
+def run(program: Program, inputs: tuple[Node, ...]) -> Node:
+    """The node that runs a Program on inputs that are known to fit it."""
+    return Node(CALL, (program,), inputs, program.out_avals, max([n.trace for n in inputs], default=0), None, caller())
 
 
 def _out_avals(*_: Any, program: Program, count: int = 0) -> tuple:

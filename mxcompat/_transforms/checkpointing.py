@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mxcompat._array.array import wrap
+from mxcompat._array.array import unpack, wrap
 from mxcompat._graph.capture import Capture
-from mxcompat._graph.node import apply, items
+from mxcompat._graph.node import apply
 
 from .calls import CHECKPOINT
 from .trees import flatten, restore, structure
@@ -41,6 +41,6 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
             shape = structure(value)
             body = capture.close([x._node for x in flatten(value)])
         node = apply(CHECKPOINT, (*reals, *body.captured), (body.program, len(reals)))
-        return restore(shape, iter([wrap(n) for n in items(node)]))
+        return restore(shape, iter(unpack(node)))
 
     return named_after(fun, call)

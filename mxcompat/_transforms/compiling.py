@@ -10,15 +10,15 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from mxcompat._array.array import array, wrap
+from mxcompat._array.array import array, unpack, wrap
 from mxcompat._graph.aval import aval
 from mxcompat._graph.capture import Capture, modes_of
 from mxcompat._graph.evaluate import evaluate
-from mxcompat._graph.node import SCALAR, Node, apply, items
+from mxcompat._graph.node import SCALAR, Node
 from mxcompat._graph.op import Op
 from mxcompat._graph.program import Program
 
-from .calls import CALL
+from .calls import run
 from .reshaping import reshaped
 from .trees import Contents, Places, Substitution, flatten, restore, structure
 from .wrapping import check_callable, named_after
@@ -65,18 +65,6 @@ def compile(
         array(2, dtype=float32)
     """
     check_callable(fun, "compile")
-    return _compile(fun, inputs, outputs, shapeless)
-
-
-def compile_frozen(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """`compile(fun)`, for a function whose Python numbers are the same at every call: they are built into its Program,
-    which has fewer inputs then."""
-    return _compile(fun, frozen=True)
-
-
-def _compile(
-    fun: Callable[..., Any], inputs: Any = None, outputs: Any = None, shapeless: bool = False, frozen: bool = False
-) -> Callable[..., Any]:
     entries: dict[Any, _Entry] = {}
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -95,7 +83,7 @@ def _compile(
         nodes = [x._node for x in leaves]
         if inputs is not None:
             nodes += [x._node for x in flatten(inputs)]
-        if not frozen and modes_of(nodes):
+        if modes_of(nodes):
             return fun(*args, **kwargs)
         key = (*kinds, *[n.aval for n in nodes])
         entry = entries.get(key)
@@ -107,17 +95,36 @@ def _compile(
                 entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes)
                 if entry is None:
                     return fun(*args, **kwargs)
-                if frozen:
-                    entry = _freeze(entry, [n.aval for n in nodes])
                 if shapeless:
                     _remember(entries, any_shape, entry)
             _remember(entries, key, entry)
-        results = [wrap(n) for n in items(apply(CALL, (*nodes, *entry.captured), (entry.program,)))]
+        results = unpack(run(entry.program, (*nodes, *entry.captured)))
         if outputs is not None:
             Places.of(outputs).fill(results[entry.returned :])
         return restore(entry.value, iter(results))
 
     return named_after(fun, call)
+
+
+def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]]:
+    """`compile(fun)`, for a function from arrays to a list of them whose Python numbers are the same at every call:
+    they are built into its Program, which has fewer inputs then."""
+    entries: dict[Any, _Entry] = {}
+
+    def call(*args: array) -> list[array]:
+        if not _enabled:
+            return fun(*args)
+        nodes = [x._node for x in args]
+        avals = tuple([n.aval for n in nodes])
+        entry = entries.get(avals)
+        if entry is None:
+            traced = _trace(fun, args, {}, args, None, None, nodes)
+            assert traced is not None, "it must not capture"
+            entry = _freeze(traced, avals)
+            _remember(entries, avals, entry)
+        return unpack(run(entry.program, (*nodes, *entry.captured)))
+
+    return call
 
 
 def _remember(entries: dict[Any, _Entry], key: Any, entry: _Entry) -> None:

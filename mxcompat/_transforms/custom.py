@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mxcompat._array.array import array, wrap
+from mxcompat._array.array import array, unpack, wrap
 from mxcompat._array.operands import node
 from mxcompat._graph.aval import aval, shown
 from mxcompat._graph.capture import Capture, modes_of
@@ -116,7 +116,7 @@ def _called(function: custom_function, args: tuple, kwargs: dict[str, Any]) -> A
         node = apply(CUSTOM, inputs, (body.program, call))
     else:  # no transform will ever ask for the rules
         node = apply(PURE_CALL, inputs, (body.program, len(reals)))
-    return restore(shape, iter([wrap(n) for n in items(node)]))
+    return restore(shape, iter(unpack(node)))
 
 
 def _specialise(node: Node, capture: Capture) -> None:

@@ -12,18 +12,18 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from mxcompat._array.array import array, wrap
+from mxcompat._array.array import array, unpack, wrap
 from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.capture import Capture, modes_of
 from mxcompat._graph.evaluate import evaluate
-from mxcompat._graph.node import SCALAR, Node, apply, items, scalar
+from mxcompat._graph.node import SCALAR, Node, scalar
 from mxcompat._graph.program import Program
 from mxcompat._io.reading import PathSource
 from mxcompat._io.safetensors_io import read_tensors, write_tensors
 from mxcompat._io.writing import open_path
 from mxcompat._version import __version__
 
-from .calls import CALL
+from .calls import run
 from .export_callback import describe
 from .program_text import DamagedProgram, ProgramReader, ProgramWriter, dtype_named
 from .reshaping import reshaped
@@ -315,7 +315,7 @@ def import_function(
             if key not in shapes:
                 shapes[key] = reshaped(program, avals, captured)
             program, captured = shapes[key]
-        return tuple([wrap(n) for n in items(apply(CALL, (*nodes, *captured), (program,)))])
+        return tuple(unpack(run(program, (*nodes, *captured))))
 
     return (imported, metadata) if return_metadata else imported
 

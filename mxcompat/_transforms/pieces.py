@@ -21,7 +21,7 @@ from mxcompat._graph.op import Op
 from mxcompat._graph.program import Program
 from mxcompat._ops.define import TABLE
 
-from .calls import CALL
+from .calls import CALL, run
 from .lowering import VJP
 
 __all__: list[str] = []
@@ -75,8 +75,8 @@ def _in_pieces(node: Node) -> list[Node] | None:
         return None
     env = {~k: n for k, n in enumerate(node.inputs[: len(program.in_avals)])}
     for piece in pieces:
-        call = apply(CALL, tuple([env[s] for s in piece.inputs]), (piece.program,))
-        env.update(zip(piece.outputs, items(call), strict=True))
+        results = items(run(piece.program, tuple([env[s] for s in piece.inputs])))
+        env.update(zip(piece.outputs, results, strict=True))
     cotangents: dict[int, Node] = {}
 
     def add(slot: int, given: Node) -> None:

@@ -117,11 +117,12 @@ class Places:
         places.add([tree], 0)
         return places
 
-    def add(self, container: Any, key: Any, strict: bool = False) -> int:
-        """Find the arrays under one key of a list or dict; how many? With `strict`, other leaves raise ValueError."""
+    def add(self, container: Any, key: Any, strict: bool = False) -> range:
+        """Find the arrays under one key of a list or dict. Returns their positions in `arrays`. With `strict`, other
+        leaves raise ValueError."""
         before = len(self.arrays)
         self._find(container, ((key, container[key]),), strict)
-        return len(self.arrays) - before
+        return range(before, len(self.arrays))
 
     def _find(self, container: Any, entries: Iterable[tuple[Any, Any]], strict: bool) -> None:
         for key, item in entries:
@@ -157,17 +158,17 @@ class Places:
     def empty(self, leaves: Sequence[array], made: Sequence[tuple], written: set[int]) -> None:
         """Put the arrays back where `fill` has put these, but for those `written` to (by id)."""
         for (container, key), old, new in zip(self._places, self.arrays, leaves, strict=True):
-            if _there(container, key) is new and id(new) not in written:
-                container[key] = old
+            try:
+                if container[key] is new and id(new) not in written:
+                    container[key] = old
+            except LookupError:
+                continue  # the function has taken it away
         for (container, key, old, content), new in zip(self._tuples, made, strict=True):
-            if _there(container, key) is new:
-                container[key] = tuple(content) if written else old
-
-
-def _there(container: Any, key: Any) -> Any:
-    if isinstance(container, dict):
-        return container.get(key)
-    return container[key] if key < len(container) else None
+            try:
+                if container[key] is new:
+                    container[key] = tuple(content) if written else old
+            except LookupError:
+                continue
 
 
 class Substitution:

@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 
-from mxcompat._array.array import wrap
+from mxcompat._array.array import unpack, wrap
 from mxcompat._array.construct import node_of
 from mxcompat._graph.evaluate import evaluated
-from mxcompat._graph.node import apply, items
+from mxcompat._graph.node import apply
 from mxcompat._graph.op import Op
 from mxcompat._transforms.trees import flatten, map_arrays, restore, structure
 
@@ -74,7 +74,7 @@ def jax_function(fun: Callable[..., Any]) -> Callable[..., Any]:
 
             ops[key] = (Op(getattr(fun, "__name__", "jax_function"), impl), value)
         op, value = ops[key]
-        results = [wrap(n) for n in items(apply(op, tuple([x._node for x in flatten(arguments)])))]
+        results = unpack(apply(op, tuple([x._node for x in flatten(arguments)])))
         return jax.tree.unflatten(value[0], results)
 
     return call

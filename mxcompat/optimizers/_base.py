@@ -146,7 +146,10 @@ def _gather(gradient: Any, parameter: Any, state: Any, leaves: list[Any]) -> Non
     """Collect each gradient with what is in its place in the other trees."""
     if isinstance(gradient, dict):
         for key, child in gradient.items():
-            _gather(child, parameter[key], state[key], leaves)
+            if type(child) is mx.array:
+                leaves.append((child, parameter[key], state[key]))
+            else:
+                _gather(child, parameter[key], state[key], leaves)
     elif isinstance(gradient, (list, tuple)):
         for k, child in enumerate(gradient):
             _gather(child, parameter[k], state[k], leaves)

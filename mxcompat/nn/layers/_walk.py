@@ -104,12 +104,14 @@ _MISSING = object()
 
 def plan_parameters(target: Any, new: Any, strict: bool, plan: Plan) -> None:
     """Add to ``plan`` the writes that put the arrays of ``new`` over those of ``target``."""
+    array = mx.array
     if isinstance(new, dict) and isinstance(target, dict):
         # Every training step comes here for every parameter, so the common case does without a generator.
-        array = mx.array
         for key, value in new.items():
             current = target.get(key, _MISSING)
-            if current is _MISSING:
+            if type(value) is array and type(current) is array:
+                plan.append((target, key, value))
+            elif current is _MISSING:
                 if strict:
                     raise unknown("parameter", key)
             elif not isinstance(current, array):
@@ -120,9 +122,9 @@ def plan_parameters(target: Any, new: Any, strict: bool, plan: Plan) -> None:
                 raise invalid_type(value)
         return
     for key, current, value in _entries(target, new, strict, "parameter"):
-        if not isinstance(current, mx.array):
+        if not isinstance(current, array):
             plan_parameters(current, value, strict, plan)
-        elif strict and not isinstance(value, mx.array):
+        elif strict and not isinstance(value, array):
             raise invalid_type(value)
         else:
             _write(plan, target, key, value)

@@ -16,6 +16,9 @@ from mxcompat.utils import tree_flatten, tree_unflatten
 
 __all__ = ["Module"]
 
+_ENTRY = (dict, list, mx.array)
+"""What may hold parameters."""
+
 
 def _is_floating(dtype: mx.Dtype) -> bool:
     return mx.issubdtype(dtype, mx.floating)
@@ -163,12 +166,12 @@ class Module(dict):
     @staticmethod
     def valid_parameter_filter(module: Module, key: str, value: Any) -> bool:
         """Passes entries that are or may hold parameters: not those whose name starts with ``_``."""
-        return isinstance(value, (dict, list, mx.array)) and not key.startswith("_")
+        return isinstance(value, _ENTRY) and key[:1] != "_"
 
     @staticmethod
     def trainable_parameter_filter(module: Module, key: str, value: Any) -> bool:
         """Passes entries that are or may hold parameters that are not frozen."""
-        return isinstance(value, (dict, list, mx.array)) and not key.startswith("_") and key not in module._no_grad
+        return isinstance(value, _ENTRY) and key[:1] != "_" and key not in module._no_grad
 
     def filter_and_map(
         self,
