@@ -21,7 +21,7 @@ from . import convert, printing
 from .construct import jax_node
 from .nest import nest_of
 
-__all__ = ["ArrayIterator", "array", "unpack", "wrap"]
+__all__ = ["ArrayIterator", "array", "wrap", "wrap_all"]
 
 
 class array:
@@ -183,7 +183,7 @@ def wrap(node: Node) -> Any:
     return out
 
 
-def unpack(node: Node, first: int = 0) -> list[array]:
+def wrap_all(node: Node, first: int = 0) -> list[array]:
     """Handles onto the outputs of a node that has several, from the first wanted on."""
     out = []
     for item in items(node, first):

@@ -111,7 +111,7 @@ class Capture:
         self.id = new_trace()
         self.mode = mode
         self.size = size
-        self._valueless = any(not isinstance(a, Node) for a in arguments)
+        self._valueless = not {*map(type, arguments)} <= {Node}
         self.placeholders = [
             Node(ALIAS, (), (a,), a.aval, self.id, a.value)
             if isinstance(a, Node)
@@ -150,8 +150,7 @@ class Capture:
             if not linear.structure.specialised:
                 return linear
             special = [n for n in linear.order if n.op.specialise and n not in seen]  # type: ignore[union-attr]
-            if not special:
-                return linear
             seen.update(special)
-            for node in special:
-                node.op.specialise(node, self)  # type: ignore[union-attr, misc]
+            rewritten = [node.op.specialise(node, self) for node in special]  # type: ignore[union-attr, misc]
+            if not any(rewritten):
+                return linear

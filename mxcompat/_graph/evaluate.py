@@ -37,16 +37,22 @@ lock = threading.RLock()
 """Held while the graph is walked for an evaluation; who rewrites pending nodes that others may see holds it too."""
 
 
-def evaluate(roots: Sequence[Node]) -> None:
-    """Compute the roots. Returns when the work is under way, not when it is done; see `wait`."""
+def evaluate(roots: Sequence[Node]) -> Sequence[Node]:
+    """Compute the roots. Returns when the work is under way, not when it is done.
+
+    Returns those to `wait` for: one stands for all if a single executable computes them, since its results are there
+    together.
+    """
     pending = unevaluated(roots)
     if not pending:
-        return
+        return roots
+    known = [n for n in roots if n.value is not None]
     with lock:
+        until_now = _executions
         while before:
             before.pop()()
         if len(pending) == 1 and _run_again(pending[0]):
-            return
+            return roots
         linear = linearise(pending)
         if len(linear.order) <= LARGE:
             stops = _run(linear, pending)
@@ -57,7 +63,11 @@ def evaluate(roots: Sequence[Node]) -> None:
         if stops:
             del linear  # it would make every node look shown
             _run_parts(stops, temporary)
+        return [*known, pending[0]] if _executions == until_now + 1 else roots
 
+
+_executions = 0
+"""How many executables have run."""
 
 _alone: dict[tuple, executables.Executable] = {}
 """The executables of single ops on small arrays, by op, params and avals."""
@@ -97,7 +107,7 @@ def evaluated(node: Node) -> Any:
 
 
 def wait(nodes: Sequence[Node]) -> None:
-    """Block until the values of the nodes, which must have been evaluated, are there."""
+    """Block until the values of the nodes that `evaluate` returned are there."""
     values = [n.value for n in nodes if n.op is not SCALAR]
     if values and hasattr(values[0], "is_ready"):  # a JAX tracer has none
         _look(values[0])
@@ -169,6 +179,8 @@ def _execute(
     donated: tuple[int, ...], counts: bool,
 ) -> list[Any]:  # fmt: skip
     """Run a Program's executable; say in an error which op it came from, and which line of the user's called that."""
+    global _executions
+    _executions += 1
     try:
         if executable is None:
             executable = executables.compile_now(program, scalars, donated)

@@ -33,7 +33,7 @@ class Op:
         indices: the position from which on the inputs are indices, with respect to which there is no gradient.
         in_place: whether the result is the first input but for a few elements, so that it is worth writing over it.
         specialise: `specialise(node, capture)`, called on each node of a body that a transform closes over, may rewrite
-            the node into what it means under that transform (`capture.mode`).
+            the node into what it means under that transform (`capture.mode`), and says whether it did.
         early: whether it had better run before what reads it: XLA would compute a random draw again in each reader.
         pieces: set for ops that run a Program. `pieces(node)` gives nodes that compute the same in smaller steps, one
             for each result, or None if the op had better run as a whole.
@@ -53,7 +53,7 @@ class Op:
         params: tuple[str, ...] = (),
         indices: int | None = None,
         in_place: bool = False,
-        specialise: Callable[[Any, Any], None] | None = None,
+        specialise: Callable[[Any, Any], bool] | None = None,
         unique: bool = False,
     ) -> None:
         self.unique = unique

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array import operands
-from mxcompat._array.array import array, unpack, wrap
+from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval, shown
 from mxcompat._graph.aval import int32 as _int32
@@ -88,7 +88,7 @@ def broadcast_arrays(*arrays: array, stream: Any = None) -> list[array]:
     """
     check_stream(stream)
     nodes = variadic(arrays, "broadcast_arrays")
-    return unpack(apply(_broadcast_arrays, tuple(nodes))) if nodes else []
+    return wrap_all(apply(_broadcast_arrays, tuple(nodes))) if nodes else []
 
 
 def _padded(shape: tuple[int, ...], ndim: int) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from mxcompat._array import operands
-from mxcompat._array.array import array, unpack, wrap
+from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.casting import converted
 from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, Dtype, aval
@@ -173,5 +173,5 @@ def depends(inputs: array | Sequence[array], dependencies: array | Sequence[arra
     single = isinstance(inputs, array)
     first = [strict(a, "depends") for a in ([inputs] if single else inputs)]  # type: ignore[list-item, union-attr]
     rest = [strict(a, "depends") for a in ([dependencies] if isinstance(dependencies, array) else dependencies)]
-    out = unpack(apply(_DEPENDS, (*first, *rest), (len(first),)))
+    out = wrap_all(apply(_DEPENDS, (*first, *rest), (len(first),)))
     return out[0] if single else out

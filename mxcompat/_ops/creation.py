@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from mxcompat._array import operands
-from mxcompat._array.array import array, unpack, wrap
+from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.construct import cast
 from mxcompat._array.devices import check_stream
 from mxcompat._graph import aval as _d
@@ -255,4 +255,4 @@ def meshgrid(
     nodes = variadic(arrays, "meshgrid")
     if not nodes:
         return ()
-    return tuple(unpack(apply(_meshgrid, tuple(nodes), (sparse, indexing))))
+    return tuple(wrap_all(apply(_meshgrid, tuple(nodes), (sparse, indexing))))

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mxcompat._array.array import array, unpack
+from mxcompat._array.array import array, wrap_all
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, Dtype, aval, float32, from_numpy, shown
@@ -118,4 +118,4 @@ def gated_delta_update(
     inputs = [strict(x, _NAME) for x in (q, k, v, gamma, beta)]
     inputs += [strict(x, _NAME) for x in (initial_state, mask) if x is not None]
     node = apply(DELTA, tuple(inputs), (initial_state is not None, mask is not None))
-    return unpack(node)
+    return wrap_all(node)

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mxcompat._array.array import array, unpack, wrap
+from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.aval import Aval, aval, from_numpy, shown
@@ -197,7 +197,7 @@ def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, 
     check_stream(stream)
     x = a._node if type(a) is array else strict(a, "split")
     sections = integers(indices_or_sections) if is_sequence(indices_or_sections) else integer(indices_or_sections)
-    return unpack(apply(_split, (x,), (sections, index(axis))))
+    return wrap_all(apply(_split, (x,), (sections, index(axis))))
 
 
 def _unstack_avals(a: Aval, axis: int) -> tuple[Aval, ...]:
@@ -233,7 +233,7 @@ def unstack(x: array, /, *, axis: int = 0, stream: Any = None) -> tuple[array, .
     """
     check_stream(stream)
     node = apply(_unstack, (strict(x, "unstack"),), (index(axis),))
-    return tuple(unpack(node))
+    return tuple(wrap_all(node))
 
 
 def _repeated(a: Aval, repeats: int, axis: int | None) -> Aval:

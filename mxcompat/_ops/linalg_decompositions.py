@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from mxcompat._array.array import array, unpack, wrap
+from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.devices import check_stream
 from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.node import apply, items
@@ -169,7 +169,7 @@ def svd(a: array, compute_uv: bool = True, *, stream: Any = None) -> Any:
     node = matrix("svd", a, INEXACT)
     if not flag("svd", "compute_uv", compute_uv):
         return wrap(apply(SINGULAR_VALUES, (node,)))
-    return tuple(unpack(apply(SVD, (node,))))
+    return tuple(wrap_all(apply(SVD, (node,))))
 
 
 def _cholesky(a: Any, upper: bool) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from mxcompat._array.array import array, wrap
+from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph import aval as _d
@@ -223,7 +223,7 @@ def quantize(
     how = scheme("quantize", mode, group_size, bits)
     if global_scale is not None:
         nodes.append(strict(global_scale, "quantize"))
-    return unpack(apply(_quantize, tuple(nodes), (how,)))
+    return wrap_all(apply(_quantize, tuple(nodes), (how,)))
 
 
 def check_quantized(name: str, scales: Node, biases: Node | None, w: Node, how: Scheme) -> None:

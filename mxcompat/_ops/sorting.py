@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from mxcompat._array import operands
-from mxcompat._array.array import array, unpack, wrap
+from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph import aval as avals
@@ -271,7 +271,7 @@ def unique(
         inputs = (node, fill)
     elif node.aval.size == 0 and size > 0:
         raise ValueError("[unique] A fill value is required for an empty input with a non-zero size.")
-    outputs = unpack(apply(_UNIQUE, inputs, (size,)))
+    outputs = wrap_all(apply(_UNIQUE, inputs, (size,)))
     wanted = (True, return_index, return_inverse, return_counts)
     chosen = tuple(x for x, yes in zip(outputs, wanted, strict=True) if yes)
     return chosen if len(chosen) > 1 else outputs[0]

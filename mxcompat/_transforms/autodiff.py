@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mxcompat._array.array import array, unpack, wrap
+from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._graph.aval import aval, float32, shown
 from mxcompat._graph.capture import Body, Capture
 from mxcompat._graph.node import Node, apply, scalar
@@ -103,7 +103,7 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             body = capture.close(outputs, keep=True)
         _stand_down(stand_ins, capture.placeholders, reals)
         node = _pull_back(body, reals, 1, [scalar(1.0, _ONE)])
-        gradients = iter(unpack(node, len(body.outputs)))
+        gradients = iter(wrap_all(node, len(body.outputs)))
         trees = [_like(args[k], gradients) for k in numbers]
         result: Any = trees[0] if len(trees) == 1 else tuple(trees) if trees else None
         if names:
@@ -172,7 +172,7 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
         body = capture.close(outputs, keep=True)
     _stand_down(stand_ins, capture.placeholders, reals)
     node = _pull_back(body, reals, len(outputs), [c._node for c in cotangents[: len(outputs)]])
-    return result, unpack(node, len(body.outputs))
+    return result, wrap_all(node, len(body.outputs))
 
 
 def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) -> tuple[list[array], list[array]]:
@@ -211,7 +211,7 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
     check_indices(body.program, len(reals), len(outputs), "JVP")
     node = apply(JVP, (*reals, *body.captured, *[t._node for t in tangents]), (body.program, len(reals), len(outputs)))
     body.redirect(node)
-    return result, unpack(node, len(body.outputs))
+    return result, wrap_all(node, len(body.outputs))
 
 
 def _arrays(values: Any, tag: str) -> list[array]:

@@ -31,29 +31,35 @@ def _out_avals(*_: Any, program: Program, count: int = 0) -> tuple:
 
 def _holds_custom(program: Program) -> bool:
     """Whether a custom function waits in the program for the transform it will meet."""
-    return any(
-        op.specialise is not None and (op not in (CALL, PURE_CALL, CHECKPOINT) or _holds_custom(params[0]))
-        for op, params, _ in program.instructions
-    )
+    if "custom" not in program.learnt:
+        program.learnt["custom"] = any(
+            op.specialise is not None and (op not in (CALL, PURE_CALL, CHECKPOINT) or _holds_custom(params[0]))
+            for op, params, _ in program.instructions
+        )
+    return program.learnt["custom"]
 
 
-def _open_call(node: Node, capture: Capture) -> None:
+def _open_call(node: Node, capture: Capture) -> bool:
     """Replace a call by its instructions, so that the custom functions among them meet the transform."""
     program = node.params[0]
-    if capture.mode != "call" and _holds_custom(program):
+    opens = capture.mode != "call" and _holds_custom(program)
+    if opens:
         node.inputs = tuple(program.rebuild(node.inputs))
         node.op = _TUPLE
         node.params = ()
+    return opens
 
 
-def _reclose(node: Node, capture: Capture) -> None:
+def _reclose(node: Node, capture: Capture) -> bool:
     """Specialise the custom functions in the program of a node."""
     program = node.params[0]
-    if capture.mode != "call" and _holds_custom(program):
+    recloses = capture.mode != "call" and _holds_custom(program)
+    if recloses:
         with Capture(program.in_avals, mode=capture.mode, size=capture.size) as inner:
             body = inner.close(program.rebuild(inner.placeholders))
         node.params = (body.program, node.params[1])
         node.inputs = (*node.inputs, *body.captured)
+    return recloses
 
 
 CALL = Op(

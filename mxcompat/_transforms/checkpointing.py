@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mxcompat._array.array import unpack, wrap
+from mxcompat._array.array import wrap, wrap_all
 from mxcompat._graph.capture import Capture
 from mxcompat._graph.node import apply
 
@@ -41,6 +41,6 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
             shape = structure(value)
             body = capture.close([x._node for x in flatten(value)])
         node = apply(CHECKPOINT, (*reals, *body.captured), (body.program, len(reals)))
-        return restore(shape, iter(unpack(node)))
+        return restore(shape, iter(wrap_all(node)))
 
     return named_after(fun, call)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from mxcompat._array.array import array, unpack, wrap
+from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._graph.aval import aval
 from mxcompat._graph.capture import Capture, modes_of
 from mxcompat._graph.evaluate import evaluate
@@ -98,7 +98,7 @@ def compile(
                 if shapeless:
                     _remember(entries, any_shape, entry)
             _remember(entries, key, entry)
-        results = unpack(run(entry.program, (*nodes, *entry.captured)))
+        results = wrap_all(run(entry.program, (*nodes, *entry.captured)))
         if outputs is not None:
             Places.of(outputs).fill(results[entry.returned :])
         return restore(entry.value, iter(results))
@@ -122,7 +122,7 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
             assert traced is not None, "it must not capture"
             entry = _freeze(traced, avals)
             _remember(entries, avals, entry)
-        return unpack(run(entry.program, (*nodes, *entry.captured)))
+        return wrap_all(run(entry.program, (*nodes, *entry.captured)))
 
     return call
 

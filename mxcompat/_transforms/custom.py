@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mxcompat._array.array import array, unpack, wrap
+from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.operands import node
 from mxcompat._graph.aval import aval, shown
 from mxcompat._graph.capture import Capture, modes_of
@@ -116,23 +116,24 @@ def _called(function: custom_function, args: tuple, kwargs: dict[str, Any]) -> A
         node = apply(CUSTOM, inputs, (body.program, call))
     else:  # no transform will ever ask for the rules
         node = apply(PURE_CALL, inputs, (body.program, len(reals)))
-    return restore(shape, iter(unpack(node)))
+    return restore(shape, iter(wrap_all(node)))
 
 
-def _specialise(node: Node, capture: Capture) -> None:
+def _specialise(node: Node, capture: Capture) -> bool:
     """Rewrite the node of a call into what it means under the transform that closes over it."""
     program, call = node.params
     primals = node.inputs[: call.count]
     active = tuple([n.trace >= capture.id for n in primals])
     if capture.mode == "call":
-        return
+        return False
     if getattr(call.function, f"_{capture.mode}") is None or not any(active):
         node.op = CALL if capture.mode == "vmap" else PURE_CALL
         node.params = (program,) if capture.mode == "vmap" else (program, call.count)
-        return
+        return True
     rule = {"vjp": _reverse, "jvp": _forward, "vmap": _batched}[capture.mode]
     node.op, node.params, captured = rule(node, capture, active)
     node.inputs = (*node.inputs, *captured)
+    return True
 
 
 def _reverse(node: Node, outer: Capture, active: tuple[bool, ...]) -> tuple:

@@ -24,9 +24,7 @@ def eval(*args: Any) -> None:
         >>> x = mx.ones((2,)) + 1
         >>> mx.eval(x)
     """
-    nodes = _nodes(args)
-    evaluate(nodes)
-    wait(nodes)
+    wait(evaluate(_nodes(args)))
 
 
 def async_eval(*args: Any) -> None:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from mxcompat._array.array import array, unpack, wrap
+from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._graph.aval import Aval, aval
 from mxcompat._graph.capture import Capture, modes_of
 from mxcompat._graph.evaluate import evaluate
@@ -315,7 +315,7 @@ def import_function(
             if key not in shapes:
                 shapes[key] = reshaped(program, avals, captured)
             program, captured = shapes[key]
-        return tuple(unpack(run(program, (*nodes, *captured))))
+        return tuple(wrap_all(run(program, (*nodes, *captured))))
 
     return (imported, metadata) if return_metadata else imported
 

@@ -22,7 +22,8 @@ def _flatten(tree: Any, out: list[array], strict: bool) -> None:
         if type(item) is array:
             out.append(item)
         elif isinstance(item, (dict, list, tuple)):
-            _flatten(item, out, strict)
+            if item:
+                _flatten(item, out, strict)
         elif isinstance(item, array):
             out.append(item)
         elif strict:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mxcompat._array.array import array, unpack, wrap
+from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._graph.aval import aval, shown
 from mxcompat._graph.capture import Capture
 from mxcompat._graph.node import apply
@@ -71,7 +71,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         inputs = (*[reals[k] for k in mapped], *body.captured)
         flat_in = (*[axes[k] for k in mapped], *[None] * len(body.captured))
         node = apply(VMAP, inputs, (body.program, flat_in, tuple(flat_out), size))
-        return restore(structure(value), iter(unpack(node)))
+        return restore(structure(value), iter(wrap_all(node)))
 
     return named_after(fun, call)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from mxcompat._array.array import unpack, wrap
+from mxcompat._array.array import wrap, wrap_all
 from mxcompat._array.construct import node_of
 from mxcompat._graph.evaluate import evaluated
 from mxcompat._graph.node import apply
@@ -74,7 +74,7 @@ def jax_function(fun: Callable[..., Any]) -> Callable[..., Any]:
 
             ops[key] = (Op(getattr(fun, "__name__", "jax_function"), impl), value)
         op, value = ops[key]
-        results = unpack(apply(op, tuple([x._node for x in flatten(arguments)])))
+        results = wrap_all(apply(op, tuple([x._node for x in flatten(arguments)])))
         return jax.tree.unflatten(value[0], results)
 
     return call

@@ -1,14 +1,16 @@
-"""Loss functions. Each computes its unreduced values; one decorator gives all of them their ``reduction``."""
+"""Loss functions. Each computes its unreduced values; one decorator gives all of them their ``reduction``, and makes a
+call one node of the graph."""
 
 from __future__ import annotations
 
 import inspect
 import math
 from collections.abc import Callable
-from functools import wraps
-from typing import Literal, get_args
+from functools import lru_cache, wraps
+from typing import Any, Literal, get_args
 
 import mxcompat.core as mx
+from mxcompat._transforms.compiling import compile_frozen
 
 __all__ = [
     "binary_cross_entropy",
@@ -38,8 +40,32 @@ def _reduce(loss: mx.array, reduction: Reduction = "none") -> mx.array:
     return _REDUCTIONS[reduction](loss)
 
 
+@lru_cache(maxsize=256)
+def _as_one_node(
+    losses: Callable[..., mx.array], reduction: Reduction, constants: tuple, names: tuple[str, ...]
+) -> Callable[..., list[mx.array]]:
+    """The reduced losses as a function of the arrays among their arguments.
+
+    Args:
+        constants: for each argument None, if it is an array, or its type and value.
+        names: of the last arguments, those passed by name.
+    """
+
+    def loss(*arrays: mx.array) -> list[mx.array]:
+        following = iter(arrays)
+        given = [next(following) if constant is None else constant[1] for constant in constants]
+        positional = given[: len(given) - len(names)]
+        named = dict(zip(names, given[len(positional) :], strict=True))
+        return [_reduce(losses(*positional, **named), reduction)]
+
+    return compile_frozen(loss)
+
+
 def _reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[..., mx.array]]:
-    """Gives a function of unreduced losses a last parameter ``reduction``: ``"none"``, ``"mean"`` or ``"sum"``."""
+    """Gives a function of unreduced losses a last parameter ``reduction``: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    Its Python runs once for arguments of a kind: it must not look at the values of arrays.
+    """
 
     def decorate(losses: Callable[..., mx.array]) -> Callable[..., mx.array]:
         signature = inspect.signature(losses)
@@ -47,11 +73,17 @@ def _reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable
         last = inspect.Parameter("reduction", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
 
         @wraps(losses)
-        def reduced(*args, **kwargs) -> mx.array:
+        def reduced(*args: Any, **kwargs: Any) -> mx.array:
             if len(args) == place + 1 and "reduction" not in kwargs:
                 args, kwargs["reduction"] = args[:place], args[place]
             reduction = kwargs.pop("reduction", default)
-            return _reduce(losses(*args, **kwargs), reduction)
+            given = (*args, *kwargs.values())
+            constants = tuple([None if type(x) is mx.array else (type(x), x) for x in given])
+            try:
+                loss = _as_one_node(losses, reduction, constants, tuple(kwargs))
+            except TypeError:  # an argument that is not hashable, such as a list
+                return _reduce(losses(*args, **kwargs), reduction)
+            return loss(*[x for x in given if type(x) is mx.array])[0]
 
         reduced.__signature__ = signature.replace(parameters=[*signature.parameters.values(), last])  # type: ignore
         return reduced

@@ -40,11 +40,16 @@ class Rule:
         That method itself is called for optimizers whose settings change all the time or are not plain numbers, and for
         leaves that are not arrays.
         """
+        array = mx.array
         settings = self._to_compile(optimizer)
+        scalars: dict[str, mx.array] = {}
+        for name, value in optimizer.state.items():
+            if type(value) is array:
+                scalars[name] = value
+            elif not isinstance(value, (dict, list, tuple)):
+                settings = None
         if settings is None:
             return [optimizer.apply_single(*leaf) for leaf in leaves]
-        array = mx.array
-        scalars = {name: value for name, value in optimizer.state.items() if type(value) is array}
         new = []
         for start in range(0, len(leaves), optimizer._together):
             group = leaves[start : start + optimizer._together]
@@ -63,20 +68,15 @@ class Rule:
 
     def _to_compile(self, optimizer: Any) -> tuple | None:
         """The settings to compile for, if any."""
-        if not all(isinstance(v, (mx.array, dict, list, tuple)) for v in optimizer.state.values()):
-            return None
-        seen: list[Any] = []
-        for name, value in vars(optimizer).items():
-            if name[0] != "_":
-                seen.append(name)
-                seen += value if isinstance(value, (list, tuple)) else (value,)
-        if len(seen) == len(self._seen) and all(map(is_, seen, self._seen)):
-            return self._settings
-        self._seen = seen
-        settings = _settings(optimizer)
-        if len(self._met) < _PATIENCE:
-            self._met.add(settings)
-        self._settings = settings if settings in self._met else None
+        attributes = vars(optimizer)
+        seen = [*attributes, *attributes.values()]
+        seen += [part for value in attributes.values() if isinstance(value, (list, tuple)) for part in value]
+        if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):
+            self._seen = seen
+            settings = _settings(optimizer)
+            if len(self._met) < _PATIENCE:
+                self._met.add(settings)
+            self._settings = settings if settings in self._met else None
         return self._settings
 
 
