@@ -63,7 +63,7 @@ def evaluate(roots: Sequence[Node]) -> Sequence[Node]:
         if stops:
             del linear  # it would make every node look shown
             _run_parts(stops, temporary)
-        return [*known, pending[0]] if _executions == until_now + 1 else roots
+        return [pending[0], *known] if _executions == until_now + 1 else roots
 
 
 _executions = 0
@@ -108,10 +108,16 @@ def evaluated(node: Node) -> Any:
 
 def wait(nodes: Sequence[Node]) -> None:
     """Block until the values of the nodes that `evaluate` returned are there."""
-    values = [n.value for n in nodes if n.op is not SCALAR]
-    if values and hasattr(values[0], "is_ready"):  # a JAX tracer has none
-        _look(values[0])
-    jax.block_until_ready(values)
+    looking = True
+    for node in nodes:
+        if node.op is not SCALAR:
+            value = node.value
+            block = getattr(value, "block_until_ready", None)  # a JAX tracer has none
+            if block is not None:
+                if looking:
+                    _look(value)
+                    looking = False
+                block()
 
 
 _LOOK = 8e-5
