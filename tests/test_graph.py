@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 import mxcompat as mx
+from mxcompat import nn
 from mxcompat._array.array import wrap
 from mxcompat._graph import evaluate as evaluation
 from mxcompat._graph.background import settle
 from mxcompat._graph.executables import stats
 from mxcompat._graph.node import apply
 from mxcompat._graph.op import Op
+from mxcompat._graph.structure import linearise
 
 
 @pytest.fixture
@@ -99,6 +101,15 @@ class TestCompileCounts:
         for k in range(6):
             mx.eval((x * (k + 0.5)).sum() * k)
         assert compiled() <= 2 + 3  # and its ops one by one, where nothing before has compiled them
+
+    def test_a_loss_is_one_node(self, compiled):
+        """And its Python runs once: a call of it makes that node, of several outputs, and takes the only one."""
+        for k in range(5):
+            x = mx.array([[1.0, k], [k, 3.0]])
+            loss = nn.losses.cross_entropy(x, mx.array([0, 1]), label_smoothing=0.1, reduction="mean")
+            assert len(linearise([loss._node]).order) == 2
+            mx.eval(loss)
+        assert compiled() <= 3
 
 
 class TestLiveness:
@@ -338,6 +349,15 @@ class TestDebug:
         with mx.ext.debug.nan_check(), pytest.raises(FloatingPointError, match=r"\[log\].*test_graph.py:\d+"):
             mx.log(x) + 1
         assert mx.isnan(mx.log(x)).item()
+
+    def test_nan_check_looks_into_what_is_one_node(self):
+        """A loss, an optimizer's update and a compiled function are one node each; here each op runs on its own."""
+        p = mx.array([1.5, 0.5])
+        with mx.ext.debug.nan_check():
+            with pytest.raises(FloatingPointError, match=r"\[log\].*test_graph.py:\d+"):
+                mx.eval(nn.losses.gaussian_nll_loss(p, p, mx.array([-1.0, 2.0]), eps=-3.0))
+            with pytest.raises(FloatingPointError, match=r"\[sqrt\].*test_graph.py:\d+"):
+                mx.compile(lambda x: mx.sqrt(x) * 2)(-p)
 
     def test_explain(self):
         with mx.ext.debug.explain() as messages:

@@ -7,7 +7,8 @@ structure adds one node to the graph. Under another transform the Python runs, a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mxcompat._array.array import array, wrap, wrap_all
@@ -23,7 +24,7 @@ from .reshaping import reshaped
 from .trees import Contents, Places, Substitution, flatten, restore, structure
 from .wrapping import check_callable, named_after
 
-__all__ = ["compile", "compile_frozen", "disable_compile", "enable_compile"]
+__all__ = ["compile", "compile_disabled", "compile_frozen", "disable_compile", "enable_compile"]
 
 _enabled = "MLX_DISABLE_COMPILE" not in os.environ
 
@@ -211,6 +212,17 @@ def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
             "[compile] Function arguments must be trees of arrays or constants (floats, ints, strings, or None), but "
             f"received type {type(tree).__name__}."
         )
+
+
+@contextmanager
+def compile_disabled() -> Iterator[None]:
+    """Within this context `compile` calls the functions it was given."""
+    global _enabled
+    before, _enabled = _enabled, False
+    try:
+        yield
+    finally:
+        _enabled = before
 
 
 def disable_compile() -> None:

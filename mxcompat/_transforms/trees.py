@@ -100,6 +100,9 @@ class Contents:
                 container[:] = content
 
 
+_NUMBERS = {int, float}
+
+
 class Places:
     """The arrays of lists and dicts, and where in them they are, to put others there.
 
@@ -132,6 +135,8 @@ class Places:
                 self._places.append((container, key))
             elif isinstance(item, dict):
                 self._find(item, item.items(), strict)
+            elif not strict and isinstance(item, (list, tuple)) and {*map(type, item)} <= _NUMBERS:
+                continue  # the settings of a layer
             elif isinstance(item, list):
                 self._find(item, enumerate(item), strict)
             elif isinstance(item, tuple):

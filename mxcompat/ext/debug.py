@@ -6,9 +6,11 @@ tools take the laziness away, or say what it did.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TextIO
 
 import jax
@@ -17,9 +19,10 @@ import numpy as np
 from mxcompat._graph import background, executables
 from mxcompat._graph.capture import ALIAS, PLACEHOLDER, readable
 from mxcompat._graph.evaluate import evaluate, forget
-from mxcompat._graph.node import ITEM, SCALAR, Node, caller, location
+from mxcompat._graph.node import ITEM, SCALAR, Node
 from mxcompat._graph.program import Program
 from mxcompat._graph.structure import clear_programs, program_count
+from mxcompat._transforms.compiling import compile_disabled
 
 __all__ = ["cache_size", "clear_cache", "compiles", "eager", "explain", "nan_check"]
 
@@ -53,7 +56,7 @@ def clear_cache() -> None:
 def eager() -> Iterator[None]:
     """Within this context every op runs when it is called, so that errors and time show up at their line.
 
-    Functions under `vmap` and `compile` are the exception: their arrays have no value.
+    Compiled functions run as if they were not. Functions under `vmap` are the exception: their arrays have no value.
 
     Example:
         >>> with mx.ext.debug.eager():
@@ -78,7 +81,7 @@ def nan_check() -> Iterator[None]:
     def check(node: Node) -> None:
         if _has_nan(node.value):
             came_in = " Its inputs have NaNs." if any(_has_nan(i.value) for i in inputs[0]) else ""
-            raise FloatingPointError(f"[{inputs[1]}] made a NaN, called at {location(node)}.{came_in}")
+            raise FloatingPointError(f"[{inputs[1]}] made a NaN, called at {_place()}.{came_in}")
 
     inputs: list[Any] = [(), None]
 
@@ -104,17 +107,27 @@ def _after_each_op(check: Any, before: Any = lambda node: None) -> Iterator[None
         original(self, *args, **kwargs)
         if self.op in (None, SCALAR, ITEM, ALIAS, PLACEHOLDER) or self.value is not None or not readable():
             return
-        if self.where is None:
-            self.where = caller()
         before(self)
         evaluate([self])
         check(self)
 
     Node.__init__ = init  # type: ignore[method-assign]
     try:
-        yield
+        with compile_disabled():
+            yield
     finally:
         Node.__init__ = original  # type: ignore[method-assign]
+
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+
+
+def _place() -> str:
+    """The line of the user's that is being executed."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 @contextmanager
@@ -141,7 +154,7 @@ def explain(file: TextIO | None = None) -> Iterator[list[str]]:
     def observe(event: str, program: Program, reason: str) -> None:
         if event != "compile":
             return
-        place = location(Node(None, (), (), None, 0, None, caller()))
+        place = _place()
         text = f"compile: {len(program.instructions)} ops, {reason}, evaluated at {place}"
         previous = last.get(place)
         if previous is not None and previous is not program:

@@ -48,8 +48,8 @@ class Convolution(Module):
         return f"{channels * shown.get('groups', 1)}, {out_channels}, {described}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = type(self)._function(x, self.weight, *(getattr(self, name) for name in self._settings))
-        return y + self.bias if "bias" in self else y
+        y = type(self)._function(x, self["weight"], *[getattr(self, name) for name in self._settings])
+        return y + self["bias"] if "bias" in self else y
 
 
 def _per_group(in_channels: int, groups: int) -> int:
