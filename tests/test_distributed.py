@@ -68,6 +68,15 @@ def test_there_is_no_backend_for_several_processes():
         ours.distributed.init(strict=True, backend="ring")
 
 
+def test_a_process_of_several_is_refused(monkeypatch):
+    monkeypatch.setenv("MLX_RANK", "1")
+    assert ours.distributed.init().size() == 1  # as on real MLX
+    monkeypatch.setenv("MLX_HOSTFILE", "hosts.json")
+    with pytest.raises(RuntimeError, match="process 1 of a group"):
+        ours.distributed.init()
+    assert ours.distributed.init(backend="mpi").size() == 1
+
+
 def test_metal_and_cuda():
     check(lambda mx: (mx.metal.is_available(), mx.cuda.is_available(), mx.metal.device_info()))
     check(lambda mx: (mx.metal.start_capture("a.gputrace"), mx.metal.stop_capture(), mx.metal.clear_cache()))

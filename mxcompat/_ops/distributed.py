@@ -6,6 +6,7 @@ summed, gathered or compared over it is what this process passed in. Code writte
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any, NoReturn
@@ -86,7 +87,7 @@ def init(
         all_gather_factory: accepted, and ignored.
 
     Raises:
-        RuntimeError: if `strict`.
+        RuntimeError: if `strict`, or if MLX's launcher has started this process as one of several.
         ValueError: for another backend.
 
     Example:
@@ -99,6 +100,12 @@ def init(
         raise ValueError(
             "[distributed] The only valid values for backend are 'any', 'mpi', 'nccl', 'jaccl' and 'ring' but "
             f"'{backend}' was provided."
+        )
+    rank = os.environ.get("MLX_RANK")
+    if backend in ("any", "ring") and rank and os.environ.get("MLX_HOSTFILE"):
+        raise RuntimeError(
+            f"[ring] This is process {rank} of a group (MLX_RANK and MLX_HOSTFILE are set), but mxcompat runs in one: "
+            "every process would work for itself. Start it alone."
         )
     if strict:
         raise RuntimeError(_STRICT[backend])
