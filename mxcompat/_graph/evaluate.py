@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from sys import getrefcount
 from time import perf_counter, sleep
 from typing import Any
@@ -20,6 +20,7 @@ from jax.core import Tracer
 from . import executables
 from .capture import oldest_trace
 from .liveness import shown, unreachable_leaves
+from .moving import WORTH_A_LOOK, moved
 from .node import ITEM, SCALAR, Node, location
 from .parts import cut, is_heavy, is_huge, stops_of, unevaluated, weight
 from .program import Program
@@ -54,6 +55,13 @@ def evaluate(roots: Sequence[Node]) -> Sequence[Node]:
         if len(pending) == 1 and _run_again(pending[0]):
             return roots
         linear = linearise(pending)
+        if linear.structure.met < WORTH_A_LOOK and len(linear.order) <= LARGE:
+            values = moved(linear, pending)
+            if values:
+                _store(values.keys(), values.values())
+                del linear, values  # they would make every node look shown
+                evaluate(pending)
+                return roots
         if len(linear.order) <= LARGE:
             stops = _run(linear, pending)
             temporary = not (stops and is_huge(linear))
@@ -214,7 +222,7 @@ def _run_parts(parts: Sequence[Sequence[Node]], temporary: bool | None) -> None:
             _run(linearise(pending), pending, temporary)
 
 
-def _store(nodes: Sequence[Node], values: Sequence[Any]) -> None:
+def _store(nodes: Iterable[Node], values: Iterable[Any]) -> None:
     """Give nodes their values. They forget how they were made, unless a capture under way may want to know."""
     oldest = oldest_trace()
     for node, value in zip(nodes, values):  # noqa: B905  this runs for every array that is computed

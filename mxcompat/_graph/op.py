@@ -35,6 +35,7 @@ class Op:
         specialise: `specialise(node, capture)`, called on each node of a body that a transform closes over, may rewrite
             the node into what it means under that transform (`capture.mode`), and says whether it did.
         early: whether it had better run before what reads it: XLA would compute a random draw again in each reader.
+        host: set for ops that only move data, see `_ops/hosted.py`.
         pieces: set for ops that run a Program. `pieces(node)` gives nodes that compute the same in smaller steps, one
             for each result, or None if the op had better run as a whole.
         unique: whether the params of each call are like no other's (they hold a user's function, say), so that what
@@ -42,7 +43,8 @@ class Op:
     """
 
     __slots__ = (
-        "_infer", "early", "impl", "in_place", "indices", "memo", "name", "params", "pieces", "specialise", "unique",
+        "_infer", "early", "host", "impl", "in_place", "indices", "memo", "name", "params", "pieces", "specialise",
+        "unique",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +60,7 @@ class Op:
     ) -> None:
         self.unique = unique
         self.early = False
+        self.host: Callable[..., Any] | None = None
         self.pieces: Callable[[Any], Sequence[Any] | None] | None = None
         self.in_place = in_place
         self.indices = indices

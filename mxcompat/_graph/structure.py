@@ -21,6 +21,9 @@ LARGE = 2000
 _LIMIT = 4096
 """The number of structures, and of kinds of roots, to remember at most."""
 
+_MOST_INSTRUCTIONS = 1 << 19
+"""The number of instructions that remembered structures have in all, at most: some hundred megabytes."""
+
 _MOST = 4
 """The number of structures to try for roots of a kind."""
 
@@ -37,12 +40,13 @@ class Structure:
         scalars: which leaves are Python numbers.
         avals: the avals of the instructions' results.
 
-    `uses` and `leaf_uses` say how often results and leaves are read, `written` which leaves an op writes over.
+    `uses` and `leaf_uses` say how often results and leaves are read, `written` which leaves an op writes over, `met`
+    how often it has been met, as far as anyone counts (see `moving`), `returned` whether it was walked before.
     """
 
     __slots__ = (
-        "_avals", "_last", "_programs", "held", "in_avals", "instructions", "leaf_uses", "scalars", "specialised",
-        "uses", "written",
+        "_last", "_programs", "avals", "held", "in_avals", "instructions", "leaf_uses", "met", "returned", "scalars",
+        "specialised", "uses", "written",
     )  # fmt: skip
 
     def __init__(
@@ -64,7 +68,9 @@ class Structure:
                     self.leaf_uses[~s] += 1
         self.held: tuple[list[int], list[int]] = ([], [])  # see `liveness.shown`
         self._last: tuple[Any, Any, Any] = (None, None, None)
-        self._avals = avals
+        self.avals = avals
+        self.met = 0
+        self.returned = False
         self._programs: dict[tuple[int, ...], Program] = {}
 
     def program_for(self, shown: list[int], roots: tuple[int, ...]) -> Program:
@@ -78,7 +84,7 @@ class Structure:
         """The one Program with this structure and these outputs."""
         found = self._programs.get(out_slots)
         if found is None:
-            made = Program(self.instructions, self.in_avals, self.scalars, out_slots, self._avals)
+            made = Program(self.instructions, self.in_avals, self.scalars, out_slots, self.avals)
             found = self._programs.setdefault(out_slots, made)
         return found
 
@@ -192,10 +198,13 @@ def linearise(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
                 _paths[kind] = (path, *[p for p in paths if p is not path])
             return found
     found = _walk(roots, trace, placeholders)
-    if len(found.order) <= LARGE and not any(op.unique for op, _, _ in found.structure.instructions):
+    structure = found.structure
+    if not structure.returned:
+        structure.returned = True  # and so may well return again
+    elif len(found.order) <= LARGE and not any(op.unique for op, _, _ in structure.instructions):
         while len(_paths) >= _LIMIT:
             _paths.pop(next(iter(_paths)), None)
-        _paths[kind] = (_Path(found.structure, found.roots, len(placeholders)), *paths[: _MOST - 1])
+        _paths[kind] = (_Path(structure, found.roots, len(placeholders)), *paths[: _MOST - 1])
     return found
 
 
@@ -273,10 +282,22 @@ def _intern(
         instructions = tuple([(n.op, n.params, tuple([slots[i] for i in n.inputs])) for n in order])
         found = Structure(instructions, key[1], key[2], [n.aval for n in order])  # type: ignore[arg-type]
         if remembered:
-            while len(_structures) >= _LIMIT:
-                _structures.pop(next(iter(_structures)), None)
             found = _structures.setdefault(key, found)
+            _forget_the_oldest(len(order))
     return found
+
+
+_instructions = 0
+"""The number of instructions of the structures that are remembered."""
+
+
+def _forget_the_oldest(added: int) -> None:
+    """Make room for a structure that has been added."""
+    global _instructions
+    _instructions += added
+    while len(_structures) > _LIMIT or (_instructions > _MOST_INSTRUCTIONS and len(_structures) > 1):
+        oldest = _structures.pop(next(iter(_structures)), None)
+        _instructions -= len(oldest.instructions) if oldest is not None else 0
 
 
 def program_count() -> int:
@@ -286,5 +307,7 @@ def program_count() -> int:
 
 def clear_programs() -> None:
     """Forget the structures, and with them the programs and their executables."""
+    global _instructions
     _structures.clear()
+    _instructions = 0
     _paths.clear()

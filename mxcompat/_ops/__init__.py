@@ -10,6 +10,7 @@ from . import (  # fmt: skip
     diagonals,
     elementwise,
     growing_rules,
+    hosted,
     indexing,
     joining,
     matmul,
@@ -30,3 +31,4 @@ _FAMILIES = (
 methods.attach({name: getattr(family, name) for family in _FAMILIES for name in family.__all__})
 indexing.attach()
 growing_rules.attach()
+hosted.attach()

@@ -23,7 +23,7 @@ from .define import op, strict
 __all__ = ["matrix_transpose", "moveaxis", "permute_dims", "swapaxes", "transpose"]
 
 
-def _order(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
+def order(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
     """For each axis of the result, the axis it comes from."""
     if axes is None:
         return tuple(range(ndim))[::-1]
@@ -41,10 +41,10 @@ def _order(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
 
 
 def _transposed(a: Aval, axes: tuple[int, ...] | None) -> Aval:
-    return aval(tuple([a.shape[k] for k in _order(a.ndim, axes)]), a.dtype)
+    return aval(tuple([a.shape[k] for k in order(a.ndim, axes)]), a.dtype)
 
 
-_transpose = op("transpose", lambda x, axes: jnp.transpose(x, _order(jnp.ndim(x), axes)), _transposed, ("axes",))
+_transpose = op("transpose", lambda x, axes: jnp.transpose(x, order(jnp.ndim(x), axes)), _transposed, ("axes",))
 
 
 def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = None) -> array:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 __all__ = ["MODELS", "available", "measure"]
 
 _PROMPT = 8
-_SKIPPED, _TOKENS = 24, 200
+_TOKENS = 200
 _CACHE = 256
 """How long mlx-lm makes its cache first; all that is measured here fits in it."""
 
@@ -28,7 +28,8 @@ class Model(NamedTuple):
     """A llama, with grouped heads: two query heads for each head of keys and values.
 
     `bits` are those of the weights, `cache_bits` those of the cache; None for floats. `prompts` are how many are
-    continued at once, of different lengths where there are several.
+    continued at once, of different lengths where there are several. `penalty` is that of repeating a token.
+    `skipped` is how many tokens come before time is taken.
     """
 
     hidden: int
@@ -39,6 +40,8 @@ class Model(NamedTuple):
     of_mlx: float
     cache_bits: int | None = None
     prompts: int = 1
+    penalty: float | None = None
+    skipped: int = 24
 
     @property
     def width(self) -> int:
@@ -51,6 +54,7 @@ MODELS = {
     "llama, 256 wide, 4 layers": Model(256, 4, 4, 1000, None, 1 / 1.5),
     "llama, 256 wide, cache of 8 bits": Model(256, 4, 4, 1000, None, 1 / 1.5, cache_bits=8),
     "llama, 256 wide, 3 prompts": Model(256, 4, 4, 1000, None, 1 / 2, prompts=3),
+    "llama, 256 wide, repetition penalty": Model(256, 4, 4, 1000, None, 1, penalty=1.3, skipped=48),
 }
 """By name; `of_mlx` is what a token may take at most, as a multiple of what it takes in real MLX."""
 
@@ -73,7 +77,7 @@ def measure(name: str, sides: Iterable[str], rounds: int) -> tuple[dict[str, flo
     for _ in range(rounds):
         for side, found in times.items():
             model = MODELS[name]
-            if side == "jax.jit" and (model.bits or model.cache_bits or model.prompts > 1):
+            if side == "jax.jit" and (model.bits or model.cache_bits or model.prompts > 1 or model.penalty):
                 continue
             command = [sys.executable, "-m", "tests.benchmarks.generation", side, name]
             out = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -86,15 +90,15 @@ def measure(name: str, sides: Iterable[str], rounds: int) -> tuple[dict[str, flo
     return {side: statistics.median(t) for side, t in times.items()}, ratios, compiles
 
 
-def _timed(tokens: Iterable[int], compiles: Callable[[], int]) -> tuple[float, int]:
+def _timed(model: Model, tokens: Iterable[int], compiles: Callable[[], int]) -> tuple[float, int]:
     """Seconds per token, the first ones left out, and the number of compiles from token 30 on."""
     start, before = 0.0, 0
     for k, _ in enumerate(tokens, 1):
-        if k == _SKIPPED:
+        if k == model.skipped:
             start = time.perf_counter()
         elif k == 30:
             before = compiles()
-    return (time.perf_counter() - start) / (_TOKENS - _SKIPPED), compiles() - before
+    return (time.perf_counter() - start) / (_TOKENS - model.skipped), compiles() - before
 
 
 def _mlx_lm(model: Model) -> Iterable[int]:
@@ -103,6 +107,7 @@ def _mlx_lm(model: Model) -> Iterable[int]:
     from mlx import nn
     from mlx_lm.generate import BatchGenerator, generate_step
     from mlx_lm.models import llama
+    from mlx_lm.sample_utils import make_logits_processors
 
     mx.random.seed(0)
     network = llama.Model(
@@ -121,8 +126,9 @@ def _mlx_lm(model: Model) -> Iterable[int]:
         nn.quantize(network, bits=model.bits)
     mx.eval(network.parameters())
     if model.prompts == 1:
-        cache = {"kv_bits": model.cache_bits, "quantized_kv_start": 0}
-        for token, _ in generate_step(mx.arange(1, 1 + _PROMPT), network, max_tokens=_TOKENS, **cache):
+        options = {"kv_bits": model.cache_bits, "quantized_kv_start": 0}
+        options["logits_processors"] = make_logits_processors(repetition_penalty=model.penalty)
+        for token, _ in generate_step(mx.arange(1, 1 + _PROMPT), network, max_tokens=_TOKENS, **options):
             yield int(token)
         return
     batch = BatchGenerator(network, max_tokens=_TOKENS, stop_tokens=[[-1]])
@@ -191,15 +197,15 @@ def _jax(model: Model) -> Iterable[int]:
 def main(side: str, name: str) -> None:
     model = MODELS[name]
     if side == "jax.jit":
-        print(*_timed(_jax(model), lambda: 0))
+        print(*_timed(model, _jax(model), lambda: 0))
     elif side == "mxcompat":
         import mxcompat
         from mxcompat.ext import debug
 
         mxcompat.install_as_mlx()
-        print(*_timed(_mlx_lm(model), debug.compiles))
+        print(*_timed(model, _mlx_lm(model), debug.compiles))
     else:
-        print(*_timed(_mlx_lm(model), lambda: 0))
+        print(*_timed(model, _mlx_lm(model), lambda: 0))
 
 
 if __name__ == "__main__":

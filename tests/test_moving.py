@@ -1,0 +1,111 @@
+"""Ops that only move small data are done with NumPy until their structure has proved to return."""
+
+import mlx.core as real
+import numpy as np
+import pytest
+
+import mxcompat.core as mx
+from mxcompat._graph import evaluate as evaluation
+from mxcompat._graph.background import settle
+from mxcompat._graph.executables import stats
+from mxcompat._ops.define import TABLE
+from mxcompat.ext.debug import clear_cache
+
+DTYPES = (
+    "bool_", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32",
+    "complex64",
+)  # fmt: skip
+
+MOVES = {
+    "reshape": lambda mx, x: x.reshape(4, 2, 3),
+    "flatten": lambda mx, x: x.flatten(0, 1),
+    "unflatten": lambda mx, x: mx.unflatten(x, -1, (2, 2)),
+    "squeeze": lambda mx, x: mx.squeeze(x[:, :1], 1),
+    "expand_dims": lambda mx, x: mx.expand_dims(x, (0, 2)),
+    "contiguous": lambda mx, x: mx.contiguous(x.T),
+    "stop_gradient": lambda mx, x: mx.stop_gradient(x),
+    "broadcast_to": lambda mx, x: mx.broadcast_to(x, (2, *x.shape)),
+    "full": lambda mx, x: mx.full((2, 3), x[0, 0]),
+    "constant": lambda mx, x: (mx.zeros((2, 3), x.dtype), mx.ones((4,), x.dtype)),
+    "constant_like": lambda mx, x: (mx.zeros_like(x), mx.ones_like(x)),
+    "transpose": lambda mx, x: (x.T, x.reshape(2, 3, 4).transpose(1, -1, 0)),
+    "concatenate": lambda mx, x: (mx.concatenate([x, x], 1), mx.concatenate([x[0], x[1].astype(mx.uint8)])),
+    "stack": lambda mx, x: (mx.stack([x, x], -1), mx.stack([x, x.astype(mx.int16)])),
+    "astype": lambda mx, x: [x.astype(d) for d in (mx.int8, mx.uint64, mx.bool_, mx.float32, x.dtype)],
+    "slice": lambda mx, x: (
+        x[1], x[-1, -2], x[:, 1:3], x[::-2], x[None, 1:, ..., None], x[5:2:-1, 3], x[2:2], x[..., ::-1][1], x[9:],
+    ),
+}  # fmt: skip
+
+
+def bits(x, mx):
+    return x.reshape(-1).view(mx.uint8).tolist() if x.size else []
+
+
+def data(mx, dtype):
+    x = np.arange(24).reshape(6, 4) % 7 - 2
+    return mx.array(x.astype(np.int32)).astype(getattr(mx, dtype))
+
+
+def test_every_op_is_here():
+    assert {name for name, op in TABLE.items() if op.host} == MOVES.keys()
+
+
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_numpy_does(name, dtype, monkeypatch):
+    """The same bits as XLA's, which are real MLX's, and no compile but where a cast is not exact."""
+    x = data(mx, dtype)
+    mx.eval(x)
+    clear_cache()
+    before = stats.compiles
+    got = MOVES[name](mx, x)
+    mx.eval(got)
+    settle()
+    assert stats.compiles == before or name in ("astype", "concatenate", "stack")
+    clear_cache()
+    monkeypatch.setattr(evaluation, "moved", lambda linear, roots: {})
+    compiled, want = MOVES[name](mx, x), MOVES[name](real, data(real, dtype))
+    mx.eval(compiled)
+    for a, b, c in zip(*[r if isinstance(r, (list, tuple)) else [r] for r in (got, compiled, want)], strict=True):
+        assert str(a.dtype) == str(b.dtype) == str(c.dtype)
+        assert a.shape == b.shape == c.shape
+        assert bits(a, mx) == bits(b, mx) == bits(c, real)
+
+
+def test_no_memory_is_shared():
+    x = mx.zeros((64, 256))  # the smallest that may be written over, and the largest that NumPy moves
+    mx.eval(x)
+    y = x.reshape(-1)
+    mx.eval(y)
+    for k in range(3):
+        x[k] = mx.ones((256,))
+        mx.eval(x)
+    assert y.sum().item() == 0
+
+
+def test_a_list_that_grows():
+    """As in generation with logits processors: the program is the same but for the list."""
+    table = mx.random.normal((50, 8))
+    tokens = mx.array([1, 2, 3, 4])
+    counts = []
+    for k in range(30):
+        tokens = mx.concatenate([tokens, mx.array([k], mx.uint32)])
+        scores = mx.tanh(table * 0.5).sum(-1)
+        recent = tokens[-4:]
+        scores[recent] = scores[recent] - 1.0
+        mx.async_eval(scores)
+        settle()
+        counts.append(stats.compiles)
+    assert tokens.tolist() == [1, 2, 3, 4, *range(30)]
+    assert counts[-1] == counts[10]
+
+
+def test_what_returns_is_compiled():
+    x = mx.arange(12)
+    mx.eval(x)
+    before = stats.compiles
+    for _ in range(20):
+        mx.eval(x.reshape(3, 4).T)
+    settle()
+    assert before < stats.compiles <= before + 3  # the two ops, on their own and as one
