@@ -12,6 +12,7 @@ import mxcompat as mx
 from mxcompat import nn
 from mxcompat._array.array import wrap
 from mxcompat._graph import evaluate as evaluation
+from mxcompat._graph import structure
 from mxcompat._graph.background import settle
 from mxcompat._graph.executables import stats
 from mxcompat._graph.node import apply
@@ -370,6 +371,14 @@ class TestDebug:
         mx.ext.debug.clear_cache()
         assert mx.ext.debug.cache_size() == 0
         assert (mx.ones((2,)) + 1).tolist() == [2.0, 2.0]
+
+    def test_so_is_the_memory_for_structures(self, monkeypatch):
+        mx.ext.debug.clear_cache()
+        monkeypatch.setattr(structure, "_MOST_INSTRUCTIONS", 100)
+        for n in range(60):
+            mx.eval(mx.zeros((n, 2)).T.reshape(-1))
+        assert 50 < structure._instructions <= 100
+        assert structure._instructions == sum(len(s.instructions) for s in structure._structures.values())
 
     def test_derivatives(self):
         x = mx.array([1.0, 2.0])

@@ -21,8 +21,8 @@ LARGE = 2000
 _LIMIT = 4096
 """The number of structures, and of kinds of roots, to remember at most."""
 
-_MOST_INSTRUCTIONS = 1 << 19
-"""The number of instructions that remembered structures have in all, at most: some hundred megabytes."""
+_MOST_INSTRUCTIONS = 1 << 17
+"""The number of instructions that remembered structures have in all, at most. It takes some eighty megabytes."""
 
 _MOST = 4
 """The number of structures to try for roots of a kind."""
