@@ -52,7 +52,13 @@ class Optimizer:
             model: the model.
             gradients: a tree like its trainable parameters, or a part of that.
         """
-        model.update(self.apply_gradients(gradients, model))
+        as_usual = self._is_ours and type(self).apply_gradients is Optimizer.apply_gradients
+        if not as_usual or type(model).update is not Module.update:
+            model.update(self.apply_gradients(gradients, model))
+            return
+        places: list[tuple[Any, Any]] = []
+        for (container, key), new in zip(places, self._step(gradients, model, places), strict=True):
+            container[key] = new
 
     def init(self, parameters: dict) -> None:
         """Make the state for these parameters, where there is none yet; done by the first update if not before.
@@ -92,18 +98,30 @@ class Optimizer:
         Returns:
             A tree like ``gradients``.
         """
+        if not self._is_ours:
+            self._advance(gradients)
+            return tree_map(self.apply_single, gradients, parameters, self.state)
+        new = iter(self._step(gradients, parameters, []))
+        return tree_map(lambda _: next(new), gradients)
+
+    def _advance(self, gradients: dict) -> None:
+        """Count a step, and set what is scheduled."""
         if not self._initialized:
             self.init(gradients)
         state, step = self.state, self.step
         for name, scheduler in self._schedulers.items():
             state[name] = scheduler(step)
         state["step"] = step + 1
-        if not self._is_ours:
-            return tree_map(self.apply_single, gradients, parameters, state)
+
+    def _step(self, gradients: dict, parameters: dict, places: list[tuple[Any, Any]]) -> list[mx.array]:
+        """Do one step. Returns the new parameters, and adds to ``places`` where the old ones are."""
+        self._advance(gradients)
         leaves: list[Any] = []
-        _gather(gradients, parameters, state, leaves)
-        new = iter(self._rule.apply(self, leaves))
-        return tree_map(lambda _: next(new), gradients)
+        if isinstance(gradients, (dict, list, tuple)):
+            _gather(gradients, parameters, self.state, leaves, places)
+        else:
+            leaves.append((gradients, parameters, self.state))
+        return self._rule.apply(self, leaves)
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
         """The new value of one parameter; its dictionary is updated. To be defined by subclasses."""
@@ -142,19 +160,14 @@ class Optimizer:
             self.state[name] = mx.array(param)
 
 
-def _gather(gradient: Any, parameter: Any, state: Any, leaves: list[Any]) -> None:
-    """Collect each gradient with what is in its place in the other trees."""
-    if isinstance(gradient, dict):
-        for key, child in gradient.items():
-            if type(child) is mx.array:
-                leaves.append((child, parameter[key], state[key]))
-            else:
-                _gather(child, parameter[key], state[key], leaves)
-    elif isinstance(gradient, (list, tuple)):
-        for k, child in enumerate(gradient):
-            _gather(child, parameter[k], state[k], leaves)
-    else:
-        leaves.append((gradient, parameter, state))
+def _gather(gradient: Any, parameter: Any, state: Any, leaves: list[Any], places: list[tuple[Any, Any]]) -> None:
+    """Collect each gradient with what is in its place in the other trees, and where in theirs the parameters are."""
+    for key, child in gradient.items() if isinstance(gradient, dict) else enumerate(gradient):
+        if isinstance(child, (dict, list, tuple)):
+            _gather(child, parameter[key], state[key], leaves, places)
+        else:
+            leaves.append((child, parameter[key], state[key]))
+            places.append((parameter, key))
 
 
 class SlotOptimizer(Optimizer):
