@@ -64,7 +64,7 @@ def memory_rows(rounds: int) -> list[Row]:
 
 def import_row(rounds: int) -> Row:
     modules = {"mxcompat": "mxcompat", "jax.jit": "jax", "MLX": "mlx.core"}
-    seconds = processes.import_seconds({side: modules[side] for side in _present()}, max(rounds, 3))
+    seconds = processes.import_seconds({side: modules[side] for side in _present()}, max(rounds // 3, 3))
     row = Row("import (jax.jit: `import jax`)", "ms", {side: 1e3 * s for side, s in seconds.items()})
     row.targets["jax + 150 ms"] = row.values["mxcompat"] <= row.values["jax.jit"] + 150
     return row
@@ -74,7 +74,7 @@ def generation_rows(name: str, rounds: int) -> list[Row]:
     most = generation.MODELS[name].of_mlx
     if not generation.available():
         return [Row(f"{name}: mlx-lm is not installed", "ms", {})]
-    times, ratios, compiles = generation.measure(name, _present(), max(1, rounds // 3))
+    times, ratios, compiles = generation.measure(name, _present(), max(1, rounds // 9))
     rows = [Row(f"{name}: a token", "ms", times, ratios), Row("  compiles after token 30", "", {"mxcompat": compiles})]
     rows[0].limit("MLX", most)
     rows[1].limit(None, 1)
@@ -100,7 +100,7 @@ def show(row: Row) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("words", nargs="*", help="measure only what has one of these words in its name")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=21, help="default 21; fewer where a side takes seconds")
     parser.add_argument("--json", type=Path, help="write the numbers to a file too")
     args = parser.parse_args()
 
@@ -127,7 +127,7 @@ def main() -> int:
         if wanted(name):
             add(*generation_rows(name, args.rounds))
     if wanted("memory of the GPT step"):
-        add(*memory_rows(max(1, args.rounds // 2)))
+        add(*memory_rows(max(1, args.rounds // 7)))
     if wanted("import"):
         add(import_row(args.rounds))
     if args.json:
