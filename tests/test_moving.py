@@ -73,6 +73,13 @@ def test_what_numpy_does(name, dtype, monkeypatch):
         assert bits(a, mx) == bits(b, mx) == bits(c, real)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_number_beyond_the_range_is_infinite():
+    for value, dtype in ((1e6, "float16"), (-1e39, "float32")):
+        check = [library.full((2,), value, getattr(library, dtype)).tolist() for library in (mx, real)]
+        assert check[0] == check[1] == [value * np.inf] * 2
+
+
 def test_no_memory_is_shared():
     x = mx.zeros((64, 256))  # the smallest that may be written over, and the largest that NumPy moves
     mx.eval(x)

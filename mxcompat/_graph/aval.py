@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-__all__ = ["DTYPES", "Aval", "Dtype", "aval", "from_numpy", "shown"]
+__all__ = ["DTYPES", "Aval", "Dtype", "aval", "from_numpy", "number", "shown"]
 
 
 class Dtype:
@@ -110,6 +111,12 @@ def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
             _AVALS.clear()  # an aval made again is another object: what was remembered of the old is not found
         found = _AVALS.setdefault((shape, dtype), found)
     return found
+
+
+def number(value: Any, dtype: Dtype) -> Any:
+    """A Python number as a NumPy scalar. One beyond the range of a float is infinite, as in MLX."""
+    with np.errstate(over="ignore"):
+        return dtype.numpy.type(value)
 
 
 def shown(sizes: Iterable[int]) -> str:

@@ -18,6 +18,7 @@ import jax
 from jax.core import Tracer
 
 from . import executables
+from .aval import number
 from .capture import oldest_trace
 from .liveness import shown, unreachable_leaves
 from .moving import WORTH_A_LOOK, moved
@@ -154,7 +155,7 @@ def _run(linear: Linear, roots: Sequence[Node], temporary: bool | None = None) -
     outputs = [order[k] for k in program.out_slots]
     if traced_leaves and any(isinstance(n.value, Tracer) for n in leaves):
         with jax.enable_x64(True):
-            values = program.replay([_constant(n) if n.op is SCALAR else n.value for n in leaves])
+            values = program.replay([number(n.value, n.aval.dtype) if n.op is SCALAR else n.value for n in leaves])
         _store(outputs, values)
         return []
     scalars = tuple([leaves[k].value for k in program.scalars]) if program.scalars else ()
@@ -230,10 +231,6 @@ def _store(nodes: Iterable[Node], values: Iterable[Any]) -> None:
         if node.trace < oldest:
             node.op = None
             node.params = node.inputs = ()
-
-
-def _constant(node: Node) -> Any:
-    return node.aval.dtype.numpy.type(node.value)
 
 
 _MISSING = 2

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from . import background
+from .aval import number
 from .program import Program
 
 __all__ = ["Executable", "Stats", "Versions", "compile_now", "compile_soon", "find", "observers", "remember", "stats"]
@@ -288,12 +289,11 @@ def _function(
     if order is not None:
         arrays = [arrays[k] for k in order]
     specs: list[Any] = [_spec(avals[k]) for k in arrays]
-    with np.errstate(over="ignore"):  # a number beyond the range of float16 is infinite, as in MLX
-        constants = {
-            program.scalars[k]: avals[program.scalars[k]].dtype.numpy.type(v)
-            for k, v in enumerate(baked)
-            if k not in lifted
-        }
+    constants = {
+        slot: number(v, avals[slot].dtype)
+        for k, (slot, v) in enumerate(zip(program.scalars, baked, strict=True))
+        if k not in lifted
+    }
     groups = _groups(program, lifted)
     specs += [jax.ShapeDtypeStruct((len(ks),), dtype) for dtype, ks in groups.items()]
 

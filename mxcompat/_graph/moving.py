@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
+from .aval import number
 from .node import SCALAR, Node
 from .parts import unevaluated
 from .structure import Linear, linearise
@@ -24,7 +25,6 @@ _SMALL = 1 << 16
 
 WORTH_A_LOOK = 16
 """How often a structure that only moves data is met before it is compiled."""
-
 
 _SURE = 2
 """What is left after moving had to be the same this often, for it to be the same the next time."""
@@ -75,7 +75,7 @@ def _results(linear: Linear) -> dict[Node, np.ndarray]:
 def _small(leaf: Node) -> Any:
     """The data of a leaf, if it is small."""
     if leaf.op is SCALAR:
-        return leaf.aval.dtype.numpy.type(leaf.value)
+        return number(leaf.value, leaf.aval.dtype)
     return np.asarray(leaf.value) if leaf.aval.nbytes <= _SMALL and not isinstance(leaf.value, Tracer) else None
 
 

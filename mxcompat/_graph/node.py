@@ -17,7 +17,8 @@ from .aval import Aval
 from .op import Op
 
 __all__ = [
-    "ITEM", "SCALAR", "Node", "apply", "caller", "items", "leaf", "location", "new_trace", "outside", "own", "scalar",
+    "ITEM", "PACKAGE", "SCALAR", "Node", "apply", "caller", "items", "leaf", "location", "new_trace", "outside", "own",
+    "scalar",
 ]  # fmt: skip
 
 
@@ -118,8 +119,10 @@ class _Own(dict):
         return own
 
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
-_CORE = tuple([_PACKAGE + name for name in ("_", "core", "ext")])
+PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+"""What the names of our files begin with."""
+
+_CORE = tuple([PACKAGE + name for name in ("_", "core", "ext")])
 own = _Own()
 
 

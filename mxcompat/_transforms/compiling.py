@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mxcompat._array.array import array, wrap, wrap_all
-from mxcompat._graph.aval import aval
+from mxcompat._graph.aval import aval, number
 from mxcompat._graph.capture import Capture, modes_of
 from mxcompat._graph.evaluate import evaluate
 from mxcompat._graph.node import SCALAR, Node
@@ -170,9 +170,7 @@ def _reshaped(entry: _Entry, avals: Sequence[Any]) -> _Entry:
     return entry._replace(program=program, captured=captured)
 
 
-CONSTANT = Op(
-    "constant", lambda value, dtype: dtype.numpy.type(value), lambda value, dtype: aval((), dtype), ("value", "dtype")
-)
+CONSTANT = Op("constant", number, lambda value, dtype: aval((), dtype), ("value", "dtype"))
 """A Python number within a Program."""
 
 

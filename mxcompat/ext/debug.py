@@ -6,11 +6,9 @@ tools take the laziness away, or say what it did.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TextIO
 
 import jax
@@ -19,7 +17,7 @@ import numpy as np
 from mxcompat._graph import background, executables
 from mxcompat._graph.capture import ALIAS, PLACEHOLDER, readable
 from mxcompat._graph.evaluate import evaluate, forget
-from mxcompat._graph.node import ITEM, SCALAR, Node
+from mxcompat._graph.node import ITEM, PACKAGE, SCALAR, Node
 from mxcompat._graph.program import Program
 from mxcompat._graph.structure import clear_programs, program_count
 from mxcompat._transforms.compiling import compile_disabled
@@ -119,13 +117,10 @@ def _after_each_op(check: Any, before: Any = lambda node: None) -> Iterator[None
         Node.__init__ = original  # type: ignore[method-assign]
 
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
-
-
 def _place() -> str:
     """The line of the user's that is being executed."""
     frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+    while frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
