@@ -17,17 +17,17 @@ import importlib as _importlib
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from . import core as core
-from ._dropin import install_as_mlx as install_as_mlx
-from ._version import __version__ as __version__
-from .core import *  # noqa: F403
+from mxcompat import core as core
+from mxcompat._dropin import install_as_mlx as install_as_mlx
+from mxcompat._version import __version__ as __version__
+from mxcompat.core import *  # noqa: F403
 
 if TYPE_CHECKING:
-    from . import ext as ext
-    from . import nn as nn
-    from . import optimizers as optimizers
-    from . import testing as testing
-    from . import utils as utils
+    from mxcompat import ext as ext
+    from mxcompat import nn as nn
+    from mxcompat import optimizers as optimizers
+    from mxcompat import testing as testing
+    from mxcompat import utils as utils
 
 _LAZY = ("ext", "nn", "optimizers", "testing", "utils")
 

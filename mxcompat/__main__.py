@@ -15,8 +15,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from ._dropin import install_as_mlx
-from ._version import MLX_VERSION, __version__
+from mxcompat._dropin import install_as_mlx
+from mxcompat._version import MLX_VERSION, __version__
 
 _USAGE = "usage:\n" + (__doc__ or "").partition("\n\n")[2].rstrip()
 
@@ -79,7 +79,7 @@ def _info() -> int:
 
 
 def _check(paths: list[str]) -> int:
-    from ._check import check
+    from mxcompat._check import check
 
     missing = [p for p in paths if not os.path.exists(p)]
     if missing:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ._version import MLX_VERSION
+from mxcompat._version import MLX_VERSION
 
 __all__ = ["install_as_mlx", "installed", "uninstall"]
 

@@ -18,7 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from . import _dropin
+from mxcompat import _dropin
 
 __all__ = ["Comparison", "Difference", "compare"]
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from mxcompat._array import operands
-from mxcompat._graph import aval as avals
+from mxcompat._graph.ir import aval as avals
 from tests.oracle import check, ours, real
 
 DTYPES = ["bool_", *(d.name for d in avals.DTYPES[1:])]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mxcompat._ops import conv_cpu
+from mxcompat._ops.conv import cpu as conv_cpu
 from mxcompat.ext import debug
 from tests.oracle import check, ours, real
 

@@ -172,7 +172,7 @@ def test_custom_function_forms(fn):
 
 def test_defined_afresh_at_every_step_compiles_once():
     mx = ours
-    from mxcompat._graph.background import settle
+    from mxcompat._graph.run.background import settle
     from mxcompat.ext.debug import compiles
 
     w = mx.array(X)

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from mxcompat._array.devices import check_stream
-from mxcompat._graph import aval as avals
+from mxcompat._graph.ir import aval as avals
 from tests.oracle import check, ours, real
 
 DTYPES = ["bool_", *(d.name for d in avals.DTYPES[1:])]

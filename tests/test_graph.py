@@ -11,13 +11,13 @@ import pytest
 import mxcompat as mx
 from mxcompat import nn
 from mxcompat._array.array import wrap
-from mxcompat._graph import evaluate as evaluation
-from mxcompat._graph import structure
-from mxcompat._graph.background import settle
-from mxcompat._graph.executables import stats
-from mxcompat._graph.node import apply
-from mxcompat._graph.op import Op
-from mxcompat._graph.structure import linearise
+from mxcompat._graph.ir import structure
+from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.structure import linearize
+from mxcompat._graph.run import evaluate as evaluation
+from mxcompat._graph.run.background import settle
+from mxcompat._graph.run.cache import stats
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ class TestCompileCounts:
         for k in range(5):
             x = mx.array([[1.0, k], [k, 3.0]])
             loss = nn.losses.cross_entropy(x, mx.array([0, 1]), label_smoothing=0.1, reduction="mean")
-            assert len(linearise([loss._node]).order) == 2
+            assert len(linearize([loss._node]).order) == 2
             mx.eval(loss)
         assert compiled() <= 3
 

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mxcompat as mx
-from mxcompat._graph.background import settle
-from mxcompat._graph.executables import stats
+from mxcompat._graph.run.background import settle
+from mxcompat._graph.run.cache import stats
 from tests.oracle import check, ours, real, run, same
 
 ROOT = Path(__file__).parent.parent

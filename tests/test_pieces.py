@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from mxcompat._graph import parts
-from mxcompat._transforms import pieces
+from mxcompat._graph.ir.rules import LOWERING
+from mxcompat._graph.run import segments as parts
+from mxcompat._transforms import split as pieces
 from mxcompat.ext import debug
 from tests.oracle import check, ours
 
@@ -132,7 +133,7 @@ def test_an_error_in_a_piece_leaves_the_arrays_as_they_were(monkeypatch):
         raise RuntimeError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pieces.PULL, "impl", fails)
+        patch.setitem(LOWERING, pieces.PULL, fails)
         with pytest.raises(RuntimeError, match="no room"):
             ours.eval(grads)
     ours.eval(grads)

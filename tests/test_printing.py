@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from mxcompat._graph import aval as avals
+from mxcompat._graph.ir import aval as avals
 from tests.oracle import check, ours, real
 
 DTYPES = ["bool_", *(d.name for d in avals.DTYPES[1:])]

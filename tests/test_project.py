@@ -57,7 +57,7 @@ def test_the_layers_know_their_order():
     assert [layer(f"mxcompat.{name}.x") for name in LAYERS] == [0, 1, 2, 3, 4]
     assert layer("mxcompat.core") == layer("mxcompat") == 5
     found = list(imports(ROOT / "mxcompat" / "_ops" / "define.py"))
-    assert "mxcompat._graph.op" in found
+    assert "mxcompat._graph.ir.op" in found
     assert "mxcompat._array.operands" in found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mxcompat._array.promotion import promote, scalar_dtype
-from mxcompat._graph import aval as avals
+from mxcompat._graph.ir import aval as avals
 from tests.oracle import check, ours, real
 
 NAMES = ["bool_", *(d.name for d in avals.DTYPES[1:])]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mxcompat._graph import background
+from mxcompat._graph.run import background
 from mxcompat.ext.debug import compiles
 from tests.oracle import check, ours, real, run
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import jax
 
-from mxcompat._graph.aval import Dtype, aval, from_numpy
-from mxcompat._graph.evaluate import evaluated
-from mxcompat._graph.node import Node, items, leaf
+from mxcompat._graph.ir.aval import Dtype, aval, from_numpy
+from mxcompat._graph.ir.node import Node, items, leaf
+from mxcompat._graph.run.evaluate import evaluated
 
 from . import convert, printing
 from .construct import jax_node

@@ -9,9 +9,9 @@ from typing import Any, Protocol, TypeAlias, overload
 import jax
 import numpy as np
 
-from mxcompat._graph.aval import Dtype
-from mxcompat._graph.node import Node
-from mxcompat._ops.at import ArrayAt
+from mxcompat._graph.ir.aval import Dtype
+from mxcompat._graph.ir.node import Node
+from mxcompat._ops.indexing.at import ArrayAt
 
 from .devices import Device, DeviceType, Stream, ThreadLocalStream
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from mxcompat._graph.aval import Dtype
+from mxcompat._graph.ir.aval import Dtype
 
 __all__ = ["converted"]
 

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Dtype, aval, from_numpy
-from mxcompat._graph.evaluate import traced_leaves
-from mxcompat._graph.node import Node, apply, leaf
-from mxcompat._graph.op import Op
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Dtype, aval, from_numpy
+from mxcompat._graph.ir.node import Node, apply, leaf
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.run.evaluate import traced_leaves
 
 from .casting import converted
 

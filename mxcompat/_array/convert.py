@@ -10,10 +10,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Dtype
-from mxcompat._graph.evaluate import evaluated
-from mxcompat._graph.node import Node
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Dtype
+from mxcompat._graph.ir.node import Node
+from mxcompat._graph.run.evaluate import evaluated
 
 from .construct import node_of
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from mxcompat._graph.aval import Dtype, from_numpy
+from mxcompat._graph.ir.aval import Dtype, from_numpy
 
 from .array import array, wrap
 from .construct import copied, type_name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
-from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Dtype
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Dtype
 
 from .devices import Device, cpu, default_device, device_count, gpu
 

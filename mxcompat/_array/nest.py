@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Dtype, aval
-from mxcompat._graph.node import Node, apply
-from mxcompat._graph.op import Op
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Dtype, aval
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.op import Op
 
 from .casting import converted
 from .construct import (

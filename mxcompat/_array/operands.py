@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Aval, Dtype, aval
-from mxcompat._graph.node import SCALAR, Node
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.node import SCALAR, Node
 
 from .array import array
 from .construct import as_node, bad_cast, holds, invalid, natural_dtype, node_of

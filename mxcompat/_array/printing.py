@@ -14,9 +14,9 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from mxcompat._graph.aval import Dtype
-from mxcompat._graph.evaluate import evaluated
-from mxcompat._graph.node import Node
+from mxcompat._graph.ir.aval import Dtype
+from mxcompat._graph.ir.node import Node
+from mxcompat._graph.run.evaluate import evaluated
 
 from .convert import item
 

@@ -5,8 +5,8 @@ The tables are MLX's, not JAX's: they decide every result dtype, and ops cast ex
 
 from __future__ import annotations
 
-from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Dtype
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Dtype
 
 __all__ = ["promote", "scalar_dtype"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Dtype
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Dtype
 
 __all__ = ["BLOCKS", "TYPES", "expanded", "repacked"]
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from mxcompat._array.array import array
 from mxcompat._array.construct import bad_cast
-from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Dtype
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Dtype
 
 from .gguf_blocks import BLOCKS, TYPES, expanded, repacked
 from .reading import PathSource, array_of, deferred

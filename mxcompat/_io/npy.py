@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mxcompat._array.array import array
-from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Dtype, from_numpy
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Dtype, from_numpy
 
 from .reading import Source, StreamSource, array_of, source_of
 from .writing import array_bytes, as_arrays, write, writing

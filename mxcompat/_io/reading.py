@@ -17,8 +17,8 @@ import jax
 import numpy as np
 
 from mxcompat._array.array import array, wrap
-from mxcompat._graph.aval import Aval, Dtype, aval
-from mxcompat._graph.node import Node, leaf
+from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.node import Node, leaf
 
 __all__ = ["PathSource", "Source", "StreamSource", "array_of", "deferred", "source_of"]
 

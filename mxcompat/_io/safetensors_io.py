@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 from mxcompat._array.array import array
 from mxcompat._array.construct import bad_cast
-from mxcompat._graph import aval as _d
-from mxcompat._graph.aval import Dtype
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Dtype
 
 from .reading import Source, StreamSource, deferred, source_of
 from .writing import array_bytes, as_arrays, write, writing

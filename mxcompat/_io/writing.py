@@ -19,7 +19,7 @@ import numpy as np
 from mxcompat._array.array import array
 from mxcompat._array.construct import bad_cast
 from mxcompat._array.convert import host
-from mxcompat._graph.evaluate import evaluate
+from mxcompat._graph.run.evaluate import evaluate
 
 __all__ = ["array_bytes", "as_arrays", "open_path", "path_with", "write", "writing"]
 

@@ -1,34 +1,25 @@
-"""Ops: one record each, in a file per family. Importing this package attaches the methods and operators of `array`."""
+"""Ops: one record each, in a folder per family. Importing this package attaches the methods and operators of `array`,
+and gives the ops their rules."""
 
 from __future__ import annotations
 
-from . import (  # fmt: skip
-    arithmetic,
-    bitwise,
-    casts,
-    comparison,
-    diagonals,
-    elementwise,
-    growing_rules,
-    hosted,
-    indexing,
-    joining,
-    matmul,
-    methods,
-    reductions,
-    scans,
-    shape,
-    statistics,
-    transposition,
-)
+from . import methods, padding_rules
+from .creation import filled, ranges
+from .elementwise import arithmetic, bitwise, casts, comparison, unary
+from .fast import attention
+from .indexing import subscript
+from .movement import arrange, diagonals, host, joining, shape, transposition
+from .products import matmul
+from .quantized import matmul as quantized_matmul
+from .reductions import reduce, scans, softmax, statistics
 
 _FAMILIES = (
-    arithmetic, bitwise, casts, comparison, diagonals, elementwise, joining, matmul, reductions, scans, shape,
-    statistics, transposition,
+    arithmetic, bitwise, casts, comparison, diagonals, joining, matmul, reduce, scans, shape, statistics,
+    transposition, unary,
 )  # fmt: skip
 """Those with functions that are methods or operators too."""
 
 methods.attach({name: getattr(family, name) for family in _FAMILIES for name in family.__all__})
-indexing.attach()
-growing_rules.attach()
-hosted.attach()
+subscript.attach()
+padding_rules.attach()
+host.attach()

@@ -11,7 +11,7 @@ from typing import Any
 
 from mxcompat._array.array import array
 from mxcompat._array.construct import bad_cast
-from mxcompat._graph.node import Node
+from mxcompat._graph.ir.node import Node
 
 __all__ = ["any_number", "axis_in", "integer", "integers", "is_sequence", "plain", "shape_of", "variadic"]
 

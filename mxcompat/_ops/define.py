@@ -17,15 +17,27 @@ from mxcompat._array.array import array
 from mxcompat._array.casting import converted
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
-from mxcompat._graph.aval import Aval, Dtype, aval, from_numpy, shown
-from mxcompat._graph.aval import bool_ as _bool
-from mxcompat._graph.aval import float32 as _float32
-from mxcompat._graph.node import Node, caller
-from mxcompat._graph.op import Op
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
+from mxcompat._graph.ir.aval import bool_ as _bool
+from mxcompat._graph.ir.aval import float32 as _float32
+from mxcompat._graph.ir.node import Node, caller
+from mxcompat._graph.ir.op import Op
 
 __all__ = [
-    "SAMPLES", "TABLE", "Sample", "as_bool", "as_float", "as_floats", "axes_of", "axis_of", "binary", "broadcast", "op",
-    "same", "strict", "unary",
+    "SAMPLES",
+    "TABLE",
+    "Sample",
+    "as_bool",
+    "as_float",
+    "as_floats",
+    "axes_of",
+    "axis_of",
+    "binary",
+    "broadcast",
+    "op",
+    "require_array",
+    "same",
+    "unary",
 ]  # fmt: skip
 
 TABLE: dict[str, Op] = {}
@@ -40,12 +52,12 @@ def op(
     *,
     indices: int | None = None,
     in_place: bool = False,
+    draws: bool = False,
 ) -> Op:
     """A new entry of the table, see `Op`. Raises ValueError if the name is taken."""
     if name in TABLE:
         raise ValueError(f"op {name} is defined twice")
-    TABLE[name] = record = Op(name, impl, infer, params, indices=indices, in_place=in_place)
-    record.early = name.startswith("random_")
+    TABLE[name] = record = Op(name, impl, infer, params, indices=indices, in_place=in_place, draws=draws)
     return record
 
 
@@ -83,7 +95,7 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
             if m == 1:
                 sizes[offset + k] = n
             elif n not in (1, m):
-                both = " and ".join(map(shown, (out, shape)))
+                both = " and ".join(map(format_shape, (out, shape)))
                 raise ValueError(f"[broadcast_shapes] Shapes {both} cannot be broadcast.")
         out = tuple(sizes)
     return out
@@ -115,7 +127,7 @@ SAMPLES: dict[str, Sample] = {}
 """How to test each elementwise op, by name."""
 
 
-def strict(value: Any, name: str) -> Node:
+def require_array(value: Any, name: str) -> Node:
     """The node of an argument that must be an array already. `name` is the function's, for the TypeError."""
     if isinstance(value, array):
         return value._node
@@ -177,7 +189,7 @@ def unary(
     SAMPLES[name] = _tested(sample, not_for)
     memo = record.memo
     new = array.__new__
-    convert: Callable[[Any], Node] = (lambda a: strict(a, name)) if arrays_only else operands.node
+    convert: Callable[[Any], Node] = (lambda a: require_array(a, name)) if arrays_only else operands.node
 
     def function(a: Any, /, *, stream: Any = None) -> array:
         if stream is not None:

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import node_of
-from mxcompat._graph.aval import Dtype
-from mxcompat._graph.node import apply
+from mxcompat._graph.ir.aval import Dtype
+from mxcompat._graph.ir.node import apply
 
 from .arguments import integers
 from .define import op

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mxcompat._array.array import array
-from mxcompat._graph.aval import Dtype
+from mxcompat._graph.ir.aval import Dtype
 
 from .operators import attach_operators
 

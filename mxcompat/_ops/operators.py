@@ -13,9 +13,9 @@ from typing import Any
 from mxcompat._array.array import array
 from mxcompat._array.construct import type_name
 from mxcompat._array.operands import operand
-from mxcompat._graph.aval import Dtype
-from mxcompat._graph.node import Node, caller, outside, own
-from mxcompat._graph.op import Op
+from mxcompat._graph.ir.aval import Dtype
+from mxcompat._graph.ir.node import Node, caller, outside, own
+from mxcompat._graph.ir.op import Op
 
 __all__ = ["attach_operators"]
 

@@ -1,109 +1,174 @@
-"""Padding: an array with margins, filled with a constant or with what is beside them."""
+"""Arrays that grow by a few entries at every step, computed in the room of the buffer they are read from.
+
+XLA's shapes are static, so whatever is read as `buffer[..., :n, :]` would be compiled again for every n. Such a read
+has a *padded twin*: the buffer itself, of which the first n entries count and the rest is anything. A rule per op
+(`growing_rules`) says how a twin follows from the twins of the inputs, and at an *end*, where the axis is summed over,
+the rest is blanked out: the result is that of the read, and n a number that may vary without compiling.
+
+Ends are offered when they are called (`offer`) and rewritten all at once before the next evaluation, so that they share
+their twins. Bodies of transforms keep their exact shapes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.core import Tracer
 
-from mxcompat._array import operands
-from mxcompat._array.array import array, wrap
-from mxcompat._array.casting import converted
-from mxcompat._array.devices import check_stream
-from mxcompat._graph.aval import Aval, aval, from_numpy
-from mxcompat._graph.node import apply
+from mxcompat._graph.ir.aval import Aval
+from mxcompat._graph.ir.node import Node
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import CONTRACTION, PADDING
+from mxcompat._graph.ir.structure import linearize
+from mxcompat._graph.run.evaluate import before, traced_leaves
 
-from .arguments import integer, integers, is_sequence
-from .define import op, strict
+from .define import op
+from .indexing.gather import SLICE
+from .indexing.plan import place
 
-__all__ = ["pad"]
+__all__ = ["Exact", "Padding", "again", "axis_read", "build", "offer"]
 
-_MODES = ("constant", "edge", "reflect", "symmetric")
+_SHORT = 256
+"""The room is no smaller than this, if the buffer is not. mlx-lm makes its buffers a multiple of it."""
 
-_Widths = tuple[tuple[int, int], ...]
+_DEPTH = 64
+"""How many ops may lie between a read and its end."""
 
-
-def _margins(widths: _Widths, ndim: int) -> _Widths:
-    """A pair for each axis: a single pair stands for all."""
-    return widths * ndim if len(widths) == 1 else widths
-
-
-def _pad_aval(a: Aval, value: Aval | None = None, *, widths: _Widths, mode: str) -> Aval:
-    margins = _margins(widths, a.ndim)
-    if len(margins) != a.ndim:
-        raise ValueError(f"Invalid number of padding sizes passed to pad with axes of size {a.ndim}")
-    for axis, pair in enumerate(margins):
-        for name, n in zip(("low", "high"), pair, strict=True):
-            if n < 0:
-                raise ValueError(
-                    f"Invalid {name} padding size ({n}) passed to pad for axis {axis}. "
-                    "Padding sizes must be non-negative"
-                )
-    if mode not in _MODES:
-        raise ValueError(f"Invalid padding mode ({mode}) passed to pad")
-    for axis, (n, pair) in enumerate(zip(a.shape, margins, strict=True)):
-        if n == 0 and any(pair) and mode in ("reflect", "symmetric"):
-            raise ValueError(f"[pad] Cannot pad empty axis {axis} using mode '{mode}'.")
-    return aval(tuple([low + n + high for n, (low, high) in zip(a.shape, margins, strict=True)]), a.dtype)
+_NEAR = 8
+"""How many ops may lie between a read and the operand of an end that says how long the buffer is."""
 
 
-def _pad_impl(x: Any, value: Any = None, *, widths: _Widths, mode: str) -> Any:
-    x = jnp.asarray(x)
-    margins = _margins(widths, x.ndim)
-    if mode == "constant" or 0 in x.shape:
-        fill = jnp.zeros((), x.dtype) if value is None else jnp.ravel(value)[0]
-        fill = converted(fill, from_numpy(x.dtype))  # type: ignore[arg-type]
-        return jax.lax.pad(x, fill, [(low, high, 0) for low, high in margins])
-    return jnp.pad(x, margins, mode) if x.ndim else x
+class Exact(Exception):
+    """There is no padded twin: what asked for it keeps its exact shape."""
 
 
-_pad = op("pad", _pad_impl, _pad_aval, ("widths", "mode"))
+class Padding:
+    """The padded twins of arrays with an axis of n entries.
 
-
-def _widths(pad_width: Any) -> _Widths:
-    if not is_sequence(pad_width):
-        n = integer(pad_width)
-        return ((n, n),)
-    given = [pad_width[k] for k in range(len(pad_width))]
-    if not given:
-        return ()
-    if not is_sequence(given[0]):
-        flat = integers(pad_width)
-        if not 1 <= len(flat) <= 2:
-            raise TypeError("pad(): incompatible function arguments. Expected one or two ints, or a pair per axis.")
-        return ((flat[0], flat[-1]),)
-    pairs = [integers(p) for p in given]
-    if any(len(p) != 2 for p in pairs):
-        raise TypeError("pad(): incompatible function arguments. Expected a pair of ints for each axis.")
-    return tuple(pairs)  # type: ignore[arg-type]
-
-
-def pad(a: array, /, pad_width: Any, mode: str = "constant", constant_values: Any = 0, *, stream: Any = None) -> array:
-    """Add margins to an array.
+    Called with a node and an axis (counted from the front) of extent n, it gives the node's twin, which has `room`
+    entries there instead. Raises Exact where there is none.
 
     Args:
-        a: an array.
-        pad_width: how wide: a pair `(before, after)` for each axis, one such pair for all axes, or one int for all
-            sides.
-        mode: what fills them. "constant": `constant_values`. "edge": the outermost elements. "reflect": the mirrored
-            array, "symmetric": the same with the outermost elements repeated.
-        constant_values: a number or a 0-d array.
-        stream: accepted, and ignored.
-
-    Returns:
-        An array with the dtype of `a`.
-
-    Raises:
-        ValueError: if the widths do not fit or are negative, or there is no such mode.
-
-    Example:
-        `mx.pad(mx.ones((2, 2)), [(1, 1), (0, 2)])` has shape (4, 4).
+        n: how many entries count; more than 1, as an axis of size 1 may be broadcast.
+        room: how many there are.
     """
-    check_stream(stream)
-    x = strict(a, "pad")
-    if not isinstance(mode, str):
-        raise TypeError(f"pad(): incompatible function arguments. Expected a mode, got {type(mode).__name__}.")
-    value = operands.node(constant_values, x.aval.dtype)
-    params = (_widths(pad_width), mode)
-    return wrap(apply(_pad, (x, value) if mode == "constant" else (x,), params))
+
+    def __init__(self, n: int, room: int) -> None:
+        self.n = n
+        self.room = room
+        self.length = place(n)
+        self._twins: dict[tuple[Node, int], Node] = {}
+        self._depth = 0
+
+    def __call__(self, node: Node, axis: int) -> Node:
+        twin = self._twins.get((node, axis))
+        if twin is None:
+            rule = PADDING.get(node.op)  # type: ignore[arg-type]
+            if rule is None or self._depth == _DEPTH:
+                raise Exact
+            self._depth += 1
+            try:
+                twin = self._twins[node, axis] = rule(node, axis, self)
+            finally:
+                self._depth -= 1
+            assert twin.aval.shape == self.shape(node, axis), f"{node.op}: {twin.aval} for {node.aval}"
+        return twin
+
+    def shape(self, node: Node, axis: int) -> tuple[int, ...]:
+        """The shape of the node's twin."""
+        shape = node.aval.shape
+        return (*shape[:axis], self.room, *shape[axis + 1 :])
+
+    def blank(self, node: Node, axis: int, value: float) -> Node:
+        """The node's twin with a value for the entries that do not count."""
+        return build(BLANK, (self(node, axis), self.length), (axis, value), node.where)
+
+
+class Paddings(dict[tuple[int, int], Padding]):
+    """The Padding for each extent and room, shared by all ends that are rewritten at the same time."""
+
+    def __missing__(self, key: tuple[int, int]) -> Padding:
+        self[key] = made = Padding(*key)
+        return made
+
+    def reading(self, node: Node, axis: int) -> Padding:
+        """The one for an axis that comes from the first entries of a buffer. Raises Exact if it does not."""
+        n = node.aval.shape[axis]
+        buffer = _buffer(node, n)
+        if n < 2 or not buffer:
+            raise Exact
+        # Of a long buffer a power of two of entries are read, so that its empty rest costs nothing.
+        return self[n, min(buffer, max(_SHORT, 1 << (n - 1).bit_length()))]
+
+
+def _buffer(node: Node, n: int) -> int:
+    """The size of the axis of which a node, or what it was made of, is a read of the first n; 0 if none is near."""
+    for _ in range(_NEAR):
+        if node.op is SLICE:
+            plan = node.params[0]
+            found = [axis_read(plan, k) for k, entry in enumerate(plan) if entry == (n, 1, 0)]
+            return node.inputs[0].aval.shape[found[0]] if found else 0
+        if node.op not in PADDING or not node.inputs:
+            return 0
+        node = node.inputs[0]
+    return 0
+
+
+def axis_read(plan: Sequence[Any], k: int) -> int:
+    """The axis that entry k of a plan without arrays is for."""
+    return k - sum(entry == "+" for entry in plan[:k])
+
+
+def build(op: Op, inputs: tuple[Node, ...], params: tuple, where: Any) -> Node:
+    """A new node outside any transform, made at the place that `where` says."""
+    key = (params, *[i.aval for i in inputs])
+    return Node(op, params, inputs, op.memo.get(key) or op.infer(key), 0, None, where)
+
+
+def again(node: Node, inputs: tuple[Node, ...], params: tuple | None = None) -> Node:
+    """The node's op on other inputs."""
+    return build(node.op, inputs, node.params if params is None else params, node.where)  # type: ignore[arg-type]
+
+
+def _blank(x: Any, n: Any, *, axis: int, value: float) -> Any:
+    place = lax.broadcasted_iota(np.int32, (x.shape[axis], *[1] * (x.ndim - axis - 1)), 0)
+    return jnp.where(place < n, x, jnp.asarray(value, x.dtype))
+
+
+def _blank_aval(x: Aval, n: Aval, *, axis: int, value: float) -> Aval:
+    return x
+
+
+BLANK = op("blank", _blank, _blank_aval, ("axis", "value"))
+"""The first n entries along an axis, and a value in the place of the others. Inputs: the array, n."""
+
+_offered: list[Node] = []
+
+
+def offer(node: Node) -> None:
+    """Have an end rewritten before it is evaluated, if it can be and is not part of a transform's body."""
+    if not node.trace:
+        _offered.append(node)
+        if not before:
+            before.append(_rewrite)
+
+
+def _rewrite() -> None:
+    """Rewrite the ends that were offered."""
+    nodes = _offered[:]
+    del _offered[: len(nodes)]
+    nodes = [node for node in nodes if node.value is None and node.op in CONTRACTION]
+    if traced_leaves and any(isinstance(leaf.value, Tracer) for leaf in linearize(nodes).leaves):
+        return  # JAX may differentiate it: what does not count would have to be finite
+    paddings = Paddings()
+    for node in nodes:
+        try:
+            inputs, params = CONTRACTION[node.op](node, paddings)  # type: ignore[index]
+        except Exact:
+            continue
+        assert again(node, inputs, params).aval is node.aval
+        node.become(node.op, params, inputs)  # type: ignore[arg-type]

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mxcompat._array.array import array, wrap, wrap_all
-from mxcompat._graph.aval import aval, float32, shown
-from mxcompat._graph.capture import Body, Capture
-from mxcompat._graph.node import Node, apply, scalar
+from mxcompat._graph.ir.aval import aval, float32, format_shape
+from mxcompat._graph.ir.capture import Body, Capture
+from mxcompat._graph.ir.node import Node, apply, scalar
 
-from . import pieces  # noqa: F401  large derivatives run in pieces
+from . import split as pieces  # noqa: F401  large derivatives run in pieces
 from .lowering import JVP, VJP, check_indices
-from .trees import Places, Substitution, flatten, map_arrays
+from .trees import Substitution, TreeSlots, flatten, map_arrays
 from .wrapping import check_callable, named_after
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
@@ -74,7 +74,7 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
 
     def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         _check_given(args, kwargs, numbers, names, tag)
-        places = Places()
+        places = TreeSlots()
         wanted: list[int] = []
         positional = list(args)
         for k in range(len(args)):
@@ -311,7 +311,7 @@ def _check_scalar(node: Node) -> None:
 
 def _mismatch(out: Node, shape: tuple[int, ...], alone: bool) -> ValueError:
     """The error for a cotangent of this shape; `alone` says that the function has no other output."""
-    text = f"[vjp] Output shape {shown(out.aval.shape)} does not match cotangent shape {shown(shape)}."
+    text = f"[vjp] Output shape {format_shape(out.aval.shape)} does not match cotangent shape {format_shape(shape)}."
     if alone and out.aval.size == 1:
         text += " If you are using grad your function must return a scalar."
     return ValueError(text)

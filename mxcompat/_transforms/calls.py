@@ -7,10 +7,11 @@ from typing import Any
 
 import jax
 
-from mxcompat._graph.capture import Capture
-from mxcompat._graph.node import Node, caller
-from mxcompat._graph.op import Op
-from mxcompat._graph.program import Program
+from mxcompat._graph.ir.capture import Capture
+from mxcompat._graph.ir.node import Node, caller
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import SPECIALIZE
 
 __all__ = ["CALL", "CHECKPOINT", "PURE_CALL", "pure", "run"]
 
@@ -31,12 +32,12 @@ def _out_avals(*_: Any, program: Program, count: int = 0) -> tuple:
 
 def _holds_custom(program: Program) -> bool:
     """Whether a custom function waits in the program for the transform it will meet."""
-    if "custom" not in program.learnt:
-        program.learnt["custom"] = any(
-            op.specialise is not None and (op not in (CALL, PURE_CALL, CHECKPOINT) or _holds_custom(params[0]))
+    if "custom" not in program.facts:
+        program.facts["custom"] = any(
+            op in SPECIALIZE and (op not in (CALL, PURE_CALL, CHECKPOINT) or _holds_custom(params[0]))
             for op, params, _ in program.instructions
         )
-    return program.learnt["custom"]
+    return program.facts["custom"]
 
 
 def _open_call(node: Node, capture: Capture) -> bool:
@@ -44,9 +45,7 @@ def _open_call(node: Node, capture: Capture) -> bool:
     program = node.params[0]
     opens = capture.mode != "call" and _holds_custom(program)
     if opens:
-        node.inputs = tuple(program.rebuild(node.inputs))
-        node.op = _TUPLE
-        node.params = ()
+        node.become(_TUPLE, (), tuple(program.rebuild(node.inputs)))
     return opens
 
 
@@ -57,8 +56,7 @@ def _reclose(node: Node, capture: Capture) -> bool:
     if recloses:
         with Capture(program.in_avals, mode=capture.mode, size=capture.size) as inner:
             body = inner.close(program.rebuild(inner.placeholders))
-        node.params = (body.program, node.params[1])
-        node.inputs = (*node.inputs, *body.captured)
+        node.become(node.op, (body.program, node.params[1]), (*node.inputs, *body.captured))  # type: ignore[arg-type]
     return recloses
 
 
@@ -67,7 +65,6 @@ CALL = Op(
     lambda *inputs, program: tuple(program.replay(inputs)),
     _out_avals,
     ("program",),
-    specialise=_open_call,
 )
 """Runs a Program (`compile`)."""
 
@@ -76,7 +73,6 @@ PURE_CALL = Op(
     lambda *inputs, program, count: pure(program, inputs[:count], inputs[count:]),
     _out_avals,
     ("program", "count"),
-    specialise=_reclose,
 )
 """Runs a Program of which only the first `count` inputs have gradients (custom functions without a rule)."""
 
@@ -85,8 +81,10 @@ CHECKPOINT = Op(
     lambda *inputs, program, count: jax.checkpoint(lambda *xs: pure(program, xs[:count], xs[count:]))(*inputs),
     _out_avals,
     ("program", "count"),
-    specialise=_reclose,
 )
 """Likewise, and its intermediates are computed again when it is differentiated, not kept."""
+
+SPECIALIZE[CALL] = _open_call
+SPECIALIZE[PURE_CALL] = SPECIALIZE[CHECKPOINT] = _reclose
 
 _TUPLE = Op("tuple", lambda *inputs: inputs, lambda *avals: avals)

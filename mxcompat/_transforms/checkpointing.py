@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mxcompat._array.array import wrap, wrap_all
-from mxcompat._graph.capture import Capture
-from mxcompat._graph.node import apply
+from mxcompat._graph.ir.capture import Capture
+from mxcompat._graph.ir.node import apply
 
 from .calls import CHECKPOINT
 from .trees import flatten, restore, structure

@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mxcompat._array.array import array, wrap, wrap_all
-from mxcompat._graph.aval import aval, number
-from mxcompat._graph.capture import Capture, modes_of
-from mxcompat._graph.evaluate import evaluate
-from mxcompat._graph.node import SCALAR, Node
-from mxcompat._graph.op import Op
-from mxcompat._graph.program import Program
+from mxcompat._graph.ir.aval import aval, number
+from mxcompat._graph.ir.capture import Capture, modes_of
+from mxcompat._graph.ir.node import SCALAR, Node
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.run.evaluate import evaluate
 
 from .calls import run
 from .reshaping import reshaped
-from .trees import Contents, Places, Substitution, flatten, restore, structure
+from .trees import Snapshot, Substitution, TreeSlots, flatten, restore, structure
 from .wrapping import check_callable, named_after
 
 __all__ = ["compile", "compile_disabled", "compile_frozen", "disable_compile", "enable_compile"]
@@ -101,7 +101,7 @@ def compile(
             _remember(entries, key, entry)
         results = wrap_all(run(entry.program, (*nodes, *entry.captured)))
         if outputs is not None:
-            Places.of(outputs).fill(results[entry.returned :])
+            TreeSlots.of(outputs).fill(results[entry.returned :])
         return restore(entry.value, iter(results))
 
     return named_after(fun, call)
@@ -141,12 +141,12 @@ def _trace(
 ) -> _Entry | None:  # fmt: skip
     """None if the function reads what belongs to a `compile` (or an export) around it, and so had better be part of
     that."""
-    before = Contents([inputs, outputs])
+    before = Snapshot([inputs, outputs])
     try:
         with Capture([n.aval for n in nodes]) as capture:
             stand_ins = [wrap(p) for p in capture.placeholders]
             inner_args, inner_kwargs = restore(structure((args, kwargs)), iter(stand_ins))
-            with Substitution(Places.of(inputs), stand_ins[len(leaves) :]):
+            with Substitution(TreeSlots.of(inputs), stand_ins[len(leaves) :]):
                 value = fun(*inner_args, **inner_kwargs)
                 shape = structure(value)
                 returned = [x._node for x in flatten(value)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mxcompat._array.array import array
-from mxcompat._graph.capture import modes_of
-from mxcompat._graph.evaluate import evaluate, wait
-from mxcompat._graph.node import Node
+from mxcompat._graph.ir.capture import modes_of
+from mxcompat._graph.ir.node import Node
+from mxcompat._graph.run.evaluate import evaluate, wait
 
 from .trees import flatten
 

@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mxcompat._graph.aval import Aval, aval
-from mxcompat._graph.op import Op
-from mxcompat._graph.program import Program
+from mxcompat._graph.ir.aval import Aval, aval
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
 
 from .tangents import differentiable, tangent_avals
 
@@ -123,9 +123,9 @@ def check_indices(program: Program, primals: int, outputs: int, transform: str) 
     Args:
         transform: "VJP" or "JVP", for the message.
     """
-    if (transform, primals, outputs) not in program.learnt:
+    if (transform, primals, outputs) not in program.facts:
         _check_indices(program, {~k for k in range(primals)}, outputs, transform)
-        program.learnt[transform, primals, outputs] = True
+        program.facts[transform, primals, outputs] = True
 
 
 _STARTS = {

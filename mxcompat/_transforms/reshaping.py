@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mxcompat._graph.aval import Aval, aval
-from mxcompat._graph.capture import Capture
-from mxcompat._graph.node import Node, apply
-from mxcompat._graph.op import Op
-from mxcompat._graph.program import Program
+from mxcompat._graph.ir.aval import Aval, aval
+from mxcompat._graph.ir.capture import Capture
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
-from .custom import CUSTOM
-from .custom_lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from .custom.function import CUSTOM
+from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .lowering import JVP, VJP, VMAP
 
 __all__ = ["reshaped"]

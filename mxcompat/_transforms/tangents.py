@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxcompat._array.promotion import promote
-from mxcompat._graph.aval import Aval, Dtype, aval, bool_
-from mxcompat._graph.program import Program
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, bool_
+from mxcompat._graph.ir.program import Program
 
 __all__ = ["differentiable", "tangent_avals"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mxcompat._array.array import array
 
-__all__ = ["Contents", "Places", "Substitution", "flatten", "map_arrays", "restore", "structure"]
+__all__ = ["Snapshot", "Substitution", "TreeSlots", "flatten", "map_arrays", "restore", "structure"]
 
 
 def flatten(tree: Any, strict: bool = False) -> list[array]:
@@ -73,7 +73,7 @@ def restore(shape: Any, leaves: Iterator[Any]) -> Any:
     return shape
 
 
-class Contents:
+class Snapshot:
     """What the lists and dicts of a tree hold, to put back if a trace fails."""
 
     def __init__(self, tree: Any) -> None:
@@ -103,7 +103,7 @@ class Contents:
 _NUMBERS = {int, float}
 
 
-class Places:
+class TreeSlots:
     """The arrays of lists and dicts, and where in them they are, to put others there.
 
     Whoever looks at the same lists and dicts sees the others. A tuple that holds arrays is replaced by another.
@@ -115,7 +115,7 @@ class Places:
         self._tuples: list[tuple[Any, Any, tuple, list[Any]]] = []  # what is in a tuple comes before it
 
     @classmethod
-    def of(cls, tree: Any) -> Places:
+    def of(cls, tree: Any) -> TreeSlots:
         """The places of the arrays of a tree."""
         places = cls()
         places.add([tree], 0)
@@ -184,7 +184,7 @@ class Substitution:
     to is left alone, and so is one whose array it wrote to (unless it failed).
     """
 
-    def __init__(self, places: Places, leaves: Sequence[array]) -> None:
+    def __init__(self, places: TreeSlots, leaves: Sequence[array]) -> None:
         self._places = places
         self._leaves = leaves
         self._nodes = [x._node for x in leaves]

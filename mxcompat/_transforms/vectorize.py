@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mxcompat._array.array import array, wrap, wrap_all
-from mxcompat._graph.aval import aval, shown
-from mxcompat._graph.capture import Capture
-from mxcompat._graph.node import apply
+from mxcompat._graph.ir.aval import aval, format_shape
+from mxcompat._graph.ir.capture import Capture
+from mxcompat._graph.ir.node import apply
 
 from .lowering import VMAP
 from .trees import flatten, restore, structure
@@ -139,6 +139,6 @@ def _axis(x: array, axis: Any, what: str) -> int | None:
     ndim = x.ndim + bool(what)
     resolved = axis + ndim if axis < 0 else axis
     if not 0 <= resolved < ndim:
-        shape = shown(x.shape)
+        shape = format_shape(x.shape)
         raise IndexError(f"[vmap] Invalid {what}vectorization axis {resolved} for array with shape {shape}")
     return resolved

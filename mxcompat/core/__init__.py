@@ -22,7 +22,7 @@ from mxcompat._array.namespace import array_namespace_info as __array_namespace_
 from mxcompat._array.printing import (
     PrintOptions, _PrintOptionsContext, get_printoptions, printoptions, set_printoptions,
 )
-from mxcompat._graph.aval import (
+from mxcompat._graph.ir.aval import (
     Dtype, bfloat16, bool_, complex64, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32,
     uint64,
 )
@@ -31,67 +31,71 @@ from mxcompat._io.load import load
 from mxcompat._io.npy import save
 from mxcompat._io.npz import savez, savez_compressed
 from mxcompat._io.safetensors_io import save_safetensors
-from mxcompat._ops.arithmetic import (
+from mxcompat._ops.elementwise.arithmetic import (
     add, arctan2, atan2, clip, divide, divmod, floor_divide, logaddexp, maximum, minimum, multiply, pow, power,
     remainder, subtract, where,
 )
-from mxcompat._ops.arrange import (
+from mxcompat._ops.movement.arrange import (
     as_strided, atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, flip, roll,
 )
-from mxcompat._ops.at import ArrayAt
-from mxcompat._ops.bitwise import (
+from mxcompat._ops.indexing.at import ArrayAt
+from mxcompat._ops.elementwise.bitwise import (
     bitwise_and, bitwise_invert, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, left_shift,
     right_shift,
 )
-from mxcompat._ops.casts import astype, contiguous, depends, stop_gradient, view
-from mxcompat._ops.comparison import (
+from mxcompat._ops.elementwise.casts import astype, contiguous, depends, stop_gradient, view
+from mxcompat._ops.elementwise.comparison import (
     allclose, array_equal, broadcast_shapes, equal, greater, greater_equal, isclose, less, less_equal, logical_and,
     logical_or, logical_xor, not_equal,
 )
-from mxcompat._ops.conv import (
+from mxcompat._ops.conv.convolutions import (
     conv1d, conv2d, conv3d, conv_general, conv_transpose1d, conv_transpose2d, conv_transpose3d,
 )
-from mxcompat._ops.creation import empty, empty_like, full, full_like, meshgrid, ones, ones_like, zeros, zeros_like
-from mxcompat._ops.diagonals import diag, diagonal, eye, identity, trace, tri, tril, triu
-from mxcompat._ops.einsum import einsum, einsum_path
-from mxcompat._ops.elementwise import (
+from mxcompat._ops.creation.filled import (
+    empty, empty_like, full, full_like, meshgrid, ones, ones_like, zeros, zeros_like,
+)
+from mxcompat._ops.movement.diagonals import diag, diagonal, eye, identity, trace, tri, tril, triu
+from mxcompat._ops.products.einsum import einsum, einsum_path
+from mxcompat._ops.elementwise.unary import (
     abs, acos, acosh, arccos, arccosh, arcsin, arcsinh, arctan, arctanh, asin, asinh, atan, atanh, ceil, conj,
     conjugate, cos, cosh, degrees, erf, erfinv, exp, expm1, floor, imag, isfinite, isinf, isnan, isneginf, isposinf,
     log, log1p, log2, log10, logical_not, nan_to_num, negative, positive, radians, real, reciprocal, round, rsqrt,
     sigmoid, sign, sin, sinh, sqrt, square, tan, tanh, trunc,
 )
-from mxcompat._ops.gather import slice, take, take_along_axis
-from mxcompat._ops.gathered_matmul import block_masked_mm, gather_mm, segmented_mm
-from mxcompat._ops.joining import concat, concatenate, repeat, split, stack, tile, unstack
-from mxcompat._ops.linalg_norm import norm as matrix_norm
-from mxcompat._ops.matmul import addmm, matmul, tensordot
-from mxcompat._ops.padding import pad
-from mxcompat._ops.products import inner, kron, outer, vecdot
-from mxcompat._ops.put import put_along_axis, slice_update
-from mxcompat._ops.ranges import arange, linspace
-from mxcompat._ops.reductions import (
+from mxcompat._ops.indexing.gather import slice, take, take_along_axis
+from mxcompat._ops.products.gathered import block_masked_mm, gather_mm, segmented_mm
+from mxcompat._ops.movement.joining import concat, concatenate, repeat, split, stack, tile, unstack
+from mxcompat._ops.linalg.norm import norm as matrix_norm
+from mxcompat._ops.products.matmul import addmm, matmul, tensordot
+from mxcompat._ops.movement.pad import pad
+from mxcompat._ops.products.vectors import inner, kron, outer, vecdot
+from mxcompat._ops.indexing.put import put_along_axis, slice_update
+from mxcompat._ops.creation.ranges import arange, linspace
+from mxcompat._ops.reductions.reduce import (
     all, any, argmax, argmin, count_nonzero, logsumexp, max, mean, min, minmax, prod, sum,
 )
-from mxcompat._ops.scans import cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff, logcumsumexp
-from mxcompat._ops.shape import expand_dims, flatten, reshape, squeeze, unflatten
-from mxcompat._ops.fp8 import from_fp8, to_fp8
-from mxcompat._ops.qqmm import gather_qqmm, qqmm
-from mxcompat._ops.quantize import dequantize, quantize
-from mxcompat._ops.quantized_matmul import gather_qmm, quantized_matmul
-from mxcompat._ops.signal import convolve, hadamard_transform
-from mxcompat._ops.softmax import softmax
-from mxcompat._ops.partitioning import argpartition, partition, topk
-from mxcompat._ops.sorting import argsort, searchsorted, sort, unique
-from mxcompat._ops.statistics import median, std, var
-from mxcompat._ops.transposition import matrix_transpose, moveaxis, permute_dims, swapaxes, transpose
-from mxcompat._ops.windows import bartlett, blackman, hamming, hanning
+from mxcompat._ops.reductions.scans import (
+    cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff, logcumsumexp,
+)
+from mxcompat._ops.movement.shape import expand_dims, flatten, reshape, squeeze, unflatten
+from mxcompat._ops.quantized.fp8 import from_fp8, to_fp8
+from mxcompat._ops.quantized.qqmm import gather_qqmm, qqmm
+from mxcompat._ops.quantized.quantize import dequantize, quantize
+from mxcompat._ops.quantized.matmul import gather_qmm, quantized_matmul
+from mxcompat._ops.conv.signal import convolve, hadamard_transform
+from mxcompat._ops.reductions.softmax import softmax
+from mxcompat._ops.reductions.partitioning import argpartition, partition, topk
+from mxcompat._ops.reductions.sorting import argsort, searchsorted, sort, unique
+from mxcompat._ops.reductions.statistics import median, std, var
+from mxcompat._ops.movement.transposition import matrix_transpose, moveaxis, permute_dims, swapaxes, transpose
+from mxcompat._ops.creation.windows import bartlett, blackman, hamming, hanning
 from mxcompat._transforms.autodiff import grad, jvp, value_and_grad, vjp
 from mxcompat._transforms.checkpointing import checkpoint
 from mxcompat._transforms.compiling import compile, disable_compile, enable_compile
-from mxcompat._transforms.custom import custom_function, custom_gradient
-from mxcompat._transforms.dot import export_to_dot
+from mxcompat._transforms.custom.function import custom_function, custom_gradient
+from mxcompat._transforms.export.dot import export_to_dot
 from mxcompat._transforms.evaluation import async_eval, eval
-from mxcompat._transforms.export import FunctionExporter, export_function, exporter, import_function
+from mxcompat._transforms.export.functions import FunctionExporter, export_function, exporter, import_function
 from mxcompat._transforms.vectorize import vmap
 from mxcompat._version import MLX_VERSION as __version__
 from mxcompat.core import cuda, distributed, fast, fft, linalg, metal, random

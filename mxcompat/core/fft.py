@@ -1,6 +1,7 @@
 """`mlx.core.fft`, name for name. Re-exports only."""
 
-from mxcompat._ops.fft import (
+from mxcompat._ops.fft.stft import istft, stft
+from mxcompat._ops.fft.transforms import (
     fft,
     fft2,
     fftfreq,
@@ -18,7 +19,6 @@ from mxcompat._ops.fft import (
     rfftfreq,
     rfftn,
 )
-from mxcompat._ops.stft import istft, stft
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift", "irfft", "irfft2", "irfftn",

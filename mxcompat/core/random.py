@@ -1,8 +1,8 @@
 """`mlx.core.random`, name for name. Re-exports only."""
 
-from mxcompat._ops.random import gumbel, laplace, multivariate_normal, normal, truncated_normal, uniform
-from mxcompat._ops.random_discrete import bernoulli, categorical, permutation, randint
-from mxcompat._ops.random_state import key, seed, split, state
+from mxcompat._ops.random.continuous import gumbel, laplace, multivariate_normal, normal, truncated_normal, uniform
+from mxcompat._ops.random.discrete import bernoulli, categorical, permutation, randint
+from mxcompat._ops.random.state import key, seed, split, state
 
 __all__ = [
     "bernoulli", "categorical", "gumbel", "key", "laplace", "multivariate_normal", "normal", "permutation", "randint",

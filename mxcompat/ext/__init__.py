@@ -1,6 +1,6 @@
 """What MLX has not: debugging lazy programs, JAX in both directions, more derivatives."""
 
-from mxcompat._transforms.custom import custom_gradient
+from mxcompat._transforms.custom.function import custom_gradient
 
 from . import debug
 from .derivatives import hessian, jacfwd, jacrev

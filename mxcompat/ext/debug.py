@@ -14,12 +14,13 @@ from typing import Any, TextIO
 import jax
 import numpy as np
 
-from mxcompat._graph import background, executables
-from mxcompat._graph.capture import ALIAS, PLACEHOLDER, readable
-from mxcompat._graph.evaluate import evaluate, forget
-from mxcompat._graph.node import ITEM, PACKAGE, SCALAR, Node
-from mxcompat._graph.program import Program
-from mxcompat._graph.structure import clear_programs, program_count
+from mxcompat._graph.ir.capture import ALIAS, PLACEHOLDER, readable
+from mxcompat._graph.ir.node import ITEM, PACKAGE, SCALAR, Node
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.structure import clear_programs, program_count
+from mxcompat._graph.run import background
+from mxcompat._graph.run import cache as executables
+from mxcompat._graph.run.evaluate import evaluate, forget
 from mxcompat._transforms.compiling import compile_disabled
 
 __all__ = ["cache_size", "clear_cache", "compiles", "eager", "explain", "nan_check"]

@@ -9,9 +9,9 @@ import jax
 
 from mxcompat._array.array import wrap, wrap_all
 from mxcompat._array.construct import node_of
-from mxcompat._graph.evaluate import evaluated
-from mxcompat._graph.node import apply
-from mxcompat._graph.op import Op
+from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.run.evaluate import evaluated
 from mxcompat._transforms.trees import flatten, map_arrays, restore, structure
 
 __all__ = ["from_jax", "jax_function", "to_jax"]

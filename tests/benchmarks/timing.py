@@ -44,7 +44,7 @@ def steps(workload: Workload) -> dict[str, Callable[[], Any]]:
 
 def settle() -> None:
     """Wait until mxcompat has nothing more to compile."""
-    from mxcompat._graph import background
+    from mxcompat._graph.run import background
 
     background.settle()
 

@@ -1,0 +1,124 @@
+"""Dtypes and avals: what is known of an array before it is computed.
+
+An `Aval` is a shape and a dtype. Avals are interned, so that comparing and hashing them costs what comparing
+object identities costs: shape inference is memoised on them every time an op is called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+__all__ = ["DTYPES", "Aval", "Dtype", "aval", "format_shape", "from_numpy", "number"]
+
+
+class Dtype:
+    """The element type of an array, one of the singletons `mx.bool_` … `mx.complex64`.
+
+    `size` is its width in bytes. Two dtypes are equal only if they are the same object.
+    """
+
+    __slots__ = ("kind", "name", "numpy", "size")
+
+    def __init__(self, name: str, kind: str, numpy_type: type) -> None:
+        self.name = name
+        self.kind = kind  # 'b'ool, 'u'nsigned, 'i'nteger, 'f'loat, 'c'omplex
+        self.numpy = np.dtype(numpy_type)
+        self.size = self.numpy.itemsize
+
+    def __repr__(self) -> str:
+        return f"mlx.core.{self.name}"
+
+    def __reduce__(self) -> str | tuple:
+        return _dtype_named, (self.name,)
+
+    def __copy__(self) -> Dtype:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Dtype:
+        return self
+
+
+bool_ = Dtype("bool", "b", np.bool_)
+uint8 = Dtype("uint8", "u", np.uint8)
+uint16 = Dtype("uint16", "u", np.uint16)
+uint32 = Dtype("uint32", "u", np.uint32)
+uint64 = Dtype("uint64", "u", np.uint64)
+int8 = Dtype("int8", "i", np.int8)
+int16 = Dtype("int16", "i", np.int16)
+int32 = Dtype("int32", "i", np.int32)
+int64 = Dtype("int64", "i", np.int64)
+float16 = Dtype("float16", "f", np.float16)
+bfloat16 = Dtype("bfloat16", "f", ml_dtypes.bfloat16)
+float32 = Dtype("float32", "f", np.float32)
+float64 = Dtype("float64", "f", np.float64)
+complex64 = Dtype("complex64", "c", np.complex64)
+
+DTYPES = (
+    bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64,
+)  # fmt: skip
+
+_BY_NAME = {d.name: d for d in DTYPES}
+_BY_NUMPY = {d.numpy: d for d in DTYPES}
+
+
+def _dtype_named(name: str) -> Dtype:
+    return _BY_NAME[name]
+
+
+def from_numpy(dtype: object) -> Dtype | None:
+    """The Dtype with this NumPy dtype, or None where there is none (complex128, strings, …)."""
+    return _BY_NUMPY.get(np.dtype(dtype))  # type: ignore[call-overload]
+
+
+class Aval:
+    """A shape and a dtype. Make one with `aval(shape, dtype)`: equal avals are the same object."""
+
+    __slots__ = ("dtype", "nbytes", "ndim", "shape", "size")
+
+    shape: tuple[int, ...]
+    dtype: Dtype
+    ndim: int
+    size: int
+    nbytes: int
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+
+    def __reduce__(self) -> tuple:
+        return aval, (self.shape, self.dtype)
+
+
+_AVALS: dict[tuple[tuple[int, ...], Dtype], Aval] = {}
+_LIMIT = 1 << 16
+
+
+def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
+    """The one Aval with this shape and dtype."""
+    found = _AVALS.get((shape, dtype))
+    if found is None:
+        found = Aval()
+        found.shape = shape = tuple(int(n) for n in shape)
+        found.dtype = dtype
+        found.ndim = len(shape)
+        found.size = math.prod(shape)
+        found.nbytes = found.size * dtype.size
+        if len(_AVALS) >= _LIMIT:
+            _AVALS.clear()  # an aval made again is another object: what was remembered of the old is not found
+        found = _AVALS.setdefault((shape, dtype), found)
+    return found
+
+
+def number(value: Any, dtype: Dtype) -> Any:
+    """A Python number as a NumPy scalar. One beyond the range of a float is infinite, as in MLX."""
+    with np.errstate(over="ignore"):
+        return dtype.numpy.type(value)
+
+
+def format_shape(sizes: Iterable[int]) -> str:
+    """A shape, or other sizes, as MLX's messages show them."""
+    return "(" + ",".join(map(str, sizes)) + ")"

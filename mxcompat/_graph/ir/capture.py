@@ -1,0 +1,153 @@
+"""Capture: run the user's Python on placeholders and close what it built into a Program.
+
+Every transform starts here. Inside a `Capture`, nodes that depend on the placeholders carry its trace id; `close`
+makes the Program; leaving it, also by an exception, forgets the trace.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .aval import Aval
+from .liveness import shown
+from .node import ITEM, Node, new_trace
+from .op import Op
+from .program import Program
+from .rules import SPECIALIZE
+from .structure import Subgraph, linearize
+
+__all__ = ["ALIAS", "PLACEHOLDER", "Body", "Capture", "modes_of", "oldest_trace", "readable"]
+
+ALIAS = Op("alias", lambda x: x, lambda a: a)
+"""The op of a placeholder that stands for a real array and may be evaluated (`grad`, `vjp`, `jvp`, `checkpoint`)."""
+
+
+def _read_placeholder() -> None:
+    if _traces.live:
+        raise ValueError(
+            "[eval] Attempting to eval an array during function transformations like compile or vmap is not allowed."
+        )
+    raise RuntimeError(
+        "[eval] Attempting to eval an array without a primitive.\nIt was made inside a function under compile or vmap "
+        "and outlived the call. Return it from the function, or list it in compile's outputs."
+    )
+
+
+PLACEHOLDER = Op("placeholder", _read_placeholder)
+"""The op of a placeholder that has no value (`vmap`, `compile`)."""
+
+_NO_TRACE = 1 << 62
+
+
+class _Traces(threading.local):
+    def __init__(self) -> None:
+        self.live: list[Capture] = []
+        self.valueless = 0
+
+
+_traces = _Traces()
+
+
+def oldest_trace() -> int:
+    """The id of the outermost capture under way in this thread; larger than any id where there is none."""
+    live = _traces.live
+    return live[0].id if live else _NO_TRACE
+
+
+def modes_of(nodes: Sequence[Node]) -> set[str]:
+    """The modes of the captures under way in this thread on whose arguments these nodes may depend."""
+    live = _traces.live
+    if not live:
+        return set()
+    newest = max([n.trace for n in nodes], default=0)
+    return {capture.mode for capture in live if capture.id <= newest}
+
+
+def readable() -> bool:
+    """Whether every capture under way in this thread has arguments that can be evaluated."""
+    return not _traces.valueless
+
+
+class Body(NamedTuple):
+    """What a capture closed.
+
+    Args:
+        program: from the placeholders, then the captured nodes, to the outputs, then the kept nodes.
+        captured: the nodes from outside that the body reads.
+        outputs: the output nodes, then the kept ones: body nodes that something outside still shows.
+    """
+
+    program: Program
+    captured: list[Node]
+    outputs: list[Node]
+
+    def redirect(self, node: Node) -> None:
+        """Let the outputs be outputs of `node`, the transform's, from now on: their handles then just show it."""
+        for k, old in enumerate(self.outputs):
+            if old.trace > node.trace and old.op is not ALIAS:
+                old.trace = node.trace
+                if old.value is not None and node.trace == 0:
+                    old.hold(old.value)
+                else:
+                    old.become(ITEM, (k,), (node,))
+
+
+class Capture:
+    """A capture under way.
+
+    Args:
+        arguments: what the placeholders stand for. For a node, the placeholder is an alias of it, which can be
+            evaluated if the node can; for an aval, it has no value.
+        mode: the kind of transform, "vjp", "jvp", "vmap" or "call": what custom functions in the body become.
+        size: the size of the mapped axis, under "vmap".
+    """
+
+    def __init__(self, arguments: Sequence[Node | Aval], *, mode: str = "call", size: int = 0) -> None:
+        self.id = new_trace()
+        self.mode = mode
+        self.size = size
+        self._valueless = not {*map(type, arguments)} <= {Node}
+        self.placeholders = [
+            Node(ALIAS, (), (a,), a.aval, self.id, a.value)
+            if isinstance(a, Node)
+            else Node(PLACEHOLDER, (), (), a, self.id)
+            for a in arguments
+        ]
+
+    def __enter__(self) -> Capture:
+        _traces.live.append(self)
+        _traces.valueless += self._valueless
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _traces.live.remove(self)
+        _traces.valueless -= self._valueless
+
+    def close(self, outputs: Sequence[Node], *, keep: bool = False) -> Body:
+        """Close the body that computes `outputs`.
+
+        With `keep`, body nodes that something outside still shows become outputs as well; the caller must then hold
+        no body node but through `outputs`, and must `redirect` them.
+        """
+        subgraph = self._linear(outputs)
+        roots = list(outputs)
+        slots = subgraph.roots
+        if keep:
+            others = [k for k in shown(subgraph) if k not in slots and subgraph.order[k].value is None]
+            roots += [subgraph.order[k] for k in others]
+            slots += tuple(others)
+        return Body(subgraph.structure.program(slots), subgraph.leaves[len(self.placeholders) :], roots)
+
+    def _linear(self, outputs: Sequence[Node]) -> Subgraph:
+        seen: set[Node] = set()
+        while True:
+            subgraph = linearize(outputs, self.id, self.placeholders)
+            if not subgraph.structure.specialized:
+                return subgraph
+            special = [n for n in subgraph.order if n.op in SPECIALIZE and n not in seen]  # type: ignore[union-attr]
+            seen.update(special)
+            rewritten = [SPECIALIZE[node.op](node, self) for node in special]  # type: ignore[union-attr, misc]
+            if not any(rewritten):
+                return subgraph

@@ -1,0 +1,40 @@
+"""Liveness: which nodes of a stretch of graph does anything outside it still refer to?
+
+Asked of an evaluation, the answer is what a user may still look at (so it is computed once and kept) and which
+buffers nobody can reach any more (so they can be written over). Reference counts know.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+
+from .node import SCALAR, Node
+from .structure import Subgraph, linearize
+
+__all__ = ["shown", "unreachable_leaves"]
+
+
+def shown(subgraph: Subgraph) -> list[int]:
+    """The slots in `subgraph.order` whose nodes are held by something other than the graph itself."""
+    counts = list(map(getrefcount, subgraph.order))
+    structure = subgraph.structure
+    before, found = structure.held
+    if counts != before:
+        found = [k for k, (count, uses) in enumerate(zip(counts, structure.uses, strict=True)) if count > _OWN + uses]
+        structure.held = (counts, found)
+    return found
+
+
+def unreachable_leaves(subgraph: Subgraph) -> list[int]:
+    """The positions in `subgraph.leaves` whose nodes, and their values, nothing but the graph holds."""
+    counts = list(map(getrefcount, subgraph.leaves))
+    return [k for k, (n, uses) in enumerate(zip(counts, subgraph.structure.leaf_uses, strict=True)) if n <= _OWN + uses]
+
+
+def _references_held() -> int:
+    """What `linearize` and `map(getrefcount, …)` themselves hold of a node, in this version of Python."""
+    subgraph = linearize([Node(SCALAR, (), (), None, 0)])
+    return max(map(getrefcount, subgraph.order))
+
+
+_OWN = _references_held()

@@ -1,0 +1,179 @@
+"""Nodes: the lazy graph that array handles point into.
+
+A node is an op applied to other nodes, with the aval of its result. A *leaf* has a value already: the data of an
+array, or a Python number (`scalar`), which takes part in the structure of a program only as a place, not as a value.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from sys import _getframe
+from types import CodeType, FrameType
+from typing import Any
+
+from .aval import Aval
+from .op import Op
+
+__all__ = [
+    "ITEM", "PACKAGE", "SCALAR", "Node", "apply", "caller", "items", "leaf", "location", "new_trace", "outside", "own",
+    "scalar",
+]  # fmt: skip
+
+
+class Node:
+    """One op applied to input nodes. What it means never changes; how it is made and whether it has a value may, by
+    `become` and `hold` alone.
+
+    `aval` is an Aval, or a tuple of them where the op has several outputs (`items` takes them apart). `trace` is the
+    largest trace id among its inputs, 0 outside any transform: a node belongs to the body of a capture if its trace
+    is at least the capture's. `where` is the place in the user's code that made it. No two nodes share a tuple of
+    inputs: how often a node is referred to says who holds it (`liveness`).
+    """
+
+    __slots__ = ("aval", "inputs", "op", "params", "trace", "value", "where")
+
+    op: Op | None
+    params: tuple
+    inputs: tuple[Node, ...]
+    aval: Any
+    trace: int
+    value: Any
+    where: tuple[CodeType, int] | None
+
+    def __init__(
+        self, op: Op | None, params: tuple, inputs: tuple[Node, ...], aval: Any, trace: int, value: Any = None,
+        where: tuple[CodeType, int] | None = None,
+    ) -> None:  # fmt: skip
+        self.op = op
+        self.params = params
+        self.inputs = inputs
+        self.aval = aval
+        self.trace = trace
+        self.value = value
+        self.where = where
+
+    def __repr__(self) -> str:
+        return f"<{self.op or 'leaf'} {self.aval}>"
+
+    def become(self, op: Op, params: tuple, inputs: tuple[Node, ...]) -> None:
+        """Be made in another way that gives the same result.
+
+        Of a node that another thread may be evaluating this is done under the evaluation lock (`run.evaluate.lock`);
+        the body of a capture belongs to the thread that captures. `inputs` is a tuple of this node's own: how often
+        a node is referred to says who holds it (`liveness`).
+        """
+        self.op = op
+        self.params = params
+        self.inputs = inputs
+
+    def hold(self, value: Any) -> None:
+        """Have a value, and forget how it was made, so that nothing keeps the inputs alive: be a leaf from now on."""
+        self.value = value
+        self.op = None
+        self.params = self.inputs = ()
+
+
+SCALAR = Op("scalar", lambda: None)
+"""The op of a leaf whose value is a Python number."""
+
+
+ITEM = Op("item", lambda outputs, index: outputs[index], lambda avals, index: avals[index], ("index",))
+"""Takes one output of an op that has several."""
+
+
+class _Index(dict):
+    """The params of its nodes, one tuple for each index: to compare them is to see that they are the same."""
+
+    def __missing__(self, k: int) -> tuple[int]:
+        self[k] = index = (k,)
+        return index
+
+
+_index = _Index()
+
+_trace_ids = itertools.count(1)
+
+
+def new_trace() -> int:
+    return next(_trace_ids)
+
+
+def leaf(value: Any, aval: Aval) -> Node:
+    """A node that holds data: a JAX array."""
+    return Node(None, (), (), aval, 0, value)
+
+
+def scalar(value: Any, aval: Aval) -> Node:
+    """A node that holds a Python number of the given (0-d) aval.
+
+    Its value is first baked into compiled code, and becomes an argument once it is seen to vary.
+    """
+    return Node(SCALAR, (), (), aval, 0, value)
+
+
+def apply(op: Op, inputs: tuple[Node, ...], params: tuple = ()) -> Node:
+    """A new node: `op` on `inputs`. Raises at once what MLX raises for inputs that do not fit."""
+    trace = 0
+    avals = []
+    for node in inputs:
+        avals.append(node.aval)
+        if node.trace > trace:
+            trace = node.trace
+    key = (params, *avals)
+    aval = op.memo.get(key)
+    if aval is None:
+        aval = op.infer(key)
+    return Node(op, params, inputs, aval, trace, None, caller())
+
+
+class _Own(dict):
+    """Whether a file is one of the core's, by its name. `nn` and `optimizers` are programs written with the core, as a
+    user's are, and say enough of where a bad number came from."""
+
+    def __missing__(self, filename: str) -> bool:
+        self[filename] = own = filename.startswith(_CORE)
+        return own
+
+
+PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
+"""What the names of our files begin with."""
+
+_CORE = tuple([PACKAGE + name for name in ("_", "core", "ext")])
+own = _Own()
+
+
+def caller(depth: int = 2) -> tuple[CodeType, int]:
+    """Where in the user's code an op is being called: for the message, should its evaluation fail.
+
+    `depth` is how many frames up to look first: 1 is the caller of this.
+    """
+    frame = _getframe(depth)
+    if own[frame.f_code.co_filename]:
+        frame = outside(frame)
+    return frame.f_code, frame.f_lasti
+
+
+def outside(frame: FrameType) -> FrameType:
+    """The nearest frame that is not one of ours."""
+    while own[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def location(node: Node) -> str:
+    """`file:line` of the user's code that made the node, or "" if it is not known."""
+    if node.where is None:
+        return ""
+    code, instruction = node.where
+    for start, end, line in code.co_lines():
+        if start <= instruction < end:
+            return f"{code.co_filename}:{line}"
+    return code.co_filename
+
+
+def items(node: Node, first: int = 0) -> list[Node]:
+    """The outputs of a node that has several, one node each, from the first wanted on."""
+    trace = node.trace
+    return [Node(ITEM, _index[k], (node,), a, trace) for k, a in enumerate(node.aval[first:], first)]

@@ -1,0 +1,97 @@
+"""Programs: a piece of graph, closed over its inputs, as an immutable list of instructions over numbered slots.
+
+Evaluation, `grad`, `vmap`, `compile` and export all speak Program; `replay` runs one on JAX values. They are made from
+stretches of graph, see `structure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .node import Node, apply
+from .op import Op
+
+__all__ = ["Instruction", "Program"]
+
+Instruction = tuple[Op, tuple, tuple[int, ...]]
+"""An op, its params, and the slots of its inputs."""
+
+
+class Program:
+    """Instructions `(op, params, input slots)`. Instruction i writes slot i; slot ~k (negative) is input k.
+
+    Programs are interned: the same structure and outputs, the same object, so they compare and hash by identity. The
+    values of Python numbers are not part of that: they are inputs, listed in `scalars`.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "avals",
+        "facts",
+        "in_avals",
+        "instructions",
+        "out_avals",
+        "out_slots",
+        "scalars",
+        "versions",
+        "weight",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        instructions: tuple[Instruction, ...],
+        in_avals: tuple[Any, ...],
+        scalars: tuple[int, ...],
+        out_slots: tuple[int, ...],
+        avals: Sequence[Any],
+    ) -> None:
+        self.instructions = instructions
+        self.avals = avals  # of the instructions' results
+        self.in_avals = in_avals
+        self.scalars = scalars
+        self.out_slots = out_slots
+        self.out_avals = tuple([self.aval(s) for s in out_slots])
+        self.versions: Any = None  # what XLA has made of it, see `executables`
+        self.facts: dict[Any, Any] = {}  # the questions that `_transforms` has settled about it
+        nested = [p.weight for _, params, _ in instructions for p in params if isinstance(p, Program)]
+        self.weight: int = len(instructions) + sum(nested)  # the number of instructions, to any depth
+
+    def __repr__(self) -> str:
+        lines = [f"  %{k} = {op}{list(params) or ''} {_slots(slots)}" for k, (op, params, slots) in self._numbered()]
+        heading = ", ".join(f"in{k}: {a}" for k, a in enumerate(self.in_avals))
+        return "\n".join([f"program({heading}):", *lines, f"  return {_slots(self.out_slots)}"])
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether an instruction holds a program of its own."""
+        return self.weight > len(self.instructions)
+
+    def aval(self, slot: int) -> Any:
+        """The aval in a slot: an instruction's result (a tuple if it has several) or an input."""
+        return self.avals[slot] if slot >= 0 else self.in_avals[~slot]
+
+    def _numbered(self) -> Iterable[tuple[int, tuple]]:
+        return enumerate(self.instructions)
+
+    def replay(self, inputs: Sequence[Any]) -> list[Any]:
+        """Run the instructions on JAX values (arrays, tracers, NumPy scalars), under whatever JAX trace is current."""
+        env: list[Any] = []
+        for op, params, slots in self.instructions:
+            try:
+                env.append(op.lower(params, [env[s] if s >= 0 else inputs[~s] for s in slots]))
+            except Exception as error:
+                error.mxcompat_slot = len(env)  # type: ignore[attr-defined]  # the outermost program's, in the end
+                raise
+        return [env[s] if s >= 0 else inputs[~s] for s in self.out_slots]
+
+    def rebuild(self, inputs: Sequence[Node]) -> list[Node]:
+        """Apply the instructions to nodes, as if the user's Python had run again; avals may differ from `in_avals`."""
+        env: list[Node] = []
+        for op, params, slots in self.instructions:
+            env.append(apply(op, tuple([env[s] if s >= 0 else inputs[~s] for s in slots]), params))
+        return [env[s] if s >= 0 else inputs[~s] for s in self.out_slots]
+
+
+def _slots(slots: Iterable[int]) -> str:
+    return ", ".join(f"%{s}" if s >= 0 else f"in{~s}" for s in slots)

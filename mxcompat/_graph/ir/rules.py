@@ -1,0 +1,93 @@
+"""Rules: what each interpretation of a program makes of each op, one registry for each, all keyed by the op's record.
+
+An op is known to the graph by its record alone. How it is lowered, how NumPy runs it, how it is differentiated there,
+what it means under a transform: whoever interprets programs looks in the registry of that interpretation, and families
+of ops, or transforms, put their rules there. Where an op has no rule, `get` gives None and the caller says what then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from .op import Op
+
+__all__ = [
+    "BATCH", "CONTRACTION", "HOST", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS", "SHAPE", "SPECIALIZE",
+    "TANGENT_DTYPE", "Rules",
+]  # fmt: skip
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+
+class Rules(dict["Op", Callable[..., Any]]):
+    """The rules of one interpretation.
+
+    Example:
+        >>> @HOST.of(SIN)
+        ... def _(out, params, x):
+        ...     return np.sin(x)
+    """
+
+    def of(self, *ops: Op) -> Callable[[Rule], Rule]:
+        """A decorator: the function is the rule of these ops. Raises ValueError if one of them has a rule already."""
+
+        def register(rule: Rule) -> Rule:
+            for op in ops:
+                if op in self:
+                    raise ValueError(f"op {op} has two rules of one kind")
+                self[op] = rule
+            return rule
+
+        return register
+
+
+LOWERING = Rules()
+"""`rule(*inputs, **params)`: the op on JAX arrays (or NumPy scalars, where an input is a Python number baked into the
+program). A pure function that casts its inputs itself; its result, a tuple of arrays if the op has several outputs, has
+the dtype that the shape rule promised. Every op has one."""
+
+SHAPE = Rules()
+"""`rule(*avals, **params)`: the aval of the result (a tuple of them for several outputs), or MLX's error. An op without
+one is evaluated abstractly by JAX."""
+
+HOST = Rules()
+"""`rule(out, params, *inputs)`: the op on NumPy arrays, to give the same as XLA: exactly for integers, within a
+rounding for floats. `out` is the result's aval (a tuple of them for several outputs) and `params` the op's, as a tuple.
+The result has that shape and dtype; it may be a view of an input. None says that these inputs had better be left to
+XLA."""
+
+PULLBACK = Rules()
+"""`rule(g, y, params, wanted, *inputs)`: the cotangents of the inputs, a tuple of NumPy arrays, of `g`, that of the
+result `y` (for an op with several outputs both are tuples, and what has no cotangent is None in `g`). `wanted` says for
+each input whether its cotangent is asked for; the others may be None, and so may one that is zero. A cotangent may
+still be broadcast, or of another float dtype: whoever asks sums it to the input's shape and casts it. Conventions are
+JAX's: subgraph in `g`, complex numbers not conjugated."""
+
+PUSHFORWARD = Rules()
+"""`rule(tangents, y, params, *inputs)`: the tangent of the result `y`, of those of the inputs (None where zero), as
+NumPy arrays; casts and broadcasts as for PULLBACK."""
+
+BATCH = Rules()
+"""`rule(node, inputs, batched, size)`: a node that computes the op over a new first axis of the given size, from input
+nodes of which those `batched` have that axis; None if it cannot."""
+
+PADDING = Rules()
+"""`rule(node, axis, pad)`: the padded node of one that keeps to an axis. See `_ops/padding.py`."""
+
+CONTRACTION = Rules()
+"""`rule(node, paddings)`: inputs and params, from padded nodes, that give the result of an op which sums over a padded
+axis. See `_ops/padding.py`."""
+
+SEGMENTS = Rules()
+"""`rule(node)`, for ops that run a Program: nodes that compute the same in smaller steps, one for each result, or None
+if the op had better run as a whole."""
+
+SPECIALIZE = Rules()
+"""`rule(node, capture)`, called on each node of a body that a transform closes over: may rewrite the node into what it
+means under that transform (`capture.mode`), and says whether it did."""
+
+TANGENT_DTYPE = Rules()
+"""`rule(active, operands)`: the dtype that `jvp` gives the tangent of a bool result, from those of the operands that
+the primals move and from all operands' avals; None if the result counts as a constant."""

@@ -1,0 +1,309 @@
+"""The public convolutions: argument forms and checks onto the one op of `conv_op`.
+
+Inputs are `(N, ..., C)`, weights `(O, ..., C / groups)`. A transposed convolution is a convolution of the dilated input
+with the flipped weights.
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import format_shape
+from mxcompat._graph.ir.node import Node, apply
+
+from ..define import require_array
+from .lowering import CONV, Sizes
+
+__all__ = [
+    "conv1d", "conv2d", "conv3d", "conv_general", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+]  # fmt: skip
+
+
+def _checked(name: str, x: Any, w: Any, groups: int) -> tuple[Node, Node]:
+    """The nodes of input and weights, once they fit together."""
+    nodes = require_array(x, name), require_array(w, name)
+    a, b = nodes[0].aval, nodes[1].aval
+    spatial = a.ndim - 2
+    if not 1 <= spatial <= 3:
+        raise ValueError(
+            "[conv] Only works for inputs with 1-3 spatial dimensions. The inputs must be in the format [N, ..., C_in]"
+        )
+    if a.dtype.kind != "f":
+        raise ValueError(
+            f"[conv] Invalid input array with type {a.dtype.name}. Convolution currently only supports floating point "
+            "types"
+        )
+    if b.ndim != a.ndim:
+        raise ValueError(
+            f"[conv] Invalid weight array with {b.ndim} dimensions for {spatial}D convolution. Expected an array with "
+            f"{a.ndim} dimensions following the format [C_out, ..., C_in]."
+        )
+    _check_channels(a.shape, b.shape, groups)
+    return nodes
+
+
+def _check_channels(x: Sizes, w: Sizes, groups: int) -> None:
+    if not groups:
+        raise ValueError("[conv] The number of groups must be positive. Got 0 groups.")
+    if x[-1] % groups:
+        raise ValueError(
+            "[conv] The input channels must be divisible by the number of groups. Got input with shape "
+            f"{format_shape(x)} and {groups} groups."
+        )
+    if groups > 1 and w[0] % groups:
+        raise ValueError(
+            "[conv] If groups > 1, the output channels must be divisible by the number of groups. Got "
+            f"{w[0]} output channels and {groups} groups."
+        )
+    if x[-1] != groups * w[-1]:
+        if groups == 1:
+            raise ValueError(
+                "[conv] Expect the input channels in the input and weight array to match but got shapes - input: "
+                f"{format_shape(x)} and weight: {format_shape(w)}"
+            )
+        raise ValueError(
+            f"Given groups={groups} and weights of shape {format_shape(w)}, expected to have {groups * w[-1]} input "
+            "channels "
+            f"but got {x[-1]} input channels instead."
+        )
+
+
+def _wrong(name: str, argument: str, wanted: str, given: Any) -> TypeError:
+    return TypeError(f"{name}(): incompatible function arguments. {argument} must be {wanted}, not {given!r}.")
+
+
+def _int(name: str, argument: str, value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise _wrong(name, argument, "an int", value) from None
+
+
+def _sizes(name: str, argument: str, value: Any, count: int) -> Sizes:
+    """An int for every spatial axis, or one for each of them."""
+    wanted = "an int" if count == 1 else f"an int or {count} ints"
+    try:
+        if count > 1 and isinstance(value, (list, tuple)):
+            sizes = tuple(map(index, value))
+        else:
+            sizes = (index(value),) * count
+    except TypeError:
+        raise _wrong(name, argument, wanted, value) from None
+    if len(sizes) != count:
+        raise _wrong(name, argument, wanted, value)
+    return sizes
+
+
+def _forward(spatial: int, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: Any) -> array:
+    name = f"conv{spatial}d"
+    stride, padding, dilation = (
+        _sizes(name, what, value, spatial)
+        for what, value in (("stride", stride), ("padding", padding), ("dilation", dilation))
+    )
+    groups = _int(name, "groups", groups)
+    nodes = _checked(name, x, w, groups)
+    stride, padding, dilation = (_spread(v, nodes[0], spatial == 1) for v in (stride, padding, dilation))
+    return wrap(apply(CONV, nodes, (stride, padding, padding, dilation, (1,) * len(stride), groups, False)))
+
+
+def _spread(sizes: Sizes, x: Node, single: bool = True) -> Sizes:
+    """One size stands for all axes, however many the input has."""
+    return sizes * (x.aval.ndim - 2) if single and len(sizes) == 1 else sizes
+
+
+def conv1d(
+    input: array, weight: array, /, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1, *,
+    stream: Any = None,
+) -> array:  # fmt: skip
+    """A convolution over one axis.
+
+    Args:
+        input: `(N, L, C)`, floating point.
+        weight: `(O, K, C / groups)`.
+        stride: the step of the kernel.
+        padding: the number of zeros before and behind the input; a negative number cuts off.
+        dilation: the step between the elements of the kernel.
+        groups: into how many groups the channels fall; each sees its own share of the input.
+        stream: accepted, and ignored.
+
+    Returns:
+        `(N, L', O)` of the dtype that the operands promote to, where
+        `L' = (L + 2 * padding - dilation * (K - 1) - 1) // stride + 1`.
+
+    Raises:
+        ValueError: if shapes, sizes or dtypes do not fit.
+
+    Example:
+        `mx.conv1d(mx.ones((1, 8, 3)), mx.ones((4, 3, 3)), padding=1)` has shape `(1, 8, 4)`.
+    """
+    check_stream(stream)
+    return _forward(1, input, weight, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: array, weight: array, /, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, *,
+    stream: Any = None,
+) -> array:  # fmt: skip
+    """A convolution over two axes: of `(N, H, W, C)` with `(O, KH, KW, C / groups)`.
+
+    Each of `stride`, `padding` and `dilation` is an int or two; everything else is as in `conv1d`.
+
+    Example:
+        `mx.conv2d(mx.ones((1, 8, 8, 3)), mx.ones((4, 3, 3, 3)), padding=1)` has shape `(1, 8, 8, 4)`.
+    """
+    check_stream(stream)
+    return _forward(2, input, weight, stride, padding, dilation, groups)
+
+
+def conv3d(
+    input: array, weight: array, /, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, *,
+    stream: Any = None,
+) -> array:  # fmt: skip
+    """A convolution over three axes: of `(N, D, H, W, C)` with `(O, KD, KH, KW, C / groups)`.
+
+    Each of `stride`, `padding` and `dilation` is an int or three; everything else is as in `conv1d`. Real MLX has no
+    groups here.
+
+    Example:
+        `mx.conv3d(mx.ones((1, 8, 8, 8, 3)), mx.ones((4, 3, 3, 3, 3)), padding=1)` has shape `(1, 8, 8, 8, 4)`.
+    """
+    check_stream(stream)
+    return _forward(3, input, weight, stride, padding, dilation, groups)
+
+
+def _transposed(
+    spatial: int, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: Any
+) -> array:
+    name = f"conv_transpose{spatial}d"
+    stride, padding, dilation, extra = (
+        _sizes(name, what, value, spatial)
+        for what, value in (
+            ("stride", stride), ("padding", padding), ("dilation", dilation), ("output_padding", output_padding),
+        )
+    )  # fmt: skip
+    groups = _int(name, "groups", groups)
+    nodes = _checked(name, x, w, groups)
+    stride, padding, dilation, extra = (_spread(v, nodes[0], spatial == 1) for v in (stride, padding, dilation, extra))
+    kernel = nodes[1].aval.shape[1:-1]
+    low = tuple(d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=False))
+    high = tuple(p + e for p, e in zip(low, extra, strict=False))
+    return wrap(apply(CONV, nodes, ((1,) * len(stride), low, high, dilation, stride, groups, True)))
+
+
+def conv_transpose1d(
+    input: array, weight: array, /, stride: int = 1, padding: int = 0, dilation: int = 1, output_padding: int = 0,
+    groups: int = 1, *, stream: Any = None,
+) -> array:  # fmt: skip
+    """A transposed convolution over one axis: spreads each element of the input over the output by the kernel.
+
+    Args:
+        input: `(N, L, C)`, floating point.
+        weight: `(O, K, C / groups)`.
+        stride: the step between the places of neighbouring elements in the output.
+        padding: how much to cut off the output at either end.
+        dilation: the step between the elements of the kernel.
+        output_padding: how much to add to the output behind.
+        groups: into how many groups the channels fall; each sees its own share of the input.
+        stream: accepted, and ignored.
+
+    Returns:
+        `(N, L', O)` of the dtype that the operands promote to, where
+        `L' = (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1`. Where `padding` exceeds
+        `dilation * (K - 1)`, whole elements of the input are cut off instead, as in real MLX.
+
+    Raises:
+        ValueError: if shapes, sizes or dtypes do not fit.
+
+    Example:
+        `mx.conv_transpose1d(mx.ones((1, 8, 3)), mx.ones((4, 2, 3)), stride=2)` has shape `(1, 16, 4)`.
+    """
+    check_stream(stream)
+    return _transposed(1, input, weight, stride, padding, dilation, output_padding, groups)
+
+
+def conv_transpose2d(
+    input: array, weight: array, /, stride: Any = 1, padding: Any = 0, dilation: Any = 1, output_padding: Any = 0,
+    groups: int = 1, *, stream: Any = None,
+) -> array:  # fmt: skip
+    """A transposed convolution over two axes: of `(N, H, W, C)` with `(O, KH, KW, C / groups)`.
+
+    Each of `stride`, `padding`, `dilation` and `output_padding` is an int or two; everything else is as in
+    `conv_transpose1d`.
+
+    Example:
+        `mx.conv_transpose2d(mx.ones((1, 8, 8, 3)), mx.ones((4, 2, 2, 3)), stride=2)` has shape `(1, 16, 16, 4)`.
+    """
+    check_stream(stream)
+    return _transposed(2, input, weight, stride, padding, dilation, output_padding, groups)
+
+
+def conv_transpose3d(
+    input: array, weight: array, /, stride: Any = 1, padding: Any = 0, dilation: Any = 1, output_padding: Any = 0,
+    groups: int = 1, *, stream: Any = None,
+) -> array:  # fmt: skip
+    """A transposed convolution over three axes: of `(N, D, H, W, C)` with `(O, KD, KH, KW, C / groups)`.
+
+    Each of `stride`, `padding`, `dilation` and `output_padding` is an int or three; everything else is as in
+    `conv_transpose1d`. Real MLX has no groups here.
+
+    Example:
+        `mx.conv_transpose3d(mx.ones((1, 4, 4, 4, 3)), mx.ones((4, 2, 2, 2, 3)), stride=2)` has shape `(1, 8, 8, 8, 4)`.
+    """
+    check_stream(stream)
+    return _transposed(3, input, weight, stride, padding, dilation, output_padding, groups)
+
+
+def conv_general(
+    input: array, weight: array, /, stride: Any = 1, padding: Any = 0, kernel_dilation: Any = 1,
+    input_dilation: Any = 1, groups: int = 1, flip: bool = False, *, stream: Any = None,
+) -> array:  # fmt: skip
+    """A convolution over one to three axes, with everything there is to choose.
+
+    Args:
+        input: `(N, ..., C)`, floating point.
+        weight: `(O, ..., C / groups)`.
+        stride: the step of the kernel; an int, or a sequence with one for each spatial axis.
+        padding: likewise, the number of zeros before and behind the input; or a pair of sequences, the numbers before
+            and those behind. A negative number cuts off the input.
+        kernel_dilation: likewise, the step between the elements of the kernel.
+        input_dilation: likewise, the step between the elements of the input.
+        groups: into how many groups the channels fall; each sees its own share of the input.
+        flip: whether to run through the kernel backwards, as signal processing defines a convolution.
+        stream: accepted, and ignored.
+
+    Returns:
+        `(N, ..., O)` of the dtype that the operands promote to.
+
+    Raises:
+        ValueError: if shapes, sizes or dtypes do not fit.
+
+    Example:
+        `mx.conv_general(mx.ones((1, 8, 3)), mx.ones((4, 3, 3)), padding=([2], [0]))` has shape `(1, 8, 4)`.
+    """
+    check_stream(stream)
+    name = "conv_general"
+    pair = (
+        isinstance(padding, (list, tuple)) and len(padding) == 2 and all(isinstance(p, (list, tuple)) for p in padding)
+    )
+    before, behind = padding if pair else (padding, padding)
+    given = [("stride", stride), ("padding", before), ("padding", behind), ("kernel_dilation", kernel_dilation),
+             ("input_dilation", input_dilation)]  # fmt: skip
+    sizes = [_sequence(name, what, value) for what, value in given]
+    if not isinstance(flip, bool):
+        raise _wrong(name, "flip", "a bool", flip)
+    groups = _int(name, "groups", groups)
+    nodes = _checked(name, input, weight, groups)
+    neutral = (1, 0, 0, 1, 1)
+    stride, low, high, kernel, dilated = (_spread(v or (n,), nodes[0]) for v, n in zip(sizes, neutral, strict=True))
+    return wrap(apply(CONV, nodes, (stride, low, high, kernel, dilated, groups, flip)))
+
+
+def _sequence(name: str, argument: str, value: Any) -> Sizes:
+    """An int, or ints, as a tuple."""
+    try:
+        return tuple(map(index, value)) if isinstance(value, (list, tuple)) else (index(value),)
+    except TypeError:
+        raise _wrong(name, argument, "an int or a sequence of ints", value) from None

@@ -1,0 +1,86 @@
+"""The op behind all convolutions: `jax.lax.conv_general_dilated` in MLX's layouts, see `conv`.
+
+Inputs are `(N, ..., C)`, weights `(O, ..., C / groups)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
+
+from ..define import op
+from .cpu import Sizes, convolve_on_cpu, plain
+
+__all__ = ["CONV", "Sizes"]
+
+
+def _conv(
+    x: Any, w: Any, stride: Sizes, low: Sizes, high: Sizes, kernel_dilation: Sizes, input_dilation: Sizes, groups: int,
+    flip: bool,
+) -> Any:  # fmt: skip
+    want = promote(from_numpy(x.dtype), from_numpy(w.dtype)).numpy  # type: ignore[arg-type]
+    x, w = jnp.asarray(x, want), jnp.asarray(w, want)
+    spatial = len(stride)
+    if min(low + high) < 0:  # cuts off the input, as it is before it is dilated
+        for k in range(spatial):
+            n = x.shape[1 + k]
+            start = min(max(-low[k], 0), n)
+            x = jax.lax.slice_in_dim(x, start, max(n - max(-high[k], 0), start), axis=1 + k)
+    if flip:
+        w = jnp.flip(w, tuple(range(1, 1 + spatial)))
+    padding = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
+
+    convolve = convolve_on_cpu if jax.default_backend() == "cpu" else plain
+    return convolve(x, w, stride, padding, kernel_dilation, input_dilation, groups)
+
+
+def _infer(
+    x: Aval, w: Aval, stride: Sizes, low: Sizes, high: Sizes, kernel_dilation: Sizes, input_dilation: Sizes,
+    groups: int, flip: bool,
+) -> Aval:  # fmt: skip
+    spatial = x.ndim - 2
+    sizes = {
+        "strides": stride, "padding": low, "high": high, "kernel dilation": kernel_dilation,
+        "input dilation": input_dilation,
+    }  # fmt: skip
+    for what, given in sizes.items():
+        if len(given) != spatial:
+            if what in ("padding", "high"):
+                raise ValueError(
+                    f"[conv] Invalid padding {format_shape(low)} | {format_shape(high)} for {spatial}D convolution."
+                )
+            raise ValueError(f"[conv] Invalid {what} {format_shape(given)} for {spatial}D convolution.")
+    for heading, what in (
+        ("Kernel dilation sizes", "kernel dilation"), ("Stride sizes", "strides"),
+        ("Input dilation sizes", "input dilation"),
+    ):  # fmt: skip
+        if min(sizes[what]) <= 0:
+            raise ValueError(f"[conv] {heading} must be positive. Got {what} {format_shape(sizes[what])}.")
+    cut = (x.shape[0], *map(_cut, x.shape[1:-1], low, high), x.shape[-1])
+    low, high = (tuple(max(p, 0) for p in padding) for padding in (low, high))
+    out = []
+    for k in range(spatial):
+        length = low[k] + high[k] + max(0, input_dilation[k] * (cut[1 + k] - 1) + 1)
+        kernel = kernel_dilation[k] * (w.shape[1 + k] - 1) + 1
+        if length < kernel:
+            raise ValueError(
+                "[conv] Spatial dimensions of input after padding cannot be smaller than weight spatial "
+                f"dimensions. Got error at axis {k + 1} for input with shape {format_shape(cut)}, padding low "
+                f"{format_shape(low)}, "
+                f"padding high {format_shape(high)}, and weight of shape {format_shape(w.shape)}."
+            )
+        out.append((length - kernel) // stride[k] + 1)
+    return aval((x.shape[0], *out, w.shape[0]), promote(x.dtype, w.dtype))
+
+
+def _cut(n: int, low: int, high: int) -> int:
+    """What negative padding leaves of an axis."""
+    return max(0, n + min(low, 0) + min(high, 0))
+
+
+CONV = op("conv", _conv, _infer, ("stride", "low", "high", "kernel_dilation", "input_dilation", "groups", "flip"))

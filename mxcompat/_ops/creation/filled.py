@@ -1,0 +1,258 @@
+"""Creation: arrays made of nothing but a shape, a dtype and a few numbers.
+
+They are nodes like any other, so XLA folds them into whatever uses them. Numbers that may change from call to call
+(a fill value, the start of a range) are inputs; shapes and dtypes are parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.construct import cast
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.node import Node, apply
+
+from ..arguments import shape_of, variadic
+from ..define import broadcast, op, require_array
+from ..movement.arrange import broadcast_into
+
+__all__ = ["empty", "empty_like", "full", "full_like", "meshgrid", "ones", "ones_like", "zeros", "zeros_like"]
+
+_constant = op(
+    "constant",
+    lambda out, value: jnp.full(out.shape, value, out.dtype.numpy),
+    lambda out, value: out,
+    ("out", "value"),
+)
+
+
+def _filled(shape: Any, dtype: Dtype | None, value: int) -> array:
+    """An array full of 0 or of 1."""
+    if dtype is None:
+        dtype = _d.float32
+    elif type(dtype) is not Dtype:
+        raise TypeError(f"incompatible function arguments: expected a Dtype, got {type(dtype).__name__}.")
+    out = aval(shape_of(shape), dtype)
+    return wrap(Node(_constant, (out, value), (), out, 0))
+
+
+def zeros(shape: int | Sequence[int], dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
+    """An array of zeros.
+
+    Args:
+        shape: an int or a sequence of ints.
+        dtype: the dtype; None for float32.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of that shape and dtype.
+
+    Raises:
+        ValueError: if a size is negative.
+
+    Example:
+        `mx.zeros((2, 3), mx.int32)`
+    """
+    check_stream(stream)
+    return _filled(shape, dtype, 0)
+
+
+def ones(shape: int | Sequence[int], dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
+    """An array of ones.
+
+    Args:
+        shape: an int or a sequence of ints.
+        dtype: the dtype; None for float32.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of that shape and dtype.
+
+    Raises:
+        ValueError: if a size is negative.
+
+    Example:
+        `mx.ones(3)`
+    """
+    check_stream(stream)
+    return _filled(shape, dtype, 1)
+
+
+_constant_like = op(
+    "constant_like",
+    lambda x, dtype, value: jnp.full(jnp.shape(x), value, dtype.numpy),
+    lambda a, dtype, value: aval(a.shape, dtype),
+    ("dtype", "value"),
+)
+
+
+def _like(a: Any, dtype: Dtype | None, value: int, name: str) -> array:
+    x = require_array(a, name)
+    if dtype is None:
+        dtype = x.aval.dtype
+    elif type(dtype) is not Dtype:
+        raise TypeError(f"{name}(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
+    return wrap(apply(_constant_like, (x,), (dtype, value)))
+
+
+def zeros_like(a: array, /, dtype: Dtype | None = None, *, stream: Any = None) -> array:
+    """An array of zeros with the shape of another.
+
+    Args:
+        a: an array.
+        dtype: the dtype; None for that of `a`.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape of `a`.
+
+    Example:
+        `mx.zeros_like(mx.arange(3))`
+    """
+    check_stream(stream)
+    return _like(a, dtype, 0, "zeros_like")
+
+
+def ones_like(a: array, /, dtype: Dtype | None = None, *, stream: Any = None) -> array:
+    """An array of ones with the shape of another.
+
+    Args:
+        a: an array.
+        dtype: the dtype; None for that of `a`.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape of `a`.
+
+    Example:
+        `mx.ones_like(mx.arange(3))`
+    """
+    check_stream(stream)
+    return _like(a, dtype, 1, "ones_like")
+
+
+empty = zeros  # the names the array API standard asks for; in MLX too they are the functions that fill with zeros
+empty_like = zeros_like
+
+
+_full = op(
+    "full",
+    lambda value, shape: jnp.broadcast_to(value, shape),
+    lambda v, shape: aval(broadcast_into(v.shape, shape), v.dtype),
+    ("shape",),
+)
+
+
+def full(shape: int | Sequence[int], vals: Any, dtype: Dtype | None = None, *, stream: Any = None) -> array:
+    """An array filled with a value.
+
+    Args:
+        shape: an int or a sequence of ints.
+        vals: a number, or an array that broadcasts to the shape.
+        dtype: the dtype that a number takes, as if beside an array of it: 1.5 stays a float beside an integer dtype.
+            It does not change the dtype of an array.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of that shape.
+
+    Raises:
+        ValueError: if a size is negative, the value does not fit the dtype, or does not broadcast.
+
+    Example:
+        `mx.full((2, 2), 7.0)`
+    """
+    check_stream(stream)
+    return wrap(apply(_full, (operands.node(vals, dtype),), (shape_of(shape),)))
+
+
+_full_like = op(
+    "full_like",
+    lambda x, value: jnp.broadcast_to(value, broadcast(jnp.shape(x), jnp.shape(value))),
+    lambda a, v: aval(broadcast(a.shape, v.shape), v.dtype),
+)
+
+
+def full_like(a: array, /, vals: Any, dtype: Dtype | None = None, *, stream: Any = None) -> array:
+    """An array with the shape of another, filled with a value.
+
+    Args:
+        a: an array.
+        vals: a number, or an array, with which `a` is broadcast.
+        dtype: the dtype; None for that of `a`.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape of `a`, or what that and the shape of `vals` broadcast to.
+
+    Raises:
+        ValueError: if the value does not fit the dtype, or does not broadcast.
+
+    Example:
+        `mx.full_like(mx.zeros((2, 2)), 7.0)`
+    """
+    check_stream(stream)
+    x = require_array(a, "full_like")
+    want = x.aval.dtype if dtype is None else dtype
+    return wrap(apply(_full_like, (x, cast(operands.node(vals, want), want))))
+
+
+def _grid_shape(avals: Sequence[Aval], place: int, sparse: bool, indexing: str) -> tuple[int, ...]:
+    sizes = [a.size if k == place or not sparse else 1 for k, a in enumerate(avals)]
+    if indexing == "xy" and len(sizes) > 1:
+        sizes[0], sizes[1] = sizes[1], sizes[0]
+    return tuple(sizes)
+
+
+def _grid_avals(*avals: Aval, sparse: bool, indexing: str) -> tuple[Aval, ...]:
+    return tuple([aval(_grid_shape(avals, k, sparse, indexing), a.dtype) for k, a in enumerate(avals)])
+
+
+def _grid_impl(*xs: Any, sparse: bool, indexing: str) -> tuple[Any, ...]:
+    xs = tuple([jnp.ravel(x) for x in xs])
+    out = []
+    for k, x in enumerate(xs):
+        row = jnp.reshape(x, _grid_shape(xs, k, True, indexing))
+        out.append(jnp.broadcast_to(row, _grid_shape(xs, k, sparse, indexing)))
+    return tuple(out)
+
+
+_meshgrid = op("meshgrid", _grid_impl, _grid_avals, ("sparse", "indexing"))
+
+
+def meshgrid(
+    *arrays: array, sparse: bool | None = False, indexing: str | None = "xy", stream: Any = None
+) -> tuple[array, ...]:
+    """The coordinates of a grid, from those along each of its axes.
+
+    Args:
+        *arrays: arrays of one dimension, one for each axis; others are flattened.
+        sparse: whether the results keep size one along the axes they do not vary along.
+        indexing: "xy": the first array runs along the second axis of the results. "ij": along the first.
+        stream: accepted, and ignored.
+
+    Returns:
+        A tuple of arrays, one for each argument and with its dtype.
+
+    Raises:
+        ValueError: if `indexing` is neither "xy" nor "ij".
+
+    Example:
+        `x, y = mx.meshgrid(mx.arange(3), mx.arange(2))`
+    """
+    check_stream(stream)
+    if not isinstance(sparse, bool) or not isinstance(indexing, str):
+        raise TypeError("meshgrid(): incompatible function arguments. Expected a bool as sparse, a string as indexing.")
+    if indexing not in ("xy", "ij"):
+        raise ValueError("[meshgrid] Invalid indexing value. Valid values are 'xy' and 'ij'.")
+    nodes = variadic(arrays, "meshgrid")
+    if not nodes:
+        return ()
+    return tuple(wrap_all(apply(_meshgrid, tuple(nodes), (sparse, indexing))))

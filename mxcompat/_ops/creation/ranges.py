@@ -1,0 +1,203 @@
+"""Ranges: numbers at equal distances."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap
+from mxcompat._array.construct import cast_numpy
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.node import SCALAR, Node, apply
+
+from ..arguments import any_number, integer
+from ..define import op
+
+__all__ = ["arange", "linspace"]
+
+_MISSING: Any = object()
+
+
+def _arange_impl(start: Any, step: Any, length: int) -> Any:
+    dtype = jnp.result_type(start)
+    work = jnp.float32 if dtype.kind == "f" and dtype.itemsize == 2 else dtype
+    places = jax.lax.iota(jnp.int64 if dtype.itemsize == 8 else jnp.int32, length).astype(work)
+    return (jnp.asarray(start, work) + places * jnp.asarray(step, work)).astype(dtype)
+
+
+_arange = op("arange", _arange_impl, lambda start, step, length: aval((length,), start.dtype), ("length",))
+
+
+def arange(
+    start: Any = _MISSING, stop: Any = _MISSING, step: Any = None, dtype: Dtype | None = None, *, stream: Any = None
+) -> array:
+    """The numbers from `start` up to, but without, `stop`, `step` apart: `arange(stop)`, `arange(start, stop, step)`.
+
+    Args:
+        start: the first number, 0 if there is only one argument.
+        stop: where to end.
+        step: the distance, 1 if not given; not 0.
+        dtype: the dtype. None: float32 if one of the numbers is a float, else int32, or int64 where that is too small.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of one dimension. The distance is `dtype(start + step) - dtype(start)`, which for an integer dtype
+        is not always `step`. float16 and bfloat16 are rounded once per element, where real MLX on a CPU adds up
+        rounded steps.
+
+    Raises:
+        ValueError: if the step is 0, the length is not finite or too large, or the dtype is bool.
+
+    Example:
+        `mx.arange(1, 7, 2)` is [1, 3, 5].
+    """
+    check_stream(stream)
+    if type(step) is Dtype and dtype is None:  # arange(stop, step, dtype)
+        start, stop, step, dtype = _MISSING, start, stop, step
+        if stop is _MISSING:
+            raise TypeError("arange(): incompatible function arguments. Expected a number as stop.")
+    elif stop is None or stop is _MISSING:
+        start, stop = _MISSING, start
+    first = 0 if start is _MISSING else start
+    by = 1 if step is None else step
+    if type(first) is int and type(stop) is int and type(by) is int and dtype is None and _small(first, stop, by):
+        zero_dim, values, length = _INT32, (first, by), (stop - first + by - 1) // by
+    else:
+        zero_dim, values, length = _general(first, stop, by, dtype, start is _MISSING and step is None)
+    inputs = (Node(SCALAR, (), (), zero_dim, 0, values[0]), Node(SCALAR, (), (), zero_dim, 0, values[1]))
+    return wrap(apply(_arange, inputs, (length,)))
+
+
+_INT32 = aval((), _d.int32)
+
+
+def _small(first: int, stop: int, by: int) -> bool:
+    """Whether it is an ascending range of a few ordinary integers, as nearly all are."""
+    return by > 0 and -(2**31) <= first <= stop < 2**31 and stop - first < 2**31 and by < 2**31
+
+
+def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, alone: bool) -> tuple[Aval, tuple[Any, Any], int]:
+    """The 0-d aval of the dtype, start and step as numbers of it, and the length. Raises what `arange` raises."""
+    for number in (first, stop, by):
+        if type(number) is not int and type(number) is not float and type(number) is not bool:
+            raise TypeError(
+                f"arange(): incompatible function arguments. Expected numbers, got {type(number).__name__}."
+            )
+    if dtype is None:
+        dtype = _natural(first, stop, by, alone)
+    elif type(dtype) is not Dtype:
+        raise TypeError(f"arange(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
+    if dtype is _d.bool_:
+        raise ValueError("bool not supported for arange.")
+    length = _count(first, stop, by)
+    if dtype.kind == "i" and dtype.size >= 4 and type(first) is int and type(by) is int:
+        return aval((), dtype), (first, by), length
+    return aval((), dtype), _in_dtype(first, by if math.isfinite(by) else 0, dtype), length
+
+
+def _natural(first: Any, stop: Any, by: Any, alone: bool) -> Dtype:
+    """The dtype of a range for which none was asked."""
+    if type(first) is float or type(stop) is float or type(by) is float:
+        return _d.float32
+    if alone and type(stop) is bool:
+        return _d.bool_
+    numbers = (first, stop, by)
+    if not all(-(2**63) <= n < 2**63 for n in numbers):
+        raise TypeError("arange(): incompatible function arguments. Expected numbers of at most 64 bits.")
+    return _d.int32 if all(-(2**31) <= n < 2**31 for n in numbers) else _d.int64
+
+
+def _count(first: Any, stop: Any, by: Any) -> int:
+    """How many numbers there are."""
+    if by == 0:
+        raise ValueError("[arange] step must be nonzero.")
+    if type(first) is int and type(stop) is int and type(by) is int:
+        length = -((first - stop) // by)
+    else:
+        if not (math.isfinite(first) and math.isfinite(stop)) or math.isnan(by):
+            raise ValueError("[arange] Cannot compute length.")
+        if math.isinf(by):
+            return int((stop - first) * by > 0)
+        ratio = (stop - first) / by
+        if not math.isfinite(ratio):
+            raise ValueError("[arange] Maximum size exceeded.")
+        length = math.ceil(ratio)
+    if length >= 2**31:
+        raise ValueError("[arange] Maximum size exceeded.")
+    return max(0, length)
+
+
+@lru_cache(1024, typed=True)
+def _in_dtype(first: Any, by: Any, dtype: Dtype) -> tuple[Any, Any]:
+    """Start and step as numbers of the dtype, which wrap and truncate as MLX's do."""
+    if dtype.kind == "f" and float(by).is_integer() and float(first).is_integer() and abs(first) + abs(by) < 128:
+        return float(first) + 0.0, float(by)
+    kind = np.int64 if type(first) is not float and type(by) is not float else np.float64
+    with np.errstate(over="ignore"):
+        low, high = (cast_numpy(np.array([v], kind), dtype) for v in (first, first + by))
+        step = high - low
+    return tuple([n[0].item() if dtype.kind in "iuc" else float(n[0]) + 0.0 for n in (low, step)])  # type: ignore[return-value]
+
+
+def _linspace_impl(start: Any, stop: Any, num: int, endpoint: bool, dtype: Dtype) -> Any:
+    work = jnp.result_type(start)
+    start, stop = jnp.asarray(start, work), jnp.asarray(stop, work)
+    if num == 1:
+        values = start.reshape(1)
+    else:
+        t = jax.lax.iota(jnp.int32, num).astype(work) / jnp.asarray(num - 1 if endpoint else num, work)
+        values = (1 - t) * start + t * stop
+    if dtype.kind == "u":
+        values = values.astype(jnp.int64)  # negative numbers wrap
+    return values.astype(dtype.numpy)
+
+
+_linspace = op(
+    "linspace",
+    _linspace_impl,
+    lambda start, stop, num, endpoint, dtype: aval((num,), dtype),
+    ("num", "endpoint", "dtype"),
+)
+
+
+def linspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Dtype | None = _d.float32, stream: Any = None
+) -> array:
+    """Numbers at equal distances from `start` to `stop`.
+
+    Args:
+        start: the first number.
+        stop: the last number, or the first that is left out.
+        num: how many.
+        endpoint: whether `stop` is one of them.
+        dtype: the dtype; None for float32.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (num,).
+
+    Raises:
+        ValueError: if `num` is negative.
+
+    Example:
+        `mx.linspace(0, 1, 5)`
+    """
+    check_stream(stream)
+    first, last = any_number(start, "start"), any_number(stop, "stop")
+    count = integer(num)
+    if not isinstance(endpoint, bool):
+        raise TypeError(f"linspace(): incompatible function arguments. Expected a bool, got {type(endpoint).__name__}.")
+    if count < 0:
+        raise ValueError(f"[linspace] number of samples, {count}, must be non-negative.")
+    dtype = _d.float32 if dtype is None else dtype
+    work = _d.float64 if dtype is _d.float64 else _d.float32
+    inputs = (operands.scalar_node(first, work), operands.scalar_node(last, work))
+    return wrap(apply(_linspace, inputs, (count, endpoint, dtype)))

@@ -1,0 +1,263 @@
+"""Elementwise arithmetic of two arrays, with `where` and `clip`.
+
+Dtypes follow MLX's promotion. Where two operands tie, `maximum` and `minimum` choose the second, so that it alone gets
+the gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, aval, from_numpy
+from mxcompat._graph.ir.node import Node, apply
+
+from ..define import Sample, as_floats, binary, broadcast, op, require_array
+
+__all__ = [
+    "add", "arctan2", "atan2", "clip", "divide", "divmod", "floor_divide", "logaddexp", "maximum", "minimum",
+    "multiply", "pow", "power", "remainder", "subtract", "where",
+]  # fmt: skip
+
+_DIVISOR = Sample(second=(0.5, 3.0))
+
+
+def _subtract(x: Any, y: Any) -> Any:
+    return x ^ y if x.dtype.kind == "b" else x - y
+
+
+def _floor_divide(x: Any, y: Any) -> Any:
+    kind = x.dtype.kind
+    if kind == "c":
+        return lax.stop_gradient(x / y)  # MLX does not round complex quotients
+    if kind not in "biu":
+        return lax.floor(x / y)
+    if kind == "b":
+        return x & y
+    zero = jnp.zeros((), x.dtype)
+    quotient = lax.div(*jnp.broadcast_arrays(x, y))
+    if kind == "i":
+        quotient = quotient - ((_rem(x, y) != 0) & ((x < 0) != (y < 0))).astype(x.dtype)
+    return jnp.where(y == zero, zero, quotient)  # MLX: n // 0 is 0
+
+
+def _rem(x: Any, y: Any) -> Any:
+    return lax.rem(*jnp.broadcast_arrays(x, y))
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    kind = x.dtype.kind
+    if kind == "b":
+        return x & ~y
+    rest = _rem(x, y)
+    if kind == "u":
+        return rest
+    return jnp.where((rest != 0) & ((rest < 0) != (y < 0)) & (y != 0), rest + y, rest)
+
+
+def _larger(x: Any, y: Any) -> Any:
+    """Whether x is larger than y; complex numbers are ordered by their real, then their imaginary part."""
+    if x.dtype.kind == "c":
+        rx, ry = lax.real(x), lax.real(y)
+        return (rx > ry) | ((rx == ry) & (lax.imag(x) > lax.imag(y)))
+    return x > y
+
+
+@jax.custom_jvp
+def _max(x: Any, y: Any) -> Any:
+    return lax.max(x, y)
+
+
+@_max.defjvp
+def _max_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    return _max(*primals), jnp.where(primals[0] > primals[1], *tangents)
+
+
+@jax.custom_jvp
+def _min(x: Any, y: Any) -> Any:
+    return lax.min(x, y)
+
+
+@_min.defjvp
+def _min_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    return _min(*primals), jnp.where(primals[0] < primals[1], *tangents)
+
+
+def _maximum(x: Any, y: Any) -> Any:
+    if x.dtype.kind == "b":
+        return x | y
+    if x.dtype.kind == "c":
+        return jnp.where(_larger(x, y) | (x != x), x, y)
+    return _max(*jnp.broadcast_arrays(x, y))
+
+
+def _minimum(x: Any, y: Any) -> Any:
+    if x.dtype.kind == "b":
+        return x & y
+    if x.dtype.kind == "c":
+        return jnp.where(_larger(y, x) | (x != x), x, y)
+    return _min(*jnp.broadcast_arrays(x, y))
+
+
+def _power(x: Any, y: Any) -> Any:
+    kind = x.dtype.kind
+    if kind == "b":
+        return x | ~y
+    if kind in "iu":
+        return _integer_power(x, y)
+    x, y = jnp.broadcast_arrays(x, y)
+    if kind == "c":
+        vanishes = (x == 0) & (lax.real(y) > 0)
+        return jnp.where(vanishes, jnp.zeros_like(x), lax.pow(jnp.where(vanishes, jnp.ones_like(x), x), y))
+    return lax.pow(x, y)
+
+
+def _integer_power(x: Any, y: Any) -> Any:
+    """By repeated squaring, wrapping on overflow; 0 for negative exponents, as in MLX."""
+    bits = x.dtype.itemsize * 8 - (x.dtype.kind == "i")
+    base, exponent = jnp.broadcast_arrays(x, y)
+    one = jnp.ones((), x.dtype)
+
+    def step(_: int, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        out, base, exponent = state
+        return jnp.where((exponent & one) != 0, out * base, out), base * base, exponent >> one
+
+    out, _, _ = lax.fori_loop(0, bits, step, (jnp.ones_like(base), base, jnp.maximum(exponent, 0)))
+    return jnp.where(exponent < 0, jnp.zeros_like(out), out)
+
+
+@jax.custom_jvp
+def _logaddexp(x: Any, y: Any) -> Any:
+    larger = _maximum(x, y)
+    if x.dtype.kind == "c":
+        return larger + lax.log1p(lax.exp(_minimum(x, y) - larger))
+    gap = lax.abs(jnp.where(jnp.isfinite(larger), x - y, jnp.zeros((), x.dtype)))
+    return jnp.where(jnp.isfinite(larger), larger + lax.log1p(lax.exp(-gap)), larger)
+
+
+@_logaddexp.defjvp
+def _logaddexp_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+    x, y = primals
+    out = _logaddexp(x, y)
+    if x.dtype.kind == "c":
+        weights = lax.exp(x - out), lax.exp(y - out)
+    else:
+        weights = lax.logistic(x - y), lax.logistic(y - x)
+    return out, weights[0] * tangents[0] + weights[1] * tangents[1]
+
+
+add = binary("add", lambda x, y: x + y, "The sum of two arrays, element by element.")
+subtract = binary("subtract", _subtract, "The difference of two arrays, element by element.")
+multiply = binary("multiply", lambda x, y: x * y, "The product of two arrays, element by element.")
+divide = binary("divide", lambda x, y: x / y, "The quotient of two arrays, element by element.", as_floats,
+                sample=_DIVISOR)  # fmt: skip
+floor_divide = binary("floor_divide", _floor_divide, "The quotient rounded down; 0 for an integer divided by 0.",
+                      sample=_DIVISOR._replace(smooth=False))  # fmt: skip
+remainder = binary("remainder", _remainder, "The remainder of a division, with the sign of the divisor.", not_for="c",
+                   message="Complex type not supported.", sample=_DIVISOR)  # fmt: skip
+maximum = binary("maximum", _maximum, "The larger of two elements; NaN if either is.", positional=True)
+minimum = binary("minimum", _minimum, "The smaller of two elements; NaN if either is.", positional=True)
+logaddexp = binary("logaddexp", lambda x, y: _logaddexp(*jnp.broadcast_arrays(x, y)),
+                   "log(exp(a) + exp(b)), without overflow.", as_floats, positional=True)  # fmt: skip
+arctan2 = binary("arctan2", lambda x, y: lax.atan2(*jnp.broadcast_arrays(x, y)),
+                 "The angle of the point (b, a), in radians.", as_floats, not_for="c", positional=True)  # fmt: skip
+power = binary("power", _power, "The first array to the power of the second.", sample=Sample(0.3, 3.0, (-2.0, 2.0)),
+               positional=True)  # fmt: skip
+
+atan2 = arctan2
+pow = power
+
+_COMPLEX_DIVMOD = "[divmod] Complex type not supported."
+
+
+def divmod(a: Any, b: Any, stream: Any = None) -> list[array]:
+    """The quotient rounded down, and the remainder.
+
+    Args:
+        a: an array or a number.
+        b: an array or a number. The two are broadcast against each other.
+        stream: accepted, and ignored.
+
+    Returns:
+        A list: `floor_divide(a, b)` and `remainder(a, b)`.
+
+    Raises:
+        ValueError: if an operand is complex.
+
+    Example:
+        `quotient, rest = mx.divmod(mx.array([7, -7]), 3)`
+    """
+    check_stream(stream)
+    nodes = operands.pair(a, b)
+    if promote(nodes[0].aval.dtype, nodes[1].aval.dtype).kind == "c":
+        raise ValueError(_COMPLEX_DIVMOD)
+    return [wrap(apply(f.op, nodes)) for f in (floor_divide, remainder)]  # type: ignore[attr-defined]
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype)).numpy  # type: ignore[arg-type]
+    return jnp.where(condition != 0, jnp.asarray(x, dtype), jnp.asarray(y, dtype))
+
+
+def _where_aval(condition: Aval, x: Aval, y: Aval) -> Aval:
+    return aval(broadcast(condition.shape, x.shape, y.shape), promote(x.dtype, y.dtype))
+
+
+_WHERE = op("where", _where, _where_aval)
+
+
+def where(condition: Any, x: Any, y: Any, /, *, stream: Any = None) -> array:
+    """Choose between two arrays, element by element.
+
+    Args:
+        condition: an array or a number; where it is not 0, `x` is chosen.
+        x: an array or a number.
+        y: an array or a number. The three are broadcast against each other.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape the operands broadcast to and the dtype that `x` and `y` promote to.
+
+    Raises:
+        ValueError: if the shapes do not broadcast.
+
+    Example:
+        `mx.where(x > 0, x, 0.0)`
+    """
+    check_stream(stream)
+    return wrap(apply(_WHERE, (operands.node(condition), *operands.pair(x, y))))
+
+
+def clip(a: Any, /, a_min: Any, a_max: Any, *, stream: Any = None) -> array:
+    """Limit each element to a range.
+
+    Args:
+        a: an array, of any shape.
+        a_min: the lower bound, an array or a number; None for none. The gradient at the bound is that of the bound.
+        a_max: the upper bound, an array or a number; None for none. It wins where it is below `a_min`.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape the operands broadcast to and the dtype they promote to.
+
+    Raises:
+        ValueError: if both bounds are None.
+
+    Example:
+        `mx.clip(x, 0.0, 1.0)`
+    """
+    check_stream(stream)
+    if a_min is None and a_max is None:
+        raise ValueError("At most one of a_min and a_max may be None")
+    out: Node = require_array(a, "clip")
+    for bound, record in ((a_min, maximum.op), (a_max, minimum.op)):  # type: ignore[attr-defined]
+        if bound is not None:
+            out = apply(record, (out, operands.node(bound, out.aval.dtype)))
+    return wrap(out)

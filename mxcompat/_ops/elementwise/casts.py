@@ -1,0 +1,177 @@
+"""Ops that change what an array is taken for but not its values: dtype casts, bit casts, graph annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.casting import converted
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.node import apply
+
+from ..define import op, require_array
+
+__all__ = ["astype", "contiguous", "depends", "stop_gradient", "view"]
+
+
+_ASTYPE = op("astype", converted, lambda a, dtype: aval(a.shape, dtype), ("dtype",))
+
+
+def astype(a: Any, /, dtype: Dtype, *, stream: Any = None) -> array:
+    """The array with its elements converted to another dtype.
+
+    Args:
+        a: an array, of any shape.
+        dtype: the dtype to convert to. Floats are truncated towards 0; complex numbers lose their imaginary part.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape of `a` and the dtype asked for.
+
+    Raises:
+        TypeError: if `a` is not an array or `dtype` not a Dtype.
+
+    Example:
+        `mx.astype(mx.array([1.7, -1.7]), mx.int32)`
+    """
+    check_stream(stream)
+    node = require_array(a, "astype")
+    if type(dtype) is not Dtype:
+        raise TypeError(f"astype(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
+    return wrap(node if node.aval.dtype is dtype else apply(_ASTYPE, (node,), (dtype,)))
+
+
+def _view_aval(a: Aval, dtype: Dtype) -> Aval:
+    if a.dtype.size == dtype.size:
+        return aval(a.shape, dtype)
+    if a.ndim == 0:
+        raise ValueError("[view] Changing the type of a scalar is only allowed for types with the same size.")
+    width = a.shape[-1] * a.dtype.size
+    if width % dtype.size:
+        raise ValueError(
+            "[view] When viewing as a larger dtype, the size in bytes of the last axis must be a multiple of the "
+            "requested type size."
+        )
+    return aval((*a.shape[:-1], width // dtype.size), dtype)
+
+
+def _view(x: Any, dtype: Dtype) -> Any:
+    x = jnp.asarray(x)
+    shape = x.shape
+    if x.dtype.kind == "c":
+        x = jnp.stack([lax.real(x), lax.imag(x)], axis=-1)
+    else:
+        x = (x.astype(np.uint8) if x.dtype.kind == "b" else x)[..., None]
+    atom = np.dtype(np.float32) if dtype.kind == "c" else np.dtype(np.uint8) if dtype.kind == "b" else dtype.numpy
+    old, new = x.dtype.itemsize, atom.itemsize
+    lead = shape[:-1]
+    width = x.shape[-1] * old * (shape[-1] if shape else 1)  # of the last axis, in bytes
+    x = x.reshape(*lead, width // old if old >= new else width // new, *([new // old] if old < new else []))
+    x = lax.bitcast_convert_type(x, atom).reshape(*lead, width // dtype.size, dtype.size // new)
+    if dtype.kind == "c":
+        x = lax.complex(x[..., 0], x[..., 1])
+    else:
+        x = x[..., 0] != 0 if dtype.kind == "b" else x[..., 0]
+    return x if shape else x.reshape(())
+
+
+_VIEW = op("view", _view, _view_aval, ("dtype",))
+
+
+def view(a: Any, dtype: Dtype, stream: Any = None) -> array:
+    """The bits of an array, taken for another dtype.
+
+    Args:
+        a: an array or a number, of any shape.
+        dtype: the dtype to take them for. If its size differs, the size of the last axis changes.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of the dtype asked for.
+
+    Raises:
+        ValueError: if the last axis does not hold a whole number of elements of the dtype.
+
+    Example:
+        `mx.view(mx.array([1.0]), mx.uint32)`
+    """
+    check_stream(stream)
+    if type(dtype) is not Dtype:
+        raise TypeError(f"view(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
+    node = operands.node(a)
+    return wrap(node if node.aval.dtype is dtype else apply(_VIEW, (node,), (dtype,)))
+
+
+_STOP = op("stop_gradient", lambda x: lax.stop_gradient(jnp.asarray(x)), lambda a: a)
+
+
+def stop_gradient(a: array, /, *, stream: Any = None) -> array:
+    """The same values, with a derivative of zero.
+
+    Args:
+        a: an array, of any shape.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape and dtype of `a`.
+
+    Example:
+        `mx.grad(lambda x: x * mx.stop_gradient(x))(mx.array(3.0))`
+    """
+    check_stream(stream)
+    return wrap(apply(_STOP, (require_array(a, "stop_gradient"),)))
+
+
+_CONTIGUOUS = op("contiguous", lambda x: jnp.asarray(x), lambda a: a)
+
+
+def contiguous(a: array, /, allow_col_major: bool = False, *, stream: Any = None) -> array:
+    """The same array. Arrays have no strides here, so they are always contiguous.
+
+    Args:
+        a: an array, of any shape.
+        allow_col_major: accepted, and ignored.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape and dtype of `a`.
+
+    Example:
+        `mx.contiguous(x.T)`
+    """
+    check_stream(stream)
+    return wrap(apply(_CONTIGUOUS, (require_array(a, "contiguous"),)))
+
+
+def _depend(*inputs: Any, count: int) -> tuple[Any, ...]:
+    return tuple(lax.optimization_barrier([jnp.asarray(x) for x in inputs])[:count])
+
+
+_DEPENDS = op("depends", _depend, lambda *avals, count: avals[:count], ("count",))
+
+
+def depends(inputs: array | Sequence[array], dependencies: array | Sequence[array]) -> array | list[array]:
+    """The inputs, computed no earlier than the dependencies.
+
+    Args:
+        inputs: an array, or a sequence of them.
+        dependencies: an array, or a sequence of them, that evaluating the result also evaluates.
+
+    Returns:
+        The inputs: an array if one was given, else a list of arrays.
+
+    Example:
+        `y = mx.depends(x, [logged])`
+    """
+    single = isinstance(inputs, array)
+    first = [require_array(a, "depends") for a in ([inputs] if single else inputs)]  # type: ignore[list-item, union-attr]
+    rest = [require_array(a, "depends") for a in ([dependencies] if isinstance(dependencies, array) else dependencies)]
+    out = wrap_all(apply(_DEPENDS, (*first, *rest), (len(first),)))
+    return out[0] if single else out

@@ -1,0 +1,216 @@
+"""Comparisons, logical ops, and tests of near equality. Results are bool.
+
+Operands are compared in the dtype they promote to; complex numbers by their real, then their imaginary part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap
+from mxcompat._array.construct import bad_cast
+from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir import aval as avals
+from mxcompat._graph.ir.aval import Aval, aval, from_numpy
+from mxcompat._graph.ir.node import Node, apply
+
+from ..arguments import integers
+from ..define import Sample, as_bool, binary, broadcast, op, require_array
+
+__all__ = [
+    "allclose", "array_equal", "broadcast_shapes", "equal", "greater", "greater_equal", "isclose", "less", "less_equal",
+    "logical_and", "logical_or", "logical_xor", "not_equal",
+]  # fmt: skip
+
+_SAMPLE = Sample(-2.0, 2.0, smooth=False)
+
+
+def _truth(x: Any) -> Any:
+    return x if x.dtype.kind == "b" else x != 0
+
+
+def _less(x: Any, y: Any) -> Any:
+    if x.dtype.kind == "c":
+        rx, ry = lax.real(x), lax.real(y)
+        return (rx < ry) | ((rx == ry) & (lax.imag(x) < lax.imag(y)))
+    return x < y
+
+
+def _less_equal(x: Any, y: Any) -> Any:
+    if x.dtype.kind == "c":
+        rx, ry = lax.real(x), lax.real(y)
+        return (rx < ry) | ((rx == ry) & (lax.imag(x) <= lax.imag(y)))
+    return x <= y
+
+
+def _comparison(name: str, impl: Any, summary: str, positional: bool = False) -> Any:
+    return binary(name, impl, summary, as_bool, promote, sample=_SAMPLE, positional=positional)
+
+
+equal = _comparison("equal", lambda x, y: x == y, "Whether the elements are equal.")
+not_equal = _comparison("not_equal", lambda x, y: x != y, "Whether the elements differ.")
+less = _comparison("less", _less, "Whether the first element is less than the second.")
+less_equal = _comparison("less_equal", _less_equal, "Whether the first element is at most the second.")
+greater = _comparison("greater", lambda x, y: _less(y, x), "Whether the first element is greater than the second.")
+greater_equal = _comparison("greater_equal", lambda x, y: _less_equal(y, x),
+                            "Whether the first element is at least the second.")  # fmt: skip
+logical_and = _comparison("logical_and", lambda x, y: _truth(x) & _truth(y), "Whether both are not 0.", True)
+logical_or = _comparison("logical_or", lambda x, y: _truth(x) | _truth(y), "Whether one or both are not 0.", True)
+logical_xor = _comparison("logical_xor", lambda x, y: _truth(x) ^ _truth(y), "Whether just one is not 0.", True)
+
+
+def _array_equal(x: Any, y: Any, equal_nan: bool) -> Any:
+    dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype)).numpy  # type: ignore[arg-type]
+    x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
+    same = x == y
+    if equal_nan:
+        same = same | ((x != x) & (y != y))
+    return jnp.all(same)
+
+
+_ARRAY_EQUAL = op("array_equal", _array_equal, lambda x, y, equal_nan: aval((), avals.bool_), ("equal_nan",))
+
+
+def array_equal(a: Any, b: Any, equal_nan: bool = False, stream: Any = None) -> array:
+    """Whether two arrays have the same shape and the same elements. Dtypes may differ.
+
+    Args:
+        a: an array or a number.
+        b: an array or a number.
+        equal_nan: whether NaN equals NaN.
+        stream: accepted, and ignored.
+
+    Returns:
+        A 0-d bool array.
+
+    Example:
+        `mx.array_equal(x, y).item()`
+    """
+    check_stream(stream)
+    x, y = operands.pair(a, b)
+    if x.aval.shape != y.aval.shape:
+        return wrap(operands.node(False))
+    return wrap(apply(_ARRAY_EQUAL, (x, y), (bool(equal_nan),)))
+
+
+def _isclose(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
+    dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype)).numpy  # type: ignore[arg-type]
+    x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
+    if dtype.kind == "b":
+        near = jnp.where(x ^ y, 1.0, 0.0) <= atol + rtol * jnp.where(y, 1.0, 0.0)
+    else:
+        scale = jnp.asarray(atol, jnp.float32) + jnp.asarray(rtol, jnp.float32) * jnp.abs(y)
+        near = jnp.abs(x - y) <= scale
+    if jnp.issubdtype(dtype, jnp.inexact):
+        finite = jnp.isfinite(x) & jnp.isfinite(y)
+        near = jnp.where(finite, near, x == y)
+        if equal_nan:
+            near = near | ((x != x) & (y != y))
+    return near
+
+
+def _isclose_aval(x: Aval, y: Aval, rtol: Aval, atol: Aval, equal_nan: bool) -> Aval:
+    return aval(broadcast(x.shape, y.shape), avals.bool_)
+
+
+_ISCLOSE = op("isclose", _isclose, _isclose_aval, ("equal_nan",))
+
+
+def _allclose(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
+    return jnp.all(_isclose(x, y, rtol, atol, equal_nan))
+
+
+def _allclose_aval(x: Aval, y: Aval, rtol: Aval, atol: Aval, equal_nan: bool) -> Aval:
+    broadcast(x.shape, y.shape)
+    return aval((), avals.bool_)
+
+
+_ALLCLOSE = op("allclose", _allclose, _allclose_aval, ("equal_nan",))
+
+
+def _close_nodes(name: str, a: Any, b: Any, rtol: float, atol: float) -> tuple[Node, ...]:
+    tolerances = [operands.scalar_node(float(t), avals.float32) for t in (rtol, atol)]
+    return (require_array(a, name), require_array(b, name), *tolerances)
+
+
+def isclose(
+    a: array, b: array, /, rtol: float = 1e-05, atol: float = 1e-08, *, equal_nan: bool = False, stream: Any = None
+) -> array:
+    """Whether elements are nearly equal: |a - b| <= atol + rtol * |b|. Infinities are near themselves only.
+
+    Args:
+        a: an array.
+        b: an array. The two are broadcast against each other.
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+        equal_nan: whether NaN is near NaN.
+        stream: accepted, and ignored.
+
+    Returns:
+        A bool array with the shape the two broadcast to.
+
+    Raises:
+        TypeError: if `a` or `b` is not an array.
+        ValueError: if the shapes do not broadcast.
+
+    Example:
+        `mx.isclose(x, y, rtol=1e-3)`
+    """
+    check_stream(stream)
+    return wrap(apply(_ISCLOSE, _close_nodes("isclose", a, b, rtol, atol), (bool(equal_nan),)))
+
+
+def allclose(
+    a: array, b: array, /, rtol: float = 1e-05, atol: float = 1e-08, *, equal_nan: bool = False, stream: Any = None
+) -> array:
+    """Whether all elements are nearly equal: |a - b| <= atol + rtol * |b|.
+
+    Args:
+        a: an array.
+        b: an array. The two are broadcast against each other.
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+        equal_nan: whether NaN is near NaN.
+        stream: accepted, and ignored.
+
+    Returns:
+        A 0-d bool array.
+
+    Raises:
+        TypeError: if `a` or `b` is not an array.
+        ValueError: if the shapes do not broadcast.
+
+    Example:
+        `assert mx.allclose(x, y)`
+    """
+    check_stream(stream)
+    return wrap(apply(_ALLCLOSE, _close_nodes("allclose", a, b, rtol, atol), (bool(equal_nan),)))
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape that several shapes broadcast to.
+
+    Args:
+        *shapes: sequences of integers, at least one.
+
+    Returns:
+        A tuple of integers.
+
+    Raises:
+        ValueError: if there is none, or they do not broadcast.
+
+    Example:
+        `mx.broadcast_shapes((1, 2), (3, 1))  # (3, 2)`
+    """
+    if not shapes:
+        raise ValueError("[broadcast_shapes] Must provide at least one shape.")
+    try:
+        plain = [integers(shape) for shape in shapes]
+    except TypeError:
+        raise bad_cast("a shape is a sequence of ints") from None
+    return broadcast(*plain)

@@ -1,0 +1,295 @@
+"""Elementwise ops of one array: one record each, and the public function made of it by `unary`.
+
+A record's implementation is the JAX function where that agrees with MLX, else a few lines above the table. Derivatives
+are JAX's. Ops of two arrays are in `arithmetic`, `comparison` and `bitwise`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from operator import index
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir import aval as avals
+from mxcompat._graph.ir.aval import Aval, Dtype
+from mxcompat._graph.ir.node import apply
+
+from ..define import SAMPLES, Sample, as_bool, as_float, op, same, unary
+
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctanh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "ceil",
+    "conj",
+    "conjugate",
+    "cos",
+    "cosh",
+    "degrees",
+    "erf",
+    "erfinv",
+    "exp",
+    "expm1",
+    "floor",
+    "imag",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logical_not",
+    "nan_to_num",
+    "negative",
+    "positive",
+    "radians",
+    "real",
+    "reciprocal",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "tan",
+    "tanh",
+    "trunc",
+]  # fmt: skip
+
+_STEPS = Sample(smooth=False)
+_POSITIVE = Sample(0.1, 4.0)
+_UNIT = Sample(-0.9, 0.9, kinds="bfc")
+
+
+def _real_part(dtype: Dtype) -> Dtype:
+    return avals.float32 if dtype.kind == "c" else dtype
+
+
+def _of_inexact(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`function`, but integers and bools as they are."""
+    return lambda x: function(x) if jnp.issubdtype(x.dtype, jnp.inexact) else x
+
+
+def _of_complex(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`function`, but real numbers as they are."""
+    return lambda x: function(x) if x.dtype.kind == "c" else x
+
+
+def _abs(x: Any) -> Any:
+    kind = x.dtype.kind
+    if kind in "bu":
+        return x
+    if kind in "ic":
+        return lax.abs(x)
+    return x * lax.stop_gradient(lax.sign(x))  # whose derivative at 0 is 0
+
+
+def _sign(x: Any) -> Any:
+    kind = x.dtype.kind
+    if kind == "b":
+        return x
+    if kind == "c":
+        x = lax.stop_gradient(x)
+    return jnp.where(x == x, lax.sign(x), jnp.zeros((), x.dtype))  # sign(nan) is 0
+
+
+def _round(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return lax.complex(_round(lax.real(x)), _round(lax.imag(x)))
+    return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
+
+
+def _scaled_log(base: float) -> Callable[[Any], Any]:
+    scale = 1.0 / math.log(base)
+    return lambda x: _scaled(lax.log(x), scale)
+
+
+def _times(factor: float) -> Callable[[Any], Any]:
+    return lambda x: _scaled(x, factor)
+
+
+def _scaled(x: Any, factor: float) -> Any:
+    if x.dtype.kind == "c":  # part by part: an infinite part leaves the other one alone
+        return lax.complex(_scaled(lax.real(x), factor), _scaled(lax.imag(x), factor))
+    return x * jnp.asarray(factor, x.dtype)
+
+
+def _imag(x: Any) -> Any:
+    return lax.imag(x) if x.dtype.kind == "c" else jnp.zeros_like(x)
+
+
+def _is_infinite(sign: float) -> Callable[[Any], Any]:
+    def impl(x: Any) -> Any:
+        if not jnp.issubdtype(x.dtype, jnp.inexact):
+            return jnp.zeros(x.shape, bool)
+        return x == jnp.asarray(sign * math.inf, x.dtype)
+
+    return impl
+
+
+abs = unary("abs", _abs, _real_part, "The absolute value of each element.")
+sign = unary("sign", _sign, same, "-1, 0 or 1 by the sign of each element; z/|z| for complex ones, 0 for NaN.",
+             sample=_STEPS)  # fmt: skip
+positive = unary("positive", lambda x: x, same, "Each element as it is.", arrays_only=True)
+negative = unary("negative", lax.neg, same, "Each element with the opposite sign.", not_for="b",
+                 message="Not supported for bool, use logical_not instead.")  # fmt: skip
+square = unary("square", lambda x: x & x if x.dtype.kind == "b" else x * x, same, "The square of each element.")
+sqrt = unary("sqrt", lax.sqrt, as_float, "The square root of each element.", sample=_POSITIVE)
+rsqrt = unary("rsqrt", lax.rsqrt, as_float, "One over the square root of each element.", sample=_POSITIVE)
+reciprocal = unary("reciprocal", lambda x: 1 / x, as_float, "One over each element.", sample=_POSITIVE)
+exp = unary("exp", lax.exp, as_float, "The exponential of each element.")
+expm1 = unary("expm1", lax.expm1, as_float, "exp(x) - 1 of each element, precise near 0.", not_for="c")
+erf = unary("erf", lax.erf, as_float, "The error function of each element.", not_for="c")
+erfinv = unary("erfinv", lax.erf_inv, as_float, "The inverse of `erf`, of each element.", not_for="c", sample=_UNIT)
+sin = unary("sin", lax.sin, as_float, "The sine of each element.")
+cos = unary("cos", lax.cos, as_float, "The cosine of each element.")
+tan = unary("tan", lax.tan, as_float, "The tangent of each element.", sample=Sample(-1.2, 1.2))
+arcsin = unary("arcsin", lax.asin, as_float, "The inverse sine of each element.", sample=_UNIT)
+arccos = unary("arccos", lax.acos, as_float, "The inverse cosine of each element.", sample=_UNIT)
+arctan = unary("arctan", lax.atan, as_float, "The inverse tangent of each element.", sample=Sample(-0.9, 0.9))
+sinh = unary("sinh", lax.sinh, as_float, "The hyperbolic sine of each element.")
+cosh = unary("cosh", lax.cosh, as_float, "The hyperbolic cosine of each element.")
+tanh = unary("tanh", lax.tanh, as_float, "The hyperbolic tangent of each element.")
+arcsinh = unary("arcsinh", lax.asinh, as_float, "The inverse hyperbolic sine of each element.")
+arccosh = unary("arccosh", lax.acosh, as_float, "The inverse hyperbolic cosine of each element.",
+                sample=Sample(1.1, 4.0))  # fmt: skip
+arctanh = unary("arctanh", lax.atanh, as_float, "The inverse hyperbolic tangent of each element.", sample=_UNIT)
+degrees = unary("degrees", _times(180 / math.pi), as_float, "Each element, from radians to degrees.")
+radians = unary("radians", _times(math.pi / 180), as_float, "Each element, from degrees to radians.")
+log = unary("log", lax.log, as_float, "The natural logarithm of each element.", sample=_POSITIVE)
+log2 = unary("log2", _scaled_log(2), as_float, "The logarithm to base 2 of each element.", sample=_POSITIVE)
+log10 = unary("log10", _scaled_log(10), as_float, "The logarithm to base 10 of each element.", sample=_POSITIVE)
+log1p = unary("log1p", lax.log1p, as_float, "log(1 + x) of each element, precise near 0.", sample=_POSITIVE)
+sigmoid = unary("sigmoid", lax.logistic, as_float, "1 / (1 + exp(-x)) of each element.", not_for="c")
+trunc = unary("trunc", _of_inexact(jnp.trunc), same, "Each element rounded towards 0.", not_for="c", sample=_STEPS,
+              arrays_only=True)  # fmt: skip
+floor = unary("floor", _of_inexact(lax.floor), same, "Each element rounded down.", not_for="c", sample=_STEPS)
+ceil = unary("ceil", _of_inexact(lax.ceil), same, "Each element rounded up.", not_for="c", sample=_STEPS)
+logical_not = unary("logical_not", lambda x: x == 0, as_bool, "Whether each element is 0.", sample=_STEPS)
+isnan = unary("isnan", lambda x: x != x, as_bool, "Whether each element is NaN.", sample=_STEPS)
+isinf = unary("isinf", jnp.isinf, as_bool, "Whether each element is infinite.", sample=_STEPS)
+isfinite = unary("isfinite", jnp.isfinite, as_bool, "Whether each element is neither infinite nor NaN.", sample=_STEPS)
+isposinf = unary("isposinf", _is_infinite(1.0), as_bool, "Whether each element is +infinity.", sample=_STEPS)
+isneginf = unary("isneginf", _is_infinite(-1.0), as_bool, "Whether each element is -infinity.", sample=_STEPS)
+real = unary("real", _of_complex(lax.real), _real_part, "The real part of each element.")
+imag = unary("imag", _imag, _real_part, "The imaginary part of each element.")
+conj = unary("conj", _of_complex(lax.conj), same, "The complex conjugate of each element.")
+
+acos = arccos
+acosh = arccosh
+asin = arcsin
+asinh = arcsinh
+atan = arctan
+atanh = arctanh
+conjugate = conj
+
+
+def _round_to(x: Any, decimals: int) -> Any:
+    x = jnp.asarray(x)
+    dtype = x.dtype
+    if dtype.kind in "biu":
+        if decimals >= 0:
+            return x
+        x = x.astype(np.float32)
+    if decimals == 0:
+        return _round(x)
+    # MLX multiplies by the reciprocal, rounded to float32, instead of dividing; so does this, to land on its digits.
+    up, down = (jnp.asarray(np.float32(10.0**k), x.dtype) for k in (decimals, -decimals))
+    out = _round(x * up) * down
+    return out.astype(dtype) if dtype.kind != "b" else out != 0
+
+
+_ROUND = op("round", _round_to, lambda a, decimals: a, ("decimals",))
+SAMPLES["round"] = _STEPS
+
+
+def round(a: Any, /, decimals: int = 0, stream: Any = None) -> array:
+    """Each element rounded to a number of decimals, halves to the even neighbour.
+
+    Args:
+        a: an array or a number, of any shape.
+        decimals: the number of decimals; may be negative.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape and the dtype of `a`.
+
+    Raises:
+        TypeError: if `decimals` is not an integer.
+
+    Example:
+        `mx.round(mx.array([1.25, 2.75]), 1)`
+    """
+    check_stream(stream)
+    return wrap(apply(_ROUND, (operands.node(a),), (index(decimals),)))
+
+
+def _replace_nonfinite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    x = jnp.asarray(x)
+    if x.dtype.kind in "biu":
+        return x
+    nan, posinf, neginf = (jnp.asarray(v, x.dtype) for v in (nan, posinf, neginf))
+    out = jnp.where(x != x, nan, x)
+    out = jnp.where(x == jnp.asarray(math.inf, x.dtype), posinf, out)
+    return jnp.where(x == jnp.asarray(-math.inf, x.dtype), neginf, out)
+
+
+def _nan_to_num_aval(a: Aval, *_: Aval) -> Aval:
+    if a.dtype.kind == "c" or a.dtype is avals.float64:
+        raise ValueError(f"[nan_to_num] Does not yet support given type: {a.dtype.name}.")
+    return a
+
+
+_NAN_TO_NUM = op("nan_to_num", _replace_nonfinite, _nan_to_num_aval)
+
+
+def nan_to_num(
+    a: Any, nan: float = 0, posinf: float | None = None, neginf: float | None = None, *, stream: Any = None
+) -> array:
+    """Replace NaN and infinities by finite numbers.
+
+    Args:
+        a: an array or a number, of any shape.
+        nan: what to put for NaN.
+        posinf: what to put for +infinity; by default the largest number of the dtype.
+        neginf: what to put for -infinity; by default the lowest number of the dtype.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape and the dtype of `a`.
+
+    Raises:
+        ValueError: if `a` is float64 or complex64, as in MLX.
+
+    Example:
+        `mx.nan_to_num(mx.array([1.0, float("nan")]))`
+    """
+    check_stream(stream)
+    x = operands.node(a)
+    dtype = x.aval.dtype if x.aval.dtype.kind == "f" else avals.float32
+    largest = float(jnp.finfo(dtype.numpy).max)
+    values = (nan, largest if posinf is None else posinf, -largest if neginf is None else neginf)
+    return wrap(apply(_NAN_TO_NUM, (x, *(operands.scalar_node(float(v), dtype) for v in values))))

@@ -1,0 +1,191 @@
+"""Scaled dot product attention of `mx.fast`: grouped heads, masks and sinks, with the softmax in float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
+from mxcompat._graph.ir.node import apply
+
+from ..define import broadcast, op, require_array
+from ..padding import offer
+from .norms import number
+
+__all__ = ["scaled_dot_product_attention"]
+
+_NAME = "scaled_dot_product_attention"
+
+
+def _dtype(*avals: Any) -> Dtype:
+    q, k, v = avals
+    return promote(promote(q.dtype, k.dtype), v.dtype)
+
+
+def _attention(
+    q: Any, k: Any, v: Any, scale: Any, *rest: Any, causal: bool, masked: bool, sinks: bool, prefix: bool
+) -> Any:
+    avals = [aval(x.shape, from_numpy(x.dtype)) for x in (q, k, v)]  # type: ignore[arg-type]
+    want = _dtype(*avals).numpy
+    wide = jnp.float64 if want == jnp.float64 else jnp.float32
+    q, k, v = (jnp.asarray(x, want) for x in (q, k, v))
+    batch, heads, queries, width = q.shape
+    groups, keys = k.shape[1], k.shape[2]
+    if not keys or not q.size:
+        return jnp.zeros((*q.shape[:-1], v.shape[-1]), want)
+    shared = heads // groups
+    if shared > 1:  # the heads that share keys, side by side
+        q = q.reshape(batch, groups, shared, queries, width)
+    up, down = ("bngqd,bnkd->bngqk", "bngqk,bnkd->bngqd") if shared > 1 else ("bnqd,bnkd->bnqk", "bnqk,bnkd->bnqd")
+    product = {"precision": jax.lax.Precision.HIGHEST, "preferred_element_type": wide}
+    scores = jnp.einsum(up, q, k, **product) * scale.astype(wide)
+    length = rest[masked] if prefix else keys
+    column = jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 1)
+    if prefix:
+        v = jnp.where(jax.lax.broadcasted_iota(jnp.int32, (keys, 1), 0) < length, v, 0)  # NaNs there are nobody's
+    if causal:
+        row = jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 0) + (length - queries)
+        scores = jnp.where(row >= column, scores, _least(wide))
+    if masked:
+        mask = _grouped(rest[0], groups, shared)
+        if mask.dtype == jnp.bool_:
+            scores = jnp.where(mask, scores, _least(wide))
+        else:
+            scores = scores + mask.astype(wide)
+    if prefix:
+        scores = jnp.where(column < length, scores, -jnp.inf)
+    if sinks:
+        sink = jnp.asarray(rest[-1], wide).reshape(*scores.shape[1:-2], 1, 1)
+        top = jax.lax.stop_gradient(jnp.maximum(scores.max(-1, keepdims=True), sink))
+        weights = jnp.exp(scores - top)
+        weights = weights / (weights.sum(-1, keepdims=True) + jnp.exp(sink - top))
+    else:
+        weights = jax.nn.softmax(scores, axis=-1)
+    out = jnp.einsum(down, weights.astype(want), v, **product)
+    return out.reshape(batch, heads, queries, v.shape[-1]).astype(want)
+
+
+def _least(dtype: Any) -> Any:
+    """What a masked score becomes: finite, so that a row without any key averages them all, as in MLX."""
+    return jnp.finfo(dtype).min
+
+
+def _grouped(mask: Any, groups: int, shared: int) -> Any:
+    """The mask with its axis of heads in two, as the scores have it: groups, and heads that share keys."""
+    if mask.ndim < 3 or shared == 1:
+        return mask
+    if mask.shape[-3] == 1:
+        return jnp.expand_dims(mask, -3)
+    return mask.reshape(*mask.shape[:-3], groups, shared, *mask.shape[-2:])
+
+
+def _infer(
+    q: Aval, k: Aval, v: Aval, scale: Aval, *rest: Aval, causal: bool, masked: bool, sinks: bool, prefix: bool
+) -> Aval:
+    for x in (q, k, v):
+        if x.ndim != 4:
+            raise ValueError(f"[{_NAME}] input with shape {format_shape(x.shape)} expected to be rank 4")
+    mask = rest[0] if masked else None
+    if mask is not None and mask.ndim > 4:
+        raise ValueError(f"[{_NAME}] the mask with shape {format_shape(mask.shape)} expected to have at most rank 4.")
+    for x in (k, v):
+        if x.shape[0] != q.shape[0]:
+            raise ValueError(f"[{_NAME}] mismatching batch dimension for input with shape {format_shape(x.shape)}.")
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(
+            f"[{_NAME}] query, keys expected to have matching last dimension; found query shape "
+            f"{format_shape(q.shape)} for "
+            f"keys shape {format_shape(k.shape)}."
+        )
+    if k.shape[1] != v.shape[1]:
+        raise ValueError(
+            f"[{_NAME}] keys, values expected to have matching n_kv_heads; found keys with n_heads {k.shape[1]} for "
+            f"values with n_heads {v.shape[1]}."
+        )
+    heads, groups = q.shape[1], k.shape[1]
+    if not groups or heads % groups:
+        raise ValueError(
+            f"[{_NAME}] n_heads must be a multiple of n_kv_heads, found n_heads {heads} for n_kv_heads {groups}."
+        )
+    dtype = _dtype(q, k, v)
+    if dtype.kind != "f":
+        raise ValueError(f"[{_NAME}] Received unsupported type {dtype.name}.")
+    if mask is not None:
+        _check_mask(mask, (*q.shape[:3], k.shape[2]), dtype)
+    if sinks:
+        if promote(rest[-1].dtype, dtype) is not dtype:
+            raise ValueError(f"[{_NAME}] Type of sinks must promote to output type {dtype.name}.")
+        if rest[-1].shape != (heads,):
+            raise ValueError(f"[{_NAME}] Received invalid shape for sinks {format_shape(rest[-1].shape)}.")
+    if k.shape[2] != v.shape[2]:
+        parts = (heads,) if heads == groups else (groups, heads // groups)
+        left = (q.shape[0], *parts, q.shape[2], k.shape[2])
+        right = (*v.shape[:2], *([1] if heads != groups else []), *v.shape[2:])
+        raise ValueError(
+            f"[matmul] Last dimension of first input with shape {format_shape(left)} must match second to last "
+            "dimension of "
+            f"second input with shape {format_shape(right)}."
+        )
+    return aval((*q.shape[:-1], v.shape[-1]), dtype)
+
+
+def _check_mask(mask: Aval, scores: tuple[int, ...], dtype: Dtype) -> None:
+    if mask.dtype.kind != "b" and promote(mask.dtype, dtype) is not dtype:
+        raise ValueError(f"[{_NAME}] Mask type must promote to output type {dtype.name}.")
+    if broadcast(mask.shape, scores) != scores:
+        raise ValueError(
+            f"Cannot broadcast array of shape {format_shape(mask.shape)} into shape {format_shape(scores)}."
+        )
+
+
+ATTENTION = op(_NAME, _attention, _infer, ("causal", "masked", "sinks", "prefix"))
+"""With `prefix`, the input after the mask says how many of the keys and values count, see `growing`."""
+
+
+def scaled_dot_product_attention(
+    q: array, k: array, v: array, *, scale: float, mask: Any = None, sinks: array | None = None,
+    force_fused: bool = False, stream: Any = None,
+) -> array:  # fmt: skip
+    """Attention: `softmax(scale * q @ k.T + mask) @ v` for each head.
+
+    Args:
+        q: queries `(B, N, Tq, D)`.
+        k: keys `(B, Nkv, Tkv, D)`. N is a multiple of Nkv: neighbouring query heads share a head of keys and values.
+        v: values `(B, Nkv, Tkv, Dv)`.
+        scale: what scores are multiplied with, as a rule `D ** -0.5`.
+        mask: None; "causal", where the last query aligns with the last key; or an array that broadcasts to
+            `(B, N, Tq, Tkv)`, bool for the scores to keep, else added to them.
+        sinks: `(N,)`, a score for each head that takes part in the sum of the softmax, but has no value.
+        force_fused: raises where real MLX does, without a GPU; here XLA chooses the kernels.
+        stream: accepted, and ignored.
+
+    Returns:
+        `(B, N, Tq, Dv)`, of the dtype that queries, keys and values promote to. The softmax is computed in float32.
+
+    Raises:
+        ValueError: if shapes or dtypes do not fit.
+
+    Example:
+        `mx.fast.scaled_dot_product_attention(q, k, v, scale=q.shape[-1] ** -0.5, mask="causal")`
+    """
+    check_stream(stream)
+    inputs = [*(require_array(x, _NAME) for x in (q, k, v)), number(_NAME, "scale", scale)]
+    causal = isinstance(mask, str)
+    if causal and mask != "causal":
+        raise ValueError(f"[{_NAME}] invalid mask option '{mask}'. Must be 'causal', or an array.")
+    masked = mask is not None and not causal
+    if masked:
+        inputs.append(require_array(mask, _NAME))
+    if sinks is not None:
+        inputs.append(require_array(sinks, _NAME))
+    out = apply(ATTENTION, tuple(inputs), (causal, masked, sinks is not None, False))
+    if inputs[1].op is not None:
+        offer(out)
+    if force_fused and jax.default_backend() == "cpu":
+        raise ValueError(f"[{_NAME}] force_fused=True but no fused kernel is available in CPU backend.")
+    return wrap(out)

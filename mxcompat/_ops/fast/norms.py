@@ -1,0 +1,214 @@
+"""The normalisations and the loss of `mx.fast`: one op each, computed in float32 at least, for XLA to fuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, float32, format_shape, from_numpy
+from mxcompat._graph.ir.node import Node, apply
+
+from ..define import op, require_array
+
+__all__ = ["cross_entropy", "layer_norm", "number", "rms_norm", "wide"]
+
+
+def wide(x: Any) -> Any:
+    """In float32 at least, which sums are computed in."""
+    return jnp.asarray(x, jnp.float64 if x.dtype == jnp.float64 else jnp.float32)
+
+
+def number(name: str, argument: str, value: Any) -> Node:
+    """A float argument as an input of the op, so that another value costs no compile."""
+    try:
+        return operands.scalar_node(float(value), float32)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name}(): incompatible function arguments. {argument} must be a number, not {value!r}."
+        ) from None
+
+
+def _optional(value: Any, name: str) -> Node | None:
+    return None if value is None else require_array(value, name)
+
+
+def _dtype(name: str, *avals: Aval) -> Dtype:
+    """The dtype of the result. Raises MLX's ValueError if that is no float."""
+    dtype = avals[0].dtype
+    for a in avals[1:]:
+        dtype = promote(dtype, a.dtype)
+    if dtype.kind != "f":
+        raise ValueError(f"[{name}] Received unsupported type {dtype.name}.")
+    return dtype
+
+
+def _check_input(name: str, a: Aval, called: str = "Input") -> None:
+    if not a.ndim:
+        raise ValueError(f"[{name}] {called} must have at least 1 dimension but got input with 0 dimensions.")
+
+
+def _check_scale(name: str, called: str, w: Aval, a: Aval) -> None:
+    if w.ndim != 1:
+        raise ValueError(f"[{name}] {called} must have 1 dimension but has {w.ndim} dimensions.")
+    if w.size != a.shape[-1]:
+        raise ValueError(
+            f"[{name}] {called} must have the same size as the last dimension of x but has {w.size} elements."
+        )
+
+
+def _rms_norm(x: Any, eps: Any, *weight: Any) -> Any:
+    want = _dtype("rms_norm", *map(_aval, (x, *weight))).numpy
+    x = wide(x)
+    out = x * jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + eps.astype(x.dtype))
+    if weight:
+        out = out.astype(want) * jnp.asarray(weight[0], want)
+    return out.astype(want)
+
+
+def _rms_infer(x: Aval, eps: Aval, *weight: Aval) -> Aval:
+    _check_input("rms_norm", x)
+    if weight:
+        _check_scale("rms_norm", "(*weight)", weight[0], x)
+    return aval(x.shape, _dtype("rms_norm", x, *weight))
+
+
+def _aval(x: Any) -> Aval:
+    return aval(x.shape, from_numpy(x.dtype))  # type: ignore[arg-type]
+
+
+RMS_NORM = op("rms_norm", _rms_norm, _rms_infer)
+
+
+def rms_norm(x: array, weight: array | None, eps: float, *, stream: Any = None) -> array:
+    """Root mean square normalisation over the last axis: `x / sqrt(mean(x * x) + eps) * weight`.
+
+    Args:
+        x: `(..., D)`, floating point.
+        weight: `(D,)`, or None for no scaling.
+        eps: keeps the root away from 0.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of the shape of `x` and the dtype that it and the weight promote to. The sum is taken in float32.
+
+    Raises:
+        ValueError: if the dtype is no float, or the weight does not fit.
+
+    Example:
+        `mx.fast.rms_norm(x, mx.ones((x.shape[-1],)), 1e-5)`
+    """
+    check_stream(stream)
+    node, scale = require_array(x, "rms_norm"), _optional(weight, "rms_norm")
+    inputs = (node, number("rms_norm", "eps", eps))
+    return wrap(apply(RMS_NORM, inputs if scale is None else (*inputs, scale)))
+
+
+def _layer_norm(x: Any, eps: Any, *rest: Any, weighted: bool, biased: bool) -> Any:
+    want = _layer_infer(*map(_aval, (x, eps, *rest)), weighted, biased).dtype.numpy
+    x = wide(x)
+    centred = x - jnp.mean(x, axis=-1, keepdims=True)
+    out = centred * jax.lax.rsqrt(jnp.mean(jnp.square(centred), axis=-1, keepdims=True) + eps.astype(x.dtype))
+    out = out.astype(want)
+    if weighted:
+        out = out * jnp.asarray(rest[0], want)
+    if biased:
+        out = out + jnp.asarray(rest[-1]).real.astype(want)
+    return out
+
+
+def _layer_infer(x: Aval, eps: Aval, *rest: Any) -> Aval:
+    *scales, weighted, biased = rest
+    _check_input("layer_norm", x)
+    names = ["weight"] * weighted + ["bias"] * biased
+    for called, scale in zip(names, scales, strict=True):
+        _check_scale("layer_norm", called, scale, x)
+    return aval(x.shape, _dtype("layer_norm", x, *(scales if weighted else ())))
+
+
+LAYER_NORM = op(
+    "layer_norm", _layer_norm, lambda *avals, weighted, biased: _layer_infer(*avals, weighted, biased),
+    ("weighted", "biased"),
+)  # fmt: skip
+
+
+def layer_norm(x: array, weight: array | None, bias: array | None, eps: float, *, stream: Any = None) -> array:
+    """Layer normalisation over the last axis: `(x - mean(x)) / sqrt(var(x) + eps) * weight + bias`.
+
+    Args:
+        x: `(..., D)`, floating point.
+        weight: `(D,)`, or None for no scaling.
+        bias: `(D,)`, or None for no offset.
+        eps: keeps the root away from 0.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of the shape of `x`, of the dtype that all three promote to, or without a weight that of `x`. Sums are
+        taken in float32.
+
+    Raises:
+        ValueError: if the dtype is no float, or weight or bias do not fit.
+
+    Example:
+        `mx.fast.layer_norm(x, None, None, 1e-5)`
+    """
+    check_stream(stream)
+    node = require_array(x, "layer_norm")
+    scales = [_optional(a, "layer_norm") for a in (weight, bias)]
+    inputs = (node, number("layer_norm", "eps", eps), *[s for s in scales if s is not None])
+    return wrap(apply(LAYER_NORM, inputs, (weight is not None, bias is not None)))
+
+
+def _cross_entropy(logits: Any, targets: Any) -> Any:
+    x = wide(logits)
+    count = x.shape[-1]
+    index = targets[..., None].astype(jnp.int64)
+    index = jnp.where(index < 0, index + count, index)
+    chosen = jax.lax.broadcasted_iota(jnp.int64, x.shape, x.ndim - 1) == index
+    inside = ((index >= 0) & (index < count))[..., 0]
+    picked = jnp.where(inside, jnp.where(chosen, x, 0).sum(-1), jnp.nan)
+    return (jax.nn.logsumexp(x, axis=-1) - picked).astype(jnp.float32)
+
+
+def _cross_entropy_infer(logits: Aval, targets: Aval) -> Aval:
+    _check_input("cross_entropy", logits, "logits")
+    if logits.dtype.kind != "f":
+        raise ValueError(f"[cross_entropy] Received unsupported logits type {logits.dtype.name}.")
+    if targets.dtype.kind not in "ui":
+        raise ValueError(f"[cross_entropy] targets must be integer class indices but got {targets.dtype.name}.")
+    if targets.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"[cross_entropy] targets shape {format_shape(targets.shape)} does not match logits shape "
+            f"{format_shape(logits.shape)} "
+            "with the last axis removed."
+        )
+    return aval(targets.shape, float32)
+
+
+CROSS_ENTROPY = op("cross_entropy", _cross_entropy, _cross_entropy_infer, indices=1)
+
+
+def cross_entropy(logits: array, targets: array, *, stream: Any = None) -> array:
+    """The cross entropy of class indices: `logsumexp(logits, -1) - logits[..., target]`.
+
+    Args:
+        logits: `(..., C)`, floating point, not normalised.
+        targets: `(...)`, integers below C; negative ones count from the end.
+        stream: accepted, and ignored.
+
+    Returns:
+        The losses `(...)`, float32, summed in float32 also where the logits are halves; NaN for a target out of range.
+
+    Raises:
+        ValueError: if shapes or dtypes do not fit.
+
+    Example:
+        `mx.fast.cross_entropy(mx.zeros((1, 4)), mx.array([2]))` is `[log(4)]`.
+    """
+    check_stream(stream)
+    return wrap(apply(CROSS_ENTROPY, (require_array(logits, "cross_entropy"), require_array(targets, "cross_entropy"))))

@@ -1,0 +1,126 @@
+"""Rotary position embedding of `mx.fast`."""
+
+from __future__ import annotations
+
+import math
+from operator import index
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import Aval, format_shape, int32
+from mxcompat._graph.ir.node import Node, apply
+
+from ..define import op, require_array
+from .norms import number, wide
+
+__all__ = ["rope"]
+
+
+def _rope(x: Any, offset: Any, scale: Any, *freqs: Any, dims: int, traditional: bool, base: float | None) -> Any:
+    half = dims // 2
+    steps = jnp.arange(x.shape[-2], dtype=jnp.int32) + offset.astype(jnp.int32)[..., None]
+    positions = steps.astype(jnp.float32) * scale.astype(jnp.float32)
+    if base is None:
+        inverse = 1 / jnp.asarray(freqs[0], jnp.float32)
+    else:  # in float32 throughout, as far positions show what is rounded here
+        inverse = np.exp(-np.arange(half, dtype=np.float32) * np.float32(math.log(base) / half))
+    angles = positions[..., None] * inverse
+    if offset.ndim:
+        angles = angles.reshape(angles.shape[0], *[1] * (x.ndim - 3), *angles.shape[1:])
+    turned = wide(x[..., :dims])
+    cos, sin = jnp.cos(angles).astype(turned.dtype), jnp.sin(angles).astype(turned.dtype)
+    # Each feature times the cosine, plus the other of its pair times the sine: gradients then have no slices in them.
+    if traditional:
+        pairs = turned.reshape(*turned.shape[:-1], half, 2)
+        turned = pairs * cos[..., None] + pairs[..., ::-1] * jnp.stack([-sin, sin], -1)
+        turned = turned.reshape(*x.shape[:-1], dims)
+    else:
+        partner = jnp.roll(turned, half, -1)
+        turned = turned * jnp.concatenate([cos, cos], -1) + partner * jnp.concatenate([-sin, sin], -1)
+    turned = turned.astype(x.dtype)
+    return turned if dims == x.shape[-1] else jnp.concatenate([turned, x[..., dims:]], -1)
+
+
+def _infer(x: Aval, offset: Aval, scale: Aval, *freqs: Aval, dims: int, traditional: bool, base: float | None) -> Aval:
+    if x.ndim < 3:
+        raise ValueError(f"[rope] Input must have at least 3 dimensions but got input with {x.ndim} dimensions.")
+    if x.dtype.kind != "f":
+        raise ValueError(f"[rope] Input must be a floating type but got {x.dtype.name}.")
+    if dims <= 0:
+        raise ValueError(f"[rope] dims must be positive but got {dims}.")
+    if dims % 2:
+        raise ValueError(f"[rope] dims must be even but got {dims}.")
+    if dims > x.shape[-1]:
+        raise ValueError(f"[rope] dims must not exceed the input's last dimension ({x.shape[-1]}) but got {dims}.")
+    if offset.ndim > 1:
+        raise ValueError(f"[rope] offset must have at most one dimension but has shape {format_shape(offset.shape)}.")
+    if offset.ndim and offset.size not in (1, x.shape[0]):
+        raise ValueError(
+            f"[rope] offset must be a scalar or vector with {x.shape[0]} elements but has shape "
+            f"{format_shape(offset.shape)}."
+        )
+    if offset.dtype.kind not in "ui":
+        raise ValueError(f"[rope] offset must be an integer but got type {offset.dtype.name}.")
+    if freqs and freqs[0].shape != (dims // 2,):
+        raise ValueError(
+            f"[rope] freqs must be one dimensional with size {dims // 2} but got shape {format_shape(freqs[0].shape)}."
+        )
+    return x
+
+
+ROPE = op("rope", _rope, _infer, ("dims", "traditional", "base"))
+
+
+def rope(
+    a: array, dims: int, *, traditional: bool, base: float | None, scale: float, offset: Any,
+    freqs: array | None = None, stream: Any = None,
+) -> array:  # fmt: skip
+    """Rotary position embedding: turns pairs of features by angles that grow with the position.
+
+    Args:
+        a: `(B, ..., T, D)`, floating point.
+        dims: how many of the features to turn; even. The others stay as they are.
+        traditional: whether a pair is two neighbouring features, instead of one of each half.
+        base: the angular frequency of pair i is `base ** (-2 * i / dims)`.
+        scale: what positions are multiplied with.
+        offset: the first position: an int, or an integer array with one for all or one for each of the batch. It may
+            differ from call to call without a new compilation.
+        freqs: instead of `base`, the inverse of each frequency, `(dims / 2,)`.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of the shape and dtype of `a`. Angles are computed in float32.
+
+    Raises:
+        ValueError: if shapes or dtypes do not fit, or not just one of `base` and `freqs` is given.
+
+    Example:
+        `mx.fast.rope(queries, 64, traditional=False, base=10000.0, scale=1.0, offset=cache.offset)`
+    """
+    check_stream(stream)
+    node = require_array(a, "rope")
+    table = None if freqs is None else require_array(freqs, "rope")
+    if base is None and table is None:
+        raise ValueError("[rope] Neither base nor freqs has a value.")
+    if base is not None and table is not None:
+        raise ValueError("[rope] Only one of base or freqs can have a value.")
+    try:
+        params = (index(dims), bool(traditional), None if base is None else float(base))
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"rope(): incompatible function arguments. dims must be an int and base a number, not {dims!r}, {base!r}."
+        ) from None
+    inputs = (node, _offset(offset), number("rope", "scale", scale))
+    return wrap(apply(ROPE, inputs if table is None else (*inputs, table), params))
+
+
+def _offset(value: Any) -> Node:
+    try:
+        return operands.scalar_node(index(value), int32)
+    except TypeError:
+        return operands.node(value)

@@ -1,0 +1,253 @@
+"""Short-time Fourier transforms: a signal cut into overlapping frames, each windowed and transformed; and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
+from mxcompat._graph.ir.aval import complex64 as _complex64
+from mxcompat._graph.ir.aval import float32 as _float32
+from mxcompat._graph.ir.node import Node, apply
+
+from ..arguments import integer
+from ..define import op
+from .transforms import check_array, check_norm, transform
+
+__all__ = ["istft", "stft"]
+
+_PAD_MODES = ("reflect", "constant", "edge")
+
+_SHIFTS = 32
+"""Frames that overlap this many times at most are added as shifted signals; beyond it, a scatter is less to compile."""
+
+_SMALLEST = np.float32(1e-8)
+"""The least that the sum of squared windows counts as; where no frame reaches, the result is 0."""
+
+
+def _window(window: tuple[Any, ...], length: int, n_fft: int) -> Any:
+    """The window, by default of ones, in the middle of `n_fft` samples."""
+    w = jnp.asarray(window[0]) if window else jnp.ones((length,), np.float32)
+    before = (n_fft - length) // 2
+    return jnp.pad(w, (before, n_fft - length - before))
+
+
+def _places(frames: int, hop: int, n_fft: int) -> np.ndarray:
+    """Where in the signal each sample of each frame lies."""
+    return (np.arange(frames)[:, None] * hop + np.arange(n_fft)).astype(np.int32)
+
+
+def _stft(x: Any, *window: Any, n_fft: int, hop: int, length: int, pad: str | None, norm: str, onesided: bool) -> Any:
+    if pad is not None:
+        margins = [(0, 0)] * (x.ndim - 1) + [(n_fft // 2, n_fft // 2)]
+        x = jnp.pad(x, margins, mode=pad)  # type: ignore[arg-type]
+    w = _window(window, length, n_fft)
+    frames = x[..., _places(1 + (x.shape[-1] - n_fft) // hop, hop, n_fft)]
+    kind = _promoted(frames, w).numpy
+    frames = frames.astype(kind) * w.astype(kind)
+    spectra = transform(frames, "rfft" if onesided else "fft", (n_fft,), (frames.ndim - 1,), norm)
+    return jnp.swapaxes(spectra, -1, -2)
+
+
+def _infer_stft(
+    x: Aval, *window: Aval, n_fft: int, hop: int, length: int, pad: str | None, norm: str, onesided: bool
+) -> Aval:
+    size = x.shape[-1] + (0 if pad is None else n_fft // 2 * 2)
+    if x.shape[-1] == 0:
+        raise ValueError("[stft] Cannot transform an empty signal.")
+    if size < n_fft:
+        raise ValueError("[stft] Input is too short for the given n_fft.")
+    return aval((*x.shape[:-1], n_fft // 2 + 1 if onesided else n_fft, 1 + (size - n_fft) // hop), _complex64)
+
+
+def _promoted(x: Any, y: Any) -> Dtype:
+    return promote(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
+
+
+_STFT = op("stft", _stft, _infer_stft, ("n_fft", "hop", "length", "pad", "norm", "onesided"))
+
+
+def stft(
+    x: array,
+    n_fft: int = 2048,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: array | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    norm: str = "backward",
+    onesided: bool | None = None,
+    stream: Any = None,
+) -> array:
+    """Short-time Fourier transform of signals along the last axis.
+
+    Args:
+        x: array of shape (..., samples).
+        n_fft: the size of each transform.
+        hop_length: samples from one frame to the next; by default `n_fft // 4`.
+        win_length: size of the window of ones that is used where `window` is not given; by default `n_fft`.
+        window: array of shape (at most n_fft,), put in the middle of each frame.
+        center: whether frame t is centred at sample t * hop_length; the signal is padded for it at both ends.
+        pad_mode: how to pad: "reflect", "constant" (with zeros) or "edge".
+        norm: as for `fft`.
+        onesided: whether to return non-negative frequencies only; by default so for real input.
+
+    Returns:
+        complex64 array of shape (..., frequencies, frames).
+
+    Raises:
+        ValueError: if a size is not positive, the window does not fit, or the signal is too short.
+
+    Example:
+        >>> mx.fft.stft(mx.ones((16000,)), n_fft=512).shape
+        (257, 126)
+    """
+    check_stream(stream)
+    check_array(x, "stft")
+    check_norm(norm, "stft")
+    n_fft, hop, length = _frame_sizes(n_fft, hop_length, "stft", win_length)
+    if x.ndim < 1:
+        raise ValueError("[stft] Input must have at least one dimension.")
+    inputs, length = _with_window(x._node, window, length, n_fft, "stft")
+    _check_bool(center, "center", "stft")
+    if center and pad_mode not in _PAD_MODES:
+        raise ValueError(f"Invalid padding mode ({pad_mode}) passed to pad")
+    if onesided is None:
+        onesided = x.dtype.kind != "c"
+    _check_bool(onesided, "onesided", "stft")
+    return wrap(apply(_STFT, inputs, (n_fft, hop, length, pad_mode if center else None, norm, onesided)))
+
+
+def _check_bool(value: Any, what: str, name: str) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}(): incompatible function arguments. Expected a bool as {what}, got {value!r}.")
+
+
+def _frame_sizes(n_fft: Any, hop: Any, name: str, length: Any) -> tuple[int, int, int]:
+    n_fft = integer(n_fft)
+    if n_fft <= 0:
+        raise ValueError(f"[{name}] n_fft must be positive.")
+    hop = n_fft // 4 if hop is None else integer(hop)
+    if hop <= 0:
+        raise ValueError(f"[{name}] hop_length must be positive.")
+    return n_fft, hop, n_fft if length is None else integer(length)
+
+
+def _with_window(node: Node, window: Any, length: int, n_fft: int, name: str) -> tuple[tuple[Node, ...], int]:
+    """The inputs of the op, and the length of the window."""
+    inputs = (node,)
+    if window is not None:
+        check_array(window, name)
+        if window.ndim != 1:
+            raise ValueError(f"[{name}] window must be a one-dimensional array.")
+        length = window.shape[0]
+        inputs = (node, window._node)
+    if length < 0:
+        raise ValueError("[full] Negative dimensions not allowed.")
+    if length > n_fft:
+        raise ValueError(f"[{name}] window length must not exceed n_fft.")
+    return inputs, length
+
+
+def _istft(
+    x: Any, *window: Any, n_fft: int, hop: int, length: int, start: int, size: int, norm: str, onesided: bool
+) -> Any:
+    frames = jnp.swapaxes(x, -1, -2)
+    axis = frames.ndim - 1
+    frames = transform(frames, "irfft" if onesided else "ifft", (n_fft,), (axis,), norm).real
+    w = _window(window, length, n_fft)
+    kind = _promoted(frames, w).numpy
+    w = w.astype(kind)
+    weights = jnp.broadcast_to(w * w, frames.shape[-2:])
+    signal = _overlap_added(frames.astype(kind) * w, hop)
+    signal = signal / jnp.maximum(_overlap_added(weights, hop), _SMALLEST.astype(kind))
+    signal = signal[..., start : start + size]
+    return jnp.pad(signal, [(0, 0)] * (signal.ndim - 1) + [(0, size - signal.shape[-1])])
+
+
+def _overlap_added(frames: Any, hop: int) -> Any:
+    """The sum of frames (..., frames, n) laid `hop` samples apart."""
+    *batch, count, n = frames.shape
+    pieces = -(-n // hop)
+    if pieces > _SHIFTS:
+        out = jnp.zeros((*batch, (count - 1) * hop + n), frames.dtype)
+        return out.at[..., _places(count, hop, n)].add(frames)
+    # Cut each frame into pieces of one hop: the k-th pieces of all frames, one after the other, are a signal that
+    # begins k hops late.
+    rows = [(0, 0)] * (len(batch) + 1)
+    cut = jnp.pad(frames, [*rows, (0, pieces * hop - n)]).reshape(*batch, count, pieces, hop)
+    total = sum(jnp.pad(cut[..., k, :], [*rows[1:], (k, pieces - 1 - k), (0, 0)]) for k in range(pieces))
+    flat = total.reshape(*batch, (count + pieces - 1) * hop)  # type: ignore[union-attr]
+    return flat[..., : (count - 1) * hop + n]
+
+
+def _infer_istft(
+    x: Aval, *window: Aval, n_fft: int, hop: int, length: int, start: int, size: int, norm: str, onesided: bool
+) -> Aval:
+    if 0 in x.shape[-2:]:
+        raise ValueError("[istft] Cannot invert an empty transform.")
+    dtype = promote(_float32, window[0].dtype) if window else _float32
+    return aval((*x.shape[:-2], size), dtype)
+
+
+_ISTFT = op("istft", _istft, _infer_istft, ("n_fft", "hop", "length", "start", "size", "norm", "onesided"))
+
+
+def istft(
+    stft_matrix: array,
+    n_fft: int | None = None,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: array | None = None,
+    center: bool = True,
+    norm: str = "backward",
+    onesided: bool | None = None,
+    length: int | None = None,
+    stream: Any = None,
+) -> array:
+    """Inverse of `stft`: the windowed inverse transforms of the frames, overlapped, added and divided by the sum of the
+    squared windows.
+
+    Args:
+        stft_matrix: array of shape (..., frequencies, frames).
+        n_fft: the size of each transform; by default the even one that gives this many frequencies.
+        hop_length: samples from one frame to the next; by default `n_fft // 4`.
+        win_length: size of the window of ones that is used where `window` is not given; by default `n_fft`.
+        window: array of shape (at most n_fft,), the one that `stft` used.
+        center: whether `stft` padded the signal; what it padded is cut off.
+        norm: as for `fft`.
+        onesided: whether the frequencies are the non-negative ones only; by default True.
+        length: the number of samples to return; what is missing is 0.
+
+    Returns:
+        float32 array of shape (..., samples): the real part of the signal.
+
+    Raises:
+        ValueError: if a size is not positive, or the window does not fit.
+
+    Example:
+        >>> x = mx.random.normal((1000,))
+        >>> mx.allclose(mx.fft.istft(mx.fft.stft(x, 64), 64), x, atol=1e-5)
+        array(True, dtype=bool)
+    """
+    check_stream(stream)
+    check_array(stft_matrix, "istft")
+    check_norm(norm, "istft")
+    onesided = True if onesided is None else onesided
+    _check_bool(onesided, "onesided", "istft")
+    _check_bool(center, "center", "istft")
+    if stft_matrix.ndim < 2:
+        raise ValueError("[istft] Input must have at least two dimensions (freq, frames).")
+    frequencies, frames = stft_matrix.shape[-2:]
+    if n_fft is None:
+        n_fft = 2 * (frequencies - 1) if onesided else frequencies
+    n_fft, hop, win_length = _frame_sizes(n_fft, hop_length, "istft", win_length)
+    inputs, win_length = _with_window(stft_matrix._node, window, win_length, n_fft, "istft")
+    start = n_fft // 2 if center else 0
+    size = (frames - 1) * hop + n_fft - 2 * start if length is None else integer(length)
+    return wrap(apply(_ISTFT, inputs, (n_fft, hop, win_length, start, max(size, 0), norm, onesided)))

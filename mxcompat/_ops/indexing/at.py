@@ -1,0 +1,109 @@
+"""`x.at[index].add(value)` and its relatives: updates in which every duplicate index counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from mxcompat._array.array import array, wrap
+from mxcompat._graph.ir.aval import aval
+from mxcompat._graph.ir.node import Node, apply
+
+from ..define import as_float, op
+from ..elementwise import arithmetic
+from .plan import parse
+from .scatter import FILL, stretch, stripped, value_node, write
+
+__all__ = ["ArrayAt"]
+
+_UNSET = object()
+
+_NEGATE = op("update_negative", lambda x: -jnp.asarray(x), lambda a: a)
+
+
+def _reciprocal(x: Any) -> Any:
+    x = jnp.asarray(x)
+    return 1 / (x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.float32))
+
+
+_RECIPROCAL = op("update_reciprocal", _reciprocal, lambda a: aval(a.shape, as_float(a.dtype)))
+
+
+class ArrayAt:
+    """Updates of an array at an index: `x.at[index].add(value)`, likewise `subtract`, `multiply`, `divide`, `maximum`
+    and `minimum`.
+
+    Each gives a new array of the shape and dtype of `x`. The value is cast to that dtype and broadcasts to the shape of
+    `x[index]`. Every occurrence of an index counts, where `x[index] += value` updates it once. As in MLX, `x.at[...]`
+    and `x.at[None]` promote instead, like `x + value`.
+
+    Raises:
+        ValueError: if the index or the value does not fit, or no index is given.
+
+    Example:
+        >>> mx.zeros(2).at[mx.array([0, 1, 0])].add(1)
+        array([2, 1], dtype=float32)
+    """
+
+    __slots__ = ("_index", "_node")
+
+    def __init__(self, x: array) -> None:
+        self._node = x._node
+        self._index: Any = _UNSET
+
+    def __getitem__(self, indices: Any) -> ArrayAt:
+        self._index = indices
+        return self
+
+    def add(self, value: Any) -> array:
+        """`x` with the value added at the index."""
+        return self._update("add", value)
+
+    def subtract(self, value: Any) -> array:
+        """`x` with the value subtracted at the index."""
+        return self._update("subtract", value)
+
+    def multiply(self, value: Any) -> array:
+        """`x` multiplied by the value at the index."""
+        return self._update("multiply", value)
+
+    def divide(self, value: Any) -> array:
+        """`x` multiplied by the reciprocal of the value, cast to the dtype of `x`, at the index.
+
+        So an array of integers divided by 2 has zeros there, as in MLX.
+        """
+        return self._update("divide", value)
+
+    def maximum(self, value: Any) -> array:
+        """`x` with the larger of its elements and the value at the index."""
+        return self._update("maximum", value)
+
+    def minimum(self, value: Any) -> array:
+        """`x` with the smaller of its elements and the value at the index."""
+        return self._update("minimum", value)
+
+    def _update(self, mode: str, value: Any) -> array:
+        index, x = self._index, self._node
+        if index is _UNSET:
+            raise ValueError("Must give indices to array.at (e.g. `x.at[0].add(4)`).")
+        new = value_node(value, x.aval.dtype)
+        if index is None or index is Ellipsis:
+            return _whole(mode, x, new, strip=index is Ellipsis)
+        if mode == "subtract":
+            if new.aval.dtype.kind == "b":
+                raise ValueError("[negative] Not supported for bool, use logical_not instead.")
+            mode, new = "add", apply(_NEGATE, (new,))
+        elif mode == "divide":
+            mode, new = "multiply", apply(_RECIPROCAL, (new,))
+        plan, nodes = parse(index, x.aval.shape, "scatter")
+        return wrap(write(x, new, plan, nodes, mode))
+
+
+def _whole(mode: str, x: Node, value: Node, strip: bool) -> array:
+    """The plain binary op, promotion and all: what `x.at[...]` and `x.at[None]` mean."""
+    shape = value.aval.shape
+    stretch(stripped(shape) if strip else shape, x.aval.shape)
+    if len(shape) > len(x.aval.shape):
+        value = apply(FILL, (value,), (x.aval.shape, value.aval.dtype))
+    return getattr(arithmetic, mode)(wrap(x), wrap(value))

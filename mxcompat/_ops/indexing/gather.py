@@ -1,0 +1,367 @@
+"""Reading by index: the ops behind `x[...]`, `take`, `take_along_axis` and `slice`.
+
+A read first narrows the sliced axes (a static slice, or a dynamic one where a start is a runtime value) and then
+gathers what arrays of indices pick. Indices out of bounds, undefined in MLX, are clipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import Aval, aval
+from mxcompat._graph.ir.node import Node, apply
+
+from ..define import broadcast, op
+from .plan import Plan, check_integral, extent, has_arrays, place, shape_of, source_axes
+
+__all__ = ["slice", "take", "take_along_axis"]
+
+
+def positions(index: Any, n: int) -> Any:
+    """An input of a read or write as int32 positions along an axis of size n, counted from the front."""
+    signed = index.dtype.kind != "u"
+    index = index.astype(np.int32)
+    return jnp.where(index < 0, index + n, index) if signed else index
+
+
+def narrow(x: Any, entries: Sequence[Any], starts: Sequence[Any]) -> Any:
+    """`x` with every axis that has a slice, or a single position, cut down to it.
+
+    Args:
+        entries: for each axis of `x`, its entry in the plan.
+        starts: for each axis of `x`, where it starts, or None where it is left alone.
+    """
+    lows, sizes, steps = windows(x.shape, entries, starts)
+    if any(start is not None for start in starts):
+        if all(isinstance(low, (int, np.integer)) for low in lows):
+            limits = [int(low) + size for low, size in zip(lows, sizes, strict=True)]
+            x = lax.slice(x, [int(low) for low in lows], limits, [abs(s) for s in steps])
+        else:
+            x = lax.dynamic_slice(x, [jnp.asarray(low, np.int32) for low in lows], sizes, allow_negative_indices=False)
+            if any(abs(s) != 1 for s in steps):
+                x = lax.slice(x, [0] * x.ndim, x.shape, [abs(s) for s in steps])
+    backwards = [axis for axis, step in enumerate(steps) if step < 0]
+    return lax.rev(x, backwards) if backwards else x
+
+
+def windows(shape: Sequence[int], entries: Sequence[Any], starts: Sequence[Any]) -> tuple[list, list[int], list[int]]:
+    """For each axis: the lowest position that is read, how far it reaches, and the step."""
+    lows: list[Any] = []
+    sizes: list[int] = []
+    steps: list[int] = []
+    for n, entry, start in zip(shape, entries, starts, strict=True):
+        size, step = (entry[0], entry[1]) if type(entry) is tuple else (1, 1)
+        if start is None:
+            start, size, step = 0, n, 1
+        if step < 0:
+            start = start + (size - 1) * step
+        lows.append(start)
+        sizes.append(extent(size, step) if size else 0)
+        steps.append(step)
+    return lows, sizes, steps
+
+
+def locate(
+    shape: tuple[int, ...], plan: Plan, inputs: Sequence[Any], op: str
+) -> tuple[list[Any], list[Any], list[Any], bool]:
+    """Sort the inputs of a read or write (`op` "gather" or "scatter") of an array of this shape.
+
+    Returns:
+        the entry of each axis; where slices start, for each axis, and so do single positions, unless an array of
+        indices stands beside them (an int in a write always does); the positions of what is gathered, in order; and
+        whether anything is gathered.
+    """
+    entries = source_axes(plan, len(shape))
+    gathered = has_arrays(plan, [np.shape(i) for i in inputs])
+    rest: Iterator[Any] = iter(inputs)
+    starts: list[Any] = [None] * len(shape)
+    indices: list[Any] = []
+    for axis, (n, entry) in enumerate(zip(shape, entries, strict=True)):
+        if type(entry) is tuple:
+            starts[axis] = entry[2] if entry[2] is not None else _unlifted(next(rest))
+        elif entry != ":":
+            index = next(rest)
+            index = positions(index, n) if entry == "a" else _unlifted(index)
+            if gathered and (entry == "a" or op == "gather"):
+                indices.append(index)
+            else:
+                starts[axis] = index
+    return entries, starts, indices, gathered
+
+
+def _unlifted(start: Any) -> Any:
+    return start if hasattr(start, "aval") else int(start)
+
+
+def layout(plan: Plan, ndim: int) -> tuple[str, ...]:
+    """The plan once slices are taken: ':' for an axis that stays, '@' for one that is indexed, '+' for a new one."""
+    entries = ["@" if entry in ("i", "a") else entry if entry == "+" else ":" for entry in plan]
+    return (*entries, *[":"] * (ndim - len(entries) + entries.count("+")))
+
+
+def subscript(layout: tuple[str, ...], indices: Sequence[Any]) -> tuple[Any, ...]:
+    """The layout as an index for JAX."""
+    rest = iter(indices)
+    return tuple(next(rest) if e == "@" else None if e == "+" else np.s_[:] for e in layout)
+
+
+def _read(x: Any, *inputs: Any, plan: Plan) -> Any:
+    if plan and plan[0] == "*":
+        x, plan = x.reshape(-1), plan[1:]
+    shape = shape_of(x.shape, plan, [np.shape(i) for i in inputs], broadcast, "gather")
+    if 0 in shape:
+        return jnp.zeros(shape, x.dtype)
+    entries, starts, indices, gathered = locate(x.shape, plan, inputs, "gather")
+    x = narrow(x, entries, starts)
+    if gathered:
+        index = subscript(layout(plan, x.ndim), indices)
+        return x.at[index].get(mode="clip", wrap_negative_indices=False)
+    return x.reshape(shape)
+
+
+def _read_aval(x: Aval, *inputs: Aval, plan: Plan) -> Aval:
+    source = x.shape
+    if plan and plan[0] == "*":
+        source, plan = (x.size,), plan[1:]
+    shape = shape_of(source, plan, [i.shape for i in inputs], broadcast, "gather")
+    if 0 in source and 0 not in shape:
+        raise ValueError(
+            "[gather] If the input is empty, either the indices must be empty or the total slice size must be 0."
+        )
+    return aval(shape, x.dtype)
+
+
+SLICE = op("slice", _read, _read_aval, ("plan",))
+"""`x[plan]` where only numbers are in the plan. Inputs: x, then those of the plan."""
+
+GATHER = op("gather", _read, _read_aval, ("plan",), indices=1)
+"""`x[plan]` with arrays of indices. A leading '*' in the plan flattens x first."""
+
+
+def read(x: Node, plan: Plan, nodes: Sequence[Node]) -> Node:
+    """The node of `x[plan]`."""
+    if not plan:
+        return x
+    return apply(GATHER if "a" in plan else SLICE, (x, *nodes), (plan,))
+
+
+def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: Any = None) -> array:
+    """Elements of an array at positions along an axis.
+
+    Args:
+        a: the array.
+        indices: an int, or an array of ints of any shape. Negative ones count from the end, but the int -1 raises.
+        axis: the axis; without one, `a` is flattened first.
+
+    Returns:
+        An array of the dtype of `a`, with the shape of `indices` in the place of the axis.
+
+    Raises:
+        IndexError: if there is no such axis.
+        ValueError: if the indices are not integers, an int is out of range, or something is taken of an empty axis.
+
+    Example:
+        >>> mx.take(mx.array([[1, 2], [3, 4]]), mx.array([1, 0, 1]), axis=1)
+        array([[2, 1, 2],
+               [4, 3, 4]], dtype=int32)
+    """
+    check_stream(stream)
+    node = need_array("take", a)
+    need_axis("take", axis)
+    shape = node.aval.shape
+    if axis is None:
+        along, size, before = 0, node.aval.size, ("*",) if len(shape) != 1 else ()
+    else:
+        along = axis + len(shape) if axis < 0 else axis
+        if not 0 <= along < len(shape):
+            raise IndexError(f"[take] Received invalid axis {axis} for array with {len(shape)} dimensions.")
+        size, before = shape[along], (":",) * along
+    if isinstance(indices, int):
+        if not node.aval.size:
+            raise ValueError("[take] Cannot do a non-empty take from an array with zero elements.")
+        if not -size <= indices < size or indices == -1:  # MLX takes the slice from i to i + 1: from -1 to 0 is none
+            raise ValueError(f"[squeeze] Cannot squeeze axis {along} with size 0 which is not equal to 1.")
+        return wrap(apply(SLICE, (node, place(int(indices) % size)), ((*before, "i"),)))
+    index = need_array("take", indices)
+    if not size and index.aval.size:
+        raise ValueError("[take] Cannot do a non-empty take from an empty axis.")
+    if index.aval.dtype.kind == "b":
+        raise ValueError("[Gather] Boolean indices not supported.")
+    check_integral(index, "gather")
+    return wrap(apply(GATHER, (node, index), ((*before, "a"),)))
+
+
+def need_array(name: str, *values: Any) -> Any:
+    """The node of each value (of the only one); TypeError if one is not an array."""
+    for value in values:
+        if not isinstance(value, array):
+            given = type(value).__name__
+            raise TypeError(f"{name}(): incompatible function arguments: expected an array, got {given}.")
+    return values[0]._node if len(values) == 1 else [value._node for value in values]
+
+
+def need_axis(name: str, axis: Any) -> None:
+    """TypeError if an axis is neither None nor an int."""
+    if axis is not None and not isinstance(axis, int):
+        raise TypeError(f"{name}(): incompatible function arguments: expected an int axis, got {type(axis).__name__}.")
+
+
+def along_axis(name: str, shape: tuple[int, ...], indices: Aval, axis: int | None) -> int:
+    """The axis of a read or write along it, counted from the front, checked as MLX does."""
+    ndim = len(shape)
+    given, axis = axis, axis or 0
+    if not -ndim <= axis < ndim:
+        raise IndexError(f"[{name}] Axis {given} is out of bounds for array with {ndim} dimensions.")
+    if indices.ndim != ndim:
+        raise ValueError(f"[{name}] Indices of dimension {indices.ndim} does not match array of dimension {ndim}.")
+    return axis + ndim if axis < 0 else axis
+
+
+def _gather_axis(x: Any, indices: Any, *, axis: int | None) -> Any:
+    x = x.reshape(-1) if axis is None else x
+    along = (axis or 0) % x.ndim
+    n, count = x.shape[along], indices.shape[along]
+    index = positions(indices, n)
+    others = broadcast(_without(x.shape, along), _without(index.shape, along))
+    x = jnp.broadcast_to(x, _with(others, along, n))
+    index = jnp.broadcast_to(index, _with(others, along, count))
+    if 0 in x.shape or 0 in index.shape:
+        return jnp.zeros(index.shape, x.dtype)
+    return jnp.take_along_axis(x, index, along, mode="clip")
+
+
+def _gather_axis_aval(x: Aval, indices: Aval, *, axis: int | None) -> Aval:
+    shape = (x.size,) if axis is None else x.shape
+    along = along_axis("take_along_axis", shape, indices, axis)
+    if indices.dtype.kind not in "iu":
+        raise RuntimeError("[GatherAxis::eval_cpu] Cannot gather with indices type.")
+    others = broadcast(_without(shape, along), _without(indices.shape, along))
+    return aval(_with(others, along, indices.shape[along]), x.dtype)
+
+
+def _without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
+def _with(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+    return (*shape[:axis], size, *shape[axis:])
+
+
+GATHER_AXIS = op("gather_axis", _gather_axis, _gather_axis_aval, ("axis",), indices=1)
+
+
+def take_along_axis(a: array, /, indices: array, axis: int | None = -1, *, stream: Any = None) -> array:
+    """Elements of an array at positions that differ from place to place along an axis.
+
+    Args:
+        a: the array.
+        indices: an integer array with as many axes as `a`; the axes other than `axis` broadcast against those of `a`.
+        axis: the axis; None flattens `a` first.
+
+    Returns:
+        An array of the dtype of `a`, as long as `indices` along the axis.
+
+    Raises:
+        IndexError: if there is no such axis.
+        ValueError: if the shapes do not fit.
+
+    Example:
+        >>> x = mx.array([[3, 1, 2]])
+        >>> mx.take_along_axis(x, mx.argsort(x, axis=1), axis=1)
+        array([[1, 2, 3]], dtype=int32)
+    """
+    check_stream(stream)
+    x, index = need_array("take_along_axis", a, indices)
+    need_axis("take_along_axis", axis)
+    return wrap(apply(GATHER_AXIS, (x, index), (axis,)))
+
+
+def check_window(name: str, starts: Aval, axes: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    """The axes of a slice with array starts, counted from the front, checked as MLX does."""
+    if starts.ndim > 1:
+        raise ValueError(
+            f"[{name}] array of starting indices must be zero or one dimensional but has dimension {starts.ndim}."
+        )
+    if starts.size != len(axes):
+        raise ValueError(
+            f"[{name}] Number of starting indices {starts.size} does not match number of axes {len(axes)}."
+        )
+    if starts.dtype.kind not in "iu":
+        raise ValueError(f"[{name}] Start indices must be integers, got type {starts.dtype.name}.")
+    for axis in axes:
+        if not -ndim <= axis < ndim:
+            raise IndexError(f"[{name}] Invalid axis {axis} for array with dimension {ndim}.")
+    found = tuple(axis % ndim for axis in axes)
+    if len(set(found)) != len(found):
+        raise ValueError(f"[{name}] Repeat axes not allowed.")
+    return found
+
+
+def window_starts(starts: Any, axes: Sequence[int], shape: Sequence[int]) -> list[Any]:
+    """Where a slice with array starts begins along each axis of an array of this shape."""
+    starts = starts.reshape(-1)
+    out: list[Any] = [np.int32(0)] * len(shape)
+    for k, axis in enumerate(axes):
+        out[axis % len(shape)] = positions(starts[k], shape[axis])
+    return out
+
+
+def _dynamic_slice(x: Any, starts: Any, *, axes: tuple[int, ...], size: tuple[int, ...]) -> Any:
+    if not x.ndim:
+        return x
+    return lax.dynamic_slice(x, window_starts(starts, axes, x.shape), size, allow_negative_indices=False)
+
+
+def _dynamic_slice_aval(x: Aval, starts: Aval, *, axes: tuple[int, ...], size: tuple[int, ...]) -> Aval:
+    check_window("slice", starts, axes, x.ndim)
+    if len(size) != x.ndim:
+        raise ValueError(f"[slice] Invalid slice size for array with {x.ndim} dimensions.")
+    if any(s > n or s < 0 for s, n in zip(size, x.shape, strict=True)):
+        shown, shape = (",".join(map(str, s)) for s in (size, x.shape))
+        raise ValueError(f"[slice] Invalid slice size ({shown}) for array with shape ({shape}).")
+    return aval(size, x.dtype)
+
+
+DYNAMIC_SLICE = op("dynamic_slice", _dynamic_slice, _dynamic_slice_aval, ("axes", "size"), indices=1)
+
+
+def slice(
+    a: array, start_indices: array, axes: Sequence[int], slice_size: Sequence[int], *, stream: Any = None
+) -> array:
+    """A block of an array that starts where another array says.
+
+    Args:
+        a: the array.
+        start_indices: an integer array, the start along each of `axes`. Starts are moved so that the block fits.
+        axes: the axes that the starts are for; along the others the block starts at 0.
+        slice_size: the shape of the block, one size for every axis of `a`.
+
+    Returns:
+        The block, of the dtype of `a`.
+
+    Raises:
+        IndexError: if there is no such axis.
+        ValueError: if the sizes do not fit, an axis is repeated, or the starts are not integers.
+
+    Example:
+        >>> mx.slice(mx.arange(8).reshape(2, 4), mx.array(1), axes=(1,), slice_size=(2, 2))
+        array([[1, 2],
+               [5, 6]], dtype=int32)
+    """
+    check_stream(stream)
+    x, starts = need_array("slice", a, start_indices)
+    return wrap(apply(DYNAMIC_SLICE, (x, starts), (need_ints("slice", axes), need_ints("slice", slice_size))))
+
+
+def need_ints(name: str, values: Any) -> tuple[int, ...]:
+    """A sequence of ints as a tuple; TypeError if it is none."""
+    if isinstance(values, (tuple, list)) and all(isinstance(v, int) for v in values):
+        return tuple(values)
+    raise TypeError(f"{name}(): incompatible function arguments: expected a sequence of ints, got {values!r}.")

@@ -1,0 +1,271 @@
+"""Index plans: what stands between the brackets of `x[...]`, as a hashable description and a list of input nodes.
+
+A plan has one entry for each item of the index, left to right, with the ellipsis spelled out and, for a read, without
+trailing full axes. What changes from call to call (an int, the start of a slice, an array of indices) is not part of it
+but an input node of the read or write, in the order of the entries, so `x[0]` and `x[1]` are one structure.
+
+    ":"                  a full axis
+    "+"                  a new axis
+    "i"                  one int: a scalar input
+    "a"                  an array of ints: an array input
+    (size, step, start)  a slice; where `start` is None it is a scalar input
+"""
+
+from __future__ import annotations
+
+from operator import index as as_int
+from typing import Any
+
+import numpy as np
+
+from mxcompat._array.array import array
+from mxcompat._array.nest import nest_of
+from mxcompat._graph.ir.aval import aval, int32
+from mxcompat._graph.ir.node import Node, scalar
+
+__all__ = ["Plan", "extent", "has_arrays", "is_full", "parse", "place", "shape_of", "source_axes"]
+
+Plan = tuple[Any, ...]
+
+_INT = aval((), int32)
+_LIMIT = 1 << 31
+
+
+def place(value: int) -> Node:
+    """The scalar input for a position along an axis."""
+    return scalar(value, _INT)
+
+
+def parse(index: Any, shape: tuple[int, ...], op: str) -> tuple[Plan, list[Node]]:
+    """The plan of an index into an array of this shape, and the nodes that go with it.
+
+    Args:
+        op: "gather" where the array is read, "scatter" where it is written.
+
+    Raises:
+        ValueError: where MLX does: too many indices, an item of a type that is no index, two ellipses, masks.
+        IndexError: an int is out of bounds, which MLX leaves undefined.
+    """
+    if type(index) is tuple:
+        return _parse_items(index, shape, op)
+    if index is Ellipsis:
+        return (), []
+    if index is None:
+        return ("+",), []
+    kind = _kind(index)
+    if not kind:
+        raise ValueError("Cannot index mlx array using the given type.")
+    if not shape:
+        raise ValueError("too many indices for array: array is 0-dimensional")
+    if kind == ":":
+        entry, start = _slice(index, shape[0])
+        return (() if entry == ":" else (entry,)), start
+    if kind == "i":
+        n = as_int32(as_int(index))
+        if not shape[0] and op == "gather":
+            raise ValueError("[take] Cannot do a non-empty take from an empty axis.")
+        return ("i",), [place(in_bounds(n, 0, shape[0]))]
+    node = _index_array(index)
+    if node.aval.dtype.kind == "b":
+        raise ValueError("boolean indices are not yet supported")
+    check_integral(node, op)
+    if not shape[0] and node.aval.size and op == "gather":
+        raise ValueError("[take] Cannot do a non-empty take from an empty axis.")
+    return ("a",), [node]
+
+
+def _parse_items(items: tuple, shape: tuple[int, ...], op: str) -> tuple[Plan, list[Node]]:
+    kinds = [_KINDS.get(type(item)) or _kind(item) for item in items]
+    if "" in kinds:
+        raise ValueError("Cannot index mlx array using the given type yet")
+    if kinds.count("...") > 1:
+        raise ValueError("An index can only have a single ellipsis (...)")
+    free = len(shape) - (len(items) - kinds.count("...") - kinds.count("+"))
+    if free < 0:
+        raise ValueError(f"Too many indices for array with {len(shape)} dimensions.")
+    mixed = "a" in kinds
+    plan: list[Any] = []
+    nodes: list[Node] = []
+    axis = 0
+    for item, kind in zip(items, kinds, strict=True):
+        if kind == "+":
+            plan.append("+")
+            continue
+        if kind == "...":
+            plan += [":"] * free
+            axis += free
+            continue
+        if kind == ":":
+            if item.start is None and item.stop is None and item.step is None:
+                plan.append(":")
+            else:
+                entry, start = _slice(item, shape[axis])
+                plan.append(entry)
+                nodes += start
+        elif kind == "i":
+            n = as_int32(as_int(item))
+            if op == "gather" and not mixed and not -shape[axis] <= n < shape[axis]:
+                raise ValueError(f"[squeeze] Cannot squeeze axis {axis} with size 0 which is not equal to 1.")
+            plan.append("i")
+            nodes.append(place(in_bounds(n, axis, shape[axis])))
+        else:
+            node = _index_array(item)
+            if node.aval.dtype.kind == "b":
+                raise ValueError(f"[{op.capitalize()}] Boolean indices not supported.")
+            check_integral(node, op)
+            plan.append("a")
+            nodes.append(node)
+        axis += 1
+    if op == "gather":
+        while plan and plan[-1] == ":":
+            plan.pop()
+    elif mixed and "+" in plan:
+        _advance_new_axes(plan)
+    return tuple(plan), nodes
+
+
+def _advance_new_axes(plan: list[Any]) -> None:
+    """Move new axes forward, over slices without a step that end the index: where MLX has them in a value to write."""
+    end = len(plan)
+    while end and plan[end - 1] != "a" and not (type(plan[end - 1]) is tuple and plan[end - 1][1] != 1):
+        end -= 1
+    plan[end:] = sorted(plan[end:], key=lambda entry: entry != "+")
+
+
+_KINDS = {int: "i", slice: ":", type(None): "+", type(Ellipsis): "...", array: "a", list: "a"}
+
+
+def _kind(item: Any) -> str:
+    """The sort of an item of an index: ':', 'i', 'a', '+' or '...'; empty if it is no index."""
+    known = _KINDS.get(type(item))
+    if known:
+        return known
+    if isinstance(item, array):
+        return "a"
+    if isinstance(item, (bool, np.bool_)):
+        return ""
+    try:
+        as_int(item)
+    except TypeError:
+        return ""
+    return "i"
+
+
+def _slice(item: slice, n: int) -> tuple[Any, list[Node]]:
+    """The entry of a slice of an axis of size n, and its start if that is an input."""
+    if type(item.stop) is int and item.step is None:  # most are like this
+        if item.start is None and 0 < item.stop < n:
+            return (item.stop, 1, 0), []
+        if type(item.start) is int and 0 <= item.start < item.stop < n:
+            return (item.stop - item.start, 1, None), [scalar(item.start, _INT)]
+    first, last, stride = slice(_bound(item.start), _bound(item.stop), _bound(item.step)).indices(n)
+    size = len(range(first, last, stride))
+    if size == 0:
+        return (0, 1, 0), []
+    if size == n and stride == 1:
+        return ":", []
+    if size == 1:
+        stride = 1
+    if item.start is None:
+        return (size, stride, first), []
+    return (size, stride, None), [scalar(first, _INT)]
+
+
+def _bound(value: Any) -> int | None:
+    """A part of a slice, checked."""
+    if type(value) is int:
+        if -_LIMIT <= value < _LIMIT:
+            return value
+    elif value is None:
+        return None
+    elif _kind(value) != "i":
+        raise ValueError("Slice indices must be integers or None.")
+    return as_int32(as_int(value))
+
+
+def _index_array(item: Any) -> Node:
+    return item._node if isinstance(item, array) else nest_of(item)
+
+
+def as_int32(value: int) -> int:
+    """The value, if it fits what MLX holds indices in."""
+    if not -_LIMIT <= value < _LIMIT:
+        raise ValueError("Slice indices must be 32-bit integers.")
+    return value
+
+
+def in_bounds(value: int, axis: int, n: int) -> int:
+    """The position, counted from the front, that an int means along an axis of size n."""
+    if not -n <= value < n:
+        raise IndexError(f"Index {value} is out of bounds for axis {axis} with size {n}.")
+    return value + n if value < 0 else value
+
+
+def check_integral(node: Node, op: str) -> None:
+    """Raise MLX's error if a node cannot be used as indices."""
+    if node.aval.dtype.kind not in "iu":
+        raise ValueError(f"[{op}] Got indices with invalid dtype. Indices must be integral.")
+
+
+def is_full(plan: Plan) -> bool:
+    """Whether the plan picks every element, in order (it may add axes)."""
+    return all(entry == ":" or entry == "+" for entry in plan)
+
+
+def has_arrays(plan: Plan, shapes: list[tuple[int, ...]]) -> bool:
+    """Whether arrays of indices, more than single ones, are in the plan; `shapes` are those of its inputs."""
+    return "a" in plan and any(shapes)
+
+
+def source_axes(plan: Plan, ndim: int) -> list[Any]:
+    """The entry of each axis of the array that is indexed."""
+    entries = [entry for entry in plan if entry != "+"]
+    return entries + [":"] * (ndim - len(entries))
+
+
+def extent(size: int, step: int) -> int:
+    """How far a slice reaches, first element to last."""
+    return (size - 1) * abs(step) + 1
+
+
+def shape_of(
+    shape: tuple[int, ...], plan: Plan, shapes: list[tuple[int, ...]], broadcast: Any, op: str
+) -> tuple[int, ...]:
+    """The shape of what a plan picks, of an array of this shape and with inputs of these shapes.
+
+    The dimensions of arrays of indices go where the first of them stands, or to the front if something is between them.
+    Beside them an int is one of them when the array is read (`op` "gather"), and is passed over when it is written.
+    """
+    sizes = iter(shape)
+    inputs = iter(shapes)
+    mixed = has_arrays(plan, shapes)
+    out: list[int] = []
+    spots: list[int] = []
+    indexed: list[tuple[int, ...]] = []
+    at = passed = 0
+    for k, entry in enumerate(plan):
+        if entry == "+":
+            out.append(1)
+            continue
+        size = next(sizes)
+        if entry == ":":
+            out.append(size)
+        elif entry == "i" and op == "scatter":
+            next(inputs)
+            passed += 1
+        elif entry == "i" or entry == "a":
+            indexed.append(next(inputs))
+            if not spots:
+                at = len(out)
+            spots.append(k - passed)
+        else:
+            if entry[2] is None:
+                next(inputs)
+            out.append(entry[0])
+    out += sizes
+    if not mixed:
+        return tuple(out)
+    together = spots[-1] - spots[0] == len(spots) - 1
+    if not together:
+        at = 0
+    return (*out[:at], *broadcast(*indexed), *out[at:])

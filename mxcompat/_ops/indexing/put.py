@@ -1,0 +1,180 @@
+"""The writes that are not a subscript with numbers and positions: masks, `put_along_axis` and `slice_update`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import Aval
+from mxcompat._graph.ir.node import apply
+
+from ..define import broadcast, op
+from .gather import along_axis, check_window, need_array, need_axis, need_ints, positions, window_starts
+from .scatter import as_elements, scatter, stretch
+
+__all__ = ["MASKED_SCATTER", "put_along_axis", "slice_update"]
+
+
+def _masked(x: Any, value: Any, mask: Any) -> Any:
+    trailing = x.shape[mask.ndim :]
+    rows = mask.size
+    value = as_elements(value, x)
+    chosen = mask.reshape(rows, *[1] * len(trailing))
+    flat = x.reshape(rows, *trailing)
+    if value.ndim > len(trailing):
+        value = jnp.broadcast_to(value, (value.shape[0], *trailing))
+        place = jnp.cumsum(mask.reshape(-1), dtype=np.int32) - 1
+        if value.size and flat.size:
+            value = value.at[place].get(mode="clip", wrap_negative_indices=False)
+    if not flat.size or not value.size:
+        return jnp.asarray(x)
+    return jnp.where(chosen, value, flat).reshape(x.shape)
+
+
+def _masked_aval(x: Aval, value: Aval, mask: Aval) -> Aval:
+    if x.shape[: mask.ndim] != mask.shape:
+        given, wanted = (",".join(map(str, s)) for s in (mask.shape, x.shape))
+        raise ValueError(
+            "[masked_scatter] The boolean mask should have the same shape as the beginning of the indexed array but "
+            f"the mask has shape ({given}) and the array has shape ({wanted})"
+        )
+    trailing = x.shape[mask.ndim :]
+    if value.ndim > len(trailing) + 1:
+        raise ValueError(
+            "[masked_scatter] Value array shape must be broadcastable with the last "
+            f"{len(trailing)} dimensions of the input."
+        )
+    if value.ndim > len(trailing):
+        stretch(value.shape, (value.shape[0], *trailing))
+    else:
+        stretch((1,) * (len(trailing) + 1 - value.ndim) + value.shape, (mask.size, *trailing))
+    return x
+
+
+MASKED_SCATTER = op("masked_scatter", _masked, _masked_aval, indices=2, in_place=True)
+"""`x[mask] = value`: one value for all, or one row after the other for the places where the mask is true."""
+
+
+def _scatter_axis(x: Any, values: Any, indices: Any, *, axis: int | None) -> Any:
+    flat = x.reshape(-1) if axis is None else x
+    axis = (axis or 0) % flat.ndim
+    values = as_elements(values, x)
+    shape = broadcast(indices.shape, values.shape)[-flat.ndim :]
+    values = jnp.broadcast_to(values.reshape(values.shape[-flat.ndim :]), shape)
+    shape = tuple(n if k != axis else shape[k] for k, n in enumerate(flat.shape))
+    values = jnp.broadcast_to(values, shape)
+    if not flat.size or not values.size:
+        return jnp.asarray(x)
+    index = jnp.broadcast_to(positions(indices, flat.shape[axis]), shape)
+    grid = [lax.broadcasted_iota(np.int32, shape, k) if k != axis else index for k in range(flat.ndim)]
+    return scatter(("@",) * flat.ndim, "set", flat, values, *grid).reshape(x.shape)
+
+
+def _scatter_axis_aval(x: Aval, values: Aval, indices: Aval, *, axis: int | None) -> Aval:
+    shape = (x.size,) if axis is None else x.shape
+    axis = along_axis("put_along_axis", shape, indices, axis)
+    if indices.dtype.kind not in "iu":
+        raise RuntimeError("[ScatterAxis::eval_cpu] Cannot scatter with indices type.")
+    both = broadcast(indices.shape, values.shape)
+    for size in both[: len(both) - len(shape)]:
+        if size != 1:
+            raise ValueError(f"[squeeze] Cannot squeeze axis 0 with size {size} which is not equal to 1.")
+    both = both[len(both) - len(shape) :]
+    others = (*shape[:axis], *shape[axis + 1 :])
+    stretch_to = broadcast(others, (*both[:axis], *both[axis + 1 :]))
+    if stretch_to != others:
+        stretch((*both[:axis], *both[axis + 1 :]), others)
+    return x
+
+
+SCATTER_AXIS = op("scatter_axis", _scatter_axis, _scatter_axis_aval, ("axis",), indices=2, in_place=True)
+
+
+def put_along_axis(a: array, /, indices: array, values: array, axis: int | None = None, *, stream: Any = None) -> array:
+    """An array with values put at positions that differ from place to place along an axis.
+
+    Args:
+        a: the array.
+        indices: an integer array with as many axes as `a`; it and the values broadcast to each other, and along the
+            other axes to `a`.
+        values: what is put there, cast to the dtype of `a`.
+        axis: the axis; without one, `a` is seen as flat.
+
+    Returns:
+        An array of the shape and dtype of `a`.
+
+    Raises:
+        IndexError: if there is no such axis.
+        ValueError: if the shapes do not fit.
+
+    Example:
+        >>> mx.put_along_axis(mx.zeros((2, 3)), mx.array([[0], [2]]), mx.array(1.0), axis=1)
+        array([[1, 0, 0],
+               [0, 0, 1]], dtype=float32)
+    """
+    check_stream(stream)
+    x, index, value = need_array("put_along_axis", a, indices, values)
+    need_axis("put_along_axis", axis)
+    return wrap(apply(SCATTER_AXIS, (x, value, index), (axis,)))
+
+
+def _window(x: tuple[int, ...], update: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
+    """The shape of what an update covers: its own, completed by whole axes, or by 1 along those that have a start."""
+    window = [1 if axis in axes else n for axis, n in enumerate(x)]
+    offset = len(x) - len(update)
+    for axis in range(offset, len(x)):
+        window[axis] = min(x[axis], update[axis - offset])
+    return tuple(window)
+
+
+def _dynamic_update(x: Any, update: Any, starts: Any, *, axes: tuple[int, ...]) -> Any:
+    if not x.ndim:
+        return as_elements(update, x)
+    update = as_elements(update, x)
+    window = _window(x.shape, update.shape, [axis % x.ndim for axis in axes])
+    update = jnp.broadcast_to(update, window)
+    return lax.dynamic_update_slice(x, update, window_starts(starts, axes, x.shape), allow_negative_indices=False)
+
+
+def _dynamic_update_aval(x: Aval, update: Aval, starts: Aval, *, axes: tuple[int, ...]) -> Aval:
+    found = check_window("slice_update", starts, axes, x.ndim)
+    if update.ndim > x.ndim:
+        raise ValueError(f"[slice_update] Expected an update of at most {x.ndim} dimensions, got one of {update.ndim}.")
+    stretch(update.shape, _window(x.shape, update.shape, found))
+    return x
+
+
+DYNAMIC_UPDATE = op("dynamic_slice_update", _dynamic_update, _dynamic_update_aval, ("axes",), indices=2, in_place=True)
+
+
+def slice_update(a: array, update: array, start_indices: array, axes: Sequence[int], *, stream: Any = None) -> array:
+    """An array with a block, which starts where another array says, replaced.
+
+    Args:
+        a: the array.
+        update: the block, cast to the dtype of `a`. Leading axes that it lacks are covered whole, or at the one
+            position that has a start.
+        start_indices: an integer array, the start along each of `axes`. Starts are moved so that the block fits.
+        axes: the axes that the starts are for; along the others the block starts at 0.
+
+    Returns:
+        An array of the shape and dtype of `a`.
+
+    Raises:
+        IndexError: if there is no such axis.
+        ValueError: if the block does not fit, an axis is repeated, or the starts are not integers.
+
+    Example:
+        >>> mx.slice_update(mx.zeros((2, 3)), mx.ones((1, 2)), mx.array([1, 1]), axes=(0, 1))
+        array([[0, 0, 0],
+               [0, 1, 1]], dtype=float32)
+    """
+    check_stream(stream)
+    x, value, starts = need_array("slice_update", a, update, start_indices)
+    return wrap(apply(DYNAMIC_UPDATE, (x, value, starts), (need_ints("slice_update", axes),)))

@@ -1,0 +1,265 @@
+"""Writing by index: the ops behind `x[...] = v` and `x.at[...]`.
+
+A write narrows the array to the block that the slices of the plan cover, updates the block (whole, or where arrays of
+indices say), and puts it back. Indices out of bounds, undefined in MLX, write nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from mxcompat._array import operands
+from mxcompat._array.casting import converted
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
+from mxcompat._graph.ir.node import Node, apply
+
+from ..define import broadcast, op
+from .gather import layout, locate, narrow, subscript, windows
+from .plan import Plan, shape_of, source_axes
+
+__all__ = ["FILL", "as_elements", "fit", "scatter", "stretch", "stripped", "value_node", "write"]
+
+
+def value_node(value: Any, dtype: Dtype) -> Node:
+    """The node of what is written into an array of this dtype: an array, a number, or something of NumPy."""
+    if isinstance(value, (list, tuple, str)):
+        raise ValueError(f"Invalid type {type(value).__name__} received in array initialization.")
+    if value is None:
+        raise TypeError("incompatible function arguments: expected an array or a number to write, got None.")
+    return operands.node(value, dtype)
+
+
+def as_elements(value: Any, x: Any) -> Any:
+    """A value cast to the dtype of the JAX array that it is written into."""
+    return converted(value, from_numpy(x.dtype))  # type: ignore[arg-type]
+
+
+def stretch(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
+    """`target`, if an array of `shape` broadcasts to it; else MLX's ValueError."""
+    if broadcast(shape, target) != target:
+        given, wanted = (",".join(map(str, s)) for s in (shape, target))
+        raise ValueError(f"Cannot broadcast array of shape ({given}) into shape ({wanted}).")
+    return target
+
+
+def stripped(shape: tuple[int, ...], ndim: int = 0) -> tuple[int, ...]:
+    """The shape without leading ones, as long as it has more than `ndim` dimensions."""
+    k = 0
+    while len(shape) - k > ndim and shape[k] == 1:
+        k += 1
+    return shape[k:]
+
+
+def fit(value: tuple[int, ...], shape: tuple[int, ...], plan: Plan, inputs: list[tuple[int, ...]]) -> tuple[Any, Any]:
+    """The shape that a value is reshaped to, and the one it then broadcasts to, in order to be written at a plan.
+
+    The latter is that of the block which the slices cover, with size 1 for each int; or, with arrays of indices, about
+    what reading there would give.
+    """
+    if "a" in plan:
+        value = stripped(value)
+        return value, stretch(value, shape_of(shape, plan, inputs, broadcast, "scatter"))
+    value = stripped(value, len(shape))
+    if len(plan) > 1:
+        value = _lined_up(value, plan, len(shape))
+    return value, stretch(value, _block(shape, plan))
+
+
+def _block(shape: tuple[int, ...], plan: Plan) -> tuple[int, ...]:
+    """The shape of what slices, and ints, pick of an array of this shape."""
+    entries = source_axes(plan, len(shape))
+    return tuple(
+        n if entry == ":" else 1 if type(entry) is str else entry[0] for n, entry in zip(shape, entries, strict=True)
+    )
+
+
+def _lined_up(value: tuple[int, ...], plan: Plan, ndim: int) -> tuple[int, ...]:
+    """A value's shape with a 1 for each int of the plan, and without the new axes."""
+    sizes = list(value)
+    axis = len(sizes) - (ndim - (len(plan) - plan.count("+")))
+    for entry in reversed(plan):
+        if entry == "i":
+            if axis > 0:
+                sizes.insert(axis, 1)
+            continue
+        axis -= 1
+        if entry == "+" and axis >= 0:
+            if sizes[axis] != 1:
+                where = f"axis {axis - len(sizes)} with size {sizes[axis]}"
+                raise ValueError(f"[squeeze] Cannot squeeze {where} which is not equal to 1.")
+            del sizes[axis]
+    return tuple(sizes)
+
+
+def _write(x: Any, value: Any, *inputs: Any, plan: Plan, mode: str) -> Any:
+    shapes = [np.shape(i) for i in inputs]
+    value = as_elements(value, x)
+    shape, target = fit(value.shape, x.shape, plan, shapes)
+    if 0 in target or 0 in x.shape:
+        return jnp.asarray(x)
+    value = jnp.broadcast_to(value.reshape(shape), target)
+    entries, starts, indices, gathered = locate(x.shape, plan, inputs, "scatter")
+    partial_write = any(start is not None for start in starts)
+    if gathered:
+        block = narrow(x, entries, starts) if partial_write else x
+        kept = [n for n, entry in zip(block.shape, entries, strict=True) if entry != "i"]
+        items = tuple(entry for entry in plan if entry != "i")
+        value = scatter(layout(items, len(kept)), mode, block.reshape(kept), value, *indices).reshape(block.shape)
+    else:
+        value = value.reshape(_block(x.shape, plan))
+        inside = _inside(x.shape, entries, starts)
+        if mode != "set" or inside is not None:
+            block = narrow(x, entries, starts) if partial_write else x
+            value = combine(mode, block, value, last=_is_whole(x.shape, plan))
+            value = value if inside is None else jnp.where(inside, value, block)
+    return _put_back(x, value, entries, starts) if partial_write else value
+
+
+def _is_whole(shape: tuple[int, ...], plan: Plan) -> bool:
+    """Whether MLX takes a write for one of the whole array: slices and ints cover it, forwards."""
+    backwards = any(type(entry) is tuple and entry[1] < 0 for entry in plan)
+    return "a" not in plan and not backwards and _block(shape, plan) == shape
+
+
+def _inside(shape: tuple[int, ...], entries: Sequence[Any], starts: Sequence[Any]) -> Any:
+    """Whether the single positions that arrays give are in bounds; None if there are none."""
+    single = [(start, n) for start, entry, n in zip(starts, entries, shape, strict=True) if entry == "a"]
+    inside = None
+    for start, n in single:
+        here = (start >= 0) & (start < n)
+        inside = here if inside is None else inside & here
+    return inside
+
+
+def _put_back(x: Any, block: Any, entries: Sequence[Any], starts: Sequence[Any]) -> Any:
+    """`x` with the block that `narrow` gives of it replaced."""
+    lows, reach, steps = windows(x.shape, entries, starts)
+    backwards = [axis for axis, step in enumerate(steps) if step < 0]
+    if backwards:
+        block = lax.rev(block, backwards)
+    lows = [jnp.asarray(low, np.int32) for low in lows]
+    if any(abs(step) != 1 for step in steps):
+        gaps = [(0, 0, abs(step) - 1) for step in steps]
+        hit = lax.pad(jnp.ones(block.shape, bool), False, gaps)
+        block = lax.pad(block, jnp.zeros((), block.dtype), gaps)
+        block = jnp.where(hit, block, lax.dynamic_slice(x, lows, reach, allow_negative_indices=False))
+    return lax.dynamic_update_slice(x, block, lows, allow_negative_indices=False)
+
+
+def combine(mode: str, old: Any, new: Any, last: bool) -> Any:
+    """What becomes of old elements that meet new ones. At a tie of two, both have the gradient, or the `last` alone."""
+    if mode == "set":
+        return new
+    if mode == "add":
+        return jnp.logical_or(old, new) if old.dtype == bool else old + new
+    if mode == "multiply":
+        return jnp.logical_and(old, new) if old.dtype == bool else old * new
+    return _extreme(mode, last, old, new)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _extreme(mode: str, last: bool, old: Any, new: Any) -> Any:
+    return lax.max(old, new) if mode == "maximum" else lax.min(old, new)
+
+
+@_extreme.defjvp
+def _extreme_jvp(mode: str, last: bool, primals: tuple, tangents: tuple) -> tuple:
+    old, new = primals
+    result = _extreme(mode, last, old, new)
+    if result.dtype.kind not in "fcV":
+        return result, np.zeros(result.shape, jax.dtypes.float0)
+    zero = jnp.zeros((), result.dtype)
+    takes_new = result == new
+    takes_old = ~takes_new if last else result == old
+    return result, jnp.where(takes_old, tangents[0], zero) + jnp.where(takes_new, tangents[1], zero)
+
+
+_METHODS = {"set": "set", "add": "add", "multiply": "multiply", "maximum": "max", "minimum": "min"}
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def scatter(layout: tuple[str, ...], mode: str, x: Any, value: Any, *indices: Any) -> Any:
+    """`x` updated by `value` (as large as the read there) at a subscript; every duplicate counts, in order.
+
+    The gradient is MLX's: of duplicates that are set, each has the gradient of its place; of those that are at an
+    extreme, too.
+    """
+    if x.dtype == bool and mode in ("add", "multiply"):
+        mode = "maximum" if mode == "add" else "minimum"
+    if x.dtype == bool:
+        return scatter(layout, mode, x.astype(np.uint8), value.astype(np.uint8), *indices).astype(bool)
+    return _at(layout, mode, x, value, indices)
+
+
+def _at(layout: tuple[str, ...], mode: str, x: Any, value: Any, indices: Sequence[Any], unique: bool = False) -> Any:
+    update = getattr(x.at[subscript(layout, indices)], _METHODS[mode])
+    return update(value, mode="drop", unique_indices=unique, wrap_negative_indices=False)
+
+
+@scatter.defjvp
+def _scatter_jvp(layout: tuple[str, ...], mode: str, primals: tuple, tangents: tuple) -> tuple:
+    x, value, *indices = primals
+    result = scatter(layout, mode, x, value, *indices)
+    if result.dtype.kind not in "fcV":
+        return result, np.zeros(result.shape, jax.dtypes.float0)
+    dx, dv = tangents[:2]
+
+    def there(of: Any) -> Any:
+        return of.at[subscript(layout, indices)].get(mode="clip", wrap_negative_indices=False)
+
+    if mode == "set":
+        return result, _at(layout, "set", dx, dv, indices, unique=True)
+    if mode == "add":
+        return result, _at(layout, "add", dx, dv, indices)
+    zeros, one = jnp.zeros_like(x), jnp.ones((), x.dtype)
+    if mode == "multiply":
+        # The product of the others at a place, exact where a factor is 0.
+        null = value == 0
+        factors = jnp.where(null, one, value)
+        nulls = _at(layout, "add", jnp.zeros(x.shape, np.int32), null.astype(np.int32), indices)
+        product = scatter(layout, "multiply", x, factors, *indices)
+        others = there(product) / factors
+        others = jnp.where(there(nulls) == null, others, jnp.zeros((), x.dtype))
+        scale = scatter(layout, "multiply", jnp.ones_like(x), value, *indices)
+        return result, dx * scale + _at(layout, "add", zeros, dv * others, indices)
+    kept = jnp.where(result == x, dx, zeros)
+    taken = jnp.where(there(result) == value, dv, jnp.zeros((), x.dtype))
+    return result, kept + _at(layout, "add", zeros, taken, indices)
+
+
+def _write_aval(x: Aval, value: Aval, *inputs: Aval, plan: Plan, mode: str) -> Aval:
+    fit(value.shape, x.shape, plan, [i.shape for i in inputs])
+    return x
+
+
+SLICE_UPDATE = op("slice_update", _write, _write_aval, ("plan", "mode"), in_place=True)
+"""`x[plan] = value` (mode "set"), or an update of what is there, where only numbers are in the plan. Inputs: x, the
+value, then those of the plan."""
+
+SCATTER = op("scatter", _write, _write_aval, ("plan", "mode"), indices=2, in_place=True)
+"""The same with arrays of indices."""
+
+
+def _fill(value: Any, *, shape: tuple[int, ...], dtype: Dtype) -> Any:
+    value = converted(value, dtype)
+    return jnp.broadcast_to(value.reshape(stripped(value.shape)), shape)
+
+
+def _fill_aval(value: Aval, *, shape: tuple[int, ...], dtype: Dtype) -> Aval:
+    return aval(stretch(stripped(value.shape), shape), dtype)
+
+
+FILL = op("fill", _fill, _fill_aval, ("shape", "dtype"))
+"""A value as all of an array: what `x[:] = value` gives."""
+
+
+def write(x: Node, value: Node, plan: Plan, nodes: Sequence[Node], mode: str = "set") -> Node:
+    """The node of `x` after a write at a plan."""
+    return apply(SCATTER if "a" in plan else SLICE_UPDATE, (x, value, *nodes), (plan, mode))

@@ -1,0 +1,113 @@
+"""`x[...]` and `x[...] = v`: the methods of `array`, from a subscript to a node.
+
+Ints, slices and lone arrays of indices, which programs use most, are recognised first. A write points the handle at a
+new node: its aliases see it, whatever was computed from it before does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.nest import nest_of
+from mxcompat._graph.ir.aval import aval
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.run.evaluate import evaluated
+
+from .at import ArrayAt
+from .gather import SLICE, read
+from .plan import is_full, parse, place
+from .put import MASKED_SCATTER
+from .scatter import FILL, fit, stretch, value_node, write
+
+__all__ = ["attach"]
+
+_ONE = (("i",),)
+
+
+def getitem(self: array, index: Any, /) -> array:
+    """`x[index]`, by MLX's rules: ints, slices, None, Ellipsis, arrays and lists of ints, and tuples of them.
+
+    Returns:
+        An array of the dtype of `x`. It is never a view.
+
+    Raises:
+        ValueError: if there are too many indices, or one is of a type that is none. Reading by a mask is not possible.
+        IndexError: if an int is out of bounds. (An array of indices that is reads the nearest element.)
+    """
+    x = self._node
+    if type(index) is int:
+        shape = x.aval.shape
+        if shape and 0 <= index < shape[0]:
+            return wrap(apply(SLICE, (x, place(index)), _ONE))
+    plan, nodes = parse(index, x.aval.shape, "gather")
+    return wrap(read(x, plan, nodes))
+
+
+def setitem(self: array, index: Any, value: Any, /) -> None:
+    """`x[index] = value`: the array without its old elements there.
+
+    The value is cast to the dtype of `x` and broadcasts to the shape of `x[index]`; but `x[...] = value` and
+    `x[None] = value` replace the array, so that it takes the dtype of the value. `index` may also be a mask: an
+    array of bools (of either library, or a list) of the shape of `x`, or of its first axes.
+
+    Raises:
+        ValueError: as for reading; if the value does not broadcast, or is not an array, a number or of NumPy.
+        RuntimeError: if there are fewer values than the mask selects.
+    """
+    x = self._node
+    new = value_node(value, x.aval.dtype)
+    mask = _mask(index)
+    self._node = _assign(x, index, new) if mask is None else _assign_masked(x, mask, new)
+
+
+def _assign(x: Node, index: Any, value: Node) -> Node:
+    plan, nodes = parse(index, x.aval.shape, "scatter")
+    if not is_full(plan):
+        return write(x, value, plan, nodes)
+    dtype = x.aval.dtype
+    if index is None or index is Ellipsis:
+        dtype = value.aval.dtype
+    if index is None:
+        stretch(value.aval.shape, x.aval.shape)
+    elif index is not Ellipsis:
+        fit(value.aval.shape, x.aval.shape, plan, [])
+    if value.aval is aval(x.aval.shape, dtype):
+        return value
+    return apply(FILL, (value,), (x.aval.shape, dtype))
+
+
+def _mask(index: Any) -> Node | None:
+    """The node of an index that is a mask; None for any other."""
+    kind = type(index)
+    if kind is int or kind is slice or kind is tuple:
+        return None
+    if isinstance(index, array):
+        node = index._node
+    elif kind is bool or isinstance(index, np.bool_) or (isinstance(index, np.ndarray) and index.dtype == bool):
+        node = nest_of(np.asarray(index))
+    elif kind is list and index:
+        node = nest_of(index)
+    else:
+        return None
+    return node if node.aval.dtype.kind == "b" else None
+
+
+def _assign_masked(x: Node, mask: Node, value: Node) -> Node:
+    written = apply(MASKED_SCATTER, (x, value, mask))
+    rows = value.aval.shape[0] if value.aval.ndim > x.aval.ndim - mask.aval.ndim else mask.aval.size
+    if rows < mask.aval.size and not mask.trace and int(evaluated(mask).sum()) > rows:
+        raise RuntimeError("[MaskedScatter::eval_cpu] Source does not have enough elements for mask.")
+    return written
+
+
+def attach() -> None:
+    """Give `array` its subscripts and `at`."""
+    array.__getitem__ = getitem  # type: ignore[attr-defined]
+    array.__setitem__ = setitem  # type: ignore[attr-defined]
+    array.at = property(lambda self: ArrayAt(self), doc=ArrayAt.__doc__)  # type: ignore[attr-defined]
+
+
+attach()

@@ -1,0 +1,207 @@
+"""The decompositions of `linalg`: qr, svd and cholesky, in MLX's form, with all derivatives.
+
+The SVD is taken of the transpose, as MLX's own call to LAPACK does: then the signs of the vectors, which mathematics
+leaves open, come out as in MLX.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import Aval, aval
+from mxcompat._graph.ir.node import apply, items
+
+from ..define import op
+from .common import (
+    INEXACT,
+    adjoint,
+    check_square,
+    flag,
+    hermitian,
+    inverse_gaps,
+    matmul,
+    matrix,
+    real_dtype,
+    transpose,
+)  # fmt: skip
+
+__all__ = ["cholesky", "qr", "singular_values", "svd"]
+
+
+def _sizes(a: Aval) -> tuple[tuple[int, ...], int, int, int]:
+    """The batch shape, rows, columns, and the smaller of the two."""
+    *batch, m, n = a.shape
+    return tuple(batch), m, n, min(m, n)
+
+
+def _qr(a: Any) -> Any:
+    m, n = a.shape[-2:]
+    if m >= n:
+        return tuple(jnp.linalg.qr(a))
+    q, r = jnp.linalg.qr(a[..., :m])  # the first m columns settle q, and JAX differentiates only this
+    return q, jnp.concatenate([r, matmul(transpose(q), a[..., m:])], axis=-1)
+
+
+def _qr_infer(a: Aval) -> tuple[Aval, Aval]:
+    batch, m, n, k = _sizes(a)
+    return aval((*batch, m, k), a.dtype), aval((*batch, k, n), a.dtype)
+
+
+QR = op("linalg_qr", _qr, _qr_infer)
+
+
+def qr(a: array, *, stream: Any = None) -> tuple[array, array]:
+    """The QR factorization: `q @ r` is `a`, the columns of `q` orthonormal and `r` upper triangular.
+
+    Args:
+        a: matrices `(..., M, N)`, float32 or float64.
+        stream: accepted, and ignored.
+
+    Returns:
+        `q`, `(..., M, K)`, and `r`, `(..., K, N)`, where K is the smaller of M and N; of the dtype of `a`.
+
+    Raises:
+        ValueError: for another dtype, or fewer than two dimensions.
+
+    Example:
+        `q, r = mx.linalg.qr(mx.array([[2.0, 3.0], [1.0, 2.0]]))`
+    """
+    check_stream(stream)
+    q, r = items(apply(QR, (matrix("qr", a),)))
+    return wrap(q), wrap(r)
+
+
+def _thin_rotations(d: Any, s: Any) -> tuple[Any, Any]:
+    """How the singular vectors of a square diagonal matrix turn in themselves as it moves by `d`."""
+    gaps = inverse_gaps(jnp.square(s))
+    right, left = s[..., None, :] * d, s[..., :, None] * d
+    u = gaps * (right + adjoint(right))
+    v = gaps * (left + adjoint(left))
+    if jnp.iscomplexobj(d):
+        scale = jnp.where(s == 0, 0, 0.5 / jnp.where(s == 0, 1, s))
+        diagonal = (d - adjoint(d)) * jnp.eye(s.shape[-1], dtype=d.dtype)
+        u = u + diagonal * scale[..., None, :]
+    return u, v
+
+
+@jax.custom_jvp
+def _svd(a: Any) -> tuple[Any, Any, Any]:
+    """The full SVD."""
+    if not a.size:  # XLA refuses: the vectors are then any orthonormal ones
+        *batch, m, n = a.shape
+        u, v = (jnp.broadcast_to(jnp.eye(k, dtype=a.dtype), (*batch, k, k)) for k in (m, n))
+        return u, jnp.zeros((*batch, min(m, n)), a.real.dtype), v
+    v, s, uh = jnp.linalg.svd(transpose(a), full_matrices=True)
+    return transpose(uh), s, transpose(v)
+
+
+@_svd.defjvp
+def _svd_jvp(primals: tuple, tangents: tuple) -> tuple:
+    (a,), (t,) = primals, tangents
+    u, s, vh = out = _svd(a)
+    if a.shape[-2] < a.shape[-1]:
+        dv, ds, du = _svd_tangent(transpose(vh), s, transpose(u), transpose(t))
+        return out, (transpose(du), ds, transpose(dv))
+    return out, _svd_tangent(u, s, vh, t)
+
+
+def _svd_tangent(u: Any, s: Any, vh: Any, t: Any) -> tuple[Any, Any, Any]:
+    """How the SVD of a matrix with at least as many rows as columns moves, where the matrix moves by `t`."""
+    n = vh.shape[-1]
+    d = matmul(matmul(adjoint(u), t), adjoint(vh))
+    square, below = d[..., :n, :], d[..., n:, :]
+    turn_u, turn_v = _thin_rotations(square, s)
+    inverse = jnp.where(s == 0, 0, 1 / jnp.where(s == 0, 1, s))
+    below = below * inverse[..., None, :]
+    rest = jnp.zeros((*below.shape[:-1], below.shape[-2]), below.dtype)
+    turn = jnp.concatenate(
+        [jnp.concatenate([turn_u, -adjoint(below)], axis=-1), jnp.concatenate([below, rest], axis=-1)], axis=-2
+    )
+    return matmul(u, turn), jnp.diagonal(square, axis1=-2, axis2=-1).real, -matmul(turn_v, vh)
+
+
+def _svd_infer(a: Aval) -> tuple[Aval, Aval, Aval]:
+    batch, m, n, k = _sizes(a)
+    return aval((*batch, m, m), a.dtype), aval((*batch, k), real_dtype(a.dtype)), aval((*batch, n, n), a.dtype)
+
+
+def singular_values(a: Any) -> Any:
+    """The singular values of matrices given as a JAX array."""
+    if 0 in a.shape[-2:]:
+        return jnp.zeros((*a.shape[:-2], 0), a.real.dtype)
+    return jnp.linalg.svd(a, compute_uv=False)
+
+
+def _values_infer(a: Aval) -> Aval:
+    batch, _, _, k = _sizes(a)
+    return aval((*batch, k), real_dtype(a.dtype))
+
+
+SVD = op("linalg_svd", _svd, _svd_infer)
+SINGULAR_VALUES = op("linalg_singular_values", singular_values, _values_infer)
+
+
+def svd(a: array, compute_uv: bool = True, *, stream: Any = None) -> Any:
+    """The singular value decomposition: `u[:, :K] * s @ vt[:K]` is `a`, where K is the smaller of M and N.
+
+    Args:
+        a: matrices `(..., M, N)`, float32, float64 or complex64.
+        compute_uv: whether to compute the vectors too.
+        stream: accepted, and ignored.
+
+    Returns:
+        `u` `(..., M, M)`, `s` `(..., K)`, in descending order and real, and `vt` `(..., N, N)`; or `s` alone.
+
+    Raises:
+        ValueError: for another dtype, or fewer than two dimensions.
+
+    Example:
+        `u, s, vt = mx.linalg.svd(mx.array([[2.0, 0.0], [0.0, 1.0]]))`
+
+    A matrix that holds a NaN gives NaN; real MLX raises RuntimeError when it computes it.
+    """
+    check_stream(stream)
+    node = matrix("svd", a, INEXACT)
+    if not flag("svd", "compute_uv", compute_uv):
+        return wrap(apply(SINGULAR_VALUES, (node,)))
+    return tuple(wrap_all(apply(SVD, (node,))))
+
+
+def _cholesky(a: Any, upper: bool) -> Any:
+    if not a.size:
+        return a
+    lower = hermitian(transpose(a) if upper else a)
+    out = jax.lax.linalg.cholesky(lower, symmetrize_input=False)
+    return transpose(out) if upper else out
+
+
+CHOLESKY = op("linalg_cholesky", _cholesky, lambda a, upper: a, ("upper",))
+
+
+def cholesky(a: array, upper: bool = False, *, stream: Any = None) -> array:
+    """The Cholesky factor of symmetric positive definite matrices: `l @ l.T`, or `u.T @ u`, is `a`.
+
+    Args:
+        a: matrices `(..., N, N)`, float32 or float64; only the triangle of the result is read.
+        upper: whether to return the upper triangular factor instead of the lower.
+        stream: accepted, and ignored.
+
+    Returns:
+        The factors `(..., N, N)`; NaN where a matrix is not positive definite. Gradients are those of a function of
+        the whole symmetric matrix.
+
+    Raises:
+        ValueError: for another dtype or shape.
+
+    Example:
+        `mx.linalg.cholesky(mx.array([[4.0, 2.0], [2.0, 5.0]]))` is `[[2, 0], [1, 2]]`.
+    """
+    check_stream(stream)
+    node = matrix("cholesky", a)
+    check_square("cholesky", node.aval, "Cholesky decomposition is only defined for square matrices.")
+    return wrap(apply(CHOLESKY, (node,), (flag("cholesky", "upper", upper),)))

@@ -1,0 +1,201 @@
+"""Eigenvalues and eigenvectors, of Hermitian matrices and of any, with all derivatives.
+
+Matrices are handed over transposed, as MLX's own calls to LAPACK do: then the signs of vectors and the order of
+eigenvalues, which mathematics leaves open, come out as in MLX.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import Aval, aval, complex64
+from mxcompat._graph.ir.node import apply, items
+
+from ..define import op
+from .common import INEXACT, adjoint, check_square, inverse_gaps, matmul, matrix, real_dtype, text, transpose
+
+__all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _eigh(a: Any, lower: bool) -> tuple[Any, Any]:
+    if not a.size:
+        return jnp.zeros(a.shape[:-1], a.real.dtype), jnp.zeros(a.shape, a.dtype)
+    v, w = jax.lax.linalg.eigh(transpose(a), lower=not lower, symmetrize_input=False)
+    return w, jnp.conj(v)
+
+
+@_eigh.defjvp
+def _eigh_jvp(lower: bool, primals: tuple, tangents: tuple) -> tuple:
+    (a,), (t,) = primals, tangents
+    w, v = _eigh(a, lower)
+    d = matmul(matmul(adjoint(v), (t + adjoint(t)) / 2), v)
+    return (w, v), (jnp.diagonal(d, axis1=-2, axis2=-1).real, matmul(v, inverse_gaps(w) * d))
+
+
+def _eigh_infer(a: Aval, lower: bool) -> tuple[Aval, Aval]:
+    return aval(a.shape[:-1], real_dtype(a.dtype)), aval(a.shape, a.dtype)
+
+
+EIGH = op("linalg_eigh", _eigh, _eigh_infer, ("lower",))
+EIGVALSH = op(
+    "linalg_eigvalsh", lambda a, lower: _eigh(a, lower)[0], lambda a, lower: _eigh_infer(a, lower)[0], ("lower",)
+)
+
+
+def _symmetric(name: str, a: Any, UPLO: Any) -> tuple[Any, tuple]:
+    lower = text(name, "UPLO", UPLO).startswith("L")
+    node = matrix(name, a, INEXACT)
+    check_square(name, node.aval)
+    return (node,), (lower,)
+
+
+def eigh(a: array, UPLO: str = "L", *, stream: Any = None) -> tuple[array, array]:
+    """The eigenvalues and eigenvectors of Hermitian (real: symmetric) matrices.
+
+    Args:
+        a: matrices `(..., N, N)`, float32, float64 or complex64.
+        UPLO: which triangle to read: "L", the lower, or "U". That the other agrees is not checked.
+        stream: accepted, and ignored.
+
+    Returns:
+        The eigenvalues `(..., N)`, real and ascending, and the eigenvectors `(..., N, N)`, normalised, in columns.
+        Gradients are those of a function of the whole Hermitian matrix.
+
+    Raises:
+        ValueError: for another dtype or shape.
+
+    Example:
+        `w, v = mx.linalg.eigh(mx.array([[1.0, -2.0], [-2.0, 1.0]]))` gives `w` `[-1, 3]`.
+    """
+    check_stream(stream)
+    w, v = items(apply(EIGH, *_symmetric("eigh", a, UPLO)))
+    return wrap(w), wrap(v)
+
+
+def eigvalsh(a: array, UPLO: str = "L", *, stream: Any = None) -> array:
+    """The eigenvalues of Hermitian (real: symmetric) matrices, real and ascending; see `eigh`.
+
+    Args:
+        a: matrices `(..., N, N)`, float32, float64 or complex64.
+        UPLO: which triangle to read: "L", the lower, or "U".
+        stream: accepted, and ignored.
+
+    Returns:
+        The eigenvalues `(..., N)`.
+
+    Raises:
+        ValueError: for another dtype or shape.
+
+    Example:
+        `mx.linalg.eigvalsh(mx.array([[1.0, -2.0], [-2.0, 1.0]]))` is `[-1, 3]`.
+    """
+    check_stream(stream)
+    return wrap(apply(EIGVALSH, *_symmetric("eigvalsh", a, UPLO)))
+
+
+def _complex(x: Any) -> Any:
+    return x.astype(jnp.result_type(x.dtype, jnp.complex64))
+
+
+@jax.custom_jvp
+def _eig(a: Any) -> tuple[Any, Any]:
+    """The eigenvalues and right eigenvectors, of norm 1 and with a real largest component."""
+    if not a.size:
+        return _complex(jnp.zeros(a.shape[:-1], a.dtype)), _complex(jnp.zeros(a.shape, a.dtype))
+    if jax.default_backend() == "cpu":
+        w, left = jax.lax.linalg.eig(transpose(a), compute_left_eigenvectors=True, compute_right_eigenvectors=False)
+        return w, jnp.conj(left)
+    w, v = jax.lax.linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=True)
+    return w, v
+
+
+@_eig.defjvp
+def _eig_jvp(primals: tuple, tangents: tuple) -> tuple:
+    (a,), (t,) = primals, tangents
+    w, v = _eig(a)
+    d = jnp.linalg.solve(v, matmul(_complex(t), v))
+    dw = jnp.diagonal(d, axis1=-2, axis2=-1)
+    dv = matmul(v, inverse_gaps(w) * d)
+    dv = dv - v * (jnp.conj(v) * dv).sum(-2, keepdims=True).real
+    largest = jnp.argmax(jnp.abs(v), axis=-2, keepdims=True)
+    phase = jnp.take_along_axis(dv, largest, -2).imag / jnp.take_along_axis(v, largest, -2).real
+    return (w, v), (dw, dv - 1j * v * phase)
+
+
+@jax.custom_jvp
+def _eigvals(a: Any) -> Any:
+    if not a.size:
+        return _complex(jnp.zeros(a.shape[:-1], a.dtype))
+    return jax.lax.linalg.eig(transpose(a), compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
+
+
+@_eigvals.defjvp
+def _eigvals_jvp(primals: tuple, tangents: tuple) -> tuple:
+    (a,), (t,) = primals, tangents
+    w, v = _eig(a)
+    return w, jnp.diagonal(jnp.linalg.solve(v, matmul(_complex(t), v)), axis1=-2, axis2=-1)
+
+
+EIG = op(
+    "linalg_eig",
+    lambda a: tuple(x.astype(jnp.complex64) for x in _eig(a)),
+    lambda a: (aval(a.shape[:-1], complex64), aval(a.shape, complex64)),
+)
+EIGVALS = op("linalg_eigvals", lambda a: _eigvals(a).astype(jnp.complex64), lambda a: aval(a.shape[:-1], complex64))
+
+
+def _general(name: str, a: Any) -> Any:
+    node = matrix(name, a, INEXACT)
+    check_square(name, node.aval)
+    return (node,)
+
+
+def eig(a: array, *, stream: Any = None) -> tuple[array, array]:
+    """The eigenvalues and right eigenvectors of square matrices.
+
+    Args:
+        a: matrices `(..., N, N)`, float32, float64 or complex64.
+        stream: accepted, and ignored.
+
+    Returns:
+        The eigenvalues `(..., N)`, in no particular order, and the eigenvectors `(..., N, N)`, in columns of norm 1;
+        both complex64.
+
+    Raises:
+        ValueError: for another dtype or shape.
+
+    Example:
+        `w, v = mx.linalg.eig(mx.array([[0.0, 1.0], [-1.0, 0.0]]))` gives `w` `[1j, -1j]`.
+
+    The eigenvectors of complex matrices are right ones here; mlx 0.32 returns their conjugates' left ones.
+    """
+    check_stream(stream)
+    w, v = items(apply(EIG, _general("eig", a)))
+    return wrap(w), wrap(v)
+
+
+def eigvals(a: array, *, stream: Any = None) -> array:
+    """The eigenvalues of square matrices, complex64, in no particular order; see `eig`.
+
+    Args:
+        a: matrices `(..., N, N)`, float32, float64 or complex64.
+        stream: accepted, and ignored.
+
+    Returns:
+        The eigenvalues `(..., N)`.
+
+    Raises:
+        ValueError: for another dtype or shape.
+
+    Example:
+        `mx.linalg.eigvals(mx.array([[0.0, 1.0], [-1.0, 0.0]]))` is `[1j, -1j]`.
+    """
+    check_stream(stream)
+    return wrap(apply(EIGVALS, _general("eigvals", a)))

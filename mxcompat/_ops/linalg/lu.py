@@ -1,0 +1,177 @@
+"""LU factorization, and the determinants that come of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import Aval, aval, from_numpy, uint32
+from mxcompat._graph.ir.node import Node, apply, items
+
+from ..define import as_float, op, require_array
+from .common import check_square, matrix
+
+__all__ = ["det", "lu", "lu_factor", "slogdet"]
+
+
+def _factor(a: Any) -> tuple[Any, Any, Any]:
+    """The factors in one matrix, the row exchanges, and the row of `a` that each row of them comes from."""
+    m, n = a.shape[-2:]
+    if not a.size:
+        rows = jnp.broadcast_to(jnp.arange(m, dtype=jnp.int32), (*a.shape[:-2], m))
+        return a, rows[..., : min(m, n)], rows
+    return jax.lax.linalg.lu(a)
+
+
+def _lu_factor(a: Any) -> Any:
+    both, exchanges, _ = _factor(a)
+    return both, exchanges.astype(jnp.uint32)
+
+
+def _lu(a: Any) -> Any:
+    both, _, rows = _factor(a)
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    lower = jnp.tril(both[..., :k], -1) + jnp.eye(m, k, dtype=a.dtype)
+    return jnp.argsort(rows, axis=-1).astype(jnp.uint32), lower, jnp.triu(both[..., :k, :])
+
+
+def _lu_factor_infer(a: Aval) -> tuple[Aval, Aval]:
+    return a, aval((*a.shape[:-2], min(a.shape[-2:])), uint32)
+
+
+def _lu_infer(a: Aval) -> tuple[Aval, Aval, Aval]:
+    *batch, m, n = a.shape
+    k = min(m, n)
+    return aval((*batch, m), uint32), aval((*batch, m, k), a.dtype), aval((*batch, k, n), a.dtype)
+
+
+LU_FACTOR = op("linalg_lu_factor", _lu_factor, _lu_factor_infer)
+LU = op("linalg_lu", _lu, _lu_infer)
+
+
+def lu_factor(a: array, *, stream: Any = None) -> tuple[array, array]:
+    """The LU factorization in compact form.
+
+    Args:
+        a: matrices `(..., M, N)`, float32 or float64.
+        stream: accepted, and ignored.
+
+    Returns:
+        Both factors in one array of the shape of `a`, the ones on the diagonal of `l` left out; and the row exchanges,
+        uint32 `(..., K)`, K the smaller of M and N: row i was exchanged with row `pivots[i]`.
+
+    Raises:
+        ValueError: for another dtype, or fewer than two dimensions.
+
+    Example:
+        `lu, pivots = mx.linalg.lu_factor(mx.array([[1.0, 2.0], [3.0, 4.0]]))`
+    """
+    check_stream(stream)
+    both, pivots = items(apply(LU_FACTOR, (matrix("lu_factor", a),)))
+    return wrap(both), wrap(pivots)
+
+
+def lu(a: array, *, stream: Any = None) -> tuple[array, array, array]:
+    """The LU factorization with row exchanges: `l[p, :] @ u` is `a`.
+
+    Args:
+        a: matrices `(..., M, N)`, float32 or float64.
+        stream: accepted, and ignored.
+
+    Returns:
+        `p`, uint32 `(..., M)`; `l` `(..., M, K)`, lower triangular with ones on its diagonal; and `u` `(..., K, N)`,
+        upper triangular. K is the smaller of M and N.
+
+    Raises:
+        ValueError: for another dtype, or fewer than two dimensions.
+
+    Example:
+        `p, l, u = mx.linalg.lu(mx.array([[1.0, 2.0], [3.0, 4.0]]))`
+    """
+    check_stream(stream)
+    p, lower, u = items(apply(LU, (matrix("lu", a),)))
+    return wrap(p), wrap(lower), wrap(u)
+
+
+def _widened(a: Any) -> Any:
+    """At least float32: halves and integers have no factorization of their own."""
+    return jnp.asarray(a, jnp.float64 if a.dtype == jnp.float64 else jnp.float32)
+
+
+def _det(a: Any) -> Any:
+    want = as_float(from_numpy(a.dtype)).numpy  # type: ignore[arg-type]
+    return jnp.linalg.det(_widened(a)).astype(want)
+
+
+def _slogdet(a: Any) -> Any:
+    want = as_float(from_numpy(a.dtype)).numpy  # type: ignore[arg-type]
+    sign, logarithm = jnp.linalg.slogdet(_widened(a))
+    return sign.astype(want), logarithm.astype(want)
+
+
+def _det_infer(a: Aval) -> Aval:
+    return aval(a.shape[:-2], as_float(a.dtype))
+
+
+DET = op("linalg_det", _det, _det_infer)
+SLOGDET = op("linalg_slogdet", _slogdet, lambda a: (_det_infer(a),) * 2)
+
+
+def _square(name: str, a: Any) -> Node:
+    node = require_array(a, name)
+    given = node.aval
+    if given.dtype.kind == "c":
+        raise ValueError(f"[linalg::{name}] Complex inputs are not supported.")
+    if given.ndim < 2:
+        raise ValueError(
+            f"[linalg::{name}] Arrays must have >= 2 dimensions. Received array with {given.ndim} dimensions."
+        )
+    check_square(name, given)
+    return node
+
+
+def det(a: array, *, stream: Any = None) -> array:
+    """The determinant of square matrices.
+
+    Args:
+        a: matrices `(..., N, N)` of any real dtype.
+        stream: accepted, and ignored.
+
+    Returns:
+        The determinants `(...)`, of the dtype of `a`, float32 if that is an integer.
+
+    Raises:
+        ValueError: for complex numbers, or another shape.
+
+    Example:
+        `mx.linalg.det(mx.array([[1.0, 2.0], [3.0, 4.0]]))` is -2.
+    """
+    check_stream(stream)
+    return wrap(apply(DET, (_square("det", a),)))
+
+
+def slogdet(a: array, *, stream: Any = None) -> tuple[array, array]:
+    """The sign of the determinant of square matrices, and the logarithm of its absolute value.
+
+    Args:
+        a: matrices `(..., N, N)` of any real dtype.
+        stream: accepted, and ignored.
+
+    Returns:
+        The signs, -1, 0 or 1, and the logarithms, `-inf` for a singular matrix; both `(...)`, of the dtype of `a`,
+        float32 if that is an integer.
+
+    Raises:
+        ValueError: for complex numbers, or another shape.
+
+    Example:
+        `sign, logarithm = mx.linalg.slogdet(mx.array([[1.0, 2.0], [3.0, 4.0]]))`
+    """
+    check_stream(stream)
+    sign, logarithm = items(apply(SLOGDET, (_square("slogdet", a),)))
+    return wrap(sign), wrap(logarithm)

@@ -1,0 +1,240 @@
+"""Inverses and linear systems of `linalg`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
+from mxcompat._graph.ir.node import Node, apply
+
+from ..define import broadcast, op, require_array
+from .common import FLOATS, check_matrix, check_square, flag, matmul, matrix, transpose
+
+__all__ = ["cholesky_inv", "inv", "pinv", "solve", "solve_triangular", "tri_inv"]
+
+
+def _triangular_inverse(a: Any, upper: bool) -> Any:
+    if not a.size:
+        return a
+    eye = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
+    return jax.lax.linalg.triangular_solve(a, eye, left_side=True, lower=not upper)
+
+
+def _cholesky_inverse(a: Any, upper: bool) -> Any:
+    inverse = _triangular_inverse(a, upper)
+    transposed = transpose(inverse)
+    return matmul(inverse, transposed) if upper else matmul(transposed, inverse)
+
+
+INV = op("linalg_inv", lambda a: jnp.linalg.inv(a) if a.size else a, lambda a: a)
+TRI_INV = op("linalg_tri_inv", _triangular_inverse, lambda a, upper: a, ("upper",))
+CHOLESKY_INV = op("linalg_cholesky_inv", _cholesky_inverse, lambda a, upper: a, ("upper",))
+PINV = op(
+    "linalg_pinv",
+    lambda a: jnp.linalg.pinv(a) if a.size else transpose(a),
+    lambda a: aval((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype),
+)
+
+
+def _square(name: str, a: Any, message: str, called: str = "") -> Node:
+    node = matrix(name, a, called=called)
+    check_square(name, node.aval, message)
+    return node
+
+
+def inv(a: array, *, stream: Any = None) -> array:
+    """The inverse of square matrices.
+
+    Args:
+        a: matrices `(..., N, N)`, float32 or float64.
+        stream: accepted, and ignored.
+
+    Returns:
+        The inverses `(..., N, N)`; of a singular matrix, one with infinities or NaN, where real MLX raises
+        RuntimeError when it computes it.
+
+    Raises:
+        ValueError: for another dtype or shape.
+
+    Example:
+        `mx.linalg.inv(mx.array([[2.0, 0.0], [0.0, 4.0]]))` is `[[0.5, 0], [0, 0.25]]`.
+    """
+    check_stream(stream)
+    return wrap(apply(INV, (_square("inv", a, "Inverses are only defined for square matrices."),)))
+
+
+def tri_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
+    """The inverse of triangular matrices.
+
+    Args:
+        a: matrices `(..., N, N)`, float32 or float64; only one triangle is read.
+        upper: whether that is the upper one.
+        stream: accepted, and ignored.
+
+    Returns:
+        The inverses `(..., N, N)`, triangular too.
+
+    Raises:
+        ValueError: for another dtype or shape.
+
+    Example:
+        `mx.linalg.tri_inv(mx.array([[2.0, 0.0], [0.0, 4.0]]))` is `[[0.5, 0], [0, 0.25]]`.
+    """
+    check_stream(stream)
+    node = _square("inv", a, "Inverses are only defined for square matrices.", "tri_inv")
+    return wrap(apply(TRI_INV, (node,), (flag("tri_inv", "upper", upper),)))
+
+
+def cholesky_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
+    """The inverse of symmetric positive definite matrices, from their Cholesky factors.
+
+    Args:
+        a: factors `(..., N, N)`, float32 or float64, as `cholesky` gives them; only one triangle is read.
+        upper: whether they are the upper triangular ones.
+        stream: accepted, and ignored.
+
+    Returns:
+        The inverses `(..., N, N)`, of `a @ a.T`, or of `a.T @ a` for upper factors.
+
+    Raises:
+        ValueError: for another dtype or shape.
+
+    Example:
+        `mx.linalg.cholesky_inv(mx.linalg.cholesky(matrix))`
+    """
+    check_stream(stream)
+    node = _square("cholesky_inv", a, "Cholesky inverse is only defined for square matrices.")
+    return wrap(apply(CHOLESKY_INV, (node,), (flag("cholesky_inv", "upper", upper),)))
+
+
+def pinv(a: array, *, stream: Any = None) -> array:
+    """The Moore-Penrose pseudo-inverse of matrices.
+
+    Args:
+        a: matrices `(..., M, N)`, float32 or float64.
+        stream: accepted, and ignored.
+
+    Returns:
+        The pseudo-inverses `(..., N, M)`. Singular values below `10 * max(M, N) * eps` times the largest count as 0.
+
+    Raises:
+        ValueError: for another dtype, or fewer than two dimensions.
+
+    Example:
+        `mx.linalg.pinv(mx.array([[1.0], [1.0]]))` is `[[0.5, 0.5]]`.
+    """
+    check_stream(stream)
+    return wrap(apply(PINV, (matrix("pinv", a),)))
+
+
+def _solution(a: Aval, b: Aval) -> Aval:
+    batch = broadcast(a.shape[:-2], b.shape[:-2] if b.ndim > 1 else ())
+    return aval((*batch, *b.shape[-2:]) if b.ndim > 1 else (*batch, *b.shape), promote(a.dtype, b.dtype))
+
+
+def _operands(a: Any, b: Any) -> tuple[Any, Any, bool]:
+    """Both in the result's dtype and batch shape, `b` as columns, and whether it was a vector."""
+    result = _solution(*[aval(x.shape, from_numpy(x.dtype)) for x in (a, b)])  # type: ignore[arg-type]
+    vector = b.ndim == 1
+    batch = result.shape[: -1 if vector else -2]
+    b = b[:, None] if vector else b
+    a, b = (jnp.broadcast_to(jnp.asarray(x, result.dtype.numpy), (*batch, *x.shape[-2:])) for x in (a, b))
+    return a, b, vector
+
+
+def _solve(a: Any, b: Any) -> Any:
+    a, b, vector = _operands(a, b)
+    x = jnp.linalg.solve(a, b) if a.size and b.size else b
+    return x[..., 0] if vector else x
+
+
+def _solve_triangular(a: Any, b: Any, upper: bool) -> Any:
+    a, b, vector = _operands(a, b)
+    x = jax.lax.linalg.triangular_solve(a, b, left_side=True, lower=not upper) if a.size and b.size else b
+    return x[..., 0] if vector else x
+
+
+SOLVE = op("linalg_solve", _solve, _solution)
+SOLVE_TRIANGULAR = op("linalg_solve_triangular", _solve_triangular, lambda a, b, upper: _solution(a, b), ("upper",))
+
+
+def _system(name: str, inner: str, a: Any, b: Any) -> tuple[Node, Node]:
+    """The nodes of a system, checked as MLX does; `inner` names the routine that looks at the matrix itself."""
+    left, right = require_array(a, name), require_array(b, name)
+    x, y = left.aval, right.aval
+    if x.ndim < 2:
+        raise ValueError(
+            f"[linalg::{name}] First input must have >= 2 dimensions. Received array with {x.ndim} dimensions."
+        )
+    if y.ndim < 1:
+        raise ValueError(
+            f"[linalg::{name}] Second input must have >= 1 dimensions. Received array with {y.ndim} dimensions."
+        )
+    if x.shape[-1] != x.shape[-2]:
+        raise ValueError(
+            f"[linalg::{name}] First input must be a square matrix. Received array with shape {format_shape(x.shape)}."
+        )
+    if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
+        raise ValueError(
+            f"[linalg::{name}] Last dimension of first input with shape {format_shape(x.shape)} must match second to "
+            "last "
+            f"dimension of second input with shape {format_shape(y.shape)}."
+        )
+    if promote(x.dtype, y.dtype) not in FLOATS:
+        raise ValueError(
+            f"[linalg::{name}] Input arrays must promote to float32 or float64.  Received arrays with type "
+            f"{x.dtype.name} and {y.dtype.name}."
+        )
+    check_matrix(inner, x, FLOATS)
+    return left, right
+
+
+def solve(a: array, b: array, *, stream: Any = None) -> array:
+    """The solution `x` of the linear systems `a @ x = b`.
+
+    Args:
+        a: matrices `(..., N, N)`, float32 or float64.
+        b: right-hand sides: one vector `(N,)`, or columns `(..., N, K)`.
+        stream: accepted, and ignored.
+
+    Returns:
+        The solutions, of the shape of `b`; batch dimensions are broadcast. Those of a singular system have infinities
+        or NaN, where real MLX raises RuntimeError when it computes them.
+
+    Raises:
+        ValueError: for another dtype or shape.
+
+    Example:
+        `mx.linalg.solve(mx.array([[2.0, 0.0], [0.0, 4.0]]), mx.array([2.0, 2.0]))` is `[1, 0.5]`.
+    """
+    check_stream(stream)
+    return wrap(apply(SOLVE, _system("solve", "lu", a, b)))
+
+
+def solve_triangular(a: array, b: array, *, upper: bool = False, stream: Any = None) -> array:
+    """The solution `x` of the triangular systems `a @ x = b`.
+
+    Args:
+        a: matrices `(..., N, N)`, float32 or float64; only one triangle is read.
+        b: right-hand sides: one vector `(N,)`, or columns `(..., N, K)`.
+        upper: whether it is the upper triangle that is read.
+        stream: accepted, and ignored.
+
+    Returns:
+        The solutions, of the shape of `b`; batch dimensions are broadcast.
+
+    Raises:
+        ValueError: for another dtype or shape.
+
+    Example:
+        `mx.linalg.solve_triangular(mx.array([[2.0, 0.0], [1.0, 1.0]]), mx.array([2.0, 2.0]))` is `[1, 1]`.
+    """
+    check_stream(stream)
+    nodes = _system("solve_triangular", "inv", a, b)
+    return wrap(apply(SOLVE_TRIANGULAR, nodes, (flag("solve_triangular", "upper", upper),)))

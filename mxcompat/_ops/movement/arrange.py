@@ -1,0 +1,308 @@
+"""Arrangement ops: elements repeated, reversed, shifted or seen through strides; broadcasting, for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import Aval, aval, format_shape
+from mxcompat._graph.ir.aval import int32 as _int32
+from mxcompat._graph.ir.node import apply
+
+from ..arguments import axis_in, integer, integers, is_sequence, plain, variadic
+from ..define import broadcast, op, require_array
+
+__all__ = [
+    "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "flip", "roll",
+]  # fmt: skip
+
+
+def broadcast_into(a: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """`shape`, if an array of shape `a` broadcasts to it. Raises MLX's ValueError."""
+    if broadcast(a, shape) != shape:
+        raise ValueError(f"Cannot broadcast array of shape {format_shape(a)} into shape {format_shape(shape)}.")
+    return shape
+
+
+def _broadcast_to_aval(a: Aval, shape: tuple[int, ...]) -> Aval:
+    if any(n < 0 for n in shape):
+        raise ValueError("[broadcast_to] Negative dimensions not allowed.")
+    return aval(broadcast_into(a.shape, shape), a.dtype)
+
+
+_broadcast_to = op("broadcast_to", lambda x, shape: jnp.broadcast_to(x, shape), _broadcast_to_aval, ("shape",))
+
+
+def broadcast_to(a: Any, /, shape: Sequence[int], *, stream: Any = None) -> array:
+    """Repeat an array along new axes and along axes of size one, up to a shape.
+
+    Args:
+        a: an array or a number.
+        shape: the shape of the result, a sequence of ints.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of that shape, with the dtype of `a`.
+
+    Raises:
+        ValueError: if `a` does not broadcast to it.
+
+    Example:
+        `mx.broadcast_to(mx.arange(3), (2, 3))`
+    """
+    check_stream(stream)
+    return wrap(apply(_broadcast_to, (operands.node(a),), (plain(shape),)))
+
+
+def _broadcast_all(*avals: Aval) -> tuple[Aval, ...]:
+    shape = broadcast(*[a.shape for a in avals])
+    return tuple([aval(shape, a.dtype) for a in avals])
+
+
+_broadcast_arrays = op("broadcast_arrays", lambda *xs: tuple(jnp.broadcast_arrays(*xs)), _broadcast_all)
+
+
+def broadcast_arrays(*arrays: array, stream: Any = None) -> list[array]:
+    """Broadcast arrays against each other.
+
+    Args:
+        *arrays: arrays.
+        stream: accepted, and ignored.
+
+    Returns:
+        A list of arrays of one shape, each with its own dtype.
+
+    Raises:
+        ValueError: if their shapes do not fit.
+
+    Example:
+        `x, y = mx.broadcast_arrays(mx.zeros((2, 1)), mx.zeros((3,)))`
+    """
+    check_stream(stream)
+    nodes = variadic(arrays, "broadcast_arrays")
+    return wrap_all(apply(_broadcast_arrays, tuple(nodes))) if nodes else []
+
+
+def _padded(shape: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    if len(shape) >= ndim:
+        return shape
+    if ndim < 3:
+        return (1,) * (ndim - len(shape)) + shape
+    return {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}[len(shape)]
+
+
+_atleast = op(
+    "atleast",
+    lambda x, ndim: jnp.reshape(x, _padded(jnp.shape(x), ndim)),
+    lambda a, ndim: aval(_padded(a.shape, ndim), a.dtype),
+    ("ndim",),
+)
+
+
+def _atleast_function(ndim: int, how: str) -> Any:
+    name = f"atleast_{ndim}d"
+
+    def function(*arys: array, stream: Any = None) -> array | list[array]:
+        check_stream(stream)
+        out = [wrap(apply(_atleast, (n,), (ndim,))) for n in variadic(arys, name)]
+        return out[0] if len(out) == 1 else out
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""Give arrays at least {ndim} dimension{"s" if ndim > 1 else ""}.
+
+    Args:
+        *arys: arrays. {how}
+        stream: accepted, and ignored.
+
+    Returns:
+        An array if there is one argument, else a list of arrays.
+
+    Example:
+        `mx.{name}(mx.array(1.0))` has shape {(1,) * ndim}.
+    """
+    return function
+
+
+atleast_1d = _atleast_function(1, "A 0-d one becomes an array of one element.")
+atleast_2d = _atleast_function(2, "New axes come first.")
+atleast_3d = _atleast_function(3, "Shape (N,) becomes (1, N, 1), shape (M, N) becomes (M, N, 1).")
+
+
+def _flip_axes(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
+    if axes is None:
+        return tuple(range(ndim))
+    return tuple(sorted({axis_in(axis, ndim, "flip") for axis in axes}))
+
+
+def _flip_aval(a: Aval, axes: tuple[int, ...] | None) -> Aval:
+    _flip_axes(a.ndim, axes)
+    return a
+
+
+_flip = op("flip", lambda x, axes: jax.lax.rev(jnp.asarray(x), _flip_axes(jnp.ndim(x), axes)), _flip_aval, ("axes",))
+
+
+def flip(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any = None) -> array:
+    """Reverse the order of the elements along axes.
+
+    Args:
+        a: an array.
+        axis: the axis or axes; None for all.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape and dtype of `a`.
+
+    Raises:
+        IndexError: if there is no such axis.
+
+    Example:
+        `mx.flip(mx.arange(6).reshape(2, 3), axis=1)`
+    """
+    check_stream(stream)
+    axes = None if axis is None else integers(axis) if is_sequence(axis) else (integer(axis),)
+    return wrap(apply(_flip, (require_array(a, "flip"),), (axes,)))
+
+
+def _rolled(x: Any, *shifts: Any, axes: tuple[int, ...] | None) -> Any:
+    x = jnp.asarray(x)
+    if axes is None:
+        return _rolled(x.reshape(-1), *shifts, axes=(0,)).reshape(x.shape)
+    for shift, axis in zip(shifts, axes, strict=True):
+        size = x.shape[axis]
+        if size == 0:
+            continue
+        if isinstance(shift, np.generic):
+            cut = -int(shift) % size
+            parts = jax.lax.split(x, (cut, size - cut), axis)
+            x = jnp.concatenate([parts[1], parts[0]], axis)
+        else:  # a shift that varies from call to call: a window of the array laid out twice
+            start = jnp.mod(-shift.astype(jnp.int32), size)
+            x = jax.lax.dynamic_slice_in_dim(jnp.concatenate([x, x], axis), start, size, axis)
+    return x
+
+
+def _roll_aval(a: Aval, *shifts: Aval, axes: tuple[int, ...] | None) -> Aval:
+    for axis in axes or ():
+        if not -a.ndim <= axis < a.ndim:
+            raise IndexError(f"[roll] Invalid axis {axis} for array with {a.ndim} dimensions.")
+    return a
+
+
+_roll = op("roll", _rolled, _roll_aval, ("axes",))
+
+
+def roll(
+    a: array, /, shift: int | Sequence[int], axis: int | Sequence[int] | None = None, *, stream: Any = None
+) -> array:
+    """Shift elements along axes; what leaves at one end comes back at the other.
+
+    Args:
+        a: an array.
+        shift: by how many places, towards higher indices. A sequence gives one for each axis; for a single axis, or
+            none, its sum counts.
+        axis: the axis or axes; None shifts the flattened array and restores its shape.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape and dtype of `a`.
+
+    Raises:
+        ValueError: if there are fewer shifts than axes.
+        IndexError: if there is no such axis.
+
+    Example:
+        `mx.roll(mx.arange(6).reshape(2, 3), 1, axis=1)`
+    """
+    check_stream(stream)
+    x = require_array(a, "roll")
+    several = is_sequence(shift)
+    if axis is not None and is_sequence(axis):
+        axes: tuple[int, ...] | None = integers(axis)
+        shifts = integers(shift) if several else (integer(shift),) * len(axes)  # type: ignore[arg-type]
+        if len(shifts) < len(axes):  # type: ignore[arg-type]
+            raise ValueError(
+                f"[roll] At least one shift value per axis is required, {len(shifts)} provided for {len(axes)} axes."  # type: ignore[arg-type]
+            )
+        shifts = shifts[: len(axes)]  # type: ignore[arg-type]
+    else:
+        axes = None if axis is None else (index(axis),)  # type: ignore[arg-type]
+        shifts = (sum(integers(shift)) if several else integer(shift),)
+    numbers = tuple([operands.scalar_node(n, _int32) for n in shifts])
+    return wrap(apply(_roll, (x, *numbers), (axes,)))
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def _strided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
+    flat = jnp.reshape(x, -1)
+    if strides == _row_major(shape):
+        return flat[offset : offset + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+    kind = jnp.int32 if flat.size < 2**31 else jnp.int64
+    places = jnp.full(shape, offset, kind)
+    for axis, stride in enumerate(strides):
+        if shape:
+            places += jax.lax.broadcasted_iota(kind, shape, axis) * kind(stride)
+    return flat.at[places].get(mode="promise_in_bounds")
+
+
+def _strided_aval(a: Aval, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Aval:
+    if len(shape) != len(strides):
+        raise ValueError(
+            f"[as_strided] Expected one stride per axis, got {format_shape(strides)} for shape {format_shape(shape)}."
+        )
+    if any(n < 0 for n in shape):
+        raise ValueError("[as_strided] Negative dimensions not allowed.")
+    if 0 not in shape:
+        reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+        low, high = offset + sum(min(r, 0) for r in reach), offset + sum(max(r, 0) for r in reach)
+        if low < 0 or high >= a.size:
+            raise IndexError(f"[as_strided] The view reaches elements {low} to {high} of an array of size {a.size}.")
+    return aval(shape, a.dtype)
+
+
+_as_strided = op("as_strided", _strided, _strided_aval, ("shape", "strides", "offset"))
+
+
+def as_strided(
+    a: array, /, shape: Sequence[int] | None = None, strides: Sequence[int] | None = None, offset: int = 0, *,
+    stream: Any = None,
+) -> array:  # fmt: skip
+    """The elements at regular strides through an array, which is taken as row-major.
+
+    Args:
+        a: an array.
+        shape: the shape of the result; None for that of `a`.
+        strides: for each axis of the result, how many elements apart its neighbours are; None for row-major.
+        offset: the element of `a` at which the result starts.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the dtype of `a`. It is a copy: later changes to `a` do not show.
+
+    Raises:
+        IndexError: if it reaches beyond `a`, where real MLX reads foreign memory.
+
+    Example:
+        `mx.as_strided(mx.arange(6), (4, 3), (1, 1))`: the windows of length 3.
+    """
+    check_stream(stream)
+    x = require_array(a, "as_strided")
+    sizes = x.aval.shape if shape is None else integers(shape)
+    steps = _row_major(sizes) if strides is None else tuple([index(s) for s in strides])
+    return wrap(apply(_as_strided, (x,), (sizes, steps, index(offset))))

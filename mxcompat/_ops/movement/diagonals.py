@@ -1,0 +1,333 @@
+"""Diagonals and triangles of matrices: taken, made, summed or cut off."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.construct import cast
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.node import Node, apply
+
+from ..arguments import integer
+from ..define import op, require_array
+
+__all__ = ["diag", "diagonal", "eye", "identity", "trace", "tri", "tril", "triu"]
+
+
+def _planes(a: Aval, axis1: int, axis2: int, name: str) -> tuple[int, int]:
+    """The two axes, counted from 0. Raises MLX's errors."""
+    if a.ndim < 2:
+        raise ValueError(f"[{name}] Array must have at least two dimensions, but got {a.ndim} dimensions.")
+    for label, axis in (("axis1", axis1), ("axis2", axis2)):
+        if not -a.ndim <= axis < a.ndim:
+            raise IndexError(f"[{name}] Invalid {label} {axis} for array with {a.ndim} dimensions.")
+    first, second = axis1 % a.ndim, axis2 % a.ndim
+    if first == second:
+        raise ValueError(f"[{name}] axis1 and axis2 cannot be the same axis")
+    return first, second
+
+
+def _length(rows: int, columns: int, offset: int) -> int:
+    """How many elements a diagonal has."""
+    return max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+
+
+def _diagonal_aval(a: Aval, offset: int, axis1: int, axis2: int, name: str = "diagonal") -> Aval:
+    first, second = _planes(a, axis1, axis2, name)
+    kept = tuple([n for k, n in enumerate(a.shape) if k not in (first, second)])
+    return aval((*kept, _length(a.shape[first], a.shape[second], offset)), a.dtype)
+
+
+def _diagonal_impl(x: Any, offset: int, axis1: int, axis2: int) -> Any:
+    x = jnp.moveaxis(jnp.asarray(x), (axis1, axis2), (-2, -1))
+    rows, columns = x.shape[-2:]
+    length = _length(rows, columns, offset)
+    if length == 0:
+        return jnp.zeros((*x.shape[:-2], 0), x.dtype)
+    return jnp.diagonal(x, offset, -2, -1)
+
+
+_diagonal = op("diagonal", _diagonal_impl, _diagonal_aval, ("offset", "axis1", "axis2"))
+
+
+def diagonal(a: array, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: Any = None) -> array:
+    """A diagonal of each matrix in an array.
+
+    Args:
+        a: an array of at least two dimensions.
+        offset: which diagonal: above the main one if positive, below if negative.
+        axis1: the axis of the rows.
+        axis2: the axis of the columns.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the dtype of `a`: its shape without the two axes, then the length of the diagonal.
+
+    Raises:
+        ValueError: if `a` has fewer than two dimensions, or the axes are the same.
+        IndexError: if there is no such axis.
+
+    Example:
+        `mx.diagonal(mx.arange(6).reshape(2, 3))` is [0, 4].
+    """
+    check_stream(stream)
+    return wrap(apply(_diagonal, (require_array(a, "diagonal"),), (integer(offset), index(axis1), index(axis2))))
+
+
+def _diag_aval(a: Aval, k: int) -> Aval:
+    n = a.size + abs(k)
+    return aval((n, n), a.dtype)
+
+
+def _diag_impl(x: Any, k: int) -> Any:
+    x = jnp.asarray(x)
+    n = x.shape[0] + abs(k)
+    values = jax.lax.pad(x, jnp.zeros((), x.dtype), [(max(0, k), max(0, -k), 0)])  # value of column j, at j
+    return jnp.where(_on_diagonal((n, n), k), values, jnp.zeros((), x.dtype))
+
+
+def _on_diagonal(shape: tuple[int, ...], k: int) -> Any:
+    return _distance(shape) == jnp.int32(k)
+
+
+def _distance(shape: tuple[int, ...]) -> Any:
+    """For each element of a matrix, the diagonal it is on."""
+    rows, columns = (jax.lax.broadcasted_iota(jnp.int32, shape, axis) for axis in (0, 1))
+    return columns - rows
+
+
+_diag = op("diag", _diag_impl, _diag_aval, ("k",))
+
+
+def diag(a: array, /, k: int = 0, *, stream: Any = None) -> array:
+    """The diagonal of a matrix, or a matrix with that diagonal.
+
+    Args:
+        a: an array of one or two dimensions.
+        k: which diagonal: above the main one if positive, below if negative.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the dtype of `a`: of shape (N + |k|, N + |k|) where `a` is (N,), else of one dimension.
+
+    Raises:
+        ValueError: if `a` has another number of dimensions.
+
+    Example:
+        `mx.diag(mx.array([1, 2]), k=1)` has shape (3, 3).
+    """
+    check_stream(stream)
+    x = require_array(a, "diag")
+    if x.aval.ndim == 1:
+        return wrap(apply(_diag, (x,), (integer(k),)))
+    if x.aval.ndim == 2:
+        return wrap(apply(_diagonal, (x,), (integer(k), 0, 1)))
+    raise ValueError(f"[diag] array must be 1-D or 2-D, got array with {x.aval.ndim} dimensions.")
+
+
+def sum_dtype(dtype: Dtype) -> Dtype:
+    """The dtype of a sum: small integers and bool are summed in 32 bits."""
+    if dtype.kind in "biu" and dtype.size < 4:
+        return _d.uint32 if dtype.kind == "u" else _d.int32
+    return dtype
+
+
+def _trace_aval(a: Aval, offset: int, axis1: int, axis2: int) -> Aval:
+    return aval(_diagonal_aval(a, offset, axis1, axis2, "trace").shape[:-1], sum_dtype(a.dtype))
+
+
+def _trace_impl(x: Any, offset: int, axis1: int, axis2: int) -> Any:
+    want = sum_dtype(_d.from_numpy(x.dtype)).numpy  # type: ignore[arg-type]
+    return jnp.sum(_diagonal_impl(x, offset, axis1, axis2), axis=-1, dtype=want)
+
+
+_trace = op("trace", _trace_impl, _trace_aval, ("offset", "axis1", "axis2"))
+
+
+def trace(
+    a: array, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Dtype | None = None, *, stream: Any = None
+) -> array:
+    """The sum along a diagonal of each matrix in an array.
+
+    Args:
+        a: an array of at least two dimensions.
+        offset: which diagonal: above the main one if positive, below if negative.
+        axis1: the axis of the rows.
+        axis2: the axis of the columns.
+        dtype: the dtype to cast to before summing; None for that of `a`. Integers of fewer than 32 bits, and bool, are
+            summed in 32 bits.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape of `a` without the two axes.
+
+    Raises:
+        ValueError: if `a` has fewer than two dimensions, or the axes are the same.
+        IndexError: if there is no such axis.
+
+    Example:
+        `mx.trace(mx.eye(3))` is 3.
+    """
+    check_stream(stream)
+    x = cast(require_array(a, "trace"), dtype)
+    return wrap(apply(_trace, (x,), (integer(offset), index(axis1), index(axis2))))
+
+
+def _triangle_aval(a: Aval, k: int, upper: bool) -> Aval:
+    if a.ndim < 2:
+        raise ValueError(f"[{'triu' if upper else 'tril'}] array must be at least 2-D")
+    return a
+
+
+def _triangle_impl(x: Any, k: int, upper: bool) -> Any:
+    x = jnp.asarray(x)
+    distance = _distance(x.shape[-2:])
+    kept = distance >= jnp.int32(k) if upper else distance <= jnp.int32(k)
+    return jnp.where(kept, x, jnp.zeros((), x.dtype))
+
+
+_triangle = op("triangle", _triangle_impl, _triangle_aval, ("k", "upper"))
+
+
+def tril(x: array, k: int = 0, *, stream: Any = None) -> array:
+    """The lower triangle of each matrix in an array; zero above.
+
+    Args:
+        x: an array of shape (..., M, N).
+        k: the last diagonal that is kept: above the main one if positive, below if negative.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape and dtype of `x`.
+
+    Raises:
+        ValueError: if `x` has fewer than two dimensions.
+
+    Example:
+        `mx.tril(mx.ones((3, 3)), k=-1)`
+    """
+    check_stream(stream)
+    return wrap(apply(_triangle, (require_array(x, "tril"),), (integer(k), False)))
+
+
+def triu(x: array, k: int = 0, *, stream: Any = None) -> array:
+    """The upper triangle of each matrix in an array; zero below.
+
+    Args:
+        x: an array of shape (..., M, N).
+        k: the first diagonal that is kept: above the main one if positive, below if negative.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape and dtype of `x`.
+
+    Raises:
+        ValueError: if `x` has fewer than two dimensions.
+
+    Example:
+        `mx.triu(mx.ones((3, 3)), k=1)`
+    """
+    check_stream(stream)
+    return wrap(apply(_triangle, (require_array(x, "triu"),), (integer(k), True)))
+
+
+_eye = op(
+    "eye",
+    lambda out, k: _on_diagonal(out.shape, k).astype(out.dtype.numpy),
+    lambda out, k: out,
+    ("out", "k"),
+)
+
+_tri = op(
+    "tri",
+    lambda out, k: (_distance(out.shape) <= jnp.int32(k)).astype(out.dtype.numpy),
+    lambda out, k: out,
+    ("out", "k"),
+)
+
+
+def eye(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
+    """A matrix with ones on a diagonal.
+
+    Args:
+        n: the number of rows.
+        m: the number of columns; None for `n`.
+        k: which diagonal: above the main one if positive, below if negative.
+        dtype: the dtype; None for float32.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (n, m).
+
+    Raises:
+        ValueError: if a size is negative.
+
+    Example:
+        `mx.eye(2, 3, k=1)`
+    """
+    check_stream(stream)
+    shape = (integer(n), integer(n if m is None else m))
+    if min(shape) < 0:
+        raise ValueError("[eye] N and M must be positive integers.")
+    return wrap(_constant(_eye, shape, dtype, k))
+
+
+def _constant(record: Any, shape: tuple[int, int], dtype: Dtype | None, k: int) -> Node:
+    return apply(record, (), (aval(shape, _dtype(dtype)), integer(k)))
+
+
+def _dtype(dtype: Dtype | None) -> Dtype:
+    if dtype is None:
+        return _d.float32
+    if not isinstance(dtype, Dtype):
+        raise TypeError(f"incompatible function arguments: expected a Dtype, got {type(dtype).__name__}.")
+    return dtype
+
+
+def identity(n: int, dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
+    """A square matrix with ones on its main diagonal.
+
+    Args:
+        n: the number of rows and of columns.
+        dtype: the dtype; None for float32.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (n, n).
+
+    Raises:
+        ValueError: if `n` is negative.
+
+    Example:
+        `mx.identity(3)`
+    """
+    check_stream(stream)
+    return eye(n, dtype=dtype)
+
+
+def tri(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = None, *, stream: Any = None) -> array:
+    """A matrix with ones at and below a diagonal.
+
+    Args:
+        n: the number of rows; a negative one counts as 0.
+        m: the number of columns; None for `n`.
+        k: which diagonal: above the main one if positive, below if negative.
+        dtype: the dtype; None for float32.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (n, m).
+
+    Example:
+        `mx.tri(3, k=-1)`
+    """
+    check_stream(stream)
+    shape = (max(0, integer(n)), max(0, integer(n if m is None else m)))
+    return wrap(_constant(_tri, shape, dtype, k))

@@ -1,0 +1,330 @@
+"""Joining and splitting: concatenate, stack, split, unstack, repeat, tile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from operator import index
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
+from mxcompat._graph.ir.node import Node, apply
+
+from ..arguments import axis_in, integer, integers, is_sequence
+from ..define import op, require_array
+from .shape import flatten
+
+__all__ = ["concat", "concatenate", "repeat", "split", "stack", "tile", "unstack"]
+
+
+def _nodes(arrays: Any, name: str) -> tuple[Node, ...]:
+    """The nodes of a sequence of arrays; an array counts as the sequence of its rows."""
+    if type(arrays) is not list and type(arrays) is not tuple:
+        if isinstance(arrays, array):
+            arrays = unstack(arrays)
+        elif not isinstance(arrays, (list, tuple)):
+            raise TypeError(f"{name}(): incompatible function arguments. Expected arrays, got {type(arrays).__name__}.")
+    return tuple([a._node if type(a) is array else require_array(a, name) for a in arrays])
+
+
+def _common(xs: Sequence[Any]) -> list[Any]:
+    """Arrays cast to the dtype they promote to."""
+    want = reduce(promote, [from_numpy(x.dtype) for x in xs]).numpy  # type: ignore[arg-type, union-attr]
+    return [jnp.asarray(x, want) for x in xs]
+
+
+def _concatenated(*avals: Aval, axis: int) -> Aval:
+    first = avals[0]
+    k = axis_in(axis, first.ndim, "concatenate")
+    total = 0
+    for a in avals:
+        if a.ndim != first.ndim:
+            raise ValueError(
+                "[concatenate] All the input arrays must have the same number of dimensions. However, got arrays "
+                f"with dimensions {first.ndim} and {a.ndim}."
+            )
+        if not _fits(first.shape, a.shape, k):
+            shapes = ", ".join(format_shape(b.shape) for b in avals)
+            raise ValueError(
+                "[concatenate] All the input array dimensions must match exactly except for the concatenation axis. "
+                f"However, the provided shapes are {shapes}, and the concatenation axis is {axis}."
+            )
+        total += a.shape[k]
+    shape = (*first.shape[:k], total, *first.shape[k + 1 :])
+    return aval(shape, reduce(promote, [a.dtype for a in avals]))
+
+
+def _fits(shape: tuple[int, ...], other: tuple[int, ...], axis: int) -> bool:
+    return shape[:axis] == other[:axis] and shape[axis + 1 :] == other[axis + 1 :]
+
+
+_concatenate = op("concatenate", lambda *xs, axis: jnp.concatenate(_common(xs), axis), _concatenated, ("axis",))
+
+
+def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
+    """Join arrays along an axis they have.
+
+    Args:
+        arrays: a list or tuple of arrays whose shapes agree but along `axis`.
+        axis: the axis; None joins the flattened arrays.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the dtype that those of the arrays promote to.
+
+    Raises:
+        ValueError: if there are no arrays, or their shapes do not fit.
+        IndexError: if there is no such axis.
+
+    Example:
+        `mx.concatenate([mx.zeros((2, 2)), mx.ones((2, 3))], axis=1)`
+    """
+    check_stream(stream)
+    nodes = _nodes(arrays, "concatenate")
+    if not nodes:
+        raise ValueError("[concatenate] No arrays provided for concatenation")
+    if axis is None:
+        nodes = tuple([flatten(wrap(n))._node for n in nodes])
+        axis = 0
+    if len(nodes) == 1:
+        return wrap(nodes[0])
+    return wrap(apply(_concatenate, nodes, (axis if type(axis) is int else index(axis),)))
+
+
+def concat(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
+    """See `concatenate`."""
+    check_stream(stream)
+    return concatenate(arrays, axis)
+
+
+def _stacked(*avals: Aval, axis: int) -> Aval:
+    shape = avals[0].shape
+    if any(a.shape != shape for a in avals):
+        raise ValueError("[stack] All arrays must have the same shape")
+    k = axis_in(axis, len(shape) + 1, "stack")
+    return aval((*shape[:k], len(avals), *shape[k:]), reduce(promote, [a.dtype for a in avals]))
+
+
+_stack = op("stack", lambda *xs, axis: jnp.stack(_common(xs), axis), _stacked, ("axis",))
+
+
+def stack(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
+    """Join arrays of one shape along a new axis.
+
+    Args:
+        arrays: a list or tuple of arrays.
+        axis: where the new axis is in the result.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the dtype that those of the arrays promote to.
+
+    Raises:
+        ValueError: if there are no arrays, or their shapes differ.
+        IndexError: if the axis is out of range for the result.
+
+    Example:
+        `mx.stack([mx.zeros(3), mx.ones(3)], axis=1)` has shape (3, 2).
+    """
+    check_stream(stream)
+    nodes = _nodes(arrays, "stack")
+    if not nodes:
+        raise ValueError("[stack] No arrays provided for stacking")
+    return wrap(apply(_stack, nodes, (0 if axis is None else index(axis),)))
+
+
+def _bounds(size: int, sections: int | tuple[int, ...]) -> list[tuple[int, int]]:
+    """Where each part starts and ends. Points beyond an end stand for the end, negative ones count from it."""
+    if isinstance(sections, int):
+        step = size // sections
+        return [(k * step, (k + 1) * step) for k in range(sections)]
+    points = [min(max(p + size if p < 0 else p, 0), size) for p in sections]
+    return [(low, max(low, high)) for low, high in zip([0, *points], [*points, size], strict=True)]
+
+
+def _split_avals(a: Aval, sections: int | tuple[int, ...], axis: int) -> tuple[Aval, ...]:
+    k = axis_in(axis, a.ndim, "split")
+    if isinstance(sections, int):
+        if sections <= 0:
+            raise ValueError(f"[split] num_splits must be positive and non-zero but got {sections}.")
+        if a.shape[k] % sections:
+            raise ValueError(
+                "Array split does not result in sub arrays with equal size: attempting "
+                f"{sections} splits along axis {axis} for shape {format_shape(a.shape)}."
+            )
+    parts = _bounds(a.shape[k], sections)
+    return tuple([aval((*a.shape[:k], high - low, *a.shape[k + 1 :]), a.dtype) for low, high in parts])
+
+
+def _split_impl(x: Any, sections: int | tuple[int, ...], axis: int) -> tuple[Any, ...]:
+    x = jnp.asarray(x)
+    parts = _bounds(x.shape[axis], sections)
+    sizes = [high - low for low, high in parts]
+    if sum(sizes) == x.shape[axis]:
+        return tuple(jax.lax.split(x, sizes, axis % x.ndim))
+    return tuple([jax.lax.slice_in_dim(x, low, high, axis=axis) for low, high in parts])
+
+
+_split = op("split", _split_impl, _split_avals, ("sections", "axis"))
+
+
+def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, *, stream: Any = None) -> list[array]:
+    """Cut an array into parts along an axis.
+
+    Args:
+        a: an array.
+        indices_or_sections: into how many parts of equal size, or a sequence of the points to cut at.
+        axis: the axis.
+        stream: accepted, and ignored.
+
+    Returns:
+        A list of arrays with the dtype of `a`.
+
+    Raises:
+        ValueError: if the parts would not be equal.
+        IndexError: if there is no such axis.
+
+    Example:
+        `first, second, rest = mx.split(mx.arange(6), [1, 3])`
+    """
+    check_stream(stream)
+    x = a._node if type(a) is array else require_array(a, "split")
+    sections = integers(indices_or_sections) if is_sequence(indices_or_sections) else integer(indices_or_sections)
+    return wrap_all(apply(_split, (x,), (sections, index(axis))))
+
+
+def _unstack_avals(a: Aval, axis: int) -> tuple[Aval, ...]:
+    k = axis_in(axis, a.ndim, "unstack")
+    return (aval(a.shape[:k] + a.shape[k + 1 :], a.dtype),) * a.shape[k]
+
+
+def _unstack_impl(x: Any, axis: int) -> tuple[Any, ...]:
+    x = jnp.asarray(x)
+    parts = jax.lax.split(x, (1,) * x.shape[axis], axis % x.ndim)
+    return tuple([jax.lax.squeeze(p, (axis,)) for p in parts])
+
+
+_unstack = op("unstack", _unstack_impl, _unstack_avals, ("axis",))
+
+
+def unstack(x: array, /, *, axis: int = 0, stream: Any = None) -> tuple[array, ...]:
+    """The slices of an array along an axis, which is removed.
+
+    Args:
+        x: an array.
+        axis: the axis.
+        stream: accepted, and ignored.
+
+    Returns:
+        A tuple of arrays with the dtype of `x`.
+
+    Raises:
+        IndexError: if there is no such axis.
+
+    Example:
+        `row, other = mx.unstack(mx.zeros((2, 3)))`
+    """
+    check_stream(stream)
+    node = apply(_unstack, (require_array(x, "unstack"),), (index(axis),))
+    return tuple(wrap_all(node))
+
+
+def _repeated(a: Aval, repeats: int, axis: int | None) -> Aval:
+    if axis is None:
+        shape, k = (a.size,), 0
+    else:
+        shape, k = a.shape, axis_in(axis, a.ndim, "repeat")
+    if repeats < 0:
+        raise ValueError("[repeat] Number of repeats cannot be negative")
+    return aval((*shape[:k], shape[k] * repeats, *shape[k + 1 :]), a.dtype)
+
+
+def _repeat_impl(x: Any, repeats: int, axis: int | None) -> Any:
+    x = jnp.asarray(x)
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    k = axis % x.ndim
+    shape = x.shape
+    wide = jnp.broadcast_to(jnp.expand_dims(x, k + 1), (*shape[: k + 1], repeats, *shape[k + 1 :]))
+    return wide.reshape(*shape[:k], shape[k] * repeats, *shape[k + 1 :])
+
+
+_repeat = op("repeat", _repeat_impl, _repeated, ("repeats", "axis"))
+
+
+def repeat(array: array, /, repeats: int, axis: int | None = None, *, stream: Any = None) -> array:
+    """Repeat each element a number of times.
+
+    Args:
+        array: an array.
+        repeats: how many times.
+        axis: along which axis; None repeats the elements of the flattened array.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the dtype of the input.
+
+    Raises:
+        ValueError: if `repeats` is negative.
+        IndexError: if there is no such axis.
+
+    Example:
+        `mx.repeat(mx.arange(3), 2)` is [0, 0, 1, 1, 2, 2].
+    """
+    check_stream(stream)
+    if getattr(repeats, "ndim", 0):
+        raise TypeError("repeat(): incompatible function arguments. Expected one number of repeats for all elements.")
+    axis = None if axis is None else index(axis)
+    return wrap(apply(_repeat, (require_array(array, "repeat"),), (integer(repeats), axis)))
+
+
+def _tiles(shape: tuple[int, ...], reps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape and the repetitions, of the same length."""
+    ndim = max(len(shape), len(reps))
+    return (1,) * (ndim - len(shape)) + shape, (1,) * (ndim - len(reps)) + reps
+
+
+def _tiled(a: Aval, reps: tuple[int, ...]) -> Aval:
+    if any(n < 0 for n in reps):
+        raise ValueError("[broadcast_to] Negative dimensions not allowed.")
+    return aval(tuple([n * r for n, r in zip(*_tiles(a.shape, reps), strict=True)]), a.dtype)
+
+
+def _tile_impl(x: Any, reps: tuple[int, ...]) -> Any:
+    x = jnp.asarray(x)
+    shape, counts = _tiles(x.shape, reps)
+    pairs = [p for n, r in zip(shape, counts, strict=True) for p in (r, n)]
+    wide = jnp.broadcast_to(x.reshape([p for n in shape for p in (1, n)]), pairs)
+    return wide.reshape([math.prod(p) for p in zip(shape, counts, strict=True)])
+
+
+_tile = op("tile", _tile_impl, _tiled, ("reps",))
+
+
+def tile(a: array, reps: int | Sequence[int], /, *, stream: Any = None) -> array:
+    """Repeat a whole array along its axes.
+
+    Args:
+        a: an array.
+        reps: how many times along each axis, the last axis last; there may be more than `a` has axes.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the dtype of `a`.
+
+    Raises:
+        ValueError: if one is negative.
+
+    Example:
+        `mx.tile(mx.arange(3), (2, 2))` has shape (2, 6).
+    """
+    check_stream(stream)
+    counts = integers(reps) if is_sequence(reps) else (integer(reps),)
+    return wrap(apply(_tile, (require_array(a, "tile"),), (counts,)))

@@ -1,0 +1,109 @@
+"""Padding: an array with margins, filled with a constant or with what is beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap
+from mxcompat._array.casting import converted
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import Aval, aval, from_numpy
+from mxcompat._graph.ir.node import apply
+
+from ..arguments import integer, integers, is_sequence
+from ..define import op, require_array
+
+__all__ = ["pad"]
+
+_MODES = ("constant", "edge", "reflect", "symmetric")
+
+_Widths = tuple[tuple[int, int], ...]
+
+
+def _margins(widths: _Widths, ndim: int) -> _Widths:
+    """A pair for each axis: a single pair stands for all."""
+    return widths * ndim if len(widths) == 1 else widths
+
+
+def _pad_aval(a: Aval, value: Aval | None = None, *, widths: _Widths, mode: str) -> Aval:
+    margins = _margins(widths, a.ndim)
+    if len(margins) != a.ndim:
+        raise ValueError(f"Invalid number of padding sizes passed to pad with axes of size {a.ndim}")
+    for axis, pair in enumerate(margins):
+        for name, n in zip(("low", "high"), pair, strict=True):
+            if n < 0:
+                raise ValueError(
+                    f"Invalid {name} padding size ({n}) passed to pad for axis {axis}. "
+                    "Padding sizes must be non-negative"
+                )
+    if mode not in _MODES:
+        raise ValueError(f"Invalid padding mode ({mode}) passed to pad")
+    for axis, (n, pair) in enumerate(zip(a.shape, margins, strict=True)):
+        if n == 0 and any(pair) and mode in ("reflect", "symmetric"):
+            raise ValueError(f"[pad] Cannot pad empty axis {axis} using mode '{mode}'.")
+    return aval(tuple([low + n + high for n, (low, high) in zip(a.shape, margins, strict=True)]), a.dtype)
+
+
+def _pad_impl(x: Any, value: Any = None, *, widths: _Widths, mode: str) -> Any:
+    x = jnp.asarray(x)
+    margins = _margins(widths, x.ndim)
+    if mode == "constant" or 0 in x.shape:
+        fill = jnp.zeros((), x.dtype) if value is None else jnp.ravel(value)[0]
+        fill = converted(fill, from_numpy(x.dtype))  # type: ignore[arg-type]
+        return jax.lax.pad(x, fill, [(low, high, 0) for low, high in margins])
+    return jnp.pad(x, margins, mode) if x.ndim else x
+
+
+_pad = op("pad", _pad_impl, _pad_aval, ("widths", "mode"))
+
+
+def _widths(pad_width: Any) -> _Widths:
+    if not is_sequence(pad_width):
+        n = integer(pad_width)
+        return ((n, n),)
+    given = [pad_width[k] for k in range(len(pad_width))]
+    if not given:
+        return ()
+    if not is_sequence(given[0]):
+        flat = integers(pad_width)
+        if not 1 <= len(flat) <= 2:
+            raise TypeError("pad(): incompatible function arguments. Expected one or two ints, or a pair per axis.")
+        return ((flat[0], flat[-1]),)
+    pairs = [integers(p) for p in given]
+    if any(len(p) != 2 for p in pairs):
+        raise TypeError("pad(): incompatible function arguments. Expected a pair of ints for each axis.")
+    return tuple(pairs)  # type: ignore[arg-type]
+
+
+def pad(a: array, /, pad_width: Any, mode: str = "constant", constant_values: Any = 0, *, stream: Any = None) -> array:
+    """Add margins to an array.
+
+    Args:
+        a: an array.
+        pad_width: how wide: a pair `(before, after)` for each axis, one such pair for all axes, or one int for all
+            sides.
+        mode: what fills them. "constant": `constant_values`. "edge": the outermost elements. "reflect": the mirrored
+            array, "symmetric": the same with the outermost elements repeated.
+        constant_values: a number or a 0-d array.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the dtype of `a`.
+
+    Raises:
+        ValueError: if the widths do not fit or are negative, or there is no such mode.
+
+    Example:
+        `mx.pad(mx.ones((2, 2)), [(1, 1), (0, 2)])` has shape (4, 4).
+    """
+    check_stream(stream)
+    x = require_array(a, "pad")
+    if not isinstance(mode, str):
+        raise TypeError(f"pad(): incompatible function arguments. Expected a mode, got {type(mode).__name__}.")
+    value = operands.node(constant_values, x.aval.dtype)
+    params = (_widths(pad_width), mode)
+    return wrap(apply(_pad, (x, value) if mode == "constant" else (x,), params))

@@ -1,0 +1,167 @@
+"""Transposition: the same elements with the axes in another order.
+
+Everything here is one op, `transpose`, whose parameter is a permutation, or None to reverse the axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import index
+from typing import Any
+
+import jax.numpy as jnp
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import Aval, aval
+from mxcompat._graph.ir.node import apply
+
+from ..arguments import plain
+from ..define import op, require_array
+
+__all__ = ["matrix_transpose", "moveaxis", "permute_dims", "swapaxes", "transpose"]
+
+
+def order(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
+    """For each axis of the result, the axis it comes from."""
+    if axes is None:
+        return tuple(range(ndim))[::-1]
+    if len(axes) != ndim:
+        raise ValueError(f"[transpose] Received {len(axes)} axes for array with {ndim} dimensions.")
+    order: list[int] = []
+    for axis in axes:
+        k = axis + ndim if axis < 0 else axis
+        if not 0 <= k < ndim:
+            raise IndexError(f"[transpose] Invalid axis ({k}) for array with {ndim} dimensions.")
+        if k in order:
+            raise ValueError("[transpose] Repeat axes not allowed.")
+        order.append(k)
+    return tuple(order)
+
+
+def _transposed(a: Aval, axes: tuple[int, ...] | None) -> Aval:
+    return aval(tuple([a.shape[k] for k in order(a.ndim, axes)]), a.dtype)
+
+
+_transpose = op("transpose", lambda x, axes: jnp.transpose(x, order(jnp.ndim(x), axes)), _transposed, ("axes",))
+
+
+def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = None) -> array:
+    """Reorder the axes.
+
+    Args:
+        a: an array.
+        axes: for each axis of the result, the axis of `a` it comes from; None reverses them.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the dtype of `a`.
+
+    Raises:
+        ValueError: if `axes` is no permutation of the axes.
+        IndexError: if there is no such axis.
+
+    Example:
+        `mx.transpose(mx.zeros((2, 3, 4)), (0, 2, 1))` has shape (2, 4, 3).
+    """
+    check_stream(stream)
+    x = a._node if type(a) is array else require_array(a, "transpose")
+    return wrap(apply(_transpose, (x,), (None if axes is None else plain(axes),)))
+
+
+def permute_dims(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = None) -> array:
+    """See `transpose`."""
+    check_stream(stream)
+    return transpose(a, axes)
+
+
+@lru_cache(None)
+def _swap(ndim: int, first: int, second: int, name: str) -> tuple[int, ...]:
+    order = list(range(ndim))
+    i, j = (_valid(k, ndim, name) for k in (first, second))
+    order[i], order[j] = order[j], order[i]
+    return tuple(order)
+
+
+@lru_cache(None)
+def _move(ndim: int, source: int, destination: int) -> tuple[int, ...]:
+    order = list(range(ndim))
+    i, j = (_valid(k, ndim, "moveaxis") for k in (source, destination))
+    order.insert(j, order.pop(i))
+    return tuple(order)
+
+
+def _valid(axis: int, ndim: int, name: str) -> int:
+    if not -ndim <= axis < ndim:
+        raise IndexError(f"[{name}] Invalid axis {axis} for array with {ndim} dimensions.")
+    return axis % ndim
+
+
+def matrix_transpose(a: array, /, *, stream: Any = None) -> array:
+    """Swap the last two axes.
+
+    Args:
+        a: an array of at least two dimensions.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (..., N, M) with the dtype of `a`, where `a` is (..., M, N).
+
+    Raises:
+        ValueError: if `a` has fewer than two dimensions.
+
+    Example:
+        `mx.matrix_transpose(mx.zeros((5, 2, 3)))` has shape (5, 3, 2).
+    """
+    check_stream(stream)
+    x = a._node if type(a) is array else require_array(a, "matrix_transpose")
+    if x.aval.ndim < 2:
+        raise ValueError("[matrix_transpose] Input array must have at least 2 dimensions.")
+    return wrap(apply(_transpose, (x,), (_swap(x.aval.ndim, -1, -2, "swapaxes"),)))
+
+
+def swapaxes(a: array, /, axis1: int, axis2: int, *, stream: Any = None) -> array:
+    """Swap two axes.
+
+    Args:
+        a: an array.
+        axis1: one axis.
+        axis2: the other.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the dtype of `a`.
+
+    Raises:
+        IndexError: if there is no such axis.
+
+    Example:
+        `mx.swapaxes(mx.zeros((2, 3, 4)), 0, -1)` has shape (4, 3, 2).
+    """
+    check_stream(stream)
+    x = a._node if type(a) is array else require_array(a, "swapaxes")
+    return wrap(apply(_transpose, (x,), (_swap(x.aval.ndim, index(axis1), index(axis2), "swapaxes"),)))
+
+
+def moveaxis(a: array, /, source: int, destination: int, *, stream: Any = None) -> array:
+    """Move one axis elsewhere; the others keep their order.
+
+    Args:
+        a: an array.
+        source: the axis to move.
+        destination: where it is in the result.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the dtype of `a`.
+
+    Raises:
+        IndexError: if there is no such axis.
+
+    Example:
+        `mx.moveaxis(mx.zeros((2, 3, 4)), 0, -1)` has shape (3, 4, 2).
+    """
+    check_stream(stream)
+    x = a._node if type(a) is array else require_array(a, "moveaxis")
+    return wrap(apply(_transpose, (x,), (_move(x.aval.ndim, index(source), index(destination)),)))

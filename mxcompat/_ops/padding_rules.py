@@ -1,0 +1,165 @@
+"""What each op makes of padded twins (see `growing`): the rules on the way from a read to an end, and the ends.
+
+An op keeps to a padded axis if each entry of its result depends on one entry of its inputs along that axis. What the
+entries that do not count hold is never looked at, so it may be anything, NaN included.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mxcompat._graph.ir.node import Node
+from mxcompat._graph.ir.rules import CONTRACTION, PADDING
+
+from .define import SAMPLES, TABLE
+from .padding import Exact, Padding, Paddings, again, axis_read, build
+
+__all__ = ["attach"]
+
+
+def _elementwise(node: Node, axis: int, pad: Padding) -> Node:
+    return again(node, tuple([_stretched(i, axis - node.aval.ndim, pad) for i in node.inputs]))
+
+
+def _stretched(node: Node, axis: int, pad: Padding) -> Node:
+    """An operand that is broadcast, along an axis counted from the end."""
+    k = axis + node.aval.ndim
+    return node if k < 0 or node.aval.shape[k] == 1 else pad(node, k)
+
+
+def _read(node: Node, axis: int, pad: Padding) -> Node:
+    source = node.inputs[0]
+    plan = list(node.params[0])
+    plan += [":"] * (source.aval.ndim - len(plan) + plan.count("+"))
+    k = [k for k, entry in enumerate(plan) if entry != "i"][axis]
+    along = axis_read(plan, k)
+    if plan[k] == ":":
+        source = pad(source, along)
+    elif plan[k] != (pad.n, 1, 0) or source.aval.shape[along] < pad.room:
+        raise Exact
+    else:
+        plan[k] = ":" if source.aval.shape[along] == pad.room else (pad.room, 1, 0)
+    while plan and plan[-1] == ":":
+        plan.pop()
+    return again(node, (source, *node.inputs[1:]), (tuple(plan),)) if plan else source
+
+
+def _range(node: Node, axis: int, pad: Padding) -> Node:
+    return again(node, node.inputs, (pad.room,))
+
+
+def _reshaped(node: Node, axis: int, pad: Padding) -> Node:
+    """The axis stays one axis: there are as many elements before it, and it has the same extent."""
+    out, source = node.aval.shape, node.inputs[0].aval.shape
+    for k, size in enumerate(source):
+        if size == pad.n and math.prod(source[:k]) == math.prod(out[:axis]) and node.aval.size:
+            return build(TABLE["reshape"], (pad(node.inputs[0], k),), (pad.shape(node, axis),), node.where)
+    raise Exact
+
+
+def _broadcast(node: Node, axis: int, pad: Padding) -> Node:
+    return again(node, (_stretched(node.inputs[0], axis - node.aval.ndim, pad),), (pad.shape(node, axis),))
+
+
+def _transposed(node: Node, axis: int, pad: Padding) -> Node:
+    order = node.params[0] or range(node.aval.ndim)[::-1]
+    return again(node, (pad(node.inputs[0], order[axis] % node.aval.ndim),))
+
+
+def _beside(node: Node, axis: int, pad: Padding) -> Node:
+    """An op that works along another axis, its last param, or flat."""
+    along = node.params[-1]
+    if along is None or along % node.aval.ndim == axis:
+        raise Exact
+    return again(node, tuple([pad(i, axis) for i in node.inputs]))
+
+
+def _softmax(node: Node, axis: int, pad: Padding) -> Node:
+    (x,) = node.inputs
+    if axis not in node.params[0]:
+        return again(node, (pad(x, axis),))
+    if x.aval.dtype.kind != "f":
+        raise Exact
+    return again(node, (pad.blank(x, axis, -math.inf),))
+
+
+def _product(node: Node, axis: int, pad: Padding) -> Node:
+    x, y = node.inputs
+    _matrices(x, y)
+    k = axis - node.aval.ndim
+    if k < -2:
+        return again(node, (_stretched(x, k, pad), _stretched(y, k, pad)))
+    if k == -2:
+        return again(node, (pad(x, x.aval.ndim - 2), y))
+    return again(node, (x, pad(y, y.aval.ndim - 1)))
+
+
+def _matrices(*nodes: Node) -> None:
+    """Vectors are left alone, and a vector or matrix by several quantized ones, of which but the first counts."""
+    if any(node.aval.ndim < 2 for node in nodes) or nodes[0].aval.ndim == 2 < nodes[-1].aval.ndim:
+        raise Exact
+
+
+def _quantized_product(node: Node, axis: int, pad: Padding) -> Node:
+    x, *matrix = node.inputs
+    _matrices(x, *matrix)
+    k = axis - node.aval.ndim
+    if k == -2:
+        return again(node, (pad(x, x.aval.ndim - 2), *matrix))
+    if k < -2:
+        return again(node, tuple([_stretched(i, k, pad) for i in node.inputs]))
+    if not node.params[1]:
+        raise Exact  # it is packed
+    return again(node, (x, *[pad(i, i.aval.ndim - 2) for i in matrix]))
+
+
+def _attention_end(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tuple]:
+    q, k, v, scale, *rest = node.inputs
+    causal, masked, sinks, _ = node.params
+    pad = paddings.reading(k, 2)
+    _check_rows(q, pad)
+    inputs = [q, pad(k, 2), pad(v, 2), scale]
+    if masked:
+        inputs.append(_stretched(rest.pop(0), -1, pad))
+    return (*inputs, pad.length, *rest), (causal, masked, sinks, True)
+
+
+def _check_rows(queries: Node, pad: Padding) -> None:
+    """The whole of a prompt has as many rows as keys: another prompt has another shape anyway."""
+    if queries.aval.shape[-2] == pad.n:
+        raise Exact
+
+
+def _product_end(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tuple]:
+    x, y = node.inputs
+    _matrices(x, y)
+    k = y.aval.ndim - 2
+    pad = paddings.reading(y, k)
+    _check_rows(x, pad)
+    return (pad.blank(x, x.aval.ndim - 1, 0.0), pad.blank(y, k, 0.0)), node.params
+
+
+def _quantized_end(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tuple]:
+    x, *matrix = node.inputs
+    _matrices(x, *matrix)
+    k = x.aval.ndim - 1
+    pad = paddings.reading(matrix[0], matrix[0].aval.ndim - 2)
+    _check_rows(x, pad)
+    return (pad.blank(x, k, 0.0), *[pad.blank(i, i.aval.ndim - 2, 0.0) for i in matrix]), node.params
+
+
+def attach() -> None:
+    """Give the ops their rules. Those that are not named here have none."""
+    named = {
+        "arange": _range, "broadcast_to": _broadcast, "matmul": _product, "slice": _read, "softmax": _softmax,
+        "transpose": _transposed,
+        **dict.fromkeys(("concatenate", "repeat"), _beside),
+        **dict.fromkeys(("reshape", "expand_dims", "squeeze", "flatten", "unflatten"), _reshaped),
+        **dict.fromkeys(("quantized_matmul", "quantized_matmul_fp"), _quantized_product),
+        **dict.fromkeys((*SAMPLES, "where", "astype", "isclose", "nan_to_num", "contiguous", "stop_gradient"),
+                        _elementwise),
+    }  # fmt: skip
+    PADDING.update({TABLE[name]: rule for name, rule in named.items()})
+    CONTRACTION[TABLE["scaled_dot_product_attention"]] = _attention_end
+    CONTRACTION[TABLE["matmul"]] = _product_end
+    CONTRACTION[TABLE["quantized_matmul"]] = CONTRACTION[TABLE["quantized_matmul_fp"]] = _quantized_end

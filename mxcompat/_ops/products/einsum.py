@@ -1,0 +1,177 @@
+"""Einstein summation: `einsum` contracts two operands at a time, each pair by one matrix product or one product.
+
+The dtypes are those of the steps: a sum widens small integers, a matrix product needs floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
+from mxcompat._graph.ir.node import apply
+
+from ..arguments import variadic
+from ..define import op
+from ..movement.diagonals import sum_dtype
+from .einsum_notation import parse
+from .einsum_path import Step, contraction_order, describe
+from .matmul import common, inexact, precision, wide
+
+__all__ = ["einsum", "einsum_path"]
+
+
+def _einsum_aval(*avals: Aval, subscripts: str) -> Aval:
+    equation = parse(subscripts, [a.shape for a in avals], "einsum")
+    at_hand = [(a.dtype, t) for a, t in zip(avals, equation.terms, strict=True)]
+    for step in contraction_order(equation):
+        taken = [at_hand[p] for p in step.places]
+        at_hand = [x for k, x in enumerate(at_hand) if k not in step.places]
+        at_hand.append((_step_dtype(taken, step), "".join(sorted(step.kept))))
+    dtype, labels = at_hand[0]
+    if len(labels) < len(equation.output):
+        raise ValueError(f"[transpose] Received {len(equation.output)} axes for array with {len(labels)} dimensions.")
+    return aval(tuple([equation.sizes[c] for c in equation.output]), dtype)
+
+
+def _step_dtype(taken: Sequence[tuple[Dtype, str]], step: Step) -> Dtype:
+    """The dtype of a step's result. Raises MLX's error for a matrix product of integers."""
+    shared = [c for c in step.labels - step.kept if sum(c in labels for _, labels in taken) > 1]
+    summed = [sum_dtype(d) if _own_sums(k, taken, step) else d for k, (d, _) in enumerate(taken)]
+    return inexact(*summed) if shared else reduce(promote, summed)
+
+
+def _own_sums(place: int, taken: Sequence[tuple[Any, str]], step: Step) -> list[str]:
+    """The labels that one operand of a step alone has, and that its result has not."""
+    others = {c for k, (_, labels) in enumerate(taken) if k != place for c in labels}
+    return sorted(set(taken[place][1]) - step.kept - others)
+
+
+def _einsum_impl(*xs: Any, subscripts: str) -> Any:
+    equation = parse(subscripts, [jnp.shape(x) for x in xs], "einsum")
+    at_hand = [(jnp.asarray(x), t) for x, t in zip(xs, equation.terms, strict=True)]
+    for step in contraction_order(equation):
+        taken = [at_hand[p] for p in step.places]
+        at_hand = [x for k, x in enumerate(at_hand) if k not in step.places]
+        at_hand.append(_contract(taken, step))
+    x, labels = at_hand[0]
+    x = jnp.transpose(x, [labels.index(c) for c in equation.output])
+    return jnp.broadcast_to(x, [equation.sizes[c] for c in equation.output])
+
+
+def _contract(taken: Sequence[tuple[Any, str]], step: Step) -> tuple[Any, str]:
+    """One step: each operand alone first, then their product."""
+    ready = []
+    for k, (x, labels) in enumerate(taken):
+        x, labels = _take_diagonals(x, labels)
+        gone = _own_sums(k, taken, step)
+        if gone:
+            dtype = sum_dtype(from_numpy(x.dtype)).numpy  # type: ignore[arg-type]
+            total = jnp.sum(x, axis=tuple([labels.index(c) for c in gone]), dtype=wide(dtype))
+            x, labels = total.astype(dtype), "".join(c for c in labels if c not in gone)
+        ready.append((x, labels))
+    if len(ready) == 1:
+        return ready[0]
+    while len(ready) > 2:  # what the search gave up on: products first, sums at the end
+        ready[:2] = [_pair(ready[0], ready[1], step.labels)]
+    return _pair(ready[0], ready[1], step.kept)
+
+
+def _take_diagonals(x: Any, labels: str) -> tuple[Any, str]:
+    """The array with each label on one axis only."""
+    for c in sorted(set(labels)):
+        while labels.count(c) > 1:
+            first = labels.index(c)
+            second = labels.index(c, first + 1)
+            x = jnp.diagonal(x, axis1=first, axis2=second)
+            labels = labels[:first] + labels[first + 1 : second] + labels[second + 1 :] + c
+    return x, labels
+
+
+def _pair(a: tuple[Any, str], b: tuple[Any, str], kept: Any) -> tuple[Any, str]:
+    """The product of two operands, summed over the labels they share and that are not kept."""
+    (x, left), (y, right) = a, b
+    dtype = common(x, y)
+    x, y = x.astype(dtype), y.astype(dtype)
+    shared = [c for c in left if c in right]
+    batch = [c for c in shared if c in kept]
+    summed = [c for c in shared if c not in kept]
+    if not summed:
+        labels = "".join([*left, *[c for c in right if c not in left]])
+        x = jnp.reshape(x, x.shape + (1,) * (len(labels) - len(left)))
+        order = [right.index(c) for c in labels if c in right]
+        places = [k for k, c in enumerate(labels) if c in right]
+        shape = [1] * len(labels)
+        for k, axis in zip(places, order, strict=True):
+            shape[k] = y.shape[axis]
+        return x * jnp.reshape(jnp.transpose(y, order), shape), labels
+    sizes = {c: max(x.shape[left.index(c)], y.shape[right.index(c)]) for c in shared}
+    sizes |= {c: 0 for c in shared if 0 in (x.shape[left.index(c)], y.shape[right.index(c)])}
+    x, y = _stretched(x, left, sizes), _stretched(y, right, sizes)
+    axes = [[labels.index(c) for c in group] for group in (summed, batch) for labels in (left, right)]
+    numbers = ((axes[0], axes[1]), (axes[2], axes[3]))
+    out = jax.lax.dot_general(x, y, numbers, precision=precision(dtype))
+    return out, "".join([*batch, *[c for c in left if c not in shared], *[c for c in right if c not in shared]])
+
+
+def _stretched(x: Any, labels: str, sizes: dict[str, int]) -> Any:
+    """The array with shared axes of size one repeated to their full size."""
+    return jnp.broadcast_to(x, [sizes.get(c, n) for c, n in zip(labels, x.shape, strict=True)])
+
+
+_einsum = op("einsum", _einsum_impl, _einsum_aval, ("subscripts",))
+
+
+def einsum(subscripts: str, *operands: array, stream: Any = None) -> array:
+    """Einstein summation: products of arrays, summed over axes with the same letter.
+
+    Args:
+        subscripts: for each operand a letter per axis, separated by commas, then `->` and the letters of the result;
+            without `->`, the letters that occur once, in alphabetic order. `...` stands for further axes, which
+            are broadcast.
+        *operands: the arrays.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array. A sum over a letter that two operands share is a matrix product: it needs floats.
+
+    Raises:
+        ValueError: if the subscripts are malformed or do not fit the shapes, or integers would be multiplied as
+            matrices.
+
+    Example:
+        `mx.einsum("bij,bjk->bik", x, y)` is the product of matrices in a batch.
+    """
+    check_stream(stream)
+    if not isinstance(subscripts, str):
+        raise TypeError(f"einsum(): incompatible function arguments. Expected a string, not {subscripts!r}.")
+    nodes = variadic(operands, "einsum")
+    if not nodes:
+        raise ValueError("[einsum] At least one operand is required.")
+    return wrap(apply(_einsum, tuple(nodes), (subscripts,)))
+
+
+def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]], str]:
+    """The order in which `einsum` contracts its operands.
+
+    Args:
+        subscripts: as for `einsum`.
+        *operands: the arrays, of which only the shapes count.
+
+    Returns:
+        A list of steps, each the places of the operands it takes (its result goes to the end), and a text on the cost.
+
+    Raises:
+        ValueError: if the subscripts are malformed or do not fit the shapes.
+
+    Example:
+        `mx.einsum_path("ij,jk,kl->il", a, b, c)[0]`
+    """
+    return describe(subscripts, [n.aval.shape for n in variadic(operands, "einsum_path")])

@@ -1,0 +1,277 @@
+"""Matrix products of chosen matrices, blocks or segments: `gather_mm`, `block_masked_mm`, `segmented_mm`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape
+from mxcompat._graph.ir.node import apply
+
+from ..arguments import integer
+from ..define import broadcast, op, require_array
+from ..movement.arrange import broadcast_into
+from .matmul import common, inexact, matmul, product, product_shape
+
+__all__ = ["block_masked_mm", "gather_mm", "segmented_mm"]
+
+
+def _real_floats(a: Dtype, b: Dtype, name: str) -> Dtype:
+    """The dtype of the product. Raises MLX's ValueError where it is no real float."""
+    dtype = promote(a, b)
+    if dtype.kind != "f":
+        raise ValueError(
+            f"[{name}] Only real floating point types are supported but {a.name} and {b.name} were provided which "
+            f"results in {dtype.name}, which is not a real floating point type."
+        )
+    return dtype
+
+
+def _as_matrices(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
+
+
+def _gather_aval(a: Aval, b: Aval, *indices: Aval, left: bool, right: bool) -> Aval:
+    x, y = _as_matrices(a.shape, b.shape)
+    if x[-1] != y[-2]:
+        raise ValueError(
+            f"[gather_mm] Last dimension of first input with shape {format_shape(x)} must match second to last "
+            "dimension of "
+            f"second input with shape {format_shape(y)}."
+        )
+    dtype = _real_floats(a.dtype, b.dtype, "gather_mm")
+    if any(i.dtype.kind not in "iu" for i in indices):
+        raise ValueError("[gather_mm] Got indices with invalid dtype. Indices must be integral.")
+    shapes = [i.shape for i in indices]
+    batch = broadcast(shapes.pop(0) if left else x[:-2], shapes.pop(0) if right else y[:-2])
+    return aval((*batch, *(x[-2:-1] if a.ndim > 1 else ()), *(y[-1:] if b.ndim > 1 else ())), dtype)
+
+
+def _gather_impl(x: Any, y: Any, *indices: Any, left: bool, right: bool) -> Any:
+    dtype = common(x, y)
+    (rows, columns), given = (jnp.ndim(x) > 1, jnp.ndim(y) > 1), list(indices)
+    x = x if rows else x[None]
+    y = y if columns else y[:, None]
+    x = _chosen(x, given.pop(0)) if left else x
+    if right and math.prod(np.broadcast_shapes(x.shape[:-2], jnp.shape(given[0]))) > 2 * math.prod(y.shape[:-2]):
+        out = grouped_product(x, y.reshape(-1, *y.shape[-2:]), given[0], dtype)
+    else:
+        out = product(x, _chosen(y, given.pop(0)) if right else y, dtype)
+    if not columns:
+        out = out[..., 0]
+    if not rows:
+        out = jnp.squeeze(out, -2 if columns else -1)
+    return out
+
+
+def _chosen(x: Any, indices: Any) -> Any:
+    """The matrices of x with these numbers, counted through all its leading axes."""
+    return jnp.take(x.reshape(-1, *x.shape[-2:]), jnp.asarray(indices), axis=0, mode="clip")
+
+
+def grouped_product(x: Any, experts: Any, indices: Any, dtype: Any) -> Any:
+    """`x @ experts[indices]` where many products use few matrices, without a copy of a matrix for each product.
+
+    The rows of x are laid out by matrix, in blocks that each belong to one, and each block is multiplied once. (XLA's
+    own ragged product has neither all derivatives nor all of vmap.)
+
+    Args:
+        x: an array of shape (..., M, K).
+        experts: an array of shape (E, K, N).
+        indices: integers below E, broadcast against the leading axes of x.
+        dtype: the dtype to multiply in.
+
+    Returns:
+        An array of shape (..., M, N).
+    """
+    count, inner, columns = experts.shape
+    batch = np.broadcast_shapes(x.shape[:-2], jnp.shape(indices))
+    height = x.shape[-2]
+    lines = jnp.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(-1, inner).astype(dtype)
+    number = jnp.clip(jnp.asarray(indices).astype(jnp.int32), 0, count - 1)
+    number = jnp.broadcast_to(number[..., None], (*batch, height)).reshape(-1)
+    size = min(128, max(8, 1 << (len(lines) // count).bit_length() - 1))
+    most = -(-len(lines) // size) + count  # each matrix may leave one block half empty
+
+    uses = jnp.zeros(count, jnp.int32).at[number].add(1)
+    blocks = (uses + size - 1) // size
+    ends = jnp.cumsum(blocks)
+    order = jnp.argsort(number, stable=True)
+    rank = jnp.arange(len(lines), dtype=jnp.int32) - (jnp.cumsum(uses) - uses)[number[order]]
+    place = jnp.zeros_like(number).at[order].set(((ends - blocks)[number[order]] * size + rank).astype(jnp.int32))
+    owner = jnp.searchsorted(ends, jnp.arange(most, dtype=ends.dtype), side="right")
+    laid_out = jnp.zeros((most * size, inner), lines.dtype).at[place].set(lines, unique_indices=True)
+    out = product(laid_out.reshape(most, size, inner), experts[jnp.clip(owner, 0, count - 1)], dtype)
+    return out.reshape(-1, columns)[place].reshape(*batch, height, columns)
+
+
+_gather_mm = op("gather_mm", _gather_impl, _gather_aval, ("left", "right"))
+
+
+def gather_mm(
+    a: array, b: array, /, lhs_indices: array | None = None, rhs_indices: array | None = None, *,
+    sorted_indices: bool = False, stream: Any = None,
+) -> array:  # fmt: skip
+    """Products of chosen matrices.
+
+    Args:
+        a: an array of shape (..., M, K), or (K,).
+        b: an array of shape (..., K, N), or (K,).
+        lhs_indices: which matrices of `a`, as numbers counted through all its leading axes; None for all, in place.
+        rhs_indices: the same for `b`. The two are broadcast against each other.
+        sorted_indices: accepted, and ignored: whether the indices are in ascending order.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (..., M, N), whose leading axes are those of the indices.
+
+    Raises:
+        ValueError: if the shapes do not fit, the indices are no integers, or the dtypes promote to no real float.
+
+    Example:
+        `mx.gather_mm(x, experts, rhs_indices=mx.array([0, 2]))`
+    """
+    check_stream(stream)
+    nodes = [require_array(a, "gather_mm"), require_array(b, "gather_mm")]
+    if lhs_indices is None and rhs_indices is None:
+        return matmul(a, b)
+    for x in nodes:
+        if x.aval.ndim == 0:
+            raise ValueError("[gather_mm] Got 0 dimension input. Inputs must have at least one dimension.")
+    nodes += [require_array(i, "gather_mm") for i in (lhs_indices, rhs_indices) if i is not None]
+    return wrap(apply(_gather_mm, tuple(nodes), (lhs_indices is not None, rhs_indices is not None)))
+
+
+def _blocks(batch: tuple[int, ...], rows: int, columns: int, size: int) -> tuple[int, ...]:
+    return (*batch, -(-rows // size), -(-columns // size))
+
+
+def _masked_aval(a: Aval, b: Aval, *masks: Aval, size: int, given: tuple[bool, ...]) -> Aval:
+    shape = product_shape(a.shape, b.shape)
+    dtype = inexact(a.dtype, b.dtype)
+    for mask, wanted in zip(masks, _mask_shapes(a.shape, b.shape, size, given), strict=True):
+        broadcast_into(mask.shape, wanted)
+    return aval(shape, dtype)
+
+
+def _mask_shapes(a: tuple[int, ...], b: tuple[int, ...], size: int, given: tuple[bool, ...]) -> list[tuple[int, ...]]:
+    """The shapes of the masks that are given, of: result, first operand, second operand."""
+    if not any(given):
+        return []
+    if size <= 0:
+        raise ValueError(f"[block_masked_mm] Expected a positive block size, got {size}.")
+    x, y = _as_matrices(a, b)
+    batch = broadcast(x[:-2], y[:-2])
+    pairs = ((x[-2], y[-1]), (x[-2], x[-1]), (y[-2], y[-1]))
+    return [_blocks(batch, *pair, size) for pair, wanted in zip(pairs, given, strict=True) if wanted]
+
+
+def _masked_impl(x: Any, y: Any, *masks: Any, size: int, given: tuple[bool, ...]) -> Any:
+    dtype = common(x, y)
+    rows, columns = jnp.ndim(x) > 1, jnp.ndim(y) > 1
+    x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
+    x, y = x if rows else x[None], y if columns else y[:, None]
+    left = iter(masks)
+    out_mask, x_mask, y_mask = (next(left) if wanted else None for wanted in given)
+    out = _masked(product(_masked(x, x_mask, size), _masked(y, y_mask, size), dtype), out_mask, size)
+    out = out if columns else out[..., 0]
+    return out if rows else jnp.squeeze(out, -2 if columns else -1)
+
+
+def _masked(x: Any, mask: Any, size: int) -> Any:
+    """Each block of a matrix times its element of the mask, or zero where that is False."""
+    if mask is None:
+        return x
+    rows, columns = x.shape[-2:]
+    mask = jnp.asarray(mask)
+    mask = jnp.broadcast_to(mask, np.broadcast_shapes(mask.shape, _blocks((), rows, columns, size)))
+    wide = jnp.repeat(jnp.repeat(mask, size, -2), size, -1)[..., :rows, :columns]
+    return jnp.where(wide, x, jnp.zeros((), x.dtype)) if mask.dtype == jnp.bool_ else x * wide.astype(x.dtype)
+
+
+_block_masked_mm = op("block_masked_mm", _masked_impl, _masked_aval, ("size", "given"))
+
+
+def block_masked_mm(
+    a: array, b: array, /, block_size: int = 64, mask_out: array | None = None, mask_lhs: array | None = None,
+    mask_rhs: array | None = None, *, stream: Any = None,
+) -> array:  # fmt: skip
+    """A matrix product in which square blocks are masked out, or scaled.
+
+    Args:
+        a: an array of shape (..., M, K), or (K,).
+        b: an array of shape (..., K, N), or (K,).
+        block_size: the size of the blocks.
+        mask_out: for each block of the result, whether to keep it, or a factor; None for all.
+        mask_lhs: the same for `a`.
+        mask_rhs: the same for `b`.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (..., M, N).
+
+    Raises:
+        ValueError: if the shapes do not fit, or the dtypes promote to no float.
+
+    Example:
+        `mx.block_masked_mm(mx.ones((64, 32)), mx.ones((32, 64)), 32, mask_out=mx.eye(2))`
+    """
+    check_stream(stream)
+    masks = (mask_out, mask_lhs, mask_rhs)
+    nodes = [require_array(x, "block_masked_mm") for x in (a, b, *masks) if x is not None]
+    given = tuple([m is not None for m in masks])
+    return wrap(apply(_block_masked_mm, tuple(nodes), (integer(block_size), given)))
+
+
+def _segmented_aval(a: Aval, b: Aval, segments: Aval) -> Aval:
+    if a.ndim != 2 or b.ndim != 2:
+        raise ValueError("[segmented_mm] Batched matmul not supported")
+    product_shape(a.shape, b.shape, "segmented_mm")
+    dtype = _real_floats(a.dtype, b.dtype, "segmented_mm")
+    if segments.ndim < 1 or segments.shape[-1] != 2:
+        raise ValueError(
+            f"[segmented_mm] The segments should have shape (..., 2) but {format_shape(segments.shape)} was provided."
+        )
+    if segments.dtype.kind not in "iu":
+        raise ValueError("[segmented_mm] Got segments with invalid dtype. Segments must be integral.")
+    return aval((*segments.shape[:-1], a.shape[0], b.shape[1]), dtype)
+
+
+def _segmented_impl(x: Any, y: Any, segments: Any) -> Any:
+    dtype = common(x, y)
+    segments = jnp.asarray(segments)
+    places = jnp.arange(x.shape[1], dtype=segments.dtype)
+    inside = (places >= segments[..., :1]) & (places < segments[..., 1:])
+    masked = jnp.where(inside[..., None, :], jnp.asarray(x, dtype), jnp.zeros((), dtype))
+    return product(masked, y, dtype)
+
+
+_segmented_mm = op("segmented_mm", _segmented_impl, _segmented_aval)
+
+
+def segmented_mm(a: array, b: array, /, segments: array, *, stream: Any = None) -> array:
+    """A matrix product cut into segments of the inner axis, one result for each.
+
+    Args:
+        a: an array of shape (M, K).
+        b: an array of shape (K, N).
+        segments: integers of shape (..., 2): where each segment of K starts and ends.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (..., M, N).
+
+    Raises:
+        ValueError: if the shapes do not fit, or the dtypes promote to no real float.
+
+    Example:
+        `mx.segmented_mm(mx.ones((2, 6)), mx.ones((6, 3)), mx.array([[0, 2], [2, 6]]))`
+    """
+    check_stream(stream)
+    return wrap(apply(_segmented_mm, tuple([require_array(x, "segmented_mm") for x in (a, b, segments)])))

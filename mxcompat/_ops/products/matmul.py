@@ -1,0 +1,282 @@
+"""Matrix products.
+
+Float32 is multiplied in float32 wherever the program runs (GPUs and TPUs have cheaper, coarser ways). Products of half
+precision are added up in float32 and rounded once: every XLA backend does so by itself, and an op whose result is
+half precision again has derivatives that are half-precision products too, for which accelerators have fast units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
+from mxcompat._graph.ir.node import Node, apply, caller
+
+from ..arguments import any_number, integers, is_sequence
+from ..define import broadcast, op, require_array
+from ..padding import offer
+
+__all__ = ["addmm", "matmul", "tensordot"]
+
+
+def precision(dtype: Any) -> jax.lax.Precision | None:
+    """How exactly to multiply: bfloat16 needs no care, everything else must not be cut down to it (or to TF32)."""
+    return None if dtype == jnp.bfloat16 else jax.lax.Precision.HIGHEST
+
+
+def inexact(*dtypes: Dtype, name: str = "matmul") -> Dtype:
+    """The dtype of a matrix product. Raises MLX's ValueError where it is no float."""
+    dtype = dtypes[0]
+    for other in dtypes[1:]:
+        dtype = promote(dtype, other)
+    if dtype.kind not in "fc":
+        given = " and ".join(d.name for d in dtypes)
+        raise ValueError(
+            f"[{name}] Only inexact types are supported but {given} were provided which results in {dtype.name}, "
+            "which is not a floating point type."
+        )
+    return dtype
+
+
+def wide(dtype: Any) -> Any:
+    """The NumPy dtype to add products up in."""
+    return np.dtype(np.float32) if dtype.kind != "c" and dtype.itemsize == 2 else np.dtype(dtype)
+
+
+def product_shape(a: tuple[int, ...], b: tuple[int, ...], name: str = "matmul") -> tuple[int, ...]:
+    """The shape of a matrix product. Raises MLX's errors."""
+    if not a or not b:
+        raise ValueError(f"[{name}] Got 0 dimension input. Inputs must have at least one dimension.")
+    left = (1, *a) if len(a) == 1 else a
+    right = (*b, 1) if len(b) == 1 else b
+    if left[-1] != right[-2]:
+        raise ValueError(
+            f"[{name}] Last dimension of first input with shape {format_shape(left)} must match second to last "
+            "dimension of "
+            f"second input with shape {format_shape(right)}."
+        )
+    batch = broadcast(left[:-2], right[:-2]) if left[:-2] != right[:-2] else left[:-2]
+    return (*batch, *(left[-2:-1] if len(a) > 1 else ()), *(right[-1:] if len(b) > 1 else ()))
+
+
+def _matmul_aval(a: Aval, b: Aval) -> Aval:
+    shape = product_shape(a.shape, b.shape)
+    return aval(shape, inexact(a.dtype, b.dtype))
+
+
+def product(x: Any, y: Any, dtype: Any) -> Any:
+    """The matrix product, of inputs cast to `dtype` first."""
+    return jnp.matmul(jnp.asarray(x, dtype), jnp.asarray(y, dtype), precision=precision(dtype))
+
+
+@jax.custom_jvp
+def _unrounded(x: Any, y: Any) -> Any:
+    """The matrix product in the dtype it is added up in; its derivatives are products in the dtype of the inputs."""
+    return jnp.matmul(x, y, precision=precision(x.dtype), preferred_element_type=wide(x.dtype))
+
+
+@_unrounded.defjvp
+def _unrounded_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+    (x, y), (dx, dy) = primals, tangents
+    change = product(dx, y, x.dtype) + product(x, dy, x.dtype)
+    return _unrounded(x, y), change.astype(wide(x.dtype))
+
+
+def common(*xs: Any) -> Any:
+    dtype = from_numpy(xs[0].dtype)
+    for x in xs[1:]:
+        dtype = promote(dtype, from_numpy(x.dtype))  # type: ignore[arg-type]
+    return dtype.numpy  # type: ignore[union-attr]
+
+
+def _matmul_impl(x: Any, y: Any) -> Any:
+    return product(x, y, common(x, y))
+
+
+_matmul = op("matmul", _matmul_impl, _matmul_aval)
+_memo = _matmul.memo
+_new = array.__new__
+_WEIGHTS = ("softmax", "astype")
+"""What the left side of the second product is where attention is written by hand."""
+
+
+def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
+    """The matrix product, over broadcast leading axes.
+
+    Args:
+        a: an array of shape (..., M, K), or (K,), which counts as a row.
+        b: an array of shape (..., K, N), or (K,), which counts as a column.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (..., M, N), without the axes that a row or a column lacks, with the dtype that those of `a`
+        and `b` promote to.
+
+    Raises:
+        ValueError: if the shapes do not fit, or the dtypes promote to no float.
+
+    Example:
+        `mx.matmul(mx.ones((2, 3)), mx.ones((3, 4)))` has shape (2, 4).
+    """
+    check_stream(stream)
+    x = a._node if type(a) is array else require_array(a, "matmul")
+    y = b._node if type(b) is array else require_array(b, "matmul")
+    key = ((), x.aval, y.aval)
+    found = _memo.get(key)
+    if found is None:
+        found = _matmul.infer(key)
+    out = _new(array)
+    out._node = Node(_matmul, (), (x, y), found, x.trace if x.trace > y.trace else y.trace, None, caller())
+    if y.op is not None and x.op is not None and x.op.name in _WEIGHTS:
+        offer(out._node)
+    return out
+
+
+matmul.op = _matmul  # type: ignore[attr-defined]
+
+
+def _addmm_aval(c: Aval, a: Aval, b: Aval, *scales: Aval) -> Aval:
+    dtype = promote(promote(a.dtype, b.dtype), c.dtype)
+    shape = product_shape(a.shape, b.shape, "addmm")
+    if dtype.kind not in "fc":
+        raise ValueError(
+            f"[addmm] Only real floating point types are supported but {c.dtype.name}, {a.dtype.name} and "
+            f"{b.dtype.name} were provided which results in {dtype.name}, which is not a real floating point type."
+        )
+    if broadcast(c.shape, shape) != shape:
+        raise ValueError("[addmm] input c must broadcast to the output shape")
+    return aval(shape, dtype)
+
+
+def _addmm_impl(c: Any, x: Any, y: Any, alpha: Any = None, beta: Any = None) -> Any:
+    dtype = common(x, y, c)
+    out = _unrounded(jnp.asarray(x, dtype), jnp.asarray(y, dtype))
+    c = jnp.asarray(c, dtype).astype(out.dtype)
+    if alpha is not None:
+        out = out * alpha.astype(out.dtype)
+        zero = jnp.zeros((), out.dtype)
+        if isinstance(beta, np.generic):
+            c = zero if beta == 0 else c * beta.astype(out.dtype)
+        else:
+            c = jnp.where(beta == 0, zero, c * beta.astype(out.dtype))
+    return (out + c).astype(dtype)
+
+
+_addmm = op("addmm", _addmm_impl, _addmm_aval)
+
+
+def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0, *, stream: Any = None) -> array:
+    """A matrix product and a sum: `alpha * (a @ b) + beta * c`.
+
+    Args:
+        c: an array that broadcasts to the shape of the product.
+        a: an array of shape (..., M, K), or (K,).
+        b: an array of shape (..., K, N), or (K,).
+        alpha: the factor of the product.
+        beta: the factor of `c`; where it is 0, `c` does not count, whatever it holds.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape of the product and the dtype that those of the three promote to.
+
+    Raises:
+        ValueError: if the shapes do not fit, or the dtypes promote to no float.
+
+    Example:
+        `mx.addmm(mx.ones(4), mx.ones((2, 3)), mx.ones((3, 4)), alpha=0.5)`
+    """
+    check_stream(stream)
+    nodes = (
+        c._node if type(c) is array else require_array(c, "addmm"),
+        a._node if type(a) is array else require_array(a, "addmm"),
+        b._node if type(b) is array else require_array(b, "addmm"),
+    )
+    if alpha != 1.0 or beta != 1.0:
+        scales = (any_number(alpha, "alpha"), any_number(beta, "beta"))
+        nodes += tuple([operands.scalar_node(s, _d.float32) for s in scales])  # type: ignore[assignment]
+    return wrap(apply(_addmm, nodes))
+
+
+_Axes = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def _contracted(a: Aval, b: Aval, axes: int | tuple[tuple[int, ...], ...]) -> _Axes:
+    """The axes to sum over, counted from 0. Raises MLX's errors."""
+    if isinstance(axes, int):
+        if axes < 0:
+            raise ValueError("[tensordot] axis must be greater or equal to 0.")
+        if axes > min(a.ndim, b.ndim):
+            raise ValueError("[tensordot] axis must be less than the number of dimensions of a and b.")
+        first, second = tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes))
+    else:
+        if len(axes) != 2:
+            raise ValueError("[tensordot] axes must be a list of two lists.")
+        if len(axes[0]) != len(axes[1]):
+            raise ValueError("[tensordot] axes must have the same size.")
+        for given, x in zip(axes, (a, b), strict=True):
+            if any(not -x.ndim <= k < x.ndim for k in given):
+                raise IndexError("SmallVector out of range.")
+        first, second = (tuple([k % x.ndim for k in given]) for given, x in zip(axes, (a, b), strict=True))
+    if any(a.shape[i] != b.shape[j] for i, j in zip(first, second, strict=True)):
+        raise ValueError("[tensordot] a and b must have the same shape on the contracted axes.")
+    for x, used in ((a, first), (b, second)):
+        if len(set(used)) < len(used):
+            kept = x.ndim - len(set(used))
+            raise ValueError(f"[transpose] Received {kept + len(used)} axes for array with {x.ndim} dimensions.")
+    return first, second
+
+
+def _tensordot_aval(a: Aval, b: Aval, axes: Any) -> Aval:
+    first, second = _contracted(a, b, axes)
+    kept = [n for k, n in enumerate(a.shape) if k not in first] + [n for k, n in enumerate(b.shape) if k not in second]
+    return aval(tuple(kept), inexact(a.dtype, b.dtype))
+
+
+def contract(x: Any, y: Any, axes: Any) -> Any:
+    dtype = common(x, y)
+    x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
+    axes = _contracted(_aval_of(x), _aval_of(y), axes)
+    return jax.lax.dot_general(x, y, (axes, ((), ())), precision=precision(dtype))
+
+
+def _aval_of(x: Any) -> Aval:
+    return aval(x.shape, from_numpy(x.dtype))  # type: ignore[arg-type]
+
+
+_tensordot = op("tensordot", contract, _tensordot_aval, ("axes",))
+
+
+def tensordot(a: array, b: array, /, axes: int | Sequence[Sequence[int]] = 2, *, stream: Any = None) -> array:
+    """The sum of products over chosen axes of two arrays.
+
+    Args:
+        a: an array.
+        b: an array.
+        axes: how many: the last of `a` with the first of `b`; or two sequences, the axes of each.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array whose shape is what is left of that of `a`, then of that of `b`.
+
+    Raises:
+        ValueError: if the sizes along the axes differ, or the dtypes promote to no float.
+        IndexError: if there is no such axis.
+
+    Example:
+        `mx.tensordot(mx.ones((2, 3)), mx.ones((3, 4)), axes=[[1], [0]])` has shape (2, 4).
+    """
+    check_stream(stream)
+    nodes = (require_array(a, "tensordot"), require_array(b, "tensordot"))
+    pairs = tuple([integers(group) for group in axes]) if is_sequence(axes) else index(axes)  # type: ignore[arg-type, union-attr]
+    return wrap(apply(_tensordot, nodes, (pairs,)))

@@ -1,0 +1,293 @@
+"""Products with quantized matrices: `quantized_matmul` and `gather_qmm`.
+
+The packed matrix is unpacked and scaled inside the program that multiplies it, so XLA fuses that into the product: one
+row reads the packed words only, and for many rows the matrix is written out once. There are derivatives with respect
+to all but the packed words and the indices, which therefore are each op's last inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
+from mxcompat._graph.ir.node import apply
+
+from ..define import broadcast, op, require_array
+from ..padding import offer
+from ..products.gathered import grouped_product
+from ..products.matmul import product
+from .fp8 import E4M3_MAX
+from .packing import unpack
+from .quantize import Scheme, check_quantized, decode, scheme
+
+__all__ = ["check_fit", "gather_qmm", "gathered_shape", "integral", "multiply_chosen", "quantized_matmul"]
+
+
+def check_fit(
+    name: str, x: Aval, w: Aval, scales: Aval, biases: Aval | None, how: Scheme, transpose: bool
+) -> tuple[int, int]:
+    """The inner and outer size of a quantized matrix. Raises MLX's ValueError if x, w and scales do not fit."""
+    if biases is not None and biases.shape != scales.shape:
+        raise ValueError(
+            f"[{name}] Scales and biases should have the same shape. Received scales with shape "
+            f"{format_shape(scales.shape)} and biases with {format_shape(biases.shape)}"
+        )
+    if w.ndim < 2 or w.shape[:-2] != scales.shape[:-2]:
+        raise ValueError(
+            f"[{name}] Weight and scales should have the same batch shape. Received weight with shape "
+            f"{format_shape(w.shape)}, scales with {format_shape(scales.shape)}."
+        )
+    for setting, value in (("bits", how.bits), ("group_size", how.group_size)):
+        if value <= 0:
+            raise ValueError(f"[{name}] Invalid value for {setting}: {value}")
+    columns = w.shape[-1] * 32 // how.bits
+    fits = w.shape[-1] * 32 % how.bits == 0 and columns == scales.shape[-1] * how.group_size
+    bits = (1, 2, 3, 4, 5, 6, 8) if how.mode == "affine" else (4, 8) if how.mode != "nvfp4" else (4,)
+    if not fits or w.shape[-2] != scales.shape[-2] or how.bits not in bits:
+        raise ValueError(
+            f"[{name}] The shapes of the weight and scales are incompatible based on bits and group_size. "
+            f"w.shape() == {format_shape(w.shape)} and scales.shape() == {format_shape(scales.shape)} with "
+            f"group_size={how.group_size} and bits={how.bits}"
+        )
+    if not x.ndim:
+        raise IndexError("SmallVector out of range.")
+    inner, outer = (columns, w.shape[-2]) if transpose else (w.shape[-2], columns)
+    if x.shape[-1] != inner:
+        raise ValueError(
+            f"[{name}] Last dimension of first input with shape (..., {x.shape[-1]}) does not match the expanded "
+            f"quantized matrix ({inner}, {outer}) computed from shape {format_shape(w.shape)} with "
+            f"group_size={how.group_size}, bits={how.bits} and transpose={str(transpose).lower()}"
+        )
+    return inner, outer
+
+
+def _result(name: str, x: Aval, scales: Aval, biases: Aval | None) -> Dtype:
+    """The dtype of the product. Raises MLX's errors."""
+    dtype = x.dtype if biases is None else promote(x.dtype, promote(scales.dtype, biases.dtype))
+    if dtype.kind != "f":
+        raise ValueError(f"[{name}] Only real floating types are supported but x.dtype() == {x.dtype.name}.")
+    if dtype is _d.float64:
+        raise RuntimeError("[quantized_matmul] only floating types are supported")
+    return dtype
+
+
+def _split(how: Scheme, inputs: tuple) -> tuple[Any, Any, Any, tuple]:
+    """Scales, biases (or None), words and what follows, of an op's inputs after the first."""
+    if how.mode == "affine":
+        return inputs[0], inputs[1], inputs[2], inputs[3:]
+    return inputs[0], None, inputs[1], inputs[2:]
+
+
+def _aval(x: Aval, *inputs: Aval, how: Scheme, transpose: bool) -> Aval:
+    scales, biases, w, _ = _split(how, inputs)
+    _, outer = check_fit("quantized_matmul", x, w, scales, biases, how, transpose)
+    dtype = _result("quantized_matmul", x, scales, biases)
+    # Like MLX: a vector or a matrix is multiplied by the first matrix of several.
+    batch = broadcast(x.shape[:-2], w.shape[:-2]) if x.ndim > 2 and w.ndim > 2 else x.shape[:-2]
+    return aval((*batch, *x.shape[-2:-1], outer), dtype)
+
+
+def _common(x: Any, scales: Any, biases: Any) -> Any:
+    dtype = from_numpy(x.dtype)
+    if biases is not None:
+        for part in (scales, biases):
+            dtype = promote(dtype, from_numpy(part.dtype))  # type: ignore[arg-type]
+    return dtype.numpy  # type: ignore[union-attr]
+
+
+def _impl(x: Any, *inputs: Any, how: Scheme, transpose: bool) -> Any:
+    scales, biases, w, _ = _split(how, inputs)
+    dtype = _common(x, scales, biases)
+    if x.ndim <= 2 < w.ndim:
+        scales, biases, w = (a if a is None else a.reshape(-1, *a.shape[-2:])[0] for a in (scales, biases, w))
+    y = decode(unpack(w, how.bits), scales, biases, how, dtype)
+    return product(x, jnp.swapaxes(y, -1, -2) if transpose else y, dtype)
+
+
+_PARAMS = ("how", "transpose")
+_affine = op("quantized_matmul", _impl, _aval, _PARAMS, indices=3)
+_coded = op("quantized_matmul_fp", _impl, _aval, _PARAMS, indices=1)
+
+
+def quantized_matmul(
+    x: array, w: array, /, scales: array, biases: array | None = None, transpose: bool = True,
+    group_size: int | None = None, bits: int | None = None, mode: str = "affine", *, stream: Any = None,
+) -> array:  # fmt: skip
+    """The product of an array and a quantized matrix.
+
+    Args:
+        x: an array of shape (..., M, K), or (K,).
+        w: the packed elements that `quantize` made, of a matrix of shape (..., N, K), (..., K, N) if not `transpose`.
+        scales: its scales.
+        biases: its biases, in mode "affine".
+        transpose: whether to multiply by the matrix transposed.
+        group_size: how many elements share a scale; None for the mode's default.
+        bits: bits per element; None for the mode's default.
+        mode: "affine", "mxfp4", "mxfp8" or "nvfp4".
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (..., M, N), of the dtype that those of `x`, scales and biases promote to (of `x`, where
+        scales are codes).
+
+    Raises:
+        ValueError: if the mode, its settings, shapes or dtypes do not fit.
+        RuntimeError: if the result were float64.
+
+    Example:
+        `mx.quantized_matmul(mx.ones((1, 128)), *mx.quantize(mx.ones((8, 128))))` has shape (1, 8).
+    """
+    check_stream(stream)
+    name = "quantized_matmul"
+    first, words, scale = require_array(x, name), require_array(w, name), require_array(scales, name)
+    how = scheme(name, mode, group_size, bits)
+    bias = None if biases is None else require_array(biases, name)
+    check_quantized(name, scale, bias, words, how)
+    record, nodes = (_coded, (first, scale, words)) if bias is None else (_affine, (first, scale, bias, words))
+    out = apply(record, nodes, (how, bool(transpose)))
+    if words.op is not None and not transpose:
+        offer(out)
+    return wrap(out)
+
+
+def integral(name: str, indices: tuple[Aval, ...]) -> None:
+    """Raise MLX's ValueError if indices are no integers."""
+    if any(i.dtype.kind not in "iu" for i in indices):
+        raise ValueError(f"[{name}] Got indices with invalid dtype. Indices must be integral.")
+
+
+def gathered_shape(x: Aval, w: Aval, outer: int, indices: tuple[Aval, ...], left: bool, right: bool) -> tuple[int, ...]:
+    """The shape of the products of chosen matrices."""
+    shapes = [i.shape for i in indices]
+    batch = broadcast(shapes.pop(0) if left else x.shape[:-2], shapes.pop(0) if right else w.shape[:-2])
+    return (*batch, x.shape[-2], outer)
+
+
+def multiply_chosen(x: Any, parts: tuple[Any, ...], build: Any, lhs: Any, rhs: Any, transpose: bool, dtype: Any) -> Any:
+    """`x[lhs] @ matrices[rhs]`, where `build(*parts)` makes matrices of arrays with the same leading axes.
+
+    Few matrices are chosen first and built then; where there are more products than matrices, all are built once.
+    """
+
+    def chosen(a: Any, indices: Any) -> Any:
+        return a if indices is None else jnp.take(_flat(a), indices, axis=0, mode="clip")
+
+    def matrices(*some: Any) -> Any:
+        y = build(*some)
+        return jnp.swapaxes(y, -1, -2) if transpose else y
+
+    x = chosen(x, lhs)
+    if rhs is not None:
+        products = math.prod(np.broadcast_shapes(x.shape[:-2], rhs.shape))
+        if products > 2 * math.prod(parts[0].shape[:-2]):
+            return grouped_product(x, matrices(*[_flat(a) for a in parts]), rhs, dtype)
+    return product(x, matrices(*[chosen(a, rhs) for a in parts]), dtype)
+
+
+def _flat(a: Any) -> Any:
+    return a.reshape(-1, *a.shape[-2:])
+
+
+def _gather_aval(x: Aval, *inputs: Aval, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool) -> Aval:
+    scales, biases, w, rest = _split(how, inputs)
+    _, outer = check_fit("gather_qmm", x, w, scales, biases, how, transpose)
+    dtype = _result("gather_qmm", x, scales, biases)
+    if x.ndim < 2:
+        raise ValueError(
+            f"[gather_qmm] Input must have at least two dimensions but got input with shape {format_shape(x.shape)}."
+        )
+    indices = rest[: left + right]
+    integral("gather_qmm", indices)
+    if scaled and rest[-1].size != math.prod(w.shape[:-2]):
+        raise ValueError(
+            f"[gather_qmm] Global scale must have one entry per expert with shape ({math.prod(w.shape[:-2])}) but got "
+            f"{format_shape(rest[-1].shape)}."
+        )
+    return aval(gathered_shape(x, w, outer, indices, left, right), dtype)
+
+
+def _gather_impl(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool) -> Any:
+    scales, biases, w, rest = _split(how, inputs)
+    dtype = _common(x, scales, biases)
+    given = list(rest)
+    lhs = given.pop(0) if left else None
+    rhs = given.pop(0) if right else None
+    parts = [w, scales]
+    if biases is not None:
+        parts.append(biases)
+    if scaled:
+        parts.append(given.pop().reshape(*w.shape[:-2], 1, 1))
+
+    def build(words: Any, scales: Any, more: Any = None) -> Any:
+        codes = unpack(words, how.bits)
+        if not scaled:
+            return decode(codes, scales, more, how, dtype)
+        return (decode(codes, scales, None, how, np.float32) * (more / np.float32(6 * E4M3_MAX))).astype(dtype)
+
+    return multiply_chosen(x, tuple(parts), build, lhs, rhs, transpose, dtype)
+
+
+_GATHER_PARAMS = ("how", "transpose", "left", "right", "scaled")
+_gather_affine = op("gather_qmm", _gather_impl, _gather_aval, _GATHER_PARAMS, indices=3)
+_gather_coded = op("gather_qmm_fp", _gather_impl, _gather_aval, _GATHER_PARAMS, indices=1)
+
+
+def gather_qmm(
+    x: array, w: array, /, scales: array, biases: array | None = None, lhs_indices: array | None = None,
+    rhs_indices: array | None = None, transpose: bool = True, group_size: int | None = None, bits: int | None = None,
+    mode: str = "affine", global_scale: array | None = None, *, sorted_indices: bool = False, stream: Any = None,
+) -> array:  # fmt: skip
+    """Products with chosen quantized matrices, as of the experts of a mixture.
+
+    Args:
+        x: an array of shape (..., M, K).
+        w: the packed elements that `quantize` made, of matrices of shape (..., N, K), (..., K, N) if not `transpose`.
+        scales: their scales.
+        biases: their biases, in mode "affine".
+        lhs_indices: which matrices of `x`, as numbers counted through all its leading axes; None for all, in place.
+        rhs_indices: the same for `w`. The two are broadcast against each other.
+        transpose: whether to multiply by the matrices transposed.
+        group_size: how many elements share a scale; None for the mode's default.
+        bits: bits per element; None for the mode's default.
+        mode: "affine", "mxfp4", "mxfp8" or "nvfp4".
+        global_scale: in mode "nvfp4", the global scales that were given to `quantize`, float32, one for each matrix.
+        sorted_indices: accepted, and ignored: whether the indices are in ascending order.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (..., M, N), whose leading axes are those of the indices.
+
+    Raises:
+        ValueError: if the mode, its settings, shapes or dtypes do not fit.
+        RuntimeError: if the result were float64.
+
+    Example:
+        `mx.gather_qmm(mx.ones((2, 1, 64)), *mx.quantize(mx.ones((4, 8, 64))), rhs_indices=mx.array([3, 0]))`
+    """
+    check_stream(stream)
+    name = "gather_qmm"
+    if lhs_indices is None and rhs_indices is None and global_scale is None:
+        return quantized_matmul(x, w, scales, biases, transpose, group_size, bits, mode)
+    first, words, scale = require_array(x, name), require_array(w, name), require_array(scales, name)
+    how = scheme(name, mode, group_size, bits)
+    bias = None if biases is None else require_array(biases, name)
+    check_quantized(name, scale, bias, words, how)
+    nodes = [first, scale, words] if bias is None else [first, scale, bias, words]
+    nodes += [require_array(i, name) for i in (lhs_indices, rhs_indices) if i is not None]
+    if global_scale is not None:
+        in_all = require_array(global_scale, name)
+        if how.mode != "nvfp4":
+            raise ValueError("[gather_qmm] Global scale is only supported for 'nvfp4' quantization mode.")
+        if in_all.aval.dtype is not _d.float32:
+            raise ValueError(f"[gather_qmm] Global scale must have dtype float32 but got {in_all.aval.dtype.name}.")
+        nodes.append(in_all)
+    params = (how, bool(transpose), lhs_indices is not None, rhs_indices is not None, global_scale is not None)
+    return wrap(apply(_gather_coded if bias is None else _gather_affine, tuple(nodes), params))

@@ -1,0 +1,247 @@
+"""Products of two quantized matrices, the first of which is quantized on the fly: `qqmm` and `gather_qqmm`.
+
+Derivatives go straight through the quantization: they are those of the product of the rounded matrices.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Aval, aval, format_shape
+from mxcompat._graph.ir.node import Node, apply
+
+from ..define import op, require_array
+from ..products.matmul import product
+from .fp8 import E4M3_MAX
+from .matmul import check_fit, gathered_shape, integral, multiply_chosen
+from .packing import unpack
+from .quantize import Scheme, check_global_scale, decode, encode, scheme
+
+__all__ = ["gather_qqmm", "qqmm"]
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _rounded(x: Any, how: Scheme, global_scale: Any) -> Any:
+    """x as it is after quantization, in float32."""
+    if global_scale is not None:
+        global_scale = global_scale.reshape(())
+    codes, scales, *biases = encode(x, how, global_scale)
+    out = decode(codes, scales, biases[0] if biases else None, how, np.float32)
+    return out if global_scale is None else out * (global_scale / np.float32(6 * E4M3_MAX))
+
+
+@_rounded.defjvp
+def _rounded_jvp(how: Scheme, primals: tuple, tangents: tuple) -> tuple[Any, Any]:
+    return _rounded(primals[0], how, primals[1]), tangents[0].astype(jnp.float32)
+
+
+def _check(name: str, x: Aval, w: Aval, scales: Aval | None, how: Scheme) -> int:
+    """The number of columns of the product. Raises MLX's ValueError."""
+    packed = w.dtype is _d.uint32
+    for place, a in (("first", x), ("second", w)):
+        if not (packed and a is w) and (a.dtype.kind != "f" or a.dtype is _d.float64):
+            raise ValueError(
+                f"[{name}] Only real floating types except float64 are supported but {place} argument dtype == "
+                f"{a.dtype.name}."
+            )
+    if not packed:
+        if not x.ndim:
+            raise IndexError("SmallVector out of range.")
+        if w.ndim < 2 or x.shape[-1] != w.shape[-1]:
+            raise ValueError(
+                f"[qqmm] Last dimension of first input with shape {format_shape(x.shape)} must match last dimension of "
+                "second "
+                f"input with shape {format_shape(w.shape)}."
+            )
+        if x.shape[-1] % (how.group_size or 1) or how.group_size <= 0:
+            raise ValueError(
+                "[quantize] The last dimension of the matrix needs to be divisible by the quantization group size "
+                f"{how.group_size}. However the provided  matrix has shape {format_shape(x.shape)}"
+            )
+        return w.shape[-2]
+    if scales is None:
+        raise ValueError(f"[{name}] Scales must be provided if second argument is quantized.")
+    if how.mode == "affine":
+        raise ValueError(f"[{name}] Biases must be provided for affine quantization.")
+    return check_fit("qqmm", x, w, scales, None, how, True)[1]
+
+
+def _weights(w: Any, scales: Any, global_scale: Any, how: Scheme) -> Any:
+    """The second matrix, after quantization, in float32."""
+    if scales is None:
+        return _rounded(w, how, global_scale)
+    out = decode(unpack(w, how.bits), scales, None, how, np.float32)
+    return out if global_scale is None else out * (global_scale / np.float32(6 * E4M3_MAX))
+
+
+def _parts(inputs: tuple, quantized: bool, left: bool, right: bool) -> tuple[Any, Any, Any, tuple]:
+    """Scales, the indices of both sides (None each where there is none), and the global scales."""
+    given = list(inputs)
+    scales = given.pop(0) if quantized else None
+    lhs = given.pop(0) if left else None
+    rhs = given.pop(0) if right else None
+    return scales, lhs, rhs, tuple(given) or (None, None)
+
+
+def _aval(x: Aval, w: Aval, *inputs: Aval, how: Scheme, quantized: bool) -> Aval:
+    scales, *_ = _parts(inputs, quantized, False, False)
+    outer = _check("qqmm", x, w, scales, how)
+    if w.ndim != 2:
+        raise ValueError(f"[qqmm] Only 2D inputs are supported but x.ndim() == {x.ndim} and w.ndim() == {w.ndim}.")
+    return aval((*x.shape[:-1], outer), x.dtype)
+
+
+def _impl(x: Any, w: Any, *inputs: Any, how: Scheme, quantized: bool) -> Any:
+    scales, _, _, (scale_x, scale_w) = _parts(inputs, quantized, False, False)
+    dtype = x.dtype
+    x = _rounded(x if x.ndim > 1 else x[None], how, scale_x).reshape(x.shape)
+    y = _weights(w, scales, None if scale_w is None else scale_w.reshape(()), how)
+    return product(x, y.T, np.float32).astype(dtype)
+
+
+_qqmm = op("qqmm", _impl, _aval, ("how", "quantized"))
+
+
+def _operands(
+    name: str, x: array, w: array, scales: array | None, how: Scheme, indices: tuple, global_scales: tuple
+) -> tuple[Node, ...]:
+    """The nodes of what is given. Raises MLX's ValueError for global scales that do not fit."""
+    nodes = [require_array(a, name) for a in (x, w, *(() if scales is None else (scales,)))]
+    nodes += [require_array(i, name) for i in indices if i is not None]
+    given = [require_array(s, name) for s in global_scales if s is not None]
+    if given and name == "qqmm":
+        for scale in given:
+            check_global_scale(name, how, scale.aval)
+    if len(given) == 1:
+        raise ValueError(
+            f"[{name}] For nvfp4 mode, either both global_scale_x and global_scale_w must be provided, or neither."
+        )
+    return (*nodes, *given)
+
+
+def qqmm(
+    x: array, w: array, scales: array | None = None, group_size: int | None = None, bits: int | None = None,
+    mode: str = "nvfp4", global_scale_x: array | None = None, global_scale_w: array | None = None, *,
+    stream: Any = None,
+) -> array:  # fmt: skip
+    """The product of an array, quantized on the fly, and the transpose of a matrix that is quantized too.
+
+    Args:
+        x: a float array of shape (..., K).
+        w: a float array of shape (N, K), or the packed elements that `quantize` made of one.
+        scales: the scales of `w` where that is packed.
+        group_size: how many elements share a scale; None for the mode's default.
+        bits: bits per element; None for the mode's default.
+        mode: "nvfp4", "mxfp8" or "mxfp4"; "affine" where `w` is not packed.
+        global_scale_x: in mode "nvfp4", the global scale to quantize `x` with, a float32 scalar.
+        global_scale_w: the same for `w`; both or neither.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (..., N), of the dtype of `x`.
+
+    Raises:
+        ValueError: if the mode, its settings, shapes or dtypes do not fit.
+
+    Example:
+        `mx.qqmm(mx.ones((1, 64)), mx.ones((8, 64)), mode="mxfp8")` has shape (1, 8).
+    """
+    check_stream(stream)
+    how = scheme("qqmm", mode, group_size, bits)
+    nodes = _operands("qqmm", x, w, scales, how, (), (global_scale_x, global_scale_w))
+    packed = nodes[1].aval.dtype is _d.uint32
+    if scales is not None and not packed:
+        nodes = (*nodes[:2], *nodes[3:])
+    return wrap(apply(_qqmm, nodes, (how, packed and scales is not None)))
+
+
+def _gather_aval(x: Aval, w: Aval, *inputs: Aval, how: Scheme, quantized: bool, left: bool, right: bool) -> Aval:
+    scales, lhs, rhs, global_scales = _parts(inputs, quantized, left, right)
+    outer = _check("gather_qqmm", x, w, scales, how)
+    if x.ndim < 2:
+        raise ValueError(
+            f"[gather_qqmm] Input must have at least two dimensions but got input with shape {format_shape(x.shape)}."
+        )
+    indices = tuple(i for i in (lhs, rhs) if i is not None)
+    integral("gather_qqmm", indices)
+    for a, scale in zip((x, w), global_scales, strict=True):
+        if scale is not None and scale.size not in (1, aval(a.shape[:-2], a.dtype).size):
+            raise ValueError(f"[gather_qqmm] Global scale must be a scalar but got shape {format_shape(scale.shape)}.")
+    return aval(gathered_shape(x, w, outer, indices, left, right), x.dtype)
+
+
+def _gather_impl(x: Any, w: Any, *inputs: Any, how: Scheme, quantized: bool, left: bool, right: bool) -> Any:
+    scales, lhs, rhs, (scale_x, scale_w) = _parts(inputs, quantized, left, right)
+    dtype, batch = x.dtype, w.shape[:-2]
+    if scale_x is not None and scale_x.size > 1:
+        matrices = x.reshape(-1, *x.shape[-2:])
+        x = jax.vmap(lambda a, s: _rounded(a, how, s))(matrices, scale_x.reshape(-1)).reshape(x.shape)
+    else:
+        x = _rounded(x, how, scale_x)
+    parts = [w]
+    if scales is not None:
+        parts.append(scales)
+    if scale_w is not None:
+        parts.append(jnp.broadcast_to(scale_w.reshape(-1), (int(np.prod(batch)),)).reshape(*batch, 1, 1))
+
+    def build(words: Any, *more: Any) -> Any:
+        scale = more[-1] if scale_w is not None else None
+        if scales is not None or scale is None:
+            return _weights(words, more[0] if scales is not None else None, scale, how)
+        flat = words.reshape(-1, *words.shape[-2:])
+        return jax.vmap(lambda a, s: _rounded(a, how, s))(flat, scale.reshape(-1)).reshape(words.shape)
+
+    return multiply_chosen(x, tuple(parts), build, lhs, rhs, True, np.dtype(np.float32)).astype(dtype)
+
+
+_gather_qqmm = op("gather_qqmm", _gather_impl, _gather_aval, ("how", "quantized", "left", "right"))
+
+
+def gather_qqmm(
+    x: array, w: array, /, scales: array | None = None, lhs_indices: array | None = None,
+    rhs_indices: array | None = None, group_size: int | None = None, bits: int | None = None, mode: str = "nvfp4",
+    global_scale_x: array | None = None, global_scale_w: array | None = None, *, sorted_indices: bool = False,
+    stream: Any = None,
+) -> array:  # fmt: skip
+    """`qqmm` with chosen matrices.
+
+    Args:
+        x: a float array of shape (..., M, K).
+        w: a float array of shape (..., N, K), or the packed elements that `quantize` made of one.
+        scales: the scales of `w` where that is packed.
+        lhs_indices: which matrices of `x`, as numbers counted through all its leading axes; None for all, in place.
+        rhs_indices: the same for `w`. The two are broadcast against each other.
+        group_size: how many elements share a scale; None for the mode's default.
+        bits: bits per element; None for the mode's default.
+        mode: "nvfp4", "mxfp8" or "mxfp4"; "affine" where `w` is not packed.
+        global_scale_x: in mode "nvfp4", the global scale to quantize `x` with, one float32 or one for each matrix.
+        global_scale_w: the same for `w`; both or neither.
+        sorted_indices: accepted, and ignored: whether the indices are in ascending order.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (..., M, N), whose leading axes are those of the indices, of the dtype of `x`.
+
+    Raises:
+        ValueError: if the mode, its settings, shapes or dtypes do not fit.
+
+    Example:
+        `mx.gather_qqmm(mx.ones((2, 1, 64)), mx.ones((4, 8, 64)), rhs_indices=mx.array([3, 0]), mode="mxfp8")`
+    """
+    check_stream(stream)
+    how = scheme("gather_qqmm", mode, group_size, bits)
+    indices = (lhs_indices, rhs_indices)
+    nodes = _operands("gather_qqmm", x, w, scales, how, indices, (global_scale_x, global_scale_w))
+    packed = nodes[1].aval.dtype is _d.uint32
+    if scales is not None and not packed:
+        nodes = (*nodes[:2], *nodes[3:])
+    params = (how, packed and scales is not None, lhs_indices is not None, rhs_indices is not None)
+    return wrap(apply(_gather_qqmm, nodes, params))

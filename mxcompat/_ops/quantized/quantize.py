@@ -1,0 +1,355 @@
+"""`quantize` and `dequantize`: groups of a row share a scale (and, in mode "affine", a bias), elements are packed.
+
+The packed words, the scales and the biases are those of MLX, bit for bit: weights quantized on one side load on the
+other. `check_quantized` and `decode` serve the products of quantized matrices too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
+from mxcompat._graph.ir.node import Node, apply
+
+from ..arguments import integer
+from ..define import op, require_array
+from .fp8 import E4M3_MAX, from_e2m1, from_e4m3, from_e8m0, to_e2m1, to_e4m3, to_e8m0
+from .packing import pack, unpack
+
+__all__ = ["Scheme", "check_global_scale", "check_quantized", "decode", "dequantize", "encode", "quantize", "scheme"]
+
+_f32 = np.float32
+_GLOBAL = _f32(E4M3_MAX * 6)  # the largest value that an e4m3 scale times an e2m1 element has
+_AFFINE_BITS = (1, 2, 3, 4, 5, 6, 8)
+
+
+class Scheme(NamedTuple):
+    """A way of quantizing: hashable, a parameter of the ops."""
+
+    mode: str
+    group_size: int
+    bits: int
+
+
+_DEFAULTS = {
+    "affine": Scheme("affine", 64, 4),
+    "mxfp4": Scheme("mxfp4", 32, 4),
+    "mxfp8": Scheme("mxfp8", 32, 8),
+    "nvfp4": Scheme("nvfp4", 16, 4),
+}
+
+
+def scheme(name: str, mode: Any, group_size: Any, bits: Any) -> Scheme:
+    """The scheme that a function's arguments name. Raises MLX's ValueError for an unknown mode."""
+    if not isinstance(mode, str):
+        raise TypeError(f"{name}(): incompatible function arguments. Expected a str, got {type(mode).__name__}.")
+    default = _DEFAULTS.get(mode)
+    if default is None:
+        raise ValueError(f"[{name}] Invalid quantization mode '{mode}'.")
+    if group_size is None and bits is None:
+        return default
+    return Scheme(
+        mode,
+        default.group_size if group_size is None else integer(group_size),
+        default.bits if bits is None else integer(bits),
+    )
+
+
+def _only(name: str, how: Scheme) -> None:
+    """Raise MLX's ValueError if a mode that has but one group size and number of bits is given another."""
+    default = _DEFAULTS[how.mode]
+    if how.group_size != default.group_size:
+        raise ValueError(
+            f"[{name}] {how.mode} quantization requires group size {default.group_size} but got {how.group_size}."
+        )
+    if how.bits != default.bits:
+        raise ValueError(f"[{name}] {how.mode} quantization requires bits to be {default.bits} but got {how.bits}.")
+
+
+def check_global_scale(name: str, how: Scheme, scale: Aval) -> None:
+    """Raise MLX's ValueError if there can be no such global scale."""
+    if how.mode != "nvfp4":
+        raise ValueError(f"[{name}] Global scale is only supported for 'nvfp4' quantization mode.")
+    if scale.size != 1:
+        raise ValueError(f"[{name}] Global scale must be a scalar but got shape {format_shape(scale.shape)}.")
+    if scale.dtype is not _d.float32:
+        raise ValueError(f"[{name}] Global scale must have dtype float32 but got {scale.dtype.name}.")
+
+
+def _quantize_aval(w: Aval, *global_scale: Aval, how: Scheme) -> tuple[Aval, ...]:
+    mode, group_size, bits = how
+    if w.dtype.kind != "f":
+        raise ValueError(f"[quantize] Only real floating types can be quantized but w has type {w.dtype.name}.")
+    if w.ndim < 2:
+        raise ValueError(
+            f"[quantize] The matrix to be quantized must have at least 2 dimension but it has only {w.ndim}."
+        )
+    if group_size and w.shape[-1] % group_size:
+        raise ValueError(
+            "[quantize] The last dimension of the matrix needs to be divisible by the quantization group size "
+            f"{group_size}. However the provided  matrix has shape {format_shape(w.shape)}"
+        )
+    if mode == "affine":
+        if group_size not in (32, 64, 128):
+            raise ValueError(
+                f"[quantize] The requested group size {group_size} is not supported. The supported group sizes are "
+                "32, 64, and 128."
+            )
+        if bits not in _AFFINE_BITS:
+            raise ValueError(
+                f"[quantize] The requested number of bits {bits} is not supported. The supported bits are "
+                "1, 2, 3, 4, 5, 6 and 8."
+            )
+    else:
+        _only("quantize", how)
+    for scale in global_scale:
+        check_global_scale("quantize", how, scale)
+    if mode == "affine" and w.dtype is _d.float64:
+        raise RuntimeError("[fast::Quantize::eval_cpu] Only supports floating point inputs")
+    *lead, size = w.shape
+    words = aval((*lead, size * bits // 32), _d.uint32)
+    groups = (*lead, size // group_size)
+    if mode == "affine":
+        return words, aval(groups, w.dtype), aval(groups, w.dtype)
+    return words, aval(groups, _d.uint8)
+
+
+def _quantize_impl(w: Any, *global_scale: Any, how: Scheme) -> tuple[Any, ...]:
+    codes, *scales = encode(w, how, *global_scale)
+    return pack(codes, how.bits), *scales
+
+
+def encode(w: Any, how: Scheme, global_scale: Any = None) -> tuple[Any, ...]:
+    """The codes (uint32, the shape of w), scales and, in mode "affine", biases of floats."""
+    groups = w.reshape(*w.shape[:-1], w.shape[-1] // how.group_size, how.group_size)
+    codes, *scales = (
+        _affine(groups, how.bits) if how.mode == "affine" else _shared_exponents(groups, how)
+        if how.mode != "nvfp4" else _scaled_e2m1(groups, global_scale)
+    )  # fmt: skip
+    return codes.reshape(w.shape), *scales
+
+
+def _over(x: Any, divisor: Any) -> Any:
+    """x / divisor, rounded to the dtype of x as a division is.
+
+    XLA multiplies by the reciprocal where the divisor is a constant or broadcast. In float64 that is near enough: no
+    quotient of floats of less precision lies that close to the middle between two of them.
+    """
+    return (x.astype(jnp.float64) / jnp.asarray(divisor, jnp.float64)).astype(x.dtype)
+
+
+def _affine(groups: Any, bits: int) -> tuple[Any, Any, Any]:
+    x = groups.astype(jnp.float32)
+    low, high = x.min(-1), x.max(-1)
+    steps = float((1 << bits) - 1)
+    scale = jnp.maximum(_over(high - low, steps), _f32(1e-7))
+    if bits == 1:
+        bias = low
+    else:
+        # The bound that is farther from 0 is a code's exact value, and so is 0 itself.
+        below = jnp.abs(low) > jnp.abs(high)
+        scale = jnp.where(below, scale, -scale)
+        edge = jnp.where(below, low, high)
+        code = jnp.round(_over(edge, scale))
+        some = code != 0
+        scale = jnp.where(some, _over(edge, jnp.where(some, code, _f32(1))), scale)
+        bias = jnp.where(some, edge, _f32(0))
+    codes = jnp.clip(jnp.round(_over(x - bias[..., None], scale[..., None])), _f32(0), _f32(steps))
+    return codes.astype(jnp.uint32), scale.astype(groups.dtype), bias.astype(groups.dtype)
+
+
+def _shared_exponents(groups: Any, how: Scheme) -> tuple[Any, Any]:
+    """Modes mxfp4 and mxfp8: scales that are powers of two."""
+    x = groups.astype(jnp.float32)
+    largest = 6.0 if how.bits == 4 else E4M3_MAX
+    scale = to_e8m0(_over(jnp.abs(x).max(-1), largest))
+    x = x / from_e8m0(scale)[..., None]
+    return to_e2m1(x) if how.bits == 4 else to_e4m3(x), scale.astype(jnp.uint8)
+
+
+def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
+    """Mode nvfp4: scales that are floats of 8 bits."""
+    dtype = groups.dtype
+    scale = _over(jnp.abs(groups).max(-1), 6)
+    if global_scale is not None:
+        up = _over(jnp.asarray(_GLOBAL), jnp.reshape(global_scale, ()))
+        scale = scale.astype(jnp.float32) * up
+    scale = to_e4m3(scale)
+    unit = from_e4m3(scale)[..., None]
+    x = _over(groups, jnp.where(unit == 0, _f32(1), unit).astype(dtype))  # in the dtype of w, whatever comes next
+    if global_scale is not None:
+        x = x.astype(jnp.float32) * up
+    return jnp.where(unit == 0, np.uint32(0), to_e2m1(x)), scale.astype(jnp.uint8)
+
+
+_quantize = op("quantize", _quantize_impl, _quantize_aval, ("how",))
+
+
+def quantize(
+    w: array, /, group_size: int | None = None, bits: int | None = None, mode: str = "affine", *,
+    global_scale: array | None = None, stream: Any = None,
+) -> list[array]:  # fmt: skip
+    """Quantize a matrix: groups of elements of a row share a scale, and each element takes a few bits.
+
+    Args:
+        w: a float array of shape (..., M, N), N a multiple of the group size.
+        group_size: how many elements share a scale: 32, 64 (the default) or 128 in mode "affine", else 32 ("mxfp4",
+            "mxfp8") or 16 ("nvfp4").
+        bits: bits per element: 1, 2, 3, 4 (the default), 5, 6 or 8 in mode "affine", else that of the mode.
+        mode: "affine", "mxfp4", "mxfp8" or "nvfp4".
+        global_scale: in mode "nvfp4", a float32 scalar by which all is scaled: the largest element.
+        stream: accepted, and ignored.
+
+    Returns:
+        The packed elements, uint32 of shape (..., M, N * bits / 32); the scales, of shape (..., M, N / group_size), of
+        the dtype of `w` in mode "affine" and else uint8 codes; in mode "affine" also the biases, shaped as the scales.
+
+    Raises:
+        ValueError: if the mode, its settings or the shape do not fit, or `w` is no real float array.
+        RuntimeError: if `w` is a float64 array, in mode "affine".
+
+    Example:
+        `w_q, scales, biases = mx.quantize(mx.random.normal((8, 128)), group_size=64, bits=4)`
+    """
+    check_stream(stream)
+    nodes = [require_array(w, "quantize")]
+    how = scheme("quantize", mode, group_size, bits)
+    if global_scale is not None:
+        nodes.append(require_array(global_scale, "quantize"))
+    return wrap_all(apply(_quantize, tuple(nodes), (how,)))
+
+
+def check_quantized(name: str, scales: Node, biases: Node | None, w: Node, how: Scheme) -> None:
+    """Raise MLX's ValueError if scales and biases have not the dtypes that the mode asks for."""
+    if how.mode == "affine" and biases is None:
+        raise ValueError(f"[{name}] Biases must be provided for affine quantization.")
+    if w.aval.dtype is not _d.uint32:
+        if name == "dequantize":
+            raise ValueError("[dequantize] The matrix should be given as a uint32")
+        raise ValueError(f"[{name}] The weight matrix should be uint32 but received {w.aval.dtype.name}")
+    if how.mode != "affine":
+        if scales.aval.dtype is not _d.uint8:
+            raise ValueError(f"[{name}] Scale type must be uint8 but received type {scales.aval.dtype.name}.")
+        if biases is not None:
+            raise ValueError(f"[{name}] Biases must be null for quantization mode '{how.mode}'.")
+    elif biases is not None and promote(scales.aval.dtype, biases.aval.dtype).kind != "f":
+        raise ValueError(
+            f"[{name}] Only real floating types are supported but scales.dtype() == {scales.aval.dtype.name} and "
+            f"biases.dtype() == {biases.aval.dtype.name}."
+        )
+
+
+def decode(codes: Any, scales: Any, biases: Any, how: Scheme, dtype: Any) -> Any:
+    """The floats that codes stand for, computed in float32 (float64 where that is asked for) and rounded once."""
+    wide = jnp.float64 if dtype == jnp.float64 else jnp.float32
+    groups = codes.reshape(*codes.shape[:-1], codes.shape[-1] // how.group_size, how.group_size)
+    if how.mode == "affine":
+        # Codes are small: by way of int32, for which the CPU has an instruction.
+        x = groups.astype(jnp.int32).astype(wide) * scales[..., None].astype(wide) + biases[..., None].astype(wide)
+    else:
+        x = from_e2m1(groups) if how.bits == 4 else from_e4m3(groups)
+        x = x.astype(wide) * (from_e4m3(scales) if how.mode == "nvfp4" else from_e8m0(scales))[..., None].astype(wide)
+    return x.astype(dtype).reshape(codes.shape)
+
+
+def _dequantize_aval(scales: Aval, w: Aval, *more: Aval, how: Scheme, dtype: Dtype | None) -> Aval:
+    affine = how.mode == "affine"
+    parts = "scales and biases" if affine else "scales"
+    if w.ndim < 2:
+        raise ValueError(
+            f"[dequantize] The matrix to be dequantized must have at least 2 dimension but it has only {w.ndim}."
+        )
+    if scales.shape[:-1] != w.shape[:-1] or (affine and more[0].shape[:-1] != w.shape[:-1]):
+        raise ValueError(f"[dequantize] Shape of {parts} does not match the matrix")
+    if not affine:
+        _only("dequantize", how)
+    for name, value in (("bits", how.bits), ("group_size", how.group_size)):
+        if value <= 0:
+            raise ValueError(f"[dequantize] Invalid value for {name}: {value}")
+    size = w.shape[-1] * 32 // how.bits
+    fits = w.shape[-1] * 32 % how.bits == 0 and size == scales.shape[-1] * how.group_size
+    if affine:
+        fits = fits and how.bits in _AFFINE_BITS and more[0].shape[-1] in (1, scales.shape[-1])
+    if not fits:
+        both = "scales/biases" if affine else "scales"
+        settings = f" with group_size={how.group_size} and bits={how.bits}" if affine else ""
+        raise ValueError(
+            f"[dequantize] Shape of {parts} does not match the matrix given the quantization parameters. Provided "
+            f"matrix of shape {format_shape(w.shape)} and {both} of shape {format_shape(scales.shape)}{settings}."
+        )
+    if dtype is not None:
+        if dtype.kind != "f":
+            raise ValueError(f"[dequantize] Only real floating types are supported but output dtype == {dtype.name}.")
+        return aval((*w.shape[:-1], size), dtype)
+    if affine:
+        return aval((*w.shape[:-1], size), promote(scales.dtype, more[0].dtype))
+    if more:
+        check_global_scale("dequantize", how, more[0])
+    return aval((*w.shape[:-1], size), _d.float32 if more else _d.bfloat16)
+
+
+def _dequantize_impl(scales: Any, w: Any, *more: Any, how: Scheme, dtype: Dtype | None) -> Any:
+    codes = unpack(w, how.bits)
+    if how.mode == "affine":
+        (biases,) = more
+        step = promote(from_numpy(scales.dtype), from_numpy(biases.dtype)).numpy  # type: ignore[arg-type]
+        scales, biases = (jnp.repeat(x.astype(step), how.group_size, -1) for x in (scales, biases))
+        biases = jnp.broadcast_to(biases, codes.shape) if biases.shape[-1] == how.group_size else biases
+        x = codes.astype(step) * scales + biases  # rounded twice, as MLX does
+        return x if dtype is None else x.astype(dtype.numpy)
+    out = dtype.numpy if dtype is not None else np.dtype(np.float32) if more else _d.bfloat16.numpy
+    if not more:
+        return decode(codes, scales, None, how, out)
+    units = from_e4m3(scales) * _over(jnp.reshape(more[0], ()), _GLOBAL)
+    return (from_e2m1(codes) * jnp.repeat(units, how.group_size, -1)).astype(out)
+
+
+_dequantize = op("dequantize", _dequantize_impl, _dequantize_aval, ("how", "dtype"))
+
+
+def dequantize(
+    w: array, /, scales: array, biases: array | None = None, group_size: int | None = None, bits: int | None = None,
+    mode: str = "affine", global_scale: array | None = None, dtype: Dtype | None = None, *, stream: Any = None,
+) -> array:  # fmt: skip
+    """The matrix that `quantize` made these of, but for rounding.
+
+    Args:
+        w: the packed elements, uint32 of shape (..., M, N * bits / 32).
+        scales: the scales, of shape (..., M, N / group_size).
+        biases: the biases, shaped as the scales; in mode "affine" only.
+        group_size: how many elements share a scale; None for the mode's default.
+        bits: bits per element; None for the mode's default.
+        mode: "affine", "mxfp4", "mxfp8" or "nvfp4".
+        global_scale: the global scale that was given to `quantize`; in mode "nvfp4" only.
+        dtype: the dtype of the result; None for that of scales and biases, and bfloat16 where scales are codes.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (..., M, N).
+
+    Raises:
+        ValueError: if the mode, its settings, shapes or dtypes do not fit.
+
+    Example:
+        `mx.dequantize(*mx.quantize(mx.ones((8, 128)), bits=8), bits=8)`
+    """
+    check_stream(stream)
+    nodes = [require_array(scales, "dequantize"), require_array(w, "dequantize")]
+    how = scheme("dequantize", mode, group_size, bits)
+    bias = None if biases is None else require_array(biases, "dequantize")
+    check_quantized("dequantize", nodes[0], bias, nodes[1], how)
+    if global_scale is not None:
+        scale = require_array(global_scale, "dequantize")
+        check_global_scale("dequantize", how, scale.aval)
+    if how.mode == "affine":
+        nodes.append(bias)  # type: ignore[arg-type]
+    elif global_scale is not None:
+        nodes.append(scale)
+    return wrap(apply(_dequantize, tuple(nodes), (how, dtype)))

@@ -1,0 +1,124 @@
+"""Random bits: the counter-based generator (threefry 2x32) behind every distribution, as pure JAX functions.
+
+The words for one key and size are MLX's own: counters 0 … n-1 are hashed in pairs (i, i + n/2), the first results fill
+the first half of the output and the second results the other. The distributions in `random` start from `unit`, whose
+numbers are MLX's to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from mxcompat._graph.ir.aval import Aval
+
+__all__ = ["bits", "check_bits", "scaled", "split_words", "unit"]
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = np.uint32(0x1BD11BDA)
+
+
+@partial(jax.jit, static_argnums=1)
+def bits(key: Any, shape: tuple[int, ...]) -> Any:
+    """Random uint32 words of the given shape. (Jitted, so that draws of one shape are traced and lowered once.)"""
+    size = math.prod(shape)
+    if size == 0:
+        return jnp.zeros(shape, np.uint32)
+    half = np.uint32((size + 1) // 2)
+    place = lax.iota(np.uint32, size)
+    first = place < half
+    low = jnp.where(first, place, place - half)
+    # Each element hashes its own pair and keeps one of the two results. That hashes everything twice, but is one
+    # elementwise loop that fuses with what reads it: joining two halves takes XLA longer to compile and to run.
+    words = _hash(key, low, _partner(low, size))
+    return jnp.where(first, *words).reshape(shape)
+
+
+def split_words(key: Any, size: int) -> Any:
+    """The same words, flat, for the few that a key is made of."""
+    if size == 0:
+        return jnp.zeros((0,), np.uint32)
+    low = lax.iota(np.uint32, (size + 1) // 2)
+    words = jnp.concatenate(_hash(key, low, _partner(low, size)))[:size]
+    # Without the barrier XLA computes the hash anew in every consumer of the key, to any depth of splits.
+    return lax.optimization_barrier(words)
+
+
+def _partner(low: Any, size: int) -> Any:
+    """The counter hashed together with `low`; where the size is odd the last one has none, which counts as 0."""
+    half = np.uint32((size + 1) // 2)
+    high = low + half
+    return jnp.where(low == half - np.uint32(1), np.uint32(0), high) if size % 2 else high
+
+
+def _hash(key: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Threefry 2x32, 20 rounds: a pair of words for each pair of counters."""
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
+    x = x + schedule[0]
+    y = y + schedule[1]
+    for group in range(5):
+        for distance in _ROTATIONS[group % 2]:
+            x = x + y
+            y = x ^ ((y << np.uint32(distance)) | (y >> np.uint32(32 - distance)))
+        x = x + schedule[(group + 1) % 3]
+        y = y + schedule[(group + 2) % 3] + np.uint32(group + 1)
+    return x, y
+
+
+def unit(key: Any, shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
+    """Uniform numbers in [0, 1) of a floating dtype: words over 2^32 - 1 (in float32: 2^32), kept below 1."""
+    fractions = bits(key, shape).astype(np.float32) * np.float32(2.0**-32)
+    fractions = jnp.minimum(fractions, _below_one(np.float32))
+    if dtype == np.float32:
+        return fractions
+    return jnp.minimum(fractions.astype(dtype), _below_one(dtype))
+
+
+def _below_one(dtype: Any) -> Any:
+    kind = np.dtype(dtype).type
+    return np.nextafter(kind(1), kind(0))
+
+
+def scaled(x: Any, factor: Any, bound: float) -> Any:
+    """`x * factor`, rounded before anything is added to it; |x| is at most `bound`.
+
+    The minimum changes nothing, but it keeps the compiler from making one fused multiply-add of the product and a
+    following sum, which would change the last bit of the numbers.
+    """
+    return jnp.minimum(x * factor, lax.stop_gradient(jnp.abs(factor)) * jnp.asarray(bound, x.dtype))
+
+
+@jax.custom_jvp
+def square_root(matrix: Any) -> Any:
+    """U sqrt(S) V^T of matrices U S V^T: the square root, where they are symmetric positive semi-definite."""
+    left, values, right = jnp.linalg.svd(matrix, full_matrices=False)
+    return (left * jnp.sqrt(values)[..., None, :]) @ right
+
+
+@square_root.defjvp
+def _square_root_jvp(primals: tuple, tangents: tuple) -> tuple[Any, Any]:
+    """For the symmetric case: the root's tangent X solves R X + X R = the tangent, R the root. Equal singular values,
+    where the derivative of the decomposition itself does not exist, are no trouble."""
+    (matrix,), (tangent,) = primals, tangents
+    left, values, _ = jnp.linalg.svd(matrix, full_matrices=False)
+    roots = jnp.sqrt(values)
+    sums = roots[..., :, None] + roots[..., None, :]
+    turned = jnp.swapaxes(left, -1, -2) @ tangent @ left
+    inner = jnp.where(sums > 0, turned / jnp.where(sums > 0, sums, 1), 0)
+    return square_root(matrix), left @ inner @ jnp.swapaxes(left, -1, -2)
+
+
+def check_bits(key: Aval, shape: tuple[int, ...]) -> None:
+    """Raise MLX's error if random bits of this shape cannot be drawn with this key."""
+    if any(n < 0 for n in shape):
+        raise ValueError("[bits] Negative dimensions not allowed.")
+    if key.dtype.name != "uint32":
+        raise ValueError(f"[bits] Expected key type uint32 but received {key.dtype.name}.")
+    if key.shape != (2,):
+        raise ValueError(f"[bits] Expected key shape (2) but received ({','.join(map(str, key.shape))}).")

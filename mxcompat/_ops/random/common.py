@@ -1,0 +1,56 @@
+"""What the random distributions share: reading their arguments, and uniform numbers between bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._graph.ir.aval import Aval, Dtype, format_shape
+from mxcompat._graph.ir.aval import float32 as _float32
+from mxcompat._graph.ir.aval import float64 as _float64
+
+from ..define import broadcast
+from .bits import check_bits, scaled, unit
+from .state import refuse
+
+__all__ = ["between", "cast", "check_uniform", "dtype_of"]
+
+
+def dtype_of(dtype: Any, caller: str) -> Dtype:
+    """The dtype argument of a distribution; None is float32."""
+    if dtype is None:
+        return _float32
+    if type(dtype) is not Dtype:
+        refuse(caller, "a Dtype or None as dtype", dtype)
+    return dtype
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """`x` in a dtype; a complex number loses its imaginary part if that is real."""
+    x = jnp.asarray(x)
+    if x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
+        x = x.real
+    return x.astype(dtype)
+
+
+def between(key: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Uniform numbers between bounds of the same dtype."""
+    low, high = cast(low, dtype), cast(high, dtype)
+    return scaled(unit(key, shape, dtype), high - low, 1.0) + low
+
+
+def check_uniform(key: Aval, low: Aval, high: Aval, shape: tuple[int, ...], dtype: Dtype) -> None:
+    """Raise MLX's error if uniform numbers cannot be drawn."""
+    if dtype.kind != "f":
+        raise ValueError("[uniform] Can only generate uniform numbers with real floating point type.")
+    full = broadcast(shape, broadcast(high.shape, low.shape))
+    if full != shape:
+        raise ValueError(
+            f"[uniform] Cannot generate random values of shape {format_shape(shape)} from broadcasted shape "
+            f"{format_shape(full)}."
+        )
+    if dtype is _float64:
+        raise RuntimeError("[uniform] Unsupported type.")
+    check_bits(key, shape)

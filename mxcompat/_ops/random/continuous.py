@@ -1,0 +1,373 @@
+"""Continuous random distributions: uniform, normal and what is made of them.
+
+Each draws its bits in one node, so that a distribution is one instruction of a program. For one key the numbers are
+real MLX's: those of `uniform` to the last bit, the others up to the last places of functions such as `log`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.aval import float32 as _float32
+from mxcompat._graph.ir.node import apply
+
+from ..arguments import plain
+from ..define import broadcast, op
+from .bits import check_bits, scaled, square_root, unit
+from .common import between, cast, check_uniform, dtype_of
+from .state import key_node, refuse
+
+__all__ = ["gumbel", "laplace", "multivariate_normal", "normal", "truncated_normal", "uniform"]
+
+_SQRT2 = math.sqrt(2.0)
+
+
+def _infer_uniform(key: Aval, low: Aval, high: Aval, shape: tuple[int, ...], dtype: Dtype) -> Aval:
+    check_uniform(key, low, high, shape, dtype)
+    return aval(shape, dtype)
+
+
+_UNIFORM = op(
+    "random_uniform",
+    lambda key, low, high, shape, dtype: between(key, low, high, shape, dtype.numpy),
+    _infer_uniform,
+    ("shape", "dtype"),
+    draws=True,
+)
+
+
+def uniform(
+    low: Any = 0,
+    high: Any = 1,
+    shape: Sequence[int] = [],
+    dtype: Dtype | None = _float32,
+    key: array | None = None,
+    stream: Any = None,
+) -> array:
+    """Uniform random numbers in [low, high).
+
+    Args:
+        low: lower bound; a number, or an array that broadcasts to `shape`.
+        high: upper bound, likewise.
+        shape: the shape of the result.
+        dtype: float32, float16 or bfloat16.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        Array of the given shape and dtype.
+
+    Raises:
+        ValueError: if the dtype is not a real floating one, the bounds do not broadcast to `shape`, or `key` is
+            not a key.
+        RuntimeError: for float64.
+
+    Example:
+        >>> mx.random.uniform(-1, 1, shape=(2, 3), key=mx.random.key(0))
+    """
+    check_stream(stream)
+    dtype = dtype_of(dtype, "uniform")
+    inputs = key_node(key, "uniform"), operands.node(low, dtype), operands.node(high, dtype)
+    return wrap(apply(_UNIFORM, inputs, (plain(shape), dtype)))
+
+
+def _symmetric(key: Any, shape: tuple[int, ...]) -> Any:
+    """Uniform numbers in (-1, 1), float32."""
+    return between(key, np.nextafter(np.float32(-1), np.float32(0)), np.float32(1), shape, np.float32)
+
+
+def _normal(key: Any, *rest: Any, shape: tuple[int, ...], dtype: Dtype, given: tuple[bool, bool]) -> Any:
+    kind = dtype.numpy
+    parameters = iter(rest)
+    loc = cast(next(parameters), kind) if given[0] else None
+    scale = cast(next(parameters), kind) if given[1] else None
+    if dtype.kind == "c":
+        parts = lax.erf_inv(_symmetric(key, (*shape, 2)))  # each of variance 1/2
+        x = lax.complex(parts[..., 0], parts[..., 1])
+        if scale is not None:
+            x = x * scale
+        return x if loc is None else x + loc
+    factor = jnp.asarray(_SQRT2, kind)
+    if scale is not None:
+        factor = factor * scale
+    x = scaled(lax.erf_inv(_symmetric(key, shape)).astype(kind), factor, 8.0)
+    return x if loc is None else x + loc
+
+
+def _infer_normal(key: Aval, *rest: Aval, shape: tuple[int, ...], dtype: Dtype, given: tuple[bool, bool]) -> Aval:
+    check_bits(key, shape)
+    for a in reversed(rest):
+        shape = broadcast(a.shape, shape)
+    return aval(shape, dtype)
+
+
+_NORMAL = op("random_normal", _normal, _infer_normal, ("shape", "dtype", "given"), draws=True)
+
+
+def normal(
+    shape: Sequence[int] = [],
+    dtype: Dtype | None = _float32,
+    loc: Any = None,
+    scale: Any = None,
+    key: array | None = None,
+    stream: Any = None,
+) -> array:
+    """Normally distributed random numbers.
+
+    Args:
+        shape: the shape of the result, before it is broadcast with `loc` and `scale`.
+        dtype: a floating dtype or complex64, whose real and imaginary parts have variance 1/2.
+        loc: the mean, a number or an array; by default 0.
+        scale: the standard deviation, a number or an array; by default 1.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        Array of the given dtype.
+
+    Raises:
+        ValueError: if the dtype is an integer one, shapes do not broadcast, or `key` is not a key.
+
+    Example:
+        >>> mx.random.normal((2, 3), loc=1.0, scale=0.5)
+    """
+    check_stream(stream)
+    dtype = dtype_of(dtype, "normal")
+    drawn = key_node(key, "normal")
+    if dtype.kind not in "fc":
+        raise ValueError("[normal] Only floating point and complex64 types are supported.")
+    inputs = [drawn]
+    if loc is not None:
+        inputs.append(operands.node(loc, dtype))
+    if scale is not None:
+        inputs.append(operands.node(scale, dtype))
+    params = (plain(shape), dtype, (loc is not None, scale is not None))
+    return wrap(apply(_NORMAL, tuple(inputs), params))
+
+
+def _multivariate_normal(key: Any, mean: Any, cov: Any, shape: tuple[int, ...]) -> Any:
+    root = square_root(cast(cov, np.float32))
+    x = scaled(lax.erf_inv(_symmetric(key, (*shape, mean.shape[-1]))), np.float32(_SQRT2), 8.0)
+    x = jnp.matmul(x[..., None, :], root, precision="highest")[..., 0, :]
+    mean = jnp.asarray(mean)
+    return x + mean if mean.dtype.kind == "c" else x + mean.astype(np.float32)
+
+
+def _infer_multivariate(key: Aval, mean: Aval, cov: Aval, shape: tuple[int, ...]) -> Aval:
+    check_bits(key, shape)
+    return aval((*shape, mean.shape[-1]), mean.dtype if mean.dtype.kind == "c" else _float32)
+
+
+_MULTIVARIATE = op("random_multivariate_normal", _multivariate_normal, _infer_multivariate, ("shape",), draws=True)
+
+
+def multivariate_normal(
+    mean: array,
+    cov: array,
+    shape: Sequence[int] = [],
+    dtype: Dtype | None = _float32,
+    key: array | None = None,
+    stream: Any = None,
+) -> array:
+    """Jointly normal random vectors.
+
+    Args:
+        mean: array of shape (..., n).
+        cov: array of shape (..., n, n), symmetric positive semi-definite.
+        shape: broadcast with the leading axes of `mean` and `cov` to give those of the result.
+        dtype: float32.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        float32 array of shape (..., n).
+
+    Raises:
+        ValueError: if the dtype is not float32, or shapes do not fit.
+
+    Note:
+        Unlike MLX's, it can be differentiated with respect to `cov`.
+
+    Example:
+        >>> mx.random.multivariate_normal(mx.zeros(2), mx.eye(2), shape=(5,)).shape
+        (5, 2)
+    """
+    check_stream(stream)
+    dtype = dtype_of(dtype, "multivariate_normal")
+    if not isinstance(mean, array) or not isinstance(cov, array):
+        refuse("multivariate_normal", "arrays as mean and cov", cov if isinstance(mean, array) else mean)
+    batch = plain(shape)
+    drawn = key_node(key, "multivariate_normal")
+    m, c = mean._node, cov._node
+    if dtype is not _float32:
+        raise ValueError("[multivariate_normal] dtype must be float32.")
+    if m.aval.ndim < 1:
+        raise ValueError("[multivariate_normal] mean must have at least one dimension.")
+    if c.aval.ndim < 2:
+        raise ValueError("[multivariate_normal] cov must have at least two dimensions.")
+    if c.aval.shape[-1] != c.aval.shape[-2]:
+        raise ValueError("[multivariate_normal] last two dimensions of cov must be equal.")
+    if m.aval.shape[-1] != c.aval.shape[-1]:
+        raise ValueError("[multivariate_normal] mean and cov must have compatible shapes.")
+    full = broadcast(broadcast(c.aval.shape[:-2], m.aval.shape[:-1]), batch)
+    return wrap(apply(_MULTIVARIATE, (drawn, m, c), (full,)))
+
+
+def _truncated_normal(key: Any, lower: Any, upper: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
+    kind = dtype.numpy
+    lower, upper = cast(lower, kind), cast(upper, kind)
+    root = jnp.asarray(_SQRT2, kind)
+    x = between(key, _wide(lax.erf, lower / root), _wide(lax.erf, upper / root), shape, kind)
+    return jnp.maximum(jnp.minimum(root * _wide(lax.erf_inv, x), upper), lower)
+
+
+def _wide(function: Any, x: Any) -> Any:
+    """A function of half-precision numbers computed in float32, then rounded."""
+    return function(x.astype(np.float32)).astype(x.dtype)
+
+
+_TRUNCATED = op("random_truncated_normal", _truncated_normal, _infer_uniform, ("shape", "dtype"), draws=True)
+
+
+def truncated_normal(
+    lower: Any,
+    upper: Any,
+    shape: Sequence[int] | None = None,
+    dtype: Dtype | None = _float32,
+    key: array | None = None,
+    stream: Any = None,
+) -> array:
+    """Standard normal random numbers within (lower, upper).
+
+    Args:
+        lower: lower bound; a number, or an array that broadcasts to `shape`.
+        upper: upper bound, likewise.
+        shape: the shape of the result; by default what the bounds broadcast to.
+        dtype: float32, float16 or bfloat16.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        Array of the given shape and dtype.
+
+    Raises:
+        ValueError: if the dtype is not a real floating one, or the bounds do not broadcast to `shape`.
+
+    Example:
+        >>> mx.random.truncated_normal(-2, 2, shape=(3,))
+    """
+    check_stream(stream)
+    dtype = dtype_of(dtype, "truncated_normal")
+    drawn = key_node(key, "truncated_normal")
+    if dtype.kind != "f":
+        raise ValueError("[trunc_normal] trunc_normal only accepts floating point dtypes.")
+    low, high = operands.node(lower, dtype), operands.node(upper, dtype)
+    if shape is None:
+        full = broadcast(low.aval.shape, high.aval.shape)
+    else:
+        full = plain(shape)
+    return wrap(apply(_TRUNCATED, (drawn, low, high), (full, dtype)))
+
+
+def gumbel_noise(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Standard Gumbel noise."""
+    x = unit(key, shape, dtype)
+    return -_wide(jnp.log, -_wide(jnp.log, x))
+
+
+def _infer_gumbel(key: Aval, shape: tuple[int, ...], dtype: Dtype) -> Aval:
+    return _infer_uniform(key, _POINT, _POINT, shape, dtype)
+
+
+_POINT = aval((), _float32)
+_GUMBEL = op(
+    "random_gumbel", lambda key, shape, dtype: gumbel_noise(key, shape, dtype.numpy), _infer_gumbel, ("shape", "dtype"),
+    draws=True,
+)
+
+
+def gumbel(
+    shape: Sequence[int] = [],
+    dtype: Dtype | None = _float32,
+    key: array | None = None,
+    stream: Any = None,
+) -> array:
+    """Random numbers of the standard Gumbel distribution, whose CDF is exp(-exp(-x)).
+
+    Args:
+        shape: the shape of the result.
+        dtype: float32, float16 or bfloat16.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        Array of the given shape and dtype.
+
+    Raises:
+        ValueError: if the dtype is not a real floating one.
+
+    Example:
+        >>> mx.random.gumbel((3,))
+    """
+    check_stream(stream)
+    dtype = dtype_of(dtype, "gumbel")
+    return wrap(apply(_GUMBEL, (key_node(key, "gumbel"),), (plain(shape), dtype)))
+
+
+def _laplace(key: Any, loc: Any, scale: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
+    x = _symmetric(key, shape)
+    x = (jnp.sign(x) * jnp.log1p(-jnp.abs(x))).astype(dtype.numpy)
+    return scaled(x, cast(scale, dtype.numpy), 32.0) + cast(loc, dtype.numpy)
+
+
+def _infer_laplace(key: Aval, loc: Aval, scale: Aval, shape: tuple[int, ...], dtype: Dtype) -> Aval:
+    check_bits(key, shape)
+    return aval(shape, dtype)
+
+
+_LAPLACE = op("random_laplace", _laplace, _infer_laplace, ("shape", "dtype"), draws=True)
+
+
+def laplace(
+    shape: Sequence[int] = [],
+    dtype: Dtype | None = _float32,
+    loc: float = 0.0,
+    scale: float = 1.0,
+    key: array | None = None,
+    stream: Any = None,
+) -> array:
+    """Random numbers of the Laplace distribution.
+
+    Args:
+        shape: the shape of the result.
+        dtype: a real floating dtype.
+        loc: the mean, a number.
+        scale: the scale parameter, a number.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        Array of the given shape and dtype.
+
+    Raises:
+        ValueError: if the dtype is not a real floating one.
+        TypeError: if `loc` or `scale` is not a number.
+
+    Example:
+        >>> mx.random.laplace((3,), scale=0.5)
+    """
+    check_stream(stream)
+    dtype = dtype_of(dtype, "laplace")
+    try:
+        loc, scale = float(loc), float(scale)
+    except (TypeError, ValueError):
+        refuse("laplace", "numbers as loc and scale", loc)
+    drawn = key_node(key, "laplace")
+    if dtype.kind != "f":
+        raise ValueError("[laplace] Only real floating point types are supported.")
+    inputs = drawn, operands.scalar_node(loc, dtype), operands.scalar_node(scale, dtype)
+    return wrap(apply(_LAPLACE, inputs, (plain(shape), dtype)))

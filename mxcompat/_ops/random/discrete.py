@@ -1,0 +1,299 @@
+"""Discrete random draws: integers, coin flips, categories and permutations.
+
+For one key they are real MLX's, exactly (a category may differ where two candidates are within a rounding error).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._array import operands
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
+from mxcompat._graph.ir.aval import bool_ as _bool
+from mxcompat._graph.ir.aval import float32 as _float32
+from mxcompat._graph.ir.aval import int32 as _int32
+from mxcompat._graph.ir.aval import uint32 as _uint32
+from mxcompat._graph.ir.node import apply
+
+from ..arguments import plain
+from ..define import broadcast, op
+from ..reductions.sorting import argsorted
+from .bits import bits, check_bits, unit
+from .common import between, cast, check_uniform, dtype_of
+from .continuous import gumbel_noise
+from .state import key_node, refuse
+
+__all__ = ["bernoulli", "categorical", "permutation", "randint"]
+
+
+def _randint(key: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
+    low, high = jnp.asarray(low), jnp.asarray(high)
+    x = _wrapped(jnp.floor(between(key, low, high, shape, np.float32)), dtype)
+    # Rounding to float32 can reach the upper bound, or go below the lower. The upper bound loses 1 before it is cast,
+    # so that 256 is one for uint8.
+    last = high.astype(np.int32) - np.int32(1) if high.dtype == bool else high - jnp.asarray(1, high.dtype)
+    return jnp.maximum(jnp.minimum(x, _wrapped(last, dtype)), _wrapped(low, dtype))
+
+
+def _wrapped(x: Any, dtype: Dtype) -> Any:
+    """`x` in an integer dtype, or bool. What does not fit into a small one wraps around, as it does for integers."""
+    x = x.real if x.dtype.kind == "c" else x
+    if x.dtype.kind == "f" and dtype.kind != "b" and dtype.size < 4:
+        x = x.astype(np.int32)
+    return x.astype(dtype.numpy)
+
+
+def _infer_randint(key: Aval, low: Aval, high: Aval, shape: tuple[int, ...], dtype: Dtype) -> Aval:
+    check_uniform(key, low, high, shape, _float32)
+    return aval(shape, dtype)
+
+
+_RANDINT = op("random_randint", _randint, _infer_randint, ("shape", "dtype"), draws=True)
+
+
+def randint(
+    low: Any,
+    high: Any,
+    shape: Sequence[int] = [],
+    dtype: Dtype | None = _int32,
+    key: array | None = None,
+    stream: Any = None,
+) -> array:
+    """Random integers in [low, high).
+
+    They are drawn as float32 numbers, so beyond 2**24 not every integer can occur.
+
+    Args:
+        low: lower bound; a number, or an array that broadcasts to `shape`.
+        high: upper bound, likewise.
+        shape: the shape of the result.
+        dtype: an integer dtype, or bool.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        Array of the given shape and dtype.
+
+    Raises:
+        ValueError: if the dtype is not an integer one, or the bounds do not broadcast to `shape`.
+
+    Example:
+        >>> mx.random.randint(0, 10, (3,))
+    """
+    check_stream(stream)
+    if dtype is None:
+        dtype = _int32
+    dtype = dtype_of(dtype, "randint")
+    drawn = key_node(key, "randint")
+    if dtype.kind not in "iub":
+        raise ValueError("[randint] randint only accepts integer dtypes and bool.")
+    inputs = drawn, operands.node(low), operands.node(high)
+    return wrap(apply(_RANDINT, inputs, (plain(shape), dtype)))
+
+
+def _bernoulli(key: Any, p: Any, shape: tuple[int, ...]) -> Any:
+    p = jnp.asarray(p)
+    kind = promote(from_numpy(p.dtype), _float32).numpy  # type: ignore[arg-type]
+    return unit(key, shape).astype(kind) < p.astype(kind)
+
+
+def _infer_bernoulli(key: Aval, p: Aval, shape: tuple[int, ...]) -> Aval:
+    if p.dtype.kind != "f":
+        raise ValueError("[bernoulli] bernoulli probability `p` must be a float type.")
+    check_bits(key, shape)
+    if broadcast(shape, p.shape) != shape:
+        raise ValueError("[bernoulli] shape of `p` is incompatible with argument `shape`.")
+    return aval(shape, _bool)
+
+
+_BERNOULLI = op("random_bernoulli", _bernoulli, _infer_bernoulli, ("shape",), draws=True)
+
+
+def bernoulli(p: Any = 0.5, shape: Sequence[int] | None = None, key: array | None = None, stream: Any = None) -> array:
+    """Random bools that are True with probability `p`.
+
+    Args:
+        p: a number, or an array of a floating dtype that broadcasts to `shape`.
+        shape: the shape of the result; by default that of `p`.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        bool array of the given shape.
+
+    Raises:
+        ValueError: if `p` is not floating, or does not broadcast to `shape`.
+
+    Example:
+        >>> mx.random.bernoulli(0.1, (4,))
+    """
+    check_stream(stream)
+    drawn = key_node(key, "bernoulli")
+    probability = operands.node(p)
+    full = probability.aval.shape if shape is None else plain(shape)
+    return wrap(apply(_BERNOULLI, (drawn, probability), (full,)))
+
+
+def _categorical(key: Any, logits: Any, axis: int, shape: tuple[int, ...], samples: bool) -> Any:
+    """`axis` is negative; `shape` that of the noise, with the axis in it."""
+    kind = promote(from_numpy(logits.dtype), _float32).numpy  # type: ignore[arg-type]
+    if samples:
+        logits = logits[..., None]
+    x = cast(logits, np.float32 if kind.kind == "c" else kind) + gumbel_noise(key, shape, np.float32)
+    return jnp.argmax(x, axis=axis).astype(np.uint32)
+
+
+def _infer_categorical(key: Aval, logits: Aval, axis: int, shape: tuple[int, ...], samples: bool) -> Aval:
+    check_bits(key, shape)
+    if 0 in shape:
+        raise ValueError("[argmax] Cannot argmax reduce zero size array.")
+    axis += len(shape)
+    return aval(shape[:axis] + shape[axis + 1 :], _uint32)
+
+
+_CATEGORICAL = op("random_categorical", _categorical, _infer_categorical, ("axis", "shape", "samples"), draws=True)
+
+
+def _categorical_line(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:
+    """Draws from one distribution: where uniform numbers fall among its cumulated probabilities."""
+    kind = np.float32 if logits.dtype.kind == "c" else promote(from_numpy(logits.dtype), _float32).numpy  # type: ignore[arg-type]
+    line = cast(logits, kind).reshape(-1)
+    weights = jnp.exp(line - jnp.max(line))
+    bounds = jnp.cumsum(weights / jnp.sum(weights))
+    place = jnp.sum(bounds < unit(key, shape).astype(kind)[..., None], axis=-1)
+    return jnp.minimum(place, line.size - 1).astype(np.uint32)
+
+
+def _infer_categorical_line(key: Aval, logits: Aval, shape: tuple[int, ...]) -> Aval:
+    check_bits(key, shape)
+    return aval(shape, _uint32)
+
+
+_CATEGORICAL_LINE = op("random_categorical_line", _categorical_line, _infer_categorical_line, ("shape",), draws=True)
+
+
+def categorical(
+    logits: array,
+    axis: int = -1,
+    shape: Sequence[int] | None = None,
+    num_samples: int | None = None,
+    key: array | None = None,
+    stream: Any = None,
+) -> array:
+    """Random categories, from unnormalised log-probabilities.
+
+    Args:
+        logits: array; each line along `axis` is a distribution.
+        axis: the axis of the categories.
+        shape: the shape of the result, which that of `logits` without `axis` must broadcast to; by default equal to it.
+        num_samples: instead of `shape`, how many draws from each distribution; they are the last axis of the result.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        uint32 array of indices along `axis`.
+
+    Raises:
+        IndexError: if the axis is out of range.
+        ValueError: if both `shape` and `num_samples` are given, or `shape` does not fit.
+
+    Example:
+        >>> mx.random.categorical(mx.zeros((2, 5)), num_samples=3).shape
+        (2, 3)
+    """
+    check_stream(stream)
+    if not isinstance(logits, array):
+        refuse("categorical", "an array as logits", logits)
+    x = logits._node
+    try:
+        axis = operator.index(axis)
+        num_samples = None if num_samples is None else operator.index(num_samples)
+    except TypeError:
+        refuse("categorical", "ints as axis and num_samples", num_samples)
+    full = None if shape is None else plain(shape)
+    drawn = key_node(key, "categorical")
+    if full is not None and num_samples is not None:
+        raise ValueError("[categorical] At most one of shape or num_samples can be specified.")
+    size, ndim = x.aval.shape, x.aval.ndim
+    if not -ndim <= axis < ndim:
+        raise IndexError(f"[categorical] Invalid axis {axis} for logits with {ndim} dimensions.")
+    if axis >= 0:
+        axis -= ndim
+    reduced = size[: axis + ndim] + size[axis + ndim + 1 :]
+    single = size[axis] == x.aval.size != 0  # MLX draws from one distribution in another way than from several
+    if num_samples is not None and single:
+        return wrap(apply(_CATEGORICAL_LINE, (drawn, x), ((*reduced, num_samples),)))
+    if num_samples is not None:
+        return wrap(apply(_CATEGORICAL, (drawn, x), (axis - 1, (*size, num_samples), True)))
+    if full is not None:
+        if broadcast(full, reduced) != full:
+            raise ValueError(
+                f"[categorical] Requested shape {format_shape(full)} is not broadcast compatible with reduced logits "
+                "shape"
+                f"{format_shape(reduced)}."
+            )
+        if single and full:
+            return wrap(apply(_CATEGORICAL_LINE, (drawn, x), (full,)))
+        place = len(full) + 1 + axis
+        size = (*full[:place], size[axis], *full[place:])
+    elif single and reduced:
+        return wrap(apply(_CATEGORICAL_LINE, (drawn, x), (reduced,)))
+    return wrap(apply(_CATEGORICAL, (drawn, x), (axis, size, False)))
+
+
+def _permuted(key: Any, size: int) -> Any:
+    """A random permutation of 0 … size-1: the order of random words."""
+    return argsorted(bits(key, (size,)), 0)
+
+
+def _infer_permuted(key: Aval, size: int) -> Aval:
+    check_bits(key, (size,))
+    return aval((size,), _uint32)
+
+
+def _permute(key: Any, x: Any, axis: int) -> Any:
+    return jnp.take(x, _permuted(key, x.shape[axis]), axis=axis, mode="clip", unique_indices=True)
+
+
+def _infer_permute(key: Aval, x: Aval, axis: int) -> Aval:
+    check_bits(key, ())
+    return x
+
+
+_PERMUTED = op("random_permutation", _permuted, _infer_permuted, ("size",), draws=True)
+_PERMUTE = op("random_permute", _permute, _infer_permute, ("axis",), draws=True)
+
+
+def permutation(x: int | array, axis: int = 0, key: array | None = None, stream: Any = None) -> array:
+    """A random permutation of integers, or of the entries of an array along an axis.
+
+    Args:
+        x: an int n, for a permutation of 0 … n-1, or an array.
+        axis: the axis of the array to permute.
+        key: a key; by default one split off the implicit key.
+
+    Returns:
+        uint32 array of shape (n,), or an array like `x`.
+
+    Raises:
+        IndexError: if the axis is out of range.
+        ValueError: if the int is negative.
+
+    Example:
+        >>> mx.random.permutation(4)
+    """
+    check_stream(stream)
+    if isinstance(x, array):
+        drawn = key_node(key, "permutation")
+        ndim = x.ndim
+        if not -ndim <= axis < ndim:
+            raise IndexError(f"[permutation] Axis {axis} is out of range for an array with {ndim} dimensions.")
+        return wrap(apply(_PERMUTE, (drawn, x._node), (axis % ndim,)))
+    if not isinstance(x, int):
+        refuse("permutation", "an int or an array as x", x)
+    return wrap(apply(_PERMUTED, (key_node(key, "permutation"),), (int(x),)))

@@ -1,0 +1,260 @@
+"""Random state: keys, and the implicit key that draws without one take.
+
+A key is an ordinary uint32 array of shape (2,). The implicit key of a thread lives in a list of one array, `state`:
+each draw puts a new one there, so that a compiled function can be given the list as an input and as an output.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+from jax import lax
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.construct import node_of
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import Aval, aval
+from mxcompat._graph.ir.aval import int32 as _int32
+from mxcompat._graph.ir.aval import uint32 as _uint32
+from mxcompat._graph.ir.node import ITEM, Node, apply, scalar
+from mxcompat._graph.run.evaluate import lock
+
+from ..define import op
+from .bits import check_bits, split_words
+
+__all__ = ["RandomState", "key", "key_node", "seed", "split", "state"]
+
+
+def key(seed: int) -> array:
+    """The key for a seed.
+
+    Args:
+        seed: an integer in [0, 2**64).
+
+    Returns:
+        uint32 array of shape (2,): the upper and the lower half of the seed.
+
+    Raises:
+        TypeError: if the seed is not such an integer.
+
+    Example:
+        >>> mx.random.key(2**33)
+        array([2, 0], dtype=uint32)
+    """
+    return wrap(_seeded(seed, "key"))
+
+
+def seed(seed: int) -> None:
+    """Set the implicit key of this thread to `key(seed)`.
+
+    Args:
+        seed: an integer in [0, 2**64).
+
+    Raises:
+        TypeError: if the seed is not such an integer.
+
+    Example:
+        >>> mx.random.seed(0)
+    """
+    _cell()[0] = wrap(_seeded(seed, "seed"))
+
+
+def _seeded(seed: Any, caller: str) -> Node:
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if not 0 <= number < 1 << 64:
+        raise TypeError(f"{caller}(): incompatible function arguments. Expected an int in [0, 2**64), got {seed!r}.")
+    return node_of(np.array([number >> 32, number & 0xFFFFFFFF], np.uint32))
+
+
+def _infer_split(key: Aval, num: int) -> Aval:
+    check_bits(key, (num, 2))
+    return aval((num, 2), _uint32)
+
+
+_SPLIT = op(
+    "random_split", lambda key, num: split_words(key, 2 * num).reshape(num, 2), _infer_split, ("num",), draws=True
+)
+
+
+def split(key: array, num: int = 2, stream: Any = None) -> array:
+    """Independent keys from one.
+
+    Args:
+        key: a key, uint32 of shape (2,).
+        num: how many keys to make.
+
+    Returns:
+        uint32 array of shape (num, 2).
+
+    Raises:
+        ValueError: if `key` is not a key, or `num` is negative.
+
+    Example:
+        >>> first, second = mx.random.split(mx.random.key(0))
+    """
+    check_stream(stream)
+    if not isinstance(key, array):
+        refuse("split", "an array as key", key)
+    try:
+        num = operator.index(num)
+    except TypeError:
+        refuse("split", "an int as num", num)
+    return wrap(apply(_SPLIT, (key._node,), (num,)))
+
+
+def _chain(key: Any, count: int) -> tuple[Any, Any]:
+    def step(key: Any, _: None) -> tuple[Any, Any]:
+        pair = split_words(key, 4).reshape(2, 2)
+        return pair[0], pair
+
+    return lax.scan(step, key, None, length=count)
+
+
+def _infer_chain(key: Aval, count: int) -> tuple[Aval, Aval]:
+    check_bits(key, (2,))
+    return _chain_avals(count)
+
+
+def _chain_avals(count: int) -> tuple[Aval, Aval]:
+    return _KEY, aval((count, 2, 2), _uint32)
+
+
+_KEY = aval((2,), _uint32)
+_CHAIN = op("random_chain", _chain, _infer_chain, ("count",), draws=True)
+"""Splits a key `count` times over. Its results: the implicit key in the end, and for each draw the implicit key after
+it and the key for it."""
+
+_LINK = op("random_link", lambda links, row, column: links[row, column], lambda *_, **__: _KEY, ("column",), draws=True)
+"""One key of a chain. The row is a number that may vary: draws that differ in nothing else are one program."""
+
+_ROW = aval((), _int32)
+
+
+def key_node(key: Any, caller: str) -> Node:
+    """The node of the key for a draw: the user's, or one split off the implicit key, which moves on."""
+    if type(key) is array:
+        return key._node
+    if key is None:
+        cell = _local.cell or _cell()
+        chain, links, row = _extended(cell[0]._node)
+        cell[0] = wrap(Node(ITEM, (0,), (chain,), _KEY, chain.trace))
+        return Node(_LINK, (1,), (links, scalar(row, _ROW)), _KEY, chain.trace)
+    if isinstance(key, array):
+        return key._node
+    refuse(caller, "an array or None as key", key)
+
+
+def _extended(tip: Node) -> tuple[Node, Node, int]:
+    """A chain with one link more than the one that ends in `tip`, or a new one; its links; and the row of the last.
+
+    A pending chain grows in place, and its former end becomes one of its rows, so nodes keep their meaning. A hundred
+    draws in a program are then one loop, where a hundred splits would each be compiled.
+    """
+    links = _local.links
+    if links is not None and _ends(tip, links) and lock.acquire(blocking=False):
+        try:
+            if _ends(tip, links):
+                (chain,) = tip.inputs
+                row = chain.params[0]
+                tip.become(_LINK, (0,), (links, scalar(row - 1, _ROW)))
+                chain.params, chain.aval = (row + 1,), _chain_avals(row + 1)
+                links.aval = chain.aval[1]
+                return chain, links, row
+        finally:
+            lock.release()
+    chain = apply(_CHAIN, (tip,), (1,))
+    links = _local.links = Node(ITEM, (1,), (chain,), chain.aval[1], chain.trace)
+    return chain, links, 0
+
+
+def _ends(tip: Node, links: Node) -> bool:
+    """Whether `tip` is the end of the chain that has these links, and the chain is pending."""
+    if tip.op is not ITEM or tip.inputs != links.inputs or not tip.inputs:
+        return False
+    chain = tip.inputs[0]
+    return chain.op is _CHAIN and chain.value is None and tip.value is None and links.value is None
+
+
+def refuse(caller: str, expected: str, given: Any) -> NoReturn:
+    """Raise the TypeError for an argument of the wrong type."""
+    raise TypeError(f"{caller}(): incompatible function arguments. Expected {expected}, got {type(given).__name__}.")
+
+
+class _Local(threading.local):
+    cell: list[array] | None = None
+    links: Node | None = None
+
+
+_local = _Local()
+
+
+def _cell() -> list[array]:
+    """The list that holds the implicit key of this thread; its first seed is the time in milliseconds."""
+    cell = _local.cell
+    if cell is None:
+        cell = _local.cell = [key(time.time_ns() // 1_000_000)]
+    return cell
+
+
+class RandomState(list):
+    """The implicit key, as a list of one array: in every thread, that thread's.
+
+    It reads and writes through to the key, so it can stand in the `inputs` and `outputs` of `mx.compile`, and its item
+    can be kept and put back. Its length does not change.
+    """
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[array]:
+        return iter(_cell())
+
+    def __reversed__(self) -> Iterator[array]:
+        return reversed(_cell())
+
+    def __getitem__(self, index: Any) -> Any:
+        try:
+            return _cell()[index]
+        except IndexError:
+            raise IndexError("random state index out of range") from None
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        cell = _cell()
+        changed = list(cell)
+        changed[index] = value
+        if len(changed) != 1 or not isinstance(changed[0], array):
+            raise ValueError("[random] The random state holds exactly one array.")
+        cell[0] = changed[0]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(_cell())
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("cannot pickle the random state; keep a copy of its item instead")
+
+    def _fixed(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise AttributeError("the random state holds exactly one array")
+
+    append = extend = insert = pop = remove = clear = reverse = _fixed
+    sort = _fixed  # type: ignore[assignment]
+    __delitem__ = __iadd__ = __imul__ = _fixed
+
+
+state = RandomState()
+"""The implicit key of this thread, as a list of one array."""

@@ -1,0 +1,236 @@
+"""Scans: running sums, products, extremes along an axis, and differences. Half precision is accumulated in float32.
+
+An exclusive scan is the inclusive one of the elements moved on by one place, with the identity at the start.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from operator import index
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir import aval as avals
+from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.op import Op
+
+from ..define import as_float, op, require_array, same
+from ..elementwise.casts import astype
+from .reduce import wide
+
+__all__ = [
+    "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "logcumsumexp",
+]  # fmt: skip
+
+
+def _summed(dtype: Dtype) -> Dtype:
+    return avals.int32 if dtype is avals.bool_ else dtype
+
+
+def _lowest(dtype: Any) -> Any:
+    if dtype.kind == "c":
+        return complex(-math.inf, -math.inf)
+    return -math.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min
+
+
+def _highest(dtype: Any) -> Any:
+    if dtype.kind == "c":
+        return complex(math.inf, math.inf)
+    return math.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).max
+
+
+def _record(
+    name: str, scan: Callable[..., Any], pairwise: Callable[..., Any], identity: Callable[[Any], Any],
+    result: Callable[[Dtype], Dtype] = same,
+) -> Op:  # fmt: skip
+    """A record of a scan.
+
+    Args:
+        scan: JAX's function for real numbers, and `pairwise` the step of it for complex ones.
+        identity: the neutral element, given the dtype; -inf or inf where JAX accepts that.
+        result: the dtype of the result.
+    """
+
+    def lower(x: Any, axis: int | None, reverse: bool, inclusive: bool) -> Any:
+        x = jnp.asarray(x)
+        want = result(avals.from_numpy(x.dtype))  # type: ignore[arg-type]
+        # bools run as uint8, of which 0 and 1 alone occur: products and extremes stay among these
+        x = x.astype(jnp.uint8 if want.kind == "b" else want.numpy)
+        if axis is None:
+            x, axis = x.reshape(-1), 0
+        if x.shape[axis] == 0:
+            return x.astype(want.numpy)
+        if not inclusive:
+            neutral = identity(x.dtype)
+            edge = lax.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), jnp.asarray(neutral, x.dtype))
+            n = x.shape[axis]
+            kept = lax.slice_in_dim(x, 1, n, axis=axis) if reverse else lax.slice_in_dim(x, 0, n - 1, axis=axis)
+            x = lax.concatenate([kept, edge] if reverse else [edge, kept], axis)
+        if x.dtype.kind == "c" and scan not in (lax.cumsum, lax.cumprod):
+            out = lax.associative_scan(pairwise, x, reverse=reverse, axis=axis)
+        else:
+            out = scan(wide(x), axis=axis, reverse=reverse).astype(x.dtype)
+        return out != 0 if want.kind == "b" else out
+
+    def infer(a: Aval, axis: int | None, reverse: bool, inclusive: bool) -> Aval:
+        return aval((a.size,) if axis is None else a.shape, result(a.dtype))
+
+    return op(name, lower, infer, ("axis", "reverse", "inclusive"))
+
+
+def _complex_larger(x: Any, y: Any) -> Any:
+    rx, ry = lax.real(x), lax.real(y)
+    return (rx > ry) | ((rx == ry) & (lax.imag(x) > lax.imag(y))) | (x != x)
+
+
+def _running(scan: Callable[..., Any]) -> Callable[..., Any]:
+    """`lax.cummax` or `lax.cummin`, with the derivative going to the latest of equal elements, as in MLX."""
+
+    @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+    def function(x: Any, axis: int, reverse: bool) -> Any:
+        return scan(x, axis=axis, reverse=reverse)
+
+    @function.defjvp
+    def _(axis: int, reverse: bool, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        out = function(x, axis, reverse)
+        places = lax.broadcasted_iota(jnp.int32, x.shape, axis)
+        hit = (x == out) | (x != x)
+        if reverse:
+            latest = lax.cummin(jnp.where(hit, places, x.shape[axis] - 1), axis=axis, reverse=True)
+        else:
+            latest = lax.cummax(jnp.where(hit, places, 0), axis=axis)
+        return out, jnp.take_along_axis(t, latest, axis=axis, mode="clip")
+
+    return lambda x, axis, reverse: function(x, axis, reverse)
+
+
+_CUMSUM = _record("cumsum", lax.cumsum, lax.add, lambda dtype: 0, _summed)
+_CUMPROD = _record("cumprod", lax.cumprod, lax.mul, lambda dtype: 1)
+_CUMMAX = _record("cummax", _running(lax.cummax), lambda x, y: jnp.where(_complex_larger(x, y), x, y), _lowest)
+_CUMMIN = _record("cummin", _running(lax.cummin), lambda x, y: jnp.where(_complex_larger(y, x), x, y), _highest)
+_LOGCUMSUMEXP = _record("logcumsumexp", lax.cumlogsumexp, jnp.logaddexp, lambda dtype: -math.inf, as_float)
+
+
+def _scan(record: Op, a: Any, axis: Any, reverse: bool, inclusive: bool) -> array:
+    node = require_array(a, record.name)
+    k, ndim = axis, node.aval.ndim
+    if k is not None:
+        k = index(k)
+        if not -ndim <= k < ndim:
+            raise IndexError(f"[{record.name}] Axis {k} is out of bounds for array with {ndim} dimensions.")
+        k %= ndim
+    return wrap(apply(record, (node,), (k, bool(reverse), bool(inclusive))))
+
+
+_DOC = """The running {what} of the elements.
+
+Args:
+    a: an array, of any shape.
+    axis: the axis to run along; None to run along the flattened array.
+    reverse: whether to start from the end.
+    inclusive: whether the i-th result includes the i-th element; if not, it starts from {identity}.{dtype}
+    stream: accepted, and ignored.
+
+Returns:
+    An array with the shape of `a` (1-d if `axis` is None), of {dtypes}.
+
+Raises:
+    IndexError: if the axis is out of range.
+
+Example:
+    `mx.{name}(x, axis=-1)`
+"""
+_DTYPE_LINE = "\n    dtype: the dtype to convert the elements to first."
+
+
+def _plain(record: Op, what: str, identity: str, dtypes: str) -> Callable[..., array]:
+    def function(
+        a: array, /, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True, stream: Any = None
+    ) -> array:
+        check_stream(stream)
+        return _scan(record, a, axis, reverse, inclusive)
+
+    return _described(function, record, what, identity, dtypes, "")
+
+
+def _typed(record: Op, what: str, identity: str, dtypes: str) -> Callable[..., array]:
+    def function(
+        a: array, /, axis: int | None = None, *, reverse: bool = False, inclusive: bool = True,
+        dtype: Dtype | None = None, stream: Any = None,
+    ) -> array:  # fmt: skip
+        check_stream(stream)
+        return _scan(record, a if dtype is None else astype(a, dtype), axis, reverse, inclusive)
+
+    return _described(function, record, what, identity, dtypes, _DTYPE_LINE)
+
+
+def _described(function: Any, record: Op, what: str, identity: str, dtypes: str, dtype: str) -> Any:
+    function.__name__ = function.__qualname__ = record.name
+    function.__doc__ = _DOC.format(name=record.name, what=what, identity=identity, dtypes=dtypes, dtype=dtype)
+    return function
+
+
+cumsum = _typed(_CUMSUM, "sum", "0", "the dtype of `a`, int32 instead of bool")
+cumprod = _typed(_CUMPROD, "product", "1", "the dtype of `a`")
+cummax = _plain(_CUMMAX, "maximum", "the lowest value of the dtype", "the dtype of `a`")
+cummin = _plain(_CUMMIN, "minimum", "the highest value of the dtype", "the dtype of `a`")
+logcumsumexp = _plain(_LOGCUMSUMEXP, "`logsumexp`", "-inf", "the dtype of `a`, float32 instead of an integer or bool")
+
+cumulative_prod = cumprod
+cumulative_sum = cumsum
+
+
+def _diff(x: Any, n: int, axis: int) -> Any:
+    x = jnp.asarray(x)
+    for _ in range(min(n, x.shape[axis])):
+        size = x.shape[axis]
+        if size == 0:
+            break
+        later, earlier = lax.slice_in_dim(x, 1, size, axis=axis), lax.slice_in_dim(x, 0, size - 1, axis=axis)
+        x = later ^ earlier if x.dtype.kind == "b" else later - earlier
+    return x
+
+
+def _diff_aval(a: Aval, n: int, axis: int) -> Aval:
+    return aval((*a.shape[:axis], max(a.shape[axis] - n, 0), *a.shape[axis + 1 :]), a.dtype)
+
+
+_DIFF = op("diff", _diff, _diff_aval, ("n", "axis"))
+
+
+def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: Any = None) -> array:
+    """The differences of neighbouring elements.
+
+    Args:
+        a: an array with at least one axis.
+        n: how many times to take differences.
+        axis: the axis along which elements are neighbours.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of the dtype of `a`, with `n` elements less along the axis.
+
+    Raises:
+        IndexError: if the axis is out of range.
+        ValueError: if `n` is negative.
+
+    Example:
+        `mx.diff(mx.array([1, 4, 9]))`
+    """
+    check_stream(stream)
+    node = require_array(a, "diff")
+    n, axis, ndim = index(n), index(axis), node.aval.ndim
+    if not -ndim <= axis < ndim:
+        raise IndexError("[diff] Axis is out of bounds for the array.")
+    if n < 0:
+        raise ValueError("[diff] Order `n` must be non-negative.")
+    return wrap(apply(_DIFF, (node,), (n, axis % ndim)))

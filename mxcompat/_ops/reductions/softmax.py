@@ -1,0 +1,80 @@
+"""Softmax, over any axes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir.aval import Aval, aval, from_numpy
+from mxcompat._graph.ir.node import apply
+
+from ..define import as_float, axes_of, op, require_array
+from .reduce import wide
+
+__all__ = ["softmax"]
+
+
+def _softmax(x: Any, axes: tuple[int, ...]) -> Any:
+    x = jnp.asarray(x)
+    want = _softmax_aval(aval(x.shape, from_numpy(x.dtype)), axes).dtype.numpy  # type: ignore[arg-type]
+    if not x.size:
+        return x
+    x = wide(x.astype(as_float(from_numpy(x.dtype)).numpy))  # type: ignore[arg-type]
+    return _normalized(x, axes).astype(want)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _normalized(x: Any, axes: tuple[int, ...]) -> Any:
+    largest = jnp.max(lax.real(x) if x.dtype.kind == "c" else x, axis=axes, keepdims=True)
+    powers = lax.exp(x - largest)
+    return powers / jnp.sum(powers, axis=axes, keepdims=True)
+
+
+@_normalized.defjvp
+def _normalized_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[Any, Any]:
+    y = _normalized(primals[0], axes)
+    weighted = y * tangents[0]
+    return y, weighted - y * jnp.sum(weighted, axis=axes, keepdims=True)
+
+
+def _softmax_aval(a: Aval, axes: tuple[int, ...]) -> Aval:
+    # as MLX has it: integers give floats along the last axis (and any of size 1 just before it), else stay integers
+    trailing = bool(axes) and axes == tuple(range(a.ndim - len(axes), a.ndim))
+    floats = a.size and trailing and all(a.shape[k] == 1 for k in axes[:-1])
+    return aval(a.shape, as_float(a.dtype)) if floats else a
+
+
+_SOFTMAX = op("softmax", _softmax, _softmax_aval, ("axes",))
+
+
+def softmax(a: array, /, axis: Any = None, *, precise: bool = False, stream: Any = None) -> array:
+    """exp(a) / sum(exp(a)), without overflow.
+
+    Args:
+        a: an array, of any shape.
+        axis: the axis or axes that sum to 1; None for all of them.
+        precise: accepted; half precision is always computed in float32.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the shape and the dtype of `a`; float32 for integers and bools if `axis` is the last one alone.
+
+    Raises:
+        IndexError: if an axis is out of range.
+        ValueError: if an axis is named twice, or `a` has none.
+
+    Example:
+        `mx.softmax(logits, axis=-1)`
+    """
+    check_stream(stream)
+    node = require_array(a, "softmax")
+    if node.aval.ndim == 0 and axis is not None and axis != () and axis != []:
+        raise ValueError("[softmax] Received non-empty axes for array with 0 dimensions.")
+    axes = axes_of(axis, node.aval.ndim) if node.aval.size else ()
+    return wrap(apply(_SOFTMAX, (node,), (axes,)))

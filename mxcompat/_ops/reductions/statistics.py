@@ -1,0 +1,165 @@
+"""Statistics: variance, standard deviation and median, over any axes."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from operator import index
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir import aval as avals
+from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.node import apply
+
+from ..define import as_float, axes_of, op, require_array
+from .reduce import NO_MEAN_AXIS, mean_of, reduced, reduction_record, size_of, sum_of, wide
+from .sorting import sorted_values
+
+__all__ = ["median", "std", "var"]
+
+
+def _spread(dtype: Dtype) -> Dtype:
+    return avals.float32 if dtype.kind == "c" else as_float(dtype)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
+def _var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
+    wider = wide(x)
+    away = wider - mean_of(wider, axes, True)
+    squares = lax.real(away) ** 2 + lax.imag(away) ** 2 if away.dtype.kind == "c" else away * away
+    total = sum_of(squares, axes, keepdims)
+    divisor = size_of(x, axes) - ddof
+    return (total / jnp.asarray(divisor if divisor > 0 else 0, total.dtype)).astype(_real(x.dtype))
+
+
+@_var.defjvp
+def _var_jvp(axes: tuple[int, ...], keepdims: bool, ddof: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """The mean may be held fixed, its share cancels: that saves the backward pass two reductions."""
+    (x,), (t,) = primals, tangents
+    wider, moving = wide(x), wide(t)
+    away = wider - mean_of(wider, axes, True)
+    product = lax.real(lax.conj(away) * moving) if away.dtype.kind == "c" else away * moving
+    divisor = size_of(x, axes) - ddof
+    total = 2 * sum_of(product, axes, keepdims)
+    return _var(x, axes, keepdims, ddof), (total / jnp.asarray(max(divisor, 0), total.dtype)).astype(_real(x.dtype))
+
+
+def _real(dtype: Any) -> Any:
+    return jnp.float32 if dtype.kind == "c" else dtype
+
+
+def _var_aval(a: Aval, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Aval:
+    return aval(reduced(a.shape, axes, keepdims), _spread(a.dtype))
+
+
+def _var_of_any(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
+    x = jnp.asarray(x)
+    return _var(x.astype(jnp.float32) if x.dtype.kind in "biu" else x, axes, keepdims, ddof)
+
+
+_VAR = op("var", _var_of_any, _var_aval, ("axes", "keepdims", "ddof"))
+_STD = op("std", lambda x, **params: lax.sqrt(_var_of_any(x, **params)), _var_aval, ("axes", "keepdims", "ddof"))
+
+
+def var(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, stream: Any = None) -> array:
+    """The variance of the elements.
+
+    Args:
+        a: an array, of any shape.
+        axis: the axis or axes to reduce; None for all of them.
+        keepdims: whether to keep reduced axes, with size 1.
+        ddof: the divisor is the number of elements minus this.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array without the reduced axes, of the dtype of `a`; float32 for integers, bools and complex numbers.
+
+    Raises:
+        IndexError: if an axis is out of range.
+        ValueError: if an axis is named twice.
+
+    Example:
+        `mx.var(x, axis=0, ddof=1)`
+    """
+    check_stream(stream)
+    node = require_array(a, "var")
+    return wrap(apply(_VAR, (node,), (axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), bool(keepdims), index(ddof))))
+
+
+def std(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, stream: Any = None) -> array:
+    """The standard deviation of the elements: the square root of `var`, which see.
+
+    Args:
+        a: an array, of any shape.
+        axis: the axis or axes to reduce; None for all of them.
+        keepdims: whether to keep reduced axes, with size 1.
+        ddof: the divisor is the number of elements minus this.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array without the reduced axes, of the dtype of `a`; float32 for integers, bools and complex numbers.
+
+    Example:
+        `mx.std(x, axis=0, ddof=1)`
+    """
+    check_stream(stream)
+    node = require_array(a, "std")
+    return wrap(apply(_STD, (node,), (axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), bool(keepdims), index(ddof))))
+
+
+def _median(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    kept = [k for k in range(x.ndim) if k not in axes]
+    rows = x.transpose(*kept, *axes).reshape(*(x.shape[k] for k in kept), size_of(x, axes))
+    ordered = sorted_values(rows, rows.ndim - 1)
+    n = ordered.shape[-1]
+    low, high = ordered[..., (n - 1) // 2], ordered[..., n // 2]
+    middle = wide(low) if n % 2 else (wide(low) + wide(high)) * 0.5
+    out = jnp.where(jnp.any(rows != rows, axis=-1), jnp.asarray(math.nan, middle.dtype), middle)
+    return out.reshape(reduced(x.shape, axes, keepdims)).astype(x.dtype)
+
+
+def _no_empty_median(a: Aval, axes: tuple[int, ...]) -> None:
+    if not math.prod(a.shape[k] for k in axes):
+        raise ValueError("[median] Cannot take median along empty axis.")
+
+
+_MEDIAN = reduction_record("median", _median, as_float, _no_empty_median)
+
+
+def median(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> array:
+    """The median of the elements: the middle one, or the mean of the two in the middle; NaN if there is one.
+
+    Args:
+        a: an array, of any shape.
+        axis: the axis or axes to reduce; None for all of them.
+        keepdims: whether to keep reduced axes, with size 1.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array without the reduced axes, of the dtype of `a`, float32 instead of an integer or bool.
+
+    Raises:
+        IndexError: if an axis is out of range.
+        ValueError: if an axis is named twice, or there are no elements to take the median of.
+
+    Example:
+        `mx.median(x, axis=1)`
+    """
+    check_stream(stream)
+    node = require_array(a, "median")
+    ndim = node.aval.ndim
+    given = [] if axis is None else list(axis) if isinstance(axis, (list, tuple)) else [axis]
+    for k in given:
+        if not -ndim <= index(k) < ndim:
+            raise IndexError(f"[median] axis {index(k)} is out of bounds for array with {ndim} dimensions.")
+    if len({index(k) % ndim for k in given}) < len(given):
+        raise ValueError("[median] Received duplicate axis.")
+    if axis is not None and not given and ndim:
+        raise ValueError("[flatten] start_axis must be less than or equal to end_axis")
+    return wrap(apply(_MEDIAN, (node,), (axes_of(axis, ndim), bool(keepdims))))

@@ -1,0 +1,142 @@
+"""How custom functions run once they have met their transform.
+
+The delicate one is the vjp rule: forward mode must still see the function's own derivative (MLX's `jvp` of such a
+function is the plain one), reverse mode the user's. So the function is a `jax.custom_jvp` whose tangents go through a
+primitive that runs as the plain derivative and transposes as the user's rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+
+from ..calls import pure
+
+__all__ = ["CUSTOM_JVP", "CUSTOM_VJP", "CUSTOM_VMAP"]
+
+
+def _custom_vjp(*inputs: Any, program: Program, rule: Program, count: int) -> tuple:
+    inner = len(program.in_avals) - count
+    args, captured, extra = inputs[:count], inputs[count : count + inner], inputs[count + inner :]
+    from .linear import linear_with_transpose  # here, since what it imports takes long to import
+
+    linear = [k for k, x in enumerate(args) if jnp.issubdtype(x.dtype, np.inexact)]
+    smooth = [k for k, a in enumerate(program.out_avals) if a.dtype.kind in "fc"]
+
+    def forward(residuals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        args, captured, _, _ = residuals
+
+        def moving(*xs: Any) -> list[Any]:
+            full = list(args)
+            for k, x in zip(linear, xs, strict=True):
+                full[k] = x
+            outs = pure(program, full, captured)
+            return [outs[k] for k in smooth]
+
+        return jax.jvp(moving, [args[k] for k in linear], list(tangents))[1]
+
+    def transpose(residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        args, _, extra, outs = residuals
+        full: list[Any] = [jnp.zeros_like(o) for o in outs]
+        for k, c in zip(smooth, cotangents, strict=True):
+            full[k] = jnp.conj(c)
+        found = rule.replay([*args, *full, *outs, *extra])
+        found += [jnp.zeros_like(a) for a in args[len(found) :]]
+        return [jnp.conj(found[k].astype(args[k].dtype)) for k in linear]
+
+    @jax.custom_jvp
+    def function(args: Any, captured: Any, extra: Any) -> tuple:
+        return pure(program, args, captured)
+
+    @function.defjvp
+    def function_jvp(primals: Any, tangents: Any) -> tuple[tuple, tuple]:
+        outs = function(*primals)
+        moved = linear_with_transpose(forward, transpose, (*primals, outs), [tangents[0][k] for k in linear])
+        following = iter(moved)
+        return outs, tuple(
+            next(following) if k in smooth else np.zeros(o.shape, jax.dtypes.float0) for k, o in enumerate(outs)
+        )
+
+    return function(tuple(map(jnp.asarray, args)), tuple(captured), tuple(extra))
+
+
+CUSTOM_VJP = Op(
+    "custom_vjp",
+    _custom_vjp,
+    lambda *_, program, rule, count: program.out_avals,
+    ("program", "rule", "count"),
+)
+"""`rule` maps arguments, cotangents, outputs and what it captured to the cotangents of the arguments."""
+
+
+def _custom_jvp(*inputs: Any, program: Program, rule: Program, count: int, active: tuple[bool, ...]) -> tuple:
+    inner = len(program.in_avals) - count
+    args, captured, extra = inputs[:count], inputs[count : count + inner], inputs[count + inner :]
+
+    @jax.custom_jvp
+    def function(args: Any, captured: Any, extra: Any) -> tuple:
+        return pure(program, args, captured)
+
+    @function.defjvp
+    def function_jvp(primals: Any, tangents: Any) -> tuple[tuple, tuple]:
+        args, _, extra = primals
+        given = [
+            t if t.dtype != jax.dtypes.float0 else jnp.zeros_like(x)
+            for x, t, on in zip(args, tangents[0], active, strict=True)
+            if on
+        ]
+        outs = function(*primals)
+        moved = rule.replay([*args, *given, *extra])
+        return outs, tuple(
+            t.astype(o.dtype) if jnp.issubdtype(o.dtype, np.inexact) else np.zeros(o.shape, jax.dtypes.float0)
+            for o, t in zip(outs, moved, strict=True)
+        )
+
+    return function(tuple(map(jnp.asarray, args)), tuple(captured), tuple(extra))
+
+
+CUSTOM_JVP = Op(
+    "custom_jvp",
+    _custom_jvp,
+    lambda *_, program, rule, count, active: program.out_avals,
+    ("program", "rule", "count", "active"),
+)
+"""`rule` maps arguments, the tangents of the `active` ones and what it captured to the tangents of the outputs."""
+
+
+def _custom_vmap(
+    *inputs: Any, program: Program, rule: Program, count: int, active: tuple[bool, ...], out_axes: tuple
+) -> tuple:
+    inner = len(program.in_avals) - count
+
+    @jax.custom_batching.custom_vmap
+    def function(*inputs: Any) -> tuple:
+        return tuple(program.replay(inputs[: count + inner]))
+
+    @function.def_vmap
+    def function_vmap(size: int, batched: Any, *inputs: Any) -> tuple[tuple, tuple]:
+        args = [
+            jnp.broadcast_to(x, (size, *x.shape)) if on and not has else x
+            for x, on, has in zip(inputs[:count], active, batched[:count], strict=True)
+        ]
+        outs = rule.replay([*args, *inputs[count + inner :]])
+        moved = tuple(o if axis is None else jnp.moveaxis(o, axis, 0) for o, axis in zip(outs, out_axes, strict=True))
+        return moved, tuple(axis is not None for axis in out_axes)
+
+    return function(*map(jnp.asarray, inputs))
+
+
+CUSTOM_VMAP = Op(
+    "custom_vmap",
+    _custom_vmap,
+    lambda *_, program, rule, count, active, out_axes: program.out_avals,
+    ("program", "rule", "count", "active", "out_axes"),
+)
+"""`rule` maps the arguments, the `active` ones with the mapped axis first, to outputs mapped over `out_axes`."""

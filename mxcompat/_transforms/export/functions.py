@@ -1,0 +1,381 @@
+"""Functions in files: `export_function`, `import_function`, `exporter`.
+
+A file holds, for each set of arguments that the function was traced with, the Program that came out and the arrays it
+captured. It is a `.safetensors` file: the arrays are its tensors, the rest is JSON in its metadata. There is nothing in
+it to execute but ops of the table. Files of real MLX hold MLX's own graphs and cannot be read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._graph.ir.aval import Aval, aval
+from mxcompat._graph.ir.capture import Capture, modes_of
+from mxcompat._graph.ir.node import SCALAR, Node, scalar
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.run.evaluate import evaluate
+from mxcompat._io.reading import PathSource
+from mxcompat._io.safetensors_io import read_tensors, write_tensors
+from mxcompat._io.writing import open_path
+from mxcompat._version import __version__
+
+from ..calls import run
+from ..reshaping import reshaped
+from ..wrapping import check_callable
+from .callback import describe
+from .program_text import DamagedProgram, ProgramReader, ProgramWriter, dtype_named
+
+__all__ = ["FunctionExporter", "export_function", "exporter", "import_function"]
+
+_FORMAT = "mxcompat.function"
+_VERSION = 1
+
+
+class Traced(NamedTuple):
+    """One trace of a function.
+
+    Args:
+        program: takes the positional arguments, those by keyword in the order of `keywords`, and the captured nodes.
+        positional: how many positional arguments there are.
+        shapeless: whether arguments of other shapes are welcome.
+    """
+
+    program: Program
+    captured: list[Node]
+    positional: int
+    keywords: tuple[str, ...]
+    shapeless: bool
+
+    @property
+    def arguments(self) -> tuple[Aval, ...]:
+        return self.program.in_avals[: self.positional + len(self.keywords)]
+
+    def taken(self, given: Sequence[Aval], named: dict[str, Aval]) -> list[int | str] | None:
+        """Which of these arguments go where, by position or keyword; None if it was traced for others.
+
+        Keywords that it was not traced with take the places of positional arguments that are not given.
+        """
+        spare = [name for name in named if name not in self.keywords]
+        order = [*range(len(given)), *spare, *self.keywords]
+        if len(order) != len(self.arguments) or len(given) + len(spare) != self.positional:
+            return None
+        if not named.keys() >= set(self.keywords):
+            return None
+        avals = [given[key] if isinstance(key, int) else named[key] for key in order]
+        if self.shapeless:
+            fits = all(a.ndim == b.ndim and a.dtype is b.dtype for a, b in zip(avals, self.arguments, strict=True))
+        else:
+            fits = tuple(avals) == self.arguments
+        return order if fits else None
+
+
+def _trace(fun: Callable[..., Any], args: tuple, kwargs: dict[str, Any], shapeless: bool) -> Traced:
+    given, named = _inputs(args, kwargs, "export_function")
+    avals = [x._node.aval for x in (*given, *named.values())]
+    with Capture(avals) as capture:
+        stand_ins = [wrap(p) for p in capture.placeholders]
+        value = fun(*stand_ins[: len(given)], **dict(zip(named, stand_ins[len(given) :], strict=True)))
+        outputs = [value] if isinstance(value, array) else value
+        if not isinstance(outputs, (list, tuple)) or not all(isinstance(x, array) for x in outputs):
+            raise ValueError("[export_function] Outputs can be either a single array, a tuple, or a list of arrays.")
+        body = capture.close([x._node for x in outputs])
+    if modes_of(body.captured):
+        raise ValueError("[export_function] Cannot export a function that uses the arguments of one around it.")
+    evaluate([n for n in body.captured if n.value is None])
+    return Traced(body.program, body.captured, len(given), tuple(named), shapeless)
+
+
+def _inputs(args: tuple, kwargs: dict[str, Any], function: str) -> tuple[list[array], dict[str, array]]:
+    """The arguments of a call, given one by one or as a tuple, a dict, or both. Keywords in alphabetical order."""
+    positional: Sequence[Any] = args
+    named = kwargs
+    if not kwargs and args and isinstance(args[-1], dict) and len(args) <= 2:
+        named = args[-1]
+        positional = args[:-1]
+    if len(positional) == 1 and isinstance(positional[0], (list, tuple)):
+        positional = positional[0]
+    elif named is not kwargs and positional:
+        positional = (None,)
+    fits = all(isinstance(x, array) for x in (*positional, *named.values())) and all(isinstance(n, str) for n in named)
+    if not fits:
+        raise ValueError(
+            f"[{function}] Inputs can either be a variable number of positional and keyword arrays or a single tuple "
+            "and/or dictionary of arrays."
+        )
+    return list(positional), dict(sorted(named.items()))
+
+
+class FunctionExporter:
+    """Exports several traces of one function to a file. Made by `exporter`; a context manager."""
+
+    __slots__ = ("_closed", "_file", "_fun", "_metadata", "_shapeless", "_traces")
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError("mlx.core.FunctionExporter: no constructor defined!")
+
+    def close(self) -> None:
+        """Write the file. Closing again does nothing."""
+        if not self._closed:
+            _save(self._file, self._traces, self._metadata)
+            self._closed = True
+
+    def __enter__(self) -> FunctionExporter:
+        return self
+
+    def __exit__(
+        self, exc_type: object | None = None, exc_value: object | None = None, traceback: object | None = None
+    ) -> None:
+        if exc_type is None or self._traces:  # like MLX, keep what was traced before an exception
+            self.close()
+        self._closed = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Trace the function with arguments like these.
+
+        Raises:
+            RuntimeError: if it was traced with such arguments already, or the exporter is closed.
+            ValueError: for arguments and results that are not arrays.
+        """
+        if self._closed:
+            raise RuntimeError("[export_function] Attempting to write after exporting is closed.")
+        traced = _trace(self._fun, args, kwargs, self._shapeless)
+        given = traced.arguments[: traced.positional]
+        named = dict(zip(traced.keywords, traced.arguments[traced.positional :], strict=True))
+        if any(known.taken(given, named) for known in self._traces):
+            raise RuntimeError(
+                "[export_function] Attempting to export a function twice with the same signature is not allowed."
+            )
+        self._traces.append(traced)
+
+
+FunctionExporter.__module__ = "mxcompat.core"
+
+
+def exporter(
+    file: str, fun: Callable[..., Any], *, shapeless: bool = False, metadata: str | None = None
+) -> FunctionExporter:
+    """An object to export several traces of a function to one file.
+
+    Args:
+        file: the path. The file is written when the exporter is closed.
+        fun: takes arrays and returns an array, or a list or tuple of arrays.
+        shapeless: whether the imported function takes arrays of other shapes, too.
+        metadata: a string to save with the function.
+
+    Returns:
+        A context manager, to be called with each set of example arguments.
+
+    Raises:
+        RuntimeError: if there is no such folder.
+
+    Example:
+        >>> with mx.exporter("sum.mlxfn", lambda *xs: sum(xs)) as export:
+        ...     export(mx.array(1))
+        ...     export(mx.array(1), mx.array(2))
+    """
+    _check_texts("exporter", file, metadata)
+    check_callable(fun, "exporter")
+    if not os.path.isdir(os.path.dirname(file) or "."):
+        raise RuntimeError(f"[export_function] Failed to open {file}")
+    made = object.__new__(FunctionExporter)
+    made._file, made._fun, made._shapeless, made._metadata = file, fun, shapeless, metadata
+    made._traces = []
+    made._closed = False
+    return made
+
+
+def export_function(
+    file_or_callback: str | Callable[..., Any],
+    fun: Callable[..., Any],
+    *args: Any,
+    shapeless: bool = False,
+    metadata: str | None = None,
+    **kwargs: Any,
+) -> None:
+    """Export a function to a file.
+
+    Args:
+        file_or_callback: a path, or a function that is called with a dict for each part of the graph: its "type" is
+            "inputs", "keyword_inputs", "outputs", "constants" or "primitive".
+        fun: takes arrays and returns an array, or a list or tuple of arrays. Arrays that it captures are saved with it.
+        *args: example arguments, or a tuple of them, a dict of those by keyword, or both.
+        shapeless: whether the imported function takes arrays of other shapes, too.
+        metadata: a string to save with the function.
+        **kwargs: example arguments by keyword.
+
+    Raises:
+        ValueError: for arguments and results that are not arrays, when the function reads the value of an array, and
+            for metadata with a callback.
+        RuntimeError: if the file cannot be opened.
+
+    Example:
+        >>> mx.export_function("product.mlxfn", lambda x, y: x * y, mx.array(1.0), mx.array(2.0))
+        >>> mx.import_function("product.mlxfn")(mx.array(3.0), mx.array(4.0))
+        (array(12, dtype=float32),)
+    """
+    check_callable(fun, "export_function")
+    if callable(file_or_callback):
+        if metadata is not None:
+            raise ValueError(
+                "[export_function] The metadata argument is only supported when exporting to a file, not when using a "
+                "callback."
+            )
+        traced = _trace(fun, args, kwargs, shapeless)
+        for part in describe(traced.program, traced.captured, traced.keywords, traced.positional):
+            file_or_callback(part)
+        return
+    if not isinstance(file_or_callback, str):
+        raise RuntimeError("std::bad_cast")
+    _check_texts("export_function", file_or_callback, metadata)
+    _save(file_or_callback, [_trace(fun, args, kwargs, shapeless)], metadata)
+
+
+def _check_texts(function: str, file: Any, metadata: Any) -> None:
+    if not isinstance(file, str) or not isinstance(metadata, (str, type(None))):
+        raise TypeError(f"{function}(): incompatible function arguments. Expected strings as file and metadata.")
+
+
+def _save(file: str, traces: Sequence[Traced], metadata: str | None) -> None:
+    writer = ProgramWriter()
+    arrays: dict[str, array] = {}
+    names: dict[Node, str] = {}
+    functions = []
+    for traced in traces:
+        captured = []
+        for node in traced.captured:
+            if node.op is SCALAR:
+                captured.append({"dtype": node.aval.dtype.name, "number": writer.encode(node.value)})
+            else:
+                name = names.setdefault(node, str(len(names)))
+                arrays[name] = wrap(node)
+                captured.append({"array": name})
+        functions.append({
+            "program": writer.add(traced.program),
+            "captured": captured,
+            "positional": traced.positional,
+            "keywords": list(traced.keywords),
+            "shapeless": traced.shapeless,
+        })  # fmt: skip
+    content = {
+        "format": _FORMAT,
+        "version": str(_VERSION),
+        "writer": f"mxcompat {__version__}",
+        "metadata": metadata or "",
+        "graph": json.dumps({"programs": writer.programs, "functions": functions}, separators=(",", ":")),
+    }
+    with open_path(file, f"[export_function] Failed to open {file}") as opened:
+        write_tensors(opened, arrays, content)
+
+
+def import_function(
+    file: str, return_metadata: bool = False
+) -> Callable[..., tuple[array, ...]] | tuple[Callable[..., tuple[array, ...]], str]:
+    """Import a function from a file that `export_function` or an `exporter` wrote.
+
+    Args:
+        file: the path.
+        return_metadata: return the string that was saved with it as well.
+
+    Returns:
+        A function of arrays, given one by one or as a tuple and a dict, that returns a tuple of arrays. It can be
+        differentiated, mapped and compiled. With `return_metadata` a pair of that and a string.
+
+    Raises:
+        RuntimeError: if the file cannot be opened, is not such a file, is damaged, or is of a newer version.
+
+    Example:
+        >>> f = mx.import_function("product.mlxfn")
+        >>> f(mx.array(3.0), mx.array(4.0))
+        (array(12, dtype=float32),)
+    """
+    if not isinstance(file, str) or not isinstance(return_metadata, bool):
+        raise TypeError("import_function(): incompatible function arguments. Expected a str and a bool.")
+    traces, metadata = _read(file)
+    shapes: dict[tuple, tuple[Program, list[Node]]] = {}
+
+    def imported(*args: Any, **kwargs: Any) -> tuple[array, ...]:
+        given, named = _inputs(args, kwargs, "import_function::call")
+        given_avals = [x._node.aval for x in given]
+        named_avals = {name: x._node.aval for name, x in named.items()}
+        for traced in traces:
+            order = traced.taken(given_avals, named_avals)
+            if order is not None:
+                break
+        else:
+            raise ValueError(_no_match(traces, [*given_avals, *named_avals.values()], tuple(named)))
+        nodes = [(given[key] if isinstance(key, int) else named[key])._node for key in order]
+        avals = tuple([n.aval for n in nodes])
+        program, captured = traced.program, traced.captured
+        if avals != traced.arguments:
+            key = (id(traced), avals)
+            if key not in shapes:
+                shapes[key] = reshaped(program, avals, captured)
+            program, captured = shapes[key]
+        return tuple(wrap_all(run(program, (*nodes, *captured))))
+
+    return (imported, metadata) if return_metadata else imported
+
+
+def _read(file: str) -> tuple[list[Traced], str]:
+    """The traces in a file, and its string."""
+    try:
+        source = PathSource(file)
+    except OSError as error:
+        raise RuntimeError(f"[import_function] Failed to open {file}") from error
+    try:
+        arrays, content = read_tensors(source)
+    except RuntimeError as error:
+        raise RuntimeError(f"[import_function] {file} was not exported by mxcompat, or is damaged.") from error
+    if content.get("format") != _FORMAT:
+        raise RuntimeError(f"[import_function] {file} was not exported by mxcompat.")
+    if content.get("version") != str(_VERSION):
+        raise RuntimeError(
+            f"[import_function] {file} has version {content.get('version')} of the format (written by "
+            f"{content.get('writer')}); this is mxcompat {__version__}, which reads version {_VERSION}."
+        )
+    try:
+        graph = json.loads(content["graph"])
+        reader = ProgramReader(graph["programs"])
+        return [_function(item, reader, arrays) for item in graph["functions"]], content["metadata"]
+    except (DamagedProgram, ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        raise RuntimeError(f"[import_function] {file} is damaged: {error}") from error
+
+
+def _function(item: dict[str, Any], reader: ProgramReader, arrays: dict[str, array]) -> Traced:
+    captured: list[Node] = []
+    for held in item["captured"]:
+        if "array" in held:
+            captured.append(arrays[held["array"]]._node)
+        else:
+            captured.append(scalar(reader.decode(held["number"]), aval((), dtype_named(held["dtype"]))))
+    keywords = tuple(item["keywords"])
+    traced = Traced(reader.programs[item["program"]], captured, item["positional"], keywords, item["shapeless"])
+    count = len(traced.arguments)
+    held_avals = tuple(n.aval for n in captured)
+    if count != item["positional"] + len(keywords) or traced.program.in_avals[count:] != held_avals:
+        raise DamagedProgram("the arguments do not fit the program")
+    return traced
+
+
+def _no_match(traces: Sequence[Traced], avals: Sequence[Aval], keywords: tuple[str, ...]) -> str:
+    lines = [
+        "[import_function::call] No imported function found which matches the given positional and keyword arguments. "
+        "Possible functions include:"
+    ]
+    for k, t in enumerate(traces):
+        lines.append(f" {k + 1}. Function with {t.positional} positional inputs and {len(t.keywords)} keyword inputs:")
+        lines += _listed(t.arguments, t.keywords, "   ")
+    positional = len(avals) - len(keywords)
+    lines += ["", f"Called with {positional} positional inputs and {len(keywords)} keyword inputs:"]
+    return "\n".join([*lines, *_listed(avals, keywords, "  "), ""])
+
+
+def _listed(avals: Sequence[Aval], keywords: tuple[str, ...], indent: str) -> Iterator[str]:
+    positional = len(avals) - len(keywords)
+    names = [*map(str, range(1, positional + 1)), *[f'"{name}"' for name in keywords]]
+    for name, a in zip(names, avals, strict=True):
+        yield f"{indent}{name}: ({','.join(map(str, a.shape))}) {a.dtype.name}"

@@ -1,0 +1,170 @@
+"""Programs as plain data, for a file: dicts, lists, numbers and strings, and back.
+
+Going back, each instruction is applied again, so shapes and dtypes are inferred anew and a file cannot lie about them.
+Ops are found by name in the op table; what is not there, or does not fit, is an error.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mxcompat._array import construct, nest
+from mxcompat._graph.ir.aval import DTYPES, Aval, Dtype, aval
+from mxcompat._graph.ir.capture import ALIAS, Capture
+from mxcompat._graph.ir.node import ITEM, Node, apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._ops.define import TABLE
+
+from ..calls import CALL, CHECKPOINT, PURE_CALL
+from ..custom.function import CUSTOM
+from ..custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from ..lowering import JVP, VJP, VMAP
+
+__all__ = ["DamagedProgram", "ProgramReader", "ProgramWriter", "dtype_named"]
+
+_OWN = {
+    op.name: op
+    for op in (
+        ALIAS, ITEM, construct.CAST, construct.COPY, nest.NEST, CALL, CHECKPOINT, PURE_CALL, CUSTOM_JVP, CUSTOM_VJP,
+        CUSTOM_VMAP, JVP, VJP, VMAP,
+    )
+}  # fmt: skip
+"""The ops that no table holds: those of the layers below it, and the transforms'."""
+
+_DTYPES = {d.name: d for d in DTYPES}
+_PREFIX = "graph:"
+
+
+class DamagedProgram(Exception):
+    """The data is no program."""
+
+
+def _name(op: Op) -> str:
+    if TABLE.get(op.name) is op:
+        return op.name
+    if _OWN.get(op.name) is op:
+        return _PREFIX + op.name
+    raise ValueError(f"[export_function] Cannot export the op {op}: it is not in the table of ops.")
+
+
+def _op(name: Any) -> Op:
+    if isinstance(name, str):
+        found = _OWN.get(name.removeprefix(_PREFIX)) if name.startswith(_PREFIX) else TABLE.get(name)
+        if found is not None:
+            return found
+    raise DamagedProgram(f"there is no op {name!r}")
+
+
+def dtype_named(name: Any) -> Dtype:
+    """The dtype with this name. Raises DamagedProgram if there is none."""
+    if not isinstance(name, str) or name not in _DTYPES:
+        raise DamagedProgram(f"there is no dtype {name!r}")
+    return _DTYPES[name]
+
+
+class ProgramWriter:
+    """Collects programs; `programs` is the data. One that is used twice is written once."""
+
+    def __init__(self) -> None:
+        self.programs: list[dict[str, Any]] = []
+        self._numbers: dict[Program, int] = {}
+
+    def add(self, program: Program) -> int:
+        """The number of a program in `programs`, after those that it holds."""
+        if program not in self._numbers:
+            code = [self._instruction(*instruction) for instruction in program.instructions]
+            self._numbers[program] = len(self.programs)
+            self.programs.append({
+                "inputs": [[a.dtype.name, list(a.shape)] for a in program.in_avals],
+                "code": code,
+                "outputs": list(program.out_slots),
+            })  # fmt: skip
+        return self._numbers[program]
+
+    def _instruction(self, op: Op, params: tuple, slots: tuple[int, ...]) -> list[Any]:
+        if op is CUSTOM:  # the user's rules are Python, which no file holds: what stays is the function
+            program, call = params
+            op, params = PURE_CALL, (program, call.count)
+        return [_name(op), [self.encode(p) for p in params], list(slots)]
+
+    def encode(self, value: Any) -> Any:
+        """A static parameter, or a number, as data."""
+        if value is None or isinstance(value, (bool, int, str)):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, complex):
+            return {"complex": [self.encode(value.real), self.encode(value.imag)]}
+        if type(value) is tuple:
+            return [self.encode(item) for item in value]
+        if isinstance(value, Dtype):
+            return {"dtype": value.name}
+        if isinstance(value, Aval):
+            return {"aval": [value.dtype.name, list(value.shape)]}
+        if isinstance(value, Program):
+            return {"program": self.add(value)}
+        raise ValueError(f"[export_function] Cannot export an op with a parameter of type {type(value).__name__}.")
+
+
+class ProgramReader:
+    """Makes the programs that a `ProgramWriter` wrote. `programs` has them in the same order.
+
+    Raises:
+        DamagedProgram: if the data is not such.
+    """
+
+    def __init__(self, data: Any) -> None:
+        self.programs: list[Program] = []
+        if not isinstance(data, list):
+            raise DamagedProgram("it has no list of programs")
+        for item in data:
+            try:
+                self.programs.append(self._program(item))
+            except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError) as error:
+                raise DamagedProgram(f"program {len(self.programs)}: {error!r}") from error
+
+    def _program(self, item: dict[str, Any]) -> Program:
+        with Capture([aval_of(*given) for given in item["inputs"]]) as capture:
+            inputs, env = capture.placeholders, []
+
+            def at(slot: int) -> Node:
+                return env[slot] if slot >= 0 else inputs[~slot]
+
+            for name, params, slots in item["code"]:
+                op = _op(name)
+                if len(params) != len(op.params):
+                    raise DamagedProgram(f"{name} takes {len(op.params)} parameters, not {len(params)}")
+                env.append(apply(op, tuple([at(s) for s in slots]), tuple([self.decode(p) for p in params])))
+            body = capture.close([at(s) for s in item["outputs"]])
+        if body.captured:
+            raise DamagedProgram("an instruction has no inputs")
+        return body.program
+
+    def decode(self, data: Any) -> Any:
+        """What `ProgramWriter.encode` was given."""
+        if data is None or isinstance(data, (bool, int, float, str)):
+            return data
+        if isinstance(data, list):
+            return tuple([self.decode(item) for item in data])
+        if isinstance(data, dict) and len(data) == 1:
+            ((kind, value),) = data.items()
+            if kind == "float" and value in ("inf", "-inf", "nan"):
+                return float(value)
+            if kind == "complex":
+                return complex(*[self.decode(part) for part in value])
+            if kind == "dtype":
+                return dtype_named(value)
+            if kind == "aval":
+                return aval_of(*value)
+            if kind == "program" and type(value) is int and 0 <= value < len(self.programs):
+                return self.programs[value]
+        raise DamagedProgram(f"{data!r} is no parameter")
+
+
+def aval_of(name: Any, shape: Any) -> Aval:
+    """The aval with the dtype of this name and this shape. Raises DamagedProgram if there is none."""
+    if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 1 << 31 for n in shape):
+        raise DamagedProgram(f"{shape!r} is no shape")
+    return aval(tuple(shape), dtype_named(name))

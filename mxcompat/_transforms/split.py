@@ -1,0 +1,181 @@
+"""Large derivatives in pieces.
+
+XLA's compile time grows faster than a program, and that of a derivative most of all: a loop over 150 steps, unrolled,
+takes it minutes. So the Program of a large `vjp` is cut. The pieces run forward one by one; then, from the last to the
+first, each is differentiated at what it read, the cotangents of what it handed on being known by then. The pieces of an
+unrolled loop are one and the same Program, which is compiled once. The price is that everything is computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mxcompat._graph.ir.aval import Aval, aval
+from mxcompat._graph.ir.capture import Capture
+from mxcompat._graph.ir.node import ITEM, Node, apply, items, scalar
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import LOWERING, SEGMENTS
+from mxcompat._ops.define import TABLE
+
+from .calls import CALL, run
+from .lowering import VJP
+
+__all__: list[str] = []
+
+_SIZE = 150
+"""About how many instructions a piece has."""
+
+_SMALLEST = 2 * _SIZE
+"""Programs with fewer instructions stay whole."""
+
+_LONGEST_PERIOD = 400
+
+
+class _Piece(NamedTuple):
+    """A part of a Program.
+
+    Args:
+        program: its instructions.
+        inputs: the slots of the whole that it reads; the first `active` of them have gradients.
+        outputs: the slots that others read; the first `moving` of them have cotangents.
+    """
+
+    program: Program
+    inputs: tuple[int, ...]
+    active: int
+    outputs: tuple[int, ...]
+    moving: int
+
+
+def _pull(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
+    return LOWERING[VJP](*inputs, program=program, primals=primals, outputs=outputs)[len(program.out_slots) :]
+
+
+PULL = Op(
+    "pull",
+    _pull,
+    lambda *_, program, primals, outputs: program.in_avals[:primals],
+    ("program", "primals", "outputs"),
+)
+"""The gradients of `vjp` alone."""
+
+
+def _in_pieces(node: Node) -> list[Node] | None:
+    """The outputs of a `vjp` node, from nodes of its pieces; None if it had better stay whole."""
+    program, primals, outputs = node.params
+    key = ("pieces", primals, outputs)
+    if key not in program.facts:
+        program.facts[key] = _cut(program, primals, outputs)
+    pieces = program.facts[key]
+    if pieces is None:
+        return None
+    env = {~k: n for k, n in enumerate(node.inputs[: len(program.in_avals)])}
+    for piece in pieces:
+        results = items(run(piece.program, tuple([env[s] for s in piece.inputs])))
+        env.update(zip(piece.outputs, results, strict=True))
+    cotangents: dict[int, Node] = {}
+
+    def add(slot: int, given: Node) -> None:
+        cotangents[slot] = apply(TABLE["add"], (cotangents[slot], given)) if slot in cotangents else given
+
+    for slot, given in zip(program.out_slots, node.inputs[len(program.in_avals) :], strict=False):
+        wanted = env[slot].aval
+        if wanted.dtype.kind in "fc":
+            cast = given if given.aval.dtype is wanted.dtype else apply(TABLE["astype"], (given,), (wanted.dtype,))
+            add(slot, cast if cast.aval is wanted else apply(TABLE["broadcast_to"], (cast,), (wanted.shape,)))
+    for piece in reversed(pieces):
+        known = [cotangents.pop(s, None) for s in piece.outputs[: piece.moving]]
+        if any(known):
+            inputs = [env[s] for s in piece.inputs]
+            given = [_zeros(env[s].aval) if c is None else c for c, s in zip(known, piece.outputs, strict=False)]
+            pulled = apply(PULL, (*inputs, *given), (piece.program, piece.active, piece.moving))
+            for slot, gradient in zip(piece.inputs, items(pulled), strict=False):
+                add(slot, gradient)
+    gradients = [cotangents.get(~k) or _zeros(program.in_avals[k]) for k in range(primals)]
+    return [*[env[s] for s in program.out_slots], *gradients]
+
+
+def _zeros(like: Aval) -> Node:
+    return apply(TABLE["broadcast_to"], (scalar(0, aval((), like.dtype)),), (like.shape,))
+
+
+def _cut(program: Program, primals: int, outputs: int) -> list[_Piece] | None:
+    instructions = program.instructions
+    if len(instructions) < _SMALLEST or any(a.dtype.kind not in "fc" for a in program.in_avals[:primals]):
+        return None
+    active = {~k for k in range(primals)}
+    for k, (_, _, slots) in enumerate(instructions):
+        if not active.isdisjoint(slots):
+            active.add(k)
+
+    def moves(slot: int) -> bool:
+        return slot in active and program.aval(slot).dtype.kind in "fc"
+
+    parts = _parts(program)
+    place = {s: k for k, part in enumerate(parts) for s in part}
+    read_later = set(program.out_slots)
+    pieces: list[_Piece] = []
+    for k in reversed(range(len(parts))):
+        part = parts[k]
+        reads = dict.fromkeys(s for j in part for s in instructions[j][2] if place.get(s) != k)
+        handed_on = [s for s in part if s in read_later]
+        read_later.update(reads)
+        if any(isinstance(program.aval(s), tuple) for s in (*reads, *handed_on)):
+            return None
+        inputs = sorted(reads, key=lambda s: not moves(s))
+        results = sorted(handed_on, key=lambda s: not moves(s))
+        with Capture([program.aval(s) for s in inputs]) as capture:
+            env: dict[int, Node] = dict(zip(inputs, capture.placeholders, strict=True))
+            for j in part:
+                op, params, slots = instructions[j]
+                env[j] = apply(op, tuple([env[s] for s in slots]), params)
+            body = capture.close([env[s] for s in results])
+        if body.captured:
+            return None
+        counts = sum(map(moves, inputs)), sum(map(moves, results))
+        pieces.append(_Piece(body.program, tuple(inputs), counts[0], tuple(results), counts[1]))
+    return pieces[::-1]
+
+
+def _parts(program: Program) -> list[list[int]]:
+    """The slots of each piece, in execution order. Where the program repeats itself, the pieces do."""
+    following: dict[int, list[int]] = {}  # the items of an op with several results stay with it
+    for k, (op, _, slots) in enumerate(program.instructions):
+        if op is ITEM and slots[0] >= 0:
+            following.setdefault(slots[0], []).append(k)
+    moved = {k for ks in following.values() for k in ks}
+    order = [j for k in range(len(program.instructions)) if k not in moved for j in (k, *following.get(k, ()))]
+    kinds: dict[Any, int] = {}
+    sequence = np.array([kinds.setdefault(program.instructions[k][:2], len(kinds)) for k in order])
+    period, start = _period(sequence)
+    size = period * max(1, _SIZE // period) if period else _SIZE
+    cuts = [0, *range(start or size, len(order) - size // 2, size), len(order)]
+    parts = [order[a:b] for a, b in pairwise(cuts)]
+    for earlier, later in pairwise(parts):
+        while later and later[0] in moved:
+            earlier.append(later.pop(0))
+    return [part for part in parts if part]
+
+
+def _period(sequence: np.ndarray) -> tuple[int, int]:
+    """After how many instructions a program mostly repeats itself, and where that begins; zeros if it does not."""
+    for period in range(2, min(len(sequence) // 3, _LONGEST_PERIOD)):
+        same = sequence[period:] == sequence[:-period]
+        if same.mean() > 0.8:
+            runs = np.flatnonzero(np.convolve(same, np.ones(period), "valid") == period)
+            return period, int(runs[0]) if len(runs) else 0
+    return 0, 0
+
+
+def _inlined(node: Node) -> Sequence[Node]:
+    """The outputs of a call, from the nodes of its instructions."""
+    return node.params[0].rebuild(node.inputs)
+
+
+SEGMENTS[VJP] = _in_pieces
+SEGMENTS[CALL] = _inlined
