@@ -70,8 +70,8 @@ PUSHFORWARD = Rules()
 NumPy arrays; casts and broadcasts as for PULLBACK."""
 
 BATCH = Rules()
-"""`rule(node, inputs, batched, size)`: a node that computes the op over a new first axis of the given size, from input
-nodes of which those `batched` have that axis; None if it cannot."""
+"""`rule(op, params, inputs, batched, size)`: a node of the op over a new first axis of the given size, from input nodes
+of which those that are `batched` have that axis (one at least); None if it cannot. All its outputs have the axis."""
 
 PADDING = Rules()
 """`rule(node, axis, pad)`: the padded node of one that keeps to an axis. See `_ops/padding.py`."""

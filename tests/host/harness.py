@@ -1,0 +1,218 @@
+"""Hold the host rules to XLA: a call of `mx` functions is captured as a Program, and each interpretation of that is
+compared with JAX's.
+
+    check(lambda mx, x, y: mx.arctan2(x, y), f32(2, 3), f32(3))
+
+compares the value (`HOST`), for inexact inputs and outputs the cotangents (`PULLBACK` with `jax.vjp`) and tangents
+(`PUSHFORWARD` with `jax.jvp`), and the same over an axis more (`BATCH` with `jax.vmap`, each input mapped alone, then
+all).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+
+import mxcompat.core as mx
+from mxcompat._array.array import wrap
+from mxcompat._graph.ir.aval import aval, from_numpy, number
+from mxcompat._graph.ir.capture import Capture
+from mxcompat._graph.ir.node import SCALAR, Node, apply
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import BATCH
+from mxcompat._graph.run.interpret import interpret, pull_back, push_forward
+
+__all__ = ["DTYPES", "check", "data"]
+
+DTYPES = (
+    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
+    "float64", "complex64",
+)  # fmt: skip
+
+TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-6, "float64": 1e-12, "complex64": 4e-6}
+"""Relative to the largest element: a rounding or two."""
+
+
+def data(shape: tuple[int, ...], dtype: str, seed: int = 0, low: float = -3.0, high: float = 3.0) -> np.ndarray:
+    """Random data; of integers, the range is widened to what is interesting."""
+    kind = np.dtype(getattr(ml_dtypes, dtype, None) or dtype)
+    rng = np.random.default_rng(seed)
+    if kind.kind == "b":
+        return np.asarray(rng.random(shape) < 0.5)
+    if kind.kind in "iu":
+        info = np.iinfo(kind)
+        return rng.integers(max(info.min, -100), min(info.max, 100), shape).astype(kind)
+    x = rng.uniform(low, high, shape)
+    if kind.kind == "c":
+        x = x + 1j * rng.uniform(low, high, shape)
+    return np.asarray(x).astype(kind)
+
+
+def program_of(call: Callable[..., Any], inputs: tuple) -> tuple[Program, list[Any]]:
+    """What a call builds, and the inputs of that: the given ones, and the numbers that it captured."""
+    avals = [aval(x.shape, from_numpy(x.dtype)) for x in inputs]  # type: ignore[arg-type]
+    with Capture(avals) as capture:
+        out = call(mx, *[wrap(p) for p in capture.placeholders])
+        outs = out if isinstance(out, (list, tuple)) else [out]
+        body = capture.close([x._node for x in outs])
+    return body.program, [*inputs, *_values(body.captured)]
+
+
+def _values(captured: list[Node]) -> list[Any]:
+    return [number(n.value, n.aval.dtype) if n.op is SCALAR else np.asarray(n.value) for n in captured]
+
+
+def check(
+    call: Callable[..., Any],
+    *inputs: Any,
+    tolerance: float | None = None,
+    grad: bool = True,
+    jvp: bool = True,
+    batch: bool = True,
+) -> None:
+    """Compare the interpretations of what `call(mx, *inputs)` builds with JAX's.
+
+    Args:
+        tolerance: instead of the dtype's. Say why where it is used.
+        grad, jvp, batch: whether the ops have these rules.
+    """
+    program, given = program_of(call, inputs)
+    with np.errstate(all="ignore"):
+        got = interpret(program, given)
+    want = _jitted(program.replay, given)
+    _same(got, want, tolerance, "value")
+    smooth = [k for k, x in enumerate(inputs) if _inexact(x)]
+    if smooth != list(range(len(smooth))):
+        order = [*smooth, *[k for k in range(len(inputs)) if k not in smooth]]
+        back = [order.index(k) for k in range(len(order))]
+        check(
+            lambda mx, *xs: call(mx, *[xs[k] for k in back]), *[inputs[k] for k in order],
+            tolerance=tolerance, grad=grad, jvp=jvp, batch=batch,
+        )  # fmt: skip
+        return
+    primals = len(smooth)
+    if primals and any(_inexact(y) for y in want) and (grad or jvp):
+        _check_derivatives(program, primals, given, want, tolerance, grad, jvp)
+    if batch:
+        _check_batches(program, len(inputs), given, tolerance)
+
+
+def _check_derivatives(
+    program: Program, primals: int, given: list[Any], want: list[Any], tolerance: float | None, grad: bool, jvp: bool
+) -> None:
+    moving = [k for k, y in enumerate(want) if _inexact(y)]
+    cotangents = [data(want[k].shape, want[k].dtype.name, 7 + k) for k in moving]
+    tangents = [data(x.shape, x.dtype.name, 17 + k) for k, x in enumerate(given[:primals])]
+
+    def smooth(*xs: Any) -> list[Any]:
+        outs = program.replay([*xs, *given[primals:]])
+        return [outs[k] for k in moving]
+
+    if grad:
+        everything: list[Any] = [None] * len(want)
+        for k, c in zip(moving, cotangents, strict=True):
+            everything[k] = c
+        with np.errstate(all="ignore"):
+            _, got = pull_back(program, primals, given, everything)
+        expected = _jitted(
+            lambda xs: jax.vjp(smooth, *xs[:primals])[1](list(xs[primals:])), given[:primals] + cotangents
+        )
+        _same(got, list(expected), tolerance, "cotangents")
+    if jvp:
+        with np.errstate(all="ignore"):
+            _, found = push_forward(program, primals, given, tangents)
+        expected = _jitted(
+            lambda xs: jax.jvp(smooth, tuple(xs[:primals]), tuple(xs[primals:]))[1], given[:primals] + tangents
+        )
+        got = [np.zeros(want[k].shape, want[k].dtype) if found[k] is None else found[k] for k in moving]
+        _same(got, list(expected), tolerance, "tangents")
+
+
+def _check_batches(program: Program, count: int, given: list[Any], tolerance: float | None) -> None:
+    size = 3
+    for mapped in {*[(k,) for k in range(count)], tuple(range(count))}:
+        rng = np.random.default_rng(5)
+        inputs = []
+        for k, x in enumerate(given):
+            if k in mapped:
+                flat = [rng.permuted(x.ravel()).reshape(x.shape) for _ in range(size)]
+                inputs.append(np.stack(flat))
+            else:
+                inputs.append(x)
+        batched, captured = batched_program(program, [k in mapped for k in range(len(given))], size)
+        with np.errstate(all="ignore"):
+            got = interpret(batched, [*inputs, *captured])
+        in_axes = [0 if k in mapped else None for k in range(len(given))]
+        vmapped = jax.vmap(lambda *xs: program.replay(xs), in_axes, axis_size=size)
+        want = _jitted(partial(_spread, vmapped), inputs)
+        _same(got, want, tolerance, f"mapped over {mapped}")
+
+
+def _spread(function: Callable[..., Any], args: list[Any]) -> Any:
+    return function(*args)
+
+
+def batched_program(program: Program, batched: list[bool], size: int) -> tuple[Program, list[Any]]:
+    """The program over a new first axis of the inputs that are batched, by the rules of BATCH; and what it captured."""
+    avals = [aval((size, *a.shape), a.dtype) if on else a for a, on in zip(program.in_avals, batched, strict=True)]
+    with Capture(avals) as capture:
+        env: dict[int, tuple[Node, bool]] = {
+            ~k: (n, on) for k, (n, on) in enumerate(zip(capture.placeholders, batched, strict=True))
+        }
+        for slot, (op, params, slots) in enumerate(program.instructions):
+            nodes = tuple([env[s][0] for s in slots])
+            flags = tuple([env[s][1] for s in slots])
+            if not any(flags):
+                env[slot] = (apply(op, nodes, params), False)
+                continue
+            if op.name == "item":
+                env[slot] = (apply(op, nodes, params), True)
+                continue
+            rule = BATCH.get(op)
+            assert rule is not None, f"[{op}] has no batching rule"
+            out = rule(op, params, nodes, flags, size)
+            assert out is not None, f"[{op}] has no batching rule for these inputs"
+            wanted = program.avals[slot]
+            wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+            found = out.aval if isinstance(out.aval, tuple) else (out.aval,)
+            assert [*found] == [aval((size, *a.shape), a.dtype) for a in wanted], (
+                f"[{op}] {found}, not {size} x {wanted}"
+            )
+            env[slot] = (out, True)
+        outs = []
+        for s in program.out_slots:
+            node, on = env[s]
+            outs.append(node if on else mx.broadcast_to(wrap(node), (size, *node.aval.shape))._node)
+        body = capture.close(outs)
+    return body.program, _values(body.captured)
+
+
+def _jitted(function: Callable[..., Any], inputs: list[Any]) -> list[Any]:
+    with jax.enable_x64(True):
+        return [np.asarray(x) for x in jax.jit(function)([np.asarray(x) for x in inputs])]
+
+
+def _inexact(x: Any) -> bool:
+    return x.dtype.kind in "fc" or x.dtype == ml_dtypes.bfloat16
+
+
+def _same(got: list[Any], want: list[Any], tolerance: float | None, what: str) -> None:
+    assert len(got) == len(want), what
+    for g, w in zip(got, want, strict=True):
+        g = np.asarray(g)
+        assert g.dtype == w.dtype, f"{what}: dtype {g.dtype}, XLA's {w.dtype}"
+        assert g.shape == w.shape, f"{what}: shape {g.shape}, XLA's {w.shape}"
+        if not _inexact(w):
+            np.testing.assert_array_equal(g, w, err_msg=what)
+            continue
+        limit = TOLERANCE[w.dtype.name] if tolerance is None else tolerance
+        wide = np.complex128 if w.dtype.kind == "c" else np.float64
+        g, w = g.astype(wide), w.astype(wide)
+        finite = np.isfinite(w)
+        largest = np.abs(w[finite]).max(initial=0.0)
+        np.testing.assert_allclose(g, w, rtol=limit, atol=limit * largest, err_msg=what)
