@@ -13,7 +13,7 @@ from jax import lax
 
 from mxcompat._graph.ir.aval import Dtype
 
-__all__ = ["converted"]
+__all__ = ["converted", "converted_on_host"]
 
 
 def converted(x: Any, dtype: Dtype) -> Any:
@@ -42,3 +42,31 @@ def converted(x: Any, dtype: Dtype) -> Any:
             return jnp.where(inside, x.astype(wide), jnp.asarray(jnp.iinfo(wide).min)).astype(target)
         return jnp.where(x < 0, x.astype(wide).astype(target), x.astype(target))
     return lax.convert_element_type(x, target)
+
+
+def converted_on_host(x: Any, dtype: Dtype) -> Any:
+    """The same for a NumPy array or scalar, to the same bits."""
+    target = dtype.numpy
+    source = x.dtype
+    if source == target:
+        return x
+    if dtype.kind == "b":
+        return x != 0
+    if source.kind == "c" and dtype.kind != "c":
+        x = x.real
+    if dtype.kind in "iu" and source.kind not in "biu":
+        wide = np.dtype(np.int32 if dtype.size < 4 or target == np.int32 else np.int64)
+        limit = 2.0 ** (8 * wide.itemsize - 1)
+        x = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
+        if target == np.uint64:
+            negative = np.where(x < 0, x, 0).astype(wide).astype(target)
+            return np.where(x < 0, negative, _to_uint64(x))
+        inside = (x >= -limit) & (x < limit)
+        return np.where(inside, x, np.float32(-limit)).astype(wide).astype(target)
+    return x.astype(target)
+
+
+def _to_uint64(x: Any) -> Any:
+    """A float, not negative, as uint64; beyond its range the largest, as XLA has it, and 0 for NaN."""
+    largest = x >= 2.0**64
+    return np.where(largest, np.uint64(2**64 - 1), np.where(largest | ~(x >= 0), 0, x).astype(np.uint64))
