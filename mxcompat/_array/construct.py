@@ -17,7 +17,6 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply, leaf
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.run.evaluate import traced_leaves
 
 from .casting import converted
 
@@ -184,9 +183,7 @@ def jax_node(value: Any, dtype: Dtype | None) -> Node:
     if value.dtype != dtype.numpy or value.weak_type:
         with jax.enable_x64(True):
             value = jnp.array(converted(value, dtype), dtype=dtype.numpy)
-    if traced and not traced_leaves:
-        traced_leaves.append(True)
-    return leaf(value, aval(value.shape, dtype))
+    return leaf(value, aval(value.shape, dtype), traced=traced)
 
 
 def dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "CONTRACTION", "HOST", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS", "SHAPE", "SPECIALIZE",
-    "TANGENT_DTYPE", "Rules",
+    "BATCH", "CONTRACTION", "COST", "HOST", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS", "SHAPE",
+    "SPECIALIZE", "TANGENT_DTYPE", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -57,6 +57,10 @@ HOST = Rules()
 rounding for floats. `out` is the result's aval (a tuple of them for several outputs) and `params` the op's, as a tuple.
 The result has that shape and dtype; it may be a view of an input. None says that these inputs had better be left to
 XLA."""
+
+COST = Rules()
+"""`rule(out, params, *avals)`: about how many seconds NumPy takes, for ops that do more than read and write each
+element a few times."""
 
 PULLBACK = Rules()
 """`rule(g, y, params, wanted, *inputs)`: the cotangents of the inputs, a tuple of NumPy arrays, of `g`, that of the

@@ -16,8 +16,9 @@ from ..ir.node import ITEM
 from ..ir.op import Op
 from ..ir.program import Program
 from ..ir.rules import HOST, PULLBACK, PUSHFORWARD
+from ..ir.structure import Structure
 
-__all__ = ["Fallback", "NoRule", "active_slots", "interpret", "pull_back", "push_forward"]
+__all__ = ["Fallback", "NoRule", "active_slots", "interpret", "pull_back", "push_forward", "run_instructions"]
 
 Fallback = Callable[[Op, Any, tuple, Sequence[Any]], Any]
 """`fallback(op, out, params, inputs)` runs one op in another way."""
@@ -33,12 +34,18 @@ def no_fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
 
 def interpret(program: Program, inputs: Sequence[Any], fallback: Fallback = no_fallback) -> list[Any]:
     """The outputs of a Program, for inputs that are NumPy arrays (or scalars)."""
-    env = _run(program, inputs, fallback)
+    env = run_instructions(program, inputs, fallback)
     return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
 
 
-def _run(program: Program, inputs: Sequence[Any], fallback: Fallback) -> list[Any]:
-    """The results of all instructions."""
+def run_instructions(
+    program: Program | Structure, inputs: Sequence[Any], fallback: Fallback, uses: list[int] | None = None
+) -> list[Any]:
+    """The results of all instructions.
+
+    Args:
+        uses: how often each result is read; what has been read as often is dropped. None: nothing is.
+    """
     env: list[Any] = []
     avals = program.avals
     for op, params, slots in program.instructions:
@@ -56,6 +63,12 @@ def _run(program: Program, inputs: Sequence[Any], fallback: Fallback) -> list[An
             error.mxcompat_slot = len(env)  # type: ignore[attr-defined]  # the outermost program's, in the end
             raise
         env.append(result)
+        if uses is not None:
+            for s in slots:
+                if s >= 0:
+                    uses[s] -= 1
+                    if not uses[s]:
+                        env[s] = None
     return env
 
 
@@ -85,7 +98,7 @@ def pull_back(
     Raises:
         NoRule: if an op on the way has no pullback.
     """
-    env = _run(program, inputs, fallback)
+    env = run_instructions(program, inputs, fallback)
     active = active_slots(program, primals)
     known: dict[int, Any] = {}
     several: dict[int, list[Any]] = {}  # of ops with several results: the cotangents of these
@@ -135,7 +148,7 @@ def push_forward(
     Raises:
         NoRule: if an op on the way has no pushforward.
     """
-    env = _run(program, inputs, fallback)
+    env = run_instructions(program, inputs, fallback)
     active = active_slots(program, primals)
     known: dict[int, Any] = {~k: t for k, t in enumerate(tangents) if ~k in active}
     for slot, (op, params, slots) in enumerate(program.instructions):
