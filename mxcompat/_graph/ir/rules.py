@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "CONTRACTION", "COST", "HOST", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS", "SHAPE",
-    "SPECIALIZE", "TANGENT_DTYPE", "Rules",
+    "BATCH", "CONTRACTION", "COST", "HOST", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD", "READY", "SEGMENTS",
+    "SHAPE", "SPECIALIZE", "TANGENT_DTYPE", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -57,6 +57,10 @@ HOST = Rules()
 rounding for floats. `out` is the result's aval (a tuple of them for several outputs) and `params` the op's, as a tuple.
 The result has that shape and dtype; it may be a view of an input. None says that these inputs had better be left to
 XLA."""
+
+READY = Rules()
+"""`rule(*params)`, for ops that run a Program: whether the rules are there that their host rule needs. Where it is
+False, or an op that runs a Program has no such rule, the op is left to XLA."""
 
 COST = Rules()
 """`rule(out, params, *avals)`: about how many seconds NumPy takes, for ops that do more than read and write each

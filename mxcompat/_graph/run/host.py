@@ -17,13 +17,13 @@ from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, SCALAR, Node
 from ..ir.op import Op
 from ..ir.program import Program
-from ..ir.rules import COST, HOST
+from ..ir.rules import COST, HOST, READY
 from ..ir.structure import Structure
 from . import single
 from .compile import on_cpu, to_device
 from .interpret import run_instructions
 
-__all__ = ["movable", "nested_seconds", "on_host", "run", "unruled"]
+__all__ = ["movable", "nested_seconds", "on_host", "ruled", "run"]
 
 
 def on_host(leaves: Sequence[Node]) -> bool:
@@ -31,9 +31,21 @@ def on_host(leaves: Sequence[Node]) -> bool:
     return on_cpu() or all(n.op is SCALAR or isinstance(n.value, np.ndarray) for n in leaves)
 
 
-def unruled(structure: Structure) -> int:
-    """How many ops of a structure have no host rule."""
-    return sum(op not in HOST and op is not ITEM for op, _, _ in structure.instructions)
+def ruled(program: Program | Structure) -> bool:
+    """Whether NumPy can run nearly all of the instructions: few of the others are compiled on their own, none of those
+    that run a Program."""
+    missing = 0
+    for op, params, _ in program.instructions:
+        if op is ITEM:
+            continue
+        if any(isinstance(p, Program) for p in params):
+            ready = READY.get(op)
+            if ready is None or not ready(*params):
+                return False
+        elif op not in HOST:
+            missing += 1
+    count = len(program.instructions)
+    return missing <= max(policy.MISSING, count // policy.MISSING_SHARE) and missing < count
 
 
 def seconds(program: Program | Structure) -> float:

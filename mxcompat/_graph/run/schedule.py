@@ -199,8 +199,7 @@ def _on_host(
 ) -> OpByOp | None:
     """The plan to run a stretch in NumPy, if that is possible and worth it."""
     structure = subgraph.structure
-    missing = host.unruled(structure)
-    if missing == len(subgraph.order) or missing > max(policy.MISSING, len(subgraph.order) // policy.MISSING_SHARE):
+    if not host.ruled(structure):
         return None
     compiling = policy.compile_seconds(program.weight)
     if host.nested_seconds(program) > policy.HOPELESS * compiling:
