@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 
 import mxcompat.core as mx
-from mxcompat._array.construct import CAST, COPY
-from mxcompat._array.nest import NEST
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
-from mxcompat._ops.define import SAMPLES, TABLE
+from mxcompat._ops.define import SAMPLES
 
 from .harness import DTYPES, check, data
 
@@ -33,19 +30,82 @@ def drawn(name, shape, dtype, seed=0, second=False):
     return x
 
 
-def together(name, arrays, dtypes, **options):
-    """One program with an output for each dtype: one compilation for all."""
+def together(name, *cells, **options):
+    """One program with an output for each cell, a tuple of operands: one compilation for all."""
     function = getattr(mx, name)
-    n = len(arrays) // len(dtypes)
-    check(lambda mx, *xs: [function(*xs[k : k + n]) for k in range(0, len(xs), n)], *arrays, **options)
+    starts = [sum(map(len, cells[:k])) for k in range(len(cells))]
+    check(
+        lambda mx, *xs: [function(*xs[k : k + len(c)]) for k, c in zip(starts, cells, strict=True)],
+        *[x for cell in cells for x in cell],
+        **options,
+    )
+
+
+def dtypes_of(name):
+    return [d for d in DTYPES if kind_of(d) in SAMPLES[name].kinds]
 
 
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name):
-    dtypes = [d for d in DTYPES if kind_of(d) in SAMPLES[name].kinds]
     shapes = [(3, 4), (), (0,), (5,)]
-    arrays = [drawn(name, shapes[k % 4] if d not in SMOOTH else (3, 4), d, k) for k, d in enumerate(dtypes)]
-    together(name, arrays, dtypes, grad=False, jvp=False, batch=False)
-    for dtype in dtypes:
-        if dtype in SMOOTH:
-            check(lambda mx, x: getattr(mx, name)(x), drawn(name, (4,), dtype), batch=dtype == "float32")
+    cells = [(drawn(name, (3, 4) if d in SMOOTH else shapes[k % 4], d, k),) for k, d in enumerate(dtypes_of(name))]
+    together(name, *cells, batch=False)
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 2.5, -3.5, 100.0, -100.0, 1e-4, -1e-4, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary_special_values(name):
+    """At zeros, poles, kinks, infinities and NaN."""
+    cells = [(np.array(SPECIAL, d),) for d in ("float32", "float64", ml_dtypes.bfloat16)]
+    if "f" not in SAMPLES[name].kinds:
+        cells = [(np.array([0, 1, -1, 127, -128], "int8"),)]
+    together(name, *cells, batch=False)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(name):
+    shapes = [((3, 4), (3, 4)), ((), (2,)), ((0, 1), (3,)), ((5, 1), (4,)), ((), ())]
+    kinds = dtypes_of(name)
+    cells = []
+    for k, d in enumerate(kinds):
+        a, b = ((3, 4), (4,)) if d in SMOOTH else shapes[k % 5]
+        cells.append((drawn(name, a, d, k), drawn(name, b, d, k + 50, second=True)))
+    together(name, *cells, batch=False)
+
+
+PAIRS = [("float32", "int32"), ("bool", "float16"), ("float16", "bfloat16"), ("int64", "uint64"), ("int8", "uint8"),
+         ("complex64", "float32"), ("int32", "complex64"), ("bfloat16", "int32"), ("float64", "float16"),
+         ("bool", "uint16"), ("float32", "bool")]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_of_two_dtypes(name):
+    allowed = SAMPLES[name].kinds
+    cells = [
+        (drawn(name, (3, 4), a, k), drawn(name, (4,), b, k + 50, second=True))
+        for k, (a, b) in enumerate(PAIRS)
+        if kind_of(a) in allowed and kind_of(b) in allowed and (name not in INTEGRAL or (a, b) != ("int64", "uint64"))
+    ]
+    together(name, *cells, batch=False)
+
+
+INTEGRAL = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
+
+
+@pytest.mark.parametrize("name", [n for n in BINARY if n not in INTEGRAL])
+def test_binary_special_values(name):
+    """Each against each; ties among them."""
+    x = np.array(SPECIAL, "float32")
+    together(name, (x[:, None], x), batch=False)
+
+
+@pytest.mark.parametrize("name", [n for n in BINARY if "i" in SAMPLES[n].kinds])
+def test_binary_of_extreme_integers(name):
+    cells = []
+    for d in ("int8", "uint8", "int32", "uint32", "int64", "uint64", "uint16"):
+        info = np.iinfo(d)
+        x = np.array([info.min, info.max, 0, 1, 2, 7, info.max // 2] + ([-1, -3] if info.min else []), d)
+        cells.append((x[:, None], x))
+    together(name, *cells, grad=False, jvp=False, batch=False)

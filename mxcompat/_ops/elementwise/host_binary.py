@@ -1,7 +1,7 @@
 """How NumPy does the elementwise ops of two arrays and more. See `rules.HOST`.
 
-Operands of different dtypes are cast as the lowering casts them; of equal ones, which is the rule, each op is a ufunc or
-a few.
+Operands of different dtypes are cast as the lowering casts them; of equal ones, which is the rule, each op is a
+ufunc or a few.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The rules, in NumPy, of ops that keep the elements as they are, or change their dtype alone: casts, copies, bit casts,
-graph annotations, arrays put together from arrays.
+"""The rules, in NumPy, of ops that keep the elements as they are, or change their dtype alone: casts, copies, bit
+casts, graph annotations, arrays put together from arrays.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ..define import TABLE
 from ..indexing import at  # noqa: F401  # its records, in TABLE
 from . import special, unary  # noqa: F401  # and those of `unary`
 
-__all__: list[str] = []
+__all__ = ["sigmoid"]
 
 Ufunc = Callable[[Any], Any]
 
@@ -58,7 +58,7 @@ def _nowhere(x: Any) -> Any:
     return np.zeros(x.shape, bool)
 
 
-def _sigmoid(x: Any) -> Any:
+def sigmoid(x: Any) -> Any:
     return np.reciprocal(1 + np.exp(-x))
 
 
@@ -101,7 +101,7 @@ _IN_FLOATS: dict[str, Ufunc] = {
     "sqrt": np.sqrt, "rsqrt": _rsqrt, "reciprocal": np.reciprocal, "exp": np.exp, "expm1": np.expm1, "sin": np.sin,
     "cos": np.cos, "tan": np.tan, "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh,
-    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": _log1p, "sigmoid": _sigmoid,
+    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": _log1p, "sigmoid": sigmoid,
     "update_reciprocal": np.reciprocal,
 }  # fmt: skip
 

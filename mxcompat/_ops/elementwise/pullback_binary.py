@@ -1,7 +1,8 @@
-"""Derivatives, in NumPy, of the elementwise ops of two arrays: for each operand, what a change of it makes of the result.
+"""Derivatives, in NumPy, of the elementwise ops of two arrays: for each operand, what a change of it makes of the
+result.
 
-That is linear in the change, and, numbers being multiplied alike in both directions, its own transpose: one table serves
-pullbacks and pushforwards. Ties and kinks are JAX's. Half precision is computed in float32.
+That is linear in the change and, numbers being multiplied alike in both directions, its own transpose: one table
+serves pullbacks and pushforwards. Ties and kinks are JAX's. Half precision is computed in float32.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mxcompat._array.casting import converted_on_host
-from mxcompat._graph.ir.aval import float32, from_numpy
+from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
 
 from ..define import TABLE

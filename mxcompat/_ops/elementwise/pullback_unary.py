@@ -16,6 +16,7 @@ from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
 from ..define import TABLE
 from ..indexing import at  # noqa: F401  # its records, in TABLE
 from . import unary  # noqa: F401  # and its
+from .host_unary import sigmoid
 
 __all__: list[str] = []
 
@@ -39,7 +40,7 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
     "cosh": lambda x, y: np.sinh(x),
     "tanh": lambda x, y: 1 - y * y,
     "arcsinh": lambda x, y: 1 / np.sqrt(x * x + 1),
-    "arccosh": lambda x, y: 1 / np.sqrt((x - 1) * (x + 1)),
+    "arccosh": lambda x, y: 1 / np.sqrt(x * x - 1),
     "arctanh": lambda x, y: 1 / ((1 + x) * (1 - x)),
     "log": lambda x, y: 1 / x,
     "log2": lambda x, y: (1 / math.log(2)) / x,
@@ -81,13 +82,14 @@ def _replaced(x: Any) -> Any:
 
 
 def _slope_rules(name: str, slope: Callable[[Any, Any], Any]) -> None:
-    def at(x: Any, y: Any) -> Any:
+    def slope_at(x: Any, y: Any) -> Any:
         if x.dtype.itemsize == 2:
-            x, y = x.astype(np.float32), y.astype(np.float32)
+            x = x.astype(np.float32)
+            y = sigmoid(x) if name == "sigmoid" else y.astype(np.float32)  # as XLA has it, that one is not rounded
         return slope(x, y)
 
-    PULLBACK.of(TABLE[name])(lambda g, y, params, wanted, x: (g * at(x, y),))
-    PUSHFORWARD.of(TABLE[name])(lambda tangents, y, params, x: tangents[0] * at(x, y))
+    PULLBACK.of(TABLE[name])(lambda g, y, params, wanted, x: (g * slope_at(x, y),))
+    PUSHFORWARD.of(TABLE[name])(lambda tangents, y, params, x: tangents[0] * slope_at(x, y))
 
 
 def _linear_rules(name: str, pull: Callable[[Any, Any], Any], push: Callable[[Any, Any], Any]) -> None:
