@@ -5,7 +5,19 @@ from __future__ import annotations
 
 from . import methods, padding_rules
 from .creation import filled, ranges
-from .elementwise import arithmetic, bitwise, casts, comparison, unary
+from .elementwise import (  # their rules
+    arithmetic,
+    batch,
+    bitwise,
+    casts,
+    comparison,
+    host_binary,
+    host_casts,
+    host_unary,
+    pullback_binary,
+    pullback_unary,
+    unary,
+)
 from .fast import attention
 from .indexing import subscript
 from .movement import arrange, diagonals, host, joining, shape, transposition

@@ -72,13 +72,11 @@ def attach() -> None:
     """Give the ops their functions."""
     named: dict[str, Callable[..., np.ndarray | None]] = {
         **dict.fromkeys(("reshape", "flatten", "unflatten", "squeeze", "expand_dims"), _reshape),
-        **dict.fromkeys(("contiguous", "stop_gradient"), _reshape),
         **dict.fromkeys(("broadcast_to", "full"), _broadcast),
         **dict.fromkeys(("constant", "constant_like"), _constant),
         "transpose": _transpose,
         "concatenate": _joined(np.concatenate),
         "stack": _joined(np.stack),
-        "astype": _astype,
         "slice": _slice,
     }
     for name, function in named.items():
