@@ -3,24 +3,12 @@ and gives the ops their rules."""
 
 from __future__ import annotations
 
-from . import methods, padding_rules
-from .creation import filled, ranges
-from .elementwise import (  # their rules
-    arithmetic,
-    batch,
-    bitwise,
-    casts,
-    comparison,
-    host_binary,
-    host_casts,
-    host_unary,
-    pullback_binary,
-    pullback_unary,
-    unary,
-)
+from . import methods, padding_rules, rules
+from .creation import ranges
+from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .fast import attention
 from .indexing import subscript
-from .movement import arrange, diagonals, host, joining, shape, transposition
+from .movement import diagonals, joining, shape, transposition
 from .products import matmul
 from .quantized import matmul as quantized_matmul
 from .reductions import reduce, scans, softmax, statistics
@@ -34,4 +22,3 @@ _FAMILIES = (
 methods.attach({name: getattr(family, name) for family in _FAMILIES for name in family.__all__})
 subscript.attach()
 padding_rules.attach()
-host.attach()

@@ -1,0 +1,16 @@
+"""The modules that give the ops their rules: importing this registers them all."""
+
+from __future__ import annotations
+
+import mxcompat._ops.creation.host
+import mxcompat._ops.elementwise.batch
+import mxcompat._ops.elementwise.host_binary
+import mxcompat._ops.elementwise.host_casts
+import mxcompat._ops.elementwise.host_unary
+import mxcompat._ops.elementwise.pullback_binary
+import mxcompat._ops.elementwise.pullback_unary
+import mxcompat._ops.indexing.host
+import mxcompat._ops.indexing.pullback
+import mxcompat._ops.movement.host
+import mxcompat._ops.movement.pullback
+import mxcompat._ops.padding_rules  # noqa: F401
