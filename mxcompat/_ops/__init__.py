@@ -9,8 +9,9 @@ from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .fast import attention
 from .indexing import subscript
 from .movement import arrange, diagonals, host, joining, shape, transposition
+from .products import batch as products_batch
 from .products import host as products_host
-from .products import matmul
+from .products import host_einsum, host_gathered, matmul
 from .products import pullback as products_pullback
 from .quantized import matmul as quantized_matmul
 from .reductions import reduce, scans, softmax, statistics

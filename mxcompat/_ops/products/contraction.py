@@ -93,7 +93,7 @@ def contract(x: Any, y: Any, numbers: Numbers) -> Any:
     inner = math.prod([shape_x[k] for k in sum_x])
     rows = x.transpose(batch_x + free_x + sum_x).reshape(*batch, math.prod(left), inner)
     columns = y.transpose(batch_y + sum_y + free_y).reshape(*batch, inner, math.prod(right))
-    return multiply(rows, columns).reshape(*batch, *left, *right)
+    return multiply(rows, columns).reshape([*batch, *left, *right])
 
 
 def pull_contraction(g: Any, x: Any, y: Any, numbers: Numbers, wanted: Sequence[bool]) -> tuple[Any, Any]:
