@@ -4,9 +4,12 @@ and gives the ops their rules."""
 from __future__ import annotations
 
 from . import methods, padding_rules
+from .conv import host as conv_host
+from .conv import host_signal
 from .creation import filled, ranges
 from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .fast import attention
+from .fft import host as fft_host
 from .indexing import subscript
 from .movement import arrange, diagonals, host, joining, shape, transposition
 from .products import batch as products_batch
