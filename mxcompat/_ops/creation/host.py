@@ -50,7 +50,8 @@ def _full_like(out: Aval, params: tuple, like: Any, value: Any) -> Any:
 
 @HOST.of(TABLE["meshgrid"])
 def _meshgrid(out: tuple[Aval, ...], params: tuple, *xs: Any) -> tuple[Any, ...]:
-    return tuple([spread(x.reshape(_row(k, len(xs), params)), a.shape) for k, (x, a) in enumerate(zip(xs, out))])
+    pairs = enumerate(zip(xs, out, strict=True))
+    return tuple([spread(x.reshape(_row(k, len(xs), params)), a.shape) for k, (x, a) in pairs])
 
 
 def _row(place: int, count: int, params: tuple) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from mxcompat._array.casting import converted_on_host
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST
 
-from ..define import TABLE, broadcast
+from ..define import broadcast
 from ..movement.host import spread
 from .at import ArrayAt as _  # noqa: F401  # for the records of its module, in TABLE
 from .gather import DYNAMIC_SLICE, GATHER, GATHER_AXIS, SLICE
@@ -182,19 +182,6 @@ def _scatter(out: Aval, params: tuple, x: Any, value: Any, *inputs: Any) -> Any:
 def _fill(out: Aval, params: tuple, value: Any) -> Any:
     value = converted_on_host(value, out.dtype)
     return spread(value.reshape(stripped(value.shape)), out.shape)
-
-
-@HOST.of(TABLE["update_negative"])
-def _update_negative(out: Aval, params: tuple, x: Any) -> Any:
-    return np.negative(x)
-
-
-@HOST.of(TABLE["update_reciprocal"])
-def _update_reciprocal(out: Aval, params: tuple, x: Any) -> Any:
-    target = out.dtype.numpy
-    if target.itemsize == 2 or x.dtype.kind in "biu":
-        x = x.astype(np.float32)
-    return (x.dtype.type(1) / x).astype(target, copy=False)
 
 
 @HOST.of(MASKED_SCATTER)

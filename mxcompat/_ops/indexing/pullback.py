@@ -10,7 +10,6 @@ import numpy as np
 
 from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
 
-from ..define import TABLE
 from ..movement.pullback import linear, unspread
 from .gather import DYNAMIC_SLICE, GATHER, GATHER_AXIS, SLICE
 from .host import (
@@ -32,7 +31,7 @@ for _op in (SLICE, GATHER, GATHER_AXIS, DYNAMIC_SLICE):
     PUSHFORWARD[_op] = linear(_op, 1)
 for _op in (MASKED_SCATTER, SCATTER_AXIS, DYNAMIC_UPDATE):
     PUSHFORWARD[_op] = linear(_op, 2)
-for _op in (FILL, TABLE["update_negative"]):
+for _op in (FILL,):
     PUSHFORWARD[_op] = linear(_op)
 
 
@@ -92,23 +91,6 @@ def _dynamic_slice(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, starts:
 def _fill(g: Any, y: Any, params: tuple, wanted: tuple, value: Any) -> tuple:
     ndim = min(value.ndim, g.ndim)
     return (unspread(g, value.shape[value.ndim - ndim :]).reshape(value.shape),)
-
-
-@PULLBACK.of(TABLE["update_negative"])
-def _update_negative(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
-    return (np.negative(g),)
-
-
-@PULLBACK.of(TABLE["update_reciprocal"])
-def _update_reciprocal(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
-    x = wide(x)
-    return (-wide(g) / (x * x),)
-
-
-@PUSHFORWARD.of(TABLE["update_reciprocal"])
-def _update_reciprocal_forward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
-    x = wide(x)
-    return -wide(tangents[0]) / (x * x)
 
 
 def _cast(value: Any, like: Any) -> Any:

@@ -13,7 +13,9 @@ from mxcompat._graph.ir.rules import HOST
 
 from ..define import TABLE
 from ..indexing.rows import wide
-from . import arrange, shape, transposition  # noqa: F401  # for their records, in TABLE
+from . import arrange as _arrange  # noqa: F401  for their records, in TABLE
+from . import shape as _shape  # noqa: F401
+from . import transposition as _transposition  # noqa: F401
 from .diagonals import sum_dtype
 from .joining import _bounds, _tiles
 from .pad import _margins
