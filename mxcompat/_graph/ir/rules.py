@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "CONTRACTION", "HOST", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS", "SHAPE", "SPECIALIZE",
-    "TANGENT_DTYPE", "Rules",
+    "BATCH", "CONTRACTION", "COVERED", "HOST", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS", "SHAPE",
+    "SPECIALIZE", "TANGENT_DTYPE", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -72,6 +72,10 @@ NumPy arrays; casts and broadcasts as for PULLBACK."""
 BATCH = Rules()
 """`rule(op, params, inputs, batched, size)`: a node of the op over a new first axis of the given size, from input nodes
 of which those that are `batched` have that axis (one at least); None if it cannot. All its outputs have the axis."""
+
+COVERED = Rules()
+"""`rule(kind, params, wanted)`, for ops that run Programs: whether the rules of `kind` (HOST, PULLBACK or PUSHFORWARD)
+reach through these; for the latter two `wanted` says which inputs have a derivative."""
 
 PADDING = Rules()
 """`rule(node, axis, pad)`: the padded node of one that keeps to an axis. See `_ops/padding.py`."""
