@@ -11,6 +11,8 @@ from .indexing import subscript
 from .movement import diagonals, joining, shape, transposition
 from .products import matmul
 from .quantized import matmul as quantized_matmul
+from .random import batch as random_batch
+from .random import pullback as random_pullback
 from .reductions import reduce, scans, softmax, statistics
 
 _FAMILIES = (

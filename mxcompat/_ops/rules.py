@@ -22,3 +22,6 @@ import mxcompat._ops.products.host
 import mxcompat._ops.products.host_einsum
 import mxcompat._ops.products.host_gathered
 import mxcompat._ops.products.pullback
+import mxcompat._ops.random.batch
+import mxcompat._ops.random.host
+import mxcompat._ops.random.pullback

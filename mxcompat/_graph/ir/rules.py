@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "CONTRACTION", "COST", "HOST", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD", "READY", "SEGMENTS",
+    "BATCH", "CONTRACTION", "COST", "COVERED", "HOST", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS",
     "SHAPE", "SPECIALIZE", "TANGENT_DTYPE", "Rules",
 ]  # fmt: skip
 
@@ -58,10 +58,6 @@ rounding for floats. `out` is the result's aval (a tuple of them for several out
 The result has that shape and dtype; it may be a view of an input. None says that these inputs had better be left to
 XLA."""
 
-READY = Rules()
-"""`rule(*params)`, for ops that run a Program: whether the rules are there that their host rule needs. Where it is
-False, or an op that runs a Program has no such rule, the op is left to XLA."""
-
 COST = Rules()
 """`rule(out, params, *avals)`: about how many seconds NumPy takes, for ops that do more than read and write each
 element a few times."""
@@ -80,6 +76,10 @@ NumPy arrays; casts and broadcasts as for PULLBACK."""
 BATCH = Rules()
 """`rule(op, params, inputs, batched, size)`: a node of the op over a new first axis of the given size, from input nodes
 of which those that are `batched` have that axis (one at least); None if it cannot. All its outputs have the axis."""
+
+COVERED = Rules()
+"""`rule(kind, params, wanted)`, for ops that run Programs: whether the rules of `kind` (HOST, PULLBACK or PUSHFORWARD)
+reach through these; for the latter two `wanted` says which inputs have a derivative."""
 
 PADDING = Rules()
 """`rule(node, axis, pad)`: the padded node of one that keeps to an axis. See `_ops/padding.py`."""

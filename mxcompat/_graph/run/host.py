@@ -17,7 +17,7 @@ from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, SCALAR, Node
 from ..ir.op import Op
 from ..ir.program import Program
-from ..ir.rules import COST, HOST, READY
+from ..ir.rules import COST, COVERED, HOST
 from ..ir.structure import Structure
 from . import single
 from .compile import on_cpu, to_device
@@ -39,8 +39,8 @@ def ruled(program: Program | Structure) -> bool:
         if op is ITEM:
             continue
         if any(isinstance(p, Program) for p in params):
-            ready = READY.get(op)
-            if ready is None or not ready(*params):
+            covered = COVERED.get(op)
+            if covered is None or not covered(HOST, params, ()):
                 return False
         elif op not in HOST:
             missing += 1
