@@ -12,13 +12,14 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import expected
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import any_number
-from ..define import op, require_array
+from ..arguments import any_number, require_array
+from ..define import op
 from ..products.matmul import common, precision, wide
 
 __all__ = ["convolve", "hadamard_transform"]
@@ -72,7 +73,7 @@ def convolve(a: array, v: array, /, mode: str = "full", *, stream: Any = None) -
     """
     check_stream(stream)
     if not isinstance(mode, str):
-        raise TypeError(f"convolve(): incompatible function arguments. Expected a mode, got {type(mode).__name__}.")
+        raise expected("convolve", "a mode", mode)
     return wrap(apply(_convolve, (require_array(a, "convolve"), require_array(v, "convolve")), (mode,)))
 
 

@@ -15,12 +15,13 @@ from mxcompat._array import operands
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.construct import cast
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import shape_of, variadic
-from ..define import broadcast, op, require_array
+from ..arguments import require_array, require_dtype, shape_of, variadic
+from ..define import broadcast, op
 from ..movement.arrange import broadcast_into
 
 __all__ = ["empty", "empty_like", "full", "full_like", "meshgrid", "ones", "ones_like", "zeros", "zeros_like"]
@@ -37,9 +38,7 @@ def _filled(shape: Any, dtype: Dtype | None, value: int) -> array:
     """An array full of 0 or of 1."""
     if dtype is None:
         dtype = _d.float32
-    elif type(dtype) is not Dtype:
-        raise TypeError(f"incompatible function arguments: expected a Dtype, got {type(dtype).__name__}.")
-    out = aval(shape_of(shape), dtype)
+    out = aval(shape_of(shape), require_dtype(dtype, ""))
     return wrap(Node(_constant, (out, value), (), out, 0))
 
 
@@ -95,10 +94,7 @@ _constant_like = op(
 
 def _like(a: Any, dtype: Dtype | None, value: int, name: str) -> array:
     x = require_array(a, name)
-    if dtype is None:
-        dtype = x.aval.dtype
-    elif type(dtype) is not Dtype:
-        raise TypeError(f"{name}(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
+    dtype = x.aval.dtype if dtype is None else require_dtype(dtype, name)
     return wrap(apply(_constant_like, (x,), (dtype, value)))
 
 
@@ -249,7 +245,7 @@ def meshgrid(
     """
     check_stream(stream)
     if not isinstance(sparse, bool) or not isinstance(indexing, str):
-        raise TypeError("meshgrid(): incompatible function arguments. Expected a bool as sparse, a string as indexing.")
+        raise incompatible("meshgrid", "Expected a bool as sparse, a string as indexing.")
     if indexing not in ("xy", "ij"):
         raise ValueError("[meshgrid] Invalid indexing value. Valid values are 'xy' and 'ij'.")
     nodes = variadic(arrays, "meshgrid")

@@ -12,15 +12,15 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
-from mxcompat._array.construct import bad_cast
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import bad_cast
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import integers
-from ..define import Sample, as_bool, binary, broadcast, op, require_array
+from ..arguments import integers, require_array
+from ..define import Sample, as_bool, binary, broadcast, op
 
 __all__ = [
     "allclose", "array_equal", "broadcast_shapes", "equal", "greater", "greater_equal", "isclose", "less", "less_equal",

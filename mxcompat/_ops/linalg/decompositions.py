@@ -16,12 +16,12 @@ from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply, items
 
+from ..arguments import flag
 from ..define import op
 from .common import (
     INEXACT,
     adjoint,
     check_square,
-    flag,
     hermitian,
     inverse_gaps,
     matmul,
@@ -167,7 +167,7 @@ def svd(a: array, compute_uv: bool = True, *, stream: Any = None) -> Any:
     """
     check_stream(stream)
     node = matrix("svd", a, INEXACT)
-    if not flag("svd", "compute_uv", compute_uv):
+    if not flag(compute_uv, "svd", "compute_uv"):
         return wrap(apply(SINGULAR_VALUES, (node,)))
     return tuple(wrap_all(apply(SVD, (node,))))
 
@@ -204,4 +204,4 @@ def cholesky(a: array, upper: bool = False, *, stream: Any = None) -> array:
     check_stream(stream)
     node = matrix("cholesky", a)
     check_square("cholesky", node.aval, "Cholesky decomposition is only defined for square matrices.")
-    return wrap(apply(CHOLESKY, (node,), (flag("cholesky", "upper", upper),)))
+    return wrap(apply(CHOLESKY, (node,), (flag(upper, "cholesky", "upper"),)))

@@ -17,8 +17,8 @@ from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import axis_in, integer, integers, is_sequence, plain, variadic
-from ..define import broadcast, op, require_array
+from ..arguments import axis_of, integer, integers, is_sequence, plain, require_array, variadic
+from ..define import broadcast, op
 
 __all__ = [
     "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "flip", "roll",
@@ -139,7 +139,7 @@ atleast_3d = _atleast_function(3, "Shape (N,) becomes (1, N, 1), shape (M, N) be
 def _flip_axes(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
     if axes is None:
         return tuple(range(ndim))
-    return tuple(sorted({axis_in(axis, ndim, "flip") for axis in axes}))
+    return tuple(sorted({axis_of(axis, ndim, "flip") for axis in axes}))
 
 
 def _flip_aval(a: Aval, axes: tuple[int, ...] | None) -> Aval:
@@ -192,8 +192,7 @@ def _rolled(x: Any, *shifts: Any, axes: tuple[int, ...] | None) -> Any:
 
 def _roll_aval(a: Aval, *shifts: Aval, axes: tuple[int, ...] | None) -> Aval:
     for axis in axes or ():
-        if not -a.ndim <= axis < a.ndim:
-            raise IndexError(f"[roll] Invalid axis {axis} for array with {a.ndim} dimensions.")
+        axis_of(axis, a.ndim, message="[roll] Invalid axis {axis} for array with {ndim} dimensions.")
     return a
 
 

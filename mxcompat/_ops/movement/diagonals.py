@@ -15,8 +15,8 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import integer
-from ..define import op, require_array
+from ..arguments import axis_of, integer, require_array, require_dtype
+from ..define import op
 
 __all__ = ["diag", "diagonal", "eye", "identity", "trace", "tri", "tril", "triu"]
 
@@ -25,10 +25,10 @@ def _planes(a: Aval, axis1: int, axis2: int, name: str) -> tuple[int, int]:
     """The two axes, counted from 0. Raises MLX's errors."""
     if a.ndim < 2:
         raise ValueError(f"[{name}] Array must have at least two dimensions, but got {a.ndim} dimensions.")
-    for label, axis in (("axis1", axis1), ("axis2", axis2)):
-        if not -a.ndim <= axis < a.ndim:
-            raise IndexError(f"[{name}] Invalid {label} {axis} for array with {a.ndim} dimensions.")
-    first, second = axis1 % a.ndim, axis2 % a.ndim
+    first, second = (
+        axis_of(axis, a.ndim, message=f"[{name}] Invalid {label} {{axis}} for array with {{ndim}} dimensions.")
+        for label, axis in (("axis1", axis1), ("axis2", axis2))
+    )
     if first == second:
         raise ValueError(f"[{name}] axis1 and axis2 cannot be the same axis")
     return first, second
@@ -284,11 +284,7 @@ def _constant(record: Any, shape: tuple[int, int], dtype: Dtype | None, k: int) 
 
 
 def _dtype(dtype: Dtype | None) -> Dtype:
-    if dtype is None:
-        return _d.float32
-    if not isinstance(dtype, Dtype):
-        raise TypeError(f"incompatible function arguments: expected a Dtype, got {type(dtype).__name__}.")
-    return dtype
+    return _d.float32 if dtype is None else require_dtype(dtype, "")
 
 
 def identity(n: int, dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:

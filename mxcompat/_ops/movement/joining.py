@@ -13,12 +13,13 @@ import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import expected, incompatible
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import axis_in, integer, integers, is_sequence
-from ..define import op, require_array
+from ..arguments import axis_of, integer, integers, is_sequence, require_array
+from ..define import op
 from .shape import flatten
 
 __all__ = ["concat", "concatenate", "repeat", "split", "stack", "tile", "unstack"]
@@ -30,7 +31,7 @@ def _nodes(arrays: Any, name: str) -> tuple[Node, ...]:
         if isinstance(arrays, array):
             arrays = unstack(arrays)
         elif not isinstance(arrays, (list, tuple)):
-            raise TypeError(f"{name}(): incompatible function arguments. Expected arrays, got {type(arrays).__name__}.")
+            raise expected(name, "arrays", arrays)
     return tuple([a._node if type(a) is array else require_array(a, name) for a in arrays])
 
 
@@ -42,7 +43,7 @@ def _common(xs: Sequence[Any]) -> list[Any]:
 
 def _concatenated(*avals: Aval, axis: int) -> Aval:
     first = avals[0]
-    k = axis_in(axis, first.ndim, "concatenate")
+    k = axis_of(axis, first.ndim, "concatenate")
     total = 0
     for a in avals:
         if a.ndim != first.ndim:
@@ -108,7 +109,7 @@ def _stacked(*avals: Aval, axis: int) -> Aval:
     shape = avals[0].shape
     if any(a.shape != shape for a in avals):
         raise ValueError("[stack] All arrays must have the same shape")
-    k = axis_in(axis, len(shape) + 1, "stack")
+    k = axis_of(axis, len(shape) + 1, "stack")
     return aval((*shape[:k], len(avals), *shape[k:]), reduce(promote, [a.dtype for a in avals]))
 
 
@@ -150,7 +151,7 @@ def _bounds(size: int, sections: int | tuple[int, ...]) -> list[tuple[int, int]]
 
 
 def _split_avals(a: Aval, sections: int | tuple[int, ...], axis: int) -> tuple[Aval, ...]:
-    k = axis_in(axis, a.ndim, "split")
+    k = axis_of(axis, a.ndim, "split")
     if isinstance(sections, int):
         if sections <= 0:
             raise ValueError(f"[split] num_splits must be positive and non-zero but got {sections}.")
@@ -201,7 +202,7 @@ def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, 
 
 
 def _unstack_avals(a: Aval, axis: int) -> tuple[Aval, ...]:
-    k = axis_in(axis, a.ndim, "unstack")
+    k = axis_of(axis, a.ndim, "unstack")
     return (aval(a.shape[:k] + a.shape[k + 1 :], a.dtype),) * a.shape[k]
 
 
@@ -240,7 +241,7 @@ def _repeated(a: Aval, repeats: int, axis: int | None) -> Aval:
     if axis is None:
         shape, k = (a.size,), 0
     else:
-        shape, k = a.shape, axis_in(axis, a.ndim, "repeat")
+        shape, k = a.shape, axis_of(axis, a.ndim, "repeat")
     if repeats < 0:
         raise ValueError("[repeat] Number of repeats cannot be negative")
     return aval((*shape[:k], shape[k] * repeats, *shape[k + 1 :]), a.dtype)
@@ -280,7 +281,7 @@ def repeat(array: array, /, repeats: int, axis: int | None = None, *, stream: An
     """
     check_stream(stream)
     if getattr(repeats, "ndim", 0):
-        raise TypeError("repeat(): incompatible function arguments. Expected one number of repeats for all elements.")
+        raise incompatible("repeat", "Expected one number of repeats for all elements.")
     axis = None if axis is None else index(axis)
     return wrap(apply(_repeat, (require_array(array, "repeat"),), (integer(repeats), axis)))
 

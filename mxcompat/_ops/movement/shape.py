@@ -18,8 +18,8 @@ from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir.aval import aval, format_shape
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import axis_in, integers, is_sequence, plain
-from ..define import op, require_array
+from ..arguments import axis_of, integers, is_sequence, plain, require_array
+from ..define import op
 
 __all__ = ["expand_dims", "flatten", "reshape", "squeeze", "unflatten"]
 
@@ -117,10 +117,7 @@ def flatten(a: array, /, start_axis: int = 0, end_axis: int = -1, *, stream: Any
 def _unflattened(shape: tuple[int, ...], axis: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
     if not sizes:
         raise ValueError("[unflatten] Shape to unflatten to cannot be empty.")
-    ndim = len(shape)
-    k = axis + ndim if axis < 0 else axis
-    if not 0 <= k < ndim:
-        raise IndexError(f"[unflatten] Invalid axes {k} for array with {ndim} dimensions.")
+    k = axis_of(axis, len(shape), message="[unflatten] Invalid axes {place} for array with {ndim} dimensions.")
     if -1 in sizes:
         if sizes.count(-1) > 1:
             raise ValueError("[Unflatten] Can only infer one dimension.")
@@ -171,7 +168,7 @@ def _squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int
         return tuple([n for n in shape if n != 1])
     gone = set()
     for axis in axes:
-        k = axis_in(axis, len(shape), "squeeze")
+        k = axis_of(axis, len(shape), "squeeze")
         if shape[k] != 1:
             raise ValueError(f"[squeeze] Cannot squeeze axis {axis} with size {shape[k]} which is not equal to 1.")
         gone.add(k)
@@ -217,7 +214,7 @@ def _axes(axis: Any) -> tuple[int, ...]:
 
 def _expanded(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     ndim = len(shape) + len(axes)
-    new = {axis_in(axis, ndim, "expand_dims") for axis in axes}
+    new = {axis_of(axis, ndim, "expand_dims") for axis in axes}
     if len(new) < len(axes):
         raise ValueError("[expand_dims] Received duplicate axes.")
     sizes = iter(shape)

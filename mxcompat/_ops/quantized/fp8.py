@@ -18,7 +18,8 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 
-from ..define import op, require_array
+from ..arguments import require_array, require_dtype
+from ..define import op
 
 __all__ = ["from_e2m1", "from_e4m3", "from_e8m0", "from_fp8", "to_e2m1", "to_e4m3", "to_e8m0", "to_fp8"]
 
@@ -148,6 +149,5 @@ def from_fp8(x: array, dtype: Dtype = _d.bfloat16, *, stream: Any = None) -> arr
         `mx.from_fp8(mx.array([56, 126], dtype=mx.uint8))` gives `[1, 448]`.
     """
     check_stream(stream)
-    if not isinstance(dtype, Dtype):
-        raise TypeError(f"from_fp8(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
+    require_dtype(dtype, "from_fp8")
     return wrap(apply(_from_fp8, (require_array(x, "from_fp8"),), (dtype,)))

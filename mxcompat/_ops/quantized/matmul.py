@@ -20,7 +20,8 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..define import broadcast, op, require_array
+from ..arguments import require_array
+from ..define import broadcast, op
 from ..padding import offer
 from ..products.gathered import grouped_product
 from ..products.matmul import product

@@ -18,7 +18,8 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.node import Node, apply
 
-from ..define import op, require_array
+from ..arguments import require_array
+from ..define import op
 from ..products.matmul import product
 from .fp8 import E4M3_MAX
 from .matmul import check_fit, gathered_shape, integral, multiply_chosen
