@@ -23,8 +23,8 @@ from .casting import converted
 from .errors import bad_cast, incompatible
 
 __all__ = [
-    "as_node", "cast", "cast_numpy", "copied", "dlpack_node", "holds", "jax_node", "natural_dtype",
-    "node_of", "number_node", "own", "rounded", "type_name",
+    "CAST", "COPY", "as_node", "cast", "cast_numpy", "copied", "holds", "invalid", "jax_node",
+    "natural_dtype", "node_of", "number_node", "own", "rounded", "type_name",
 ]  # fmt: skip
 
 

@@ -16,8 +16,8 @@ from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import Node
 
 __all__ = [
-    "INVALID", "OUT_OF_BOUNDS", "any_number", "axes_of", "axis_of", "flag", "integer", "integers", "is_sequence",
-    "plain", "require_array", "require_axis", "require_dtype", "require_ints", "require_text", "shape_of", "variadic",
+    "INVALID", "any_number", "axes_of", "axis_of", "flag", "integer", "integers", "is_sequence", "plain",
+    "require_array", "require_axis", "require_dtype", "require_ints", "require_text", "shape_of", "variadic",
 ]  # fmt: skip
 
 INVALID = "Invalid axis {axis} for array with {ndim} dimensions."

@@ -34,7 +34,7 @@ def _arange_impl(start: Any, step: Any, length: int) -> Any:
     return (jnp.asarray(start, work) + places * jnp.asarray(step, work)).astype(dtype)
 
 
-_arange = op("arange", _arange_impl, lambda start, step, length: aval((length,), start.dtype), ("length",))
+ARANGE = op("arange", _arange_impl, lambda start, step, length: aval((length,), start.dtype), ("length",))
 
 
 def arange(
@@ -74,7 +74,7 @@ def arange(
     else:
         zero_dim, values, length = _general(first, stop, by, dtype, start is _MISSING and step is None)
     inputs = (Node(SCALAR, (), (), zero_dim, 0, values[0]), Node(SCALAR, (), (), zero_dim, 0, values[1]))
-    return wrap(apply(_arange, inputs, (length,)))
+    return wrap(apply(ARANGE, inputs, (length,)))
 
 
 _INT32 = aval((), _d.int32)
@@ -157,7 +157,7 @@ def _linspace_impl(start: Any, stop: Any, num: int, endpoint: bool, dtype: Dtype
     return values.astype(dtype.numpy)
 
 
-_linspace = op(
+LINSPACE = op(
     "linspace",
     _linspace_impl,
     lambda start, stop, num, endpoint, dtype: aval((num,), dtype),
@@ -197,4 +197,4 @@ def linspace(
     dtype = _d.float32 if dtype is None else dtype
     work = _d.float64 if dtype is _d.float64 else _d.float32
     inputs = (operands.scalar_node(first, work), operands.scalar_node(last, work))
-    return wrap(apply(_linspace, inputs, (count, endpoint, dtype)))
+    return wrap(apply(LINSPACE, inputs, (count, endpoint, dtype)))

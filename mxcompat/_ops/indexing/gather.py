@@ -22,7 +22,10 @@ from ..arguments import axis_of, require_array, require_axis, require_ints
 from ..define import broadcast, op
 from .plan import Plan, check_integral, extent, has_arrays, place, shape_of, source_axes
 
-__all__ = ["slice", "take", "take_along_axis"]
+__all__ = [
+    "SLICE", "along_axis", "check_window", "layout", "locate", "narrow", "positions", "read", "slice", "subscript",
+    "take", "take_along_axis", "window_starts", "windows",
+]  # fmt: skip
 
 
 def positions(index: Any, n: int) -> Any:

@@ -17,8 +17,8 @@ from mxcompat._graph.ir.node import Node
 from ..arguments import require_array
 
 __all__ = [
-    "FLOATS", "HIGHEST", "INEXACT", "adjoint", "check_matrix", "check_square", "hermitian", "inverse_gaps",
-    "matmul", "matrix", "real_dtype", "transpose",
+    "FLOATS", "INEXACT", "adjoint", "check_matrix", "check_square", "hermitian", "inverse_gaps", "matmul", "matrix",
+    "real_dtype", "transpose",
 ]  # fmt: skip
 
 FLOATS = (float32, float64)

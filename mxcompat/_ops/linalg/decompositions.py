@@ -30,7 +30,7 @@ from .common import (
     transpose,
 )  # fmt: skip
 
-__all__ = ["cholesky", "qr", "singular_values", "svd"]
+__all__ = ["cholesky", "qr", "singular_values", "square_root", "svd"]
 
 
 def _sizes(a: Aval) -> tuple[tuple[int, ...], int, int, int]:
@@ -135,6 +135,26 @@ def singular_values(a: Any) -> Any:
     if 0 in a.shape[-2:]:
         return jnp.zeros((*a.shape[:-2], 0), a.real.dtype)
     return jnp.linalg.svd(a, compute_uv=False)
+
+
+@jax.custom_jvp
+def square_root(matrix: Any) -> Any:
+    """U sqrt(S) V^T of matrices U S V^T: the square root, where they are symmetric positive semi-definite."""
+    left, values, right = jnp.linalg.svd(matrix, full_matrices=False)
+    return (left * jnp.sqrt(values)[..., None, :]) @ right
+
+
+@square_root.defjvp
+def _square_root_jvp(primals: tuple, tangents: tuple) -> tuple[Any, Any]:
+    """For the symmetric case: the root's tangent X solves R X + X R = the tangent, R the root. Equal singular values,
+    where the derivative of the decomposition itself does not exist, are no trouble."""
+    (matrix,), (tangent,) = primals, tangents
+    left, values, _ = jnp.linalg.svd(matrix, full_matrices=False)
+    roots = jnp.sqrt(values)
+    sums = roots[..., :, None] + roots[..., None, :]
+    turned = jnp.swapaxes(left, -1, -2) @ tangent @ left
+    inner = jnp.where(sums > 0, turned / jnp.where(sums > 0, sums, 1), 0)
+    return square_root(matrix), left @ inner @ jnp.swapaxes(left, -1, -2)
 
 
 def _values_infer(a: Aval) -> Aval:

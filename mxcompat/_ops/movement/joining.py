@@ -66,7 +66,7 @@ def _fits(shape: tuple[int, ...], other: tuple[int, ...], axis: int) -> bool:
     return shape[:axis] == other[:axis] and shape[axis + 1 :] == other[axis + 1 :]
 
 
-_concatenate = op("concatenate", lambda *xs, axis: jnp.concatenate(_common(xs), axis), _concatenated, ("axis",))
+CONCATENATE = op("concatenate", lambda *xs, axis: jnp.concatenate(_common(xs), axis), _concatenated, ("axis",))
 
 
 def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
@@ -96,7 +96,7 @@ def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any
         axis = 0
     if len(nodes) == 1:
         return wrap(nodes[0])
-    return wrap(apply(_concatenate, nodes, (axis if type(axis) is int else index(axis),)))
+    return wrap(apply(CONCATENATE, nodes, (axis if type(axis) is int else index(axis),)))
 
 
 def concat(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
@@ -113,7 +113,7 @@ def _stacked(*avals: Aval, axis: int) -> Aval:
     return aval((*shape[:k], len(avals), *shape[k:]), reduce(promote, [a.dtype for a in avals]))
 
 
-_stack = op("stack", lambda *xs, axis: jnp.stack(_common(xs), axis), _stacked, ("axis",))
+STACK = op("stack", lambda *xs, axis: jnp.stack(_common(xs), axis), _stacked, ("axis",))
 
 
 def stack(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
@@ -138,7 +138,7 @@ def stack(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = Non
     nodes = _nodes(arrays, "stack")
     if not nodes:
         raise ValueError("[stack] No arrays provided for stacking")
-    return wrap(apply(_stack, nodes, (0 if axis is None else index(axis),)))
+    return wrap(apply(STACK, nodes, (0 if axis is None else index(axis),)))
 
 
 def _bounds(size: int, sections: int | tuple[int, ...]) -> list[tuple[int, int]]:
@@ -173,7 +173,7 @@ def _split_impl(x: Any, sections: int | tuple[int, ...], axis: int) -> tuple[Any
     return tuple([jax.lax.slice_in_dim(x, low, high, axis=axis) for low, high in parts])
 
 
-_split = op("split", _split_impl, _split_avals, ("sections", "axis"))
+SPLIT = op("split", _split_impl, _split_avals, ("sections", "axis"))
 
 
 def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, *, stream: Any = None) -> list[array]:
@@ -198,7 +198,7 @@ def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, 
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "split")
     sections = integers(indices_or_sections) if is_sequence(indices_or_sections) else integer(indices_or_sections)
-    return wrap_all(apply(_split, (x,), (sections, index(axis))))
+    return wrap_all(apply(SPLIT, (x,), (sections, index(axis))))
 
 
 def _unstack_avals(a: Aval, axis: int) -> tuple[Aval, ...]:
@@ -212,7 +212,7 @@ def _unstack_impl(x: Any, axis: int) -> tuple[Any, ...]:
     return tuple([jax.lax.squeeze(p, (axis,)) for p in parts])
 
 
-_unstack = op("unstack", _unstack_impl, _unstack_avals, ("axis",))
+UNSTACK = op("unstack", _unstack_impl, _unstack_avals, ("axis",))
 
 
 def unstack(x: array, /, *, axis: int = 0, stream: Any = None) -> tuple[array, ...]:
@@ -233,7 +233,7 @@ def unstack(x: array, /, *, axis: int = 0, stream: Any = None) -> tuple[array, .
         `row, other = mx.unstack(mx.zeros((2, 3)))`
     """
     check_stream(stream)
-    node = apply(_unstack, (require_array(x, "unstack"),), (index(axis),))
+    node = apply(UNSTACK, (require_array(x, "unstack"),), (index(axis),))
     return tuple(wrap_all(node))
 
 
@@ -257,7 +257,7 @@ def _repeat_impl(x: Any, repeats: int, axis: int | None) -> Any:
     return wide.reshape(*shape[:k], shape[k] * repeats, *shape[k + 1 :])
 
 
-_repeat = op("repeat", _repeat_impl, _repeated, ("repeats", "axis"))
+REPEAT = op("repeat", _repeat_impl, _repeated, ("repeats", "axis"))
 
 
 def repeat(array: array, /, repeats: int, axis: int | None = None, *, stream: Any = None) -> array:
@@ -283,7 +283,7 @@ def repeat(array: array, /, repeats: int, axis: int | None = None, *, stream: An
     if getattr(repeats, "ndim", 0):
         raise incompatible("repeat", "Expected one number of repeats for all elements.")
     axis = None if axis is None else index(axis)
-    return wrap(apply(_repeat, (require_array(array, "repeat"),), (integer(repeats), axis)))
+    return wrap(apply(REPEAT, (require_array(array, "repeat"),), (integer(repeats), axis)))
 
 
 def _tiles(shape: tuple[int, ...], reps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -306,7 +306,7 @@ def _tile_impl(x: Any, reps: tuple[int, ...]) -> Any:
     return wide.reshape([math.prod(p) for p in zip(shape, counts, strict=True)])
 
 
-_tile = op("tile", _tile_impl, _tiled, ("reps",))
+TILE = op("tile", _tile_impl, _tiled, ("reps",))
 
 
 def tile(a: array, reps: int | Sequence[int], /, *, stream: Any = None) -> array:
@@ -328,4 +328,4 @@ def tile(a: array, reps: int | Sequence[int], /, *, stream: Any = None) -> array
     """
     check_stream(stream)
     counts = integers(reps) if is_sequence(reps) else (integer(reps),)
-    return wrap(apply(_tile, (require_array(a, "tile"),), (counts,)))
+    return wrap(apply(TILE, (require_array(a, "tile"),), (counts,)))

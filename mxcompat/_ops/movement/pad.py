@@ -59,7 +59,7 @@ def _pad_impl(x: Any, value: Any = None, *, widths: _Widths, mode: str) -> Any:
     return jnp.pad(x, margins, mode) if x.ndim else x
 
 
-_pad = op("pad", _pad_impl, _pad_aval, ("widths", "mode"))
+PAD = op("pad", _pad_impl, _pad_aval, ("widths", "mode"))
 
 
 def _widths(pad_width: Any) -> _Widths:
@@ -107,4 +107,4 @@ def pad(a: array, /, pad_width: Any, mode: str = "constant", constant_values: An
         raise expected("pad", "a mode", mode)
     value = operands.node(constant_values, x.aval.dtype)
     params = (_widths(pad_width), mode)
-    return wrap(apply(_pad, (x, value) if mode == "constant" else (x,), params))
+    return wrap(apply(PAD, (x, value) if mode == "constant" else (x,), params))

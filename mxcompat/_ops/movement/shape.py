@@ -38,7 +38,7 @@ def _reshaped(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     return shape
 
 
-_reshape = op(
+RESHAPE = op(
     "reshape",
     lambda x, shape: jnp.reshape(x, _reshaped(shape, jnp.size(x))),
     lambda a, shape: aval(_reshaped(shape, a.size), a.dtype),
@@ -65,7 +65,7 @@ def reshape(a: array, /, shape: Sequence[int], *, stream: Any = None) -> array:
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "reshape")
-    return wrap(apply(_reshape, (x,), (plain(shape),)))
+    return wrap(apply(RESHAPE, (x,), (plain(shape),)))
 
 
 def _flat_range(ndim: int, start: int, end: int) -> tuple[int, int]:
@@ -83,7 +83,7 @@ def _flattened(shape: tuple[int, ...], start: int, end: int) -> tuple[int, ...]:
     return (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
 
 
-_flatten = op(
+FLATTEN = op(
     "flatten",
     lambda x, start, end: jnp.reshape(x, _flattened(jnp.shape(x), start, end)),
     lambda a, start, end: aval(_flattened(a.shape, start, end), a.dtype),
@@ -111,7 +111,7 @@ def flatten(a: array, /, start_axis: int = 0, end_axis: int = -1, *, stream: Any
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "flatten")
-    return wrap(apply(_flatten, (x,), (index(start_axis), index(end_axis))))
+    return wrap(apply(FLATTEN, (x,), (index(start_axis), index(end_axis))))
 
 
 def _unflattened(shape: tuple[int, ...], axis: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -132,7 +132,7 @@ def _unflattened(shape: tuple[int, ...], axis: int, sizes: tuple[int, ...]) -> t
     return (*shape[:k], *sizes, *shape[k + 1 :])
 
 
-_unflatten = op(
+UNFLATTEN = op(
     "unflatten",
     lambda x, axis, sizes: jnp.reshape(x, _unflattened(jnp.shape(x), axis, sizes)),
     lambda a, axis, sizes: aval(_unflattened(a.shape, axis, sizes), a.dtype),
@@ -160,7 +160,7 @@ def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: Any = Non
         `mx.unflatten(mx.arange(8), 0, (2, -1))`
     """
     check_stream(stream)
-    return wrap(apply(_unflatten, (require_array(a, "unflatten"),), (index(axis), plain(shape))))
+    return wrap(apply(UNFLATTEN, (require_array(a, "unflatten"),), (index(axis), plain(shape))))
 
 
 def _squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -177,7 +177,7 @@ def _squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int
     return tuple([n for k, n in enumerate(shape) if k not in gone])
 
 
-_squeeze = op(
+SQUEEZE = op(
     "squeeze",
     lambda x, axes: jnp.reshape(x, _squeezed(jnp.shape(x), axes)),
     lambda a, axes: aval(_squeezed(a.shape, axes), a.dtype),
@@ -205,7 +205,7 @@ def squeeze(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any
     """
     check_stream(stream)
     axes = None if axis is None else (axis,) if type(axis) is int else _axes(axis)
-    return wrap(apply(_squeeze, (require_array(a, "squeeze"),), (axes,)))
+    return wrap(apply(SQUEEZE, (require_array(a, "squeeze"),), (axes,)))
 
 
 def _axes(axis: Any) -> tuple[int, ...]:
@@ -221,7 +221,7 @@ def _expanded(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([1 if k in new else next(sizes) for k in range(ndim)])
 
 
-_expand_dims = op(
+EXPAND_DIMS = op(
     "expand_dims",
     lambda x, axes: jnp.reshape(x, _expanded(jnp.shape(x), axes)),
     lambda a, axes: aval(_expanded(a.shape, axes), a.dtype),
@@ -250,4 +250,4 @@ def expand_dims(a: array, /, axis: int | Sequence[int], *, stream: Any = None) -
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "expand_dims")
     axes = (axis,) if type(axis) is int else _axes(axis)
-    return wrap(apply(_expand_dims, (x,), (axes,)))
+    return wrap(apply(EXPAND_DIMS, (x,), (axes,)))

@@ -20,7 +20,7 @@ from mxcompat._graph.ir.node import apply
 from ..arguments import axis_of, plain, require_array
 from ..define import op
 
-__all__ = ["matrix_transpose", "moveaxis", "permute_dims", "swapaxes", "transpose"]
+__all__ = ["matrix_transpose", "moveaxis", "order", "permute_dims", "swapaxes", "transpose"]
 
 
 def order(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -42,7 +42,7 @@ def _transposed(a: Aval, axes: tuple[int, ...] | None) -> Aval:
     return aval(tuple([a.shape[k] for k in order(a.ndim, axes)]), a.dtype)
 
 
-_transpose = op("transpose", lambda x, axes: jnp.transpose(x, order(jnp.ndim(x), axes)), _transposed, ("axes",))
+TRANSPOSE = op("transpose", lambda x, axes: jnp.transpose(x, order(jnp.ndim(x), axes)), _transposed, ("axes",))
 
 
 def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = None) -> array:
@@ -65,7 +65,7 @@ def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = N
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "transpose")
-    return wrap(apply(_transpose, (x,), (None if axes is None else plain(axes),)))
+    return wrap(apply(TRANSPOSE, (x,), (None if axes is None else plain(axes),)))
 
 
 def permute_dims(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = None) -> array:
@@ -113,7 +113,7 @@ def matrix_transpose(a: array, /, *, stream: Any = None) -> array:
     x = a._node if type(a) is array else require_array(a, "matrix_transpose")
     if x.aval.ndim < 2:
         raise ValueError("[matrix_transpose] Input array must have at least 2 dimensions.")
-    return wrap(apply(_transpose, (x,), (_swap(x.aval.ndim, -1, -2, "swapaxes"),)))
+    return wrap(apply(TRANSPOSE, (x,), (_swap(x.aval.ndim, -1, -2, "swapaxes"),)))
 
 
 def swapaxes(a: array, /, axis1: int, axis2: int, *, stream: Any = None) -> array:
@@ -136,7 +136,7 @@ def swapaxes(a: array, /, axis1: int, axis2: int, *, stream: Any = None) -> arra
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "swapaxes")
-    return wrap(apply(_transpose, (x,), (_swap(x.aval.ndim, index(axis1), index(axis2), "swapaxes"),)))
+    return wrap(apply(TRANSPOSE, (x,), (_swap(x.aval.ndim, index(axis1), index(axis2), "swapaxes"),)))
 
 
 def moveaxis(a: array, /, source: int, destination: int, *, stream: Any = None) -> array:
@@ -159,4 +159,4 @@ def moveaxis(a: array, /, source: int, destination: int, *, stream: Any = None) 
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "moveaxis")
-    return wrap(apply(_transpose, (x,), (_move(x.aval.ndim, index(source), index(destination)),)))
+    return wrap(apply(TRANSPOSE, (x,), (_move(x.aval.ndim, index(source), index(destination)),)))

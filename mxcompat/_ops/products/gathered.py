@@ -19,7 +19,7 @@ from ..define import broadcast, op
 from ..movement.arrange import broadcast_into
 from .matmul import common, inexact, matmul, product, product_shape
 
-__all__ = ["block_masked_mm", "gather_mm", "segmented_mm"]
+__all__ = ["block_masked_mm", "gather_mm", "grouped_product", "segmented_mm"]
 
 
 def _real_floats(a: Dtype, b: Dtype, name: str) -> Dtype:

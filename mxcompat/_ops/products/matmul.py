@@ -27,7 +27,10 @@ from ..arguments import any_number, axis_of, integers, is_sequence, require_arra
 from ..define import broadcast, op
 from ..padding import offer
 
-__all__ = ["addmm", "matmul", "tensordot"]
+__all__ = [
+    "addmm", "common", "contract", "inexact", "matmul", "precision", "product", "product_shape", "tensordot",
+    "wide",
+]  # fmt: skip
 
 
 def precision(dtype: Any) -> jax.lax.Precision | None:

@@ -190,7 +190,7 @@ def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
     return jnp.where(unit == 0, np.uint32(0), to_e2m1(x)), scale.astype(jnp.uint8)
 
 
-_quantize = op("quantize", _quantize_impl, _quantize_aval, ("how",))
+QUANTIZE = op("quantize", _quantize_impl, _quantize_aval, ("how",))
 
 
 def quantize(
@@ -224,7 +224,7 @@ def quantize(
     how = scheme("quantize", mode, group_size, bits)
     if global_scale is not None:
         nodes.append(require_array(global_scale, "quantize"))
-    return wrap_all(apply(_quantize, tuple(nodes), (how,)))
+    return wrap_all(apply(QUANTIZE, tuple(nodes), (how,)))
 
 
 def check_quantized(name: str, scales: Node, biases: Node | None, w: Node, how: Scheme) -> None:
@@ -312,7 +312,7 @@ def _dequantize_impl(scales: Any, w: Any, *more: Any, how: Scheme, dtype: Dtype 
     return (from_e2m1(codes) * jnp.repeat(units, how.group_size, -1)).astype(out)
 
 
-_dequantize = op("dequantize", _dequantize_impl, _dequantize_aval, ("how", "dtype"))
+DEQUANTIZE = op("dequantize", _dequantize_impl, _dequantize_aval, ("how", "dtype"))
 
 
 def dequantize(
@@ -353,4 +353,4 @@ def dequantize(
         nodes.append(bias)  # type: ignore[arg-type]
     elif global_scale is not None:
         nodes.append(scale)
-    return wrap(apply(_dequantize, tuple(nodes), (how, dtype)))
+    return wrap(apply(DEQUANTIZE, tuple(nodes), (how, dtype)))

@@ -24,11 +24,12 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import plain
 from ..define import broadcast, op
-from .bits import check_bits, scaled, square_root, unit
+from ..linalg.decompositions import square_root
+from .bits import check_bits, scaled, unit
 from .common import between, cast, check_uniform, dtype_of
 from .state import key_node
 
-__all__ = ["gumbel", "laplace", "multivariate_normal", "normal", "truncated_normal", "uniform"]
+__all__ = ["gumbel", "gumbel_noise", "laplace", "multivariate_normal", "normal", "truncated_normal", "uniform"]
 
 _SQRT2 = math.sqrt(2.0)
 

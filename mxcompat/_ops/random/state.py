@@ -29,7 +29,7 @@ from ..arguments import require_array
 from ..define import op
 from .bits import check_bits, split_words
 
-__all__ = ["RandomState", "key", "key_node", "seed", "split", "state"]
+__all__ = ["key", "key_node", "seed", "split", "state"]
 
 
 def key(seed: int) -> array:

@@ -26,7 +26,8 @@ from ..arguments import INVALID, axes_of, axis_of, require_array
 from ..define import as_bool, as_float, op, same
 
 __all__ = [
-    "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "minmax", "prod", "sum",
+    "NO_MEAN_AXIS", "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "mean_of", "min",
+    "minmax", "prod", "reduced", "reduction_record", "size_of", "sum", "sum_of", "wide",
 ]  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from ..functions import check_callable, named_after
 from ..trees import flatten, map_arrays, restore, structure
 from .lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 
-__all__ = ["custom_function", "custom_gradient"]
+__all__ = ["CUSTOM", "custom_function", "custom_gradient"]
 
 
 class custom_function:
