@@ -6,6 +6,7 @@ The functions of `metal` that MLX has moved to `mlx.core` are those functions.
 from __future__ import annotations
 
 from .devices import device_info
+from .errors import expected
 from .memory import (
     clear_cache,
     get_active_memory,
@@ -42,7 +43,7 @@ def start_capture(path: str) -> None:
         path: where the capture would go.
     """
     if not isinstance(path, str):
-        raise TypeError(f"start_capture(): incompatible function arguments. Expected a str, got {type(path).__name__}.")
+        raise expected("start_capture", "a str", path)
 
 
 def stop_capture() -> None:

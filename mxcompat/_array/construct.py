@@ -19,10 +19,11 @@ from mxcompat._graph.ir.node import Node, apply, leaf
 from mxcompat._graph.ir.op import Op
 
 from .casting import converted
+from .errors import bad_cast, incompatible
 
 __all__ = [
-    "as_node", "bad_cast", "cast", "cast_numpy", "copied", "dlpack_node", "holds", "jax_node", "natural_dtype",
-    "node_of", "number_node", "own", "rounded", "type_name",
+    "CAST", "COPY", "as_node", "cast", "cast_numpy", "copied", "holds", "invalid", "jax_node",
+    "natural_dtype", "node_of", "number_node", "own", "rounded", "type_name",
 ]  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def node_of(value: Any, dtype: Dtype | None = None) -> Node:
 def invalid(value: Any) -> Exception:
     """The error for what cannot become an array."""
     if value is None:
-        return TypeError("incompatible function arguments: expected a number or an array, got NoneType")
+        return incompatible("", "expected a number or an array, got NoneType")
     return ValueError(f"Invalid type {type_name(value)} received in array initialization.")
 
 
@@ -70,13 +71,6 @@ def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
     except TypeError:
         return None
     return _from_numpy(np.asarray(buffer), dtype)
-
-
-def bad_cast(why: str) -> RuntimeError:
-    """The error for data that no dtype fits. MLX says no more than its name; a note says why."""
-    error = RuntimeError("std::bad_cast")
-    error.add_note(why)
-    return error
 
 
 def type_name(value: Any) -> str:

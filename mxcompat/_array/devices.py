@@ -18,9 +18,9 @@ import jax
 
 __all__ = [
     "Device", "DeviceType", "Stream", "StreamContext", "ThreadLocalStream", "check_stream", "clear_streams", "cpu",
-    "default_device", "default_stream", "device_count", "device_info", "gpu", "is_available", "jax_device",
-    "new_stream", "new_thread_local_stream", "new_thread_unsafe_stream", "set_default_device", "set_default_stream",
-    "stream", "synchronize",
+    "default_device", "default_stream", "device_count", "device_info", "gpu", "host_memory", "is_available",
+    "jax_device", "new_stream", "new_thread_local_stream", "new_thread_unsafe_stream", "set_default_device",
+    "set_default_stream", "stream", "synchronize",
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from mxcompat._graph.ir.aval import Dtype
 
 from .devices import Device, cpu, default_device, device_count, gpu
 
-__all__ = ["ArrayNamespaceInfo", "GradientFunction", "array_namespace_info"]
+__all__ = ["GradientFunction", "array_namespace_info"]
 
 GradientFunction = FunctionType
 """The type of what `grad`, `vmap`, `compile` and the like return."""

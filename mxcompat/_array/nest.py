@@ -19,20 +19,11 @@ from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 
 from .casting import converted
-from .construct import (
-    bad_cast,
-    cast_numpy,
-    jax_node,
-    natural_dtype,
-    node_of,
-    number_node,
-    own,
-    rounded,
-    type_name,
-)  # fmt: skip
+from .construct import cast_numpy, jax_node, natural_dtype, node_of, number_node, own, rounded, type_name
+from .errors import bad_cast
 from .promotion import promote
 
-__all__ = ["nest_of"]
+__all__ = ["NEST", "nest_of"]
 
 _SEQUENCES = {list, tuple}
 

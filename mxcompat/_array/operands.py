@@ -15,7 +15,8 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import SCALAR, Node
 
 from .array import array
-from .construct import as_node, bad_cast, holds, invalid, natural_dtype, node_of
+from .construct import as_node, holds, invalid, natural_dtype, node_of
+from .errors import bad_cast
 from .promotion import scalar_dtype
 
 __all__ = ["node", "operand", "pair", "scalar_node"]

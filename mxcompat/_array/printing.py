@@ -20,7 +20,10 @@ from mxcompat._graph.run.evaluate import evaluated
 
 from .convert import item
 
-__all__ = ["PrintOptions", "formatted", "get_printoptions", "printoptions", "render", "set_printoptions"]
+__all__ = [
+    "PrintOptions", "_PrintOptionsContext", "formatted", "get_printoptions", "printoptions", "render",
+    "set_printoptions",
+]  # fmt: skip
 
 _EDGE = 3
 """How many entries are shown at each end of an axis that is longer than twice as many."""

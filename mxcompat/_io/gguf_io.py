@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mxcompat._array.array import array
-from mxcompat._array.construct import bad_cast
+from mxcompat._array.errors import bad_cast, expected
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
 
@@ -56,9 +56,9 @@ def save_gguf(file: Any, arrays: dict[str, array], metadata: dict[str, Any] | No
     """
     for given in (arrays, {} if metadata is None else metadata):
         if not isinstance(given, dict):
-            raise TypeError(f"save_gguf(): incompatible function arguments: {type(given).__name__} is no dict.")
+            raise expected("save_gguf", "a dict", given)
     if file is None:
-        raise TypeError("save_gguf(): incompatible function arguments. Expected a path, got NoneType.")
+        raise expected("save_gguf", "a path", None)
     path = path_with(".gguf", file)
     if path is None:
         raise ValueError("[save_gguf] Input must be a string")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mxcompat._array.array import array
+from mxcompat._array.errors import incompatible
 
 from .gguf_io import load_gguf
 from .npy import load_npy
@@ -43,7 +44,7 @@ def load(
         `weights = mx.load("model.safetensors")`
     """
     if file is None or not isinstance(format, (str, type(None))) or not isinstance(return_metadata, bool):
-        raise TypeError("load(): incompatible function arguments. Expected a file or a path, a string and a bool.")
+        raise incompatible("load", "Expected a file or a path, a string and a bool.")
     if isinstance(file, Path):
         file = str(file)
     if format is None:

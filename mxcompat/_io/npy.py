@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mxcompat._array.array import array
+from mxcompat._array.errors import expected
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype, from_numpy
 
@@ -36,7 +37,7 @@ def save(file: Any, arr: array) -> None:
         `mx.save("weights.npy", mx.arange(3))`
     """
     if not isinstance(arr, array):
-        raise TypeError(f"save(): incompatible function arguments. Expected an array, got {type(arr).__name__}.")
+        raise expected("save", "an array", arr)
     as_arrays([arr], "save")
     with writing(file, ".npy", "save") as opened:
         write_npy(opened, arr)

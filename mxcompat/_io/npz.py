@@ -7,6 +7,7 @@ import zlib
 from typing import Any
 
 from mxcompat._array.array import array
+from mxcompat._array.errors import expected
 
 from .npy import read_npy, write_npy
 from .reading import Source
@@ -50,7 +51,7 @@ def savez_compressed(file: Any, *args: Any, **kwargs: Any) -> None:
 
 def _savez(file: Any, args: tuple, kwargs: dict[str, Any], compression: int, function: str) -> None:
     if file is None:
-        raise TypeError(f"{function}(): incompatible function arguments. Expected a file or a path, got NoneType.")
+        raise expected(function, "a file or a path", None)
     named = dict(kwargs)
     for k, x in enumerate(args):
         if f"arr_{k}" in kwargs:

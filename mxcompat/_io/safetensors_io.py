@@ -10,7 +10,7 @@ import json
 from typing import Any, NoReturn
 
 from mxcompat._array.array import array
-from mxcompat._array.construct import bad_cast
+from mxcompat._array.errors import bad_cast, expected
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
 
@@ -52,9 +52,7 @@ def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, st
     """
     for given in (arrays, {} if metadata is None else metadata):
         if not isinstance(given, dict):
-            raise TypeError(
-                f"save_safetensors(): incompatible function arguments. Expected a dict, got {type(given).__name__}."
-            )
+            raise expected("save_safetensors", "a dict", given)
     if not all(isinstance(text, str) for item in (metadata or {}).items() for text in item):
         raise ValueError("[save_safetensors] Metadata must be a dictionary with string keys and values")
     if not all(isinstance(name, str) for name in arrays):

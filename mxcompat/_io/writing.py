@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from mxcompat._array.array import array
-from mxcompat._array.construct import bad_cast
 from mxcompat._array.convert import host
+from mxcompat._array.errors import bad_cast, expected
 from mxcompat._graph.run.evaluate import evaluate
 
 __all__ = ["array_bytes", "as_arrays", "open_path", "path_with", "write", "writing"]
@@ -46,7 +46,7 @@ def writing(file: Any, suffix: str, function: str) -> Iterator[Any]:
         with open_path(path, f"[{function}] Failed to open file {path}") as opened:
             yield opened
     elif file is None:
-        raise TypeError(f"{function}(): incompatible function arguments. Expected a file or a path, got NoneType.")
+        raise expected(function, "a file or a path", None)
     elif not hasattr(file, "write"):
         raise ValueError(f"[{function}] Input must be a file-like object, or string")
     else:

@@ -4,7 +4,7 @@ and gives the ops their rules."""
 from __future__ import annotations
 
 from . import methods, padding_rules, rules
-from .creation import ranges
+from .creation import filled, matrices, ranges
 from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .fast import attention
 from .indexing import subscript

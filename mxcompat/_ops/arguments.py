@@ -1,6 +1,7 @@
-"""Arguments of shape ops: sequences of integers, axes and shapes as users write them, checked and made plain.
+"""Arguments: arrays, axes, shapes, dtypes and flags as users write them, checked and made plain, here and nowhere else.
 
-What comes out is hashable and holds nothing but `int`, so that it can be an op's parameter. The messages are MLX's.
+What comes out of axes and shapes is hashable and holds nothing but `int`, so that it can be an op's parameter. The
+messages are MLX's where MLX has any of its own; what its binding layer would say is in `_array/errors.py`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,18 @@ from operator import index
 from typing import Any
 
 from mxcompat._array.array import array
-from mxcompat._array.construct import bad_cast
+from mxcompat._array.errors import bad_cast, expected, incompatible
+from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import Node
 
-__all__ = ["any_number", "axis_in", "integer", "integers", "is_sequence", "plain", "shape_of", "variadic"]
+__all__ = [
+    "INVALID", "any_number", "axes_of", "axis_of", "flag", "integer", "integers", "is_sequence", "plain",
+    "require_array", "require_axis", "require_dtype", "require_ints", "require_text", "shape_of", "variadic",
+]  # fmt: skip
+
+INVALID = "Invalid axis {axis} for array with {ndim} dimensions."
+OUT_OF_BOUNDS = "[{name}] Axis {axis} is out of bounds for array with {ndim} dimensions."
+"""What MLX says of an axis that an array has not: of most ops the second, of reductions the first."""
 
 _LOW, _HIGH = -(2**31), 2**31 - 1
 
@@ -34,7 +43,7 @@ def is_sequence(value: Any) -> bool:
 def integers(value: Any) -> tuple[int, ...]:
     """A tuple of plain ints, of a sequence of integers."""
     if not is_sequence(value):
-        raise TypeError(f"incompatible function arguments: expected a sequence of ints, got {type(value).__name__}.")
+        raise expected("", "a sequence of ints", value)
     return tuple([integer(value[k]) for k in range(len(value))])
 
 
@@ -65,7 +74,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
         else:
             return shape
     if value is None:
-        raise TypeError("incompatible function arguments: expected a shape, got None.")
+        raise incompatible("", "expected a shape, got None.")
     try:
         shape = (integer(value),) if isinstance(value, int) else integers(value)
     except TypeError:
@@ -75,12 +84,83 @@ def shape_of(value: Any) -> tuple[int, ...]:
     return shape
 
 
-def axis_in(axis: Any, ndim: int, name: str) -> int:
-    """The axis, counted from 0. Raises IndexError if there is none such, TypeError if it is no integer."""
+def axis_of(axis: Any, ndim: int, name: str = "", message: str = OUT_OF_BOUNDS) -> int:
+    """The axis that an argument names, counted from 0.
+
+    Args:
+        axis: an integer; a negative one counts from the end.
+        ndim: how many axes there are.
+        name: the op's, for the message.
+        message: that of the IndexError, with fields for `name`, `axis`, `ndim`, and `place`: the axis counted from 0.
+
+    Raises:
+        IndexError: if there is no such axis.
+        TypeError: if it is no integer.
+    """
     k = index(axis)
-    if not -ndim <= k < ndim:
-        raise IndexError(f"[{name}] Axis {k} is out of bounds for array with {ndim} dimensions.")
-    return k + ndim if k < 0 else k
+    place = k + ndim if k < 0 else k
+    if not 0 <= place < ndim:
+        raise IndexError(message.format(name=name, axis=k, ndim=ndim, place=place))
+    return place
+
+
+def axes_of(axis: Any, ndim: int, message: str = INVALID) -> tuple[int, ...]:
+    """The axes that the `axis` of a reduction names, counted from 0, in ascending order; all of them for None.
+
+    Raises:
+        IndexError: with the message, if one is out of range.
+        ValueError: if one is named twice.
+        TypeError: if it is neither None, an integer nor a sequence of integers.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    if isinstance(axis, (list, tuple)):
+        axes = sorted([axis_of(a, ndim, message=message) for a in axis])
+        if len(set(axes)) < len(axes):
+            raise ValueError("Duplicate axes detected in reduction.")
+        return tuple(axes)
+    return (axis_of(axis, ndim, message=message),)
+
+
+def require_array(value: Any, function: str, what: str = "an array") -> Node:
+    """The node of an argument that must be an array already. `function` is the caller's name, for the TypeError."""
+    if isinstance(value, array):
+        return value._node
+    raise expected(function, what, value)
+
+
+def require_axis(value: Any, function: str) -> None:
+    """Raise TypeError if an axis is neither None nor an int."""
+    if value is not None and not isinstance(value, int):
+        raise expected(function, "an int axis", value)
+
+
+def require_ints(values: Any, function: str) -> tuple[int, ...]:
+    """A list or tuple of ints as a tuple. Raises TypeError if it is none."""
+    if isinstance(values, (tuple, list)) and all(isinstance(v, int) for v in values):
+        return tuple(values)
+    raise incompatible(function, f"Expected a sequence of ints, got {values!r}.")
+
+
+def require_dtype(value: Any, function: str) -> Dtype:
+    """A dtype. Raises TypeError if it is none."""
+    if type(value) is not Dtype:
+        raise expected(function, "a Dtype", value)
+    return value
+
+
+def flag(value: Any, function: str, argument: str) -> bool:
+    """A flag as a bool. Raises TypeError if it is none."""
+    if not isinstance(value, bool):
+        raise incompatible(function, f"{argument} must be a bool.")
+    return value
+
+
+def require_text(value: Any, function: str, argument: str) -> str:
+    """A string argument. Raises TypeError if it is none."""
+    if not isinstance(value, str):
+        raise incompatible(function, f"{argument} must be a string.")
+    return value
 
 
 def any_number(value: Any, what: str) -> float:
@@ -88,7 +168,7 @@ def any_number(value: Any, what: str) -> float:
     if isinstance(value, (int, float)):
         return float(value)
     if isinstance(value, str) or not hasattr(type(value), "__float__"):
-        raise TypeError(f"incompatible function arguments: {what} must be a number, got {type(value).__name__}.")
+        raise incompatible("", f"{what} must be a number, got {type(value).__name__}.")
     return float(value)
 
 

@@ -7,7 +7,6 @@ function that users call, with the `Op` record at `function.op`. `TABLE` holds e
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -23,6 +22,8 @@ from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import Node, caller
 from mxcompat._graph.ir.op import Op
 
+from .arguments import require_array
+
 __all__ = [
     "SAMPLES",
     "TABLE",
@@ -30,12 +31,9 @@ __all__ = [
     "as_bool",
     "as_float",
     "as_floats",
-    "axes_of",
-    "axis_of",
     "binary",
     "broadcast",
     "op",
-    "require_array",
     "same",
     "unary",
 ]  # fmt: skip
@@ -125,39 +123,6 @@ class Sample(NamedTuple):
 
 SAMPLES: dict[str, Sample] = {}
 """How to test each elementwise op, by name."""
-
-
-def require_array(value: Any, name: str) -> Node:
-    """The node of an argument that must be an array already. `name` is the function's, for the TypeError."""
-    if isinstance(value, array):
-        return value._node
-    raise TypeError(f"{name}(): incompatible function arguments. Expected an array, got {type(value).__name__}.")
-
-
-def axes_of(axis: Any, ndim: int, message: str = "Invalid axis {} for array with {} dimensions.") -> tuple[int, ...]:
-    """The axes that an `axis` argument names, counted from 0, in ascending order; all of them for None.
-
-    Raises:
-        IndexError: with the message, if one is out of range.
-        ValueError: if one is named twice.
-        TypeError: if it is neither None, an integer nor a sequence of integers.
-    """
-    if axis is None:
-        return tuple(range(ndim))
-    if isinstance(axis, (list, tuple)):
-        axes = sorted([axis_of(a, ndim, message) for a in axis])
-        if len(set(axes)) < len(axes):
-            raise ValueError("Duplicate axes detected in reduction.")
-        return tuple(axes)
-    return (axis_of(axis, ndim, message),)
-
-
-def axis_of(axis: Any, ndim: int, message: str = "Invalid axis {} for array with {} dimensions.") -> int:
-    """The axis, counted from 0. Raises IndexError if there is no such axis, TypeError if it is no integer."""
-    k = index(axis)
-    if not -ndim <= k < ndim:
-        raise IndexError(message.format(k, ndim))
-    return k + ndim if k < 0 else k
 
 
 def unary(

@@ -15,10 +15,11 @@ import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import node_of
+from mxcompat._array.errors import expected, incompatible
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import apply
 
-from .arguments import integers
+from .arguments import integers, require_dtype
 from .define import op
 
 __all__ = [
@@ -69,7 +70,7 @@ def is_available(backend: str = "any") -> bool:
         backend: "any", "mpi", "nccl", "jaccl" or "ring".
     """
     if not isinstance(backend, str):
-        raise TypeError(f"is_available(): incompatible function arguments. Expected a str, got {backend!r}.")
+        raise incompatible("is_available", f"Expected a str, got {backend!r}.")
     return False
 
 
@@ -95,7 +96,7 @@ def init(
         1
     """
     if not isinstance(backend, str) or not isinstance(strict, bool):
-        raise TypeError("init(): incompatible function arguments. Expected a bool and a str.")
+        raise incompatible("init", "Expected a bool and a str.")
     if backend not in _BACKENDS:
         raise ValueError(
             "[distributed] The only valid values for backend are 'any', 'mpi', 'nccl', 'jaccl' and 'ring' but "
@@ -114,9 +115,7 @@ def init(
 
 def _checked(group: Group | None, function: str) -> None:
     if group is not None and not isinstance(group, Group):
-        raise TypeError(
-            f"{function}(): incompatible function arguments. Expected a Group or None, got {type(group).__name__}."
-        )
+        raise expected(function, "a Group or None", group)
 
 
 def _alone(name: str, summary: str, shape: str = "The same shape and dtype.") -> Callable[..., array]:
@@ -177,8 +176,7 @@ def recv(shape: Sequence[int], dtype: Dtype, src: int, *, group: Group | None = 
     """
     _checked(group, "recv")
     integers(shape), index(src)
-    if type(dtype) is not Dtype:
-        raise TypeError(f"recv(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
+    require_dtype(dtype, "recv")
     raise ValueError("Cannot recv from a singleton group")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from mxcompat._array.array import array
 from mxcompat._array.construct import type_name
+from mxcompat._array.errors import expected, incompatible
 from mxcompat._array.operands import operand
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import Node, caller, outside, own
@@ -119,7 +120,7 @@ def _combine(record: Op, check: Check | None = None) -> Combine:
 
 def _refuse(noun: str, name: str, other: Any) -> Exception:
     if other is None:
-        return TypeError(f"__{name}__(): incompatible function arguments. Expected a number or an array, got NoneType.")
+        return expected(f"__{name}__", "a number or an array", None)
     return ValueError(f"Cannot perform {noun} on an mlx.core.array and {type_name(other)}")
 
 
@@ -216,9 +217,7 @@ def _invert(function: Any) -> Callable[[array], array]:
 def _set_matmul(function: Any) -> None:
     def matmul(self: array, other: array) -> array:
         if not isinstance(other, array):
-            raise TypeError(
-                f"__matmul__(): incompatible function arguments. Expected an array, got {type_name(other)}."
-            )
+            raise incompatible("__matmul__", f"Expected an array, got {type_name(other)}.")
         return function(self, other)
 
     def imatmul(self: array, other: array) -> array:

@@ -29,7 +29,7 @@ from .define import op
 from .indexing.gather import SLICE
 from .indexing.plan import place
 
-__all__ = ["Exact", "Padding", "again", "axis_read", "build", "offer"]
+__all__ = ["Exact", "Padding", "Paddings", "again", "axis_read", "build", "offer"]
 
 _SHORT = 256
 """The room is no smaller than this, if the buffer is not. mlx-lm makes its buffers a multiple of it."""

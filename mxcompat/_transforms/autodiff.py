@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import aval, float32, format_shape
 from mxcompat._graph.ir.capture import Body, Capture
 from mxcompat._graph.ir.node import Node, apply, scalar
 
 from . import host  # noqa: F401  derivatives, and all that runs a Program, in NumPy
 from . import split as pieces  # noqa: F401  large derivatives run in pieces
+from .functions import check_callable, named_after
 from .lowering import JVP, VJP, check_indices
 from .trees import Substitution, TreeSlots, flatten, map_arrays
-from .wrapping import check_callable, named_after
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 
@@ -220,9 +221,7 @@ def _arrays(values: Any, tag: str) -> list[array]:
     found = list(values) if hasattr(values, "__iter__") else [values]
     for x in found:
         if not isinstance(x, array):
-            raise TypeError(
-                f"{tag}(): incompatible function arguments: expected a list of arrays, got {type(x).__name__} in it."
-            )
+            raise incompatible(tag, f"Expected a list of arrays, got {type(x).__name__} in it.")
     return found
 
 
@@ -242,9 +241,10 @@ def _requested(argnums: Any, argnames: Any, tag: str) -> tuple[list[int], list[s
     if not (argnums is None or isinstance(argnums, int) or _all_of(argnums, int)) or not (
         isinstance(argnames, str) or _all_of(argnames, str)
     ):
-        raise TypeError(
-            f"{tag}(): incompatible function arguments: argnums must be an int or a sequence of ints, and argnames a "
-            f"string or a sequence of strings, not {argnums!r} and {argnames!r}."
+        raise incompatible(
+            tag,
+            "argnums must be an int or a sequence of ints, and argnames a string or a sequence of strings, not "
+            f"{argnums!r} and {argnames!r}.",
         )
     names = [argnames] if isinstance(argnames, str) else list(argnames)
     if argnums is None:

@@ -10,8 +10,8 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import apply
 
 from .calls import CHECKPOINT
+from .functions import check_callable, named_after
 from .trees import flatten, restore, structure
-from .wrapping import check_callable, named_after
 
 __all__ = ["checkpoint"]
 

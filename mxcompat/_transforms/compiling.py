@@ -20,9 +20,9 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._graph.run.evaluate import evaluate
 
 from .calls import run
+from .functions import check_callable, named_after
 from .reshaping import reshaped
 from .trees import Snapshot, Substitution, TreeSlots, flatten, restore, structure
-from .wrapping import check_callable, named_after
 
 __all__ = ["compile", "compile_disabled", "compile_frozen", "disable_compile", "enable_compile"]
 

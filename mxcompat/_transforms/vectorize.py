@@ -9,13 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import aval, format_shape
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import apply
+from mxcompat._ops.arguments import axis_of
 
+from .functions import check_callable, named_after
 from .lowering import VMAP
 from .trees import flatten, restore, structure
-from .wrapping import check_callable, named_after
 
 __all__ = ["vmap"]
 
@@ -45,9 +47,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
     check_callable(fun, "vmap")
     for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
         if axes is None:
-            raise TypeError(
-                f"vmap(): incompatible function arguments: {name} must be an int or a tree of ints or None."
-            )
+            raise incompatible("vmap", f"{name} must be an int or a tree of ints or None.")
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
@@ -136,9 +136,5 @@ def _axis(x: array, axis: Any, what: str) -> int | None:
         return None
     if not isinstance(axis, int):
         raise ValueError("[vmap] axis must be int or None.")
-    ndim = x.ndim + bool(what)
-    resolved = axis + ndim if axis < 0 else axis
-    if not 0 <= resolved < ndim:
-        shape = format_shape(x.shape)
-        raise IndexError(f"[vmap] Invalid {what}vectorization axis {resolved} for array with shape {shape}")
-    return resolved
+    message = f"[vmap] Invalid {what}vectorization axis {{place}} for array with shape {format_shape(x.shape)}"
+    return axis_of(axis, x.ndim + bool(what), message=message)

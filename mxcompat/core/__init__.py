@@ -36,7 +36,7 @@ from mxcompat._ops.elementwise.arithmetic import (
     remainder, subtract, where,
 )
 from mxcompat._ops.movement.arrange import (
-    as_strided, atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, flip, roll,
+    as_strided, atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_shapes, broadcast_to, flip, roll,
 )
 from mxcompat._ops.indexing.at import ArrayAt
 from mxcompat._ops.elementwise.bitwise import (
@@ -45,7 +45,7 @@ from mxcompat._ops.elementwise.bitwise import (
 )
 from mxcompat._ops.elementwise.casts import astype, contiguous, depends, stop_gradient, view
 from mxcompat._ops.elementwise.comparison import (
-    allclose, array_equal, broadcast_shapes, equal, greater, greater_equal, isclose, less, less_equal, logical_and,
+    allclose, array_equal, equal, greater, greater_equal, isclose, less, less_equal, logical_and,
     logical_or, logical_xor, not_equal,
 )
 from mxcompat._ops.conv.convolutions import (
@@ -54,7 +54,8 @@ from mxcompat._ops.conv.convolutions import (
 from mxcompat._ops.creation.filled import (
     empty, empty_like, full, full_like, meshgrid, ones, ones_like, zeros, zeros_like,
 )
-from mxcompat._ops.movement.diagonals import diag, diagonal, eye, identity, trace, tri, tril, triu
+from mxcompat._ops.creation.matrices import eye, identity, tri
+from mxcompat._ops.movement.diagonals import diag, diagonal, trace, tril, triu
 from mxcompat._ops.products.einsum import einsum, einsum_path
 from mxcompat._ops.elementwise.unary import (
     abs, acos, acosh, arccos, arccosh, arcsin, arcsinh, arctan, arctanh, asin, asinh, atan, atanh, ceil, conj,

@@ -11,10 +11,11 @@ from typing import Any
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import format_shape
 from mxcompat._graph.ir.node import Node, apply
 
-from ..define import require_array
+from ..arguments import require_array
 from .lowering import CONV, Sizes
 
 __all__ = [
@@ -72,7 +73,7 @@ def _check_channels(x: Sizes, w: Sizes, groups: int) -> None:
 
 
 def _wrong(name: str, argument: str, wanted: str, given: Any) -> TypeError:
-    return TypeError(f"{name}(): incompatible function arguments. {argument} must be {wanted}, not {given!r}.")
+    return incompatible(name, f"{argument} must be {wanted}, not {given!r}.")
 
 
 def _int(name: str, argument: str, value: Any) -> int:

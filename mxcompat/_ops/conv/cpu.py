@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-__all__ = ["Padding", "Sizes", "convolve_on_cpu", "plain"]
+__all__ = ["Sizes", "convolve_on_cpu", "plain"]
 
 Sizes = tuple[int, ...]
 

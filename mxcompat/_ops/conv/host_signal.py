@@ -10,16 +10,16 @@ from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from ..products.contraction import rounded, widened
 from ..products.pullback import bilinear
-from .signal import _convolve, _factors, _hadamard, _hadamard_matrix
+from .signal import CONVOLVE, HADAMARD_TRANSFORM, _factors, _hadamard_matrix
 
 
-@HOST.of(_convolve)
+@HOST.of(CONVOLVE)
 def _host_convolve(out: Any, params: tuple, x: Any, y: Any) -> Any:
     dtype = out.dtype.numpy
     return rounded(np.convolve(widened(x, dtype), widened(y, dtype), params[0]), dtype)
 
 
-@PULLBACK.of(_convolve)
+@PULLBACK.of(CONVOLVE)
 def _pull_convolve(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any) -> Any:
     dtype = out.dtype
     x, y, g = widened(x, dtype), widened(y, dtype), widened(g, dtype)
@@ -30,7 +30,7 @@ def _pull_convolve(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: An
     return tuple([np.correlate(whole, other.conj(), "valid") for other in (y, x)])
 
 
-@PUSHFORWARD.of(_convolve)
+@PUSHFORWARD.of(CONVOLVE)
 def _push_convolve(tangents: Any, out: Any, params: tuple, x: Any, y: Any) -> Any:
     return bilinear(lambda a, b: np.convolve(a, b, params[0]), tangents, out.dtype, x, y)
 
@@ -45,16 +45,16 @@ def _transformed(x: Any, transpose: bool) -> Any:
     return values.reshape(x.shape)
 
 
-@HOST.of(_hadamard)
+@HOST.of(HADAMARD_TRANSFORM)
 def _host_hadamard(out: Any, params: tuple, x: Any, scale: Any) -> Any:
     return rounded(_transformed(x, False) * scale, out.dtype.numpy)
 
 
-@PULLBACK.of(_hadamard)
+@PULLBACK.of(HADAMARD_TRANSFORM)
 def _pull_hadamard(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, scale: Any) -> Any:
     return None if wanted[1] else (_transformed(g, True) * scale, None)
 
 
-@PUSHFORWARD.of(_hadamard)
+@PUSHFORWARD.of(HADAMARD_TRANSFORM)
 def _push_hadamard(tangents: Any, out: Any, params: tuple, x: Any, scale: Any) -> Any:
     return None if tangents[1] is not None else _transformed(tangents[0], False) * scale

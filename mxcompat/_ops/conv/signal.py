@@ -12,13 +12,14 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import expected
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import any_number
-from ..define import op, require_array
+from ..arguments import any_number, require_array
+from ..define import op
 from ..products.matmul import common, precision, wide
 
 __all__ = ["convolve", "hadamard_transform"]
@@ -47,7 +48,7 @@ def _convolve_impl(x: Any, y: Any, mode: str) -> Any:
     return jnp.convolve(x, y, mode, precision=precision(x.dtype)).astype(dtype)
 
 
-_convolve = op("convolve", _convolve_impl, _convolve_aval, ("mode",))
+CONVOLVE = op("convolve", _convolve_impl, _convolve_aval, ("mode",))
 
 
 def convolve(a: array, v: array, /, mode: str = "full", *, stream: Any = None) -> array:
@@ -72,8 +73,8 @@ def convolve(a: array, v: array, /, mode: str = "full", *, stream: Any = None) -
     """
     check_stream(stream)
     if not isinstance(mode, str):
-        raise TypeError(f"convolve(): incompatible function arguments. Expected a mode, got {type(mode).__name__}.")
-    return wrap(apply(_convolve, (require_array(a, "convolve"), require_array(v, "convolve")), (mode,)))
+        raise expected("convolve", "a mode", mode)
+    return wrap(apply(CONVOLVE, (require_array(a, "convolve"), require_array(v, "convolve")), (mode,)))
 
 
 _CIRCULANT_BLOCKS = {
@@ -132,7 +133,7 @@ def _hadamard_impl(x: Any, scale: Any) -> Any:
     return (values * scale).astype(dtype).reshape(x.shape)
 
 
-_hadamard = op("hadamard_transform", _hadamard_impl, _hadamard_aval)
+HADAMARD_TRANSFORM = op("hadamard_transform", _hadamard_impl, _hadamard_aval)
 
 
 def hadamard_transform(a: array, /, scale: float | None = None, *, stream: Any = None) -> array:
@@ -159,4 +160,4 @@ def hadamard_transform(a: array, /, scale: float | None = None, *, stream: Any =
         factor = 1 / math.sqrt(x.aval.shape[-1] or 1) if x.aval.ndim else 1.0
     else:
         factor = any_number(scale, "scale")
-    return wrap(apply(_hadamard, (x, operands.scalar_node(factor, _d.float32))))
+    return wrap(apply(HADAMARD_TRANSFORM, (x, operands.scalar_node(factor, _d.float32))))

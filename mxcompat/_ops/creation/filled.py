@@ -15,17 +15,18 @@ from mxcompat._array import operands
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.construct import cast
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import shape_of, variadic
-from ..define import broadcast, op, require_array
+from ..arguments import require_array, require_dtype, shape_of, variadic
+from ..define import broadcast, op
 from ..movement.arrange import broadcast_into
 
 __all__ = ["empty", "empty_like", "full", "full_like", "meshgrid", "ones", "ones_like", "zeros", "zeros_like"]
 
-_constant = op(
+CONSTANT = op(
     "constant",
     lambda out, value: jnp.full(out.shape, value, out.dtype.numpy),
     lambda out, value: out,
@@ -37,10 +38,8 @@ def _filled(shape: Any, dtype: Dtype | None, value: int) -> array:
     """An array full of 0 or of 1."""
     if dtype is None:
         dtype = _d.float32
-    elif type(dtype) is not Dtype:
-        raise TypeError(f"incompatible function arguments: expected a Dtype, got {type(dtype).__name__}.")
-    out = aval(shape_of(shape), dtype)
-    return wrap(Node(_constant, (out, value), (), out, 0))
+    out = aval(shape_of(shape), require_dtype(dtype, ""))
+    return wrap(Node(CONSTANT, (out, value), (), out, 0))
 
 
 def zeros(shape: int | Sequence[int], dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
@@ -85,7 +84,7 @@ def ones(shape: int | Sequence[int], dtype: Dtype | None = _d.float32, *, stream
     return _filled(shape, dtype, 1)
 
 
-_constant_like = op(
+CONSTANT_LIKE = op(
     "constant_like",
     lambda x, dtype, value: jnp.full(jnp.shape(x), value, dtype.numpy),
     lambda a, dtype, value: aval(a.shape, dtype),
@@ -95,11 +94,8 @@ _constant_like = op(
 
 def _like(a: Any, dtype: Dtype | None, value: int, name: str) -> array:
     x = require_array(a, name)
-    if dtype is None:
-        dtype = x.aval.dtype
-    elif type(dtype) is not Dtype:
-        raise TypeError(f"{name}(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
-    return wrap(apply(_constant_like, (x,), (dtype, value)))
+    dtype = x.aval.dtype if dtype is None else require_dtype(dtype, name)
+    return wrap(apply(CONSTANT_LIKE, (x,), (dtype, value)))
 
 
 def zeros_like(a: array, /, dtype: Dtype | None = None, *, stream: Any = None) -> array:
@@ -142,7 +138,7 @@ empty = zeros  # the names the array API standard asks for; in MLX too they are 
 empty_like = zeros_like
 
 
-_full = op(
+FULL = op(
     "full",
     lambda value, shape: jnp.broadcast_to(value, shape),
     lambda v, shape: aval(broadcast_into(v.shape, shape), v.dtype),
@@ -170,10 +166,10 @@ def full(shape: int | Sequence[int], vals: Any, dtype: Dtype | None = None, *, s
         `mx.full((2, 2), 7.0)`
     """
     check_stream(stream)
-    return wrap(apply(_full, (operands.node(vals, dtype),), (shape_of(shape),)))
+    return wrap(apply(FULL, (operands.node(vals, dtype),), (shape_of(shape),)))
 
 
-_full_like = op(
+FULL_LIKE = op(
     "full_like",
     lambda x, value: jnp.broadcast_to(value, broadcast(jnp.shape(x), jnp.shape(value))),
     lambda a, v: aval(broadcast(a.shape, v.shape), v.dtype),
@@ -201,7 +197,7 @@ def full_like(a: array, /, vals: Any, dtype: Dtype | None = None, *, stream: Any
     check_stream(stream)
     x = require_array(a, "full_like")
     want = x.aval.dtype if dtype is None else dtype
-    return wrap(apply(_full_like, (x, cast(operands.node(vals, want), want))))
+    return wrap(apply(FULL_LIKE, (x, cast(operands.node(vals, want), want))))
 
 
 def _grid_shape(avals: Sequence[Aval], place: int, sparse: bool, indexing: str) -> tuple[int, ...]:
@@ -224,7 +220,7 @@ def _grid_impl(*xs: Any, sparse: bool, indexing: str) -> tuple[Any, ...]:
     return tuple(out)
 
 
-_meshgrid = op("meshgrid", _grid_impl, _grid_avals, ("sparse", "indexing"))
+MESHGRID = op("meshgrid", _grid_impl, _grid_avals, ("sparse", "indexing"))
 
 
 def meshgrid(
@@ -249,10 +245,10 @@ def meshgrid(
     """
     check_stream(stream)
     if not isinstance(sparse, bool) or not isinstance(indexing, str):
-        raise TypeError("meshgrid(): incompatible function arguments. Expected a bool as sparse, a string as indexing.")
+        raise incompatible("meshgrid", "Expected a bool as sparse, a string as indexing.")
     if indexing not in ("xy", "ij"):
         raise ValueError("[meshgrid] Invalid indexing value. Valid values are 'xy' and 'ij'.")
     nodes = variadic(arrays, "meshgrid")
     if not nodes:
         return ()
-    return tuple(wrap_all(apply(_meshgrid, tuple(nodes), (sparse, indexing))))
+    return tuple(wrap_all(apply(MESHGRID, tuple(nodes), (sparse, indexing))))

@@ -13,9 +13,10 @@ from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from ..define import TABLE
 from ..indexing.rows import wide
-from ..movement.host import spread
+from ..movement.host import distance, spread
 from ..movement.pullback import linear
 from . import filled, ranges, windows  # noqa: F401  # for their records, in TABLE
+from . import matrices as _matrices  # noqa: F401  for their records, in TABLE
 
 
 @HOST.of(TABLE["constant"], TABLE["constant_like"])
@@ -142,3 +143,13 @@ _window("bartlett", lambda x: 1 - np.abs(2 * x - 1))
 _window("hanning", lambda x: np.sin(np.float32(math.pi) * x) ** 2)
 _window("hamming", lambda x: np.float32(0.54) - np.float32(0.46) * _cosine(x, 1))
 _window("blackman", lambda x: np.float32(0.42) - np.float32(0.5) * _cosine(x, 1) + np.float32(0.08) * _cosine(x, 2))
+
+
+@HOST.of(TABLE["eye"])
+def _eye(out: Aval, params: tuple) -> np.ndarray:
+    return (distance(out.shape) == params[1]).astype(out.dtype.numpy)
+
+
+@HOST.of(TABLE["tri"])
+def _tri(out: Aval, params: tuple) -> np.ndarray:
+    return (distance(out.shape) <= params[1]).astype(out.dtype.numpy)

@@ -14,11 +14,12 @@ from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import cast_numpy
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import expected, incompatible
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import SCALAR, Node, apply
 
-from ..arguments import any_number, integer
+from ..arguments import any_number, integer, require_dtype
 from ..define import op
 
 __all__ = ["arange", "linspace"]
@@ -33,7 +34,7 @@ def _arange_impl(start: Any, step: Any, length: int) -> Any:
     return (jnp.asarray(start, work) + places * jnp.asarray(step, work)).astype(dtype)
 
 
-_arange = op("arange", _arange_impl, lambda start, step, length: aval((length,), start.dtype), ("length",))
+ARANGE = op("arange", _arange_impl, lambda start, step, length: aval((length,), start.dtype), ("length",))
 
 
 def arange(
@@ -63,7 +64,7 @@ def arange(
     if type(step) is Dtype and dtype is None:  # arange(stop, step, dtype)
         start, stop, step, dtype = _MISSING, start, stop, step
         if stop is _MISSING:
-            raise TypeError("arange(): incompatible function arguments. Expected a number as stop.")
+            raise incompatible("arange", "Expected a number as stop.")
     elif stop is None or stop is _MISSING:
         start, stop = _MISSING, start
     first = 0 if start is _MISSING else start
@@ -73,7 +74,7 @@ def arange(
     else:
         zero_dim, values, length = _general(first, stop, by, dtype, start is _MISSING and step is None)
     inputs = (Node(SCALAR, (), (), zero_dim, 0, values[0]), Node(SCALAR, (), (), zero_dim, 0, values[1]))
-    return wrap(apply(_arange, inputs, (length,)))
+    return wrap(apply(ARANGE, inputs, (length,)))
 
 
 _INT32 = aval((), _d.int32)
@@ -88,14 +89,10 @@ def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, alone: bool) -
     """The 0-d aval of the dtype, start and step as numbers of it, and the length. Raises what `arange` raises."""
     for number in (first, stop, by):
         if type(number) is not int and type(number) is not float and type(number) is not bool:
-            raise TypeError(
-                f"arange(): incompatible function arguments. Expected numbers, got {type(number).__name__}."
-            )
+            raise expected("arange", "numbers", number)
     if dtype is None:
         dtype = _natural(first, stop, by, alone)
-    elif type(dtype) is not Dtype:
-        raise TypeError(f"arange(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
-    if dtype is _d.bool_:
+    if require_dtype(dtype, "arange") is _d.bool_:
         raise ValueError("bool not supported for arange.")
     length = _count(first, stop, by)
     if dtype.kind == "i" and dtype.size >= 4 and type(first) is int and type(by) is int:
@@ -111,7 +108,7 @@ def _natural(first: Any, stop: Any, by: Any, alone: bool) -> Dtype:
         return _d.bool_
     numbers = (first, stop, by)
     if not all(-(2**63) <= n < 2**63 for n in numbers):
-        raise TypeError("arange(): incompatible function arguments. Expected numbers of at most 64 bits.")
+        raise incompatible("arange", "Expected numbers of at most 64 bits.")
     return _d.int32 if all(-(2**31) <= n < 2**31 for n in numbers) else _d.int64
 
 
@@ -160,7 +157,7 @@ def _linspace_impl(start: Any, stop: Any, num: int, endpoint: bool, dtype: Dtype
     return values.astype(dtype.numpy)
 
 
-_linspace = op(
+LINSPACE = op(
     "linspace",
     _linspace_impl,
     lambda start, stop, num, endpoint, dtype: aval((num,), dtype),
@@ -194,10 +191,10 @@ def linspace(
     first, last = any_number(start, "start"), any_number(stop, "stop")
     count = integer(num)
     if not isinstance(endpoint, bool):
-        raise TypeError(f"linspace(): incompatible function arguments. Expected a bool, got {type(endpoint).__name__}.")
+        raise expected("linspace", "a bool", endpoint)
     if count < 0:
         raise ValueError(f"[linspace] number of samples, {count}, must be non-negative.")
     dtype = _d.float32 if dtype is None else dtype
     work = _d.float64 if dtype is _d.float64 else _d.float32
     inputs = (operands.scalar_node(first, work), operands.scalar_node(last, work))
-    return wrap(apply(_linspace, inputs, (count, endpoint, dtype)))
+    return wrap(apply(LINSPACE, inputs, (count, endpoint, dtype)))

@@ -19,7 +19,8 @@ from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
-from ..define import Sample, as_floats, binary, broadcast, op, require_array
+from ..arguments import require_array
+from ..define import Sample, as_floats, binary, broadcast, op
 
 __all__ = [
     "add", "arctan2", "atan2", "clip", "divide", "divmod", "floor_divide", "logaddexp", "maximum", "minimum",

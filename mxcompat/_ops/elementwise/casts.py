@@ -16,7 +16,8 @@ from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 
-from ..define import op, require_array
+from ..arguments import require_array, require_dtype
+from ..define import op
 
 __all__ = ["astype", "contiguous", "depends", "stop_gradient", "view"]
 
@@ -43,8 +44,7 @@ def astype(a: Any, /, dtype: Dtype, *, stream: Any = None) -> array:
     """
     check_stream(stream)
     node = require_array(a, "astype")
-    if type(dtype) is not Dtype:
-        raise TypeError(f"astype(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
+    require_dtype(dtype, "astype")
     return wrap(node if node.aval.dtype is dtype else apply(_ASTYPE, (node,), (dtype,)))
 
 
@@ -103,8 +103,7 @@ def view(a: Any, dtype: Dtype, stream: Any = None) -> array:
         `mx.view(mx.array([1.0]), mx.uint32)`
     """
     check_stream(stream)
-    if type(dtype) is not Dtype:
-        raise TypeError(f"view(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
+    require_dtype(dtype, "view")
     node = operands.node(a)
     return wrap(node if node.aval.dtype is dtype else apply(_VIEW, (node,), (dtype,)))
 

@@ -12,18 +12,17 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
-from mxcompat._array.construct import bad_cast
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import integers
-from ..define import Sample, as_bool, binary, broadcast, op, require_array
+from ..arguments import require_array
+from ..define import Sample, as_bool, binary, broadcast, op
 
 __all__ = [
-    "allclose", "array_equal", "broadcast_shapes", "equal", "greater", "greater_equal", "isclose", "less", "less_equal",
+    "allclose", "array_equal", "equal", "greater", "greater_equal", "isclose", "less", "less_equal",
     "logical_and", "logical_or", "logical_xor", "not_equal",
 ]  # fmt: skip
 
@@ -190,27 +189,3 @@ def allclose(
     """
     check_stream(stream)
     return wrap(apply(_ALLCLOSE, _close_nodes("allclose", a, b, rtol, atol), (bool(equal_nan),)))
-
-
-def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape that several shapes broadcast to.
-
-    Args:
-        *shapes: sequences of integers, at least one.
-
-    Returns:
-        A tuple of integers.
-
-    Raises:
-        ValueError: if there is none, or they do not broadcast.
-
-    Example:
-        `mx.broadcast_shapes((1, 2), (3, 1))  # (3, 2)`
-    """
-    if not shapes:
-        raise ValueError("[broadcast_shapes] Must provide at least one shape.")
-    try:
-        plain = [integers(shape) for shape in shapes]
-    except TypeError:
-        raise bad_cast("a shape is a sequence of ints") from None
-    return broadcast(*plain)

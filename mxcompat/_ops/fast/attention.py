@@ -13,7 +13,8 @@ from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..define import broadcast, op, require_array
+from ..arguments import require_array
+from ..define import broadcast, op
 from ..padding import offer
 from .norms import number
 

@@ -13,7 +13,8 @@ from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, float32, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..define import as_float, broadcast, op, require_array
+from ..arguments import require_array
+from ..define import as_float, broadcast, op
 
 __all__ = ["gated_delta_update"]
 

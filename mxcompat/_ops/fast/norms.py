@@ -10,11 +10,13 @@ import jax.numpy as jnp
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import incompatible
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, float32, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
-from ..define import op, require_array
+from ..arguments import require_array
+from ..define import op
 
 __all__ = ["cross_entropy", "layer_norm", "number", "rms_norm", "wide"]
 
@@ -29,9 +31,7 @@ def number(name: str, argument: str, value: Any) -> Node:
     try:
         return operands.scalar_node(float(value), float32)
     except (TypeError, ValueError):
-        raise TypeError(
-            f"{name}(): incompatible function arguments. {argument} must be a number, not {value!r}."
-        ) from None
+        raise incompatible(name, f"{argument} must be a number, not {value!r}.") from None
 
 
 def _optional(value: Any, name: str) -> Node | None:

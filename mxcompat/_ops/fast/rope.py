@@ -12,10 +12,12 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import Aval, format_shape, int32
 from mxcompat._graph.ir.node import Node, apply
 
-from ..define import op, require_array
+from ..arguments import require_array
+from ..define import op
 from .norms import number, wide
 
 __all__ = ["rope"]
@@ -112,9 +114,7 @@ def rope(
     try:
         params = (index(dims), bool(traditional), None if base is None else float(base))
     except (TypeError, ValueError):
-        raise TypeError(
-            f"rope(): incompatible function arguments. dims must be an int and base a number, not {dims!r}, {base!r}."
-        ) from None
+        raise incompatible("rope", f"dims must be an int and base a number, not {dims!r}, {base!r}.") from None
     inputs = (node, _offset(offset), number("rope", "scale", scale))
     return wrap(apply(ROPE, inputs if table is None else (*inputs, table), params))
 

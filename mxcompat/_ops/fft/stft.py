@@ -9,15 +9,16 @@ import numpy as np
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import incompatible
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.aval import complex64 as _complex64
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import integer
+from ..arguments import integer, require_array
 from ..define import op
-from .transforms import check_array, check_norm, transform
+from .transforms import check_norm, transform
 
 __all__ = ["istft", "stft"]
 
@@ -108,7 +109,7 @@ def stft(
         (257, 126)
     """
     check_stream(stream)
-    check_array(x, "stft")
+    require_array(x, "stft")
     check_norm(norm, "stft")
     n_fft, hop, length = _frame_sizes(n_fft, hop_length, "stft", win_length)
     if x.ndim < 1:
@@ -125,7 +126,7 @@ def stft(
 
 def _check_bool(value: Any, what: str, name: str) -> None:
     if not isinstance(value, bool):
-        raise TypeError(f"{name}(): incompatible function arguments. Expected a bool as {what}, got {value!r}.")
+        raise incompatible(name, f"Expected a bool as {what}, got {value!r}.")
 
 
 def _frame_sizes(n_fft: Any, hop: Any, name: str, length: Any) -> tuple[int, int, int]:
@@ -142,7 +143,7 @@ def _with_window(node: Node, window: Any, length: int, n_fft: int, name: str) ->
     """The inputs of the op, and the length of the window."""
     inputs = (node,)
     if window is not None:
-        check_array(window, name)
+        require_array(window, name)
         if window.ndim != 1:
             raise ValueError(f"[{name}] window must be a one-dimensional array.")
         length = window.shape[0]
@@ -236,7 +237,7 @@ def istft(
         array(True, dtype=bool)
     """
     check_stream(stream)
-    check_array(stft_matrix, "istft")
+    require_array(stft_matrix, "istft")
     check_norm(norm, "istft")
     onesided = True if onesided is None else onesided
     _check_bool(onesided, "onesided", "istft")

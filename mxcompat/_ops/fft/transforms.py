@@ -17,12 +17,13 @@ from jax import lax
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.aval import complex64 as _complex64
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import any_number, integer, plain
+from ..arguments import any_number, axis_of, integer, plain, require_array
 from ..define import op
 
 __all__ = [
@@ -108,15 +109,9 @@ _FFT = op("fft", transform, _infer, ("kind", "sizes", "axes", "norm"))
 def check_norm(norm: Any, name: str) -> None:
     """Raise MLX's error unless `norm` is one of the three."""
     if not isinstance(norm, str):
-        raise TypeError(f"{name}(): incompatible function arguments. Expected a str as norm, got {norm!r}.")
+        raise incompatible(name, f"Expected a str as norm, got {norm!r}.")
     if norm not in ("backward", "ortho", "forward"):
         raise ValueError(f"[{name}] Invalid norm. Expected one of {{'backward', 'ortho', 'forward'}}.")
-
-
-def check_array(x: Any, name: str) -> None:
-    """Raise TypeError for what is not an array."""
-    if not isinstance(x, array):
-        raise TypeError(f"{name}(): incompatible function arguments. Expected an array, got {type(x).__name__}.")
 
 
 def _apply(a: Any, kind: str, sizes: tuple[int, ...] | None, axes: tuple[int, ...] | None, norm: str) -> array:
@@ -131,8 +126,8 @@ def _apply(a: Any, kind: str, sizes: tuple[int, ...] | None, axes: tuple[int, ..
     places = tuple([axis + ndim if axis < 0 else axis for axis in axes])
     if len(set(places)) < len(places):
         raise ValueError(f"[fftn] Duplicated axis received {format_shape(axes)}")
-    if any(not 0 <= axis < ndim for axis in places):
-        raise IndexError(f"[fftn] Invalid axis received for array with {ndim} dimensions.")
+    for axis in axes:
+        axis_of(axis, ndim, message="[fftn] Invalid axis received for array with {ndim} dimensions.")
     if not axes:
         return wrap(node)
     if sizes is None:
@@ -149,7 +144,7 @@ def _one_axis(name: str, what: str, result: str) -> Callable[..., array]:
 
     def function(a: array, n: int | None = None, axis: int = -1, norm: str = "backward", stream: Any = None) -> array:
         check_stream(stream)
-        check_array(a, name)
+        require_array(a, name)
         check_norm(norm, name)
         return _apply(a, name, None if n is None else (integer(n),), (integer(axis),), norm)
 
@@ -161,7 +156,7 @@ def _many_axes(name: str, what: str, result: str) -> Callable[..., array]:
     kind = name[:-1]
 
     def run(a: Any, s: Any, axes: Any, norm: Any) -> array:
-        check_array(a, name)
+        require_array(a, name)
         check_norm(norm, name)
         sizes = None if s is None else plain(s)
         if axes is None and sizes is not None:
@@ -250,15 +245,14 @@ _SHIFT = op(
 
 
 def _shifted(a: Any, axes: Any, name: str, inverse: bool) -> array:
-    check_array(a, name)
+    require_array(a, name)
     shape, ndim = a.shape, a.ndim
     if axes is None:
         axes = tuple(range(ndim))
     else:
         axes = (axes,) if isinstance(axes, int) else plain(axes)
     for axis in axes:
-        if not -ndim <= axis < ndim:
-            raise IndexError(f"[{name}] Invalid axis {axis} for array with {ndim} dimensions.")
+        axis_of(axis, ndim, name, "[{name}] Invalid axis {axis} for array with {ndim} dimensions.")
     shifts = tuple([-(shape[axis] // 2) if inverse else shape[axis] // 2 for axis in axes])
     return wrap(apply(_SHIFT, (a._node,), (shifts, axes)))
 

@@ -18,10 +18,14 @@ from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import Node, apply
 
+from ..arguments import axis_of, require_array, require_axis, require_ints
 from ..define import broadcast, op
 from .plan import Plan, check_integral, extent, has_arrays, place, shape_of, source_axes
 
-__all__ = ["slice", "take", "take_along_axis"]
+__all__ = [
+    "SLICE", "along_axis", "check_window", "layout", "locate", "narrow", "positions", "read", "slice", "subscript",
+    "take", "take_along_axis", "window_starts", "windows",
+]  # fmt: skip
 
 
 def positions(index: Any, n: int) -> Any:
@@ -173,15 +177,14 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
                [4, 3, 4]], dtype=int32)
     """
     check_stream(stream)
-    node = need_array("take", a)
-    need_axis("take", axis)
+    node = require_array(a, "take")
+    require_axis(axis, "take")
     shape = node.aval.shape
     if axis is None:
         along, size, before = 0, node.aval.size, ("*",) if len(shape) != 1 else ()
     else:
-        along = axis + len(shape) if axis < 0 else axis
-        if not 0 <= along < len(shape):
-            raise IndexError(f"[take] Received invalid axis {axis} for array with {len(shape)} dimensions.")
+        message = "[take] Received invalid axis {axis} for array with {ndim} dimensions."
+        along = axis_of(axis, len(shape), message=message)
         size, before = shape[along], (":",) * along
     if isinstance(indices, int):
         if not node.aval.size:
@@ -189,7 +192,7 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
         if not -size <= indices < size or indices == -1:  # MLX takes the slice from i to i + 1: from -1 to 0 is none
             raise ValueError(f"[squeeze] Cannot squeeze axis {along} with size 0 which is not equal to 1.")
         return wrap(apply(SLICE, (node, place(int(indices) % size)), ((*before, "i"),)))
-    index = need_array("take", indices)
+    index = require_array(indices, "take")
     if not size and index.aval.size:
         raise ValueError("[take] Cannot do a non-empty take from an empty axis.")
     if index.aval.dtype.kind == "b":
@@ -198,30 +201,13 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
     return wrap(apply(GATHER, (node, index), ((*before, "a"),)))
 
 
-def need_array(name: str, *values: Any) -> Any:
-    """The node of each value (of the only one); TypeError if one is not an array."""
-    for value in values:
-        if not isinstance(value, array):
-            given = type(value).__name__
-            raise TypeError(f"{name}(): incompatible function arguments: expected an array, got {given}.")
-    return values[0]._node if len(values) == 1 else [value._node for value in values]
-
-
-def need_axis(name: str, axis: Any) -> None:
-    """TypeError if an axis is neither None nor an int."""
-    if axis is not None and not isinstance(axis, int):
-        raise TypeError(f"{name}(): incompatible function arguments: expected an int axis, got {type(axis).__name__}.")
-
-
 def along_axis(name: str, shape: tuple[int, ...], indices: Aval, axis: int | None) -> int:
     """The axis of a read or write along it, counted from the front, checked as MLX does."""
     ndim = len(shape)
-    given, axis = axis, axis or 0
-    if not -ndim <= axis < ndim:
-        raise IndexError(f"[{name}] Axis {given} is out of bounds for array with {ndim} dimensions.")
+    along = axis_of(axis or 0, ndim, name)
     if indices.ndim != ndim:
         raise ValueError(f"[{name}] Indices of dimension {indices.ndim} does not match array of dimension {ndim}.")
-    return axis + ndim if axis < 0 else axis
+    return along
 
 
 def _gather_axis(x: Any, indices: Any, *, axis: int | None) -> Any:
@@ -278,8 +264,8 @@ def take_along_axis(a: array, /, indices: array, axis: int | None = -1, *, strea
         array([[1, 2, 3]], dtype=int32)
     """
     check_stream(stream)
-    x, index = need_array("take_along_axis", a, indices)
-    need_axis("take_along_axis", axis)
+    x, index = require_array(a, "take_along_axis"), require_array(indices, "take_along_axis")
+    require_axis(axis, "take_along_axis")
     return wrap(apply(GATHER_AXIS, (x, index), (axis,)))
 
 
@@ -295,10 +281,8 @@ def check_window(name: str, starts: Aval, axes: tuple[int, ...], ndim: int) -> t
         )
     if starts.dtype.kind not in "iu":
         raise ValueError(f"[{name}] Start indices must be integers, got type {starts.dtype.name}.")
-    for axis in axes:
-        if not -ndim <= axis < ndim:
-            raise IndexError(f"[{name}] Invalid axis {axis} for array with dimension {ndim}.")
-    found = tuple(axis % ndim for axis in axes)
+    message = "[{name}] Invalid axis {axis} for array with dimension {ndim}."
+    found = tuple([axis_of(axis, ndim, name, message) for axis in axes])
     if len(set(found)) != len(found):
         raise ValueError(f"[{name}] Repeat axes not allowed.")
     return found
@@ -356,12 +340,5 @@ def slice(
                [5, 6]], dtype=int32)
     """
     check_stream(stream)
-    x, starts = need_array("slice", a, start_indices)
-    return wrap(apply(DYNAMIC_SLICE, (x, starts), (need_ints("slice", axes), need_ints("slice", slice_size))))
-
-
-def need_ints(name: str, values: Any) -> tuple[int, ...]:
-    """A sequence of ints as a tuple; TypeError if it is none."""
-    if isinstance(values, (tuple, list)) and all(isinstance(v, int) for v in values):
-        return tuple(values)
-    raise TypeError(f"{name}(): incompatible function arguments: expected a sequence of ints, got {values!r}.")
+    x, starts = require_array(a, "slice"), require_array(start_indices, "slice")
+    return wrap(apply(DYNAMIC_SLICE, (x, starts), (require_ints(axes, "slice"), require_ints(slice_size, "slice"))))

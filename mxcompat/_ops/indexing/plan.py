@@ -23,7 +23,7 @@ from mxcompat._array.nest import nest_of
 from mxcompat._graph.ir.aval import aval, int32
 from mxcompat._graph.ir.node import Node, scalar
 
-__all__ = ["Plan", "extent", "has_arrays", "is_full", "parse", "place", "shape_of", "source_axes"]
+__all__ = ["Plan", "check_integral", "extent", "has_arrays", "is_full", "parse", "place", "shape_of", "source_axes"]
 
 Plan = tuple[Any, ...]
 

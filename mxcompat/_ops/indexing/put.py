@@ -14,8 +14,9 @@ from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import apply
 
+from ..arguments import require_array, require_axis, require_ints
 from ..define import broadcast, op
-from .gather import along_axis, check_window, need_array, need_axis, need_ints, positions, window_starts
+from .gather import along_axis, check_window, positions, window_starts
 from .scatter import as_elements, scatter, stretch
 
 __all__ = ["MASKED_SCATTER", "put_along_axis", "slice_update"]
@@ -119,8 +120,8 @@ def put_along_axis(a: array, /, indices: array, values: array, axis: int | None 
                [0, 0, 1]], dtype=float32)
     """
     check_stream(stream)
-    x, index, value = need_array("put_along_axis", a, indices, values)
-    need_axis("put_along_axis", axis)
+    x, index, value = (require_array(v, "put_along_axis") for v in (a, indices, values))
+    require_axis(axis, "put_along_axis")
     return wrap(apply(SCATTER_AXIS, (x, value, index), (axis,)))
 
 
@@ -176,5 +177,5 @@ def slice_update(a: array, update: array, start_indices: array, axes: Sequence[i
                [0, 1, 1]], dtype=float32)
     """
     check_stream(stream)
-    x, value, starts = need_array("slice_update", a, update, start_indices)
-    return wrap(apply(DYNAMIC_UPDATE, (x, value, starts), (need_ints("slice_update", axes),)))
+    x, value, starts = (require_array(v, "slice_update") for v in (a, update, start_indices))
+    return wrap(apply(DYNAMIC_UPDATE, (x, value, starts), (require_ints(axes, "slice_update"),)))

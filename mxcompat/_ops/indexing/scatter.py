@@ -17,6 +17,7 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.casting import converted
+from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
@@ -32,7 +33,7 @@ def value_node(value: Any, dtype: Dtype) -> Node:
     if isinstance(value, (list, tuple, str)):
         raise ValueError(f"Invalid type {type(value).__name__} received in array initialization.")
     if value is None:
-        raise TypeError("incompatible function arguments: expected an array or a number to write, got None.")
+        raise incompatible("", "expected an array or a number to write, got None.")
     return operands.node(value, dtype)
 
 

@@ -14,11 +14,11 @@ import jax.numpy as jnp
 from mxcompat._graph.ir.aval import Aval, Dtype, complex64, float32, float64
 from mxcompat._graph.ir.node import Node
 
-from ..define import require_array
+from ..arguments import require_array
 
 __all__ = [
-    "FLOATS", "HIGHEST", "INEXACT", "adjoint", "check_matrix", "check_square", "flag", "hermitian", "inverse_gaps",
-    "matmul", "matrix", "real_dtype", "text", "transpose",
+    "FLOATS", "INEXACT", "adjoint", "check_matrix", "check_square", "hermitian", "inverse_gaps", "matmul", "matrix",
+    "real_dtype", "transpose",
 ]  # fmt: skip
 
 FLOATS = (float32, float64)
@@ -66,13 +66,6 @@ def check_square(name: str, a: Aval, message: str = "Only defined for square mat
         raise ValueError(f"[linalg::{name}] {message}")
 
 
-def flag(name: str, argument: str, value: Any) -> bool:
-    """A flag as a bool. Raises TypeError if it is none."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name}(): incompatible function arguments. {argument} must be a bool.")
-    return value
-
-
 def adjoint(x: Any) -> Any:
     """The conjugate transpose of the last two axes."""
     return jnp.conj(jnp.swapaxes(x, -1, -2))
@@ -97,10 +90,3 @@ def inverse_gaps(values: Any) -> Any:
     gaps = values[..., None, :] - values[..., :, None]
     equal = gaps == 0
     return jnp.where(equal, 0, 1 / jnp.where(equal, 1, gaps))
-
-
-def text(name: str, argument: str, value: Any) -> str:
-    """A string argument. Raises TypeError if it is none."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name}(): incompatible function arguments. {argument} must be a string.")
-    return value

@@ -16,12 +16,12 @@ from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply, items
 
+from ..arguments import flag
 from ..define import op
 from .common import (
     INEXACT,
     adjoint,
     check_square,
-    flag,
     hermitian,
     inverse_gaps,
     matmul,
@@ -30,7 +30,7 @@ from .common import (
     transpose,
 )  # fmt: skip
 
-__all__ = ["cholesky", "qr", "singular_values", "svd"]
+__all__ = ["cholesky", "qr", "singular_values", "square_root", "svd"]
 
 
 def _sizes(a: Aval) -> tuple[tuple[int, ...], int, int, int]:
@@ -137,6 +137,26 @@ def singular_values(a: Any) -> Any:
     return jnp.linalg.svd(a, compute_uv=False)
 
 
+@jax.custom_jvp
+def square_root(matrix: Any) -> Any:
+    """U sqrt(S) V^T of matrices U S V^T: the square root, where they are symmetric positive semi-definite."""
+    left, values, right = jnp.linalg.svd(matrix, full_matrices=False)
+    return (left * jnp.sqrt(values)[..., None, :]) @ right
+
+
+@square_root.defjvp
+def _square_root_jvp(primals: tuple, tangents: tuple) -> tuple[Any, Any]:
+    """For the symmetric case: the root's tangent X solves R X + X R = the tangent, R the root. Equal singular values,
+    where the derivative of the decomposition itself does not exist, are no trouble."""
+    (matrix,), (tangent,) = primals, tangents
+    left, values, _ = jnp.linalg.svd(matrix, full_matrices=False)
+    roots = jnp.sqrt(values)
+    sums = roots[..., :, None] + roots[..., None, :]
+    turned = jnp.swapaxes(left, -1, -2) @ tangent @ left
+    inner = jnp.where(sums > 0, turned / jnp.where(sums > 0, sums, 1), 0)
+    return square_root(matrix), left @ inner @ jnp.swapaxes(left, -1, -2)
+
+
 def _values_infer(a: Aval) -> Aval:
     batch, _, _, k = _sizes(a)
     return aval((*batch, k), real_dtype(a.dtype))
@@ -167,7 +187,7 @@ def svd(a: array, compute_uv: bool = True, *, stream: Any = None) -> Any:
     """
     check_stream(stream)
     node = matrix("svd", a, INEXACT)
-    if not flag("svd", "compute_uv", compute_uv):
+    if not flag(compute_uv, "svd", "compute_uv"):
         return wrap(apply(SINGULAR_VALUES, (node,)))
     return tuple(wrap_all(apply(SVD, (node,))))
 
@@ -204,4 +224,4 @@ def cholesky(a: array, upper: bool = False, *, stream: Any = None) -> array:
     check_stream(stream)
     node = matrix("cholesky", a)
     check_square("cholesky", node.aval, "Cholesky decomposition is only defined for square matrices.")
-    return wrap(apply(CHOLESKY, (node,), (flag("cholesky", "upper", upper),)))
+    return wrap(apply(CHOLESKY, (node,), (flag(upper, "cholesky", "upper"),)))

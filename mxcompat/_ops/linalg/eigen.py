@@ -17,8 +17,9 @@ from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, complex64
 from mxcompat._graph.ir.node import apply, items
 
+from ..arguments import require_text
 from ..define import op
-from .common import INEXACT, adjoint, check_square, inverse_gaps, matmul, matrix, real_dtype, text, transpose
+from .common import INEXACT, adjoint, check_square, inverse_gaps, matmul, matrix, real_dtype, transpose
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
 
@@ -50,7 +51,7 @@ EIGVALSH = op(
 
 
 def _symmetric(name: str, a: Any, UPLO: Any) -> tuple[Any, tuple]:
-    lower = text(name, "UPLO", UPLO).startswith("L")
+    lower = require_text(UPLO, name, "UPLO").startswith("L")
     node = matrix(name, a, INEXACT)
     check_square(name, node.aval)
     return (node,), (lower,)

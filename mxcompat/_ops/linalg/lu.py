@@ -12,7 +12,8 @@ from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy, uint32
 from mxcompat._graph.ir.node import Node, apply, items
 
-from ..define import as_float, op, require_array
+from ..arguments import require_array
+from ..define import as_float, op
 from .common import check_square, matrix
 
 __all__ = ["det", "lu", "lu_factor", "slogdet"]

@@ -11,11 +11,13 @@ import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import incompatible
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, aval, complex64, float32, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..define import as_float, broadcast, op, require_array
+from ..arguments import INVALID, axis_of, require_array
+from ..define import as_float, broadcast, op
 from .common import INEXACT, check_matrix
 from .decompositions import singular_values
 
@@ -134,10 +136,7 @@ def norm(a: array, /, ord: Any = None, axis: Any = None, keepdims: bool = False,
     elif order is not None and len(axes) == 2 and abs(order) not in (1, 2, math.inf):
         raise ValueError(f"[linalg::norm] Invalid ord {order:g} for matrix norm.")
     where = "[moveaxis] " if _spectral(order, axes) else ""
-    for k in axes:
-        if not -ndim <= k < ndim:
-            raise IndexError(f"{where}Invalid axis {k} for array with {ndim} dimensions.")
-    axes = tuple(k % ndim for k in axes)
+    axes = tuple([axis_of(k, ndim, message=where + INVALID) for k in axes])
     if len(set(axes)) < len(axes):
         raise ValueError("Duplicate axes detected in reduction.")
     return wrap(apply(NORM, (node,), (order, axes, bool(keepdims))))
@@ -149,9 +148,7 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     try:
         return tuple(map(index, axis)) if isinstance(axis, (list, tuple)) else (index(axis),)
     except TypeError:
-        raise TypeError(
-            f"norm(): incompatible function arguments. axis must be None, an int or a list of ints, not {axis!r}."
-        ) from None
+        raise incompatible("norm", f"axis must be None, an int or a list of ints, not {axis!r}.") from None
 
 
 def _order(ord: Any) -> float | str | None:
@@ -160,9 +157,7 @@ def _order(ord: Any) -> float | str | None:
     try:
         return float(ord)
     except (TypeError, ValueError):
-        raise TypeError(
-            f"norm(): incompatible function arguments. ord must be None, a number or a string, not {ord!r}."
-        ) from None
+        raise incompatible("norm", f"ord must be None, a number or a string, not {ord!r}.") from None
 
 
 def _cross_shapes(a: Aval, b: Aval, axis: int) -> tuple[int, ...]:
@@ -176,8 +171,7 @@ def _cross_shapes(a: Aval, b: Aval, axis: int) -> tuple[int, ...]:
 
 def _cross_infer(a: Aval, b: Aval, axis: int) -> Aval:
     for x in (a, b):
-        if not -x.ndim <= axis < x.ndim:
-            raise IndexError(f"[linalg::cross] Axis {axis} is out of bounds for array with {x.ndim} dimensions.")
+        axis_of(axis, x.ndim, "linalg::cross")
     for x in (a, b):
         if x.shape[axis] not in (2, 3):
             raise ValueError("[linalg::cross] The specified axis must have size 2 or 3.")

@@ -13,8 +13,9 @@ from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
-from ..define import broadcast, op, require_array
-from .common import FLOATS, check_matrix, check_square, flag, matmul, matrix, transpose
+from ..arguments import flag, require_array
+from ..define import broadcast, op
+from .common import FLOATS, check_matrix, check_square, matmul, matrix, transpose
 
 __all__ = ["cholesky_inv", "inv", "pinv", "solve", "solve_triangular", "tri_inv"]
 
@@ -88,7 +89,7 @@ def tri_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
     """
     check_stream(stream)
     node = _square("inv", a, "Inverses are only defined for square matrices.", "tri_inv")
-    return wrap(apply(TRI_INV, (node,), (flag("tri_inv", "upper", upper),)))
+    return wrap(apply(TRI_INV, (node,), (flag(upper, "tri_inv", "upper"),)))
 
 
 def cholesky_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
@@ -110,7 +111,7 @@ def cholesky_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
     """
     check_stream(stream)
     node = _square("cholesky_inv", a, "Cholesky inverse is only defined for square matrices.")
-    return wrap(apply(CHOLESKY_INV, (node,), (flag("cholesky_inv", "upper", upper),)))
+    return wrap(apply(CHOLESKY_INV, (node,), (flag(upper, "cholesky_inv", "upper"),)))
 
 
 def pinv(a: array, *, stream: Any = None) -> array:
@@ -237,4 +238,4 @@ def solve_triangular(a: array, b: array, *, upper: bool = False, stream: Any = N
     """
     check_stream(stream)
     nodes = _system("solve_triangular", "inv", a, b)
-    return wrap(apply(SOLVE_TRIANGULAR, nodes, (flag("solve_triangular", "upper", upper),)))
+    return wrap(apply(SOLVE_TRIANGULAR, nodes, (flag(upper, "solve_triangular", "upper"),)))

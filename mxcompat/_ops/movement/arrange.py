@@ -13,15 +13,17 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import bad_cast
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import axis_in, integer, integers, is_sequence, plain, variadic
-from ..define import broadcast, op, require_array
+from ..arguments import axis_of, integer, integers, is_sequence, plain, require_array, variadic
+from ..define import broadcast, op
 
 __all__ = [
-    "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "flip", "roll",
+    "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_into",
+    "broadcast_shapes", "broadcast_to", "flip", "roll",
 ]  # fmt: skip
 
 
@@ -38,7 +40,7 @@ def _broadcast_to_aval(a: Aval, shape: tuple[int, ...]) -> Aval:
     return aval(broadcast_into(a.shape, shape), a.dtype)
 
 
-_broadcast_to = op("broadcast_to", lambda x, shape: jnp.broadcast_to(x, shape), _broadcast_to_aval, ("shape",))
+BROADCAST_TO = op("broadcast_to", lambda x, shape: jnp.broadcast_to(x, shape), _broadcast_to_aval, ("shape",))
 
 
 def broadcast_to(a: Any, /, shape: Sequence[int], *, stream: Any = None) -> array:
@@ -59,7 +61,31 @@ def broadcast_to(a: Any, /, shape: Sequence[int], *, stream: Any = None) -> arra
         `mx.broadcast_to(mx.arange(3), (2, 3))`
     """
     check_stream(stream)
-    return wrap(apply(_broadcast_to, (operands.node(a),), (plain(shape),)))
+    return wrap(apply(BROADCAST_TO, (operands.node(a),), (plain(shape),)))
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape that several shapes broadcast to.
+
+    Args:
+        *shapes: sequences of integers, at least one.
+
+    Returns:
+        A tuple of integers.
+
+    Raises:
+        ValueError: if there is none, or they do not broadcast.
+
+    Example:
+        `mx.broadcast_shapes((1, 2), (3, 1))  # (3, 2)`
+    """
+    if not shapes:
+        raise ValueError("[broadcast_shapes] Must provide at least one shape.")
+    try:
+        plain = [integers(shape) for shape in shapes]
+    except TypeError:
+        raise bad_cast("a shape is a sequence of ints") from None
+    return broadcast(*plain)
 
 
 def _broadcast_all(*avals: Aval) -> tuple[Aval, ...]:
@@ -67,7 +93,7 @@ def _broadcast_all(*avals: Aval) -> tuple[Aval, ...]:
     return tuple([aval(shape, a.dtype) for a in avals])
 
 
-_broadcast_arrays = op("broadcast_arrays", lambda *xs: tuple(jnp.broadcast_arrays(*xs)), _broadcast_all)
+BROADCAST_ARRAYS = op("broadcast_arrays", lambda *xs: tuple(jnp.broadcast_arrays(*xs)), _broadcast_all)
 
 
 def broadcast_arrays(*arrays: array, stream: Any = None) -> list[array]:
@@ -88,7 +114,7 @@ def broadcast_arrays(*arrays: array, stream: Any = None) -> list[array]:
     """
     check_stream(stream)
     nodes = variadic(arrays, "broadcast_arrays")
-    return wrap_all(apply(_broadcast_arrays, tuple(nodes))) if nodes else []
+    return wrap_all(apply(BROADCAST_ARRAYS, tuple(nodes))) if nodes else []
 
 
 def _padded(shape: tuple[int, ...], ndim: int) -> tuple[int, ...]:
@@ -99,7 +125,7 @@ def _padded(shape: tuple[int, ...], ndim: int) -> tuple[int, ...]:
     return {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}[len(shape)]
 
 
-_atleast = op(
+ATLEAST = op(
     "atleast",
     lambda x, ndim: jnp.reshape(x, _padded(jnp.shape(x), ndim)),
     lambda a, ndim: aval(_padded(a.shape, ndim), a.dtype),
@@ -112,7 +138,7 @@ def _atleast_function(ndim: int, how: str) -> Any:
 
     def function(*arys: array, stream: Any = None) -> array | list[array]:
         check_stream(stream)
-        out = [wrap(apply(_atleast, (n,), (ndim,))) for n in variadic(arys, name)]
+        out = [wrap(apply(ATLEAST, (n,), (ndim,))) for n in variadic(arys, name)]
         return out[0] if len(out) == 1 else out
 
     function.__name__ = function.__qualname__ = name
@@ -139,7 +165,7 @@ atleast_3d = _atleast_function(3, "Shape (N,) becomes (1, N, 1), shape (M, N) be
 def _flip_axes(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
     if axes is None:
         return tuple(range(ndim))
-    return tuple(sorted({axis_in(axis, ndim, "flip") for axis in axes}))
+    return tuple(sorted({axis_of(axis, ndim, "flip") for axis in axes}))
 
 
 def _flip_aval(a: Aval, axes: tuple[int, ...] | None) -> Aval:
@@ -147,7 +173,7 @@ def _flip_aval(a: Aval, axes: tuple[int, ...] | None) -> Aval:
     return a
 
 
-_flip = op("flip", lambda x, axes: jax.lax.rev(jnp.asarray(x), _flip_axes(jnp.ndim(x), axes)), _flip_aval, ("axes",))
+FLIP = op("flip", lambda x, axes: jax.lax.rev(jnp.asarray(x), _flip_axes(jnp.ndim(x), axes)), _flip_aval, ("axes",))
 
 
 def flip(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any = None) -> array:
@@ -169,7 +195,7 @@ def flip(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any = 
     """
     check_stream(stream)
     axes = None if axis is None else integers(axis) if is_sequence(axis) else (integer(axis),)
-    return wrap(apply(_flip, (require_array(a, "flip"),), (axes,)))
+    return wrap(apply(FLIP, (require_array(a, "flip"),), (axes,)))
 
 
 def _rolled(x: Any, *shifts: Any, axes: tuple[int, ...] | None) -> Any:
@@ -192,12 +218,11 @@ def _rolled(x: Any, *shifts: Any, axes: tuple[int, ...] | None) -> Any:
 
 def _roll_aval(a: Aval, *shifts: Aval, axes: tuple[int, ...] | None) -> Aval:
     for axis in axes or ():
-        if not -a.ndim <= axis < a.ndim:
-            raise IndexError(f"[roll] Invalid axis {axis} for array with {a.ndim} dimensions.")
+        axis_of(axis, a.ndim, message="[roll] Invalid axis {axis} for array with {ndim} dimensions.")
     return a
 
 
-_roll = op("roll", _rolled, _roll_aval, ("axes",))
+ROLL = op("roll", _rolled, _roll_aval, ("axes",))
 
 
 def roll(
@@ -237,7 +262,7 @@ def roll(
         axes = None if axis is None else (index(axis),)  # type: ignore[arg-type]
         shifts = (sum(integers(shift)) if several else integer(shift),)
     numbers = tuple([operands.scalar_node(n, _int32) for n in shifts])
-    return wrap(apply(_roll, (x, *numbers), (axes,)))
+    return wrap(apply(ROLL, (x, *numbers), (axes,)))
 
 
 def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -276,7 +301,7 @@ def _strided_aval(a: Aval, shape: tuple[int, ...], strides: tuple[int, ...], off
     return aval(shape, a.dtype)
 
 
-_as_strided = op("as_strided", _strided, _strided_aval, ("shape", "strides", "offset"))
+AS_STRIDED = op("as_strided", _strided, _strided_aval, ("shape", "strides", "offset"))
 
 
 def as_strided(
@@ -305,4 +330,4 @@ def as_strided(
     x = require_array(a, "as_strided")
     sizes = x.aval.shape if shape is None else integers(shape)
     steps = _row_major(sizes) if strides is None else tuple([index(s) for s in strides])
-    return wrap(apply(_as_strided, (x,), (sizes, steps, index(offset))))
+    return wrap(apply(AS_STRIDED, (x,), (sizes, steps, index(offset))))

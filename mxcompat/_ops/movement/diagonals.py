@@ -13,22 +13,22 @@ from mxcompat._array.construct import cast
 from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
-from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.node import apply
 
-from ..arguments import integer
-from ..define import op, require_array
+from ..arguments import axis_of, integer, require_array
+from ..define import op
 
-__all__ = ["diag", "diagonal", "eye", "identity", "trace", "tri", "tril", "triu"]
+__all__ = ["diag", "diagonal", "distance", "on_diagonal", "sum_dtype", "trace", "tril", "triu"]
 
 
 def _planes(a: Aval, axis1: int, axis2: int, name: str) -> tuple[int, int]:
     """The two axes, counted from 0. Raises MLX's errors."""
     if a.ndim < 2:
         raise ValueError(f"[{name}] Array must have at least two dimensions, but got {a.ndim} dimensions.")
-    for label, axis in (("axis1", axis1), ("axis2", axis2)):
-        if not -a.ndim <= axis < a.ndim:
-            raise IndexError(f"[{name}] Invalid {label} {axis} for array with {a.ndim} dimensions.")
-    first, second = axis1 % a.ndim, axis2 % a.ndim
+    first, second = (
+        axis_of(axis, a.ndim, message=f"[{name}] Invalid {label} {{axis}} for array with {{ndim}} dimensions.")
+        for label, axis in (("axis1", axis1), ("axis2", axis2))
+    )
     if first == second:
         raise ValueError(f"[{name}] axis1 and axis2 cannot be the same axis")
     return first, second
@@ -54,7 +54,7 @@ def _diagonal_impl(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     return jnp.diagonal(x, offset, -2, -1)
 
 
-_diagonal = op("diagonal", _diagonal_impl, _diagonal_aval, ("offset", "axis1", "axis2"))
+DIAGONAL = op("diagonal", _diagonal_impl, _diagonal_aval, ("offset", "axis1", "axis2"))
 
 
 def diagonal(a: array, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: Any = None) -> array:
@@ -78,7 +78,7 @@ def diagonal(a: array, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: 
         `mx.diagonal(mx.arange(6).reshape(2, 3))` is [0, 4].
     """
     check_stream(stream)
-    return wrap(apply(_diagonal, (require_array(a, "diagonal"),), (integer(offset), index(axis1), index(axis2))))
+    return wrap(apply(DIAGONAL, (require_array(a, "diagonal"),), (integer(offset), index(axis1), index(axis2))))
 
 
 def _diag_aval(a: Aval, k: int) -> Aval:
@@ -90,20 +90,20 @@ def _diag_impl(x: Any, k: int) -> Any:
     x = jnp.asarray(x)
     n = x.shape[0] + abs(k)
     values = jax.lax.pad(x, jnp.zeros((), x.dtype), [(max(0, k), max(0, -k), 0)])  # value of column j, at j
-    return jnp.where(_on_diagonal((n, n), k), values, jnp.zeros((), x.dtype))
+    return jnp.where(on_diagonal((n, n), k), values, jnp.zeros((), x.dtype))
 
 
-def _on_diagonal(shape: tuple[int, ...], k: int) -> Any:
-    return _distance(shape) == jnp.int32(k)
+def on_diagonal(shape: tuple[int, ...], k: int) -> Any:
+    return distance(shape) == jnp.int32(k)
 
 
-def _distance(shape: tuple[int, ...]) -> Any:
+def distance(shape: tuple[int, ...]) -> Any:
     """For each element of a matrix, the diagonal it is on."""
     rows, columns = (jax.lax.broadcasted_iota(jnp.int32, shape, axis) for axis in (0, 1))
     return columns - rows
 
 
-_diag = op("diag", _diag_impl, _diag_aval, ("k",))
+DIAG = op("diag", _diag_impl, _diag_aval, ("k",))
 
 
 def diag(a: array, /, k: int = 0, *, stream: Any = None) -> array:
@@ -126,9 +126,9 @@ def diag(a: array, /, k: int = 0, *, stream: Any = None) -> array:
     check_stream(stream)
     x = require_array(a, "diag")
     if x.aval.ndim == 1:
-        return wrap(apply(_diag, (x,), (integer(k),)))
+        return wrap(apply(DIAG, (x,), (integer(k),)))
     if x.aval.ndim == 2:
-        return wrap(apply(_diagonal, (x,), (integer(k), 0, 1)))
+        return wrap(apply(DIAGONAL, (x,), (integer(k), 0, 1)))
     raise ValueError(f"[diag] array must be 1-D or 2-D, got array with {x.aval.ndim} dimensions.")
 
 
@@ -148,7 +148,7 @@ def _trace_impl(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     return jnp.sum(_diagonal_impl(x, offset, axis1, axis2), axis=-1, dtype=want)
 
 
-_trace = op("trace", _trace_impl, _trace_aval, ("offset", "axis1", "axis2"))
+TRACE = op("trace", _trace_impl, _trace_aval, ("offset", "axis1", "axis2"))
 
 
 def trace(
@@ -177,7 +177,7 @@ def trace(
     """
     check_stream(stream)
     x = cast(require_array(a, "trace"), dtype)
-    return wrap(apply(_trace, (x,), (integer(offset), index(axis1), index(axis2))))
+    return wrap(apply(TRACE, (x,), (integer(offset), index(axis1), index(axis2))))
 
 
 def _triangle_aval(a: Aval, k: int, upper: bool) -> Aval:
@@ -188,12 +188,12 @@ def _triangle_aval(a: Aval, k: int, upper: bool) -> Aval:
 
 def _triangle_impl(x: Any, k: int, upper: bool) -> Any:
     x = jnp.asarray(x)
-    distance = _distance(x.shape[-2:])
-    kept = distance >= jnp.int32(k) if upper else distance <= jnp.int32(k)
+    places = distance(x.shape[-2:])
+    kept = places >= jnp.int32(k) if upper else places <= jnp.int32(k)
     return jnp.where(kept, x, jnp.zeros((), x.dtype))
 
 
-_triangle = op("triangle", _triangle_impl, _triangle_aval, ("k", "upper"))
+TRIANGLE = op("triangle", _triangle_impl, _triangle_aval, ("k", "upper"))
 
 
 def tril(x: array, k: int = 0, *, stream: Any = None) -> array:
@@ -214,7 +214,7 @@ def tril(x: array, k: int = 0, *, stream: Any = None) -> array:
         `mx.tril(mx.ones((3, 3)), k=-1)`
     """
     check_stream(stream)
-    return wrap(apply(_triangle, (require_array(x, "tril"),), (integer(k), False)))
+    return wrap(apply(TRIANGLE, (require_array(x, "tril"),), (integer(k), False)))
 
 
 def triu(x: array, k: int = 0, *, stream: Any = None) -> array:
@@ -235,99 +235,4 @@ def triu(x: array, k: int = 0, *, stream: Any = None) -> array:
         `mx.triu(mx.ones((3, 3)), k=1)`
     """
     check_stream(stream)
-    return wrap(apply(_triangle, (require_array(x, "triu"),), (integer(k), True)))
-
-
-_eye = op(
-    "eye",
-    lambda out, k: _on_diagonal(out.shape, k).astype(out.dtype.numpy),
-    lambda out, k: out,
-    ("out", "k"),
-)
-
-_tri = op(
-    "tri",
-    lambda out, k: (_distance(out.shape) <= jnp.int32(k)).astype(out.dtype.numpy),
-    lambda out, k: out,
-    ("out", "k"),
-)
-
-
-def eye(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
-    """A matrix with ones on a diagonal.
-
-    Args:
-        n: the number of rows.
-        m: the number of columns; None for `n`.
-        k: which diagonal: above the main one if positive, below if negative.
-        dtype: the dtype; None for float32.
-        stream: accepted, and ignored.
-
-    Returns:
-        An array of shape (n, m).
-
-    Raises:
-        ValueError: if a size is negative.
-
-    Example:
-        `mx.eye(2, 3, k=1)`
-    """
-    check_stream(stream)
-    shape = (integer(n), integer(n if m is None else m))
-    if min(shape) < 0:
-        raise ValueError("[eye] N and M must be positive integers.")
-    return wrap(_constant(_eye, shape, dtype, k))
-
-
-def _constant(record: Any, shape: tuple[int, int], dtype: Dtype | None, k: int) -> Node:
-    return apply(record, (), (aval(shape, _dtype(dtype)), integer(k)))
-
-
-def _dtype(dtype: Dtype | None) -> Dtype:
-    if dtype is None:
-        return _d.float32
-    if not isinstance(dtype, Dtype):
-        raise TypeError(f"incompatible function arguments: expected a Dtype, got {type(dtype).__name__}.")
-    return dtype
-
-
-def identity(n: int, dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
-    """A square matrix with ones on its main diagonal.
-
-    Args:
-        n: the number of rows and of columns.
-        dtype: the dtype; None for float32.
-        stream: accepted, and ignored.
-
-    Returns:
-        An array of shape (n, n).
-
-    Raises:
-        ValueError: if `n` is negative.
-
-    Example:
-        `mx.identity(3)`
-    """
-    check_stream(stream)
-    return eye(n, dtype=dtype)
-
-
-def tri(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = None, *, stream: Any = None) -> array:
-    """A matrix with ones at and below a diagonal.
-
-    Args:
-        n: the number of rows; a negative one counts as 0.
-        m: the number of columns; None for `n`.
-        k: which diagonal: above the main one if positive, below if negative.
-        dtype: the dtype; None for float32.
-        stream: accepted, and ignored.
-
-    Returns:
-        An array of shape (n, m).
-
-    Example:
-        `mx.tri(3, k=-1)`
-    """
-    check_stream(stream)
-    shape = (max(0, integer(n)), max(0, integer(n if m is None else m)))
-    return wrap(_constant(_tri, shape, dtype, k))
+    return wrap(apply(TRIANGLE, (require_array(x, "triu"),), (integer(k), True)))

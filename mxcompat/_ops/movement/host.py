@@ -20,7 +20,7 @@ from .diagonals import sum_dtype
 from .joining import _bounds, _tiles
 from .pad import _margins
 
-__all__ = ["as_strided", "flip", "margin_slices", "roll", "spread", "triangle"]
+__all__ = ["as_strided", "distance", "flip", "margin_slices", "roll", "spread", "triangle"]
 
 _SMALL = 1 << 14
 """Up to how many bytes copying costs less than `np.broadcast_to`."""
@@ -183,7 +183,7 @@ def _trace(out: Aval, params: tuple, x: Any) -> Any:
     return wide(x.diagonal(*params)).sum(-1, dtype=None if want.itemsize == 2 else want).astype(want)
 
 
-def _distance(shape: tuple[int, ...]) -> np.ndarray:
+def distance(shape: tuple[int, ...]) -> np.ndarray:
     """For each element of a matrix, the diagonal it is on."""
     return np.arange(shape[-1], dtype=np.int32) - np.arange(shape[-2], dtype=np.int32)[:, None]
 
@@ -191,15 +191,5 @@ def _distance(shape: tuple[int, ...]) -> np.ndarray:
 @HOST.of(TABLE["triangle"])
 def triangle(out: Any, params: tuple, x: Any) -> np.ndarray:
     k, upper = params
-    distance = _distance(x.shape)
-    return np.where(distance >= k if upper else distance <= k, x, np.zeros((), x.dtype))
-
-
-@HOST.of(TABLE["eye"])
-def _eye(out: Aval, params: tuple) -> np.ndarray:
-    return (_distance(out.shape) == params[1]).astype(out.dtype.numpy)
-
-
-@HOST.of(TABLE["tri"])
-def _tri(out: Aval, params: tuple) -> np.ndarray:
-    return (_distance(out.shape) <= params[1]).astype(out.dtype.numpy)
+    place = distance(x.shape)
+    return np.where(place >= k if upper else place <= k, x, np.zeros((), x.dtype))

@@ -13,12 +13,13 @@ import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import expected, incompatible
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import axis_in, integer, integers, is_sequence
-from ..define import op, require_array
+from ..arguments import axis_of, integer, integers, is_sequence, require_array
+from ..define import op
 from .shape import flatten
 
 __all__ = ["concat", "concatenate", "repeat", "split", "stack", "tile", "unstack"]
@@ -30,7 +31,7 @@ def _nodes(arrays: Any, name: str) -> tuple[Node, ...]:
         if isinstance(arrays, array):
             arrays = unstack(arrays)
         elif not isinstance(arrays, (list, tuple)):
-            raise TypeError(f"{name}(): incompatible function arguments. Expected arrays, got {type(arrays).__name__}.")
+            raise expected(name, "arrays", arrays)
     return tuple([a._node if type(a) is array else require_array(a, name) for a in arrays])
 
 
@@ -42,7 +43,7 @@ def _common(xs: Sequence[Any]) -> list[Any]:
 
 def _concatenated(*avals: Aval, axis: int) -> Aval:
     first = avals[0]
-    k = axis_in(axis, first.ndim, "concatenate")
+    k = axis_of(axis, first.ndim, "concatenate")
     total = 0
     for a in avals:
         if a.ndim != first.ndim:
@@ -65,7 +66,7 @@ def _fits(shape: tuple[int, ...], other: tuple[int, ...], axis: int) -> bool:
     return shape[:axis] == other[:axis] and shape[axis + 1 :] == other[axis + 1 :]
 
 
-_concatenate = op("concatenate", lambda *xs, axis: jnp.concatenate(_common(xs), axis), _concatenated, ("axis",))
+CONCATENATE = op("concatenate", lambda *xs, axis: jnp.concatenate(_common(xs), axis), _concatenated, ("axis",))
 
 
 def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
@@ -95,7 +96,7 @@ def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any
         axis = 0
     if len(nodes) == 1:
         return wrap(nodes[0])
-    return wrap(apply(_concatenate, nodes, (axis if type(axis) is int else index(axis),)))
+    return wrap(apply(CONCATENATE, nodes, (axis if type(axis) is int else index(axis),)))
 
 
 def concat(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
@@ -108,11 +109,11 @@ def _stacked(*avals: Aval, axis: int) -> Aval:
     shape = avals[0].shape
     if any(a.shape != shape for a in avals):
         raise ValueError("[stack] All arrays must have the same shape")
-    k = axis_in(axis, len(shape) + 1, "stack")
+    k = axis_of(axis, len(shape) + 1, "stack")
     return aval((*shape[:k], len(avals), *shape[k:]), reduce(promote, [a.dtype for a in avals]))
 
 
-_stack = op("stack", lambda *xs, axis: jnp.stack(_common(xs), axis), _stacked, ("axis",))
+STACK = op("stack", lambda *xs, axis: jnp.stack(_common(xs), axis), _stacked, ("axis",))
 
 
 def stack(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
@@ -137,7 +138,7 @@ def stack(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = Non
     nodes = _nodes(arrays, "stack")
     if not nodes:
         raise ValueError("[stack] No arrays provided for stacking")
-    return wrap(apply(_stack, nodes, (0 if axis is None else index(axis),)))
+    return wrap(apply(STACK, nodes, (0 if axis is None else index(axis),)))
 
 
 def _bounds(size: int, sections: int | tuple[int, ...]) -> list[tuple[int, int]]:
@@ -150,7 +151,7 @@ def _bounds(size: int, sections: int | tuple[int, ...]) -> list[tuple[int, int]]
 
 
 def _split_avals(a: Aval, sections: int | tuple[int, ...], axis: int) -> tuple[Aval, ...]:
-    k = axis_in(axis, a.ndim, "split")
+    k = axis_of(axis, a.ndim, "split")
     if isinstance(sections, int):
         if sections <= 0:
             raise ValueError(f"[split] num_splits must be positive and non-zero but got {sections}.")
@@ -172,7 +173,7 @@ def _split_impl(x: Any, sections: int | tuple[int, ...], axis: int) -> tuple[Any
     return tuple([jax.lax.slice_in_dim(x, low, high, axis=axis) for low, high in parts])
 
 
-_split = op("split", _split_impl, _split_avals, ("sections", "axis"))
+SPLIT = op("split", _split_impl, _split_avals, ("sections", "axis"))
 
 
 def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, *, stream: Any = None) -> list[array]:
@@ -197,11 +198,11 @@ def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, 
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "split")
     sections = integers(indices_or_sections) if is_sequence(indices_or_sections) else integer(indices_or_sections)
-    return wrap_all(apply(_split, (x,), (sections, index(axis))))
+    return wrap_all(apply(SPLIT, (x,), (sections, index(axis))))
 
 
 def _unstack_avals(a: Aval, axis: int) -> tuple[Aval, ...]:
-    k = axis_in(axis, a.ndim, "unstack")
+    k = axis_of(axis, a.ndim, "unstack")
     return (aval(a.shape[:k] + a.shape[k + 1 :], a.dtype),) * a.shape[k]
 
 
@@ -211,7 +212,7 @@ def _unstack_impl(x: Any, axis: int) -> tuple[Any, ...]:
     return tuple([jax.lax.squeeze(p, (axis,)) for p in parts])
 
 
-_unstack = op("unstack", _unstack_impl, _unstack_avals, ("axis",))
+UNSTACK = op("unstack", _unstack_impl, _unstack_avals, ("axis",))
 
 
 def unstack(x: array, /, *, axis: int = 0, stream: Any = None) -> tuple[array, ...]:
@@ -232,7 +233,7 @@ def unstack(x: array, /, *, axis: int = 0, stream: Any = None) -> tuple[array, .
         `row, other = mx.unstack(mx.zeros((2, 3)))`
     """
     check_stream(stream)
-    node = apply(_unstack, (require_array(x, "unstack"),), (index(axis),))
+    node = apply(UNSTACK, (require_array(x, "unstack"),), (index(axis),))
     return tuple(wrap_all(node))
 
 
@@ -240,7 +241,7 @@ def _repeated(a: Aval, repeats: int, axis: int | None) -> Aval:
     if axis is None:
         shape, k = (a.size,), 0
     else:
-        shape, k = a.shape, axis_in(axis, a.ndim, "repeat")
+        shape, k = a.shape, axis_of(axis, a.ndim, "repeat")
     if repeats < 0:
         raise ValueError("[repeat] Number of repeats cannot be negative")
     return aval((*shape[:k], shape[k] * repeats, *shape[k + 1 :]), a.dtype)
@@ -256,7 +257,7 @@ def _repeat_impl(x: Any, repeats: int, axis: int | None) -> Any:
     return wide.reshape(*shape[:k], shape[k] * repeats, *shape[k + 1 :])
 
 
-_repeat = op("repeat", _repeat_impl, _repeated, ("repeats", "axis"))
+REPEAT = op("repeat", _repeat_impl, _repeated, ("repeats", "axis"))
 
 
 def repeat(array: array, /, repeats: int, axis: int | None = None, *, stream: Any = None) -> array:
@@ -280,9 +281,9 @@ def repeat(array: array, /, repeats: int, axis: int | None = None, *, stream: An
     """
     check_stream(stream)
     if getattr(repeats, "ndim", 0):
-        raise TypeError("repeat(): incompatible function arguments. Expected one number of repeats for all elements.")
+        raise incompatible("repeat", "Expected one number of repeats for all elements.")
     axis = None if axis is None else index(axis)
-    return wrap(apply(_repeat, (require_array(array, "repeat"),), (integer(repeats), axis)))
+    return wrap(apply(REPEAT, (require_array(array, "repeat"),), (integer(repeats), axis)))
 
 
 def _tiles(shape: tuple[int, ...], reps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -305,7 +306,7 @@ def _tile_impl(x: Any, reps: tuple[int, ...]) -> Any:
     return wide.reshape([math.prod(p) for p in zip(shape, counts, strict=True)])
 
 
-_tile = op("tile", _tile_impl, _tiled, ("reps",))
+TILE = op("tile", _tile_impl, _tiled, ("reps",))
 
 
 def tile(a: array, reps: int | Sequence[int], /, *, stream: Any = None) -> array:
@@ -327,4 +328,4 @@ def tile(a: array, reps: int | Sequence[int], /, *, stream: Any = None) -> array
     """
     check_stream(stream)
     counts = integers(reps) if is_sequence(reps) else (integer(reps),)
-    return wrap(apply(_tile, (require_array(a, "tile"),), (counts,)))
+    return wrap(apply(TILE, (require_array(a, "tile"),), (counts,)))

@@ -11,11 +11,12 @@ from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import converted
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import expected, incompatible
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import integer, integers, is_sequence
-from ..define import op, require_array
+from ..arguments import integer, integers, is_sequence, require_array
+from ..define import op
 
 __all__ = ["pad"]
 
@@ -58,7 +59,7 @@ def _pad_impl(x: Any, value: Any = None, *, widths: _Widths, mode: str) -> Any:
     return jnp.pad(x, margins, mode) if x.ndim else x
 
 
-_pad = op("pad", _pad_impl, _pad_aval, ("widths", "mode"))
+PAD = op("pad", _pad_impl, _pad_aval, ("widths", "mode"))
 
 
 def _widths(pad_width: Any) -> _Widths:
@@ -71,11 +72,11 @@ def _widths(pad_width: Any) -> _Widths:
     if not is_sequence(given[0]):
         flat = integers(pad_width)
         if not 1 <= len(flat) <= 2:
-            raise TypeError("pad(): incompatible function arguments. Expected one or two ints, or a pair per axis.")
+            raise incompatible("pad", "Expected one or two ints, or a pair per axis.")
         return ((flat[0], flat[-1]),)
     pairs = [integers(p) for p in given]
     if any(len(p) != 2 for p in pairs):
-        raise TypeError("pad(): incompatible function arguments. Expected a pair of ints for each axis.")
+        raise incompatible("pad", "Expected a pair of ints for each axis.")
     return tuple(pairs)  # type: ignore[arg-type]
 
 
@@ -103,7 +104,7 @@ def pad(a: array, /, pad_width: Any, mode: str = "constant", constant_values: An
     check_stream(stream)
     x = require_array(a, "pad")
     if not isinstance(mode, str):
-        raise TypeError(f"pad(): incompatible function arguments. Expected a mode, got {type(mode).__name__}.")
+        raise expected("pad", "a mode", mode)
     value = operands.node(constant_values, x.aval.dtype)
     params = (_widths(pad_width), mode)
-    return wrap(apply(_pad, (x, value) if mode == "constant" else (x,), params))
+    return wrap(apply(PAD, (x, value) if mode == "constant" else (x,), params))

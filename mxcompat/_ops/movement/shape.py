@@ -18,8 +18,8 @@ from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir.aval import aval, format_shape
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import axis_in, integers, is_sequence, plain
-from ..define import op, require_array
+from ..arguments import axis_of, integers, is_sequence, plain, require_array
+from ..define import op
 
 __all__ = ["expand_dims", "flatten", "reshape", "squeeze", "unflatten"]
 
@@ -38,7 +38,7 @@ def _reshaped(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     return shape
 
 
-_reshape = op(
+RESHAPE = op(
     "reshape",
     lambda x, shape: jnp.reshape(x, _reshaped(shape, jnp.size(x))),
     lambda a, shape: aval(_reshaped(shape, a.size), a.dtype),
@@ -65,7 +65,7 @@ def reshape(a: array, /, shape: Sequence[int], *, stream: Any = None) -> array:
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "reshape")
-    return wrap(apply(_reshape, (x,), (plain(shape),)))
+    return wrap(apply(RESHAPE, (x,), (plain(shape),)))
 
 
 def _flat_range(ndim: int, start: int, end: int) -> tuple[int, int]:
@@ -83,7 +83,7 @@ def _flattened(shape: tuple[int, ...], start: int, end: int) -> tuple[int, ...]:
     return (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
 
 
-_flatten = op(
+FLATTEN = op(
     "flatten",
     lambda x, start, end: jnp.reshape(x, _flattened(jnp.shape(x), start, end)),
     lambda a, start, end: aval(_flattened(a.shape, start, end), a.dtype),
@@ -111,16 +111,13 @@ def flatten(a: array, /, start_axis: int = 0, end_axis: int = -1, *, stream: Any
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "flatten")
-    return wrap(apply(_flatten, (x,), (index(start_axis), index(end_axis))))
+    return wrap(apply(FLATTEN, (x,), (index(start_axis), index(end_axis))))
 
 
 def _unflattened(shape: tuple[int, ...], axis: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
     if not sizes:
         raise ValueError("[unflatten] Shape to unflatten to cannot be empty.")
-    ndim = len(shape)
-    k = axis + ndim if axis < 0 else axis
-    if not 0 <= k < ndim:
-        raise IndexError(f"[unflatten] Invalid axes {k} for array with {ndim} dimensions.")
+    k = axis_of(axis, len(shape), message="[unflatten] Invalid axes {place} for array with {ndim} dimensions.")
     if -1 in sizes:
         if sizes.count(-1) > 1:
             raise ValueError("[Unflatten] Can only infer one dimension.")
@@ -135,7 +132,7 @@ def _unflattened(shape: tuple[int, ...], axis: int, sizes: tuple[int, ...]) -> t
     return (*shape[:k], *sizes, *shape[k + 1 :])
 
 
-_unflatten = op(
+UNFLATTEN = op(
     "unflatten",
     lambda x, axis, sizes: jnp.reshape(x, _unflattened(jnp.shape(x), axis, sizes)),
     lambda a, axis, sizes: aval(_unflattened(a.shape, axis, sizes), a.dtype),
@@ -163,7 +160,7 @@ def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: Any = Non
         `mx.unflatten(mx.arange(8), 0, (2, -1))`
     """
     check_stream(stream)
-    return wrap(apply(_unflatten, (require_array(a, "unflatten"),), (index(axis), plain(shape))))
+    return wrap(apply(UNFLATTEN, (require_array(a, "unflatten"),), (index(axis), plain(shape))))
 
 
 def _squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -171,7 +168,7 @@ def _squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int
         return tuple([n for n in shape if n != 1])
     gone = set()
     for axis in axes:
-        k = axis_in(axis, len(shape), "squeeze")
+        k = axis_of(axis, len(shape), "squeeze")
         if shape[k] != 1:
             raise ValueError(f"[squeeze] Cannot squeeze axis {axis} with size {shape[k]} which is not equal to 1.")
         gone.add(k)
@@ -180,7 +177,7 @@ def _squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int
     return tuple([n for k, n in enumerate(shape) if k not in gone])
 
 
-_squeeze = op(
+SQUEEZE = op(
     "squeeze",
     lambda x, axes: jnp.reshape(x, _squeezed(jnp.shape(x), axes)),
     lambda a, axes: aval(_squeezed(a.shape, axes), a.dtype),
@@ -208,7 +205,7 @@ def squeeze(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any
     """
     check_stream(stream)
     axes = None if axis is None else (axis,) if type(axis) is int else _axes(axis)
-    return wrap(apply(_squeeze, (require_array(a, "squeeze"),), (axes,)))
+    return wrap(apply(SQUEEZE, (require_array(a, "squeeze"),), (axes,)))
 
 
 def _axes(axis: Any) -> tuple[int, ...]:
@@ -217,14 +214,14 @@ def _axes(axis: Any) -> tuple[int, ...]:
 
 def _expanded(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     ndim = len(shape) + len(axes)
-    new = {axis_in(axis, ndim, "expand_dims") for axis in axes}
+    new = {axis_of(axis, ndim, "expand_dims") for axis in axes}
     if len(new) < len(axes):
         raise ValueError("[expand_dims] Received duplicate axes.")
     sizes = iter(shape)
     return tuple([1 if k in new else next(sizes) for k in range(ndim)])
 
 
-_expand_dims = op(
+EXPAND_DIMS = op(
     "expand_dims",
     lambda x, axes: jnp.reshape(x, _expanded(jnp.shape(x), axes)),
     lambda a, axes: aval(_expanded(a.shape, axes), a.dtype),
@@ -253,4 +250,4 @@ def expand_dims(a: array, /, axis: int | Sequence[int], *, stream: Any = None) -
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "expand_dims")
     axes = (axis,) if type(axis) is int else _axes(axis)
-    return wrap(apply(_expand_dims, (x,), (axes,)))
+    return wrap(apply(EXPAND_DIMS, (x,), (axes,)))

@@ -17,10 +17,10 @@ from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import plain
-from ..define import op, require_array
+from ..arguments import axis_of, plain, require_array
+from ..define import op
 
-__all__ = ["matrix_transpose", "moveaxis", "permute_dims", "swapaxes", "transpose"]
+__all__ = ["matrix_transpose", "moveaxis", "order", "permute_dims", "swapaxes", "transpose"]
 
 
 def order(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -31,9 +31,7 @@ def order(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
         raise ValueError(f"[transpose] Received {len(axes)} axes for array with {ndim} dimensions.")
     order: list[int] = []
     for axis in axes:
-        k = axis + ndim if axis < 0 else axis
-        if not 0 <= k < ndim:
-            raise IndexError(f"[transpose] Invalid axis ({k}) for array with {ndim} dimensions.")
+        k = axis_of(axis, ndim, message="[transpose] Invalid axis ({place}) for array with {ndim} dimensions.")
         if k in order:
             raise ValueError("[transpose] Repeat axes not allowed.")
         order.append(k)
@@ -44,7 +42,7 @@ def _transposed(a: Aval, axes: tuple[int, ...] | None) -> Aval:
     return aval(tuple([a.shape[k] for k in order(a.ndim, axes)]), a.dtype)
 
 
-_transpose = op("transpose", lambda x, axes: jnp.transpose(x, order(jnp.ndim(x), axes)), _transposed, ("axes",))
+TRANSPOSE = op("transpose", lambda x, axes: jnp.transpose(x, order(jnp.ndim(x), axes)), _transposed, ("axes",))
 
 
 def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = None) -> array:
@@ -67,7 +65,7 @@ def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = N
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "transpose")
-    return wrap(apply(_transpose, (x,), (None if axes is None else plain(axes),)))
+    return wrap(apply(TRANSPOSE, (x,), (None if axes is None else plain(axes),)))
 
 
 def permute_dims(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = None) -> array:
@@ -76,10 +74,13 @@ def permute_dims(a: array, /, axes: Sequence[int] | None = None, *, stream: Any 
     return transpose(a, axes)
 
 
+_BAD_AXIS = "[{name}] Invalid axis {axis} for array with {ndim} dimensions."
+
+
 @lru_cache(None)
 def _swap(ndim: int, first: int, second: int, name: str) -> tuple[int, ...]:
     order = list(range(ndim))
-    i, j = (_valid(k, ndim, name) for k in (first, second))
+    i, j = (axis_of(k, ndim, name, _BAD_AXIS) for k in (first, second))
     order[i], order[j] = order[j], order[i]
     return tuple(order)
 
@@ -87,15 +88,9 @@ def _swap(ndim: int, first: int, second: int, name: str) -> tuple[int, ...]:
 @lru_cache(None)
 def _move(ndim: int, source: int, destination: int) -> tuple[int, ...]:
     order = list(range(ndim))
-    i, j = (_valid(k, ndim, "moveaxis") for k in (source, destination))
+    i, j = (axis_of(k, ndim, "moveaxis", _BAD_AXIS) for k in (source, destination))
     order.insert(j, order.pop(i))
     return tuple(order)
-
-
-def _valid(axis: int, ndim: int, name: str) -> int:
-    if not -ndim <= axis < ndim:
-        raise IndexError(f"[{name}] Invalid axis {axis} for array with {ndim} dimensions.")
-    return axis % ndim
 
 
 def matrix_transpose(a: array, /, *, stream: Any = None) -> array:
@@ -118,7 +113,7 @@ def matrix_transpose(a: array, /, *, stream: Any = None) -> array:
     x = a._node if type(a) is array else require_array(a, "matrix_transpose")
     if x.aval.ndim < 2:
         raise ValueError("[matrix_transpose] Input array must have at least 2 dimensions.")
-    return wrap(apply(_transpose, (x,), (_swap(x.aval.ndim, -1, -2, "swapaxes"),)))
+    return wrap(apply(TRANSPOSE, (x,), (_swap(x.aval.ndim, -1, -2, "swapaxes"),)))
 
 
 def swapaxes(a: array, /, axis1: int, axis2: int, *, stream: Any = None) -> array:
@@ -141,7 +136,7 @@ def swapaxes(a: array, /, axis1: int, axis2: int, *, stream: Any = None) -> arra
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "swapaxes")
-    return wrap(apply(_transpose, (x,), (_swap(x.aval.ndim, index(axis1), index(axis2), "swapaxes"),)))
+    return wrap(apply(TRANSPOSE, (x,), (_swap(x.aval.ndim, index(axis1), index(axis2), "swapaxes"),)))
 
 
 def moveaxis(a: array, /, source: int, destination: int, *, stream: Any = None) -> array:
@@ -164,4 +159,4 @@ def moveaxis(a: array, /, source: int, destination: int, *, stream: Any = None) 
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "moveaxis")
-    return wrap(apply(_transpose, (x,), (_move(x.aval.ndim, index(source), index(destination)),)))
+    return wrap(apply(TRANSPOSE, (x,), (_move(x.aval.ndim, index(source), index(destination)),)))

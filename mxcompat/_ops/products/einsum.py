@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import incompatible
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import apply
@@ -151,7 +152,7 @@ def einsum(subscripts: str, *operands: array, stream: Any = None) -> array:
     """
     check_stream(stream)
     if not isinstance(subscripts, str):
-        raise TypeError(f"einsum(): incompatible function arguments. Expected a string, not {subscripts!r}.")
+        raise incompatible("einsum", f"Expected a string, not {subscripts!r}.")
     nodes = variadic(operands, "einsum")
     if not nodes:
         raise ValueError("[einsum] At least one operand is required.")

@@ -14,12 +14,12 @@ from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import integer
-from ..define import broadcast, op, require_array
+from ..arguments import integer, require_array
+from ..define import broadcast, op
 from ..movement.arrange import broadcast_into
 from .matmul import common, inexact, matmul, product, product_shape
 
-__all__ = ["block_masked_mm", "gather_mm", "segmented_mm"]
+__all__ = ["block_masked_mm", "gather_mm", "grouped_product", "segmented_mm"]
 
 
 def _real_floats(a: Dtype, b: Dtype, name: str) -> Dtype:

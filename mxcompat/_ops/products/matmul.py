@@ -23,11 +23,14 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply, caller
 
-from ..arguments import any_number, integers, is_sequence
-from ..define import broadcast, op, require_array
+from ..arguments import any_number, axis_of, integers, is_sequence, require_array
+from ..define import broadcast, op
 from ..padding import offer
 
-__all__ = ["addmm", "matmul", "tensordot"]
+__all__ = [
+    "addmm", "common", "contract", "inexact", "matmul", "precision", "product", "product_shape", "tensordot",
+    "wide",
+]  # fmt: skip
 
 
 def precision(dtype: Any) -> jax.lax.Precision | None:
@@ -224,10 +227,10 @@ def _contracted(a: Aval, b: Aval, axes: int | tuple[tuple[int, ...], ...]) -> _A
             raise ValueError("[tensordot] axes must be a list of two lists.")
         if len(axes[0]) != len(axes[1]):
             raise ValueError("[tensordot] axes must have the same size.")
-        for given, x in zip(axes, (a, b), strict=True):
-            if any(not -x.ndim <= k < x.ndim for k in given):
-                raise IndexError("SmallVector out of range.")
-        first, second = (tuple([k % x.ndim for k in given]) for given, x in zip(axes, (a, b), strict=True))
+        first, second = (
+            tuple([axis_of(k, x.ndim, message="SmallVector out of range.") for k in given])
+            for given, x in zip(axes, (a, b), strict=True)
+        )
     if any(a.shape[i] != b.shape[j] for i, j in zip(first, second, strict=True)):
         raise ValueError("[tensordot] a and b must have the same shape on the contracted axes.")
     for x, used in ((a, first), (b, second)):

@@ -13,7 +13,8 @@ from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..define import broadcast, op, require_array
+from ..arguments import axis_of, require_array
+from ..define import broadcast, op
 from ..movement.diagonals import sum_dtype
 from .matmul import common, contract, inexact, wide
 
@@ -88,11 +89,9 @@ def outer(a: array, b: array, /, *, stream: Any = None) -> array:
 def _vecdot_aval(a: Aval, b: Aval, axis: int) -> Aval:
     if a.ndim == 0 or b.ndim == 0:
         raise ValueError("[vecdot] inputs must be at least 1D.")
-    if not -a.ndim <= axis < a.ndim:
-        raise IndexError("[vecdot] axis is out of bounds.")
-    if (axis % a.ndim if axis < 0 else axis) != (axis + b.ndim if axis < 0 else axis) or axis >= b.ndim:
+    k = axis_of(axis, a.ndim, message="[vecdot] axis is out of bounds.")
+    if k != (axis + b.ndim if axis < 0 else axis) or axis >= b.ndim:
         raise ValueError("[vecdot] axis is out of bounds.")
-    k = axis % a.ndim
     if a.shape[k] != b.shape[k]:
         raise ValueError("[vecdot] a and b must have the same size along axis.")
     shape = list(broadcast(a.shape, b.shape))

@@ -18,9 +18,10 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 
-from ..define import op, require_array
+from ..arguments import require_array, require_dtype
+from ..define import op
 
-__all__ = ["from_e2m1", "from_e4m3", "from_e8m0", "from_fp8", "to_e2m1", "to_e4m3", "to_e8m0", "to_fp8"]
+__all__ = ["E4M3_MAX", "from_e2m1", "from_e4m3", "from_e8m0", "from_fp8", "to_e2m1", "to_e4m3", "to_e8m0", "to_fp8"]
 
 _u32, _f32 = np.uint32, np.float32
 E4M3_MAX = 448.0
@@ -106,8 +107,8 @@ def _from_aval(x: Aval, dtype: Dtype) -> Aval:
     return aval(x.shape, dtype)
 
 
-_to_fp8 = op("to_fp8", lambda x: to_e4m3(x).astype(jnp.uint8), _to_aval)
-_from_fp8 = op("from_fp8", lambda x, dtype: from_e4m3(x).astype(dtype.numpy), _from_aval, ("dtype",))
+TO_FP8 = op("to_fp8", lambda x: to_e4m3(x).astype(jnp.uint8), _to_aval)
+FROM_FP8 = op("from_fp8", lambda x, dtype: from_e4m3(x).astype(dtype.numpy), _from_aval, ("dtype",))
 
 
 def to_fp8(x: array, *, stream: Any = None) -> array:
@@ -127,7 +128,7 @@ def to_fp8(x: array, *, stream: Any = None) -> array:
         `mx.to_fp8(mx.array([1.0, 1000.0]))` gives `[56, 126]`.
     """
     check_stream(stream)
-    return wrap(apply(_to_fp8, (require_array(x, "to_fp8"),)))
+    return wrap(apply(TO_FP8, (require_array(x, "to_fp8"),)))
 
 
 def from_fp8(x: array, dtype: Dtype = _d.bfloat16, *, stream: Any = None) -> array:
@@ -148,6 +149,5 @@ def from_fp8(x: array, dtype: Dtype = _d.bfloat16, *, stream: Any = None) -> arr
         `mx.from_fp8(mx.array([56, 126], dtype=mx.uint8))` gives `[1, 448]`.
     """
     check_stream(stream)
-    if not isinstance(dtype, Dtype):
-        raise TypeError(f"from_fp8(): incompatible function arguments. Expected a Dtype, got {type(dtype).__name__}.")
-    return wrap(apply(_from_fp8, (require_array(x, "from_fp8"),), (dtype,)))
+    require_dtype(dtype, "from_fp8")
+    return wrap(apply(FROM_FP8, (require_array(x, "from_fp8"),), (dtype,)))

@@ -20,7 +20,8 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..define import broadcast, op, require_array
+from ..arguments import require_array
+from ..define import broadcast, op
 from ..padding import offer
 from ..products.gathered import grouped_product
 from ..products.matmul import product
@@ -113,8 +114,8 @@ def _impl(x: Any, *inputs: Any, how: Scheme, transpose: bool) -> Any:
 
 
 _PARAMS = ("how", "transpose")
-_affine = op("quantized_matmul", _impl, _aval, _PARAMS, indices=3)
-_coded = op("quantized_matmul_fp", _impl, _aval, _PARAMS, indices=1)
+QUANTIZED_MATMUL = op("quantized_matmul", _impl, _aval, _PARAMS, indices=3)
+QUANTIZED_MATMUL_FP = op("quantized_matmul_fp", _impl, _aval, _PARAMS, indices=1)
 
 
 def quantized_matmul(
@@ -151,7 +152,10 @@ def quantized_matmul(
     how = scheme(name, mode, group_size, bits)
     bias = None if biases is None else require_array(biases, name)
     check_quantized(name, scale, bias, words, how)
-    record, nodes = (_coded, (first, scale, words)) if bias is None else (_affine, (first, scale, bias, words))
+    if bias is None:
+        record, nodes = QUANTIZED_MATMUL_FP, (first, scale, words)
+    else:
+        record, nodes = QUANTIZED_MATMUL, (first, scale, bias, words)
     out = apply(record, nodes, (how, bool(transpose)))
     if words.op is not None and not transpose:
         offer(out)
@@ -236,8 +240,8 @@ def _gather_impl(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool,
 
 
 _GATHER_PARAMS = ("how", "transpose", "left", "right", "scaled")
-_gather_affine = op("gather_qmm", _gather_impl, _gather_aval, _GATHER_PARAMS, indices=3)
-_gather_coded = op("gather_qmm_fp", _gather_impl, _gather_aval, _GATHER_PARAMS, indices=1)
+GATHER_QMM = op("gather_qmm", _gather_impl, _gather_aval, _GATHER_PARAMS, indices=3)
+GATHER_QMM_FP = op("gather_qmm_fp", _gather_impl, _gather_aval, _GATHER_PARAMS, indices=1)
 
 
 def gather_qmm(
@@ -290,4 +294,4 @@ def gather_qmm(
             raise ValueError(f"[gather_qmm] Global scale must have dtype float32 but got {in_all.aval.dtype.name}.")
         nodes.append(in_all)
     params = (how, bool(transpose), lhs_indices is not None, rhs_indices is not None, global_scale is not None)
-    return wrap(apply(_gather_coded if bias is None else _gather_affine, tuple(nodes), params))
+    return wrap(apply(GATHER_QMM_FP if bias is None else GATHER_QMM, tuple(nodes), params))

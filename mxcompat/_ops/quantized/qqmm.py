@@ -18,7 +18,8 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.node import Node, apply
 
-from ..define import op, require_array
+from ..arguments import require_array
+from ..define import op
 from ..products.matmul import product
 from .fp8 import E4M3_MAX
 from .matmul import check_fit, gathered_shape, integral, multiply_chosen
@@ -107,7 +108,7 @@ def _impl(x: Any, w: Any, *inputs: Any, how: Scheme, quantized: bool) -> Any:
     return product(x, y.T, np.float32).astype(dtype)
 
 
-_qqmm = op("qqmm", _impl, _aval, ("how", "quantized"))
+QQMM = op("qqmm", _impl, _aval, ("how", "quantized"))
 
 
 def _operands(
@@ -160,7 +161,7 @@ def qqmm(
     packed = nodes[1].aval.dtype is _d.uint32
     if scales is not None and not packed:
         nodes = (*nodes[:2], *nodes[3:])
-    return wrap(apply(_qqmm, nodes, (how, packed and scales is not None)))
+    return wrap(apply(QQMM, nodes, (how, packed and scales is not None)))
 
 
 def _gather_aval(x: Aval, w: Aval, *inputs: Aval, how: Scheme, quantized: bool, left: bool, right: bool) -> Aval:
@@ -202,7 +203,7 @@ def _gather_impl(x: Any, w: Any, *inputs: Any, how: Scheme, quantized: bool, lef
     return multiply_chosen(x, tuple(parts), build, lhs, rhs, True, np.dtype(np.float32)).astype(dtype)
 
 
-_gather_qqmm = op("gather_qqmm", _gather_impl, _gather_aval, ("how", "quantized", "left", "right"))
+GATHER_QQMM = op("gather_qqmm", _gather_impl, _gather_aval, ("how", "quantized", "left", "right"))
 
 
 def gather_qqmm(
@@ -244,4 +245,4 @@ def gather_qqmm(
     if scales is not None and not packed:
         nodes = (*nodes[:2], *nodes[3:])
     params = (how, packed and scales is not None, lhs_indices is not None, rhs_indices is not None)
-    return wrap(apply(_gather_qqmm, nodes, params))
+    return wrap(apply(GATHER_QQMM, nodes, params))

@@ -13,13 +13,14 @@ import numpy as np
 
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import expected
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import integer
-from ..define import op, require_array
+from ..arguments import integer, require_array
+from ..define import op
 from .fp8 import E4M3_MAX, from_e2m1, from_e4m3, from_e8m0, to_e2m1, to_e4m3, to_e8m0
 from .packing import pack, unpack
 
@@ -49,7 +50,7 @@ _DEFAULTS = {
 def scheme(name: str, mode: Any, group_size: Any, bits: Any) -> Scheme:
     """The scheme that a function's arguments name. Raises MLX's ValueError for an unknown mode."""
     if not isinstance(mode, str):
-        raise TypeError(f"{name}(): incompatible function arguments. Expected a str, got {type(mode).__name__}.")
+        raise expected(name, "a str", mode)
     default = _DEFAULTS.get(mode)
     if default is None:
         raise ValueError(f"[{name}] Invalid quantization mode '{mode}'.")
@@ -189,7 +190,7 @@ def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
     return jnp.where(unit == 0, np.uint32(0), to_e2m1(x)), scale.astype(jnp.uint8)
 
 
-_quantize = op("quantize", _quantize_impl, _quantize_aval, ("how",))
+QUANTIZE = op("quantize", _quantize_impl, _quantize_aval, ("how",))
 
 
 def quantize(
@@ -223,7 +224,7 @@ def quantize(
     how = scheme("quantize", mode, group_size, bits)
     if global_scale is not None:
         nodes.append(require_array(global_scale, "quantize"))
-    return wrap_all(apply(_quantize, tuple(nodes), (how,)))
+    return wrap_all(apply(QUANTIZE, tuple(nodes), (how,)))
 
 
 def check_quantized(name: str, scales: Node, biases: Node | None, w: Node, how: Scheme) -> None:
@@ -311,7 +312,7 @@ def _dequantize_impl(scales: Any, w: Any, *more: Any, how: Scheme, dtype: Dtype 
     return (from_e2m1(codes) * jnp.repeat(units, how.group_size, -1)).astype(out)
 
 
-_dequantize = op("dequantize", _dequantize_impl, _dequantize_aval, ("how", "dtype"))
+DEQUANTIZE = op("dequantize", _dequantize_impl, _dequantize_aval, ("how", "dtype"))
 
 
 def dequantize(
@@ -352,4 +353,4 @@ def dequantize(
         nodes.append(bias)  # type: ignore[arg-type]
     elif global_scale is not None:
         nodes.append(scale)
-    return wrap(apply(_dequantize, tuple(nodes), (how, dtype)))
+    return wrap(apply(DEQUANTIZE, tuple(nodes), (how, dtype)))

@@ -94,26 +94,6 @@ def scaled(x: Any, factor: Any, bound: float) -> Any:
     return jnp.minimum(x * factor, lax.stop_gradient(jnp.abs(factor)) * jnp.asarray(bound, x.dtype))
 
 
-@jax.custom_jvp
-def square_root(matrix: Any) -> Any:
-    """U sqrt(S) V^T of matrices U S V^T: the square root, where they are symmetric positive semi-definite."""
-    left, values, right = jnp.linalg.svd(matrix, full_matrices=False)
-    return (left * jnp.sqrt(values)[..., None, :]) @ right
-
-
-@square_root.defjvp
-def _square_root_jvp(primals: tuple, tangents: tuple) -> tuple[Any, Any]:
-    """For the symmetric case: the root's tangent X solves R X + X R = the tangent, R the root. Equal singular values,
-    where the derivative of the decomposition itself does not exist, are no trouble."""
-    (matrix,), (tangent,) = primals, tangents
-    left, values, _ = jnp.linalg.svd(matrix, full_matrices=False)
-    roots = jnp.sqrt(values)
-    sums = roots[..., :, None] + roots[..., None, :]
-    turned = jnp.swapaxes(left, -1, -2) @ tangent @ left
-    inner = jnp.where(sums > 0, turned / jnp.where(sums > 0, sums, 1), 0)
-    return square_root(matrix), left @ inner @ jnp.swapaxes(left, -1, -2)
-
-
 def check_bits(key: Aval, shape: tuple[int, ...]) -> None:
     """Raise MLX's error if random bits of this shape cannot be drawn with this key."""
     if any(n < 0 for n in shape):

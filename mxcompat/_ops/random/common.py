@@ -7,13 +7,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from mxcompat._array.errors import expected
 from mxcompat._graph.ir.aval import Aval, Dtype, format_shape
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.aval import float64 as _float64
 
 from ..define import broadcast
 from .bits import check_bits, scaled, unit
-from .state import refuse
 
 __all__ = ["between", "cast", "check_uniform", "dtype_of"]
 
@@ -23,7 +23,7 @@ def dtype_of(dtype: Any, caller: str) -> Dtype:
     if dtype is None:
         return _float32
     if type(dtype) is not Dtype:
-        refuse(caller, "a Dtype or None as dtype", dtype)
+        raise expected(caller, "a Dtype or None as dtype", dtype)
     return dtype
 
 

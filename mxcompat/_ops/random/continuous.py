@@ -17,17 +17,19 @@ from jax import lax
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import expected
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import apply
 
 from ..arguments import plain
 from ..define import broadcast, op
-from .bits import check_bits, scaled, square_root, unit
+from ..linalg.decompositions import square_root
+from .bits import check_bits, scaled, unit
 from .common import between, cast, check_uniform, dtype_of
-from .state import key_node, refuse
+from .state import key_node
 
-__all__ = ["gumbel", "laplace", "multivariate_normal", "normal", "truncated_normal", "uniform"]
+__all__ = ["gumbel", "gumbel_noise", "laplace", "multivariate_normal", "normal", "truncated_normal", "uniform"]
 
 _SQRT2 = math.sqrt(2.0)
 
@@ -202,7 +204,7 @@ def multivariate_normal(
     check_stream(stream)
     dtype = dtype_of(dtype, "multivariate_normal")
     if not isinstance(mean, array) or not isinstance(cov, array):
-        refuse("multivariate_normal", "arrays as mean and cov", cov if isinstance(mean, array) else mean)
+        raise expected("multivariate_normal", "arrays as mean and cov", cov if isinstance(mean, array) else mean)
     batch = plain(shape)
     drawn = key_node(key, "multivariate_normal")
     m, c = mean._node, cov._node
@@ -365,7 +367,7 @@ def laplace(
     try:
         loc, scale = float(loc), float(scale)
     except (TypeError, ValueError):
-        refuse("laplace", "numbers as loc and scale", loc)
+        raise expected("laplace", "numbers as loc and scale", loc) from None
     drawn = key_node(key, "laplace")
     if dtype.kind != "f":
         raise ValueError("[laplace] Only real floating point types are supported.")

@@ -15,6 +15,7 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import expected
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.aval import bool_ as _bool
@@ -23,13 +24,13 @@ from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.aval import uint32 as _uint32
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import plain
+from ..arguments import axis_of, plain, require_array
 from ..define import broadcast, op
 from ..reductions.sorting import argsorted
 from .bits import bits, check_bits, unit
 from .common import between, cast, check_uniform, dtype_of
 from .continuous import gumbel_noise
-from .state import key_node, refuse
+from .state import key_node
 
 __all__ = ["bernoulli", "categorical", "permutation", "randint"]
 
@@ -207,23 +208,18 @@ def categorical(
         (2, 3)
     """
     check_stream(stream)
-    if not isinstance(logits, array):
-        refuse("categorical", "an array as logits", logits)
-    x = logits._node
+    x = require_array(logits, "categorical", "an array as logits")
     try:
         axis = operator.index(axis)
         num_samples = None if num_samples is None else operator.index(num_samples)
     except TypeError:
-        refuse("categorical", "ints as axis and num_samples", num_samples)
+        raise expected("categorical", "ints as axis and num_samples", num_samples) from None
     full = None if shape is None else plain(shape)
     drawn = key_node(key, "categorical")
     if full is not None and num_samples is not None:
         raise ValueError("[categorical] At most one of shape or num_samples can be specified.")
     size, ndim = x.aval.shape, x.aval.ndim
-    if not -ndim <= axis < ndim:
-        raise IndexError(f"[categorical] Invalid axis {axis} for logits with {ndim} dimensions.")
-    if axis >= 0:
-        axis -= ndim
+    axis = axis_of(axis, ndim, message="[categorical] Invalid axis {axis} for logits with {ndim} dimensions.") - ndim
     reduced = size[: axis + ndim] + size[axis + ndim + 1 :]
     single = size[axis] == x.aval.size != 0  # MLX draws from one distribution in another way than from several
     if num_samples is not None and single:
@@ -269,6 +265,9 @@ _PERMUTED = op("random_permutation", _permuted, _infer_permuted, ("size",), draw
 _PERMUTE = op("random_permute", _permute, _infer_permute, ("axis",), draws=True)
 
 
+_NO_AXIS_TO_PERMUTE = "[permutation] Axis {axis} is out of range for an array with {ndim} dimensions."
+
+
 def permutation(x: int | array, axis: int = 0, key: array | None = None, stream: Any = None) -> array:
     """A random permutation of integers, or of the entries of an array along an axis.
 
@@ -290,10 +289,8 @@ def permutation(x: int | array, axis: int = 0, key: array | None = None, stream:
     check_stream(stream)
     if isinstance(x, array):
         drawn = key_node(key, "permutation")
-        ndim = x.ndim
-        if not -ndim <= axis < ndim:
-            raise IndexError(f"[permutation] Axis {axis} is out of range for an array with {ndim} dimensions.")
-        return wrap(apply(_PERMUTE, (drawn, x._node), (axis % ndim,)))
+        along = axis_of(axis, x.ndim, message=_NO_AXIS_TO_PERMUTE)
+        return wrap(apply(_PERMUTE, (drawn, x._node), (along,)))
     if not isinstance(x, int):
-        refuse("permutation", "an int or an array as x", x)
+        raise expected("permutation", "an int or an array as x", x)
     return wrap(apply(_PERMUTED, (key_node(key, "permutation"),), (int(x),)))

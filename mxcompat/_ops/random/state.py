@@ -18,16 +18,18 @@ from jax import lax
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import node_of
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import expected, incompatible
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.aval import uint32 as _uint32
 from mxcompat._graph.ir.node import ITEM, Node, apply, scalar
 from mxcompat._graph.run.evaluate import lock
 
+from ..arguments import require_array
 from ..define import op
 from .bits import check_bits, split_words
 
-__all__ = ["RandomState", "key", "key_node", "seed", "split", "state"]
+__all__ = ["key", "key_node", "seed", "split", "state"]
 
 
 def key(seed: int) -> array:
@@ -70,7 +72,7 @@ def _seeded(seed: Any, caller: str) -> Node:
     except TypeError:
         number = -1
     if not 0 <= number < 1 << 64:
-        raise TypeError(f"{caller}(): incompatible function arguments. Expected an int in [0, 2**64), got {seed!r}.")
+        raise incompatible(caller, f"Expected an int in [0, 2**64), got {seed!r}.")
     return node_of(np.array([number >> 32, number & 0xFFFFFFFF], np.uint32))
 
 
@@ -101,13 +103,12 @@ def split(key: array, num: int = 2, stream: Any = None) -> array:
         >>> first, second = mx.random.split(mx.random.key(0))
     """
     check_stream(stream)
-    if not isinstance(key, array):
-        refuse("split", "an array as key", key)
+    source = require_array(key, "split", "an array as key")
     try:
         num = operator.index(num)
     except TypeError:
-        refuse("split", "an int as num", num)
-    return wrap(apply(_SPLIT, (key._node,), (num,)))
+        raise expected("split", "an int as num", num) from None
+    return wrap(apply(_SPLIT, (source,), (num,)))
 
 
 def _chain(key: Any, count: int) -> tuple[Any, Any]:
@@ -147,9 +148,7 @@ def key_node(key: Any, caller: str) -> Node:
         chain, links, row = _extended(cell[0]._node)
         cell[0] = wrap(Node(ITEM, (0,), (chain,), _KEY, chain.trace))
         return Node(_LINK, (1,), (links, scalar(row, _ROW)), _KEY, chain.trace)
-    if isinstance(key, array):
-        return key._node
-    refuse(caller, "an array or None as key", key)
+    return require_array(key, caller, "an array or None as key")
 
 
 def _extended(tip: Node) -> tuple[Node, Node, int]:
@@ -181,11 +180,6 @@ def _ends(tip: Node, links: Node) -> bool:
         return False
     chain = tip.inputs[0]
     return chain.op is _CHAIN and chain.value is None and tip.value is None and links.value is None
-
-
-def refuse(caller: str, expected: str, given: Any) -> NoReturn:
-    """Raise the TypeError for an argument of the wrong type."""
-    raise TypeError(f"{caller}(): incompatible function arguments. Expected {expected}, got {type(given).__name__}.")
 
 
 class _Local(threading.local):

@@ -19,7 +19,8 @@ from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 
-from ..define import op, require_array
+from ..arguments import require_array
+from ..define import op
 from .sorting import (
     argsorted,
     axis_to_sort,

@@ -22,15 +22,16 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 
-from ..define import as_bool, as_float, axes_of, axis_of, op, require_array, same
+from ..arguments import INVALID, axes_of, axis_of, require_array
+from ..define import as_bool, as_float, op, same
 
 __all__ = [
-    "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "minmax", "prod", "sum",
+    "NO_MEAN_AXIS", "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "mean_of", "min",
+    "minmax", "prod", "reduced", "reduction_record", "size_of", "sum", "sum_of", "wide",
 ]  # fmt: skip
 
 
-_BAD_AXIS = "Invalid axis {} for array with {} dimensions."
-NO_MEAN_AXIS = "[mean] axis {} is out of bounds for array with {} dimensions."
+NO_MEAN_AXIS = "[mean] axis {axis} is out of bounds for array with {ndim} dimensions."
 
 
 def reduced(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
@@ -194,7 +195,7 @@ _ANY = reduction_record("any", lambda x, axes, keepdims: jnp.any(_truth(x), axis
 
 def _reduction(
     record: Op, summary: str, dtypes: str, raises: str = "", *, guard: Callable[[Aval, Any], None] | None = None,
-    message: str = _BAD_AXIS,
+    message: str = INVALID,
 ) -> Callable[..., array]:  # fmt: skip
     """The public function of a reduction.
 
@@ -367,11 +368,10 @@ def _argument(record: Op, which: str) -> Callable[..., array]:
     def function(a: array, /, axis: int | None = None, keepdims: bool = False, *, stream: Any = None) -> array:
         check_stream(stream)
         node = require_array(a, name)
-        k = None if axis is None else index(axis)
+        axis = None if axis is None else index(axis)
         if node.aval.size == 0:
             raise ValueError(f"[{name}] Cannot {name} reduce zero size array.")
-        if k is not None:
-            k = axis_of(k, node.aval.ndim)
+        k = None if axis is None else axis_of(axis, node.aval.ndim, message=INVALID)
         return wrap(apply(record, (node,), (k, bool(keepdims))))
 
     function.__name__ = function.__qualname__ = name

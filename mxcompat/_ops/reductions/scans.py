@@ -22,7 +22,8 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 
-from ..define import as_float, op, require_array, same
+from ..arguments import axis_of, require_array
+from ..define import as_float, op, same
 from ..elementwise.casts import astype
 from .reduce import wide
 
@@ -122,12 +123,7 @@ _LOGCUMSUMEXP = _record("logcumsumexp", lax.cumlogsumexp, jnp.logaddexp, lambda 
 
 def _scan(record: Op, a: Any, axis: Any, reverse: bool, inclusive: bool) -> array:
     node = require_array(a, record.name)
-    k, ndim = axis, node.aval.ndim
-    if k is not None:
-        k = index(k)
-        if not -ndim <= k < ndim:
-            raise IndexError(f"[{record.name}] Axis {k} is out of bounds for array with {ndim} dimensions.")
-        k %= ndim
+    k = None if axis is None else axis_of(axis, node.aval.ndim, record.name)
     return wrap(apply(record, (node,), (k, bool(reverse), bool(inclusive))))
 
 
@@ -228,9 +224,7 @@ def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: Any = None) -> arra
     """
     check_stream(stream)
     node = require_array(a, "diff")
-    n, axis, ndim = index(n), index(axis), node.aval.ndim
-    if not -ndim <= axis < ndim:
-        raise IndexError("[diff] Axis is out of bounds for the array.")
+    n, k = index(n), axis_of(axis, node.aval.ndim, message="[diff] Axis is out of bounds for the array.")
     if n < 0:
         raise ValueError("[diff] Order `n` must be non-negative.")
-    return wrap(apply(_DIFF, (node,), (n, axis % ndim)))
+    return wrap(apply(_DIFF, (node,), (n, k)))

@@ -14,7 +14,8 @@ from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..define import as_float, axes_of, op, require_array
+from ..arguments import axes_of, require_array
+from ..define import as_float, op
 from .reduce import wide
 
 __all__ = ["softmax"]

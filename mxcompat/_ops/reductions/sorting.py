@@ -19,7 +19,8 @@ from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..define import op, require_array
+from ..arguments import axis_of, require_array
+from ..define import op
 
 __all__ = [
     "argsort", "argsorted", "axis_to_sort", "flat", "indices_aval", "is_float", "on_cpu", "one_nan", "searchsorted",
@@ -100,12 +101,7 @@ def argsorted(x: Any, axis: int | None) -> Any:
 
 def axis_to_sort(name: str, axis: Any, ndim: int) -> int | None:
     """The axis, counted from the start; raises what MLX raises."""
-    if axis is None:
-        return None
-    k = index(axis)
-    if not -ndim <= k < ndim:
-        raise IndexError(f"[{name}] Axis {k} is out of bounds for array with {ndim} dimensions.")
-    return k % ndim
+    return None if axis is None else axis_of(axis, ndim, name)
 
 
 def sorted_aval(a: Aval, axis: int | None) -> Aval:

@@ -17,7 +17,8 @@ from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 
-from ..define import as_float, axes_of, op, require_array
+from ..arguments import axes_of, axis_of, require_array
+from ..define import as_float, op
 from .reduce import NO_MEAN_AXIS, mean_of, reduced, reduction_record, size_of, sum_of, wide
 from .sorting import sorted_values
 
@@ -132,6 +133,9 @@ def _no_empty_median(a: Aval, axes: tuple[int, ...]) -> None:
 _MEDIAN = reduction_record("median", _median, as_float, _no_empty_median)
 
 
+_NO_MEDIAN_AXIS = "[median] axis {axis} is out of bounds for array with {ndim} dimensions."
+
+
 def median(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> array:
     """The median of the elements: the middle one, or the mean of the two in the middle; NaN if there is one.
 
@@ -155,10 +159,7 @@ def median(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
     node = require_array(a, "median")
     ndim = node.aval.ndim
     given = [] if axis is None else list(axis) if isinstance(axis, (list, tuple)) else [axis]
-    for k in given:
-        if not -ndim <= index(k) < ndim:
-            raise IndexError(f"[median] axis {index(k)} is out of bounds for array with {ndim} dimensions.")
-    if len({index(k) % ndim for k in given}) < len(given):
+    if len({axis_of(k, ndim, message=_NO_MEDIAN_AXIS) for k in given}) < len(given):
         raise ValueError("[median] Received duplicate axis.")
     if axis is not None and not given and ndim:
         raise ValueError("[flatten] start_axis must be less than or equal to end_axis")

@@ -20,11 +20,11 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import SPECIALIZE
 
 from ..calls import CALL, PURE_CALL
+from ..functions import check_callable, named_after
 from ..trees import flatten, map_arrays, restore, structure
-from ..wrapping import check_callable, named_after
 from .lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 
-__all__ = ["custom_function", "custom_gradient"]
+__all__ = ["CUSTOM", "custom_function", "custom_gradient"]
 
 
 class custom_function:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.capture import Capture, modes_of
 from mxcompat._graph.ir.node import SCALAR, Node, scalar
@@ -24,8 +25,8 @@ from mxcompat._io.writing import open_path
 from mxcompat._version import __version__
 
 from ..calls import run
+from ..functions import check_callable
 from ..reshaping import reshaped
-from ..wrapping import check_callable
 from .callback import describe
 from .program_text import DamagedProgram, ProgramReader, ProgramWriter, dtype_named
 
@@ -236,7 +237,7 @@ def export_function(
 
 def _check_texts(function: str, file: Any, metadata: Any) -> None:
     if not isinstance(file, str) or not isinstance(metadata, (str, type(None))):
-        raise TypeError(f"{function}(): incompatible function arguments. Expected strings as file and metadata.")
+        raise incompatible(function, "Expected strings as file and metadata.")
 
 
 def _save(file: str, traces: Sequence[Traced], metadata: str | None) -> None:
@@ -293,7 +294,7 @@ def import_function(
         (array(12, dtype=float32),)
     """
     if not isinstance(file, str) or not isinstance(return_metadata, bool):
-        raise TypeError("import_function(): incompatible function arguments. Expected a str and a bool.")
+        raise incompatible("import_function", "Expected a str and a bool.")
     traces, metadata = _read(file)
     shapes: dict[tuple, tuple[Program, list[Node]]] = {}
 

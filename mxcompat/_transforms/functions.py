@@ -1,16 +1,19 @@
-"""What the functions that transforms return have in common: the name and the docstring of the user's."""
+"""The user's functions: what a transform takes, and what the function that it returns is called."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from mxcompat._array.errors import incompatible
+
 __all__ = ["check_callable", "named_after"]
 
 
 def check_callable(fun: Any, tag: str) -> None:
+    """Raise the TypeError of the transform `tag` for what cannot be called."""
     if not callable(fun):
-        raise TypeError(f"{tag}(): incompatible function arguments: a function is needed, not {type(fun).__name__}.")
+        raise incompatible(tag, f"A function is needed, not {type(fun).__name__}.")
 
 
 def named_after(fun: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,109 @@
+"""Matrices of ones and zeros: on a diagonal, or below it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph.ir import aval as _d
+from mxcompat._graph.ir.aval import Dtype, aval
+from mxcompat._graph.ir.node import Node, apply
+
+from ..arguments import integer, require_dtype
+from ..define import op
+from ..movement.diagonals import distance, on_diagonal
+
+__all__ = ["eye", "identity", "tri"]
+
+EYE = op(
+    "eye",
+    lambda out, k: on_diagonal(out.shape, k).astype(out.dtype.numpy),
+    lambda out, k: out,
+    ("out", "k"),
+)
+
+TRI = op(
+    "tri",
+    lambda out, k: (distance(out.shape) <= jnp.int32(k)).astype(out.dtype.numpy),
+    lambda out, k: out,
+    ("out", "k"),
+)
+
+
+def eye(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
+    """A matrix with ones on a diagonal.
+
+    Args:
+        n: the number of rows.
+        m: the number of columns; None for `n`.
+        k: which diagonal: above the main one if positive, below if negative.
+        dtype: the dtype; None for float32.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (n, m).
+
+    Raises:
+        ValueError: if a size is negative.
+
+    Example:
+        `mx.eye(2, 3, k=1)`
+    """
+    check_stream(stream)
+    shape = (integer(n), integer(n if m is None else m))
+    if min(shape) < 0:
+        raise ValueError("[eye] N and M must be positive integers.")
+    return wrap(_constant(EYE, shape, dtype, k))
+
+
+def _constant(record: Any, shape: tuple[int, int], dtype: Dtype | None, k: int) -> Node:
+    return apply(record, (), (aval(shape, _dtype(dtype)), integer(k)))
+
+
+def _dtype(dtype: Dtype | None) -> Dtype:
+    return _d.float32 if dtype is None else require_dtype(dtype, "")
+
+
+def identity(n: int, dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
+    """A square matrix with ones on its main diagonal.
+
+    Args:
+        n: the number of rows and of columns.
+        dtype: the dtype; None for float32.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (n, n).
+
+    Raises:
+        ValueError: if `n` is negative.
+
+    Example:
+        `mx.identity(3)`
+    """
+    check_stream(stream)
+    return eye(n, dtype=dtype)
+
+
+def tri(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = None, *, stream: Any = None) -> array:
+    """A matrix with ones at and below a diagonal.
+
+    Args:
+        n: the number of rows; a negative one counts as 0.
+        m: the number of columns; None for `n`.
+        k: which diagonal: above the main one if positive, below if negative.
+        dtype: the dtype; None for float32.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of shape (n, m).
+
+    Example:
+        `mx.tri(3, k=-1)`
+    """
+    check_stream(stream)
+    shape = (max(0, integer(n)), max(0, integer(n if m is None else m)))
+    return wrap(_constant(TRI, shape, dtype, k))
