@@ -17,6 +17,8 @@ from ..movement.host import spread
 from ..movement.pullback import linear
 from . import filled, ranges, windows  # noqa: F401  # for their records, in TABLE
 
+__all__ = ["row_of"]
+
 
 @HOST.of(TABLE["constant"], TABLE["constant_like"])
 def _constant(out: Aval, params: tuple, *like: Any) -> np.ndarray:
@@ -50,11 +52,11 @@ def _full_like(out: Aval, params: tuple, like: Any, value: Any) -> Any:
 
 @HOST.of(TABLE["meshgrid"])
 def _meshgrid(out: tuple[Aval, ...], params: tuple, *xs: Any) -> tuple[Any, ...]:
-    return tuple([spread(x.reshape(_row(k, len(xs), params)), a.shape) for k, (x, a) in enumerate(zip(xs, out))])
+    return tuple([spread(x.reshape(row_of(k, len(xs), params)), a.shape) for k, (x, a) in enumerate(zip(xs, out))])
 
 
-def _row(place: int, count: int, params: tuple) -> tuple[int, ...]:
-    """The shape, but for its size, of the coordinates along one axis of a grid."""
+def row_of(place: int, count: int, params: tuple) -> tuple[int, ...]:
+    """The shape of the coordinates along one axis of a grid, with -1 for how many there are."""
     axis = 1 - place if params[1] == "xy" and place < 2 <= count else place
     return tuple([-1 if k == axis else 1 for k in range(count)])
 
@@ -78,7 +80,7 @@ def _meshgrid_pullback(g: tuple, y: Any, params: tuple, wanted: tuple, *xs: Any)
     found: list[Any] = []
     for k, (one, x) in enumerate(zip(g, xs, strict=True)):
         if one is not None:
-            row = _row(k, len(xs), params)
+            row = row_of(k, len(xs), params)
             others = tuple([axis for axis, n in enumerate(row) if n == 1])
             one = wide(one).sum(others).reshape(x.shape)
         found.append(one)
