@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mxcompat._ops.conv.host
 import mxcompat._ops.conv.host_signal
+import mxcompat._ops.creation.batch
 import mxcompat._ops.creation.host
 import mxcompat._ops.elementwise.batch
 import mxcompat._ops.elementwise.host_binary
@@ -12,8 +13,10 @@ import mxcompat._ops.elementwise.host_unary
 import mxcompat._ops.elementwise.pullback_binary
 import mxcompat._ops.elementwise.pullback_unary
 import mxcompat._ops.fft.host
+import mxcompat._ops.indexing.batch
 import mxcompat._ops.indexing.host
 import mxcompat._ops.indexing.pullback
+import mxcompat._ops.movement.batch
 import mxcompat._ops.movement.host
 import mxcompat._ops.movement.pullback
 import mxcompat._ops.padding_rules

@@ -25,6 +25,7 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import SCALAR, Node, apply
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import BATCH
+from mxcompat._graph.ir.structure import linearize
 from mxcompat._graph.run.interpret import interpret, pull_back, push_forward
 
 __all__ = ["DTYPES", "check", "data"]
@@ -59,8 +60,17 @@ def program_of(call: Callable[..., Any], inputs: tuple) -> tuple[Program, list[A
     with Capture(avals) as capture:
         out = call(mx, *[wrap(p) for p in capture.placeholders])
         outs = out if isinstance(out, (list, tuple)) else [out]
-        body = capture.close([x._node for x in outs])
-    return body.program, [*inputs, *_values(body.captured)]
+        program, captured = _closed(capture, [x._node for x in outs])
+    return program, [*inputs, *captured]
+
+
+def _closed(capture: Capture, outputs: list[Node]) -> tuple[Program, list[Any]]:
+    """The program of these outputs, and the values that it captured; what is made of numbers alone is part of it."""
+    body = capture.close(outputs)
+    if all(n.value is not None for n in body.captured):
+        return body.program, _values(body.captured)
+    graph = linearize(outputs, 0, capture.placeholders)
+    return graph.structure.program(graph.roots), _values(graph.leaves[len(capture.placeholders) :])
 
 
 def _values(captured: list[Node]) -> list[Any]:
@@ -188,8 +198,7 @@ def batched_program(program: Program, batched: list[bool], size: int) -> tuple[P
         for s in program.out_slots:
             node, on = env[s]
             outs.append(node if on else mx.broadcast_to(wrap(node), (size, *node.aval.shape))._node)
-        body = capture.close(outs)
-    return body.program, _values(body.captured)
+        return _closed(capture, outs)
 
 
 def _by_xla(op: Any, out: Any, params: tuple, inputs: Any) -> Any:

@@ -18,6 +18,8 @@ from ..movement.pullback import linear
 from . import filled, ranges, windows  # noqa: F401  # for their records, in TABLE
 from . import matrices as _matrices  # noqa: F401  for their records, in TABLE
 
+__all__ = ["row_of"]
+
 
 @HOST.of(TABLE["constant"], TABLE["constant_like"])
 def _constant(out: Aval, params: tuple, *like: Any) -> np.ndarray:
@@ -51,12 +53,16 @@ def _full_like(out: Aval, params: tuple, like: Any, value: Any) -> Any:
 
 @HOST.of(TABLE["meshgrid"])
 def _meshgrid(out: tuple[Aval, ...], params: tuple, *xs: Any) -> tuple[Any, ...]:
+<<<<<<< HEAD
     pairs = enumerate(zip(xs, out, strict=True))
     return tuple([spread(x.reshape(_row(k, len(xs), params)), a.shape) for k, (x, a) in pairs])
+=======
+    return tuple([spread(x.reshape(row_of(k, len(xs), params)), a.shape) for k, (x, a) in enumerate(zip(xs, out))])
+>>>>>>> h-movement
 
 
-def _row(place: int, count: int, params: tuple) -> tuple[int, ...]:
-    """The shape, but for its size, of the coordinates along one axis of a grid."""
+def row_of(place: int, count: int, params: tuple) -> tuple[int, ...]:
+    """The shape of the coordinates along one axis of a grid, with -1 for how many there are."""
     axis = 1 - place if params[1] == "xy" and place < 2 <= count else place
     return tuple([-1 if k == axis else 1 for k in range(count)])
 
@@ -80,7 +86,7 @@ def _meshgrid_pullback(g: tuple, y: Any, params: tuple, wanted: tuple, *xs: Any)
     found: list[Any] = []
     for k, (one, x) in enumerate(zip(g, xs, strict=True)):
         if one is not None:
-            row = _row(k, len(xs), params)
+            row = row_of(k, len(xs), params)
             others = tuple([axis for axis, n in enumerate(row) if n == 1])
             one = wide(one).sum(others).reshape(x.shape)
         found.append(one)

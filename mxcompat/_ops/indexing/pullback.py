@@ -42,8 +42,12 @@ def _nothing(count: int) -> tuple[None, ...]:
 
 @PULLBACK.of(SLICE)
 def _slice(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> tuple:
+    (plan,) = params
     total = np.zeros(x.shape, g.dtype)
-    total[slice_index(*params, inputs)] = g
+    if plan[0] == "*":
+        total.reshape(-1)[slice_index(plan[1:], inputs)] = g
+    else:
+        total[slice_index(plan, inputs)] = g
     return (total, *_nothing(len(inputs)))
 
 
