@@ -11,7 +11,8 @@ from .indexing import subscript
 from .movement import arrange, diagonals, host, joining, shape, transposition
 from .products import matmul
 from .quantized import matmul as quantized_matmul
-from .reductions import reduce, scans, softmax, statistics
+from .reductions import pullback as reductions_pullback
+from .reductions import reduce, scans, scans_host, softmax, sorting_host, statistics
 
 _FAMILIES = (
     arithmetic, bitwise, casts, comparison, diagonals, joining, matmul, reduce, scans, shape, statistics,
