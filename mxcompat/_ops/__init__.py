@@ -11,6 +11,7 @@ from .indexing import subscript
 from .movement import arrange, diagonals, host, joining, shape, transposition
 from .products import matmul
 from .quantized import matmul as quantized_matmul
+from .reductions import batch as reductions_batch
 from .reductions import pullback as reductions_pullback
 from .reductions import reduce, scans, scans_host, softmax, sorting_host, statistics
 

@@ -4,7 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from mxcompat._graph.ir.rules import BATCH, HOST, LOWERING, PULLBACK, PUSHFORWARD
 from mxcompat._graph.run.interpret import interpret
+from mxcompat._ops.define import TABLE
 
 from .harness import DTYPES, check, data, program_of
 
@@ -197,3 +199,42 @@ def test_unique():
     x = np.array([3, 1, 1, 2, 3], np.float32)
     check(lambda mx, x, fill: [mx.unique(x, size=5), mx.unique(x, 2), mx.unique(x, 4, fill_value=fill)], x,
           np.float32(9), batch=False)  # fmt: skip
+
+
+def mapped(call, *xs):
+    check(call, *xs, grad=False, jvp=False)
+
+
+def test_reductions_of_each():
+    def every(mx, x, n):
+        fs = [getattr(mx, name) for name in (*REDUCTIONS[:9], "var", "std", "median")]
+        ys = [f(x, axis=(0, 2)) if k % 2 else f(n, axis=1, keepdims=True) for k, f in enumerate(fs)]
+        return [*ys, mx.argmax(x), mx.argmin(x, axis=1), mx.argmax(n, keepdims=True), mx.softmax(x, axis=(0, 1)),
+                mx.sum(n, axis=[]), mx.softmax(n, axis=0)]  # fmt: skip
+
+    mapped(every, data((2, 3, 4), "float32"), data((3, 3), "int16"))
+
+
+def test_scans_and_sorts_of_each():
+    def every(mx, x):
+        ys = [getattr(mx, name)(x, axis=None if k % 2 else 1, reverse=True) for k, name in enumerate(SCANS)]
+        ys += [mx.sort(x, axis=0), mx.argsort(x, axis=None), mx.partition(x, 1, axis=0), mx.topk(x, 2, axis=None)]
+        line = mx.array([-1.0, 0.0, 1.0])
+        return [*ys, mx.diff(x), mx.argpartition(x, 2, axis=None), mx.searchsorted(line, x)]
+
+    mapped(every, data((3, 4), "float32"))
+
+
+WITHOUT = {
+    "PULLBACK": {"all", "any", "argmax", "argmin", "argpartition", "argsort", "count_nonzero", "searchsorted"},
+    "BATCH": {"unique"},
+}
+"""Ops without a rule: those whose results are no floats have no derivative; `unique` has no axis to run along."""
+
+
+def test_every_op_has_its_rules():
+    family = {op for op in TABLE.values() if LOWERING[op].__module__.startswith("mxcompat._ops.reductions")}
+    assert len(family) > 25
+    for name, rules in (("HOST", HOST), ("PULLBACK", PULLBACK), ("PUSHFORWARD", PUSHFORWARD), ("BATCH", BATCH)):
+        missing = {op.name for op in family if op not in rules}
+        assert missing == WITHOUT.get("PULLBACK" if name == "PUSHFORWARD" else name, set()), name
