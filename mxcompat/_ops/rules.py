@@ -28,3 +28,6 @@ import mxcompat._ops.products.pullback
 import mxcompat._ops.random.batch
 import mxcompat._ops.random.host
 import mxcompat._ops.random.pullback
+import mxcompat._ops.reductions.batch
+import mxcompat._ops.reductions.host
+import mxcompat._ops.reductions.pullback
