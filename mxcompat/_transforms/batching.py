@@ -95,7 +95,10 @@ def over_axis(program: Program, flags: Sequence[bool], size: int, spread: bool =
             nodes = tuple([env[s][0] for s in slots])
             on = tuple([env[s][1] for s in slots])
             if op is ITEM or not any(on):
-                env[slot] = apply(op, nodes, params), any(on)
+                node = apply(op, nodes, params)
+                if not nodes:
+                    node.trace = capture.id  # or it would be a node from outside
+                env[slot] = node, any(on)
                 continue
             rule = BATCH.get(op)
             node = rule(op, params, nodes, on, size) if rule is not None else None

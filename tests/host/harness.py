@@ -22,11 +22,15 @@ import mxcompat.core as mx
 from mxcompat._array.array import wrap
 from mxcompat._graph.ir.aval import aval, from_numpy, number
 from mxcompat._graph.ir.capture import Capture
-from mxcompat._graph.ir.node import SCALAR, Node, apply
+from mxcompat._graph.ir.node import SCALAR, Node
 from mxcompat._graph.ir.program import Program
+<<<<<<< HEAD
 from mxcompat._graph.ir.rules import BATCH
 from mxcompat._graph.ir.structure import linearize
+=======
+>>>>>>> h-random
 from mxcompat._graph.run.interpret import interpret, pull_back, push_forward
+from mxcompat._transforms.batching import over_axis
 
 __all__ = ["DTYPES", "check", "data"]
 
@@ -74,7 +78,7 @@ def _closed(capture: Capture, outputs: list[Node]) -> tuple[Program, list[Any]]:
 
 
 def _values(captured: list[Node]) -> list[Any]:
-    return [number(n.value, n.aval.dtype) if n.op is SCALAR else np.asarray(n.value) for n in captured]
+    return [number(n.value, n.aval.dtype) if n.op is SCALAR else np.asarray(wrap(n)) for n in captured]
 
 
 def check(
@@ -169,6 +173,7 @@ def _spread(function: Callable[..., Any], args: list[Any]) -> Any:
 
 def batched_program(program: Program, batched: list[bool], size: int) -> tuple[Program, list[Any]]:
     """The program over a new first axis of the inputs that are batched, by the rules of BATCH; and what it captured."""
+<<<<<<< HEAD
     avals = [aval((size, *a.shape), a.dtype) if on else a for a, on in zip(program.in_avals, batched, strict=True)]
     with Capture(avals) as capture:
         env: dict[int, tuple[Node, bool]] = {
@@ -205,6 +210,10 @@ def _by_xla(op: Any, out: Any, params: tuple, inputs: Any) -> Any:
     with jax.enable_x64(True):
         result = op.lower(params, [np.asarray(x) for x in inputs])
     return tuple(map(np.asarray, result)) if isinstance(result, (tuple, list)) else np.asarray(result)
+=======
+    found = over_axis(program, batched, size, spread=True)
+    return found.program, _values(found.captured)
+>>>>>>> h-random
 
 
 def _jitted(function: Callable[..., Any], inputs: list[Any]) -> list[Any]:
