@@ -22,13 +22,9 @@ import mxcompat.core as mx
 from mxcompat._array.array import wrap
 from mxcompat._graph.ir.aval import aval, from_numpy, number
 from mxcompat._graph.ir.capture import Capture
+from mxcompat._graph.ir.linearize import linearize
 from mxcompat._graph.ir.node import SCALAR, Node
 from mxcompat._graph.ir.program import Program
-<<<<<<< HEAD
-from mxcompat._graph.ir.rules import BATCH
-from mxcompat._graph.ir.structure import linearize
-=======
->>>>>>> h-random
 from mxcompat._graph.run.interpret import interpret, pull_back, push_forward
 from mxcompat._transforms.batching import over_axis
 
@@ -173,47 +169,14 @@ def _spread(function: Callable[..., Any], args: list[Any]) -> Any:
 
 def batched_program(program: Program, batched: list[bool], size: int) -> tuple[Program, list[Any]]:
     """The program over a new first axis of the inputs that are batched, by the rules of BATCH; and what it captured."""
-<<<<<<< HEAD
-    avals = [aval((size, *a.shape), a.dtype) if on else a for a, on in zip(program.in_avals, batched, strict=True)]
-    with Capture(avals) as capture:
-        env: dict[int, tuple[Node, bool]] = {
-            ~k: (n, on) for k, (n, on) in enumerate(zip(capture.placeholders, batched, strict=True))
-        }
-        for slot, (op, params, slots) in enumerate(program.instructions):
-            nodes = tuple([env[s][0] for s in slots])
-            flags = tuple([env[s][1] for s in slots])
-            if not any(flags):
-                env[slot] = (apply(op, nodes, params), False)
-                continue
-            if op.name == "item":
-                env[slot] = (apply(op, nodes, params), True)
-                continue
-            rule = BATCH.get(op)
-            assert rule is not None, f"[{op}] has no batching rule"
-            out = rule(op, params, nodes, flags, size)
-            assert out is not None, f"[{op}] has no batching rule for these inputs"
-            wanted = program.avals[slot]
-            wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-            found = out.aval if isinstance(out.aval, tuple) else (out.aval,)
-            assert [*found] == [aval((size, *a.shape), a.dtype) for a in wanted], (
-                f"[{op}] {found}, not {size} x {wanted}"
-            )
-            env[slot] = (out, True)
-        outs = []
-        for s in program.out_slots:
-            node, on = env[s]
-            outs.append(node if on else mx.broadcast_to(wrap(node), (size, *node.aval.shape))._node)
-        return _closed(capture, outs)
+    found = over_axis(program, batched, size, spread=True)
+    return found.program, _values(found.captured)
 
 
 def _by_xla(op: Any, out: Any, params: tuple, inputs: Any) -> Any:
     with jax.enable_x64(True):
         result = op.lower(params, [np.asarray(x) for x in inputs])
     return tuple(map(np.asarray, result)) if isinstance(result, (tuple, list)) else np.asarray(result)
-=======
-    found = over_axis(program, batched, size, spread=True)
-    return found.program, _values(found.captured)
->>>>>>> h-random
 
 
 def _jitted(function: Callable[..., Any], inputs: list[Any]) -> list[Any]:

@@ -146,7 +146,8 @@ def test_windows() -> None:
     check(lambda mx: [w(n) for w in (mx.bartlett, mx.hanning, mx.hamming, mx.blackman) for n in (0, 1, 2, 7, 64)])
 
 
-FAMILY = [op for op in TABLE.values() if LOWERING[op].__module__.startswith(("mxcompat._ops.movement", "mxcompat._ops.creation"))]
+FOLDERS = ("mxcompat._ops.movement", "mxcompat._ops.creation")
+FAMILY = [op for op in TABLE.values() if LOWERING[op].__module__.startswith(FOLDERS)]
 
 CONSTANT = {"constant", "eye", "tri", "arange", "linspace", "bartlett", "hanning", "hamming", "blackman"}
 """Made of params and Python numbers alone, which have no derivatives and are the same for all of a batch."""

@@ -53,12 +53,8 @@ def _full_like(out: Aval, params: tuple, like: Any, value: Any) -> Any:
 
 @HOST.of(TABLE["meshgrid"])
 def _meshgrid(out: tuple[Aval, ...], params: tuple, *xs: Any) -> tuple[Any, ...]:
-<<<<<<< HEAD
     pairs = enumerate(zip(xs, out, strict=True))
-    return tuple([spread(x.reshape(_row(k, len(xs), params)), a.shape) for k, (x, a) in pairs])
-=======
-    return tuple([spread(x.reshape(row_of(k, len(xs), params)), a.shape) for k, (x, a) in enumerate(zip(xs, out))])
->>>>>>> h-movement
+    return tuple([spread(x.reshape(row_of(k, len(xs), params)), a.shape) for k, (x, a) in pairs])
 
 
 def row_of(place: int, count: int, params: tuple) -> tuple[int, ...]:

@@ -42,7 +42,8 @@ def _shape(x: Node, on: bool) -> tuple[int, ...]:
 
 
 def _lined_up(x: Node, on: bool, shape: tuple[int, ...], ndim: int, size: int) -> Node:
-    """An input under another shape; if it is batched, with axes of size one that make `ndim` of it beside the new one."""
+    """An input under another shape; if it is batched, with axes of size one that make `ndim` of it beside the new
+    one."""
     return reshaped(x, size, *[1] * (ndim - len(shape)), *shape) if on else reshaped(x, *shape)
 
 
