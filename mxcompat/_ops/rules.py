@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mxcompat._ops.conv.host
 import mxcompat._ops.conv.host_signal
+import mxcompat._ops.cost
 import mxcompat._ops.creation.batch
 import mxcompat._ops.creation.host
 import mxcompat._ops.elementwise.batch

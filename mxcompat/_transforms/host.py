@@ -15,7 +15,8 @@ from mxcompat._graph.ir.aval import Aval, number
 from mxcompat._graph.ir.capture import ALIAS
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import COVERED, HOST, PULLBACK, PUSHFORWARD, Rules
+from mxcompat._graph.ir.rules import COST, COVERED, HOST, PULLBACK, PUSHFORWARD, Rules
+from mxcompat._graph.run.host import nested_seconds
 from mxcompat._graph.run.interpret import (
     NoRule,
     can_interpret,
@@ -268,3 +269,18 @@ def _jvp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
 def _jvp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
     program, primals, _ = params
     return _are_smooth(program, primals) and can_push_forward(program, primals)
+
+
+def _priced(times: float) -> Callable[..., float]:
+    """What it costs to go through the instructions of a Program, and again for its derivatives."""
+    return lambda out, params, *avals: times * nested_seconds(params[0])
+
+
+@COST.of(VMAP)
+def _mapped_seconds(out: tuple[Aval, ...], params: tuple, *avals: Any) -> float:
+    found = mapped(*params)
+    return nested_seconds(params[0] if found is None else found.program)
+
+
+COST.update(dict.fromkeys((CALL, CUSTOM, CUSTOM_VMAP, CUSTOM_VJP, CUSTOM_JVP, PURE_CALL, CHECKPOINT), _priced(1.0)))
+COST.update(dict.fromkeys((VJP, PULL, JVP), _priced(3.0)))

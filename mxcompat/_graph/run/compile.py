@@ -18,7 +18,7 @@ from ..ir.program import Program
 from . import background
 from .events import notify, stats
 
-__all__ = ["Executable", "is_heavy", "on_cpu", "to_device"]
+__all__ = ["Executable", "is_heavy", "on_cpu"]
 
 _QUICK = {
     "xla_backend_optimization_level": 0,
@@ -127,12 +127,6 @@ class Executable:
         self._lowered = None
         stats.optimised += 1
         notify("optimise", self.program)
-
-
-def to_device(value: Any) -> Any:
-    """A JAX array of a NumPy array's data."""
-    with jax.enable_x64(True):
-        return jax.device_put(value)
 
 
 def _compile(lowered: Any, options: dict[str, Any]) -> Callable[..., list[Any]]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from sys import getrefcount
-
-import numpy as np
 
 from .. import policy
 from ..ir.linearize import Subgraph
 from ..ir.liveness import unreachable_leaves
 from ..ir.node import SCALAR, Node
 from .compile import on_cpu
+from .values import sole
 
 __all__ = ["any_large", "donated"]
 
@@ -30,7 +28,7 @@ def donated(subgraph: Subgraph, outputs: Sequence[Node]) -> tuple[int, ...]:
     for k, node in enumerate(subgraph.leaves):
         if node.op is SCALAR:
             continue
-        if k in free and k in candidates and places[node.aval] and _sole(node):
+        if k in free and k in candidates and places[node.aval] and sole(node):
             places[node.aval] -= 1
             found.append(position)
         position += 1
@@ -53,11 +51,3 @@ def _worth_donating(subgraph: Subgraph) -> set[int]:
         return set()
     worth = written if on_cpu() else range(len(leaves))
     return {k for k in worth if leaves[k].aval.nbytes >= policy.DONATED_BYTES}
-
-
-def _sole(node: Node) -> bool:
-    """Whether the node alone refers to its value. What NumPy made may share its memory with others."""
-    return getrefcount(node.value) == _SOLE and not isinstance(node.value, np.ndarray)
-
-
-_SOLE = (lambda node: getrefcount(node.value))(Node(None, (), (), None, 0, object()))

@@ -16,15 +16,14 @@ import jax
 import numpy as np
 
 from .. import policy
-from ..ir.aval import number
 from ..ir.linearize import linearize
 from ..ir.node import SCALAR, Node
 from . import cache, single
-from .compile import to_device
 from .events import notify, stats
 from .execute import blame, execute, store
 from .schedule import Call, Compile, OpByOp, Segments, Split, schedule
 from .segments import nested_apart, unevaluated
+from .values import jax_value, numpy_value
 
 __all__ = ["evaluate", "evaluated", "evaluated_on_host", "lock", "pre_eval_hooks", "wait"]
 
@@ -132,23 +131,17 @@ def evaluated(node: Node) -> Any:
     """The value of a node, computed if need be: a JAX array."""
     if node.value is None:
         evaluate([node])
-    value = node.value
     if node.op is SCALAR:
         with jax.enable_x64(True):
-            return jax.numpy.asarray(value, dtype=node.aval.dtype.numpy)
-    if type(value) is np.ndarray:
-        node.value = value = to_device(value)
-    return value
+            return jax.numpy.asarray(node.value, dtype=node.aval.dtype.numpy)
+    return jax_value(node)
 
 
 def evaluated_on_host(node: Node) -> np.ndarray:
     """The value of a node, computed if need be: a NumPy array, shared where it lies in this process's memory."""
     if node.value is None:
         evaluate([node])
-    value = node.value
-    if type(value) is np.ndarray:
-        return value
-    return np.asarray(number(value, node.aval.dtype) if node.op is SCALAR else value)
+    return np.asarray(numpy_value(node))
 
 
 def wait(nodes: Sequence[Node]) -> None:

@@ -7,16 +7,16 @@ from time import perf_counter
 from typing import Any
 
 import jax
-import numpy as np
 
 from ..ir.aval import number
 from ..ir.capture import oldest_trace
 from ..ir.linearize import Subgraph, single_node
 from ..ir.node import ITEM, SCALAR, Node, location
 from . import cache, donation, host, single
-from .compile import Executable, to_device
+from .compile import Executable
 from .events import stats
 from .schedule import Call, Inline, Move, OpByOp
+from .values import jax_value
 
 __all__ = ["blame", "execute", "store"]
 
@@ -48,20 +48,10 @@ def _run(executable: Executable, subgraph: Subgraph, scalars: tuple, counts: boo
     that."""
     stats.executions += 1
     try:
-        return executable([_device_value(n) for n in subgraph.leaves if n.op is not SCALAR], scalars, counts)
+        return executable([jax_value(n) for n in subgraph.leaves if n.op is not SCALAR], scalars, counts)
     except Exception as error:
         blame(error, subgraph)
         raise
-
-
-def _device_value(node: Node) -> Any:
-    """The value of a leaf as a JAX array; it stays one."""
-    value = node.value
-    if type(value) is np.ndarray:
-        node.value = value = to_device(value)
-    elif type(value) is tuple:
-        node.value = value = tuple([to_device(v) if type(v) is np.ndarray else v for v in value])
-    return value
 
 
 def blame(error: Exception, subgraph: Subgraph) -> None:
@@ -116,7 +106,7 @@ def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]
             scalars = tuple([stretch.leaves[k].value for k in program.scalars])
             executable = cache.find(program, scalars, ()) or cache.compile_now(program, scalars, ())
             stats.executions += 1
-            arrays = [values[n] if n in values else _device_value(n) for n in stretch.leaves if n.op is not SCALAR]
+            arrays = [values[n] if n in values else jax_value(n) for n in stretch.leaves if n.op is not SCALAR]
             try:
                 (values[node],) = executable(arrays, scalars, False)
             except Exception as error:

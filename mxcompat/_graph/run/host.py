@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import policy
-from ..ir.aval import Aval, aval, from_numpy, number
+from ..ir.aval import Aval, aval, from_numpy
 from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, SCALAR, Node
 from ..ir.op import Op
@@ -20,8 +20,9 @@ from ..ir.program import Program
 from ..ir.rules import COST, COVERED, HOST
 from ..ir.structure import Structure
 from . import single
-from .compile import on_cpu, to_device
+from .compile import on_cpu
 from .interpret import run_instructions
+from .values import numpy_value, settled, to_jax
 
 __all__ = ["movable", "nested_seconds", "on_host", "ruled", "run"]
 
@@ -71,55 +72,23 @@ def nested_seconds(program: Program) -> float:
     return program.facts["seconds"]
 
 
-def input_of(node: Node) -> Any:
-    """The value of a leaf, for NumPy."""
-    value = node.value
-    if type(value) is np.ndarray:
-        return value
-    if node.op is SCALAR:
-        return number(value, node.aval.dtype)
-    if isinstance(value, tuple):
-        return tuple([np.asarray(v) for v in value])
-    return np.asarray(value)
-
-
-def output_of(value: Any, promised: Any) -> Any:
-    """What an op made, as the value of a node: contiguous, and not a small view that keeps a large array alive."""
-    if isinstance(promised, tuple):
-        return tuple([output_of(v, a) for v, a in zip(value, promised, strict=True)])
-    value = np.asarray(value)
-    if value.dtype != promised.dtype.numpy or value.shape != promised.shape:
-        raise RuntimeError(
-            f"NumPy gave {value.dtype}{list(value.shape)} where {promised} was promised; please report this as a bug "
-            "of "
-            "mxcompat."
-        )
-    if value.base is not None and (not value.flags.c_contiguous or 2 * value.nbytes < _base_bytes(value)):
-        return np.array(value, order="C")
-    return value if value.flags.c_contiguous else np.ascontiguousarray(value)
-
-
-def _base_bytes(value: np.ndarray) -> int:
-    return getattr(value.base, "nbytes", 0)
-
-
 def run(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]:
     """The values of these slots."""
     structure = subgraph.structure
     with np.errstate(all="ignore"):
-        inputs = [input_of(n) for n in subgraph.leaves]
+        inputs = [numpy_value(n) for n in subgraph.leaves]
         uses = list(structure.uses)
         for s in out_slots:
             uses[s] += 1
         env = run_instructions(structure, inputs, fallback, uses)
-        return [output_of(env[s], structure.avals[s]) for s in out_slots]
+        return [settled(env[s], structure.avals[s]) for s in out_slots]
 
 
 def fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
     """Run one op as an executable of its own, on the host's values."""
     avals = [aval(x.shape, from_numpy(x.dtype)) for x in inputs]  # type: ignore[arg-type]
     executable = single.executable(op, params, avals)
-    (value,) = executable([to_device(x) for x in inputs], ())
+    (value,) = executable([to_jax(x) for x in inputs], ())
     return tuple([np.asarray(v) for v in value]) if isinstance(out, tuple) else np.asarray(value)
 
 

@@ -18,7 +18,8 @@ from ..ir.op import Op
 from ..ir.program import Program
 from ..ir.rules import COST, HOST
 from .cache import compile_now
-from .compile import Executable, to_device
+from .compile import Executable
+from .values import jax_value, settled
 
 __all__ = ["clear", "executable", "remember", "value_of"]
 
@@ -38,11 +39,11 @@ def value_of(node: Node) -> Any:
         if i.value is None or i.op is SCALAR or i.op is TRACED:
             return None
         key.append(i.aval)
-        values.append(i.value)
+        values.append(i)
     found = _executables.get(tuple(key))
     if found is None:
         return None
-    return found([to_device(v) if type(v) is np.ndarray else v for v in values], ())[0]
+    return found([jax_value(i) for i in values], ())[0]
 
 
 def _on_host(op: Op, node: Node) -> Any:
@@ -53,16 +54,16 @@ def _on_host(op: Op, node: Node) -> Any:
     given = []
     for i in node.inputs:
         value = i.value
-        if type(value) is np.ndarray:
-            if value.nbytes > policy.SINGLE_BYTES:
+        if type(value) is not np.ndarray:
+            if i.op is not SCALAR:
                 return None
-            given.append(value)
-        elif i.op is SCALAR:
-            given.append(number(value, i.aval.dtype))
-        else:
+            value = number(value, i.aval.dtype)
+        if value.nbytes > policy.SINGLE_BYTES:
             return None
+        given.append(value)
     with np.errstate(all="ignore"):
-        return HOST[op](out, node.params, *given)
+        value = HOST[op](out, node.params, *given)
+    return None if value is None else settled(value, out)
 
 
 def executable(op: Op, params: tuple, avals: Sequence[Aval]) -> Executable:
