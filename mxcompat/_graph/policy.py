@@ -96,6 +96,10 @@ HEAVY_SECONDS = 2e-3
 HOPELESS = 3.0
 """A program is compiled at once if NumPy is likely to take this many times as long as compiling it."""
 
+LIGHT_SECONDS = 5e-4
+"""What NumPy is likely to do in this time is done there at once; of more, what only moves small data is done first if
+the rest is known."""
+
 TRIALS = 4
 """How often to time an executable, where it may be slower than the host."""
 
@@ -111,9 +115,6 @@ def compile_seconds(weight: int) -> float:
 
 SMALL_BYTES = 1 << 16
 """Up to how many bytes an array is small: what only moves such data had better be done with NumPy."""
-
-TIMES_MOVED = 16
-"""How often a structure that only moves data is met before it is compiled."""
 
 SURE = 2
 """What is left after moving small data had to be the same this often, for it to be the same the next time."""

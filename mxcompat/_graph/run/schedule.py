@@ -6,6 +6,7 @@ there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -144,10 +145,12 @@ def _without_executable(
     known = program.record is not None
     structure.times_seen += 1
     if policy.HOST and host.on_host(subgraph.leaves):
-        moved = _moved(subgraph, roots, temporary)
-        if moved is not None:
-            return moved
-        plan = _on_host(subgraph, program, scalars, donated, temporary)
+        takes = host.nested_seconds(program) if host.ruled(structure) else math.inf
+        if takes > policy.LIGHT_SECONDS and structure.times_seen == 1 and temporary is None:
+            moved = _moved(subgraph, roots)
+            if moved is not None:
+                return moved
+        plan = _on_host(subgraph, program, scalars, donated, temporary, takes)
         if plan is not None:
             return plan
     compiles = known and not temporary and not is_huge(subgraph)
@@ -164,14 +167,11 @@ def _without_executable(
     return Compile(program, scalars, donated)
 
 
-def _moved(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Move | None:
+def _moved(subgraph: Subgraph, roots: Sequence[Node]) -> Move | None:
     """The plan to do first in NumPy what only reads small data, if what is left then is known and the whole is not.
 
     A graph that is a new one at each step because a small array in it grows (the list of the tokens so far, say) is,
     but for that array, the same at each step. """
-    structure = subgraph.structure
-    if structure.times_seen > 1 or temporary is not None:
-        return None
     slots = host.movable(subgraph)
     if not slots or len(slots) == len(subgraph.order):
         return None
@@ -195,14 +195,11 @@ def linearize_without(subgraph: Subgraph, slots: Sequence[int], roots: Sequence[
 
 
 def _on_host(
-    subgraph: Subgraph, program: Program, scalars: tuple, donated: tuple[int, ...], temporary: bool | None
+    subgraph: Subgraph, program: Program, scalars: tuple, donated: tuple[int, ...], temporary: bool | None, takes: float
 ) -> OpByOp | None:
-    """The plan to run a stretch in NumPy, if that is possible and worth it."""
-    structure = subgraph.structure
-    if not host.ruled(structure):
-        return None
+    """The plan to run a stretch in NumPy, if that is worth it, since it `takes` so many seconds."""
     compiling = policy.compile_seconds(program.weight)
-    if host.nested_seconds(program) > policy.HOPELESS * compiling:
+    if takes > policy.HOPELESS * compiling:
         return None
     record = cache.record_of(program, scalars)
     hot = record.host_seconds > compiling or (record.host_runs and record.host_best > policy.HEAVY_SECONDS)
