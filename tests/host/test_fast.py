@@ -1,7 +1,12 @@
 """The NumPy rules of `mx.fast` give what XLA gives."""
 
+import ml_dtypes  # noqa: F401  # for the dtype named bfloat16
 import numpy as np
 import pytest
+
+from mxcompat._array.array import wrap
+from mxcompat._graph.ir.node import apply
+from mxcompat._ops.fast.attention import ATTENTION
 
 from .harness import check, data
 
@@ -65,3 +70,90 @@ def test_rope(traditional):
     x, half = data((2, 3, 4, 6), "float32"), data((1, 2, 3, 6), "bfloat16")
     check(every, x, half, batch=False)
     values(tables, x, data((3,), "float32", low=1, high=3), np.array([5, 100], np.int32))
+
+
+HEADS = {"alone": (2, 2), "shared": (4, 2), "one": (3, 1)}
+
+
+@pytest.mark.parametrize("heads", HEADS)
+@pytest.mark.parametrize("causal", [None, "causal"])
+def test_attention(heads, causal):
+    n, groups = HEADS[heads]
+
+    def call(mx, q, k, v):
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.5, mask=causal)
+
+    q, k, v = inputs((2, n, 3, 4), (2, groups, 5, 4), (2, groups, 5, 2))
+    check(call, q, k, v, batch=False, jvp=heads == "shared", tolerance=4e-6)  # a softmax between two products
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+def test_attention_of_each_dtype(dtype):
+    def call(mx, q, k, v, mask):
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.5, mask=mask)
+
+    qkv = inputs((1, 4, 3, 4), (1, 2, 5, 4), (1, 2, 5, 2), dtype=dtype)
+    check(call, *qkv, data((3, 5), "bool"), jvp=False, batch=False, grad=dtype == "bfloat16")
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (4, 3, 1), (1, 1, 5), (2, 1, 1, 5), (2, 4, 3, 5)])
+def test_masks(shape):
+    def call(mx, q, k, v, mask, keep):
+        def attend(mask):
+            return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.5, mask=mask)
+
+        return attend(mask), attend(keep)
+
+    given = inputs((2, 4, 3, 4), (2, 2, 5, 4), (2, 2, 5, 2), shape)
+    keep = data(shape, "bool")
+    keep[..., -1] = False
+    keep[tuple([0] * (len(shape) - 1))] = False  # a row without keys
+    check(call, *given, keep, grad=len(shape) % 2 == 0, jvp=len(shape) == 3, batch=False, tolerance=4e-6)
+
+
+@pytest.mark.parametrize("causal", [None, "causal"])
+def test_sinks(causal):
+    def call(mx, q, k, v, sinks):
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.5, mask=causal, sinks=sinks)
+
+    check(call, *inputs((2, 4, 3, 4), (2, 2, 3, 4), (2, 2, 3, 2), (4,)), batch=False, tolerance=4e-6)
+
+
+@pytest.mark.parametrize(
+    ("length", "how"), [(1, "plain"), (3, "causal"), (6, "causal"), (3, "mask"), (2, "keep"), (5, "sinks")]
+)
+def test_a_part_of_the_keys(length, how):
+    masked = how in ("mask", "keep")
+
+    def call(mx, q, k, v, *rest):
+        scale, n = mx.array(0.5), mx.array(length)
+        nodes = [x._node for x in (q, k, v, scale, *rest[:masked], n, *rest[masked:])]
+        return wrap(apply(ATTENTION, tuple(nodes), (how == "causal", masked, how == "sinks", True)))
+
+    given = inputs((1, 4, 2, 4), (1, 2, 6, 4), (1, 2, 6, 2))
+    rest = {"mask": [data((2, 6), "float32")], "keep": [data((2, 1), "bool")], "sinks": [data((4,), "float32")]}
+    check(call, *given, *rest.get(how, []), jvp=False, batch=False, tolerance=4e-6)
+
+
+def test_attention_to_nothing():
+    def call(mx, q, k, v):
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.5)
+
+    check(call, *inputs((1, 2, 3, 4), (1, 2, 0, 4), (1, 2, 0, 4)), batch=False)
+    check(call, *inputs((1, 2, 0, 4), (1, 2, 3, 4), (1, 2, 3, 4)), batch=False)
+
+
+@pytest.mark.parametrize(("wide", "masked"), [(False, True), (True, False)])
+def test_gated_delta_update(wide, masked):
+    def call(mx, q, k, v, gamma, beta, *rest):
+        state = rest[0] if wide else None
+        return mx.fast.gated_delta_update(q, k, v, gamma, beta, state, mask=rest[-1] if masked else None)
+
+    b, t, heads, groups, width, size = 2, 3, 4, 2, 3, 5
+    q, k, v = inputs((b, t, groups, width), (1, t, groups, width), (b, t, heads, size))
+    gamma = data((b, t, heads, width) if wide else (b, t, 1), "float32", 3, low=0, high=1)
+    rest = [data((b, heads, size, width), "float32", 5)] if wide else []
+    rest += [np.array([[True, False, True], [False, True, True]])] if masked else []
+    beta = data((1, t, heads), "float32", 4)
+    check(call, q, k, v, gamma, beta, *rest, jvp=False, batch=False, tolerance=1e-5)  # three steps of products
+    values(call, *[x.astype("bfloat16") for x in (q, k)], v, gamma, beta, *rest)
