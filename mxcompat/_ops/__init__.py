@@ -7,6 +7,7 @@ from . import methods, padding_rules
 from .creation import filled, ranges
 from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .fast import attention, attention_host, delta_host
+from .fast import batch as fast_batch
 from .fast import host as fast_host
 from .indexing import subscript
 from .movement import arrange, diagonals, host, joining, shape, transposition
