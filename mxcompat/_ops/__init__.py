@@ -6,7 +6,9 @@ from __future__ import annotations
 from . import methods, padding_rules, rules
 from .creation import filled, matrices, ranges
 from .elementwise import arithmetic, bitwise, casts, comparison, unary
-from .fast import attention
+from .fast import attention, attention_host, delta_host
+from .fast import batch as fast_batch
+from .fast import host as fast_host
 from .indexing import subscript
 from .movement import diagonals, joining, shape, transposition
 from .products import matmul

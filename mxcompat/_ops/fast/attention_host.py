@@ -1,0 +1,193 @@
+"""What NumPy makes of attention, and of its derivatives: all heads that share keys are rows of one matrix product."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mxcompat._graph.ir.aval import Aval
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+
+from .attention import ATTENTION
+
+__all__ = []
+
+
+class _Case(NamedTuple):
+    """The inputs of one call, in the dtype that it is computed in.
+
+    `length` is how many of the keys count: those beyond are cut off, and so is the mask for them. `q` is scaled, and
+    like all that has queries `(B, N, Tq, …)`; in products with the keys it is `(B, Nkv, N / Nkv * Tq, …)`.
+    """
+
+    q: Any
+    k: Any
+    v: Any
+    scale: Any
+    mask: Any
+    keep: Any
+    sinks: Any
+    keys: int
+
+
+def _case(params: tuple, wide: Any, q: Any, k: Any, v: Any, scale: Any, *rest: Any) -> _Case | None:
+    causal, masked, sinks, prefix = params
+    queries, keys = q.shape[2], k.shape[2]
+    if not keys or not q.size:
+        return None
+    length = int(rest[masked]) if prefix else keys
+    q, k, v = (x.astype(wide, copy=False) for x in (q, k, v))
+    scale = scale.astype(wide)
+    mask = rest[0] if masked else None
+    if length < keys:
+        k, v = k[:, :, :length], v[:, :, :length]
+        if mask is not None and mask.ndim and mask.shape[-1] == keys:
+            mask = mask[..., :length]
+    keep = None
+    if causal:
+        keep = np.arange(length - queries, length)[:, None] >= np.arange(min(length, keys))
+        keep = None if keep.all() else keep
+    elif mask is not None and mask.dtype.kind == "b":
+        keep, mask = mask, None
+    sink = rest[-1].astype(wide)[:, None, None] if sinks else None
+    return _Case(q * scale, k, v, scale, mask, keep, sink, keys)
+
+
+def _by_groups(x: Any, groups: int) -> Any:
+    return x.reshape(x.shape[0], groups, -1, x.shape[-1])
+
+
+def _times(rows: Any, matrix: Any) -> Any:
+    """Rows `(B, N, Tq, …)` times a matrix for each group of heads."""
+    groups = matrix.shape[1]
+    if groups == rows.shape[1]:
+        return np.matmul(rows, matrix)
+    return np.matmul(_by_groups(rows, groups), matrix).reshape(*rows.shape[:-1], matrix.shape[-1])
+
+
+def _transposed_times(left: Any, right: Any, groups: int) -> Any:
+    """The product over the queries, and over the heads of a group."""
+    return np.matmul(_by_groups(left, groups).swapaxes(-1, -2), _by_groups(right, groups))
+
+
+def _weights(case: _Case) -> tuple[Any, Any, Any]:
+    """The exponentials of the scores, their sum for each query, and the share of the sink in that."""
+    scores = _times(case.q, case.k.swapaxes(-1, -2))
+    if case.mask is not None:
+        scores += case.mask.astype(scores.dtype, copy=False)
+    if case.keep is not None:
+        np.copyto(scores, np.finfo(scores.dtype).min, where=~case.keep)
+    top = np.maximum.reduce(scores, -1, None, None, True)
+    if case.sinks is not None:
+        top = np.maximum(top, case.sinks)
+    scores -= top
+    np.exp(scores, scores)
+    total = np.add.reduce(scores, -1, None, None, True)
+    if case.sinks is None:
+        return scores, total, None
+    sink = np.exp(case.sinks - top)
+    total += sink
+    return scores, total, sink / total
+
+
+def _wide(dtype: Any) -> Any:
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
+@HOST.of(ATTENTION)
+def _attention(out: Aval, params: tuple, *inputs: Any) -> Any:
+    wanted = out.dtype.numpy
+    if params[3] and int(inputs[4 + params[1]]) < 1:
+        return None
+    case = _case(params, _wide(wanted), *inputs)
+    if case is None:
+        return np.zeros(out.shape, wanted)
+    powers, total, _ = _weights(case)
+    y = _times(powers, case.v)
+    y /= total
+    return y.astype(wanted, copy=False)
+
+
+def _slopes(weights: Any, moved: Any) -> tuple[Any, Any]:
+    """From how the scores move how the softmax does, or backwards, and the weighted mean of it. Writes over `moved`."""
+    moved *= weights
+    mean = np.add.reduce(moved, -1, None, None, True)
+    moved -= weights * mean
+    return moved, mean
+
+
+def _padded(x: Any, keys: int) -> Any:
+    """With zeros for the keys that were cut off."""
+    if x.shape[2] == keys:
+        return x
+    out = np.zeros((*x.shape[:2], keys, x.shape[3]), x.dtype)
+    out[:, :, : x.shape[2]] = x
+    return out
+
+
+@PULLBACK.of(ATTENTION)
+def _attention_back(g: Any, y: Any, params: tuple, wanted: Any, *inputs: Any) -> Any:
+    _, masked, sinks, prefix = params
+    if prefix and int(inputs[4 + masked]) < 1:
+        return None
+    case = _case(params, _wide(y.dtype), *inputs)
+    if case is None:
+        return tuple([np.zeros(x.shape, np.float32) for x in inputs])
+    groups = case.k.shape[1]
+    weights, total, sink = _weights(case)
+    weights /= total
+    g = g.astype(case.q.dtype, copy=False)
+    found: list[Any] = [None] * len(inputs)
+    if wanted[2]:
+        found[2] = _padded(_transposed_times(weights, g, groups), case.keys)
+    moved, mean = _slopes(weights, _times(g, case.v.swapaxes(-1, -2)))
+    if case.keep is not None:
+        np.copyto(moved, 0, where=~case.keep)
+    if wanted[0] or wanted[3]:
+        unscaled = _times(moved, case.k)
+        found[0] = unscaled * case.scale
+        found[3] = np.add.reduce(unscaled * inputs[0].astype(unscaled.dtype, copy=False), None) if wanted[3] else None
+    if wanted[1]:
+        found[1] = _padded(_transposed_times(moved, case.q, groups), case.keys)
+    if masked and wanted[4] and case.mask is not None:
+        found[4] = _mask_back(moved, inputs[4].shape, case.keys)
+    if sinks and wanted[-1]:
+        found[-1] = -np.add.reduce(sink * mean, (0, 2, 3))
+    return tuple(found)
+
+
+def _mask_back(moved: Any, shape: tuple[int, ...], keys: int) -> Any:
+    if moved.shape[-1] == keys or not shape or shape[-1] != keys:
+        return moved
+    out = np.zeros((*moved.shape[:-1], keys), moved.dtype)
+    out[..., : moved.shape[-1]] = moved
+    return out
+
+
+@PUSHFORWARD.of(ATTENTION)
+def _attention_forth(tangents: Any, y: Any, params: tuple, *inputs: Any) -> Any:
+    _, _, sinks, prefix = params
+    if prefix or tangents[3] is not None:
+        return None
+    case = _case(params, _wide(y.dtype), *inputs)
+    if case is None:
+        return np.zeros(y.shape, np.float32)
+    dtype = case.q.dtype
+    weights, total, sink = _weights(case)
+    weights /= total
+    tq, tk, tv = (None if t is None else t.astype(dtype, copy=False) for t in tangents[:3])
+    moved = np.zeros_like(weights)
+    if tq is not None:
+        moved += _times(tq * case.scale, case.k.swapaxes(-1, -2))
+    if tk is not None:
+        moved += _times(case.q, tk.swapaxes(-1, -2))
+    if case.mask is not None and tangents[4] is not None:
+        moved += tangents[4].astype(dtype, copy=False)
+    if case.keep is not None:
+        np.copyto(moved, 0, where=~case.keep)
+    moved, _ = _slopes(weights, moved)
+    if sinks and tangents[-1] is not None:
+        moved -= weights * (sink * tangents[-1].astype(dtype, copy=False)[:, None, None])
+    out = _times(moved, case.v)
+    return out if tv is None else out + _times(weights, tv)

@@ -1,0 +1,105 @@
+"""The ops of `mx.fast` over an axis more, the first. Norms and losses are of the last axis, whatever is before that;
+attention and rotations have an axis of batches, which takes in the new one."""
+
+from __future__ import annotations
+
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Dtype
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import BATCH
+
+from ..batching import aligned, all_batched
+from ..define import TABLE
+from ..elementwise import arithmetic, casts  # noqa: F401  # for their records, in TABLE
+from .attention import ATTENTION
+from .norms import CROSS_ENTROPY, LAYER_NORM, RMS_NORM
+from .rope import ROPE
+
+__all__ = []
+
+
+def _reshaped(node: Node, shape: tuple[int, ...]) -> Node:
+    return apply(TABLE["reshape"], (node,), (shape,))
+
+
+def _merged(node: Node, on: bool, size: int, batch: int) -> Node:
+    """A node `(B, …)`, where B is `batch` or 1, as `(size * batch, …)`; one that is batched is `(size, B, …)`."""
+    rest = node.aval.shape[1 + on :]
+    shape = (size, batch, *rest)
+    if not on:
+        node = _reshaped(node, (1, *node.aval.shape))
+    if node.aval.shape != shape:
+        node = apply(TABLE["broadcast_to"], (node,), (shape,))
+    return _reshaped(node, (size * batch, *rest))
+
+
+def _split(node: Node, size: int) -> Node:
+    shape = node.aval.shape
+    return _reshaped(node, (size, shape[0] // size, *shape[1:]))
+
+
+@BATCH.of(RMS_NORM, LAYER_NORM)
+def _norm(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
+    x, eps, *scales = inputs
+    if batched[1]:
+        return None
+    if not any(batched[2:]):
+        return apply(op, inputs, params)
+    # what the op does in the end, with weights for each, in the dtype of its result
+    weighted = params[0] if params else True
+    dtype = x.aval.dtype
+    for scale in scales if weighted else ():
+        dtype = promote(dtype, scale.aval.dtype)
+    out = apply(op, (_cast(x, dtype), eps), (False, False) if params else ())
+    ndim = x.aval.ndim - batched[0]
+    for k, (scale, on) in enumerate(zip(scales, batched[2:], strict=True)):
+        pair = aligned((out, _cast(scale, dtype)), (batched[0], on), ndim)
+        out = apply(TABLE["multiply" if weighted and k == 0 else "add"], pair)
+    return out
+
+
+def _cast(node: Node, dtype: Dtype) -> Node:
+    return node if node.aval.dtype is dtype else apply(TABLE["astype"], (node,), (dtype,))
+
+
+@BATCH.of(CROSS_ENTROPY)
+def _cross_entropy(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node:
+    return apply(op, all_batched(inputs, batched, size), params)
+
+
+@BATCH.of(ATTENTION)
+def _attention(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
+    masked = params[1]
+    if batched[3] or any(batched[4 + masked :]):
+        return None  # one scale, one length and one row of sinks for all
+    batch = inputs[0].aval.shape[batched[0]]
+    merged = [_merged(n, on, size, batch) for n, on in zip(inputs[:3], batched[:3], strict=True)]
+    masks = inputs[4 : 4 + masked]
+    if masked:
+        masks = (_mask(masks[0], batched[4], size, batch),)
+    return _split(apply(op, (*merged, inputs[3], *masks, *inputs[4 + masked :]), params), size)
+
+
+def _mask(mask: Node, on: bool, size: int, batch: int) -> Node:
+    """A mask that broadcasts to `(size * batch, N, Tq, Tkv)`."""
+    shape = mask.aval.shape
+    if not on and (len(shape) < 4 or shape[0] == 1):
+        return mask
+    if on and len(shape) < 5:
+        mask = _reshaped(mask, (size, *[1] * (5 - len(shape)), *shape[1:]))
+    return _merged(mask, on, size, batch)
+
+
+@BATCH.of(ROPE)
+def _rope(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
+    x, offset, *rest = inputs
+    if any(batched[2:]):
+        return None
+    if not batched[1] and offset.aval.size == 1:
+        return apply(op, inputs, params)
+    batch = x.aval.shape[batched[0]]
+    if batched[1] and offset.aval.ndim == 1:
+        offset = _reshaped(offset, (size, 1))
+    merged = _merged(x, batched[0], size, batch), _merged(offset, batched[1], size, batch)
+    return _split(apply(op, (*merged, *rest), params), size)

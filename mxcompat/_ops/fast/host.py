@@ -1,0 +1,266 @@
+"""What NumPy makes of the normalisations, the loss and the rotary embedding of `mx.fast`, and of their derivatives: in
+float32 at least, rounded once."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph.ir.aval import Aval
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+
+from .norms import CROSS_ENTROPY, LAYER_NORM, RMS_NORM
+from .rope import ROPE
+
+__all__ = ["narrowed", "widened"]
+
+_FLOAT32 = np.dtype(np.float32)
+_FLOAT64 = np.dtype(np.float64)
+
+
+def widened(x: Any) -> Any:
+    """In float32 at least."""
+    dtype = x.dtype
+    return x if dtype in (_FLOAT32, _FLOAT64) else x.astype(_FLOAT32)
+
+
+def narrowed(x: Any, out: Aval) -> Any:
+    """With the dtype of the result."""
+    return x.astype(out.dtype.numpy, copy=False)
+
+
+def _inverse_root(x: Any, eps: Any) -> Any:
+    """1 / sqrt(mean(x ** 2) + eps) along the last axis, which is kept."""
+    mean = np.vecdot(x, x)[..., None]
+    mean /= x.shape[-1]
+    mean += eps
+    np.sqrt(mean, mean)
+    return np.divide(1, mean, mean)
+
+
+def _mean(x: Any) -> Any:
+    return np.add.reduce(x, -1, None, None, True) / x.shape[-1]
+
+
+@HOST.of(RMS_NORM)
+def _rms_norm(out: Aval, params: tuple, x: Any, eps: Any, *weight: Any) -> Any:
+    x = widened(x)
+    y = x * _inverse_root(x, eps)
+    if weight:
+        y = _times(y, weight[0])
+    return narrowed(y, out)
+
+
+def _times(y: Any, weight: Any) -> Any:
+    """The product, in the place of y if it has its dtype."""
+    weight = widened(weight)
+    return np.multiply(y, weight, y if weight.dtype == y.dtype else None)
+
+
+def _norm_back(g: Any, normal: Any, root: Any) -> Any:
+    """The cotangent of x from that of `normal = x * root`, and as well the tangent of that from the one of x: its
+    derivative is symmetric."""
+    return root * (g - normal * (np.vecdot(g, normal)[..., None] / normal.shape[-1]))
+
+
+def _scaled(g: Any, weight: tuple) -> Any:
+    g = widened(g)
+    return g * widened(weight[0]) if weight else g
+
+
+@PULLBACK.of(RMS_NORM)
+def _rms_norm_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any, eps: Any, *weight: Any) -> Any:
+    x = widened(x)
+    root = _inverse_root(x, eps)
+    normal = x * root
+    scaled = _scaled(g, weight)
+    found = [
+        _norm_back(scaled, normal, root) if wanted[0] else None,
+        _eps_back(scaled, normal, root) if wanted[1] else None,
+    ]
+    if weight:
+        found.append(widened(g) * normal if wanted[2] else None)
+    return tuple(found)
+
+
+def _eps_back(g: Any, normal: Any, root: Any) -> Any:
+    return -0.5 * np.add.reduce(g * normal * root * root, None)
+
+
+@PUSHFORWARD.of(RMS_NORM)
+def _rms_norm_forth(tangents: Any, y: Any, params: tuple, x: Any, eps: Any, *weight: Any) -> Any:
+    if tangents[1] is not None:
+        return None
+    x = widened(x)
+    root = _inverse_root(x, eps)
+    normal = x * root
+    moved = np.zeros_like(x) if tangents[0] is None else _norm_back(widened(tangents[0]), normal, root)
+    if weight:
+        moved = _times(moved, weight[0])
+        if tangents[2] is not None:
+            moved = moved + normal * widened(tangents[2])
+    return moved
+
+
+def _centred(x: Any) -> Any:
+    x = widened(x)
+    return x - _mean(x)
+
+
+@HOST.of(LAYER_NORM)
+def _layer_norm(out: Aval, params: tuple, x: Any, eps: Any, *rest: Any) -> Any:
+    weighted, biased = params
+    y = _centred(x)
+    y *= _inverse_root(y, eps)
+    if weighted:
+        y = _times(y, rest[0])
+    if biased:
+        y = y + widened(rest[-1].real)
+    return narrowed(y, out)
+
+
+@PULLBACK.of(LAYER_NORM)
+def _layer_norm_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any, eps: Any, *rest: Any) -> Any:
+    weighted, biased = params
+    away = _centred(x)
+    root = _inverse_root(away, eps)
+    normal = away * root
+    scaled = _scaled(g, rest[:weighted])
+    c = None
+    if wanted[0]:
+        c = _norm_back(scaled, normal, root)
+        c -= _mean(c)
+    found = [c, _eps_back(scaled, normal, root) if wanted[1] else None]
+    if weighted:
+        found.append(widened(g) * normal if wanted[2] else None)
+    if biased:
+        found.append(widened(g))
+    return tuple(found)
+
+
+@PUSHFORWARD.of(LAYER_NORM)
+def _layer_norm_forth(tangents: Any, y: Any, params: tuple, x: Any, eps: Any, *rest: Any) -> Any:
+    if tangents[1] is not None:
+        return None
+    weighted, biased = params
+    away = _centred(x)
+    root = _inverse_root(away, eps)
+    normal = away * root
+    moved = np.zeros_like(away) if tangents[0] is None else _norm_back(_centred(tangents[0]), normal, root)
+    if weighted:
+        moved = _times(moved, rest[0])
+        if tangents[2] is not None:
+            moved = moved + normal * widened(tangents[2])
+    if biased and tangents[-1] is not None:
+        moved = moved + widened(tangents[-1].real)
+    return moved
+
+
+def _classes(targets: Any, count: int) -> tuple[Any, Any]:
+    """The class of each target, negative ones counted from the end, and which of them exist."""
+    k = targets.astype(np.int64)
+    k = np.where(k < 0, k + count, k)
+    inside = (k >= 0) & (k < count)
+    return np.where(inside, k, 0)[..., None], inside
+
+
+def _powers(x: Any) -> tuple[Any, Any, Any]:
+    """exp(x - shift) along the last axis, its sum, and the shift: the largest element if that is finite."""
+    shift = np.maximum.reduce(x, -1, None, None, True)
+    shift = np.where(np.isfinite(shift), shift, x.dtype.type(0))
+    powers = np.subtract(x, shift)
+    np.exp(powers, powers)
+    return powers, np.add.reduce(powers, -1, None, None, True), shift
+
+
+@HOST.of(CROSS_ENTROPY)
+def _cross_entropy(out: Aval, params: tuple, logits: Any, targets: Any) -> Any:
+    x = widened(logits)
+    if not x.size:
+        return np.full(out.shape, np.float32(np.nan))
+    k, inside = _classes(targets, x.shape[-1])
+    _, total, shift = _powers(x)
+    picked = np.take_along_axis(x, k, -1)
+    loss = (np.log(total) + shift - picked)[..., 0]
+    return narrowed(np.where(inside, loss, x.dtype.type(np.nan)), out)
+
+
+def _cross_entropy_slopes(logits: Any, targets: Any) -> Any:
+    """The softmax, less one at the target."""
+    x = widened(logits)
+    k, inside = _classes(targets, x.shape[-1])
+    powers, total, _ = _powers(x)
+    powers /= total
+    np.put_along_axis(powers, k, np.take_along_axis(powers, k, -1) - inside[..., None], -1)
+    return powers
+
+
+@PULLBACK.of(CROSS_ENTROPY)
+def _cross_entropy_back(g: Any, y: Any, params: tuple, wanted: Any, logits: Any, targets: Any) -> Any:
+    if not logits.size:
+        return np.zeros(logits.shape, np.float32), None
+    slopes = _cross_entropy_slopes(logits, targets)
+    slopes *= g[..., None]
+    return slopes, None
+
+
+@PUSHFORWARD.of(CROSS_ENTROPY)
+def _cross_entropy_forth(tangents: Any, y: Any, params: tuple, logits: Any, targets: Any) -> Any:
+    if not logits.size:
+        return np.zeros(y.shape, np.float32)
+    return np.vecdot(_cross_entropy_slopes(logits, targets), widened(tangents[0]))
+
+
+@functools.lru_cache(64)
+def _inverse(half: int, base: float) -> Any:
+    return np.exp(-np.arange(half, dtype=np.float32) * np.float32(math.log(base) / half))
+
+
+def _waves(x: Any, params: tuple, offset: Any, scale: Any, freqs: tuple) -> tuple[Any, Any]:
+    """The cosine and the sine of each angle, to be broadcast to half of the features of x."""
+    dims, _, base = params
+    inverse = 1 / freqs[0].astype(np.float32) if base is None else _inverse(dims // 2, base)
+    steps = np.arange(x.shape[-2], dtype=np.int32) + offset.astype(np.int32)[..., None]
+    angles = (steps.astype(np.float32) * scale.astype(np.float32))[..., None] * inverse
+    if offset.ndim:
+        angles = angles.reshape(angles.shape[0], *[1] * (x.ndim - 3), *angles.shape[1:])
+    return np.cos(angles), np.sin(angles)
+
+
+def _turned(x: Any, cos: Any, sin: Any, params: tuple, dtype: np.dtype) -> Any:
+    """Each pair of features, turned."""
+    dims, traditional, _ = params
+    out = np.empty(x.shape, dtype)
+    if dims < x.shape[-1]:
+        out[..., dims:] = x[..., dims:]
+    one, other = (slice(0, dims, 2), slice(1, dims, 2)) if traditional else (slice(dims // 2), slice(dims // 2, dims))
+    a, b = widened(x[..., one]), widened(x[..., other])
+    out[..., one] = a * cos - b * sin
+    out[..., other] = a * sin + b * cos
+    return out
+
+
+@HOST.of(ROPE)
+def _rope(out: Aval, params: tuple, x: Any, offset: Any, scale: Any, *freqs: Any) -> Any:
+    cos, sin = _waves(x, params, offset, scale, freqs)
+    return _turned(x, cos, sin, params, out.dtype.numpy)
+
+
+@PULLBACK.of(ROPE)
+def _rope_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any, offset: Any, scale: Any, *freqs: Any) -> Any:
+    """That of the features: as a rule nothing else is asked for."""
+    if any(wanted[1:]):
+        return None
+    cos, sin = _waves(x, params, offset, scale, freqs)
+    return (_turned(g, cos, -sin, params, g.dtype), *[None] * (2 + len(freqs)))
+
+
+@PUSHFORWARD.of(ROPE)
+def _rope_forth(tangents: Any, y: Any, params: tuple, x: Any, offset: Any, scale: Any, *freqs: Any) -> Any:
+    if any(t is not None for t in tangents[1:]):
+        return None
+    cos, sin = _waves(x, params, offset, scale, freqs)
+    return _turned(tangents[0], cos, sin, params, tangents[0].dtype)
