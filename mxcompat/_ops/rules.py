@@ -13,6 +13,8 @@ import mxcompat._ops.elementwise.host_casts
 import mxcompat._ops.elementwise.host_unary
 import mxcompat._ops.elementwise.pullback_binary
 import mxcompat._ops.elementwise.pullback_unary
+import mxcompat._ops.fast.batch
+import mxcompat._ops.fast.host
 import mxcompat._ops.fft.host
 import mxcompat._ops.indexing.batch
 import mxcompat._ops.indexing.host
