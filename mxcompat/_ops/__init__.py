@@ -11,6 +11,9 @@ from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .fast import attention
 from .fft import host as fft_host
 from .indexing import subscript
+from .linalg import batch as linalg_batch
+from .linalg import host as linalg_host
+from .linalg import pullback as linalg_pullback
 from .movement import arrange, diagonals, host, joining, shape, transposition
 from .products import batch as products_batch
 from .products import host as products_host
