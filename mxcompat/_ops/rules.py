@@ -19,6 +19,9 @@ import mxcompat._ops.fft.host
 import mxcompat._ops.indexing.batch
 import mxcompat._ops.indexing.host
 import mxcompat._ops.indexing.pullback
+import mxcompat._ops.linalg.batch
+import mxcompat._ops.linalg.host
+import mxcompat._ops.linalg.pullback
 import mxcompat._ops.movement.batch
 import mxcompat._ops.movement.host
 import mxcompat._ops.movement.pullback

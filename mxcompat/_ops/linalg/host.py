@@ -1,0 +1,243 @@
+"""Linear algebra by NumPy's LAPACK.
+
+`numpy.linalg` computes single precision in double, which does no harm to a result that is the only one. Where vectors
+may have either sign, or eigenvalues any order, the routine of the very precision is called, so that what comes out is
+what XLA (and MLX) gives. LU factors and the vectors of `eig` are left to XLA: NumPy has neither the one nor the left
+eigenvectors that the order of the other goes by. So is whatever LAPACK does not solve: XLA has a NaN for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from mxcompat._array.casting import converted_on_host
+from mxcompat._graph.ir.aval import from_numpy
+from mxcompat._graph.ir.rules import HOST
+
+from ..define import as_float
+from ..products.contraction import rounded, widened
+from .decompositions import CHOLESKY, QR, SINGULAR_VALUES, SVD
+from .eigen import EIGH, EIGVALS, EIGVALSH
+from .lu import DET, SLOGDET
+from .norm import CROSS, NORM, _spectral
+from .solve import CHOLESKY_INV, INV, PINV, SOLVE, SOLVE_TRIANGULAR, TRI_INV
+
+__all__ = ["cross", "induced", "or_xla", "swapped", "triangle", "triangular_inverse"]
+
+
+def or_xla(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule, with None for empty matrices and for those that LAPACK does not solve."""
+
+    @wraps(rule)
+    def guarded(*args: Any) -> Any:
+        if not all(x.size for x in args[2:] if isinstance(x, np.ndarray)):
+            return None
+        try:
+            return rule(*args)
+        except np.linalg.LinAlgError:
+            return None
+
+    return guarded
+
+
+def swapped(x: Any) -> Any:
+    """The last two axes exchanged."""
+    return x.swapaxes(-1, -2)
+
+
+def triangle(x: Any, upper: bool) -> Any:
+    return np.triu(x) if upper else np.tril(x)
+
+
+def triangular_inverse(a: Any, upper: bool) -> Any:
+    """The inverse of a triangle, which is one too."""
+    return triangle(np.linalg.inv(triangle(a, upper)), upper)
+
+
+@HOST.of(INV)
+@or_xla
+def _host_inv(out: Any, params: tuple, a: Any) -> Any:
+    return np.linalg.inv(a)
+
+
+@HOST.of(TRI_INV)
+@or_xla
+def _host_tri_inv(out: Any, params: tuple, a: Any) -> Any:
+    return triangular_inverse(a, *params)
+
+
+@HOST.of(CHOLESKY_INV)
+@or_xla
+def _host_cholesky_inv(out: Any, params: tuple, a: Any) -> Any:
+    inverse = triangular_inverse(a, *params)
+    return np.matmul(inverse, swapped(inverse)) if params[0] else np.matmul(swapped(inverse), inverse)
+
+
+@HOST.of(PINV)
+@or_xla
+def _host_pinv(out: Any, params: tuple, a: Any) -> Any:
+    return np.linalg.pinv(a, 10 * max(a.shape[-2:]) * np.finfo(a.dtype).eps)
+
+
+def _columns(out: Any, b: Any) -> Any:
+    b = rounded(b, out.dtype.numpy)
+    return b[:, None] if b.ndim == 1 else b
+
+
+@HOST.of(SOLVE)
+@or_xla
+def _host_solve(out: Any, params: tuple, a: Any, b: Any) -> Any:
+    return np.linalg.solve(rounded(a, out.dtype.numpy), _columns(out, b)).reshape(out.shape)
+
+
+@HOST.of(SOLVE_TRIANGULAR)
+@or_xla
+def _host_solve_triangular(out: Any, params: tuple, a: Any, b: Any) -> Any:
+    a = triangle(rounded(a, out.dtype.numpy), *params)
+    return np.linalg.solve(a, _columns(out, b)).reshape(out.shape)
+
+
+@HOST.of(CHOLESKY)
+@or_xla
+def _host_cholesky(out: Any, params: tuple, a: Any) -> Any:
+    return np.linalg.cholesky(a, upper=params[0])
+
+
+@HOST.of(QR)
+@or_xla
+def _host_qr(out: Any, params: tuple, a: Any) -> Any:
+    return tuple(np.linalg.qr(a))
+
+
+def _lapack(name: str, a: Any, signature: str) -> Any:
+    """LAPACK's routine for the precision of `a`; None if NumPy does not have it, or not by this name. In the signature,
+    `x` is the dtype of `a`, `r` that of its absolute values, and `c` the complex one."""
+    routine = getattr(np.linalg._umath_linalg, name, None)  # type: ignore[attr-defined]  # no public one keeps float32
+    real, full = ("d", "D") if a.dtype == np.float64 else ("f", "F")
+    signature = signature.replace("x", a.dtype.char).replace("r", real).replace("c", full)
+    if routine is None or signature not in routine.types or not np.isfinite(a).all():
+        return None
+    return routine(a, signature=signature)
+
+
+@HOST.of(SVD)
+@or_xla
+def _host_svd(out: Any, params: tuple, a: Any) -> Any:
+    found = _lapack("svd_f", swapped(a), "x->xrx")
+    if found is None:
+        return None
+    v, s, uh = found
+    return swapped(uh), s, swapped(v)
+
+
+@HOST.of(SINGULAR_VALUES)
+@or_xla
+def _host_singular_values(out: Any, params: tuple, a: Any) -> Any:
+    return np.linalg.svd(a, compute_uv=False)
+
+
+@HOST.of(EIGH)
+@or_xla
+def _host_eigh(out: Any, params: tuple, a: Any) -> Any:
+    found = _lapack("eigh_up" if params[0] else "eigh_lo", swapped(a), "x->rx")
+    if found is None:
+        return None
+    w, v = found
+    return w, v.conj() if v.dtype.kind == "c" else v
+
+
+@HOST.of(EIGVALSH)
+@or_xla
+def _host_eigvalsh(out: Any, params: tuple, a: Any) -> Any:
+    return np.linalg.eigvalsh(a, "L" if params[0] else "U")
+
+
+@HOST.of(EIGVALS)
+@or_xla
+def _host_eigvals(out: Any, params: tuple, a: Any) -> Any:
+    found = _lapack("eigvals", swapped(a), "x->c")
+    return None if found is None else found.astype(np.complex64, copy=False)
+
+
+def _wide(a: Any) -> Any:
+    return a if a.dtype == np.float64 else a.astype(np.float32, copy=False)
+
+
+@HOST.of(DET)
+@or_xla
+def _host_det(out: Any, params: tuple, a: Any) -> Any:
+    return rounded(np.linalg.det(_wide(a)), out.dtype.numpy)
+
+
+@HOST.of(SLOGDET)
+@or_xla
+def _host_slogdet(out: Any, params: tuple, a: Any) -> Any:
+    return tuple([rounded(x, o.dtype.numpy) for x, o in zip(np.linalg.slogdet(_wide(a)), out, strict=True)])
+
+
+def induced(x: Any, order: float, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    """Of absolute values, the sums along one axis, and the largest or smallest of them along the other; with axes."""
+    along, across = (axes[1], axes[0]) if np.isinf(order) else axes
+    sums = x.sum(along, keepdims=True)
+    return sums, (sums.max if order > 0 else sums.min)(across, keepdims=True)
+
+
+@HOST.of(NORM)
+def _host_norm(out: Any, params: tuple, a: Any) -> Any:
+    order, axes, keepdims = params
+    x = widened(a, as_float(from_numpy(a.dtype)).numpy)  # type: ignore[arg-type]
+    if _spectral(order, axes):
+        if not x.size or not np.isfinite(x).all():
+            return None
+        s = np.linalg.svd(np.moveaxis(x, axes, (-2, -1)), compute_uv=False)
+        norm = s.sum(-1) if order == "nuc" else s.max(-1) if order == 2 else s.min(-1)
+        norm = np.expand_dims(norm, axes) if keepdims else norm
+    elif order is None or (order == 2 and len(axes) == 1):
+        squares = x.real * x.real + x.imag * x.imag if x.dtype.kind == "c" else x * x
+        norm = np.sqrt(np.add.reduce(squares, axes, keepdims=keepdims))
+    elif len(axes) == 2:
+        norm = induced(np.abs(x), order, axes)[1]
+        norm = norm if keepdims else norm.squeeze(axes)
+    else:
+        norm = _vector_norm(np.abs(x), order, axes[0], keepdims)
+    return norm.astype(out.dtype.numpy, copy=False)
+
+
+def _vector_norm(x: Any, order: float, axis: int, keepdims: bool) -> Any:
+    if np.isinf(order):
+        return (x.max if order > 0 else x.min)(axis, keepdims=keepdims)
+    if order == 0:
+        return (x != 0).sum(axis, keepdims=keepdims)
+    if order == 1:
+        return x.sum(axis, keepdims=keepdims)
+    return (x ** x.dtype.type(order)).sum(axis, keepdims=keepdims) ** x.dtype.type(1 / order)
+
+
+def cross(a: Any, b: Any, axis: int, shape: tuple[int, ...]) -> Any:
+    """The cross product of arrays of one dtype, of 2 or 3 components, in the shape given for 3."""
+
+    def rows(x: Any) -> list[Any]:
+        x = np.moveaxis(x, axis, 0)
+        zero = np.zeros(x.shape[1:], x.dtype)
+        return [x[k] if k < len(x) else zero for k in range(3)]
+
+    (a0, a1, a2), (b0, b1, b2) = rows(a), rows(b)
+    minus = np.logical_xor if a.dtype == bool else np.subtract
+    parts = [minus(a1 * b2, a2 * b1), minus(a2 * b0, a0 * b2), minus(a0 * b1, a1 * b0)]
+    found = np.stack(parts, axis)
+    return found if found.shape == shape else np.broadcast_to(found, shape)
+
+
+@HOST.of(CROSS)
+def _host_cross(out: Any, params: tuple, a: Any, b: Any) -> Any:
+    (axis,) = params
+    if a.ndim != b.ndim and axis >= 0:
+        return None
+    dtype = out.dtype.numpy
+    if out.dtype.kind in "fc":
+        return rounded(cross(widened(a, dtype), widened(b, dtype), axis, out.shape), dtype)
+    return cross(converted_on_host(a, out.dtype), converted_on_host(b, out.dtype), axis, out.shape)

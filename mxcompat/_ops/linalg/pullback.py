@@ -1,0 +1,218 @@
+"""Derivatives of linear algebra in NumPy. Those of `qr`, `svd`, `pinv` and of what XLA alone runs are left to XLA, and
+so are those of complex eigenvectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
+
+from ..products.contraction import widened
+from .decompositions import CHOLESKY
+from .eigen import EIGH, EIGVALSH
+from .host import cross, induced, or_xla, swapped, triangle, triangular_inverse
+from .lu import DET, SLOGDET
+from .norm import CROSS, NORM, _spectral
+from .solve import CHOLESKY_INV, INV, SOLVE, SOLVE_TRIANGULAR, TRI_INV
+
+_dot = np.matmul
+
+
+@PULLBACK.of(INV)
+def _pull_inv(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+    z = swapped(y)
+    return (-_dot(z, _dot(g, z)),)
+
+
+@PUSHFORWARD.of(INV)
+def _push_inv(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
+    return -_dot(y, _dot(tangents[0], y))
+
+
+@PULLBACK.of(TRI_INV)
+def _pull_tri_inv(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+    z = swapped(y)
+    return (-triangle(_dot(z, _dot(g, z)), *params),)
+
+
+@PUSHFORWARD.of(TRI_INV)
+def _push_tri_inv(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
+    return -_dot(y, _dot(triangle(tangents[0], *params), y))
+
+
+@PULLBACK.of(CHOLESKY_INV)
+@or_xla
+def _pull_cholesky_inv(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+    (upper,) = params
+    inverse = triangular_inverse(a, upper)
+    both = g + swapped(g)
+    back = _dot(both, inverse) if upper else _dot(inverse, both)
+    z = swapped(inverse)
+    return (-triangle(_dot(z, _dot(back, z)), upper),)
+
+
+@PUSHFORWARD.of(CHOLESKY_INV)
+@or_xla
+def _push_cholesky_inv(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
+    (upper,) = params
+    inverse = triangular_inverse(a, upper)
+    t = -_dot(inverse, _dot(triangle(tangents[0], upper), inverse))
+    moved = _dot(t, swapped(inverse)) if upper else _dot(swapped(t), inverse)
+    return moved + swapped(moved)
+
+
+def _pull_system(g: Any, y: Any, wanted: tuple, a: Any, b: Any, cut: Any) -> Any:
+    vector = b.ndim == 1
+    g, y = (g[..., None], y[..., None]) if vector else (g, y)
+    gb = np.linalg.solve(swapped(cut(a.astype(y.dtype, copy=False))), g)
+    ga = -cut(_dot(gb, swapped(y))) if wanted[0] else None
+    return ga, gb[..., 0] if vector else gb
+
+
+def _push_system(tangents: Any, y: Any, a: Any, b: Any, cut: Any) -> Any:
+    da, db = tangents
+    vector = b.ndim == 1
+    moved = None if db is None else db[..., None] if vector else db
+    if da is not None:
+        change = _dot(cut(da), y[..., None] if vector else y)
+        moved = -change if moved is None else moved - change
+    moved = np.linalg.solve(cut(a.astype(y.dtype, copy=False)), moved)
+    return moved[..., 0] if vector else moved
+
+
+@PULLBACK.of(SOLVE)
+@or_xla
+def _pull_solve(g: Any, y: Any, params: tuple, wanted: tuple, a: Any, b: Any) -> Any:
+    return _pull_system(g, y, wanted, a, b, lambda x: x)
+
+
+@PUSHFORWARD.of(SOLVE)
+@or_xla
+def _push_solve(tangents: Any, y: Any, params: tuple, a: Any, b: Any) -> Any:
+    return _push_system(tangents, y, a, b, lambda x: x)
+
+
+@PULLBACK.of(SOLVE_TRIANGULAR)
+@or_xla
+def _pull_solve_triangular(g: Any, y: Any, params: tuple, wanted: tuple, a: Any, b: Any) -> Any:
+    return _pull_system(g, y, wanted, a, b, lambda x: triangle(x, *params))
+
+
+@PUSHFORWARD.of(SOLVE_TRIANGULAR)
+@or_xla
+def _push_solve_triangular(tangents: Any, y: Any, params: tuple, a: Any, b: Any) -> Any:
+    return _push_system(tangents, y, a, b, lambda x: triangle(x, *params))
+
+
+def _halved(x: Any) -> Any:
+    """The lower triangle, half the diagonal."""
+    return np.tril(x) - np.eye(x.shape[-1], dtype=x.dtype) * (x / 2)
+
+
+@PULLBACK.of(CHOLESKY)
+@or_xla
+def _pull_cholesky(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+    lower, g = (swapped(y), swapped(g)) if params[0] else (y, g)
+    inverse = np.linalg.inv(lower)
+    ga = _dot(swapped(inverse), _dot(_halved(_dot(swapped(lower), g)), inverse))
+    return ((ga + swapped(ga)) / 2,)
+
+
+@PUSHFORWARD.of(CHOLESKY)
+@or_xla
+def _push_cholesky(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
+    t = (tangents[0] + swapped(tangents[0])) / 2
+    lower = swapped(y) if params[0] else y
+    inverse = np.linalg.inv(lower)
+    moved = _dot(lower, _halved(_dot(inverse, _dot(t, swapped(inverse)))))
+    return swapped(moved) if params[0] else moved
+
+
+def _inverse_gaps(values: Any) -> Any:
+    """1 / (v[j] - v[i]) for each pair, and 0 where two are equal."""
+    gaps = values[..., None, :] - values[..., :, None]
+    return np.where(gaps == 0, gaps, 1 / np.where(gaps == 0, 1, gaps))
+
+
+@PULLBACK.of(EIGH)
+@or_xla
+def _pull_eigh(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+    if a.dtype.kind == "c":
+        return None
+    (gw, gv), (w, v) = g, y
+    d: Any = 0
+    if gv is not None:
+        d = _inverse_gaps(w) * _dot(swapped(v), gv)
+    if gw is not None:
+        d = d + gw[..., None] * np.eye(w.shape[-1], dtype=w.dtype)
+    ga = _dot(v, _dot(d, swapped(v)))
+    return ((ga + swapped(ga)) / 2,)
+
+
+@PULLBACK.of(EIGVALSH)
+@or_xla
+def _pull_eigvalsh(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+    v = np.linalg.eigh(a, "L" if params[0] else "U")[1]
+    # Not conjugated: what each eigenvalue moves by is linear in the matrix.
+    return (_dot(v.conj() * g[..., None, :], swapped(v)),)
+
+
+@PULLBACK.of(DET)
+@or_xla
+def _pull_det(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+    inverse = np.linalg.inv(widened(a, a.dtype))
+    return ((g * y)[..., None, None] * swapped(inverse),)
+
+
+@PULLBACK.of(SLOGDET)
+@or_xla
+def _pull_slogdet(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+    if g[1] is None:
+        return (None,)
+    return (g[1][..., None, None] * swapped(np.linalg.inv(widened(a, a.dtype))),)
+
+
+@PULLBACK.of(NORM)
+def _pull_norm(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+    order, axes, keepdims = params
+    plain = order is None or (order == 2 and len(axes) == 1)
+    if _spectral(order, axes) or (a.dtype.kind == "c" and not plain):
+        return None
+    x, y, g = widened(a, a.dtype), widened(y, y.dtype), widened(g, g.dtype)
+    if not keepdims:
+        y, g = np.expand_dims(y, axes), np.expand_dims(g, axes)
+    if plain:
+        return (g / y * (x.conj() if x.dtype.kind == "c" else x),)
+    size = np.abs(x)
+    if len(axes) == 2:
+        sums, norm = induced(size, order, axes)
+        return (g * _shares(sums == norm, axes) * np.sign(x),)
+    if np.isinf(order):
+        return (g * _shares(size == y, axes) * np.sign(x),)
+    if order in (0, 1):
+        return (g * np.sign(x) if order else np.zeros_like(x),)
+    power = x.dtype.type(order - 1)
+    return (g * y**-power * size**power * np.sign(x),)
+
+
+def _shares(chosen: Any, axes: tuple[int, ...]) -> Any:
+    """Equal shares for what is chosen along the axes."""
+    return chosen / np.float32(1) / chosen.sum(axes, np.float32, keepdims=True)
+
+
+def _components(g: Any, x: Any, axis: int) -> Any:
+    """As many components as x has."""
+    return g if x.shape[axis] == 3 else np.moveaxis(np.moveaxis(g, axis, 0)[:2], 0, axis)
+
+
+@PULLBACK.of(CROSS)
+def _pull_cross(g: Any, y: Any, params: tuple, wanted: tuple, a: Any, b: Any) -> Any:
+    (axis,) = params
+    if a.ndim != b.ndim and axis >= 0:
+        return None
+    g, left, right = widened(g, y.dtype), widened(a, y.dtype), widened(b, y.dtype)
+    ga = _components(cross(right, g, axis, y.shape), a, axis) if wanted[0] else None
+    gb = _components(cross(g, left, axis, y.shape), b, axis) if wanted[1] else None
+    return ga, gb
