@@ -11,13 +11,13 @@ import pytest
 import mxcompat as mx
 from mxcompat import nn
 from mxcompat._array.array import wrap
+from mxcompat._graph import policy
 from mxcompat._graph.ir import structure
+from mxcompat._graph.ir.linearize import linearize
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.structure import linearize
-from mxcompat._graph.run import evaluate as evaluation
 from mxcompat._graph.run.background import settle
-from mxcompat._graph.run.cache import stats
+from mxcompat._graph.run.events import stats
 
 
 @pytest.fixture
@@ -374,7 +374,7 @@ class TestDebug:
 
     def test_so_is_the_memory_for_structures(self, monkeypatch):
         mx.ext.debug.clear_cache()
-        monkeypatch.setattr(structure, "_MOST_INSTRUCTIONS", 100)
+        monkeypatch.setattr(policy, "MOST_INSTRUCTIONS", 100)
         for n in range(60):
             mx.eval(mx.zeros((n, 2)).T.reshape(-1))
         assert 50 < structure._instructions <= 100
@@ -395,5 +395,5 @@ def test_pieces_do_not_change_results(monkeypatch):
         return mx.stack(hidden).sum(axis=0) + hidden[3]
 
     whole = compute().tolist()
-    monkeypatch.setattr(evaluation, "LARGE", 7)
+    monkeypatch.setattr(policy, "LARGE_GRAPH", 7)
     np.testing.assert_allclose(compute().tolist(), whole, rtol=1e-6)

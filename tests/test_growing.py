@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import mxcompat as mx
 from mxcompat._graph.run.background import settle
-from mxcompat._graph.run.cache import stats
+from mxcompat._graph.run.events import stats
 from tests.oracle import check, ours, real, run, same
 
 ROOT = Path(__file__).parent.parent

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from mxcompat._graph import policy
 from mxcompat._graph.ir.rules import LOWERING
-from mxcompat._graph.run import segments as parts
 from mxcompat._transforms import split as pieces
 from mxcompat.ext import debug
 from tests.oracle import check, ours
@@ -52,9 +52,9 @@ def test_the_number_of_compiles_does_not_grow_with_the_loop():
 @pytest.fixture
 def tiny(monkeypatch):
     """Cut everything that can be cut into pieces of three instructions."""
-    monkeypatch.setattr(parts, "_FEW", 2)
-    monkeypatch.setattr(parts, "_HEAVY", 3)
-    monkeypatch.setattr(parts, "_HUGE", 4)
+    monkeypatch.setattr(policy, "FEW_NESTED", 2)
+    monkeypatch.setattr(policy, "HEAVY_NESTED", 3)
+    monkeypatch.setattr(policy, "HUGE_NESTED", 4)
     monkeypatch.setattr(pieces, "_SIZE", 3)
     monkeypatch.setattr(pieces, "_SMALLEST", 5)
     debug.clear_cache()

@@ -157,8 +157,7 @@ class array:
         return convert.to_dlpack(self._node, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        kind, number = evaluated(self._node).__dlpack_device__()
-        return int(kind), number
+        return convert.dlpack_device(self._node)
 
     def __jax_array__(self) -> Any:
         """The value as a JAX array, so that JAX functions take mxcompat arrays."""

@@ -17,7 +17,6 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply, leaf
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.run.evaluate import traced_leaves
 
 from .casting import converted
 from .errors import bad_cast, incompatible
@@ -143,23 +142,15 @@ def cast_numpy(data: Any, dtype: Dtype) -> np.ndarray:
 
 
 def own(data: np.ndarray, dtype: Dtype) -> Node:
-    """A leaf with a copy of data that has the right dtype already."""
-    if data.nbytes >= _LARGE:
-        with jax.enable_x64(True):
-            value = jax.device_put(_aligned(data))
-    elif dtype.size == 8 and dtype.kind != "c":
-        with jax.enable_x64(True):
-            value = jnp.array(data)
-    else:
-        value = jnp.array(data)
-    return leaf(value, aval(data.shape, dtype))
+    """A leaf with a copy of data that has the right dtype already. It stays NumPy's until XLA needs it."""
+    return leaf(aligned(data) if data.nbytes >= _LARGE else np.array(data, order="C"), aval(data.shape, dtype))
 
 
 _LARGE = 1 << 16
-"""From this many bytes on, copying into memory that JAX then takes over is several times faster than `jnp.array`."""
+"""From this many bytes on, a copy lies where XLA can take it over without copying it again."""
 
 
-def _aligned(data: np.ndarray) -> np.ndarray:
+def aligned(data: np.ndarray) -> np.ndarray:
     """A copy, at an address that XLA accepts."""
     memory = np.empty(data.nbytes + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
@@ -178,9 +169,7 @@ def jax_node(value: Any, dtype: Dtype | None) -> Node:
     if value.dtype != dtype.numpy or value.weak_type:
         with jax.enable_x64(True):
             value = jnp.array(converted(value, dtype), dtype=dtype.numpy)
-    if traced and not traced_leaves:
-        traced_leaves.append(True)
-    return leaf(value, aval(value.shape, dtype))
+    return leaf(value, aval(value.shape, dtype), traced=traced)
 
 
 def dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:

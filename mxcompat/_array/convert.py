@@ -13,18 +13,19 @@ import numpy as np
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import Node
-from mxcompat._graph.run.evaluate import evaluated
+from mxcompat._graph.run.evaluate import evaluated, evaluated_on_host
 
 from .construct import node_of
 
-__all__ = ["host", "index", "item", "numpy", "pickled", "to_bytes", "to_dlpack", "tolist", "unpickled"]
+__all__ = ["dlpack_device", "host", "index", "item", "numpy", "pickled", "to_bytes", "to_dlpack", "tolist", "unpickled"]
 
 
 def item(node: Node) -> Any:
     """The only element, as a bool, int, float or complex."""
     if node.aval.size != 1:
         raise ValueError("[convert] Only length-1 arrays can be converted to Python scalars.")
-    value = host(node).item()
+    value = node.value
+    value = (value if type(value) is np.ndarray else host(node)).item()
     return float(value) if node.aval.dtype is _d.bfloat16 else value
 
 
@@ -37,7 +38,7 @@ def index(node: Node) -> int:
 
 def host(node: Node) -> np.ndarray:
     """The data, read-only and shared where it lies in this process's memory."""
-    return np.asarray(evaluated(node))
+    return evaluated_on_host(node)
 
 
 def tolist(node: Node) -> Any:
@@ -58,15 +59,15 @@ def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray
     """
     if node.aval.dtype is _d.bfloat16 and dtype is None:
         raise ValueError("'bfloat16' is not a valid PEP 3118 buffer format string")
-    value = evaluated(node)
-    data = np.asarray(value)
+    data = evaluated_on_host(node)
     if dtype is not None and np.dtype(dtype) != data.dtype:
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         return data.astype(dtype)
-    if not _on_host(value) and copy is False:
+    shared = _on_host(node.value)
+    if not shared and copy is False:
         raise ValueError("Unable to avoid copy while creating an array as requested.")
-    if copy or not data.ndim or not data.size or not _on_host(value):
+    if copy or not data.ndim or not data.size or not shared:
         return data.copy()
     return np.asarray(_View(data))
 
@@ -83,7 +84,9 @@ class _View:
 
 
 def _on_host(value: Any) -> bool:
-    return isinstance(value, jax.Array) and all(d.platform == "cpu" for d in value.devices())
+    return type(value) is np.ndarray or (
+        isinstance(value, jax.Array) and all(d.platform == "cpu" for d in value.devices())
+    )
 
 
 def to_bytes(node: Node) -> bytes:
@@ -99,6 +102,12 @@ def to_dlpack(node: Node, stream: Any, max_version: Any, device: tuple[int, int]
         raise BufferError(f"Cannot export to DLPack device {tuple(device)}: the array is on {(int(kind), number)}.")
     on_host = int(kind) == 1
     return value.__dlpack__(stream=None if on_host else stream, max_version=max_version, copy=copy)
+
+
+def dlpack_device(node: Node) -> tuple[int, int]:
+    """The number of the kind of device, and of the device."""
+    kind, number = evaluated(node).__dlpack_device__()
+    return int(kind), number
 
 
 def pickled(node: Node) -> tuple[np.ndarray, int]:

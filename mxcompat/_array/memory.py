@@ -6,10 +6,14 @@ the peak is the largest count seen when asked. The limits are remembered and hav
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
 import jax
+import numpy as np
+
+from mxcompat._graph.ir.node import Node
 
 from . import devices
 from .array import array
@@ -32,9 +36,21 @@ def get_active_memory() -> int:
     """The memory that arrays take up, in bytes."""
     in_use = _statistics().get("bytes_in_use")
     if in_use is None:
-        in_use = sum(x.nbytes for x in jax.live_arrays() if not x.is_deleted())
+        in_use = sum(x.nbytes for x in jax.live_arrays() if not x.is_deleted()) + _numpy_bytes()
     _record(in_use)
     return in_use
+
+
+def _numpy_bytes() -> int:
+    """The memory of the arrays that are NumPy's, as long as XLA has not needed them. Views share that of their base."""
+    found: dict[int, int] = {}
+    for node in gc.get_objects():
+        if type(node) is Node and type(node.value) is np.ndarray:
+            data = node.value
+            while isinstance(data.base, np.ndarray):
+                data = data.base
+            found[id(data)] = data.nbytes
+    return sum(found.values())
 
 
 def _record(in_use: int) -> None:

@@ -8,15 +8,15 @@ the first and last three.
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any
 
 import jax
 import numpy as np
-from jax.core import Tracer
 
 from mxcompat._graph.ir.aval import Dtype
-from mxcompat._graph.ir.node import Node
-from mxcompat._graph.run.evaluate import evaluated
+from mxcompat._graph.ir.node import TRACED, Node
+from mxcompat._graph.run.evaluate import evaluated_on_host
 
 from .convert import item
 
@@ -110,10 +110,9 @@ def render(node: Node) -> str:
     """The text of an array. Evaluates it."""
     if node.aval is None:
         return f"array({node.value})"  # what JAX puts in an array's place in a pytree
-    value = evaluated(node)
-    if isinstance(value, Tracer) or not isinstance(value, jax.Array):
-        return f"array({value})"
-    data = np.asarray(value)
+    if node.op is TRACED or not isinstance(node.value, (jax.Array, np.ndarray, NoneType)):
+        return f"array({node.value})"
+    data = evaluated_on_host(node)
     dtype = node.aval.dtype
     kind = dtype.kind
     if kind == "f":

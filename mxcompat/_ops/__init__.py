@@ -3,14 +3,16 @@ and gives the ops their rules."""
 
 from __future__ import annotations
 
-from . import methods, padding_rules
+from . import methods, padding_rules, rules
 from .creation import filled, matrices, ranges
 from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .fast import attention
 from .indexing import subscript
-from .movement import arrange, diagonals, host, joining, shape, transposition
+from .movement import diagonals, joining, shape, transposition
 from .products import matmul
 from .quantized import matmul as quantized_matmul
+from .random import batch as random_batch
+from .random import pullback as random_pullback
 from .reductions import reduce, scans, softmax, statistics
 
 _FAMILIES = (
@@ -22,4 +24,3 @@ _FAMILIES = (
 methods.attach({name: getattr(family, name) for family in _FAMILIES for name in family.__all__})
 subscript.attach()
 padding_rules.attach()
-host.attach()

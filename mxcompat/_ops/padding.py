@@ -17,14 +17,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.core import Tracer
 
 from mxcompat._graph.ir.aval import Aval
+from mxcompat._graph.ir.linearize import linearize
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import CONTRACTION, PADDING
-from mxcompat._graph.ir.structure import linearize
-from mxcompat._graph.run.evaluate import before, traced_leaves
+from mxcompat._graph.run.evaluate import pre_eval_hooks
 
 from .define import op
 from .indexing.gather import SLICE
@@ -153,8 +152,8 @@ def offer(node: Node) -> None:
     """Have an end rewritten before it is evaluated, if it can be and is not part of a transform's body."""
     if not node.trace:
         _offered.append(node)
-        if not before:
-            before.append(_rewrite)
+        if not pre_eval_hooks:
+            pre_eval_hooks.append(_rewrite)
 
 
 def _rewrite() -> None:
@@ -162,7 +161,7 @@ def _rewrite() -> None:
     nodes = _offered[:]
     del _offered[: len(nodes)]
     nodes = [node for node in nodes if node.value is None and node.op in CONTRACTION]
-    if traced_leaves and any(isinstance(leaf.value, Tracer) for leaf in linearize(nodes).leaves):
+    if linearize(nodes).structure.traced:
         return  # JAX may differentiate it: what does not count would have to be finite
     paddings = Paddings()
     for node in nodes:

@@ -15,6 +15,7 @@ from mxcompat._graph.ir.aval import aval, float32, format_shape
 from mxcompat._graph.ir.capture import Body, Capture
 from mxcompat._graph.ir.node import Node, apply, scalar
 
+from . import host  # noqa: F401  derivatives, and all that runs a Program, in NumPy
 from . import split as pieces  # noqa: F401  large derivatives run in pieces
 from .functions import check_callable, named_after
 from .lowering import JVP, VJP, check_indices

@@ -13,7 +13,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import SPECIALIZE
 
-__all__ = ["CALL", "CHECKPOINT", "PURE_CALL", "pure", "run"]
+__all__ = ["CALL", "CHECKPOINT", "PURE_CALL", "TUPLE", "pure", "run"]
 
 
 def pure(program: Program, args: Sequence[Any], captured: Sequence[Any]) -> tuple:
@@ -45,7 +45,7 @@ def _open_call(node: Node, capture: Capture) -> bool:
     program = node.params[0]
     opens = capture.mode != "call" and _holds_custom(program)
     if opens:
-        node.become(_TUPLE, (), tuple(program.rebuild(node.inputs)))
+        node.become(TUPLE, (), tuple(program.rebuild(node.inputs)))
     return opens
 
 
@@ -87,4 +87,5 @@ CHECKPOINT = Op(
 SPECIALIZE[CALL] = _open_call
 SPECIALIZE[PURE_CALL] = SPECIALIZE[CHECKPOINT] = _reclose
 
-_TUPLE = Op("tuple", lambda *inputs: inputs, lambda *avals: avals)
+TUPLE = Op("tuple", lambda *inputs: inputs, lambda *avals: avals)
+"""Its inputs: what an op with several results becomes when these are found one by one."""

@@ -7,6 +7,7 @@ tools take the laziness away, or say what it did.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
@@ -15,12 +16,12 @@ import jax
 import numpy as np
 
 from mxcompat._graph.ir.capture import ALIAS, PLACEHOLDER, readable
-from mxcompat._graph.ir.node import ITEM, PACKAGE, SCALAR, Node
+from mxcompat._graph.ir.linearize import clear_paths
+from mxcompat._graph.ir.node import ITEM, PACKAGE, SCALAR, TRACED, Node, created
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.structure import clear_programs, program_count
-from mxcompat._graph.run import background
-from mxcompat._graph.run import cache as executables
-from mxcompat._graph.run.evaluate import evaluate, forget
+from mxcompat._graph.ir.structure import clear_structures, structure_count
+from mxcompat._graph.run import background, events, single
+from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._transforms.compiling import compile_disabled
 
 __all__ = ["cache_size", "clear_cache", "compiles", "eager", "explain", "nan_check"]
@@ -37,19 +38,20 @@ def compiles() -> int:
         True
     """
     background.settle()
-    return executables.stats.compiles
+    return events.stats.compiles
 
 
 def cache_size() -> int:
     """How many program structures are remembered. The number is bounded."""
-    return program_count()
+    return structure_count()
 
 
 def clear_cache() -> None:
     """Forget every program and its compiled code. Arrays are unaffected."""
     background.settle()
-    clear_programs()
-    forget()
+    clear_structures()
+    clear_paths()
+    single.clear()
 
 
 @contextmanager
@@ -104,22 +106,22 @@ def _has_nan(value: Any) -> bool:
 
 @contextmanager
 def _after_each_op(check: Any, before: Any = lambda node: None) -> Iterator[None]:
-    original = Node.__init__
+    thread = threading.get_ident()
 
-    def init(self: Node, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        if self.op in (None, SCALAR, ITEM, ALIAS, PLACEHOLDER) or self.value is not None or not readable():
+    def run(node: Node) -> None:
+        leaf = node.op in (None, SCALAR, TRACED, ITEM, ALIAS, PLACEHOLDER) or node.value is not None
+        if leaf or threading.get_ident() != thread or not readable():
             return
-        before(self)
-        evaluate([self])
-        check(self)
+        before(node)
+        evaluate([node])
+        check(node)
 
-    Node.__init__ = init  # type: ignore[method-assign]
+    created.append(run)
     try:
         with compile_disabled():
             yield
     finally:
-        Node.__init__ = original  # type: ignore[method-assign]
+        created.remove(run)
 
 
 def _place() -> str:
@@ -164,11 +166,11 @@ def explain(file: TextIO | None = None) -> Iterator[list[str]]:
         messages.append(text)
         out.write(text + "\n")
 
-    executables.observers.append(observe)
+    events.observers.append(observe)
     try:
         yield messages
     finally:
-        executables.observers.remove(observe)
+        events.observers.remove(observe)
 
 
 def _difference(old: Program, new: Program) -> str:

@@ -22,10 +22,11 @@ import mxcompat.core as mx
 from mxcompat._array.array import wrap
 from mxcompat._graph.ir.aval import aval, from_numpy, number
 from mxcompat._graph.ir.capture import Capture
-from mxcompat._graph.ir.node import SCALAR, Node, apply
+from mxcompat._graph.ir.linearize import linearize
+from mxcompat._graph.ir.node import SCALAR, Node
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import BATCH
 from mxcompat._graph.run.interpret import interpret, pull_back, push_forward
+from mxcompat._transforms.batching import over_axis
 
 __all__ = ["DTYPES", "check", "data"]
 
@@ -59,12 +60,21 @@ def program_of(call: Callable[..., Any], inputs: tuple) -> tuple[Program, list[A
     with Capture(avals) as capture:
         out = call(mx, *[wrap(p) for p in capture.placeholders])
         outs = out if isinstance(out, (list, tuple)) else [out]
-        body = capture.close([x._node for x in outs])
-    return body.program, [*inputs, *_values(body.captured)]
+        program, captured = _closed(capture, [x._node for x in outs])
+    return program, [*inputs, *captured]
+
+
+def _closed(capture: Capture, outputs: list[Node]) -> tuple[Program, list[Any]]:
+    """The program of these outputs, and the values that it captured; what is made of numbers alone is part of it."""
+    body = capture.close(outputs)
+    if all(n.value is not None for n in body.captured):
+        return body.program, _values(body.captured)
+    graph = linearize(outputs, 0, capture.placeholders)
+    return graph.structure.program(graph.roots), _values(graph.leaves[len(capture.placeholders) :])
 
 
 def _values(captured: list[Node]) -> list[Any]:
-    return [number(n.value, n.aval.dtype) if n.op is SCALAR else np.asarray(n.value) for n in captured]
+    return [number(n.value, n.aval.dtype) if n.op is SCALAR else np.asarray(wrap(n)) for n in captured]
 
 
 def check(
@@ -146,7 +156,7 @@ def _check_batches(program: Program, count: int, given: list[Any], tolerance: fl
                 inputs.append(x)
         batched, captured = batched_program(program, [k in mapped for k in range(len(given))], size)
         with np.errstate(all="ignore"):
-            got = interpret(batched, [*inputs, *captured])
+            got = interpret(batched, [*inputs, *captured], _by_xla)  # other families may lend their ops
         in_axes = [0 if k in mapped else None for k in range(len(given))]
         vmapped = jax.vmap(lambda *xs: program.replay(xs), in_axes, axis_size=size)
         want = _jitted(partial(_spread, vmapped), inputs)
@@ -159,37 +169,14 @@ def _spread(function: Callable[..., Any], args: list[Any]) -> Any:
 
 def batched_program(program: Program, batched: list[bool], size: int) -> tuple[Program, list[Any]]:
     """The program over a new first axis of the inputs that are batched, by the rules of BATCH; and what it captured."""
-    avals = [aval((size, *a.shape), a.dtype) if on else a for a, on in zip(program.in_avals, batched, strict=True)]
-    with Capture(avals) as capture:
-        env: dict[int, tuple[Node, bool]] = {
-            ~k: (n, on) for k, (n, on) in enumerate(zip(capture.placeholders, batched, strict=True))
-        }
-        for slot, (op, params, slots) in enumerate(program.instructions):
-            nodes = tuple([env[s][0] for s in slots])
-            flags = tuple([env[s][1] for s in slots])
-            if not any(flags):
-                env[slot] = (apply(op, nodes, params), False)
-                continue
-            if op.name == "item":
-                env[slot] = (apply(op, nodes, params), True)
-                continue
-            rule = BATCH.get(op)
-            assert rule is not None, f"[{op}] has no batching rule"
-            out = rule(op, params, nodes, flags, size)
-            assert out is not None, f"[{op}] has no batching rule for these inputs"
-            wanted = program.avals[slot]
-            wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-            found = out.aval if isinstance(out.aval, tuple) else (out.aval,)
-            assert [*found] == [aval((size, *a.shape), a.dtype) for a in wanted], (
-                f"[{op}] {found}, not {size} x {wanted}"
-            )
-            env[slot] = (out, True)
-        outs = []
-        for s in program.out_slots:
-            node, on = env[s]
-            outs.append(node if on else mx.broadcast_to(wrap(node), (size, *node.aval.shape))._node)
-        body = capture.close(outs)
-    return body.program, _values(body.captured)
+    found = over_axis(program, batched, size, spread=True)
+    return found.program, _values(found.captured)
+
+
+def _by_xla(op: Any, out: Any, params: tuple, inputs: Any) -> Any:
+    with jax.enable_x64(True):
+        result = op.lower(params, [np.asarray(x) for x in inputs])
+    return tuple(map(np.asarray, result)) if isinstance(result, (tuple, list)) else np.asarray(result)
 
 
 def _jitted(function: Callable[..., Any], inputs: list[Any]) -> list[Any]:

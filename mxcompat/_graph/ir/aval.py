@@ -13,6 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .. import policy
+
 __all__ = ["DTYPES", "Aval", "Dtype", "aval", "format_shape", "from_numpy", "number"]
 
 
@@ -94,7 +96,6 @@ class Aval:
 
 
 _AVALS: dict[tuple[tuple[int, ...], Dtype], Aval] = {}
-_LIMIT = 1 << 16
 
 
 def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
@@ -107,7 +108,7 @@ def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
         found.ndim = len(shape)
         found.size = math.prod(shape)
         found.nbytes = found.size * dtype.size
-        if len(_AVALS) >= _LIMIT:
+        if len(_AVALS) >= policy.MOST_AVALS:
             _AVALS.clear()  # an aval made again is another object: what was remembered of the old is not found
         found = _AVALS.setdefault((shape, dtype), found)
     return found

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .aval import Aval
-from .liveness import shown
+from .linearize import Subgraph, linearize
+from .liveness import live_out
 from .node import ITEM, Node, new_trace
 from .op import Op
 from .program import Program
 from .rules import SPECIALIZE
-from .structure import Subgraph, linearize
 
 __all__ = ["ALIAS", "PLACEHOLDER", "Body", "Capture", "modes_of", "oldest_trace", "readable"]
 
@@ -135,7 +135,7 @@ class Capture:
         roots = list(outputs)
         slots = subgraph.roots
         if keep:
-            others = [k for k in shown(subgraph) if k not in slots and subgraph.order[k].value is None]
+            others = [k for k in live_out(subgraph) if k not in slots and subgraph.order[k].value is None]
             roots += [subgraph.order[k] for k in others]
             slots += tuple(others)
         return Body(subgraph.structure.program(slots), subgraph.leaves[len(self.placeholders) :], roots)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from sys import getrefcount
 
+from .linearize import Subgraph, linearize
 from .node import SCALAR, Node
-from .structure import Subgraph, linearize
 
-__all__ = ["shown", "unreachable_leaves"]
+__all__ = ["live_out", "unreachable_leaves"]
 
 
-def shown(subgraph: Subgraph) -> list[int]:
+def live_out(subgraph: Subgraph) -> list[int]:
     """The slots in `subgraph.order` whose nodes are held by something other than the graph itself."""
     counts = list(map(getrefcount, subgraph.order))
     structure = subgraph.structure

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable
 from pathlib import Path
 from sys import _getframe
 from types import CodeType, FrameType
@@ -17,9 +18,13 @@ from .aval import Aval
 from .op import Op
 
 __all__ = [
-    "ITEM", "PACKAGE", "SCALAR", "Node", "apply", "caller", "items", "leaf", "location", "new_trace", "outside", "own",
-    "scalar",
+    "ITEM", "PACKAGE", "SCALAR", "TRACED", "Node", "apply", "caller", "created", "items", "leaf", "location",
+    "new_trace", "outside", "own", "scalar",
 ]  # fmt: skip
+
+
+created: list[Callable[[Node], None]] = []
+"""Called with each new node, in every thread. See `ext.debug`."""
 
 
 class Node:
@@ -53,6 +58,9 @@ class Node:
         self.trace = trace
         self.value = value
         self.where = where
+        if created:
+            for observe in created:
+                observe(self)
 
     def __repr__(self) -> str:
         return f"<{self.op or 'leaf'} {self.aval}>"
@@ -79,6 +87,10 @@ SCALAR = Op("scalar", lambda: None)
 """The op of a leaf whose value is a Python number."""
 
 
+TRACED = Op("traced", lambda: None)
+"""The op of a leaf whose value is a JAX tracer: what reads it is part of a function that JAX traces."""
+
+
 ITEM = Op("item", lambda outputs, index: outputs[index], lambda avals, index: avals[index], ("index",))
 """Takes one output of an op that has several."""
 
@@ -100,9 +112,9 @@ def new_trace() -> int:
     return next(_trace_ids)
 
 
-def leaf(value: Any, aval: Aval) -> Node:
-    """A node that holds data: a JAX array."""
-    return Node(None, (), (), aval, 0, value)
+def leaf(value: Any, aval: Aval, *, traced: bool = False) -> Node:
+    """A node that holds data: a JAX array, which may be `traced`, or a NumPy array that nobody writes to."""
+    return Node(TRACED if traced else None, (), (), aval, 0, value)
 
 
 def scalar(value: Any, aval: Aval) -> Node:

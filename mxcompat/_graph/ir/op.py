@@ -11,12 +11,11 @@ from typing import Any
 
 import jax
 
+from .. import policy
 from .aval import Aval, aval, from_numpy
 from .rules import LOWERING, SHAPE
 
 __all__ = ["Op"]
-
-_MEMO_LIMIT = 4096
 
 
 class Op:
@@ -70,7 +69,7 @@ class Op:
         named = dict(zip(self.params, params, strict=True))
         rule = SHAPE.get(self)
         result = rule(*avals, **named) if rule is not None else self._eval_shape(avals, named)
-        if len(self.memo) >= _MEMO_LIMIT:
+        if len(self.memo) >= policy.MOST_INFERRED:
             self.memo.clear()
         self.memo[key] = result
         return result

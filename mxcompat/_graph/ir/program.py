@@ -26,15 +26,7 @@ class Program:
     """
 
     __slots__ = (
-        "__weakref__",
-        "avals",
-        "facts",
-        "in_avals",
-        "instructions",
-        "out_avals",
-        "out_slots",
-        "scalars",
-        "versions",
+        "__weakref__", "avals", "facts", "in_avals", "instructions", "out_avals", "out_slots", "record", "scalars",
         "weight",
     )  # fmt: skip
 
@@ -52,8 +44,8 @@ class Program:
         self.scalars = scalars
         self.out_slots = out_slots
         self.out_avals = tuple([self.aval(s) for s in out_slots])
-        self.versions: Any = None  # what XLA has made of it, see `executables`
-        self.facts: dict[Any, Any] = {}  # the questions that `_transforms` has settled about it
+        self.record: Any = None  # what has been made of it, see `run.cache`
+        self.facts: dict[Any, Any] = {}  # what has been found out about it, by whoever asks
         nested = [p.weight for _, params, _ in instructions for p in params if isinstance(p, Program)]
         self.weight: int = len(instructions) + sum(nested)  # the number of instructions, to any depth
 

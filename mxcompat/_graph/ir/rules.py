@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "CONTRACTION", "HOST", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS", "SHAPE", "SPECIALIZE",
-    "TANGENT_DTYPE", "Rules",
+    "BATCH", "CONTRACTION", "COST", "COVERED", "HOST", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS",
+    "SHAPE", "SPECIALIZE", "TANGENT_DTYPE", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -58,6 +58,10 @@ rounding for floats. `out` is the result's aval (a tuple of them for several out
 The result has that shape and dtype; it may be a view of an input. None says that these inputs had better be left to
 XLA."""
 
+COST = Rules()
+"""`rule(out, params, *avals)`: about how many seconds NumPy takes, for ops that do more than read and write each
+element a few times."""
+
 PULLBACK = Rules()
 """`rule(g, y, params, wanted, *inputs)`: the cotangents of the inputs, a tuple of NumPy arrays, of `g`, that of the
 result `y` (for an op with several outputs both are tuples, and what has no cotangent is None in `g`). `wanted` says for
@@ -72,6 +76,10 @@ NumPy arrays; casts and broadcasts as for PULLBACK."""
 BATCH = Rules()
 """`rule(op, params, inputs, batched, size)`: a node of the op over a new first axis of the given size, from input nodes
 of which those that are `batched` have that axis (one at least); None if it cannot. All its outputs have the axis."""
+
+COVERED = Rules()
+"""`rule(kind, params, wanted)`, for ops that run Programs: whether the rules of `kind` (HOST, PULLBACK or PUSHFORWARD)
+reach through these; for the latter two `wanted` says which inputs have a derivative."""
 
 PADDING = Rules()
 """`rule(node, axis, pad)`: the padded node of one that keeps to an axis. See `_ops/padding.py`."""

@@ -1,7 +1,7 @@
-"""Moving: ops that only move data do so with NumPy, if the data is small and what to compile would not return.
+"""Host: what runs in NumPy, op by op.
 
-So nothing is compiled to look at a corner of an array once. And a graph that is a new one at each step because a small
-array in it grows (the list of the tokens so far, say) is, but for that array, the same at each step.
+Whether a stretch of graph can, and what that is likely to take; and the values of nodes on their way in and out. An op
+without a host rule runs as an executable of its own.
 """
 
 from __future__ import annotations
@@ -9,78 +9,97 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
-from jax.core import Tracer
 
-from ..ir.aval import number
-from ..ir.node import SCALAR, Node
-from ..ir.rules import HOST
-from ..ir.structure import Subgraph, linearize
-from .segments import unevaluated
+from .. import policy
+from ..ir.aval import Aval, aval, from_numpy
+from ..ir.linearize import Subgraph
+from ..ir.node import ITEM, SCALAR, Node
+from ..ir.op import Op
+from ..ir.program import Program
+from ..ir.rules import COST, COVERED, HOST
+from ..ir.structure import Structure
+from . import single
+from .compile import on_cpu
+from .interpret import run_instructions
+from .values import numpy_value, settled, to_jax
 
-__all__ = ["WORTH_A_LOOK", "moved"]
-
-_SMALL = 1 << 16
-"""Up to how many bytes an array is small."""
-
-WORTH_A_LOOK = 16
-"""How often a structure that only moves data is met before it is compiled."""
-
-_SURE = 2
-"""What is left after moving had to be the same this often, for it to be the same the next time."""
+__all__ = ["movable", "nested_seconds", "on_host", "ruled", "run"]
 
 
-def moved(subgraph: Subgraph, roots: Sequence[Node]) -> dict[Node, jax.Array]:
-    """The values of the nodes that only move data, in a stretch that has not been met before.
-
-    Nothing, unless what is left to compute has been met: the whole had better be compiled then.
-    """
-    structure = subgraph.structure
-    structure.met += 1
-    if structure.met > 1 and not all(op in HOST for op, _, _ in structure.instructions):
-        return {}
-    found = _results(subgraph)
-    if not found:
-        return {}
-    try:
-        for node, result in found.items():
-            node.value = result
-        rest = unevaluated(roots)
-        left = linearize(rest).structure if rest else None
-    finally:
-        for node in found:
-            node.value = None
-    if left is not None and left.met < _SURE:
-        left.met += 1
-        return {}
-    return {node: _put(result) for node, result in found.items()}
+def on_host(leaves: Sequence[Node]) -> bool:
+    """Whether all the values are in this process's memory."""
+    return on_cpu() or all(n.op is SCALAR or isinstance(n.value, np.ndarray) for n in leaves)
 
 
-def _results(subgraph: Subgraph) -> dict[Node, np.ndarray]:
-    """What NumPy makes of the nodes that only move small data that is there."""
-    structure, _, order, leaves = subgraph
-    found: dict[int, Any] = {}
-    for slot, (op, params, slots) in enumerate(structure.instructions):
-        out = structure.avals[slot]
-        rule = HOST.get(op)
-        if rule is None or out.nbytes > _SMALL:
+def ruled(program: Program | Structure) -> bool:
+    """Whether NumPy can run nearly all of the instructions: few of the others are compiled on their own, none of those
+    that run a Program."""
+    missing = 0
+    for op, params, _ in program.instructions:
+        if op is ITEM:
             continue
-        inputs = [found.get(s) if s >= 0 else _small(leaves[~s]) for s in slots]
-        if not any(x is None for x in inputs):
-            result = rule(out, params, *inputs)
-            if result is not None:
-                found[slot] = result
-    return {order[slot]: result for slot, result in found.items()}
+        if any(isinstance(p, Program) for p in params):
+            covered = COVERED.get(op)
+            if covered is None or not covered(HOST, params, ()):
+                return False
+        elif op not in HOST:
+            missing += 1
+    count = len(program.instructions)
+    return missing <= max(policy.MISSING, count // policy.MISSING_SHARE) and missing < count
 
 
-def _small(leaf: Node) -> Any:
-    """The data of a leaf, if it is small."""
-    if leaf.op is SCALAR:
-        return number(leaf.value, leaf.aval.dtype)
-    return np.asarray(leaf.value) if leaf.aval.nbytes <= _SMALL and not isinstance(leaf.value, Tracer) else None
+def seconds(program: Program | Structure) -> float:
+    """What NumPy is likely to take for the instructions."""
+    total = 0.0
+    avals = program.avals
+    for slot, (op, params, slots) in enumerate(program.instructions):
+        out = avals[slot]
+        if op in COST:
+            given = [avals[s] if s >= 0 else program.in_avals[~s] for s in slots]
+            total += COST[op](out, params, *given)
+        elif isinstance(out, Aval):
+            total += policy.OP_SECONDS + policy.BYTE_SECONDS * out.nbytes
+        else:
+            total += policy.OP_SECONDS + policy.BYTE_SECONDS * sum(a.nbytes for a in out)
+    return total
 
 
-def _put(result: np.ndarray) -> jax.Array:
-    with jax.enable_x64(True):
-        return jax.device_put(np.array(result, order="C"))  # a copy: what it shows may be written over
+def nested_seconds(program: Program) -> float:
+    """The same for a Program that is the parameter of an op; known from the first time on."""
+    if "seconds" not in program.facts:
+        program.facts["seconds"] = seconds(program)
+    return program.facts["seconds"]
+
+
+def run(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]:
+    """The values of these slots."""
+    structure = subgraph.structure
+    with np.errstate(all="ignore"):
+        inputs = [numpy_value(n) for n in subgraph.leaves]
+        uses = list(structure.uses)
+        for s in out_slots:
+            uses[s] += 1
+        env = run_instructions(structure, inputs, fallback, uses)
+        return [settled(env[s], structure.avals[s]) for s in out_slots]
+
+
+def fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
+    """Run one op as an executable of its own, on the host's values."""
+    avals = [aval(x.shape, from_numpy(x.dtype)) for x in inputs]  # type: ignore[arg-type]
+    executable = single.executable(op, params, avals)
+    (value,) = executable([to_jax(x) for x in inputs], ())
+    return tuple([np.asarray(v) for v in value]) if isinstance(out, tuple) else np.asarray(value)
+
+
+def movable(subgraph: Subgraph) -> list[int]:
+    """The slots that NumPy can make from small data that is there."""
+    structure, _, _, leaves = subgraph
+    small = {~k for k, n in enumerate(leaves) if isinstance(n.aval, Aval) and n.aval.nbytes <= policy.SMALL_BYTES}
+    found = []
+    for slot, (op, _, slots) in enumerate(structure.instructions):
+        out = structure.avals[slot]
+        if op in HOST and isinstance(out, Aval) and out.nbytes <= policy.SMALL_BYTES and small.issuperset(slots):
+            small.add(slot)
+            found.append(slot)
+    return found

@@ -15,9 +15,13 @@ from ..ir.aval import Aval
 from ..ir.node import ITEM
 from ..ir.op import Op
 from ..ir.program import Program
-from ..ir.rules import HOST, PULLBACK, PUSHFORWARD
+from ..ir.rules import COVERED, HOST, PULLBACK, PUSHFORWARD, Rules
+from ..ir.structure import Structure
 
-__all__ = ["Fallback", "NoRule", "active_slots", "interpret", "pull_back", "push_forward"]
+__all__ = [
+    "Fallback", "NoRule", "active_slots", "can_interpret", "can_pull_back", "can_push_forward", "interpret",
+    "pull_back", "push_forward", "run_instructions",
+]  # fmt: skip
 
 Fallback = Callable[[Op, Any, tuple, Sequence[Any]], Any]
 """`fallback(op, out, params, inputs)` runs one op in another way."""
@@ -33,12 +37,18 @@ def no_fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
 
 def interpret(program: Program, inputs: Sequence[Any], fallback: Fallback = no_fallback) -> list[Any]:
     """The outputs of a Program, for inputs that are NumPy arrays (or scalars)."""
-    env = _run(program, inputs, fallback)
+    env = run_instructions(program, inputs, fallback)
     return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
 
 
-def _run(program: Program, inputs: Sequence[Any], fallback: Fallback) -> list[Any]:
-    """The results of all instructions."""
+def run_instructions(
+    program: Program | Structure, inputs: Sequence[Any], fallback: Fallback, uses: list[int] | None = None
+) -> list[Any]:
+    """The results of all instructions.
+
+    Args:
+        uses: how often each result is read; what has been read as often is dropped. None: nothing is.
+    """
     env: list[Any] = []
     avals = program.avals
     for op, params, slots in program.instructions:
@@ -56,14 +66,20 @@ def _run(program: Program, inputs: Sequence[Any], fallback: Fallback) -> list[An
             error.mxcompat_slot = len(env)  # type: ignore[attr-defined]  # the outermost program's, in the end
             raise
         env.append(result)
+        if uses is not None:
+            for s in slots:
+                if s >= 0:
+                    uses[s] -= 1
+                    if not uses[s]:
+                        env[s] = None
     return env
 
 
-def active_slots(program: Program, primals: int) -> frozenset[int]:
-    """The slots that may have a derivative with respect to the first `primals` inputs."""
+def active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
+    """The slots that may have a derivative with respect to these inputs: so many of the first, or those listed."""
     key = ("active", primals)
     if key not in program.facts:
-        active = {~k for k in range(primals) if program.in_avals[k].dtype.kind in "fc"}
+        active = {~k for k in _indices(primals) if program.in_avals[k].dtype.kind in "fc"}
         for slot, (op, _, slots) in enumerate(program.instructions):
             aval = program.avals[slot]
             smooth = isinstance(aval, tuple) or aval.dtype.kind in "fc"
@@ -73,19 +89,25 @@ def active_slots(program: Program, primals: int) -> frozenset[int]:
     return program.facts[key]
 
 
+def _indices(primals: int | tuple[int, ...]) -> Sequence[int]:
+    return range(primals) if isinstance(primals, int) else primals
+
+
 def pull_back(
-    program: Program, primals: int, inputs: Sequence[Any], cotangents: Sequence[Any], fallback: Fallback = no_fallback
-) -> tuple[list[Any], list[Any]]:
-    """The outputs of a Program, and the cotangents of its first inputs.
+    program: Program, primals: int | tuple[int, ...], inputs: Sequence[Any], cotangents: Sequence[Any],
+    fallback: Fallback = no_fallback,
+) -> tuple[list[Any], list[Any]]:  # fmt: skip
+    """The outputs of a Program, and the cotangents of some of its inputs.
 
     Args:
-        primals: how many of the inputs, all of them inexact, are differentiated with respect to.
+        primals: which inputs, all of them inexact, are differentiated with respect to: so many of the first, or those
+            listed.
         cotangents: those of the first outputs, of their shapes and dtypes; None for one that is zero.
 
     Raises:
         NoRule: if an op on the way has no pullback.
     """
-    env = _run(program, inputs, fallback)
+    env = run_instructions(program, inputs, fallback)
     active = active_slots(program, primals)
     known: dict[int, Any] = {}
     several: dict[int, list[Any]] = {}  # of ops with several results: the cotangents of these
@@ -119,25 +141,26 @@ def pull_back(
             if on and gi is not None:
                 add(s, _fit(gi, program.aval(s)))
     outs = [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
-    zeros = [np.zeros(a.shape, a.dtype.numpy) if ~k not in known else None for k, a in _first(program, primals)]
-    return outs, [known[~k] if zero is None else zero for k, zero in enumerate(zeros)]
+    return outs, [known[~k] if ~k in known else _zeros(program.in_avals[k]) for k in _indices(primals)]
 
 
-def _first(program: Program, primals: int) -> Sequence[tuple[int, Aval]]:
-    return [(k, program.in_avals[k]) for k in range(primals)]
+def _zeros(aval: Aval) -> np.ndarray:
+    return np.zeros(aval.shape, aval.dtype.numpy)
 
 
 def push_forward(
-    program: Program, primals: int, inputs: Sequence[Any], tangents: Sequence[Any], fallback: Fallback = no_fallback
-) -> tuple[list[Any], list[Any]]:
-    """The outputs of a Program and their tangents, of those of its first inputs. A tangent that is zero is None.
+    program: Program, primals: int | tuple[int, ...], inputs: Sequence[Any], tangents: Sequence[Any],
+    fallback: Fallback = no_fallback,
+) -> tuple[list[Any], list[Any]]:  # fmt: skip
+    """The outputs of a Program and their tangents, of those of some of its inputs (see `pull_back`). A tangent that is
+    zero is None.
 
     Raises:
         NoRule: if an op on the way has no pushforward.
     """
-    env = _run(program, inputs, fallback)
+    env = run_instructions(program, inputs, fallback)
     active = active_slots(program, primals)
-    known: dict[int, Any] = {~k: t for k, t in enumerate(tangents) if ~k in active}
+    known: dict[int, Any] = {~k: t for k, t in zip(_indices(primals), tangents, strict=True) if ~k in active}
     for slot, (op, params, slots) in enumerate(program.instructions):
         moving = [known.get(s) for s in slots[: op.indices]]
         if slot not in active or all(t is None for t in moving):
@@ -182,3 +205,48 @@ def _fit(g: Any, aval: Aval) -> Any:
 def _spread(t: Any, aval: Aval) -> Any:
     """A tangent as one of this shape and dtype."""
     return _cast(t if t.shape == aval.shape else np.broadcast_to(t, aval.shape), aval)
+
+
+def can_interpret(program: Program) -> bool:
+    """Whether every op of a Program has a host rule, to any depth; for some inputs a rule may still give None."""
+    if "interpretable" not in program.facts:
+        program.facts["interpretable"] = all(
+            op is ITEM or _covered(HOST, op, params, ()) for op, params, _ in program.instructions
+        )
+    return program.facts["interpretable"]
+
+
+def _covered(kind: Rules, op: Op, params: tuple, wanted: tuple[bool, ...]) -> bool:
+    inner = COVERED.get(op)
+    return op in kind and (inner is None or inner(kind, params, wanted))
+
+
+def can_pull_back(program: Program, primals: int | tuple[int, ...], outputs: int | None = None) -> bool:
+    """Whether `pull_back` finds all rules that it needs, for cotangents of the first outputs (None: of all)."""
+    key = ("can pull back", primals, outputs)
+    if key not in program.facts:
+        reached = {*program.out_slots[:outputs]} & active_slots(program, primals)
+        program.facts[key] = can_interpret(program) and _has_rules(PULLBACK, program, primals, reached)
+    return program.facts[key]
+
+
+def can_push_forward(program: Program, primals: int | tuple[int, ...]) -> bool:
+    """Whether `push_forward` finds all rules that it needs."""
+    key = ("can push forward", primals)
+    if key not in program.facts:
+        reached = {*active_slots(program, primals)}
+        program.facts[key] = can_interpret(program) and _has_rules(PUSHFORWARD, program, primals, reached)
+    return program.facts[key]
+
+
+def _has_rules(kind: Rules, program: Program, primals: int | tuple[int, ...], reached: set[int]) -> bool:
+    """Whether what is reached, and what has a derivative on the way there, has rules of this kind."""
+    active = active_slots(program, primals)
+    for slot in range(len(program.instructions) - 1, -1, -1):
+        if slot in reached:
+            op, params, slots = program.instructions[slot]
+            wanted = tuple([s in active and (op.indices is None or k < op.indices) for k, s in enumerate(slots)])
+            if op is not ITEM and not _covered(kind, op, params, wanted):
+                return False
+            reached.update([s for s, on in zip(slots, wanted, strict=True) if on])
+    return True

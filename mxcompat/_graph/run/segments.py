@@ -1,4 +1,4 @@
-"""Parts: where to stop on the way through a graph that had better not be compiled as a whole.
+"""Segments: where to stop on the way through a graph that had better not be compiled as a whole.
 
 Very large graphs are cut evenly; random draws and the programs of transforms run on their own until the whole has been
 compiled.
@@ -8,40 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .. import policy
+from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, Node
 from ..ir.program import Program
 from ..ir.rules import SEGMENTS
-from ..ir.structure import LARGE, Subgraph
 
-__all__ = ["cut", "is_heavy", "is_huge", "stops_of", "unevaluated", "weight"]
-
-_FEW = 30
-"""A nested program of no more instructions is compiled with what is around it, not on its own first."""
-
-_HEAVY = 300
-"""A nested program of more instructions may be run in pieces."""
-
-_HUGE = 800
-"""One of more instructions always is: compiling it would take minutes."""
+__all__ = ["cut", "is_heavy_node", "is_huge", "nested_apart", "segments_of", "unevaluated", "weight"]
 
 
-def stops_of(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
+def segments_of(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
     """The nodes at which to stop on the way to the roots, which come last; nothing if a stretch had better run whole.
 
     First come random draws. Then one after the other the transform nodes, which hold whole programs: these take long to
     compile and often meet again in other company, so that, run on their own, they are compiled once.
     """
     draws = _draws(subgraph)
-    nested = [n for n in subgraph.order if weight(n.params) > _FEW]
+    nested = [n for n in subgraph.order if weight(n.params) > policy.FEW_NESTED]
     others = sum(n.op is not ITEM for n in subgraph.order) - len(nested)
-    if not any(map(is_heavy, nested)) and not (nested and others) and len(draws) in (0, len(subgraph.order)):
+    if not any(map(is_heavy_node, nested)) and not (nested and others) and len(draws) in (0, len(subgraph.order)):
         return []
     stops = [draws]
     for node in nested:
-        if is_heavy(node):  # alone, so that it can be run in pieces
+        if is_heavy_node(node):  # alone, so that it can be run in segments
             stops.append(unevaluated(node.inputs))
         stops.append([node])
     return [*stops, list(roots)]
+
+
+def nested_apart(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
+    """The nodes at which to stop such that each node with a program of its own runs alone."""
+    nested = [n for n in subgraph.order if weight(n.params)]
+    return [*[stop for n in nested for stop in (unevaluated(n.inputs), [n])], list(roots)]
 
 
 def _draws(subgraph: Subgraph) -> list[Node]:
@@ -59,14 +57,17 @@ def weight(params: tuple) -> int:
     return sum([p.weight for p in params if isinstance(p, Program)])
 
 
-def is_heavy(node: Node) -> bool:
-    """Whether the programs of a node are so long that it may have to run in pieces."""
-    return weight(node.params) > _HEAVY
+def is_heavy_node(node: Node) -> bool:
+    """Whether the programs of a node are so long that it may have to run in segments."""
+    return weight(node.params) > policy.HEAVY_NESTED
 
 
 def is_huge(subgraph: Subgraph) -> bool:
-    """Whether a node of a stretch always has to run in pieces, so that the whole never runs as one."""
-    return any(op in SEGMENTS and weight(params) > _HUGE for op, params, _ in subgraph.structure.instructions)
+    """Whether a node of a stretch always has to run in segments, so that the whole never runs as one."""
+    return any(
+        op in SEGMENTS and weight(params) > policy.HUGE_NESTED
+        for op, params, _ in subgraph.structure.instructions
+    )
 
 
 def unevaluated(nodes: Sequence[Node]) -> list[Node]:
@@ -75,14 +76,16 @@ def unevaluated(nodes: Sequence[Node]) -> list[Node]:
 
 
 def cut(subgraph: Subgraph) -> list[list[Node]]:
-    """The nodes at which to evaluate a large graph one after the other: for each piece, those that later ones read."""
+    """The nodes at which to evaluate a large graph one after the other: for each segment, those that later ones
+    read."""
     order = subgraph.order
-    pieces: list[dict[Node, None]] = [{} for _ in range(0, len(order), LARGE)]
+    size = policy.LARGE_GRAPH
+    stops: list[dict[Node, None]] = [{} for _ in range(0, len(order), size)]
     for k, (_, _, slots) in enumerate(subgraph.structure.instructions):
         for slot in slots:
-            if slot >= 0 and slot // LARGE < k // LARGE:
-                pieces[slot // LARGE][order[slot]] = None
+            if slot >= 0 and slot // size < k // size:
+                stops[slot // size][order[slot]] = None
     for slot in subgraph.roots:
         if slot >= 0:
-            pieces[slot // LARGE][order[slot]] = None
-    return [list(piece) for piece in pieces]
+            stops[slot // size][order[slot]] = None
+    return [list(stop) for stop in stops]

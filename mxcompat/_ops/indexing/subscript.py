@@ -14,7 +14,7 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.nest import nest_of
 from mxcompat._graph.ir.aval import aval
 from mxcompat._graph.ir.node import Node, apply
-from mxcompat._graph.run.evaluate import evaluated
+from mxcompat._graph.run.evaluate import evaluated_on_host
 
 from .at import ArrayAt
 from .gather import SLICE, read
@@ -98,7 +98,7 @@ def _mask(index: Any) -> Node | None:
 def _assign_masked(x: Node, mask: Node, value: Node) -> Node:
     written = apply(MASKED_SCATTER, (x, value, mask))
     rows = value.aval.shape[0] if value.aval.ndim > x.aval.ndim - mask.aval.ndim else mask.aval.size
-    if rows < mask.aval.size and not mask.trace and int(evaluated(mask).sum()) > rows:
+    if rows < mask.aval.size and not mask.trace and int(evaluated_on_host(mask).sum()) > rows:
         raise RuntimeError("[MaskedScatter::eval_cpu] Source does not have enough elements for mask.")
     return written
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from mxcompat._graph.ir.linearize import linearize
 from mxcompat._graph.ir.node import ITEM, Node
-from mxcompat._graph.ir.structure import linearize
 
 from ..trees import flatten
 from .callback import letters, primitive_name

@@ -1,0 +1,205 @@
+"""Linearize: the stretch of graph behind some roots, in execution order, with its structure.
+
+A stretch like one met before is recognised by following that one's instructions back from the roots; only another is
+walked, hashed and interned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from .. import policy
+from .node import ITEM, SCALAR, TRACED, Node
+from .op import Op
+from .structure import Structure, intern, remembers
+
+__all__ = ["Subgraph", "clear_paths", "linearize", "single_node"]
+
+
+class Subgraph(NamedTuple):
+    """A stretch of graph in execution order.
+
+    Args:
+        structure: all that does not depend on which nodes they are.
+        roots: the slots of the nodes it was asked for.
+        order: the nodes to compute, inputs before consumers.
+        leaves: the nodes it reads but does not compute.
+    """
+
+    structure: Structure
+    roots: tuple[int, ...]
+    order: list[Node]
+    leaves: list[Node]
+
+
+_subgraph: Callable[[tuple], Subgraph] = partial(tuple.__new__, Subgraph)  # half of what calling the class costs
+
+
+def _kind(leaf: Node) -> Op | None:
+    """What distinguishes leaves of one aval: whether it is a Python number, or a JAX tracer."""
+    return leaf.op if leaf.op is SCALAR or leaf.op is TRACED else None
+
+
+class _Path:
+    """How to follow a structure back from its roots.
+
+    Each step names a slot whose node is known by then, what op and params it must have, and the slots of its inputs;
+    apart, if it has but one, or two of which neither has been met before (which most ops have).
+    """
+
+    __slots__ = ("_in_avals", "_kinds", "_roots", "_steps", "_structure")
+
+    def __init__(self, structure: Structure, roots: tuple[int, ...], placeholders: int) -> None:
+        self._structure = structure
+        self._roots = roots
+        self._in_avals = list(structure.in_avals)
+        self._kinds = list(structure.kinds)
+        self._steps = []
+        met = {*roots, *[~k for k in range(placeholders)]}
+        for k, (op, params, slots) in reversed([*enumerate(structure.instructions)]):
+            pair = slots if len({*slots} - met) == len(slots) == 2 else (None, None)
+            self._steps.append((k, op, params, slots, slots[0] if len(slots) == 1 else None, *pair))
+            met.update(slots)
+
+    def follow(self, roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Subgraph | None:
+        """The stretch behind `roots` if it has this structure, else None."""
+        count = len(self._steps)
+        env: list[Any] = [None] * (count + len(self._in_avals))  # leaf k is at ~k, counted from the end
+        for k, node in enumerate(placeholders):
+            env[~k] = node
+        for slot, node in zip(self._roots, roots, strict=True):
+            if env[slot] is None:
+                env[slot] = node
+            elif env[slot] is not node:
+                return None
+        try:
+            for slot, op, params, reads, only, first, second in self._steps:
+                node = env[slot]
+                if (
+                    node.op is not op
+                    or (node.params is not params and node.params != params)
+                    or (node.value is not None and not trace)
+                ):
+                    return None
+                if first is not None:
+                    env[first], env[second] = node.inputs
+                    continue
+                if only is not None:
+                    (i,) = node.inputs
+                    if env[only] is not i:
+                        if env[only] is not None:
+                            return None
+                        env[only] = i
+                    continue
+                for s, i in zip(reads, node.inputs, strict=True):
+                    there = env[s]
+                    if there is None:
+                        env[s] = i
+                    elif there is not i:
+                        return None
+        except ValueError:  # another number of inputs
+            return None
+        leaves = env[: count - 1 : -1] if count else env[::-1]
+        if [n.aval for n in leaves] != self._in_avals:
+            return None
+        kinds: list[Op | None] = [n.op for n in leaves]
+        if kinds != self._kinds and [*map(_kind, leaves)] != self._kinds:
+            return None
+        for node in leaves[len(placeholders) :]:
+            if node.trace >= trace if trace else node.value is None:
+                return None
+        return _subgraph((self._structure, self._roots, env[:count], leaves))
+
+
+_paths: dict[tuple, tuple[_Path, ...]] = {}
+"""What roots of a kind had behind them, most recent first."""
+
+
+def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node] = ()) -> Subgraph:
+    """The graph behind `roots`, in execution order.
+
+    Outside a capture (`trace` 0) it ends at nodes that have a value. Inside, it ends at the placeholders, which
+    become the first leaves, and at every node older than the trace.
+    """
+    last = roots[-1] if roots else None
+    kind = (len(roots), len(placeholders), trace == 0, *((last.op, last.params, last.aval) if last is not None else ()))
+    paths = _paths.get(kind, ())
+    for path in paths:
+        found = path.follow(roots, trace, placeholders)
+        if found is not None:
+            if path is not paths[0]:
+                _paths[kind] = (path, *[p for p in paths if p is not path])
+            return found
+    found = _walk(roots, trace, placeholders)
+    structure = found.structure
+    if not structure.seen_before:
+        structure.seen_before = True  # and so may well return again
+    elif remembers(found.order):
+        while len(_paths) >= policy.MOST_KINDS_OF_ROOTS:
+            _paths.pop(next(iter(_paths)), None)
+        _paths[kind] = (_Path(structure, found.roots, len(placeholders)), *paths[: policy.TRIES - 1])
+    return found
+
+
+def _walk(roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Subgraph:
+    slots: dict[Node, int] = {}
+    leaves: list[Node] = list(placeholders)
+    order: list[Node] = []
+    code: list[Any] = []
+    slot_of = slots.get
+    for k, node in enumerate(placeholders):
+        slots[node] = ~k
+    for root in roots:
+        if root in slots:
+            continue
+        if root.trace < trace if trace else root.value is not None:
+            slots[root] = ~len(leaves)
+            leaves.append(root)
+            continue
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in slots:
+                stack.pop()
+                continue
+            if node.op is ITEM and node.inputs[0].value is not None and not trace:
+                node.value = node.inputs[0].value[node.params[0]]
+                stack.pop()
+                slots[node] = ~len(leaves)
+                leaves.append(node)
+                continue
+            reads = []
+            ready = True
+            for i in node.inputs:
+                slot = slot_of(i)
+                if slot is None:
+                    if i.trace < trace if trace else i.value is not None:
+                        slot = slots[i] = ~len(leaves)
+                        leaves.append(i)
+                    else:
+                        stack.append(i)
+                        ready = False
+                reads.append(slot)
+            if not ready:
+                continue
+            stack.pop()
+            slots[node] = len(order)
+            order.append(node)
+            code += (node.op, node.params, *reads)
+    structure = intern(code, order, leaves, slots, remembers(order, in_capture=trace > 0))
+    return _subgraph((structure, tuple([slots[r] for r in roots]), order, leaves))
+
+
+def single_node(node: Node) -> Subgraph:
+    """The stretch of graph that is this node, with its inputs, computed or not, for leaves."""
+    leaves = list(dict.fromkeys(node.inputs))
+    slots = {n: ~k for k, n in enumerate(leaves)}
+    code = [node.op, node.params, *[slots[i] for i in node.inputs]]
+    return Subgraph(intern(code, [node], leaves, slots, remembers([node])), (0,), [node], leaves)
+
+
+def clear_paths() -> None:
+    """Forget what roots had behind them."""
+    _paths.clear()

@@ -1,0 +1,124 @@
+"""Policy: every threshold of the graph, with the measurement behind it.
+
+Nothing here looks at a graph: `run/schedule` decides by these numbers, `ir` bounds what it remembers by them. Times are
+of a 2-core x86-64 machine; ratios between them hold elsewhere, and that is all that the decisions use.
+"""
+
+from __future__ import annotations
+
+import os
+
+# --- What is remembered -----------------------------------------------------------------------------------------------
+
+MOST_STRUCTURES = 4096
+"""The number of structures to remember at most."""
+
+MOST_INSTRUCTIONS = 1 << 17
+"""The number of instructions, those of nested programs counted, that remembered structures have in all, at most: some
+eighty megabytes of Python objects, and what XLA has made of them."""
+
+MOST_KINDS_OF_ROOTS = 4096
+"""The number of kinds of roots for which structures are remembered, at most."""
+
+TRIES = 4
+"""The number of structures to try for roots of a kind: the road of a training loop takes the first, a loop that takes
+turns between a few programs one of the next. Each try that fails costs 1 us."""
+
+MOST_SINGLE_NODES = 4096
+"""The number of executables of single nodes that are found without linearizing."""
+
+MOST_INFERRED = 4096
+"""The number of results of shape rules to remember, for each op."""
+
+MOST_AVALS = 1 << 16
+"""The number of avals to keep unique."""
+
+# --- The size of programs ---------------------------------------------------------------------------------------------
+
+LARGE_GRAPH = 2000
+"""The number of nodes up to which a stretch of graph is one program: XLA's compile time is superlinear (3 000 ops 0.6
+s, 9 000 ops 7.7 s)."""
+
+FEW_NESTED = 30
+"""A nested program of no more instructions is compiled with what is around it, not on its own first."""
+
+HEAVY_NESTED = 300
+"""A nested program of more instructions may be run in segments."""
+
+HUGE_NESTED = 800
+"""One of more instructions always is: compiling it would take minutes."""
+
+MANY_INSTRUCTIONS = 50
+"""A program of more instructions is heavy: running it takes much longer than calling it."""
+
+LARGE_BYTES = 1 << 14
+"""One that reads or returns an array of more bytes is heavy too."""
+
+DONATED_BYTES = 1 << 16
+"""Buffers below this size are not worth donating: finding out who holds them takes longer than copying them."""
+
+# --- When to compile --------------------------------------------------------------------------------------------------
+
+PATIENCE_LIGHT = 30
+"""How often a light program that was compiled in a hurry runs before it is compiled for speed."""
+
+PATIENCE_HEAVY = 2
+"""The same for a heavy one: that it runs again is sign enough, as its faster version takes a third of the time."""
+
+ENOUGH = 16
+"""How often a program runs slowly, in segments or compiled in a hurry, before it waits for what is being compiled for
+speed. By then it is sure to return, and running beside the compiler would only keep both from their work."""
+
+MISSING = 2
+MISSING_SHARE = 6
+"""A new structure runs op by op if no more of its ops than `MISSING`, or one in `MISSING_SHARE`, have yet to be
+compiled on their own: it may never return, and then compiling it would have been most of the work."""
+
+# --- The host tier ----------------------------------------------------------------------------------------------------
+
+HOST = os.environ.get("MXCOMPAT_HOST", "1") != "0"
+"""Whether anything at all runs in NumPy because it is new."""
+
+OP_SECONDS = 2e-6
+BYTE_SECONDS = 5e-10
+"""What an op takes in NumPy: something for the call, and something for each byte of the result."""
+
+FLOP_SECONDS = 5e-11
+"""What a multiplication and addition takes in a product of matrices."""
+
+SINGLE_BYTES = 1 << 14
+"""A single op on arrays of no more bytes never leaves the host: NumPy adds two arrays of 8x8 in 0.3 us, where calling
+an executable of XLA's takes 7 us."""
+
+HEAVY_SECONDS = 2e-3
+"""A program that takes this long on the host is compiled when it is met for the second time."""
+
+HOPELESS = 3.0
+"""A program is compiled at once if NumPy is likely to take this many times as long as compiling it."""
+
+TRIALS = 4
+"""How often to time an executable, where it may be slower than the host."""
+
+TRIED_SECONDS = 2e-4
+"""Up to this time on the host, it may be: what is slower there gains by XLA whatever calling it costs."""
+
+
+def compile_seconds(weight: int) -> float:
+    """What tracing, lowering and compiling a program of so many instructions takes: the gradient of a 4-layer MLP (84)
+    75 ms, one op 15 ms, a train step of a 4-layer GPT (900) 1.2 s."""
+    return 0.015 + 0.0012 * weight
+
+
+SMALL_BYTES = 1 << 16
+"""Up to how many bytes an array is small: what only moves such data had better be done with NumPy."""
+
+TIMES_MOVED = 16
+"""How often a structure that only moves data is met before it is compiled."""
+
+SURE = 2
+"""What is left after moving small data had to be the same this often, for it to be the same the next time."""
+
+# --- Waiting ----------------------------------------------------------------------------------------------------------
+
+SPIN_SECONDS = 8e-5
+"""For how many seconds to look for a result before going to sleep: being woken takes longer than many programs run."""

@@ -1,0 +1,231 @@
+"""Compile: a Program as an executable of XLA's.
+
+The Program's replay is traced, lowered and compiled, in a hurry or for speed. An executable that was compiled in a
+hurry counts its runs, and is compiled again in the background once it has proved to return. """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import policy
+from ..ir.aval import number
+from ..ir.program import Program
+from . import background
+from .events import notify, stats
+
+__all__ = ["Executable", "is_heavy", "on_cpu"]
+
+_QUICK = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_parallel_codegen_split_count": 1,
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_allow_excess_precision": False,
+}
+_FAST = {"xla_allow_excess_precision": False}
+
+_unknown: set[str] = set()
+"""The options that this version of XLA does not know."""
+
+
+@cache
+def on_cpu() -> bool:
+    """Whether JAX computes on the CPU, where arrays are in this process's memory. Starts JAX's back-end."""
+    return jax.default_backend() == "cpu"
+
+
+def is_heavy(program: Program) -> bool:
+    """Whether running a Program takes much longer than calling it."""
+    return (
+        len(program.instructions) > policy.MANY_INSTRUCTIONS
+        or program.is_nested
+        or any(a.nbytes > policy.LARGE_BYTES for a in jax.tree.leaves((program.in_avals, program.out_avals)))
+    )
+
+
+class Executable:
+    """A callable made of a Program.
+
+    Args:
+        program: what to compile.
+        scalars: the value of each scalar of the program.
+        lifted: the scalars that are arguments; the others are baked in.
+        donated: the positions, among the inputs that are not scalars, of buffers that it may write over.
+        hurry: whether to compile quickly now, and for speed later; else for speed at once.
+    """
+
+    __slots__ = (
+        "_donated", "_improving", "_lowered", "_order", "_patience", "_runs", "baked", "call", "lifted", "program",
+    )  # fmt: skip
+
+    def __init__(
+        self, program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], *, hurry: bool
+    ) -> None:
+        self.program = program
+        self.lifted = tuple(sorted(lifted))
+        self.baked = tuple(None if k in self.lifted else v for k, v in enumerate(scalars))
+        self._donated = donated
+        self._order = _order(program, donated)
+        self._runs = 0
+        self._improving = False
+        patience = policy.PATIENCE_HEAVY if is_heavy(program) else policy.PATIENCE_LIGHT
+        self._patience = patience if hurry and on_cpu() else 0
+        with jax.enable_x64(True):
+            traced = self._trace()
+            _check(program, traced.out_info)
+            lowered = traced.lower()
+            self.call = _compile(lowered, _QUICK if hurry else _FAST)
+        # What is light may never be compiled again, and there is much of it: better traced again than kept.
+        self._lowered = lowered if self._patience == policy.PATIENCE_HEAVY else None
+        stats.compiles += 1
+
+    def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
+        """Run. `arrays` are the inputs that are not scalars, in order. What `counts` may lead to a faster version."""
+        if counts and (self._runs < self._patience or self._improving):
+            self._promote()
+        notify("run", self.program)
+        if self._order is not None:
+            arrays = [arrays[k] for k in self._order]
+        if self.lifted:
+            with jax.enable_x64(True):
+                return self.call(*arrays, *_pack(self.program, scalars, self.lifted))
+        return self.call(*arrays)
+
+    def fits(self, scalars: tuple) -> bool:
+        """Whether these are the values that were baked in."""
+        return self.baked == scalars or all(
+            old == new or k in self.lifted for k, (old, new) in enumerate(zip(self.baked, scalars, strict=True))
+        )
+
+    def _trace(self) -> Any:
+        function, specs = _function(self.program, self.baked, self.lifted, self._order)
+        return jax.jit(function, donate_argnums=self._donated, keep_unused=True).trace(*specs)
+
+    def _promote(self) -> None:
+        """Count a run; if it is worth it, compile for speed in the background."""
+        self._runs += 1
+        if self._runs == self._patience:
+            self._improving = True
+            background.submit(self._optimize)
+
+    def wait_if_sure(self) -> None:
+        """Wait for the faster version once this has run often enough while that was being compiled."""
+        if self._improving and self._runs >= self._patience + policy.ENOUGH and is_heavy(self.program):
+            background.wait(lambda: not self._improving)
+
+    def _optimize(self) -> None:
+        try:
+            with jax.enable_x64(True):
+                self.call = _compile(self._lowered or self._trace().lower(), _FAST)
+        finally:
+            self._improving = False
+        self._lowered = None
+        stats.optimised += 1
+        notify("optimise", self.program)
+
+
+def _compile(lowered: Any, options: dict[str, Any]) -> Callable[..., list[Any]]:
+    if not on_cpu():
+        return lowered.compile().__call__
+    known = {name: value for name, value in options.items() if name not in _unknown}
+    try:
+        return lowered.compile(compiler_options=known).__call__
+    except jax.errors.JaxRuntimeError as error:
+        refused = next((name for name in known if f"No such compile option: '{name}'" in str(error)), None)
+        if refused is None:
+            raise
+        _unknown.add(refused)  # versions of XLA differ in what can be set
+    return _compile(lowered, options)
+
+
+def _order(program: Program, donated: tuple[int, ...]) -> list[int] | None:
+    """The order in which to pass the arrays; None if it is their own.
+
+    JAX gives the buffers that may be written over to the outputs one after the other. Each must meet the output that is
+    that very array but for a few elements, or XLA has to copy both.
+    """
+    arrays = _arrays(program)
+    places = {~arrays[k]: k for k in donated}
+    origins: dict[int, int] = {}
+    for slot, (op, _, slots) in enumerate(program.instructions):
+        if op.in_place:
+            origins[slot] = origins.get(slots[0], slots[0])
+    wanted = [places.pop(origin) for s in program.out_slots if (origin := origins.get(s)) in places]
+    wanted += places.values()
+    order = list(range(len(arrays)))
+    for place, k in zip(sorted(wanted), wanted, strict=True):
+        order[place] = k
+    return order if wanted != sorted(wanted) else None
+
+
+def _arrays(program: Program) -> list[int]:
+    """The inputs that are not scalars."""
+    scalars = set(program.scalars)
+    return [k for k in range(len(program.in_avals)) if k not in scalars]
+
+
+def _function(
+    program: Program, baked: tuple, lifted: tuple[int, ...], order: list[int] | None
+) -> tuple[Callable[..., list[Any]], list[Any]]:
+    """The JAX function to compile, and the shapes of its arguments: the arrays, in that order, then a vector per dtype
+    of lifted."""
+    avals = program.in_avals
+    arrays = _arrays(program)
+    if order is not None:
+        arrays = [arrays[k] for k in order]
+    specs: list[Any] = [_spec(avals[k]) for k in arrays]
+    constants = {
+        slot: number(v, avals[slot].dtype)
+        for k, (slot, v) in enumerate(zip(program.scalars, baked, strict=True))
+        if k not in lifted
+    }
+    groups = _groups(program, lifted)
+    specs += [jax.ShapeDtypeStruct((len(ks),), dtype) for dtype, ks in groups.items()]
+
+    def function(*args: Any) -> list[Any]:
+        inputs: list[Any] = [None] * len(avals)
+        for k, v in constants.items():
+            inputs[k] = v
+        for k, v in zip(arrays, args, strict=False):
+            inputs[k] = v
+        for vector, ks in zip(args[len(arrays) :], groups.values(), strict=True):
+            for place, k in enumerate(ks):
+                inputs[program.scalars[k]] = vector[place]
+        return program.replay(inputs)
+
+    return function, specs
+
+
+def _spec(aval: Any) -> Any:
+    if isinstance(aval, tuple):
+        return tuple(_spec(a) for a in aval)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype.numpy)
+
+
+def _check(program: Program, out_info: Sequence[Any]) -> None:
+    """An op whose lowering and shape rule disagree is a bug of ours, never to be passed on as a wrong dtype."""
+    for slot, aval, info in zip(program.out_slots, program.out_avals, out_info, strict=True):
+        for got, want in zip(jax.tree.leaves(info), jax.tree.leaves(_spec(aval)), strict=True):
+            if got.shape != want.shape or got.dtype != want.dtype:
+                op = program.instructions[slot][0] if slot >= 0 else "input"
+                raise RuntimeError(
+                    f"[{op}] gave {got.dtype}{list(got.shape)} where {want.dtype}{list(want.shape)} was promised; "
+                    "please report this as a bug of mxcompat."
+                )
+
+
+def _groups(program: Program, lifted: tuple[int, ...]) -> dict[np.dtype, list[int]]:
+    groups: dict[np.dtype, list[int]] = {}
+    for k in lifted:
+        groups.setdefault(program.in_avals[program.scalars[k]].dtype.numpy, []).append(k)
+    return groups
+
+
+def _pack(program: Program, scalars: tuple, lifted: tuple[int, ...]) -> list[np.ndarray]:
+    with np.errstate(over="ignore"):
+        return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in _groups(program, lifted).items()]

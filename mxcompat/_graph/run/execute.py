@@ -1,0 +1,149 @@
+"""Execute: carry out a plan that computes a stretch of graph, and store the values. It knows no threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter
+from typing import Any
+
+import jax
+
+from ..ir.aval import number
+from ..ir.capture import oldest_trace
+from ..ir.linearize import Subgraph, single_node
+from ..ir.node import ITEM, SCALAR, Node, location
+from . import cache, donation, host, single
+from .compile import Executable
+from .events import stats
+from .schedule import Call, Inline, Move, OpByOp
+from .values import jax_value
+
+__all__ = ["blame", "execute", "store"]
+
+
+def execute(plan: Call | Inline | Move | OpByOp, subgraph: Subgraph) -> None:
+    """Compute what the plan says, of this stretch of graph."""
+    _EXECUTE[type(plan)](plan, subgraph)
+
+
+def _call(plan: Call, subgraph: Subgraph) -> None:
+    program, executable, scalars, counts, timed = plan
+    order, leaves = subgraph.order, subgraph.leaves
+    if len(order) == 1 and not scalars and len(leaves) == len(order[0].inputs) and not donation.any_large(leaves):
+        node = order[0]
+        single.remember(node.op, node.params, [i.aval for i in node.inputs], executable)  # type: ignore[arg-type]
+    outputs = [order[k] for k in program.out_slots]
+    start = perf_counter() if timed else 0.0
+    values = _run(executable, subgraph, scalars, counts)
+    if timed:
+        jax.block_until_ready(values)
+        record = program.record
+        record.xla_runs += 1
+        record.xla_best = min(record.xla_best, perf_counter() - start)
+    store(outputs, values)
+
+
+def _run(executable: Executable, subgraph: Subgraph, scalars: tuple, counts: bool) -> list[Any]:
+    """Run an executable on the leaves; an error says which op it came from, and which line of the user's called
+    that."""
+    stats.executions += 1
+    try:
+        return executable([jax_value(n) for n in subgraph.leaves if n.op is not SCALAR], scalars, counts)
+    except Exception as error:
+        blame(error, subgraph)
+        raise
+
+
+def blame(error: Exception, subgraph: Subgraph) -> None:
+    """Note which op an error came from, and which line of the user's called that."""
+    slot = getattr(error, "mxcompat_slot", None)
+    if slot is not None:
+        node = subgraph.order[slot]
+        error.add_note(f"In the evaluation of [{node.op}], called at {location(node) or 'an unknown place'}.")
+
+
+def _inline(plan: Inline, subgraph: Subgraph) -> None:
+    inputs = [number(n.value, n.aval.dtype) if n.op is SCALAR else n.value for n in subgraph.leaves]
+    with jax.enable_x64(True):
+        values = plan.program.replay(inputs)
+    store([subgraph.order[k] for k in plan.program.out_slots], values)
+
+
+def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
+    program, scalars, donated, on_host, compiles, _ = plan
+    if compiles:
+        cache.compile_soon(program, scalars, donated)
+    record = cache.record_of(program, scalars)
+    start = perf_counter()
+    if on_host:
+        try:
+            values = host.run(subgraph, program.out_slots)
+        except Exception as error:
+            blame(error, subgraph)
+            raise
+        taken = perf_counter() - start
+        record.host_runs += 1
+        record.host_seconds += taken
+        record.host_best = min(record.host_best, taken)
+    else:
+        values = _with_executables(subgraph, program.out_slots)
+    store([subgraph.order[k] for k in program.out_slots], values)
+
+
+def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]:
+    """The values of these slots, op by op."""
+    kept = set(out_slots)
+    uses = list(subgraph.structure.uses)
+    values: dict[Node, Any] = {}
+    for slot, (node, (_, _, slots)) in enumerate(
+        zip(subgraph.order, subgraph.structure.instructions, strict=True)
+    ):
+        if node.op is ITEM:
+            values[node] = values[node.inputs[0]][node.params[0]]
+        else:
+            stretch = single_node(node)
+            program = stretch.structure.program((0,))
+            scalars = tuple([stretch.leaves[k].value for k in program.scalars])
+            executable = cache.find(program, scalars, ()) or cache.compile_now(program, scalars, ())
+            stats.executions += 1
+            arrays = [values[n] if n in values else jax_value(n) for n in stretch.leaves if n.op is not SCALAR]
+            try:
+                (values[node],) = executable(arrays, scalars, False)
+            except Exception as error:
+                error.mxcompat_slot = slot  # type: ignore[attr-defined]
+                blame(error, subgraph)
+                raise
+        for s in slots:
+            if s >= 0:
+                uses[s] -= 1
+                if not uses[s] and s not in kept:
+                    values.pop(subgraph.order[s], None)
+    return [values[subgraph.order[k]] for k in out_slots]
+
+
+def _move(plan: Move, subgraph: Subgraph) -> None:
+    """The nodes that have values then are leaves of what is left."""
+    try:
+        values = host.run(subgraph, plan.slots)
+    except Exception as error:
+        blame(error, subgraph)
+        raise
+    store([subgraph.order[k] for k in plan.slots], values)
+
+
+def store(nodes: Iterable[Node], values: Iterable[Any]) -> None:
+    """Give nodes their values. They forget how they were made, unless a capture under way may want to know."""
+    oldest = oldest_trace()
+    for node, value in zip(nodes, values):  # noqa: B905  this runs for every array that is computed
+        if node.trace < oldest:
+            node.hold(value)
+        else:
+            node.value = value
+
+
+_EXECUTE: dict[type, Callable[[Any, Subgraph], None]] = {
+    Call: _call,
+    Inline: _inline,
+    Move: _move,
+    OpByOp: _op_by_op,
+}

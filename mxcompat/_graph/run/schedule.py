@@ -1,0 +1,230 @@
+"""Schedule: look at a stretch of graph and at what is known of it, and decide how to compute it.
+
+The answer is a plan, a value that can be printed; `execute` carries it out. Nothing is run here, and nothing decided
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .. import policy
+from ..ir.linearize import Subgraph, linearize, single_node
+from ..ir.liveness import live_out
+from ..ir.node import ITEM, Node
+from ..ir.program import Program
+from ..ir.rules import SEGMENTS
+from . import cache, donation, host
+from .cache import Record
+from .compile import Executable
+from .segments import cut, is_heavy_node, is_huge, segments_of, unevaluated
+
+__all__ = ["Call", "Compile", "Inline", "Move", "OpByOp", "Plan", "Segments", "Split", "schedule"]
+
+
+class Inline(NamedTuple):
+    """Replay the Program under the JAX trace that its inputs belong to."""
+
+    program: Program
+
+    def __str__(self) -> str:
+        return f"{len(self.program.instructions)} ops inline in the function that JAX is tracing"
+
+
+class Call(NamedTuple):
+    """Run an executable. `counts` says whether that may lead to a faster version; `timed`, to wait and note the
+    time."""
+
+    program: Program
+    executable: Executable
+    scalars: tuple
+    counts: bool
+    timed: bool
+
+    def __str__(self) -> str:
+        return f"the executable of {len(self.program.instructions)} ops"
+
+
+class Compile(NamedTuple):
+    """Compile the Program in a hurry, and plan again."""
+
+    program: Program
+    scalars: tuple
+    donated: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"compile {len(self.program.instructions)} ops as one"
+
+
+class OpByOp(NamedTuple):
+    """Run op by op: in NumPy, or with executables of single ops. `compiles` has the whole compiled in the
+    background."""
+
+    program: Program
+    scalars: tuple
+    donated: tuple[int, ...]
+    on_host: bool
+    compiles: bool
+    reason: str
+
+    def __str__(self) -> str:
+        where = "in NumPy" if self.on_host else "with executables of their own"
+        then = ", while the whole is being compiled" if self.compiles else ""
+        return f"{len(self.program.instructions)} ops one by one {where}, {self.reason}{then}"
+
+
+class Move(NamedTuple):
+    """Compute these slots, which only read small data, in NumPy, and plan again for the rest, which is known."""
+
+    slots: list[int]
+
+    def __str__(self) -> str:
+        return f"{len(self.slots)} ops on small data in NumPy first"
+
+
+class Segments(NamedTuple):
+    """Compute these nodes, one group after the other. `temporary` says whether they will be one program later."""
+
+    stops: list[list[Node]]
+    temporary: bool
+    compiles: tuple[Program, tuple, tuple[int, ...]] | None
+
+    def __str__(self) -> str:
+        return f"in {len(self.stops)} segments"
+
+
+class Split(NamedTuple):
+    """Compute one node, which has several results, by way of nodes that give the same."""
+
+    node: Node
+    parts: Sequence[Node]
+    temporary: bool | None
+
+    def __str__(self) -> str:
+        return f"[{self.node.op}] split into segments"
+
+
+Plan = Inline | Call | Compile | OpByOp | Move | Segments | Split
+
+
+def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Plan:
+    """How to compute a stretch of graph.
+
+    Args:
+        roots: the nodes that it was asked for.
+        temporary: whether it is a segment that will not be one any more once the whole has been compiled; None, that
+            it is a whole.
+    """
+    structure, slots, order, leaves = subgraph
+    if len(order) > policy.LARGE_GRAPH and not structure.traced:
+        return Segments(cut(subgraph), False, None)
+    program = structure.program((0,)) if len(order) == 1 else structure.program_for(live_out(subgraph), slots)
+    if structure.traced:
+        return Inline(program)
+    scalars = tuple([leaves[k].value for k in program.scalars]) if program.scalars else ()
+    donated = donation.donated(subgraph, [order[k] for k in program.out_slots])
+    executable = cache.find(program, scalars, donated)
+    if executable is not None:
+        record = program.record
+        if record.host_runs and not record.varying and policy.HOST:
+            if record.xla_runs >= policy.TRIALS and record.xla_best > record.host_best:
+                return OpByOp(program, scalars, donated, True, False, "which takes less time than XLA")
+            timed = record.xla_runs < policy.TRIALS and record.host_best < policy.TRIED_SECONDS
+            return Call(program, executable, scalars, not temporary, timed)
+        return Call(program, executable, scalars, not temporary, False)
+    return _without_executable(subgraph, roots, temporary, program, scalars, donated)
+
+
+def _without_executable(
+    subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, program: Program, scalars: tuple,
+    donated: tuple[int, ...],
+) -> Plan:  # fmt: skip
+    structure, order = subgraph.structure, subgraph.order
+    known = program.record is not None
+    structure.times_seen += 1
+    if policy.HOST and host.on_host(subgraph.leaves):
+        moved = _moved(subgraph, roots, temporary)
+        if moved is not None:
+            return moved
+        plan = _on_host(subgraph, program, scalars, donated, temporary)
+        if plan is not None:
+            return plan
+    compiles = known and not temporary and not is_huge(subgraph)
+    if len(order) > 1:
+        if _mostly_compiled(subgraph):
+            return OpByOp(program, scalars, donated, False, compiles, "as nearly all have been compiled")
+        stops = segments_of(subgraph, roots) if temporary is None else []
+        if stops:
+            return Segments(stops, not is_huge(subgraph), (program, scalars, donated) if compiles else None)
+    elif order[0].op in SEGMENTS and is_heavy_node(order[0]):
+        parts = SEGMENTS[order[0].op](order[0])  # type: ignore[index]
+        if parts is not None:
+            return Split(order[0], parts, temporary)
+    return Compile(program, scalars, donated)
+
+
+def _moved(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Move | None:
+    """The plan to do first in NumPy what only reads small data, if what is left then is known and the whole is not.
+
+    A graph that is a new one at each step because a small array in it grows (the list of the tokens so far, say) is,
+    but for that array, the same at each step. """
+    structure = subgraph.structure
+    if structure.times_seen > 1 or temporary is not None:
+        return None
+    slots = host.movable(subgraph)
+    if not slots or len(slots) == len(subgraph.order):
+        return None
+    rest = linearize_without(subgraph, slots, roots)
+    if rest.structure.times_seen < policy.SURE:
+        rest.structure.times_seen += 1
+        return None
+    return Move(slots)
+
+
+def linearize_without(subgraph: Subgraph, slots: Sequence[int], roots: Sequence[Node]) -> Subgraph:
+    """What is left of a stretch of graph once some of its nodes have values."""
+    nodes = [subgraph.order[k] for k in slots]
+    try:
+        for node in nodes:
+            node.value = ()
+        return linearize(unevaluated(roots))
+    finally:
+        for node in nodes:
+            node.value = None
+
+
+def _on_host(
+    subgraph: Subgraph, program: Program, scalars: tuple, donated: tuple[int, ...], temporary: bool | None
+) -> OpByOp | None:
+    """The plan to run a stretch in NumPy, if that is possible and worth it."""
+    structure = subgraph.structure
+    if not host.ruled(structure):
+        return None
+    compiling = policy.compile_seconds(program.weight)
+    if host.nested_seconds(program) > policy.HOPELESS * compiling:
+        return None
+    record = cache.record_of(program, scalars)
+    hot = record.host_seconds > compiling or (record.host_runs and record.host_best > policy.HEAVY_SECONDS)
+    if hot and is_huge(subgraph):
+        return None
+    return OpByOp(program, scalars, donated, True, bool(hot) and not temporary, _age(record))
+
+
+def _age(record: Record) -> str:
+    return f"seen {record.host_runs} times before" if record.host_runs else "seen for the first time"
+
+
+def _mostly_compiled(subgraph: Subgraph) -> bool:
+    """Whether nearly all ops of a stretch have executables of their own."""
+    missing: set[Any] = set()
+    most = max(policy.MISSING, len(subgraph.order) // policy.MISSING_SHARE)
+    for node in subgraph.order:
+        if node.op is ITEM:
+            continue
+        program = single_node(node).structure.program((0,))
+        if program.record is None or not program.record.compiled:
+            missing.add(program)
+            if len(missing) > most or program.is_nested:
+                return False
+    return True

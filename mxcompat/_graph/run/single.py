@@ -1,0 +1,91 @@
+"""Single nodes whose inputs are there: the shortest road, without linearizing anything.
+
+An op that is called and looked at at once, in a loop say, is this. Small arrays stay in NumPy; for others there is an
+executable of this op alone, found by op, params and avals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import policy
+from ..ir.aval import Aval, number
+from ..ir.node import SCALAR, TRACED, Node
+from ..ir.op import Op
+from ..ir.program import Program
+from ..ir.rules import COST, HOST
+from .cache import compile_now
+from .compile import Executable
+from .values import jax_value, settled
+
+__all__ = ["clear", "executable", "remember", "value_of"]
+
+_executables: dict[tuple, Executable] = {}
+
+
+def value_of(node: Node) -> Any:
+    """The value of a node whose inputs are there, if that needs no plan; else None."""
+    op = node.op
+    if policy.HOST and op in HOST and op not in COST:
+        value = _on_host(op, node)
+        if value is not None:
+            return value
+    key: list[Any] = [op, node.params]
+    values = []
+    for i in node.inputs:
+        if i.value is None or i.op is SCALAR or i.op is TRACED:
+            return None
+        key.append(i.aval)
+        values.append(i)
+    found = _executables.get(tuple(key))
+    if found is None:
+        return None
+    return found([jax_value(i) for i in values], ())[0]
+
+
+def _on_host(op: Op, node: Node) -> Any:
+    """The value by the op's host rule, if inputs and result are small NumPy arrays."""
+    out = node.aval
+    if type(out) is not Aval or out.nbytes > policy.SINGLE_BYTES:
+        return None
+    given = []
+    for i in node.inputs:
+        value = i.value
+        if type(value) is not np.ndarray:
+            if i.op is not SCALAR:
+                return None
+            value = number(value, i.aval.dtype)
+        if value.nbytes > policy.SINGLE_BYTES:
+            return None
+        given.append(value)
+    with np.errstate(all="ignore"):
+        value = HOST[op](out, node.params, *given)
+    return None if value is None else settled(value, out)
+
+
+def executable(op: Op, params: tuple, avals: Sequence[Aval]) -> Executable:
+    """The executable of one op, compiled if need be."""
+    key = (op, params, *avals)
+    found = _executables.get(key)
+    if found is None:
+        out = op.memo.get((params, *avals)) or op.infer((params, *avals))
+        slots = tuple([~k for k in range(len(avals))])
+        program = Program(((op, params, slots),), tuple(avals), (), (0,), [out])
+        found = compile_now(program, (), ())
+        remember(op, params, avals, found)
+    return found
+
+
+def remember(op: Op, params: tuple, avals: Sequence[Aval], found: Executable) -> None:
+    """Run such nodes with this executable from now on."""
+    if len(_executables) >= policy.MOST_SINGLE_NODES:
+        _executables.clear()
+    _executables[op, params, *avals] = found
+
+
+def clear() -> None:
+    """Forget the executables."""
+    _executables.clear()

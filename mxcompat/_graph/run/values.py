@@ -1,0 +1,93 @@
+"""Values: the data of a node, as JAX needs it and as NumPy does.
+
+What NumPy has made stays a NumPy array until XLA needs it, and what XLA has made a JAX array; on a CPU either is seen
+as the other without a copy, where that is safe. """
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..ir.aval import number
+from ..ir.node import SCALAR, Node
+
+__all__ = ["jax_value", "numpy_value", "settled", "sole", "to_jax"]
+
+
+def jax_value(node: Node) -> Any:
+    """The value of a node, which is not a Python number, as a JAX array; it stays one."""
+    value = node.value
+    if type(value) is np.ndarray:
+        taken = sole(node, value_held=True)
+        with jax.enable_x64(True):  # what nobody else sees may be shared with XLA, which may write over it one day
+            node.value = value = jax.device_put(value) if taken else jnp.array(value)
+    elif type(value) is tuple and any(type(v) is np.ndarray for v in value):
+        node.value = value = tuple([to_jax(v) if type(v) is np.ndarray else v for v in value])
+    return value
+
+
+def to_jax(value: Any) -> jax.Array:
+    """A JAX array with a copy of NumPy's data."""
+    with jax.enable_x64(True):
+        return jnp.array(value)
+
+
+def numpy_value(node: Node) -> Any:
+    """The value of a node as a NumPy array, or a NumPy scalar of a Python number."""
+    value = node.value
+    if type(value) is np.ndarray:
+        return value
+    if node.op is SCALAR:
+        return number(value, node.aval.dtype)
+    if type(value) is tuple:
+        return tuple([np.asarray(v) for v in value])
+    return np.asarray(value)
+
+
+def settled(value: Any, promised: Any) -> Any:
+    """What an op made in NumPy, as the value of a node: contiguous, and no small view that keeps a large array
+    alive."""
+    if isinstance(promised, tuple):
+        return tuple([settled(v, a) for v, a in zip(value, promised, strict=True)])
+    value = np.asarray(value)
+    if value.dtype != promised.dtype.numpy or value.shape != promised.shape:
+        raise RuntimeError(
+            f"NumPy gave {value.dtype}{list(value.shape)} where {promised} was promised; please report this as a bug "
+            "of "
+            "mxcompat."
+        )
+    if value.base is not None and (not value.flags.c_contiguous or 2 * value.nbytes < _base_bytes(value)):
+        return np.array(value, order="C")
+    return value if value.flags.c_contiguous else np.ascontiguousarray(value)
+
+
+def _base_bytes(value: np.ndarray) -> int:
+    return getattr(value.base, "nbytes", 0)
+
+
+def sole(node: Node, value_held: bool = False) -> bool:
+    """Whether the node alone refers to its value, and to the memory of that.
+
+    Args:
+        value_held: whether the caller has a variable for the value.
+    """
+    if getrefcount(node.value) != _VALUE + value_held:
+        return False
+    base = node.value.base if isinstance(node.value, np.ndarray) else None
+    return base is None or (type(base) is np.ndarray and base.base is None and getrefcount(base) == _BASE)
+
+
+_VALUE = (lambda node: getrefcount(node.value))(Node(None, (), (), None, 0, object()))
+
+
+def _base_references() -> int:
+    view = np.empty(2)[:1]
+    base = view.base
+    return getrefcount(base)
+
+
+_BASE = _base_references()

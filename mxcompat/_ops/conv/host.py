@@ -1,0 +1,219 @@
+"""Convolutions in NumPy: the patches that the kernel meets, as a view, times the kernel as a matrix; for kernels that
+see one channel, a sum of shifted inputs. Derivatives go the same way back.
+
+Everything runs in float32 or wider and is rounded once. `Plan` holds what follows from shapes and parameters.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
+
+from ..define import TABLE
+from ..products.contraction import rounded, widened
+from ..products.pullback import bilinear
+from .lowering import CONV, Sizes
+
+Slices = tuple[slice, ...]
+
+
+class Plan(NamedTuple):
+    """A convolution of known shapes.
+
+    Args:
+        cut: what negative padding leaves of the input.
+        padded: the shape of the input after it is dilated and padded.
+        inside: where the input's elements are in that.
+        out: the spatial sizes of the result.
+        taps: for each element of the kernel, its place and that of what it meets.
+        plain: whether the padded input is the input.
+    """
+
+    cut: Slices
+    padded: Sizes
+    inside: Slices
+    out: Sizes
+    taps: tuple[tuple[Sizes, Slices], ...]
+    plain: bool
+
+
+@lru_cache(1024)
+def _plan(x: Sizes, w: Sizes, params: tuple) -> Plan:
+    stride, low, high, dilation, spread, _, _ = params
+    cut, sizes, inside, out = [slice(None)], [x[0]], [slice(None)], []
+    for k, n in enumerate(x[1:-1]):
+        start = min(max(-low[k], 0), n)
+        left = max(n - max(-high[k], 0), start) - start
+        cut.append(slice(start, start + left))
+        length = max(0, spread[k] * (left - 1) + 1)
+        before, behind = max(low[k], 0), max(high[k], 0)
+        sizes.append(before + length + behind)
+        inside.append(slice(before, before + length, spread[k]))
+        out.append((sizes[-1] - dilation[k] * (w[1 + k] - 1) - 1) // stride[k] + 1)
+    taps = []
+    for tap in itertools.product(*map(range, w[1:-1])):
+        steps = zip(tap, dilation, out, stride, strict=True)
+        places = [slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in steps]
+        taps.append((tap, (slice(None), *places)))
+    padded = (*sizes, x[-1])
+    return Plan(tuple(cut), padded, tuple(inside), tuple(out), tuple(taps), padded == x)
+
+
+def _padded(x: Any, plan: Plan) -> Any:
+    if plan.plain:
+        return x
+    whole = np.zeros(plan.padded, x.dtype)
+    whole[plan.inside] = x[plan.cut]
+    return whole
+
+
+def _flipped(w: Any, flip: bool) -> Any:
+    return w[(slice(None), *[slice(None, None, -1)] * (w.ndim - 2))] if flip else w
+
+
+def _patches(x: Any, plan: Plan, kernel: Sizes, params: tuple) -> Any:
+    """What the kernel meets of the padded input: a view of shape `(N, *out, *kernel, C)`."""
+    stride, dilation = params[0], params[3]
+    steps = x.strides[1:-1]
+    strides = (
+        x.strides[0], *[s * d for s, d in zip(steps, stride, strict=True)],
+        *[s * d for s, d in zip(steps, dilation, strict=True)], x.strides[-1],
+    )  # fmt: skip
+    shape = (x.shape[0], *plan.out, *kernel, x.shape[-1])
+    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+
+
+_MOST_BYTES = 1 << 26
+"""How much memory patches take at a time; more images than that go one part after the other."""
+
+
+def _parts(x: Any, plan: Plan, taps: int) -> Iterator[slice]:
+    each = math.prod(plan.out) * taps * x.shape[-1] * x.itemsize
+    step = max(1, _MOST_BYTES // max(1, each))
+    return (slice(k, k + step) for k in range(0, x.shape[0], step))
+
+
+def _convolved(x: Any, w: Any, params: tuple) -> Any:
+    """The convolution of arrays of one dtype that is no half."""
+    plan = _plan(x.shape, w.shape, params)
+    x, w, groups = _padded(x, plan), _flipped(w, params[6]), params[5]
+    shape = (x.shape[0], *plan.out, w.shape[0])
+    if not (x.size and w.size and math.prod(shape)):
+        return np.zeros(shape, x.dtype)
+    if groups > 1 and w.shape[-1] == 1:
+        return _one_channel(x, w, plan, groups).reshape(shape)
+    kernel, taps = w.shape[1:-1], math.prod(w.shape[1:-1])
+    columns = w.reshape(groups, w.shape[0] // groups, -1).swapaxes(-1, -2)
+    out = np.empty((math.prod(shape[:-1]), groups, columns.shape[-1]), x.dtype)
+    pixels = math.prod(plan.out)
+    for part in _parts(x, plan, taps):
+        rows = slice(part.start * pixels, part.stop * pixels)
+        met = _patches(x[part], plan, kernel, params)
+        if groups == 1:
+            out[rows, 0] = met.reshape(-1, columns.shape[1]).dot(columns[0])
+        else:
+            np.matmul(_grouped(met, len(plan.out), groups), columns, out=out[rows].swapaxes(0, 1))
+    return out.reshape(shape)
+
+
+def _grouped(met: Any, spatial: int, groups: int) -> Any:
+    """Patches by groups: `(groups, pixels, taps * C / groups)`."""
+    split = met.reshape(-1, math.prod(met.shape[1 + spatial : -1]), groups, met.shape[-1] // groups)
+    return split.transpose(2, 0, 1, 3).reshape(groups, split.shape[0], -1)
+
+
+def _one_channel(x: Any, w: Any, plan: Plan, groups: int) -> Any:
+    """A convolution in which each output channel sees one input channel."""
+    each = w.shape[0] // groups
+    total: Any = 0
+    for tap, places in plan.taps:
+        weight = w[(slice(None), *tap, 0)]
+        met = x[places]
+        total = total + (met * weight if each == 1 else met[..., None] * weight.reshape(groups, each))
+    return total
+
+
+@HOST.of(CONV)
+def _host_conv(out: Any, params: tuple, x: Any, w: Any) -> Any:
+    dtype = out.dtype.numpy
+    return rounded(_convolved(widened(x, dtype), widened(w, dtype), params), dtype)
+
+
+@PULLBACK.of(CONV)
+def _pull_conv(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, w: Any) -> Any:
+    x, w, g = widened(x, y.dtype), widened(w, y.dtype), widened(g, y.dtype)
+    if not g.size or not w.size:
+        return np.zeros(x.shape, x.dtype), np.zeros(w.shape, w.dtype)
+    plan = _plan(x.shape, w.shape, params)
+    gx = _pull_input(g, x, _flipped(w, params[6]), plan, params[5]) if wanted[0] else None
+    gw = _flipped(_pull_weight(g, _padded(x, plan), w.shape, plan, params), params[6]) if wanted[1] else None
+    return gx, gw
+
+
+def _pull_input(g: Any, x: Any, w: Any, plan: Plan, groups: int) -> Any:
+    """Each element of the kernel gives back what it met."""
+    whole = np.zeros(plan.padded, g.dtype)
+    lead = g.shape[:-1]
+    by_group = g.reshape(*lead, groups, -1)
+    for tap, places in plan.taps:
+        weight = w[(slice(None), *tap)]
+        if groups == 1:
+            back = g.reshape(-1, g.shape[-1]).dot(weight).reshape(*lead, -1)
+        elif w.shape[-1] == 1:
+            back = (by_group * weight.reshape(groups, -1)).sum(-1)
+        else:
+            rows = by_group.reshape(-1, groups, by_group.shape[-1]).swapaxes(0, 1)
+            back = np.matmul(rows, weight.reshape(groups, -1, w.shape[-1])).swapaxes(0, 1).reshape(*lead, -1)
+        whole[places] += back
+    if plan.plain:
+        return whole
+    gx = np.zeros(x.shape, g.dtype)
+    gx[plan.cut] = whole[plan.inside]
+    return gx
+
+
+def _pull_weight(g: Any, x: Any, shape: Sizes, plan: Plan, params: tuple) -> Any:
+    groups, kernel, taps = params[5], shape[1:-1], math.prod(shape[1:-1])
+    if groups > 1 and shape[-1] == 1:
+        gw = np.empty(shape, g.dtype)
+        by_group = g.reshape(*g.shape[:-1], groups, -1)
+        axes = tuple(range(g.ndim - 1))
+        for tap, places in plan.taps:
+            gw[(slice(None), *tap, 0)] = (by_group * x[places][..., None]).sum(axes).ravel()
+        return gw
+    total: Any = 0
+    for part in _parts(x, plan, taps):
+        met = _patches(x[part], plan, kernel, params)
+        rows = g[part].reshape(-1, g.shape[-1])
+        if groups == 1:
+            total = total + rows.T.dot(met.reshape(len(rows), -1))
+        else:
+            by_group = rows.reshape(len(rows), groups, -1).transpose(1, 2, 0)
+            total = total + np.matmul(by_group, _grouped(met, len(plan.out), groups))
+    return total.reshape(shape)
+
+
+@PUSHFORWARD.of(CONV)
+def _push_conv(tangents: Any, y: Any, params: tuple, x: Any, w: Any) -> Any:
+    return bilinear(lambda a, b: _convolved(a, b, params), tangents, y.dtype, x, w)
+
+
+@BATCH.of(CONV)
+def _batch_conv(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[bool, ...], size: int) -> Node | None:
+    """Over more inputs: those of all of them at once. Kernels of its own for each are left to XLA."""
+    x, w = inputs
+    if batched[1]:
+        return None
+    images = x.aval.shape[1]
+    x = apply(TABLE["reshape"], (x,), ((size * images, *x.aval.shape[2:]),))
+    y = apply(op, (x, w), params)
+    return apply(TABLE["reshape"], (y,), ((size, images, *y.aval.shape[1:]),))

@@ -1,0 +1,60 @@
+"""One-dimensional convolution and the Hadamard transform in NumPy, and their derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+
+from ..products.contraction import rounded, widened
+from ..products.pullback import bilinear
+from .signal import CONVOLVE, HADAMARD_TRANSFORM, _factors, _hadamard_matrix
+
+
+@HOST.of(CONVOLVE)
+def _host_convolve(out: Any, params: tuple, x: Any, y: Any) -> Any:
+    dtype = out.dtype.numpy
+    return rounded(np.convolve(widened(x, dtype), widened(y, dtype), params[0]), dtype)
+
+
+@PULLBACK.of(CONVOLVE)
+def _pull_convolve(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any) -> Any:
+    dtype = out.dtype
+    x, y, g = widened(x, dtype), widened(y, dtype), widened(g, dtype)
+    whole = np.zeros(x.size + y.size - 1, g.dtype)
+    short = min(x.size, y.size) - 1
+    start = {"full": 0, "same": short // 2, "valid": short}[params[0]]
+    whole[start : start + g.size] = g
+    return tuple([np.correlate(whole, other.conj(), "valid") for other in (y, x)])
+
+
+@PUSHFORWARD.of(CONVOLVE)
+def _push_convolve(tangents: Any, out: Any, params: tuple, x: Any, y: Any) -> Any:
+    return bilinear(lambda a, b: np.convolve(a, b, params[0]), tangents, out.dtype, x, y)
+
+
+def _transformed(x: Any, transpose: bool) -> Any:
+    """The Hadamard transform, or its transpose, in float32."""
+    factors = _factors(x.shape[-1]) if x.ndim else [1]
+    values = rounded(x.real if x.dtype.kind == "c" else x, np.float32).reshape(-1, *factors)
+    for n in factors:
+        matrix = _hadamard_matrix(n).astype(np.float32)
+        values = np.tensordot(values, matrix if transpose else matrix.T, ((1,), (0,)))
+    return values.reshape(x.shape)
+
+
+@HOST.of(HADAMARD_TRANSFORM)
+def _host_hadamard(out: Any, params: tuple, x: Any, scale: Any) -> Any:
+    return rounded(_transformed(x, False) * scale, out.dtype.numpy)
+
+
+@PULLBACK.of(HADAMARD_TRANSFORM)
+def _pull_hadamard(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, scale: Any) -> Any:
+    return None if wanted[1] else (_transformed(g, True) * scale, None)
+
+
+@PUSHFORWARD.of(HADAMARD_TRANSFORM)
+def _push_hadamard(tangents: Any, out: Any, params: tuple, x: Any, scale: Any) -> Any:
+    return None if tangents[1] is not None else _transformed(tangents[0], False) * scale

@@ -1,0 +1,69 @@
+"""What ops cost in NumPy that do more than read and write each element a few times.
+
+Rough figures, of which the scheduler asks only whether NumPy is hopeless: see `_graph/policy.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mxcompat._graph.ir.rules import COST
+from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, OP_SECONDS
+
+from .conv import convolutions as _convolutions  # noqa: F401  these define the ops of the table
+from .define import TABLE
+from .fast import attention as _attention_ops  # noqa: F401
+from .linalg import decompositions as _decompositions  # noqa: F401
+from .linalg import eigen as _eigen  # noqa: F401
+from .linalg import solve as _solve  # noqa: F401
+from .products import gathered as _gathered  # noqa: F401
+from .products import matmul as _matmul  # noqa: F401
+from .products import vectors as _vectors  # noqa: F401
+from .quantized import qqmm as _qqmm  # noqa: F401
+from .reductions import partitioning as _partitioning  # noqa: F401
+from .reductions import statistics as _statistics  # noqa: F401
+
+__all__: list[str] = []
+
+
+def _product(out: Any, params: tuple, x: Any, *others: Any) -> float:
+    """Each element of the result is a sum over the last axis of the first operand."""
+    return OP_SECONDS + FLOP_SECONDS * out.size * (x.shape[-1] if x.ndim else 1)
+
+
+def _convolution(out: Any, params: tuple, x: Any, w: Any, *others: Any) -> float:
+    patch = math.prod(w.shape[1:])
+    return 10 * OP_SECONDS + (FLOP_SECONDS + BYTE_SECONDS) * out.size * patch
+
+
+def _attention(out: Any, params: tuple, q: Any, k: Any, *others: Any) -> float:
+    scores = math.prod(q.shape[:-1]) * k.shape[-2]
+    return 10 * OP_SECONDS + scores * (2 * FLOP_SECONDS * q.shape[-1] + 20 * BYTE_SECONDS)
+
+
+def _cubic(out: Any, params: tuple, x: Any, *others: Any) -> float:
+    return 10 * OP_SECONDS + 10 * FLOP_SECONDS * x.size * (x.shape[-1] if x.ndim else 1)
+
+
+def _sorted(out: Any, params: tuple, x: Any, *others: Any) -> float:
+    return OP_SECONDS + 5e-9 * x.size * math.log2(x.size + 2)
+
+
+def _unpacked(out: Any, params: tuple, x: Any, w: Any, *others: Any) -> float:
+    """A matrix is unpacked, some 20 passes over its elements, and multiplied."""
+    elements = w.size * 8
+    return 10 * OP_SECONDS + elements * 20 * BYTE_SECONDS + FLOP_SECONDS * x.size * elements / max(x.shape[-1], 1)
+
+
+_KINDS = (
+    (_product, ("matmul", "addmm", "gather_mm", "inner", "tensordot", "block_masked_mm", "segmented_mm")),
+    (_convolution, ("conv",)),
+    (_attention, ("scaled_dot_product_attention",)),
+    (_cubic, ("linalg_inv", "linalg_svd", "linalg_qr", "linalg_eigh", "linalg_eig", "linalg_cholesky", "linalg_solve")),
+    (_sorted, ("sort", "argsort", "partition", "argpartition", "topk", "median", "unique")),
+    (_unpacked, ("quantized_matmul", "quantized_matmul_fp", "gather_qmm", "gather_qmm_fp", "qqmm", "gather_qqmm")),
+)
+
+for _rule, _names in _KINDS:
+    COST.update({TABLE[name]: _rule for name in _names})

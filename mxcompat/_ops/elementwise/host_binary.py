@@ -1,0 +1,221 @@
+"""How NumPy does the elementwise ops of two arrays and more. See `rules.HOST`.
+
+Operands of different dtypes are cast as the lowering casts them; of equal ones, which is the rule, each op is a
+ufunc or a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mxcompat._array.casting import converted_on_host
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, from_numpy
+from mxcompat._graph.ir.rules import HOST
+
+from ..define import TABLE
+from . import arithmetic, bitwise, comparison  # noqa: F401  # their records, in TABLE
+
+__all__ = ["larger"]
+
+Ufunc = Callable[[Any, Any], Any]
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def _in_result(function: Ufunc) -> Callable[..., Any]:
+    """The rule of an op that computes in the dtype of its result."""
+
+    def rule(out: Aval, params: tuple, x: Any, y: Any) -> Any:
+        dtype = out.dtype
+        numpy = dtype.numpy
+        if x.dtype is not numpy:
+            x = converted_on_host(x, dtype)
+        if y.dtype is not numpy:
+            y = converted_on_host(y, dtype)
+        return function(x, y)
+
+    return rule
+
+
+def _in_floats(function: Ufunc) -> Callable[..., Any]:
+    """The same, half precision in float32."""
+    rule = _in_result(function)
+
+    def wide(out: Aval, params: tuple, x: Any, y: Any) -> Any:
+        if out.dtype.kind != "f" or out.dtype.size != 2:
+            return rule(out, params, x, y)
+        x, y = converted_on_host(x, out.dtype), converted_on_host(y, out.dtype)
+        return function(x.astype(_FLOAT32), y.astype(_FLOAT32)).astype(out.dtype.numpy)
+
+    return wide
+
+
+def _alike(x: Any, y: Any) -> tuple[Any, Any]:
+    """The operands in the dtype that they promote to."""
+    if x.dtype == y.dtype:
+        return x, y
+    dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
+    return converted_on_host(x, dtype), converted_on_host(y, dtype)
+
+
+def _comparison(function: Ufunc) -> Callable[..., Any]:
+    def rule(out: Aval, params: tuple, x: Any, y: Any) -> Any:
+        if x.dtype is not y.dtype:
+            x, y = _alike(x, y)
+        return function(x, y)
+
+    return rule
+
+
+def _of_kinds(kinds: str, special: Ufunc, function: Ufunc) -> Ufunc:
+    """`special` for operands of these kinds of NumPy's dtypes, else `function`."""
+    return lambda x, y: special(x, y) if x.dtype.kind in kinds else function(x, y)
+
+
+def larger(x: Any, y: Any) -> Any:
+    """Whether x is larger than y; complex numbers are ordered by their real, then their imaginary part."""
+    if x.dtype.kind == "c":
+        return (x.real > y.real) | ((x.real == y.real) & (x.imag > y.imag))
+    return x > y
+
+
+def _at_least(x: Any, y: Any) -> Any:
+    return (x.real > y.real) | ((x.real == y.real) & (x.imag >= y.imag))
+
+
+def _floor_divide(x: Any, y: Any) -> Any:
+    kind = x.dtype.kind
+    if kind in "iu":
+        return np.floor_divide(x, y)  # n // 0 is 0
+    if kind == "b":
+        return x & y
+    return x / y if kind == "c" else np.floor(x / y)
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    kind = x.dtype.kind
+    if kind in "iu":
+        rest = np.remainder(x, y)
+        return rest if np.all(y) else np.where(y == 0, x, rest)
+    if kind == "b":
+        return x & ~y
+    rest = np.fmod(x, y)
+    wrong = (rest != 0) & ((rest < 0) != (y < 0))
+    return np.where(wrong, rest + y, rest)
+
+
+def _power(x: Any, y: Any) -> Any:
+    kind = x.dtype.kind
+    if kind == "f":
+        return x * x if y.ndim == 0 and y == 2 else np.power(x, y)
+    if kind == "c":
+        vanishes = (x == 0) & (y.real > 0)
+        return np.where(vanishes, x.dtype.type(0), np.power(x, y))
+    if kind == "b":
+        return x | ~y
+    if kind == "u":
+        return np.power(x, y)
+    return np.where(y < 0, x.dtype.type(0), np.power(x, np.maximum(y, y.dtype.type(0))))
+
+
+def _logaddexp(x: Any, y: Any) -> Any:
+    if x.dtype.kind != "c":
+        return np.logaddexp(x, y)
+    first = larger(x, y) | (x != x)
+    high = np.where(first, x, y)
+    low = np.where(larger(y, x) | (x != x), x, y)
+    return high + np.log1p(np.exp(low - high))
+
+
+def _shift(function: Ufunc) -> Ufunc:
+    """Types narrower than 32 bits are widened first; the distance is taken modulo the width."""
+
+    def shifted(x: Any, y: Any) -> Any:
+        dtype = x.dtype
+        if dtype.itemsize < 4:
+            x, y = x.astype(np.int32), y.astype(np.int32)
+        return function(x, y & x.dtype.type(x.dtype.itemsize * 8 - 1)).astype(dtype, copy=False)
+
+    return shifted
+
+
+_IN_RESULT: dict[str, Ufunc] = {
+    "add": np.add,
+    "subtract": _of_kinds("b", np.bitwise_xor, np.subtract),
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "maximum": _of_kinds("c", lambda x, y: np.where(larger(x, y) | (x != x), x, y), np.maximum),
+    "minimum": _of_kinds("c", lambda x, y: np.where(larger(y, x) | (x != x), x, y), np.minimum),
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "left_shift": _shift(np.left_shift),
+    "right_shift": _shift(np.right_shift),
+}
+_IN_FLOATS: dict[str, Ufunc] = {
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "power": _power,
+    "logaddexp": _logaddexp,
+    "arctan2": np.arctan2,
+}
+_COMPARISONS: dict[str, Ufunc] = {
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": _of_kinds("c", lambda x, y: larger(y, x), np.less),
+    "less_equal": _of_kinds("c", lambda x, y: _at_least(y, x), np.less_equal),
+    "greater": _of_kinds("c", larger, np.greater),
+    "greater_equal": _of_kinds("c", _at_least, np.greater_equal),
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
+}
+
+for _factory, _table in ((_in_result, _IN_RESULT), (_in_floats, _IN_FLOATS), (_comparison, _COMPARISONS)):
+    for _name, _function in _table.items():
+        HOST.of(TABLE[_name])(_factory(_function))
+
+
+@HOST.of(TABLE["where"])
+def _where(out: Aval, params: tuple, condition: Any, x: Any, y: Any) -> Any:
+    if condition.dtype.kind != "b":
+        condition = condition != 0
+    numpy = out.dtype.numpy
+    if x.dtype is not numpy:
+        x = converted_on_host(x, out.dtype)
+    if y.dtype is not numpy:
+        y = converted_on_host(y, out.dtype)
+    return np.where(condition, x, y)
+
+
+@HOST.of(TABLE["array_equal"])
+def _array_equal(out: Aval, params: tuple, x: Any, y: Any) -> Any:
+    x, y = _alike(x, y)
+    same = x == y
+    if params[0]:
+        same = same | ((x != x) & (y != y))
+    return np.all(same)
+
+
+@HOST.of(TABLE["isclose"])
+def _isclose(out: Aval, params: tuple, x: Any, y: Any, rtol: Any, atol: Any) -> Any:
+    x, y = _alike(x, y)
+    kind = x.dtype.kind
+    wide = np.dtype(np.float64) if x.dtype == np.float64 else _FLOAT32
+    if kind == "b":
+        return (x ^ y).astype(wide) <= atol + rtol * y.astype(wide)
+    scale = atol + rtol * np.abs(y).astype(wide, copy=False)
+    near = np.abs(x - y).astype(wide, copy=False) <= scale
+    if kind in "iu":
+        return near
+    near = np.where(np.isfinite(x) & np.isfinite(y), near, x == y)
+    return near | ((x != x) & (y != y)) if params[0] else near
+
+
+@HOST.of(TABLE["allclose"])
+def _allclose(out: Aval, params: tuple, *inputs: Any) -> Any:
+    return np.all(_isclose(out, params, *inputs))

@@ -1,0 +1,111 @@
+"""The rules, in NumPy, of ops that keep the elements as they are, or change their dtype alone: casts, copies, bit
+casts, graph annotations, arrays put together from arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from mxcompat._array.casting import converted_on_host
+from mxcompat._array.construct import CAST, COPY
+from mxcompat._array.nest import NEST
+from mxcompat._graph.ir.aval import Aval
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+
+from ..define import TABLE
+from . import casts  # noqa: F401  # its records, in TABLE
+
+__all__: list[str] = []
+
+_ASTYPE, _CONTIGUOUS, _STOP, _VIEW = (TABLE[name] for name in ("astype", "contiguous", "stop_gradient", "view"))
+_DEPENDS = TABLE["depends"]
+
+
+@HOST.of(_ASTYPE, CAST)
+def _cast(out: Aval, params: tuple, x: Any) -> Any:
+    return converted_on_host(x, out.dtype)
+
+
+@HOST.of(_CONTIGUOUS, _STOP)
+def _same(out: Aval, params: tuple, x: Any) -> Any:
+    return x
+
+
+@HOST.of(COPY)
+def _copy(out: Aval, params: tuple, x: Any) -> Any:
+    return np.array(x)
+
+
+@PULLBACK.of(_ASTYPE, CAST, COPY, _CONTIGUOUS)
+def _pull_on(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], x: Any) -> tuple:
+    return (g,)
+
+
+@PUSHFORWARD.of(_ASTYPE, CAST, COPY, _CONTIGUOUS)
+def _push_on(tangents: Sequence[Any], y: Any, params: tuple, x: Any) -> Any:
+    return tangents[0]
+
+
+@PULLBACK.of(_STOP, _VIEW)
+def _pull_nothing(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], x: Any) -> tuple:
+    return (None,)
+
+
+@PUSHFORWARD.of(_STOP, _VIEW)
+def _push_nothing(tangents: Sequence[Any], y: Any, params: tuple, x: Any) -> Any:
+    return np.zeros((), y.dtype)
+
+
+@HOST.of(_VIEW)
+def _view(out: Aval, params: tuple, x: Any) -> Any:
+    dtype = out.dtype
+    numpy = np.dtype(np.uint8) if dtype.kind == "b" else dtype.numpy
+    if x.dtype.itemsize != numpy.itemsize:
+        x = np.ascontiguousarray(x)
+    x = x.view(numpy)
+    return x != 0 if dtype.kind == "b" else x
+
+
+@HOST.of(_DEPENDS)
+def _depends(out: Any, params: tuple, *inputs: Any) -> tuple:
+    return inputs[: params[0]]
+
+
+@PULLBACK.of(_DEPENDS)
+def _pull_depends(g: tuple, y: Any, params: tuple, wanted: tuple[bool, ...], *inputs: Any) -> tuple:
+    return (*g, *[None] * (len(inputs) - len(g)))
+
+
+@PUSHFORWARD.of(_DEPENDS)
+def _push_depends(tangents: Sequence[Any], y: Any, params: tuple, *inputs: Any) -> Any:
+    return tangents[: params[0]]
+
+
+@HOST.of(NEST)
+def _nest(out: Aval, params: tuple, *parts: Any) -> Any:
+    dtype = out.dtype
+    return np.concatenate([converted_on_host(p, dtype).ravel() for p in parts]).reshape(out.shape)
+
+
+@PULLBACK.of(NEST)
+def _pull_nest(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], *parts: Any) -> tuple:
+    flat = g.ravel()
+    ends = accumulate([p.size for p in parts])
+    return tuple([flat[end - p.size : end].reshape(p.shape) for p, end in zip(parts, ends, strict=True)])
+
+
+@PUSHFORWARD.of(NEST)
+def _push_nest(tangents: Sequence[Any], y: Any, params: tuple, *parts: Any) -> Any:
+    rows = [
+        np.zeros(p.size, y.dtype) if t is None else _real_or_complex(t, y.dtype).ravel()
+        for t, p in zip(tangents, parts, strict=True)
+    ]
+    return np.concatenate(rows).reshape(y.shape)
+
+
+def _real_or_complex(t: Any, dtype: np.dtype) -> Any:
+    return (t.real if t.dtype.kind == "c" != dtype.kind else t).astype(dtype)

@@ -1,0 +1,189 @@
+"""How NumPy does the elementwise ops of one array. See `rules.HOST`.
+
+Half precision is computed in float32 and rounded once. What is one ufunc for every dtype is a line in a table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph.ir.aval import Aval
+from mxcompat._graph.ir.rules import HOST
+
+from ..define import TABLE
+from ..indexing import at  # noqa: F401  # its records, in TABLE
+from . import special, unary  # noqa: F401  # and those of `unary`
+
+__all__ = ["sigmoid"]
+
+Ufunc = Callable[[Any], Any]
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def _in_floats(function: Ufunc) -> Callable[..., Any]:
+    """The rule of an op whose result is float32 for integers."""
+
+    def rule(out: Aval, params: tuple, x: Any) -> Any:
+        if x.dtype is _FLOAT32:
+            return function(x)
+        dtype = out.dtype
+        if dtype.size == 2:
+            return function(x.astype(_FLOAT32)).astype(dtype.numpy)
+        return function(x if x.dtype == dtype.numpy else x.astype(dtype.numpy))
+
+    return rule
+
+
+def _plain(function: Ufunc) -> Callable[..., Any]:
+    """The rule of an op that NumPy has for every dtype."""
+    return lambda out, params, x: function(x)
+
+
+def _for_kinds(kinds: str, function: Ufunc, other: Ufunc) -> Callable[..., Any]:
+    """The rule of an op that is `function` for NumPy's dtypes of these kinds, `other` for the rest. (The kind of
+    bfloat16 is "V".)"""
+    return lambda out, params, x: function(x) if x.dtype.kind in kinds else other(x)
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+def _nowhere(x: Any) -> Any:
+    return np.zeros(x.shape, bool)
+
+
+def sigmoid(x: Any) -> Any:
+    return np.reciprocal(1 + np.exp(-x))
+
+
+def _log1p(x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return np.log1p(x)
+    wide = x.astype(np.complex128)
+    tiny = np.abs(wide) < 1e-5  # 1 + z would round z away
+    return np.where(tiny, wide - 0.5 * wide * wide, np.log(1 + wide)).astype(x.dtype)
+
+
+def _rsqrt(x: Any) -> Any:
+    return np.reciprocal(np.sqrt(x))
+
+
+def _sign(x: Any) -> Any:
+    sign = np.sign(x)
+    return np.where(x == x, sign, sign.dtype.type(0))
+
+
+def _parts(function: Ufunc, x: Any) -> Any:
+    """A function of real numbers, of both parts of complex ones."""
+    out = np.empty(x.shape, x.dtype)
+    out.real = function(x.real)
+    out.imag = function(x.imag)
+    return out
+
+
+def _times(factor: float) -> Callable[..., Any]:
+    def rule(out: Aval, params: tuple, x: Any) -> Any:
+        dtype = out.dtype.numpy
+        if dtype.kind == "c":  # part by part: an infinite part leaves the other one alone
+            return _parts(lambda part: part * np.float32(factor), x)
+        return (x if x.dtype == dtype else x.astype(dtype)) * dtype.type(factor)
+
+    return rule
+
+
+_IN_FLOATS: dict[str, Ufunc] = {
+    "sqrt": np.sqrt, "rsqrt": _rsqrt, "reciprocal": np.reciprocal, "exp": np.exp, "expm1": np.expm1, "sin": np.sin,
+    "cos": np.cos, "tan": np.tan, "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan, "sinh": np.sinh,
+    "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh,
+    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": _log1p, "sigmoid": sigmoid,
+    "update_reciprocal": np.reciprocal,
+}  # fmt: skip
+
+_RULES: dict[str, Callable[..., Any]] = {
+    "abs": _for_kinds("bu", _itself, np.abs),
+    "sign": _for_kinds("b", _itself, lambda x: np.sign(x) if x.dtype.kind in "iu" else _sign(x)),
+    "positive": _plain(_itself),
+    "negative": _plain(np.negative),
+    "update_negative": _plain(np.negative),
+    "square": _for_kinds("b", _itself, np.square),
+    "trunc": _for_kinds("biu", _itself, np.trunc),
+    "floor": _for_kinds("biu", _itself, np.floor),
+    "ceil": _for_kinds("biu", _itself, np.ceil),
+    "logical_not": _plain(lambda x: x == 0),
+    "isnan": _for_kinds("biu", _nowhere, lambda x: x != x),
+    "isinf": _for_kinds("biu", _nowhere, np.isinf),
+    "isfinite": _for_kinds("biu", lambda x: np.ones(x.shape, bool), np.isfinite),
+    "isposinf": _for_kinds("biu", _nowhere, lambda x: x == x.dtype.type(math.inf)),
+    "isneginf": _for_kinds("biu", _nowhere, lambda x: x == x.dtype.type(-math.inf)),
+    "real": _for_kinds("c", lambda x: x.real, _itself),
+    "imag": _for_kinds("c", lambda x: x.imag, lambda x: np.zeros(x.shape, x.dtype)),
+    "conj": _for_kinds("c", np.conjugate, _itself),
+    "bitwise_invert": _plain(np.invert),
+    "degrees": _times(180 / math.pi),
+    "radians": _times(math.pi / 180),
+}
+
+for _name, _function in _IN_FLOATS.items():
+    HOST.of(TABLE[_name])(_in_floats(_function))
+for _name, _rule in _RULES.items():
+    HOST.of(TABLE[_name])(_rule)
+
+_LOOP = 1 << 16
+"""Up to how many elements a loop over float64 is still quicker than compiling for it."""
+
+
+def _special(function: Ufunc) -> Callable[..., Any]:
+    floats = _in_floats(function)
+
+    def rule(out: Aval, params: tuple, x: Any) -> Any:
+        return None if out.dtype.size == 8 and out.size > _LOOP else floats(out, params, x)
+
+    return rule
+
+
+HOST.of(TABLE["erf"])(_special(special.erf))
+HOST.of(TABLE["erfinv"])(_special(special.erfinv))
+
+
+@HOST.of(TABLE["round"])
+def _round(out: Aval, params: tuple, x: Any) -> Any:
+    (decimals,) = params
+    dtype = x.dtype
+    if dtype.kind in "biu":
+        return x if decimals >= 0 else _saturated(_rounded(x.astype(_FLOAT32), decimals), dtype)
+    if decimals == 0:
+        return np.rint(x)
+    return _rounded(x, decimals)
+
+
+def _rounded(x: Any, decimals: int) -> Any:
+    up, down = (np.float32(10.0**k).astype(x.dtype) for k in (decimals, -decimals))
+    return np.rint(x * up) * down
+
+
+def _saturated(x: Any, dtype: np.dtype) -> Any:
+    """Whole float32 numbers as integers, the nearest ones that there are."""
+    if dtype.kind == "b":
+        return x != 0
+    info = np.iinfo(dtype)
+    limit = np.float32(2.0 ** (info.bits - (dtype.kind == "i")))
+    lowest = -limit if dtype.kind == "i" else np.float32(0)
+    inside = (x >= lowest) & (x < limit)
+    whole = np.where(inside, x, np.float32(0)).astype(dtype)
+    return np.where(inside, whole, np.where(x < 0, dtype.type(info.min), dtype.type(info.max)))
+
+
+@HOST.of(TABLE["nan_to_num"])
+def _nan_to_num(out: Aval, params: tuple, x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    dtype = x.dtype
+    if dtype.kind in "biu":
+        return x
+    nan, posinf, neginf = nan.astype(dtype), posinf.astype(dtype), neginf.astype(dtype)
+    infinite = np.where(x > 0, posinf, neginf)
+    return np.where(np.isfinite(x), x, np.where(x != x, nan, infinite))

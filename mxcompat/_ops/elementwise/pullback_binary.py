@@ -1,0 +1,138 @@
+"""Derivatives, in NumPy, of the elementwise ops of two arrays: for each operand, what a change of it makes of the
+result.
+
+That is linear in the change and, numbers being multiplied alike in both directions, its own transpose: one table
+serves pullbacks and pushforwards. Ties and kinks are JAX's. Half precision is computed in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mxcompat._array.casting import converted_on_host
+from mxcompat._graph.ir.aval import from_numpy
+from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
+
+from ..define import TABLE
+from .host_binary import larger
+
+__all__: list[str] = []
+
+Partial = Callable[[Any, Any, Any, Any], Any]
+"""`(change, a, b, y)`: the change of `y` due to that of an operand."""
+
+
+def _chosen(mask: Any, change: Any) -> Any:
+    return np.where(mask, change, change.dtype.type(0))
+
+
+def _first_is_max(a: Any, b: Any) -> Any:
+    return larger(a, b) | (a != a) if a.dtype.kind == "c" else a > b
+
+
+def _first_is_min(a: Any, b: Any) -> Any:
+    return larger(b, a) | (a != a) if a.dtype.kind == "c" else a < b
+
+
+def _steps(a: Any, b: Any) -> Any:
+    """How often the divisor has been taken away, of a remainder."""
+    rest = np.fmod(a, b)
+    return np.trunc(a / b) - ((rest != 0) & ((rest < 0) != (b < 0)) & (b != 0))
+
+
+def _vanishing(a: Any, b: Any) -> Any:
+    return (a == 0) & (b.real > 0)
+
+
+def _by_base(t: Any, a: Any, b: Any, y: Any) -> Any:
+    if b.ndim == 0 and b == 2:
+        return t * (a + a)
+    change = t * (b * np.power(a, b - 1))
+    return _chosen(~_vanishing(a, b), change) if a.dtype.kind == "c" else change
+
+
+def _by_exponent(t: Any, a: Any, b: Any, y: Any) -> Any:
+    change = t * (np.log(np.where(a == 0, a.dtype.type(1), a)) * y)
+    return _chosen(~_vanishing(a, b), change) if a.dtype.kind == "c" else change
+
+
+def _share(t: Any, a: Any, b: Any, y: Any) -> Any:
+    """The first operand's of log(exp(a) + exp(b))."""
+    return t * (np.exp(a - y) if a.dtype.kind == "c" else 1 / (1 + np.exp(b - a)))
+
+
+_PARTIALS: dict[str, tuple[Partial, Partial]] = {
+    "add": (lambda t, a, b, y: t, lambda t, a, b, y: t),
+    "subtract": (lambda t, a, b, y: t, lambda t, a, b, y: -t),
+    "multiply": (lambda t, a, b, y: t * b, lambda t, a, b, y: t * a),
+    "divide": (lambda t, a, b, y: t / b, lambda t, a, b, y: -t * (y / b)),
+    "maximum": (
+        lambda t, a, b, y: _chosen(_first_is_max(a, b), t),
+        lambda t, a, b, y: _chosen(~_first_is_max(a, b), t),
+    ),
+    "minimum": (
+        lambda t, a, b, y: _chosen(_first_is_min(a, b), t),
+        lambda t, a, b, y: _chosen(~_first_is_min(a, b), t),
+    ),
+    "remainder": (lambda t, a, b, y: t, lambda t, a, b, y: -t * _steps(a, b)),
+    "power": (_by_base, _by_exponent),
+    "logaddexp": (_share, lambda t, a, b, y: _share(t, b, a, y)),
+    "arctan2": (
+        lambda t, a, b, y: t * (b / (a * a + b * b)),
+        lambda t, a, b, y: t * (-a / (a * a + b * b)),
+    ),
+}
+
+
+def _cast(x: Any, y: Any) -> Any:
+    """An operand in the dtype of the result, or in float32 for half precision."""
+    dtype = y.dtype
+    if dtype.itemsize == 2:
+        return x.astype(np.float32) if x.dtype == dtype else _cast(converted_on_host(x, from_numpy(dtype)), y)  # type: ignore[arg-type]
+    return x if x.dtype is dtype else converted_on_host(x, from_numpy(dtype))  # type: ignore[arg-type]
+
+
+def _rules(name: str, first: Partial, second: Partial) -> None:
+    @PULLBACK.of(TABLE[name])
+    def pull(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], a: Any, b: Any) -> tuple:
+        a, b = _cast(a, y), _cast(b, y)
+        if y.dtype.itemsize == 2:
+            g, y = g.astype(np.float32), y.astype(np.float32)
+        return first(g, a, b, y) if wanted[0] else None, second(g, a, b, y) if wanted[1] else None
+
+    @PUSHFORWARD.of(TABLE[name])
+    def push(tangents: Sequence[Any], y: Any, params: tuple, a: Any, b: Any) -> Any:
+        da, db = (t if t is None else _cast(t, y) for t in tangents)
+        a, b = _cast(a, y), _cast(b, y)
+        if y.dtype.itemsize == 2:
+            y = y.astype(np.float32)
+        if db is None:
+            return first(da, a, b, y)
+        if da is None:
+            return second(db, a, b, y)
+        return first(da, a, b, y) + second(db, a, b, y)
+
+
+for _name, _pair in _PARTIALS.items():
+    _rules(_name, *_pair)
+
+PULLBACK.of(TABLE["floor_divide"])(lambda g, y, params, wanted, a, b: (None, None))
+PUSHFORWARD.of(TABLE["floor_divide"])(lambda tangents, y, params, a, b: np.zeros((), y.dtype))
+
+
+@PULLBACK.of(TABLE["where"])
+def _pull_where(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], condition: Any, a: Any, b: Any) -> tuple:
+    first = condition != 0
+    return None, _chosen(first, g) if wanted[1] else None, _chosen(~first, g) if wanted[2] else None
+
+
+@PUSHFORWARD.of(TABLE["where"])
+def _push_where(tangents: Sequence[Any], y: Any, params: tuple, condition: Any, a: Any, b: Any) -> Any:
+    zero = y.dtype.type(0)
+    _, da, db = tangents
+    if da is None and db is None:
+        return zero
+    return np.where(condition != 0, zero if da is None else _cast(da, y), zero if db is None else _cast(db, y))

@@ -1,0 +1,316 @@
+"""The derivatives of reads and writes by index. What is read several times has the sum of the cotangents; what is
+written over has none. Where duplicates are set, each has the cotangent of its place, and so has each that is at an
+extreme: MLX's gradients, see `scatter.scatter`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
+
+from ..movement.pullback import linear, unspread
+from .gather import DYNAMIC_SLICE, GATHER, GATHER_AXIS, SLICE
+from .host import (
+    block_starts,
+    combined,
+    masked_rows,
+    picked_along,
+    slice_index,
+    value_along,
+    value_shapes,
+    write_index,
+)  # fmt: skip
+from .places import Places, positions
+from .put import DYNAMIC_UPDATE, MASKED_SCATTER, SCATTER_AXIS, _window
+from .rows import accumulate, wide
+from .scatter import FILL, SCATTER, SLICE_UPDATE, _is_whole
+
+for _op in (SLICE, GATHER, GATHER_AXIS, DYNAMIC_SLICE):
+    PUSHFORWARD[_op] = linear(_op, 1)
+for _op in (MASKED_SCATTER, SCATTER_AXIS, DYNAMIC_UPDATE):
+    PUSHFORWARD[_op] = linear(_op, 2)
+for _op in (FILL,):
+    PUSHFORWARD[_op] = linear(_op)
+
+
+def _nothing(count: int) -> tuple[None, ...]:
+    """The cotangents of indices."""
+    return (None,) * count
+
+
+@PULLBACK.of(SLICE)
+def _slice(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> tuple:
+    (plan,) = params
+    total = np.zeros(x.shape, g.dtype)
+    if plan[0] == "*":
+        total.reshape(-1)[slice_index(plan[1:], inputs)] = g
+    else:
+        total[slice_index(plan, inputs)] = g
+    return (total, *_nothing(len(inputs)))
+
+
+@PULLBACK.of(GATHER)
+def _gather(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> tuple:
+    (plan,) = params
+    g = wide(g)
+    total = np.zeros(x.shape, g.dtype)
+    if y.size:
+        flat = total
+        if plan[0] == "*":
+            flat, plan = total.reshape(-1), plan[1:]
+        places = Places(flat.shape, plan, inputs, "gather")
+        block = flat[places.basic]
+        if places.gathered:
+            places.update("add", block, g, clip=True)
+        else:
+            block[...] = g.reshape(block.shape)
+    return (total, *_nothing(len(inputs)))
+
+
+@PULLBACK.of(GATHER_AXIS)
+def _gather_axis(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, indices: Any) -> tuple:
+    shape = (x.size,) if params[0] is None else x.shape
+    if not y.size:
+        return np.zeros(x.shape, g.dtype), None
+    axis = 0 if params[0] is None else params[0] % len(shape)
+    n = shape[axis]
+    index = picked_along(shape, positions(indices, n).clip(0, n - 1), axis)
+    places = np.arange(x.size).reshape(shape)[index]
+    return accumulate(x.shape, places, g), None
+
+
+@PULLBACK.of(DYNAMIC_SLICE)
+def _dynamic_slice(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, starts: Any) -> tuple:
+    axes, size = params
+    if not x.ndim:
+        return g, None
+    total = np.zeros(x.shape, g.dtype)
+    total[block_starts(starts, axes, x.shape, size)] = g
+    return total, None
+
+
+@PULLBACK.of(FILL)
+def _fill(g: Any, y: Any, params: tuple, wanted: tuple, value: Any) -> tuple:
+    ndim = min(value.ndim, g.ndim)
+    return (unspread(g, value.shape[value.ndim - ndim :]).reshape(value.shape),)
+
+
+def _cast(value: Any, like: Any) -> Any:
+    """A value as it is written into an array; a float wide enough to reckon with."""
+    if value.dtype.kind == "c" and like.dtype.kind != "c":
+        value = value.real
+    return wide(value.astype(like.dtype, copy=False))
+
+
+@PULLBACK.of(SLICE_UPDATE)
+def _slice_update(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value: Any, *inputs: Any) -> tuple:
+    plan, mode = params
+    index = write_index(plan, inputs, x.ndim)
+    shape, _, _ = value_shapes(value.shape, x.shape, plan, ())
+    here = wide(g[index])
+    old, new = wide(x[index]), _cast(value, x).reshape(shape)
+    dx, dv = _combined_back(mode, here, old, new, last=_is_whole(x.shape, plan))
+    gx = g
+    if wanted[0] and mode != "add":
+        gx = np.array(g)
+        gx[index] = dx
+    return (gx, unspread(dv, shape).reshape(value.shape) if wanted[1] else None, *_nothing(len(inputs)))
+
+
+def _combined_back(mode: str, g: Any, old: Any, new: Any, last: bool) -> tuple[Any, Any]:
+    """The cotangents of old elements and of the new ones that met them."""
+    if mode == "set":
+        return np.zeros((), g.dtype), g
+    if mode == "add":
+        return g, g
+    if mode == "multiply":
+        return g * new, g * old
+    result = combined(mode, old, new)
+    takes_new = result == new
+    takes_old = ~takes_new if last else result == old
+    zero = np.zeros((), g.dtype)
+    return np.where(takes_old, g, zero), np.where(takes_new, g, zero)
+
+
+@PUSHFORWARD.of(SLICE_UPDATE)
+def _slice_update_forward(tangents: Any, y: Any, params: tuple, x: Any, value: Any, *inputs: Any) -> Any:
+    plan, mode = params
+    if mode in ("set", "add"):
+        return linear(SLICE_UPDATE, 2)(tangents, y, params, x, value, *inputs)
+    shape, _, _ = value_shapes(value.shape, x.shape, plan, ())
+    index = write_index(plan, inputs, x.ndim)
+    old, new = wide(x[index]), _cast(value, x).reshape(shape)
+    tx, tv = _tangents(tangents, x, value)
+    moved = np.array(tx)
+    moved[index] = _combined_forward(mode, tx[index], tv.reshape(shape), old, new, _is_whole(x.shape, plan))
+    return moved
+
+
+def _tangents(tangents: Any, x: Any, value: Any) -> tuple[Any, Any]:
+    """Those of an array and of a value, zeros where there are none; of the dtype of the array."""
+    tx, tv = tangents[:2]
+    tx = np.zeros(x.shape, wide(x).dtype) if tx is None else wide(tx)
+    return tx, np.zeros(value.shape, tx.dtype) if tv is None else _cast(tv, x)
+
+
+def _combined_forward(mode: str, t_old: Any, t_new: Any, old: Any, new: Any, last: bool) -> Any:
+    if mode == "multiply":
+        return t_old * new + old * t_new
+    result = combined(mode, old, new)
+    takes_new = result == new
+    takes_old = ~takes_new if last else result == old
+    zero = np.zeros((), t_old.dtype)
+    return np.where(takes_old, t_old, zero) + np.where(takes_new, t_new, zero)
+
+
+class _Written:
+    """A write at arrays of indices, in terms of the block that it updates.
+
+    Attributes:
+        blocked: the value has the shape of that block, since no array is in the index but single positions.
+        value: the value, broadcast.
+    """
+
+    def __init__(self, params: tuple, x: Any, value: Any, inputs: tuple) -> None:
+        plan, self.mode = params
+        shapes = tuple([i.shape for i in inputs])
+        self.shape, target, self.block_shape = value_shapes(value.shape, x.shape, plan, shapes)
+        self.empty = 0 in target or 0 in x.shape
+        if self.empty:
+            return
+        self.places = Places(x.shape, plan, inputs, "scatter")
+        self.value = np.broadcast_to(_cast(value, x).reshape(self.shape), target)
+        if not self.places.gathered:
+            self.value = self.value.reshape(self.block_shape)
+        self.target = target
+        self.old = wide(x[self.places.basic])
+
+    def factors(self, mode: str) -> tuple[Any, Any]:
+        """What the tangents of the block, and those of the value, are multiplied by, where they count.
+
+        The latter are then summed where they meet, whether they are multiplied or at an extreme.
+        """
+        places, old, value = self.places, self.old, self.value
+        if mode == "multiply":
+            one = np.ones((), old.dtype)
+            scale = np.ones_like(old)
+            places.update("multiply", scale, value)
+            null = value == 0
+            factors = np.where(null, one, value)
+            nulls = np.zeros(old.shape, np.int32)
+            places.update("add", nulls, null.astype(np.int32))
+            product = np.array(old)
+            places.update("multiply", product, factors)
+            others = places.read(product) / factors
+            return scale, np.where(places.read(nulls) == null, others, np.zeros((), old.dtype))
+        result = np.array(old)
+        places.update(mode, result, value)
+        return (result == old), (places.read(result) == value)
+
+
+def _times(factor: Any, g: Any) -> Any:
+    return np.where(factor, g, np.zeros((), g.dtype)) if factor.dtype == bool else factor * g
+
+
+@PULLBACK.of(SCATTER)
+def _scatter(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value: Any, *inputs: Any) -> tuple:
+    write = _Written(params, x, value, inputs)
+    nothing = _nothing(len(inputs))
+    if write.empty or not (write.places.gathered or write.places.inside):
+        return (g, None, *nothing)
+    mode, places = write.mode, write.places
+    gx, gv = np.array(g), None
+    block = gx[places.basic]
+    here = wide(block)
+    if not places.gathered:
+        dx, dv = _combined_back(mode, here.copy(), write.old, write.value, last=False)
+        block[...] = dx
+        gv = dv.reshape(write.target)
+    else:
+        gv = places.read(here, clip=False)
+        if mode == "set":
+            places.update("set", block, np.zeros((), g.dtype))
+        elif mode != "add":
+            f_old, f_new = write.factors(mode)
+            block[...] = _times(f_old, here)
+            gv = _times(f_new, gv)
+    return (gx, unspread(gv, write.shape).reshape(value.shape), *nothing)
+
+
+@PUSHFORWARD.of(SCATTER)
+def _scatter_forward(tangents: Any, y: Any, params: tuple, x: Any, value: Any, *inputs: Any) -> Any:
+    if params[1] in ("set", "add"):
+        return linear(SCATTER, 2)(tangents, y, params, x, value, *inputs)
+    write = _Written(params, x, value, inputs)
+    tx, tv = _tangents(tangents, x, value)
+    if write.empty or not (write.places.gathered or write.places.inside):
+        return tx
+    mode, places = write.mode, write.places
+    moved = np.array(tx)
+    block = moved[places.basic]
+    tv = np.broadcast_to(tv.reshape(write.shape), write.target)
+    if not places.gathered:
+        tv = tv.reshape(write.block_shape)
+        block[...] = _combined_forward(mode, block, tv, write.old, write.value, last=False)
+    else:
+        f_old, f_new = write.factors(mode)
+        block[...] = _times(f_old, block)
+        places.update("add", block, _times(f_new, tv))
+    return moved
+
+
+@PULLBACK.of(MASKED_SCATTER)
+def _masked_scatter(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value: Any, mask: Any) -> tuple:
+    if not x.size or not value.size:
+        return g, None, None
+    gx = np.array(g)
+    gx[mask] = 0
+    if not wanted[1]:
+        return gx, None, None
+    there = wide(g[mask])
+    if value.ndim > x.ndim - mask.ndim:
+        rows = masked_rows(mask, len(value))
+        total = np.zeros((len(value), *there.shape[1:]), there.dtype)
+        if isinstance(rows, slice):
+            total[rows] = there
+        else:
+            total[:] = there[: len(value)]
+            total[-1] += there[len(value) :].sum(0)
+        return gx, unspread(total, value.shape), None
+    return gx, unspread(there, value.shape), None
+
+
+@PULLBACK.of(SCATTER_AXIS)
+def _scatter_axis(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, values: Any, indices: Any) -> tuple:
+    (axis,) = params
+    shape = (x.size,) if axis is None else x.shape
+    axis = 0 if axis is None else axis % len(shape)
+    if not x.size or not values.size:
+        return g, None, None
+    target = value_along(values.shape, shape, indices.shape, axis)
+    n = shape[axis]
+    places = np.broadcast_to(positions(indices, n), target)
+    inside = (places >= 0) & (places < n)
+    index = picked_along(shape, places.clip(0, n - 1), axis)
+    gx = np.array(g, order="C").reshape(shape)
+    there = np.where(inside, gx[index], np.zeros((), g.dtype))
+    if inside.all():
+        gx[index] = 0
+    else:
+        kept = np.nonzero(inside)
+        gx[(*kept[:axis], places[kept], *kept[axis + 1 :])] = 0
+    return gx.reshape(x.shape), unspread(there, values.shape[-len(shape) :]).reshape(values.shape), None
+
+
+@PULLBACK.of(DYNAMIC_UPDATE)
+def _dynamic_update(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, update: Any, starts: Any) -> tuple:
+    if not x.ndim:
+        return None, g, None
+    (axes,) = params
+    size = _window(x.shape, update.shape, [axis % x.ndim for axis in axes])
+    index = block_starts(starts, axes, x.shape, size)
+    gx = np.array(g)
+    gx[index] = 0
+    return gx, g[index], None

@@ -1,0 +1,62 @@
+"""Rows of a matrix updated in place by NumPy where several updates may meet in one row: each counts, in order.
+
+What reads or writes at arrays of indices, in however many dimensions, comes down to this (`places`), and so do the
+derivatives of what reads an element more than once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["accumulate", "update_rows", "wide"]
+
+_NARROW = 128
+"""Rows of fewer elements than this are updated element by element, which NumPy does fast, longer ones row by row."""
+
+_UFUNCS = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
+
+
+def wide(x: Any) -> Any:
+    """Float16 and bfloat16 as float32, to be summed in."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x
+
+
+def update_rows(mode: str, matrix: np.ndarray, rows: np.ndarray, values: np.ndarray) -> None:
+    """`matrix[rows] op= values`, where every occurrence of a row counts and, for "set", the last one wins.
+
+    Args:
+        mode: "set", "add", "multiply", "maximum" or "minimum".
+        matrix: (N, R), contiguous; what it holds is written over.
+        rows: (M,), contiguous int64 from 0 to N - 1.
+        values: (M, R), of the dtype of the matrix.
+    """
+    if mode == "set":
+        matrix[rows] = values
+        return
+    if matrix.dtype.itemsize == 2 and matrix.dtype.kind in "fV":
+        once = matrix.astype(np.float32)
+        update_rows(mode, once, rows, values.astype(np.float32))
+        matrix[...] = once
+        return
+    ufunc = _UFUNCS[mode]
+    if matrix.dtype.kind == "b" and mode in ("add", "multiply"):
+        ufunc = np.maximum if mode == "add" else np.minimum
+    width = matrix.shape[1]
+    if width == 1:
+        ufunc.at(matrix.reshape(-1), rows, values.reshape(-1))
+    elif width < _NARROW and len(rows) > 1:
+        ufunc.at(matrix.reshape(-1), (rows[:, None] * width + np.arange(width)).reshape(-1), values.reshape(-1))
+    else:
+        for row, value in zip(rows.tolist(), values, strict=True):
+            there = matrix[row]
+            ufunc(there, value, there)
+
+
+def accumulate(shape: tuple[int, ...], places: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """The cotangent of an array of this shape, of which elements were read at flat places: `g` summed there."""
+    g = wide(g)
+    out = np.zeros((int(np.prod(shape, dtype=np.int64)), 1), g.dtype)
+    update_rows("add", out, np.ascontiguousarray(places, np.intp).reshape(-1), g.reshape(-1, 1))
+    return out.reshape(shape)

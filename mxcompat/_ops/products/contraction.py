@@ -1,0 +1,150 @@
+"""Products and sums of products in NumPy, laid out for BLAS: what the host rules of all products are made of.
+
+Half precision is multiplied in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+__all__ = [
+    "Numbers", "chosen", "clipped", "contract", "multiply", "pull_contraction", "pull_product", "rounded", "swapped",
+    "wide_dtype", "widened",
+]  # fmt: skip
+
+_HALVES = {np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)}
+_FLOAT32 = np.dtype(np.float32)
+
+Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
+"""The axes of two arrays that are summed over, and those of a batch, as for `jax.lax.dot_general`."""
+
+
+def wide_dtype(dtype: Any) -> Any:
+    """The NumPy dtype to multiply and add up in."""
+    return _FLOAT32 if dtype in _HALVES else dtype
+
+
+def widened(x: Any, dtype: Any) -> Any:
+    """An operand cast to the dtype of the result, and then to what that is computed in."""
+    if x.dtype != dtype:
+        x = x.astype(dtype)
+    return x.astype(_FLOAT32) if dtype in _HALVES else x
+
+
+def rounded(x: Any, dtype: Any) -> Any:
+    """A result in its dtype."""
+    return x if x.dtype == dtype else x.astype(dtype)
+
+
+def swapped(x: Any) -> Any:
+    """The last two axes exchanged."""
+    return x.T if x.ndim == 2 else x.swapaxes(-1, -2)
+
+
+def multiply(x: Any, y: Any) -> Any:
+    """The matrix product of arrays of one dtype that is no half. A batch of rows is one matrix."""
+    if y.ndim > 2:
+        return np.matmul(x, y)
+    if x.ndim > 2 and y.ndim == 2 and x.size:
+        return x.reshape(-1, x.shape[-1]).dot(y).reshape(*x.shape[:-1], y.shape[-1])
+    return x.dot(y)
+
+
+def pull_product(g: Any, x: Any, y: Any, wanted: Sequence[bool]) -> tuple[Any, Any]:
+    """The cotangents of the operands of `multiply`, of that of its result."""
+    if x.ndim == 1 and y.ndim == 1:
+        return g * y, g * x
+    if x.ndim == 1:
+        g = g[..., None, :]
+    elif y.ndim == 1:
+        g = g[..., None]
+    rows = x[None] if x.ndim == 1 else x
+    columns = y[:, None] if y.ndim == 1 else y
+    gx = gy = None
+    if wanted[0]:
+        gx = multiply(g, swapped(columns))
+        gx = gx[..., 0, :] if x.ndim == 1 else gx
+    if wanted[1]:
+        if columns.ndim == 2 and rows.ndim > 2 and g.size and rows.size:
+            gy = rows.reshape(-1, rows.shape[-1]).T.dot(g.reshape(-1, g.shape[-1]))
+        else:
+            gy = multiply(swapped(rows), g)
+        gy = gy[..., 0] if y.ndim == 1 else gy
+    return gx, gy
+
+
+def _rest(ndim: int, *used: tuple[int, ...]) -> tuple[int, ...]:
+    taken = {k for group in used for k in group}
+    return tuple([k for k in range(ndim) if k not in taken])
+
+
+def contract(x: Any, y: Any, numbers: Numbers) -> Any:
+    """`jax.lax.dot_general` of arrays of one dtype that is no half: axes are those of the batch, of x, of y."""
+    (sum_x, sum_y), (batch_x, batch_y) = numbers
+    free_x, free_y = _rest(x.ndim, sum_x, batch_x), _rest(y.ndim, sum_y, batch_y)
+    shape_x, shape_y = x.shape, y.shape
+    batch = [shape_x[k] for k in batch_x]
+    left, right = [shape_x[k] for k in free_x], [shape_y[k] for k in free_y]
+    inner = math.prod([shape_x[k] for k in sum_x])
+    rows = x.transpose(batch_x + free_x + sum_x).reshape(*batch, math.prod(left), inner)
+    columns = y.transpose(batch_y + sum_y + free_y).reshape(*batch, inner, math.prod(right))
+    return multiply(rows, columns).reshape([*batch, *left, *right])
+
+
+def pull_contraction(g: Any, x: Any, y: Any, numbers: Numbers, wanted: Sequence[bool]) -> tuple[Any, Any]:
+    """The cotangents of the operands of `contract`, of that of its result."""
+    (sum_x, sum_y), (batch_x, batch_y) = numbers
+    free_x, free_y = _rest(x.ndim, sum_x, batch_x), _rest(y.ndim, sum_y, batch_y)
+    count, most = len(batch_x), len(batch_x) + len(free_x)
+    lead = tuple(range(count))
+    gx = gy = None
+    if wanted[0]:
+        out = contract(g, y, ((tuple(range(most, g.ndim)), free_y), (lead, batch_y)))
+        order = sorted(range(len(sum_y)), key=sum_y.__getitem__)  # the summed axes come out as y has them
+        gx = out.transpose(np.argsort([*batch_x, *free_x, *[sum_x[k] for k in order]]))
+    if wanted[1]:
+        out = contract(g, x, ((tuple(range(count, most)), free_x), (lead, batch_x)))
+        order = sorted(range(len(sum_x)), key=sum_x.__getitem__)
+        gy = out.transpose(np.argsort([*batch_y, *free_y, *[sum_y[k] for k in order]]))
+    return gx, gy
+
+
+def clipped(indices: Any, count: int) -> Any:
+    """Indices as NumPy takes them, those outside moved to the nearest inside."""
+    if indices.dtype == np.uint64:
+        indices = np.minimum(indices, np.uint64(count - 1))
+    return np.minimum(np.maximum(indices.astype(np.intp), 0), count - 1)
+
+
+_COPY = 1 << 14
+"""Up to how many elements of matrices it is faster to copy them than to take them one by one."""
+
+
+def chosen(x: Any, indices: Any, matrix: Callable[[int], Any], count: int, shape: tuple[int, int]) -> Any:
+    """`x @ matrices[indices]`, with each matrix made, and multiplied by all its rows, once.
+
+    Args:
+        x: an array of shape (..., M, K).
+        indices: which matrix, as `clipped` gives them; broadcast against the leading axes of x.
+        matrix: gives the matrix of shape (K, N) that has a number.
+        count: how many matrices there are.
+        shape: of each.
+
+    Returns:
+        An array of shape (..., M, N).
+    """
+    batch = np.broadcast_shapes(x.shape[:-2], indices.shape)
+    number = np.broadcast_to(indices, batch).ravel()
+    if math.prod(shape) * number.size <= _COPY and count <= number.size:
+        return np.matmul(x, np.stack([matrix(k) for k in range(count)])[indices])
+    rows = np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(number.size, *x.shape[-2:])
+    out = np.empty((number.size, x.shape[-2], shape[1]), x.dtype)
+    for k in np.unique(number):
+        places = np.flatnonzero(number == k)
+        out[places] = multiply(rows[places], matrix(int(k)))
+    return out.reshape(*batch, *out.shape[-2:])

@@ -1,0 +1,142 @@
+"""Einstein summation in NumPy: the steps of the lowering, each a product for BLAS, and its derivatives, which are
+Einstein summations too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph.ir.aval import from_numpy
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+
+from ..movement.diagonals import sum_dtype
+from .contraction import contract, rounded, wide_dtype, widened
+from .einsum import _einsum, _own_sums
+from .einsum_notation import Equation, parse
+from .einsum_path import Step, contraction_order
+from .matmul import common
+
+Labelled = tuple[Any, str]
+"""An array, and a label for each of its axes."""
+
+
+@lru_cache(1024)
+def _parsed(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> Equation:
+    return parse(subscripts, shapes, "einsum")
+
+
+@HOST.of(_einsum)
+def _host_einsum(out: Any, params: tuple, *xs: Any) -> Any:
+    return _evaluated(_parsed(params[0], tuple([x.shape for x in xs])), xs)
+
+
+def _evaluated(equation: Equation, xs: Sequence[Any]) -> Any:
+    at_hand: list[Labelled] = list(zip(xs, equation.terms, strict=True))
+    for step in contraction_order(equation):
+        taken = [at_hand[p] for p in step.places]
+        at_hand = [x for k, x in enumerate(at_hand) if k not in step.places]
+        at_hand.append(_contracted(taken, step))
+    x, labels = at_hand[0]
+    x = x.transpose([labels.index(c) for c in equation.output])
+    shape = tuple([equation.sizes[c] for c in equation.output])
+    return x if x.shape == shape else np.broadcast_to(x, shape)
+
+
+def _contracted(taken: Sequence[Labelled], step: Step) -> Labelled:
+    """One step: each operand alone first, then their product."""
+    ready = []
+    for k, (x, labels) in enumerate(taken):
+        if len(set(labels)) < len(labels):
+            x, labels = _diagonals(x, labels)
+        gone = _own_sums(k, taken, step)
+        ready.append(_total(x, labels, gone) if gone else (x, labels))
+    if len(ready) == 1:
+        return ready[0]
+    while len(ready) > 2:
+        ready[:2] = [_pair(ready[0], ready[1], step.labels)]
+    x, labels = _pair(ready[0], ready[1], step.kept)
+    gone = [c for c in labels if c not in step.kept]
+    return _total(x, labels, gone) if gone else (x, labels)
+
+
+def _total(x: Any, labels: str, gone: Sequence[str]) -> Labelled:
+    """The sum over some labels."""
+    dtype = sum_dtype(from_numpy(x.dtype)).numpy  # type: ignore[arg-type]
+    x = rounded(np.add.reduce(x, tuple([labels.index(c) for c in gone]), wide_dtype(dtype)), dtype)
+    return x, "".join([c for c in labels if c not in gone])
+
+
+def _diagonals(x: Any, labels: str) -> Labelled:
+    """The array with each label on one axis only; a view."""
+    kept = "".join(dict.fromkeys(labels))
+    shape = [x.shape[labels.index(c)] for c in kept]
+    strides = [sum([s for s, other in zip(x.strides, labels, strict=True) if other == c]) for c in kept]
+    return np.lib.stride_tricks.as_strided(x, shape, strides), kept
+
+
+def _pair(a: Labelled, b: Labelled, kept: Any) -> Labelled:
+    """The product of two operands, summed over the labels they share and that are not kept."""
+    (x, left), (y, right) = a, b
+    dtype = common(x, y)
+    shared = [c for c in left if c in right]
+    summed = [c for c in shared if c not in kept]
+    if not summed:
+        labels = left + "".join([c for c in right if c not in left])
+        shape = [1] * len(labels)
+        for c, n in zip(right, y.shape, strict=True):
+            shape[labels.index(c)] = n
+        order = sorted(range(len(right)), key=lambda k: labels.index(right[k]))
+        x = rounded(x, dtype).reshape(x.shape + (1,) * (len(labels) - len(left)))
+        return x * rounded(y, dtype).transpose(order).reshape(shape), labels
+    batch = [c for c in shared if c in kept]
+    x, y = _stretched(widened(x, dtype), left, y, right), _stretched(widened(y, dtype), right, x, left)
+    sums, batches = ([tuple([t.index(c) for c in group]) for t in (left, right)] for group in (summed, batch))
+    out = rounded(contract(x, y, ((sums[0], sums[1]), (batches[0], batches[1]))), dtype)
+    return out, "".join([*batch, *[c for c in left if c not in shared], *[c for c in right if c not in shared]])
+
+
+def _stretched(x: Any, labels: str, other: Any, there: str) -> Any:
+    """The array with axes of size one repeated to the size that the other has."""
+    shape = tuple([
+        other.shape[there.index(c)] if n == 1 and c in there else n for c, n in zip(labels, x.shape, strict=True)
+    ])  # fmt: skip
+    return x if shape == x.shape else np.broadcast_to(x, shape)
+
+
+@PULLBACK.of(_einsum)
+def _pull_einsum(g: Any, y: Any, params: tuple, wanted: tuple, *xs: Any) -> Any:
+    terms, output, sizes = _parsed(params[0], tuple([x.shape for x in xs]))
+    g, dtype = widened(g, y.dtype), y.dtype
+    operands = [widened(x, dtype) for x in xs]
+    found = []
+    for k, term in enumerate(terms):
+        if not wanted[k]:
+            found.append(None)
+            continue
+        rest = [(output, g), *[(t, o) for j, (t, o) in enumerate(zip(terms, operands, strict=True)) if j != k]]
+        labels = "".join(dict.fromkeys(term))
+        known = "".join([c for c in labels if any(c in t for t, _ in rest)])
+        gx = _evaluated(Equation(tuple([t for t, _ in rest]), known, sizes), [o for _, o in rest])
+        lengths = [sizes[c] for c in labels]
+        gx = gx.reshape([n if c in known else 1 for c, n in zip(labels, lengths, strict=True)])
+        gx = np.broadcast_to(gx, lengths)
+        if len(labels) < len(term):
+            whole = np.zeros([sizes[c] for c in term], gx.dtype)
+            _diagonals(whole, term)[0][...] = gx
+            gx = whole
+        found.append(gx)
+    return tuple(found)
+
+
+@PUSHFORWARD.of(_einsum)
+def _push_einsum(tangents: Any, y: Any, params: tuple, *xs: Any) -> Any:
+    equation = _parsed(params[0], tuple([x.shape for x in xs]))
+    operands = [widened(x, y.dtype) for x in xs]
+    total: Any = 0
+    for k, t in enumerate(tangents):
+        if t is not None:
+            total = total + _evaluated(equation, [*operands[:k], widened(t, y.dtype), *operands[k + 1 :]])
+    return total

@@ -1,0 +1,156 @@
+"""Products of chosen matrices, blocks and segments in NumPy, and their derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+
+from .contraction import chosen, clipped, multiply, pull_product, rounded, widened
+from .gathered import _block_masked_mm, _blocks, _gather_mm, _segmented_mm
+from .pullback import bilinear
+
+
+def _matrices(x: Any, y: Any) -> tuple[Any, Any]:
+    return x if x.ndim > 1 else x[None], y if y.ndim > 1 else y[:, None]
+
+
+def _numbers(indices: tuple, params: tuple, x: Any, y: Any) -> tuple[Any, Any] | None:
+    """Which matrix of x and of y each product takes, counted through all their leading axes; None where there are no
+    matrices to choose from."""
+    given = list(indices)
+    numbers = []
+    for a, some in zip((x, y), params, strict=True):
+        count = int(np.prod(a.shape[:-2]))
+        if not count:
+            return None
+        numbers.append(clipped(given.pop(0), count) if some else np.arange(count).reshape(a.shape[:-2]))
+    return numbers[0], numbers[1]
+
+
+def _flat(x: Any) -> Any:
+    return x.reshape(-1, *x.shape[-2:])
+
+
+def _gathered(x: Any, y: Any, numbers: tuple[Any, Any], shape: tuple[int, ...]) -> Any:
+    """The products, without the axes that a row or a column lacks."""
+    every = _flat(y)
+    return chosen(_flat(x)[numbers[0]], numbers[1], every.__getitem__, len(every), y.shape[-2:]).reshape(shape)
+
+
+@HOST.of(_gather_mm)
+def _host_gather(out: Any, params: tuple, x: Any, y: Any, *indices: Any) -> Any:
+    dtype = out.dtype.numpy
+    x, y = _matrices(x, y)
+    numbers = _numbers(indices, params, x, y)
+    if numbers is None or not x.size or not y.size:
+        return None
+    return rounded(_gathered(widened(x, dtype), widened(y, dtype), numbers, out.shape), dtype)
+
+
+@PULLBACK.of(_gather_mm)
+def _pull_gather(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any, *indices: Any) -> Any:
+    left, right = _matrices(widened(x, out.dtype), widened(y, out.dtype))
+    numbers = _numbers(indices, params, left, right)
+    if numbers is None or not x.size or not y.size:
+        return None
+    batch = np.broadcast_shapes(*[n.shape for n in numbers])
+    rows, which = [np.broadcast_to(n, batch).ravel() for n in numbers]
+    g = widened(g, out.dtype).reshape(len(rows), left.shape[-2], right.shape[-1])
+    every, matrices = _flat(left), _flat(right)
+    gx = gy = None
+    if wanted[0]:
+        gx = np.zeros(every.shape, every.dtype)
+        np.add.at(gx, rows, chosen(g, which, lambda k: matrices[k].T, len(matrices), matrices.shape[:0:-1]))
+        gx = gx.reshape(x.shape)
+    if wanted[1]:
+        gy = np.zeros(matrices.shape, matrices.dtype)
+        for k in np.unique(which):
+            places = np.flatnonzero(which == k)
+            lines = every[rows[places]].reshape(-1, every.shape[-1])
+            gy[k] = lines.T.dot(g[places].reshape(-1, g.shape[-1]))
+        gy = gy.reshape(y.shape)
+    return gx, gy, *[None] * len(indices)
+
+
+@PUSHFORWARD.of(_gather_mm)
+def _push_gather(tangents: Any, out: Any, params: tuple, x: Any, y: Any, *indices: Any) -> Any:
+    numbers = _numbers(indices, params, *_matrices(x, y))
+    if numbers is None or not x.size or not y.size:
+        return None
+    return bilinear(lambda a, b: _gathered(*_matrices(a, b), numbers, out.shape), tangents[:2], out.dtype, x, y)
+
+
+def _mask(mask: Any, size: int, x: Any) -> Any:
+    """An element of the mask for each of the matrices x."""
+    rows, columns = x.shape[-2:]
+    mask = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, _blocks((), rows, columns, size)))
+    return mask.repeat(size, -2).repeat(size, -1)[..., :rows, :columns]
+
+
+def _masked(x: Any, mask: Any) -> Any:
+    if mask is None:
+        return x
+    return np.where(mask, x, x.dtype.type(0)) if mask.dtype == bool else x * rounded(mask, x.dtype)
+
+
+def _masks(masks: tuple, params: tuple, x: Any, y: Any, like: Any) -> list[Any]:
+    size, given = params
+    left = iter(masks)
+    return [_mask(next(left), size, a) if wanted else None for wanted, a in zip(given, (like, x, y), strict=True)]
+
+
+@HOST.of(_block_masked_mm)
+def _host_masked(out: Any, params: tuple, x: Any, y: Any, *masks: Any) -> Any:
+    dtype = out.dtype.numpy
+    x, y = _matrices(widened(x, dtype), widened(y, dtype))
+    like = np.broadcast_to(np.zeros((), bool), (x.shape[-2], y.shape[-1]))
+    out_mask, x_mask, y_mask = _masks(masks, params, x, y, like)
+    return rounded(_masked(multiply(_masked(x, x_mask), _masked(y, y_mask)), out_mask).reshape(out.shape), dtype)
+
+
+@PULLBACK.of(_block_masked_mm)
+def _pull_masked(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any, *masks: Any) -> Any:
+    if any(wanted[2:]):
+        return None
+    left, right = _matrices(widened(x, out.dtype), widened(y, out.dtype))
+    g = widened(g, out.dtype).reshape(*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], -1)
+    out_mask, x_mask, y_mask = _masks(masks, params, left, right, g)
+    gx, gy = pull_product(_masked(g, out_mask), _masked(left, x_mask), _masked(right, y_mask), wanted)
+    gx = _masked(gx, x_mask) if wanted[0] else None
+    gy = _masked(gy, y_mask) if wanted[1] else None
+    gx = gx[..., 0, :] if wanted[0] and x.ndim == 1 else gx
+    gy = gy[..., 0] if wanted[1] and y.ndim == 1 else gy
+    return gx, gy, *[None] * len(masks)
+
+
+def _inside(x: Any, segments: Any) -> Any:
+    """Whether each place of the inner axis is in each segment, `(..., 1, K)`."""
+    places = np.arange(x.shape[1]).astype(segments.dtype)
+    return ((places >= segments[..., :1]) & (places < segments[..., 1:]))[..., None, :]
+
+
+def _segmented(x: Any, y: Any, inside: Any) -> Any:
+    return multiply(np.where(inside, x, x.dtype.type(0)), y)
+
+
+@HOST.of(_segmented_mm)
+def _host_segmented(out: Any, params: tuple, x: Any, y: Any, segments: Any) -> Any:
+    dtype = out.dtype.numpy
+    return rounded(_segmented(widened(x, dtype), widened(y, dtype), _inside(x, segments)), dtype)
+
+
+@PULLBACK.of(_segmented_mm)
+def _pull_segmented(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any, segments: Any) -> Any:
+    x, y = widened(x, out.dtype), widened(y, out.dtype)
+    inside = _inside(x, segments)
+    gx, gy = pull_product(widened(g, out.dtype), np.where(inside, x, x.dtype.type(0)), y, wanted)
+    return np.where(inside, gx, gx.dtype.type(0)) if wanted[0] else None, gy, None
+
+
+@PUSHFORWARD.of(_segmented_mm)
+def _push_segmented(tangents: Any, out: Any, params: tuple, x: Any, y: Any, segments: Any) -> Any:
+    inside = _inside(x, segments)
+    return bilinear(lambda a, b: _segmented(a, b, inside), tangents[:2], out.dtype, x, y)

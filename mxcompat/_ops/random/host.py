@@ -1,0 +1,248 @@
+"""How NumPy draws: what the lowerings of `continuous` and `discrete` make of the same words, to a rounding."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, Dtype, from_numpy
+from mxcompat._graph.ir.aval import float32 as _float32
+from mxcompat._graph.ir.rules import HOST
+
+from ..define import TABLE
+from ..elementwise.erf import erf, erf_inv
+from . import continuous, discrete, state  # noqa: F401  they define the ops
+from .threefry import chain, words
+
+__all__ = ["SQRT2", "argsorted", "cast", "normals", "roots", "unit", "wide"]
+
+SQRT2 = math.sqrt(2.0)
+
+_OVER_2_32 = np.float32(2.0**-32)
+_BELOW_ONE = {d: np.nextafter(np.ones((), d), np.zeros((), d)) for d in (np.dtype(np.float32), np.dtype(np.float16))}
+_LOW = np.nextafter(np.float32(-1), np.float32(0))
+_WIDTH = np.float32(1) - _LOW
+_ROOT = np.float32(SQRT2)
+
+
+def unit(key: np.ndarray, shape: tuple[int, ...], dtype: np.dtype | None = None) -> np.ndarray:
+    """Uniform numbers in [0, 1), by default float32."""
+    x = words(key, math.prod(shape)).astype(np.float32)
+    np.multiply(x, _OVER_2_32, x)
+    np.minimum(x, _BELOW_ONE[x.dtype], out=x)
+    x = x.reshape(shape)
+    if dtype is None or dtype == x.dtype:
+        return x
+    return np.minimum(x.astype(dtype), _below_one(dtype))
+
+
+def _below_one(dtype: np.dtype) -> Any:
+    if dtype not in _BELOW_ONE:
+        _BELOW_ONE[dtype] = np.nextafter(np.ones((), dtype), np.zeros((), dtype))
+    return _BELOW_ONE[dtype]
+
+
+def cast(x: Any, dtype: np.dtype) -> Any:
+    """`x` in a dtype; a complex number loses its imaginary part if that is real."""
+    if x.dtype == dtype:
+        return x
+    return (x.real if x.dtype.kind == "c" and dtype.kind != "c" else x).astype(dtype)
+
+
+def wide(function: Any, x: Any) -> Any:
+    """A function of half-precision numbers computed in float32, then rounded."""
+    return function(x) if x.dtype == np.float32 else function(x.astype(np.float32)).astype(x.dtype)
+
+
+def _between(key: np.ndarray, low: Any, high: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    low, high = cast(low, dtype), cast(high, dtype)
+    return unit(key, shape, dtype) * (high - low) + low
+
+
+def _symmetric(key: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Uniform numbers in (-1, 1), float32."""
+    x = unit(key, shape)
+    np.multiply(x, _WIDTH, x)
+    np.add(x, _LOW, x)
+    return x
+
+
+def normals(key: np.ndarray, shape: tuple[int, ...]) -> Any:
+    """Normal numbers of variance 1/2, float32."""
+    return erf_inv(_symmetric(key, shape))
+
+
+@HOST.of(TABLE["random_split"])
+def _split(out: Aval, params: tuple, key: np.ndarray) -> np.ndarray:
+    return words(key, out.size).reshape(out.shape)
+
+
+@HOST.of(TABLE["random_chain"])
+def _chain(out: tuple[Aval, Aval], params: tuple, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    links = chain(key, params[0])
+    return (links[-1, 0] if len(links) else key), links
+
+
+@HOST.of(TABLE["random_link"])
+def _link(out: Aval, params: tuple, links: np.ndarray, row: Any) -> np.ndarray:
+    return links[int(row), params[0]]
+
+
+@HOST.of(TABLE["random_uniform"])
+def _uniform(out: Aval, params: tuple, key: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    return _between(key, low, high, out.shape, out.dtype.numpy)
+
+
+@HOST.of(TABLE["random_normal"])
+def _normal(out: Aval, params: tuple, key: np.ndarray, *rest: Any) -> Any:
+    shape, dtype, (shifted, stretched) = params
+    kind = dtype.numpy
+    loc = cast(rest[0], kind) if shifted else None
+    scale = cast(rest[-1], kind) if stretched else None
+    if dtype.kind == "c":
+        x = normals(key, (*shape, 2)).view(np.complex64)[..., 0]
+        if scale is not None:
+            x = x * scale
+        return x if loc is None else x + loc
+    x = normals(key, shape)
+    if kind == np.float32:
+        x = x * (_ROOT if scale is None else _ROOT * scale)
+    else:
+        factor = np.array(SQRT2, kind)
+        x = x.astype(kind) * (factor if scale is None else (factor * scale).astype(kind))
+    return x if loc is None else x + loc
+
+
+@HOST.of(TABLE["random_multivariate_normal"])
+def _multivariate_normal(out: Aval, params: tuple, key: np.ndarray, mean: Any, cov: Any) -> Any:
+    found = roots(cov)
+    if found is None:
+        return None
+    left, values, right = found
+    x = normals(key, out.shape) * _ROOT
+    x = np.matmul(x[..., None, :], (left * values[..., None, :]) @ right)[..., 0, :]
+    return x + (mean if mean.dtype.kind == "c" else cast(mean, x.dtype))
+
+
+def roots(cov: Any) -> tuple[Any, Any, Any] | None:
+    """The singular vectors of covariances and the roots of their singular values; None if NumPy cannot find them."""
+    if cov.size == 0:
+        return None
+    try:
+        left, values, right = np.linalg.svd(cast(cov, np.dtype(np.float32)), full_matrices=False)
+    except np.linalg.LinAlgError:
+        return None
+    return left, np.sqrt(values), right
+
+
+@HOST.of(TABLE["random_truncated_normal"])
+def _truncated_normal(out: Aval, params: tuple, key: np.ndarray, lower: Any, upper: Any) -> Any:
+    kind = out.dtype.numpy
+    lower, upper = cast(lower, kind), cast(upper, kind)
+    root = np.array(SQRT2, kind)
+    x = _between(key, wide(erf, lower / root), wide(erf, upper / root), out.shape, kind)
+    return np.maximum(np.minimum(root * wide(erf_inv, x), upper), lower)
+
+
+def _gumbel_noise(key: np.ndarray, shape: tuple[int, ...], dtype: np.dtype | None = None) -> Any:
+    x = unit(key, shape, dtype)
+    return -wide(np.log, -wide(np.log, x))
+
+
+@HOST.of(TABLE["random_gumbel"])
+def _gumbel(out: Aval, params: tuple, key: np.ndarray) -> Any:
+    return _gumbel_noise(key, out.shape, out.dtype.numpy)
+
+
+@HOST.of(TABLE["random_laplace"])
+def _laplace(out: Aval, params: tuple, key: np.ndarray, loc: Any, scale: Any) -> Any:
+    kind = out.dtype.numpy
+    return laplaces(key, out.shape, kind) * cast(scale, kind) + cast(loc, kind)
+
+
+def laplaces(key: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Standard Laplace numbers."""
+    x = _symmetric(key, shape)
+    return (np.sign(x) * np.log1p(-np.abs(x))).astype(dtype, copy=False)
+
+
+@HOST.of(TABLE["random_randint"])
+def _randint(out: Aval, params: tuple, key: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    dtype = out.dtype
+    x = _wrapped(np.floor(_between(key, low, high, out.shape, _float32.numpy)), dtype)
+    last = high.astype(np.int32) - np.int32(1) if high.dtype == bool else high - np.ones((), high.dtype)
+    return np.maximum(np.minimum(x, _wrapped(last, dtype)), _wrapped(low, dtype))
+
+
+def _wrapped(x: Any, dtype: Dtype) -> Any:
+    """`x` in an integer dtype, or bool; see `discrete`."""
+    x = x.real if x.dtype.kind == "c" else x
+    kind = dtype.numpy
+    if x.dtype.kind not in "biu" and dtype.kind != "b":
+        wraps = dtype.size < 4 and x.dtype.kind == "f"  # which bfloat16 is not
+        return _saturated(x, np.dtype(np.int32)).astype(kind) if wraps else _saturated(x, kind)
+    return x.astype(kind)
+
+
+def _saturated(x: Any, dtype: np.dtype) -> Any:
+    """Floats as integers, the nearest ones where they are beyond the range, and 0 for NaN."""
+    info = np.iinfo(dtype)
+    beyond = float(info.max) + 1 if dtype.itemsize < 8 else float(info.max)
+    x = x.astype(np.float64)
+    inside = (x >= info.min) & (x < beyond)
+    if inside.all():
+        return x.astype(dtype)
+    edges = np.where(x >= beyond, info.max, np.where(x < info.min, info.min, 0)).astype(dtype)
+    return np.where(inside, np.where(inside, x, 0).astype(dtype), edges)
+
+
+@HOST.of(TABLE["random_bernoulli"])
+def _bernoulli(out: Aval, params: tuple, key: np.ndarray, p: Any) -> np.ndarray:
+    if p.dtype.itemsize < 4:
+        p = p.astype(np.float32)
+    return unit(key, out.shape) < p
+
+
+@HOST.of(TABLE["random_categorical"])
+def _categorical(out: Aval, params: tuple, key: np.ndarray, logits: Any) -> np.ndarray:
+    axis, shape, samples = params
+    if samples:
+        logits = logits[..., None]
+    return np.argmax(cast(logits, _real_dtype(logits)) + _gumbel_noise(key, shape), axis=axis).astype(np.uint32)
+
+
+def _real_dtype(logits: Any) -> np.dtype:
+    kind = promote(from_numpy(logits.dtype), _float32)  # type: ignore[arg-type]
+    return kind.numpy if kind.kind == "f" else _float32.numpy
+
+
+@HOST.of(TABLE["random_categorical_line"])
+def _categorical_line(out: Aval, params: tuple, key: np.ndarray, logits: Any) -> np.ndarray:
+    line = cast(logits, _real_dtype(logits)).reshape(-1)
+    weights = np.exp(line - np.max(line))
+    bounds = np.cumsum(weights / np.sum(weights))
+    places = np.searchsorted(bounds, unit(key, out.shape))
+    return np.minimum(places, line.size - 1).astype(np.uint32)
+
+
+def argsorted(key: np.ndarray, size: int) -> np.ndarray:
+    """A random permutation of 0 … size-1: the order of random words, each sorted with its place."""
+    both = words(key, size).astype(np.uint64)
+    np.left_shift(both, 32, both)
+    np.add(both, np.arange(size, dtype=np.uint64), both)
+    both.sort()
+    return both.astype(np.uint32)
+
+
+@HOST.of(TABLE["random_permutation"])
+def _permutation(out: Aval, params: tuple, key: np.ndarray) -> np.ndarray:
+    return argsorted(key, params[0])
+
+
+@HOST.of(TABLE["random_permute"])
+def _permute(out: Aval, params: tuple, key: np.ndarray, x: Any) -> np.ndarray:
+    (axis,) = params
+    return np.take(x, argsorted(key, x.shape[axis]), axis=axis)

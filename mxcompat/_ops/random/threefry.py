@@ -1,0 +1,107 @@
+"""The words of the generator in `bits`, on the host: threefry 2x32 in Python's integers for a few words, in NumPy for
+many.
+
+A call of NumPy costs as much for four words as for four hundred, and the hash takes a hundred of them. Python's
+integers are of any length, so a few pairs are hashed at once as one number: each word has a lane of 64 bits, whose
+upper half takes up what a sum or a shift carries over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+__all__ = ["chain", "words"]
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+_WORD = 0xFFFFFFFF
+
+_FEW = 128
+"""Up to how many pairs Python's integers are faster."""
+
+_BLOCK = 1 << 13
+"""How many pairs NumPy hashes together: what fits into a cache."""
+
+
+def words(key: np.ndarray, size: int) -> np.ndarray:
+    """The first uint32 words of a key, an array of shape (size,)."""
+    if size == 0:
+        return np.zeros(0, np.uint32)
+    first, second = key.tolist()
+    pairs = (size + 1) // 2
+    if pairs > _FEW:
+        return _many((first, second, first ^ second ^ _PARITY), pairs, size)
+    both = _few(first, second, pairs, size)
+    return np.frombuffer(both.to_bytes(16 * pairs, "little"), np.uint64)[:size].astype(np.uint32)
+
+
+def chain(key: np.ndarray, count: int) -> np.ndarray:
+    """A key split `count` times over, an array of shape (count, 2, 2): each row is made of the first key in the one
+    before."""
+    first, second = key.tolist()
+    found = []
+    for _ in range(count):
+        both = _few(first, second, 2, 4)
+        found.append(both.to_bytes(32, "little"))
+        first, second = both & _WORD, both >> 64 & _WORD
+    return np.frombuffer(b"".join(found), np.uint64).astype(np.uint32).reshape(count, 2, 2)
+
+
+@lru_cache(2 * _FEW)
+def _lanes(pairs: int, size: int) -> tuple[int, int, int]:
+    """A number with a one in each lane, and those of the counters."""
+    ones = sum(1 << 64 * k for k in range(pairs))
+    low = sum(k << 64 * k for k in range(pairs))
+    high = sum((pairs + k) % size << 64 * k for k in range(pairs))  # the last has no partner if the size is odd: 0
+    return ones, low, high
+
+
+def _few(first: int, second: int, pairs: int, size: int) -> int:
+    """The words of a key as one number, a lane of 64 bits for each; one more than wanted if that is odd."""
+    ones, low, high = _lanes(pairs, size)
+    mask = ones * _WORD
+    keys = (first * ones, second * ones, (first ^ second ^ _PARITY) * ones)
+    x = low + keys[0]
+    y = (high + keys[1]) & mask
+    for group in range(5):
+        for d in _ROTATIONS[group & 1]:
+            x += y  # what it carries stays in the lane, so that only `y` need be masked
+            y = (x ^ (y << d | y >> 32 - d)) & mask
+        x += keys[(group + 1) % 3]
+        y = (y + keys[(group + 2) % 3] + ones * (group + 1)) & mask
+    return (x & mask) | y << 64 * pairs
+
+
+def _many(schedule: Sequence[int], pairs: int, size: int) -> np.ndarray:
+    result = np.arange(2 * pairs, dtype=np.uint32)
+    if size % 2:
+        result[-1] = 0
+    x, y = result[:pairs], result[pairs:]
+    keys = [np.array(k, np.uint32) for k in schedule]
+    np.add(x, keys[0], x)
+    np.add(y, keys[1], y)
+    for start in range(0, pairs, _BLOCK):
+        _hash(x[start : start + _BLOCK], y[start : start + _BLOCK], keys)
+    return result[:size]
+
+
+_COUNTS = [np.array(k, np.uint32) for k in range(33)]
+
+
+def _hash(x: np.ndarray, y: np.ndarray, keys: Sequence[np.ndarray]) -> None:
+    """The twenty rounds, in place."""
+    add, left, right, join, mix = np.add, np.left_shift, np.right_shift, np.bitwise_or, np.bitwise_xor
+    upper = np.empty_like(y)
+    for group in range(5):
+        for d in _ROTATIONS[group & 1]:
+            add(x, y, x)
+            left(y, _COUNTS[d], upper)
+            right(y, _COUNTS[32 - d], y)
+            join(y, upper, y)
+            mix(x, y, y)
+        add(x, keys[(group + 1) % 3], x)
+        add(y, keys[(group + 2) % 3], y)
+        add(y, _COUNTS[group + 1], y)

@@ -1,0 +1,58 @@
+"""Reductions, scans and sorts over an axis more, the first: the same op along the next axis. What takes no axis, and
+so all elements, takes those of each row."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import BATCH
+
+from ..define import TABLE
+from . import partitioning, scans, softmax, sorting, statistics  # noqa: F401  # for their records, in TABLE
+
+__all__ = []
+
+
+def _reshaped(node: Node, shape: tuple[int, ...]) -> Node:
+    return node if node.aval.shape == shape else apply(TABLE["reshape"], (node,), (shape,))
+
+
+def _over_axes(op: Op, params: tuple, inputs: tuple, batched: Any, size: int) -> Node:
+    """For an op whose first param is the axes."""
+    return apply(op, inputs, (tuple([k + 1 for k in params[0]]), *params[1:]))
+
+
+def _along_axis(place: int, keepdims: bool = False) -> Any:
+    """For an op that has its axis, or None, at this place among the params; and after it, perhaps, keepdims."""
+
+    def rule(op: Op, params: tuple, inputs: tuple, batched: Any, size: int) -> Node:
+        (x,) = inputs
+        axis = params[place]
+        if axis is not None:
+            return apply(op, inputs, (*params[:place], axis + 1, *params[place + 1 :]))
+        rows = _reshaped(x, (size, math.prod(x.aval.shape[1:])))
+        out = apply(op, (rows,), (*params[:place], 1, *params[place + 1 :]))
+        return _reshaped(out, (size,) + (1,) * (x.aval.ndim - 1)) if keepdims and params[-1] else out
+
+    return rule
+
+
+for _name in (
+    "sum", "prod", "max", "min", "mean", "logsumexp", "all", "any", "count_nonzero", "softmax", "var", "std", "median",
+):  # fmt: skip
+    BATCH[TABLE[_name]] = _over_axes
+for _name in ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "argsort"):
+    BATCH[TABLE[_name]] = _along_axis(0)
+for _name in ("diff", "partition", "argpartition", "topk"):
+    BATCH[TABLE[_name]] = _along_axis(1)
+for _name in ("argmax", "argmin"):
+    BATCH[TABLE[_name]] = _along_axis(0, keepdims=True)
+
+
+@BATCH.of(TABLE["searchsorted"])
+def _searchsorted(op: Op, params: tuple, inputs: tuple, batched: Any, size: int) -> Node | None:
+    """Several values are searched for in one row; there is no search in several rows."""
+    return None if batched[0] else apply(op, inputs, params)

@@ -1,0 +1,183 @@
+"""What NumPy makes of the reductions, of softmax and of the statistics. Half precision is accumulated in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph.ir.aval import Aval
+from mxcompat._graph.ir.rules import HOST
+
+from ..define import TABLE
+from . import softmax, statistics  # noqa: F401  # for their records, in TABLE
+from .reduce import size_of
+
+__all__ = ["as_rows", "distances", "inexact", "narrowed", "powers_and_sum", "widened"]
+
+_FLOAT32 = np.dtype(np.float32)
+_INT32 = np.dtype(np.int32)
+_UINT32 = np.dtype(np.uint32)
+
+
+def widened(x: Any) -> Any:
+    """Half precision as float32, anything else as it is."""
+    dtype = x.dtype
+    return x.astype(_FLOAT32) if dtype.itemsize == 2 and dtype.kind in "fV" else x
+
+
+def inexact(x: Any) -> Any:
+    """In float32 at least."""
+    return x.astype(_FLOAT32) if x.dtype.kind in "biu" else widened(x)
+
+
+def narrowed(x: Any, out: Aval) -> Any:
+    """With the dtype of the result."""
+    return x.astype(out.dtype.numpy, copy=False)
+
+
+def _half(out: Aval) -> bool:
+    return out.dtype.size == 2 and out.dtype.kind == "f"
+
+
+def _total(ufunc: np.ufunc) -> Callable[..., Any]:
+    """The rule of a reduction with this ufunc, in the dtype of the result."""
+    reduce = ufunc.reduce
+
+    def rule(out: Aval, params: tuple, x: Any) -> Any:
+        axes, keepdims = params
+        if not axes:
+            return x
+        if _half(out):
+            return reduce(x, axes, _FLOAT32, None, keepdims).astype(out.dtype.numpy)
+        return reduce(x, axes, out.dtype.numpy, None, keepdims)
+
+    return rule
+
+
+HOST[TABLE["sum"]] = _total(np.add)
+HOST[TABLE["prod"]] = _total(np.multiply)
+
+
+@HOST.of(TABLE["mean"])
+def _mean(out: Aval, params: tuple, x: Any) -> Any:
+    axes, keepdims = params
+    half = _half(out)
+    total = np.add.reduce(x, axes, _FLOAT32 if half else out.dtype.numpy, None, keepdims)
+    mean = total / size_of(x, axes)
+    return mean.astype(out.dtype.numpy) if half else mean
+
+
+def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
+    reduce = ufunc.reduce
+
+    def rule(out: Aval, params: tuple, x: Any) -> Any:
+        axes, keepdims = params
+        if not axes:
+            return x
+        if _half(out):
+            return reduce(x.astype(_FLOAT32), axes, None, None, keepdims).astype(out.dtype.numpy)
+        found = reduce(x, axes, None, None, keepdims)
+        if out.dtype.kind == "c":
+            return np.where(found == found, found, np.complex64(np.nan))
+        return found
+
+    return rule
+
+
+HOST[TABLE["max"]] = _extreme(np.maximum)
+HOST[TABLE["min"]] = _extreme(np.minimum)
+
+
+def _all_or_any(ufunc: np.ufunc) -> Callable[..., Any]:
+    reduce = ufunc.reduce
+
+    def rule(out: Aval, params: tuple, x: Any) -> Any:
+        axes, keepdims = params
+        return reduce(x if x.dtype.kind != "V" else x != 0, axes, np.bool_, None, keepdims)
+
+    return rule
+
+
+HOST[TABLE["all"]] = _all_or_any(np.logical_and)
+HOST[TABLE["any"]] = _all_or_any(np.logical_or)
+
+
+@HOST.of(TABLE["count_nonzero"])
+def _count(out: Aval, params: tuple, x: Any) -> Any:
+    axes, keepdims = params
+    return np.add.reduce(x if x.dtype.kind == "b" else x != 0, axes, _INT32, None, keepdims)
+
+
+def _place(name: str) -> Callable[..., Any]:
+    """The rule of `argmax` or `argmin`."""
+
+    def rule(out: Aval, params: tuple, x: Any) -> Any:
+        axis, keepdims = params
+        found = getattr(widened(x), name)(axis).astype(_UINT32)
+        return found.reshape(out.shape) if keepdims else found
+
+    return rule
+
+
+HOST[TABLE["argmax"]] = _place("argmax")
+HOST[TABLE["argmin"]] = _place("argmin")
+
+
+def powers_and_sum(x: Any, axes: Any, bounded: bool = False) -> tuple[Any, Any, Any]:
+    """`exp(x - shift)`, its sum along the axes, which are kept, and the shift: the largest element there; with
+    `bounded` 0 where that is not finite."""
+    if not x.ndim:
+        x = x.reshape(1)[0, ...]  # an array, which scalars are not, to be written to
+    shift = np.maximum.reduce(x.real if x.dtype.kind == "c" else x, axes, None, None, True)
+    if bounded:
+        shift = np.where(np.isfinite(shift), shift, shift.dtype.type(0))
+    powers = np.subtract(x, shift, out=np.empty(x.shape, x.dtype))
+    np.exp(powers, powers)
+    return powers, np.add.reduce(powers, axes, None, None, True), shift
+
+
+@HOST.of(TABLE["logsumexp"])
+def _logsumexp(out: Aval, params: tuple, x: Any) -> Any:
+    axes, _ = params
+    x = inexact(x)
+    if not axes:
+        return narrowed(x, out)
+    _, total, shift = powers_and_sum(x, axes, True)
+    return narrowed(np.log(total) + shift, out).reshape(out.shape)
+
+
+@HOST.of(TABLE["softmax"])
+def _softmax(out: Aval, params: tuple, x: Any) -> Any:
+    if not out.size:
+        return x
+    powers, total, _ = powers_and_sum(inexact(x), params[0])
+    powers /= total
+    return narrowed(powers, out)
+
+
+@HOST.of(TABLE["var"])
+def _var(out: Aval, params: tuple, x: Any) -> Any:
+    axes, keepdims, ddof = params
+    away = distances(x, axes)
+    squares = away.real**2 + away.imag**2 if away.dtype.kind == "c" else away * away
+    total = np.add.reduce(squares, axes, None, None, keepdims)
+    return narrowed(total / max(size_of(x, axes) - ddof, 0), out)
+
+
+def distances(x: Any, axes: tuple[int, ...]) -> Any:
+    """The elements less their mean, in float32 at least."""
+    x = inexact(x)
+    return x - np.add.reduce(x, axes, None, None, True) / size_of(x, axes)
+
+
+@HOST.of(TABLE["std"])
+def _std(out: Aval, params: tuple, x: Any) -> Any:
+    return narrowed(np.sqrt(widened(_var(out, params, x))), out)
+
+
+def as_rows(x: Any, axes: tuple[int, ...]) -> Any:
+    """The elements along the axes as rows, of an array that has the other axes before."""
+    kept = [k for k in range(x.ndim) if k not in axes]
+    return x.transpose(*kept, *axes).reshape(*[x.shape[k] for k in kept], size_of(x, axes))

@@ -1,0 +1,185 @@
+"""The derivatives of reductions, of softmax and of the statistics in NumPy. Half precision is widened to float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
+
+from ..define import TABLE
+from .host import distances, inexact, powers_and_sum, widened
+from .reduce import size_of
+
+__all__ = []
+
+
+def _kept(g: Any, params: tuple, x: Any) -> Any:
+    """What belongs to the result, with the reduced axes of `x` kept."""
+    axes, keepdims = params[:2]
+    if keepdims or len(axes) == x.ndim:
+        return g
+    return g.reshape(tuple([1 if k in axes else n for k, n in enumerate(x.shape)]))
+
+
+def _summed(x: Any, params: tuple) -> Any:
+    return np.add.reduce(widened(x), params[0], None, None, params[1])
+
+
+@PULLBACK.of(TABLE["sum"])
+def _sum_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+    return (_kept(g, params, x),)
+
+
+@PUSHFORWARD.of(TABLE["sum"])
+def _sum_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
+    return _summed(tangents[0], params)
+
+
+@PULLBACK.of(TABLE["mean"])
+def _mean_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+    return (_kept(widened(g) / size_of(x, params[0]), params, x),)
+
+
+@PUSHFORWARD.of(TABLE["mean"])
+def _mean_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
+    return _summed(tangents[0], params) / size_of(x, params[0])
+
+
+def _weighted(name: str, weights: Callable[..., Any]) -> None:
+    """The rules of a reduction whose tangent is the sum of those of the elements, each times its weight.
+
+    `weights(y, params, x)` gives them, from the result with its reduced axes kept, and no half precision."""
+    op = TABLE[name]
+
+    def pullback(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+        if not params[0]:
+            return (g,)
+        return (_kept(widened(g), params, x) * weights(_kept(widened(y), params, x), params, widened(x)),)
+
+    def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
+        (t,) = tangents
+        if not params[0]:
+            return t
+        return _summed(widened(t) * weights(_kept(widened(y), params, x), params, widened(x)), params)
+
+    PULLBACK[op] = pullback
+    PUSHFORWARD[op] = pushforward
+
+
+def _products_of_others(y: Any, params: tuple, x: Any) -> Any:
+    """For each element the product of the others: of those before and of those after it, as there may be zeros."""
+    axes, _ = params
+    kept = [k for k in range(x.ndim) if k not in axes]
+    order = [*kept, *axes]
+    moved = x.transpose(order)
+    rows = moved.reshape(-1, size_of(x, axes)) if x.size else moved.reshape(0, 1)
+    before, after = np.ones_like(rows), np.ones_like(rows)
+    np.multiply.accumulate(rows[:, :-1], 1, None, before[:, 1:])
+    np.multiply.accumulate(rows[:, :0:-1], 1, None, after[:, -2::-1])
+    before *= after
+    return before.reshape(moved.shape).transpose(np.argsort(order))
+
+
+_weighted("prod", _products_of_others)
+
+
+def _exponential_shares(y: Any, params: tuple, x: Any) -> Any:
+    powers, total, _ = powers_and_sum(x, params[0], True)
+    powers /= total
+    return powers
+
+
+_weighted("logsumexp", _exponential_shares)
+
+
+def _extreme(name: str) -> None:
+    op = TABLE[name]
+
+    def pullback(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+        if not params[0]:
+            return (g,)
+        y, g = _kept(y, params, x), _kept(widened(g), params, x)
+        if x.dtype.kind != "c":
+            return (g * _extreme_share(y, params, x, g.dtype),)
+        re, im = _complex_shares(y, params, x)
+        return (g.real * re + np.complex64(1j) * (g.imag * im),)
+
+    def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
+        y, t = _kept(y, params, x), widened(tangents[0])
+        if x.dtype.kind != "c":
+            return _summed(t * _extreme_share(y, params, x, t.dtype), params)
+        re, im = _complex_shares(y, params, x)
+        return _summed(t.real * re + np.complex64(1j) * (t.imag * im), params)
+
+    PULLBACK[op] = pullback
+    PUSHFORWARD[op] = pushforward
+
+
+def _extreme_share(y: Any, params: tuple, x: Any, dtype: Any) -> Any:
+    """Equal shares for the elements that are the extreme, NaN if that is NaN, which is not equal to itself."""
+    equal = x == y
+    return equal / np.add.reduce(equal, params[0], dtype, None, True)
+
+
+def _complex_shares(y: Any, params: tuple, x: Any) -> tuple[Any, Any]:
+    """The shares of the real parts, and of the imaginary ones: none of either where the extreme is NaN."""
+    known = y == y
+    re = _extreme_share(y.real, params, x.real, np.float32)
+    im = _extreme_share(y, params, x, np.float32)
+    return np.where(known, re, np.float32(0)), np.where(known, im, np.float32(0))
+
+
+_extreme("max")
+_extreme("min")
+
+
+@PULLBACK.of(TABLE["softmax"])
+def _softmax_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+    y = _softmax_of(x, y, params)
+    weighted = y * g
+    return (weighted - y * np.add.reduce(weighted, params[0], None, None, True),)
+
+
+@PUSHFORWARD.of(TABLE["softmax"])
+def _softmax_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
+    return _softmax_back(widened(tangents[0]), y, params, None, x)[0]
+
+
+def _softmax_of(x: Any, y: Any, params: tuple) -> Any:
+    """The result, but not rounded to half precision."""
+    if y.dtype.itemsize != 2 or not y.size:
+        return y
+    powers, total, _ = powers_and_sum(inexact(x), params[0])
+    return powers / total
+
+
+def _directions(params: tuple, x: Any) -> tuple[Any, int]:
+    """The derivative of the variance, and its divisor. The mean may be held fixed, its share cancels."""
+    axes, _, ddof = params
+    away = distances(x, axes)
+    return 2 * (away.conj() if away.dtype.kind == "c" else away), max(size_of(x, axes) - ddof, 0)
+
+
+@PULLBACK.of(TABLE["var"])
+def _var_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+    directions, divisor = _directions(params, x)
+    return (_kept(widened(g) / divisor, params, x) * directions,)
+
+
+@PUSHFORWARD.of(TABLE["var"])
+def _var_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
+    directions, divisor = _directions(params, x)
+    return _summed((directions * widened(tangents[0])).real, params) / divisor
+
+
+@PULLBACK.of(TABLE["std"])
+def _std_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+    return _var_back(widened(g) * np.float32(0.5) / widened(y), y, params, wanted, x)
+
+
+@PUSHFORWARD.of(TABLE["std"])
+def _std_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
+    return _var_forth(tangents, y, params, x) * np.float32(0.5) / widened(y)

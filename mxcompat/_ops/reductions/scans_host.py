@@ -1,0 +1,235 @@
+"""What NumPy makes of the scans, and their derivatives.
+
+Each is taken for the plain one: along the last axis, forward, including the element itself. So is any other, seen from
+its end, or without the element that no result includes. Half precision is accumulated in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph.ir.aval import Aval
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+
+from ..define import TABLE
+from . import scans  # noqa: F401  # for their records, in TABLE
+from .host import inexact, narrowed, widened
+
+__all__ = []
+
+_BACKWARD = (..., slice(None, None, -1))
+_FIRST, _LAST = (..., slice(None, 1)), (..., slice(-1, None))
+_BUT_FIRST, _BUT_LAST = (..., slice(1, None)), (..., slice(None, -1))
+_ROWS = 32
+
+
+def _line(x: Any, axis: int | None, reverse: bool) -> Any:
+    """A view of the elements that has the axis last, and forward."""
+    x = x.reshape(-1) if axis is None else x.swapaxes(axis, -1)
+    return x[_BACKWARD] if reverse else x
+
+
+def _lowest(dtype: np.dtype) -> Any:
+    return _limit(dtype, -np.inf) if dtype.kind not in "iu" else np.iinfo(dtype).min
+
+
+def _highest(dtype: np.dtype) -> Any:
+    return _limit(dtype, np.inf) if dtype.kind not in "iu" else np.iinfo(dtype).max
+
+
+def _limit(dtype: np.dtype, value: float) -> Any:
+    return value > 0 if dtype.kind == "b" else complex(value, value) if dtype.kind == "c" else value
+
+
+def _scan(ufunc: np.ufunc, identity: Callable[[np.dtype], Any], for_complex: np.ufunc | None = None) -> Any:
+    """The rule of a scan by this ufunc, or another for complex numbers."""
+
+    def rule(out: Aval, params: tuple, x: Any) -> Any:
+        axis, reverse, inclusive = params
+        dtype = np.dtype(np.float32) if out.dtype.kind == "f" and out.dtype.size == 2 else out.dtype.numpy
+        step = ufunc if out.dtype.kind != "c" or for_complex is None else for_complex
+        if step is np.logaddexp and out.dtype.kind == "c":
+            return None
+        if inclusive and not reverse and (axis is None or axis == x.ndim - 1):
+            return narrowed(step.accumulate(x.reshape(out.shape), -1, dtype), out)
+        y = np.empty(out.shape, dtype)
+        source, target = _line(x, axis, reverse), _line(y, axis, reverse)
+        if not inclusive:
+            target[_FIRST] = identity(dtype)
+            source, target = source[_BUT_LAST], target[_BUT_FIRST]
+        if source.ndim > 1 and source.size >= _ROWS * source.shape[-1] and axis != x.ndim - 1:
+            _by_columns(step, source, target)
+        else:
+            step.accumulate(source, -1, dtype, target)
+        return narrowed(y, out)
+
+    return rule
+
+
+def _by_columns(step: np.ufunc, source: Any, target: Any) -> None:
+    """The scan along the last axis, where elements apart from that are the near ones in memory."""
+    before = None
+    for k in range(source.shape[-1]):
+        now = target[..., k]
+        if before is None:
+            now[...] = source[..., k]
+        else:
+            step(before, source[..., k], out=now, dtype=target.dtype, casting="unsafe")
+        before = now
+
+
+HOST[TABLE["cumsum"]] = _scan(np.add, lambda dtype: 0)
+HOST[TABLE["cumprod"]] = _scan(np.multiply, lambda dtype: 1)
+HOST[TABLE["cummax"]] = _scan(np.maximum, _lowest)
+HOST[TABLE["cummin"]] = _scan(np.minimum, _highest, np.fmin)
+HOST[TABLE["logcumsumexp"]] = _scan(np.logaddexp, lambda dtype: -np.inf)
+
+
+def _derivatives(name: str, back: Callable[..., Any], forth: Callable[..., Any]) -> None:
+    """The rules of a scan, from those of the plain one, `back(g, x)` and `forth(t, x)`."""
+    op = TABLE[name]
+
+    def pullback(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+        x, g = inexact(x), inexact(g)
+        axis, reverse, inclusive = params
+        result = np.zeros(x.shape, g.dtype)
+        c, g, x = [_line(v, axis, reverse) for v in (result, g, x)]
+        if not inclusive:
+            c, g, x = c[_BUT_LAST], g[_BUT_FIRST], x[_BUT_LAST]
+        found = back(g, x) if c.size else c
+        if found is None:
+            return None
+        c[...] = found
+        return (result,)
+
+    def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
+        x, t = inexact(x), inexact(tangents[0])
+        axis, reverse, inclusive = params
+        result = np.zeros(y.shape, t.dtype)
+        d, t, x = [_line(v, axis, reverse) for v in (result, t, x)]
+        if not inclusive:
+            d, t, x = d[_BUT_FIRST], t[_BUT_LAST], x[_BUT_LAST]
+        found = forth(t, x) if d.size else d
+        if found is None:
+            return None
+        d[...] = found
+        return result
+
+    PULLBACK[op] = pullback
+    PUSHFORWARD[op] = pushforward
+
+
+def _sum_onwards(g: Any) -> Any:
+    """For each element the sum of it and those after it."""
+    return np.add.accumulate(g[_BACKWARD], -1)[_BACKWARD]
+
+
+_derivatives("cumsum", lambda g, x: _sum_onwards(g), lambda t, x: np.add.accumulate(t, -1))
+
+
+def _products_before(x: Any) -> Any:
+    before = np.ones_like(x)
+    np.multiply.accumulate(x[_BUT_LAST], -1, None, before[_BUT_FIRST])
+    return before
+
+
+def _cumprod_back(g: Any, x: Any) -> Any:
+    """No division, as there may be zeros: from the last element on, what follows each depends on it by its factor."""
+    out = np.empty_like(g)
+    onwards = out[..., -1] = g[..., -1]
+    for k in range(x.shape[-1] - 2, -1, -1):
+        onwards = out[..., k] = g[..., k] + x[..., k + 1] * onwards
+    return out * _products_before(x)
+
+
+def _cumprod_forth(t: Any, x: Any) -> Any:
+    out = t * _products_before(x)
+    for k in range(1, x.shape[-1]):
+        out[..., k] += x[..., k] * out[..., k - 1]
+    return out
+
+
+_derivatives("cumprod", _cumprod_back, _cumprod_forth)
+
+
+def _latest(x: Any, extreme: np.ufunc) -> Any:
+    """Where the extreme up to each place was last met."""
+    hit = (x == extreme.accumulate(x, -1)) | (x != x)
+    return np.maximum.accumulate(np.where(hit, np.arange(x.shape[-1]), 0), -1)
+
+
+def _extreme_back(extreme: np.ufunc) -> Callable[..., Any]:
+    def back(g: Any, x: Any) -> Any:
+        n = x.shape[-1]
+        latest = _latest(x, extreme).reshape(-1, n)
+        latest += np.arange(0, latest.size, n)[:, None]
+        out = np.zeros(latest.size, g.dtype)
+        np.add.at(out, latest.reshape(-1), g.reshape(-1))
+        return out.reshape(g.shape)
+
+    return back
+
+
+def _extreme_forth(extreme: np.ufunc) -> Callable[..., Any]:
+    return lambda t, x: np.take_along_axis(t, _latest(x, extreme), -1)
+
+
+_derivatives("cummax", _extreme_back(np.maximum), _extreme_forth(np.maximum))
+_derivatives("cummin", _extreme_back(np.minimum), _extreme_forth(np.minimum))
+
+
+def _in_two_parts(weighted: Callable[[Any], Any], values: Any) -> Any:
+    """A sum of values times powers, from the logarithms of such sums: that of the positive values and of the others."""
+    return np.exp(weighted(np.log(np.maximum(values, 0)))) - np.exp(weighted(np.log(np.maximum(-values, 0))))
+
+
+def _logcumsumexp_back(g: Any, x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return None
+    y = np.logaddexp.accumulate(x, -1)
+    return _in_two_parts(lambda part: x + np.logaddexp.accumulate((part - y)[_BACKWARD], -1)[_BACKWARD], g)
+
+
+def _logcumsumexp_forth(t: Any, x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return None
+    y = np.logaddexp.accumulate(x, -1)
+    return _in_two_parts(lambda part: np.logaddexp.accumulate(part + x, -1) - y, t)
+
+
+_derivatives("logcumsumexp", _logcumsumexp_back, _logcumsumexp_forth)
+
+
+@HOST.of(TABLE["diff"])
+def _diff(out: Aval, params: tuple, x: Any) -> Any:
+    n, axis = params
+    wider = _differences(widened(x), n, axis)
+    return narrowed(wider, out)
+
+
+def _differences(x: Any, n: int, axis: int) -> Any:
+    minus = np.logical_xor if x.dtype.kind == "b" else np.subtract
+    for _ in range(min(n, x.shape[axis])):
+        line = x.swapaxes(axis, -1)
+        x = minus(line[_BUT_FIRST], line[_BUT_LAST]).swapaxes(axis, -1)
+    return x
+
+
+@PULLBACK.of(TABLE["diff"])
+def _diff_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+    n, axis = params
+    g = widened(g).swapaxes(axis, -1)
+    for _ in range(min(n, x.shape[axis])):
+        c = np.zeros((*g.shape[:-1], g.shape[-1] + 1), g.dtype)
+        c[_BUT_FIRST] += g
+        c[_BUT_LAST] -= g
+        g = c
+    return (g.swapaxes(axis, -1),)
+
+
+@PUSHFORWARD.of(TABLE["diff"])
+def _diff_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
+    return _differences(widened(tangents[0]), *params)

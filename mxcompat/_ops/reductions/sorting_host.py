@@ -1,0 +1,259 @@
+"""What NumPy makes of sorts, searches, partitions and the median, and their derivatives: those of a choice of elements.
+
+NaN comes last, equal elements keep their order, complex numbers are ordered by their real, then their imaginary part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mxcompat._array.casting import converted_on_host
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, from_numpy
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+
+from ..define import TABLE
+from . import partitioning, statistics  # noqa: F401  # for their records, in TABLE
+from .host import as_rows, inexact, narrowed, widened
+
+__all__ = []
+
+_SORT_BY_KEYS = 256
+"""From so many elements on, to sort numbers that hold key and place is faster than to sort places by keys."""
+_LONG, _FEW = 1 << 12, 1 / 16
+"""An axis of at least so many elements is partitioned without sorting it, if at most this part is on one side."""
+
+
+def _flat(x: Any, axis: int | None) -> tuple[Any, int]:
+    return (x.reshape(-1), 0) if axis is None else (x, axis)
+
+
+def _ordered(x: Any, axis: int) -> Any:
+    """The elements in ascending order."""
+    kind = x.dtype.kind
+    if kind == "c":
+        return np.take_along_axis(x, _order(x, axis), axis)
+    if kind == "V":
+        return np.sort(x.astype(np.float32), axis).astype(x.dtype)
+    return np.sort(x, axis)
+
+
+def _order(x: Any, axis: int) -> Any:
+    """The places of the elements in ascending order."""
+    if x.dtype.kind == "c":
+        return np.lexsort((x.imag, x.real), axis)
+    if x.dtype.kind == "V":
+        x = x.astype(np.float32)
+    kind = x.dtype.kind
+    if x.dtype.itemsize != 4 or x.size < _SORT_BY_KEYS:
+        return np.argsort(x, axis, "stable")
+    if kind == "f":
+        x = np.where(x == x, x + np.float32(0), np.float32(np.nan)).view(np.int32)  # one zero and one NaN
+        x = np.where(x < 0, x ^ np.int32(0x7FFFFFFF), x)
+    low = 1 << 31 if kind == "u" else 0  # then the key has 32 bits with its sign, too
+    return np.sort(((x.astype(np.int64) - low) << 32) + _places(x, axis), axis) & 0xFFFFFFFF
+
+
+def _places(x: Any, axis: int) -> Any:
+    """The places along an axis, to be broadcast to the shape."""
+    return np.arange(x.shape[axis]).reshape(-1, *[1] * (x.ndim - 1 - axis % x.ndim))
+
+
+@HOST.of(TABLE["sort"])
+def _sort(out: Aval, params: tuple, x: Any) -> Any:
+    return _ordered(*_flat(x, params[0]))
+
+
+@HOST.of(TABLE["argsort"])
+def _argsort(out: Aval, params: tuple, x: Any) -> Any:
+    return _order(*_flat(x, params[0])).astype(np.uint32)
+
+
+def _partition_order(x: Any, kth: int, axis: int) -> Any:
+    n = x.shape[axis]
+    if n >= _LONG and min(kth + 1, n - kth) <= n * _FEW and x.dtype.kind != "c":
+        return np.argpartition(widened(x), kth, axis)
+    return _order(x, axis)
+
+
+@HOST.of(TABLE["partition"])
+def _partition(out: Aval, params: tuple, x: Any) -> Any:
+    kth, axis = params
+    x, axis = _flat(x, axis)
+    if x.shape[axis] < _LONG:
+        return _ordered(x, axis)
+    return np.take_along_axis(x, _partition_order(x, kth, axis), axis)
+
+
+@HOST.of(TABLE["argpartition"])
+def _argpartition(out: Aval, params: tuple, x: Any) -> Any:
+    kth, axis = params
+    x, axis = _flat(x, axis)
+    return _partition_order(x, kth, axis).astype(np.uint32)
+
+
+def _last(x: Any, k: int, axis: int) -> Any:
+    """The last k elements along an axis."""
+    return x[(*[slice(None)] * axis, slice(x.shape[axis] - k, None))]
+
+
+@HOST.of(TABLE["topk"])
+def _topk(out: Aval, params: tuple, x: Any) -> Any:
+    k, axis = params
+    x, axis = _flat(x, axis)
+    n = x.shape[axis]
+    if k == n:
+        return x
+    if n >= _SORT_BY_KEYS and 0 < k <= n * _FEW and x.dtype.kind != "c":
+        x = _last(np.partition(widened(x), n - k, axis), k, axis)
+        return narrowed(_ordered(x, axis), out)
+    return _last(_ordered(x, axis), k, axis)
+
+
+def _topk_order(params: tuple, x: Any) -> tuple[Any, Any, int]:
+    k, axis = params
+    x, axis = _flat(x, axis)
+    n = x.shape[axis]
+    if k == n:
+        return np.broadcast_to(_places(x, axis), x.shape), x, axis
+    return _last(_order(x, axis), k, axis), x, axis
+
+
+def _sort_order(params: tuple, x: Any) -> tuple[Any, Any, int]:
+    x, axis = _flat(x, params[0])
+    return _order(x, axis), x, axis
+
+
+def _partition_of(params: tuple, x: Any) -> tuple[Any, Any, int]:
+    x, axis = _flat(x, params[1])
+    return _partition_order(x, params[0], axis), x, axis
+
+
+def _derivatives(name: str, choose: Any) -> None:
+    """The rules of an op that chooses: `choose(params, x)` gives the places, the array they are in, and the axis."""
+
+    def pullback(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+        places, line, axis = choose(params, x)
+        c = np.zeros(line.shape, g.dtype)
+        np.put_along_axis(c, places, g, axis)
+        return (c.reshape(x.shape),)
+
+    def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
+        places, line, axis = choose(params, x)
+        return np.take_along_axis(tangents[0].reshape(line.shape), places, axis)
+
+    PULLBACK[TABLE[name]] = pullback
+    PUSHFORWARD[TABLE[name]] = pushforward
+
+
+_derivatives("sort", _sort_order)
+_derivatives("partition", _partition_of)
+_derivatives("topk", _topk_order)
+
+
+@HOST.of(TABLE["median"])
+def _median(out: Aval, params: tuple, x: Any) -> Any:
+    rows = as_rows(inexact(x), params[0])
+    line = _ordered(rows, -1)
+    n = rows.shape[-1]
+    middle = line[..., n // 2]
+    if not n % 2:
+        middle = (line[..., n // 2 - 1] + middle) * np.float32(0.5)
+    nan = np.logical_or.reduce(rows != rows, -1)
+    return narrowed(np.where(nan, middle.dtype.type(np.nan), middle), out).reshape(out.shape)
+
+
+def _middle(rows: Any) -> tuple[Any, Any]:
+    """The places of the one or two elements that the median is of, and the share of each; 0 where there is a NaN."""
+    n = rows.shape[-1]
+    places = _order(rows, -1)[..., (n - 1) // 2 : n // 2 + 1]
+    nan = np.logical_or.reduce(rows != rows, -1, keepdims=True)
+    return places, np.where(nan, np.float32(0), np.float32(1 / places.shape[-1]))
+
+
+@PULLBACK.of(TABLE["median"])
+def _median_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+    axes, _ = params
+    rows = as_rows(x, axes)
+    places, share = _middle(rows)
+    g = widened(g).reshape(*rows.shape[:-1], 1)
+    c = np.zeros(rows.shape, g.dtype)
+    np.put_along_axis(c, places, share * g, -1)
+    kept = [k for k in range(x.ndim) if k not in axes]
+    back = np.argsort([*kept, *axes])
+    return (c.reshape([x.shape[k] for k in (*kept, *axes)]).transpose(back),)
+
+
+@PUSHFORWARD.of(TABLE["median"])
+def _median_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
+    places, share = _middle(as_rows(x, params[0]))
+    moving = np.take_along_axis(as_rows(widened(tangents[0]), params[0]), places, -1)
+    return np.add.reduce(share * moving, -1).reshape(y.shape)
+
+
+@HOST.of(TABLE["searchsorted"])
+def _searchsorted(out: Aval, params: tuple, line: Any, values: Any) -> Any:
+    dtype = promote(from_numpy(line.dtype), from_numpy(values.dtype)).numpy  # type: ignore[arg-type]
+    line, values = (widened(x.astype(dtype, copy=False)) for x in (line, values))
+    return np.searchsorted(line, values, params[0]).astype(np.uint32)
+
+
+def _distinct(x: Any, size: int) -> tuple[Any, Any, Any]:
+    """The places of the elements in ascending order, of the first of each distinct one, and which one each is."""
+    order = _order(x, 0)
+    line = x[order]
+    fresh = np.ones(x.size, bool)
+    np.not_equal(line[1:], line[:-1], fresh[1:])
+    return order, order[fresh][:size], np.add.accumulate(fresh, 0, np.int64) - 1
+
+
+@HOST.of(TABLE["unique"])
+def _unique(out: tuple[Aval, ...], params: tuple, x: Any, *fill: Any) -> Any:
+    (size,) = params
+    flat = x.reshape(-1)
+    order, first, rank = _distinct(flat, size)
+    if fill:
+        padding = converted_on_host(fill[0], out[0].dtype).reshape(())
+    else:
+        padding = flat[order[0]] if flat.size else 0
+    values, places = np.full(size, padding, x.dtype), np.full(size, order[0] if flat.size else 0, np.uint32)
+    values[: len(first)] = flat[first]
+    places[: len(first)] = first
+    inverse = np.empty(flat.size, np.uint32)
+    inverse[order] = np.minimum(rank, max(size - 1, 0))
+    counts = np.bincount(rank[rank < size], minlength=size).astype(np.int32)
+    return values, places, inverse.reshape(x.shape), counts
+
+
+@PULLBACK.of(TABLE["unique"])
+def _unique_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any, *fill: Any) -> Any:
+    if g[0] is None:
+        return (None,) * (1 + len(fill))
+    flat = x.reshape(-1)
+    order, first, _ = _distinct(flat, *params)
+    g = widened(g[0])
+    rest = np.add.reduce(g[len(first) :])
+    c = np.zeros(flat.size, g.dtype)
+    c[first] = g[: len(first)]
+    if fill:
+        return c.reshape(x.shape), rest.reshape(fill[0].shape)
+    if flat.size:
+        c[order[0]] += rest
+    return (c.reshape(x.shape),)
+
+
+@PUSHFORWARD.of(TABLE["unique"])
+def _unique_forth(tangents: Any, y: Any, params: tuple, x: Any, *fill: Any) -> Any:
+    (size,) = params
+    flat = x.reshape(-1)
+    order, first, _ = _distinct(flat, size)
+    t = np.zeros_like(flat) if tangents[0] is None else tangents[0].reshape(-1)
+    if fill:
+        padding = np.zeros((), t.dtype) if tangents[1] is None else tangents[1].astype(t.dtype).reshape(())
+    else:
+        padding = t[order[0]] if flat.size else np.zeros((), t.dtype)
+    out = np.full(size, padding)
+    out[: len(first)] = t[first]
+    return out, None, None, None

@@ -1,0 +1,34 @@
+"""The modules that give the ops their rules: importing this registers them all."""
+
+from __future__ import annotations
+
+import mxcompat._ops.conv.host
+import mxcompat._ops.conv.host_signal
+import mxcompat._ops.cost
+import mxcompat._ops.creation.batch
+import mxcompat._ops.creation.host
+import mxcompat._ops.elementwise.batch
+import mxcompat._ops.elementwise.host_binary
+import mxcompat._ops.elementwise.host_casts
+import mxcompat._ops.elementwise.host_unary
+import mxcompat._ops.elementwise.pullback_binary
+import mxcompat._ops.elementwise.pullback_unary
+import mxcompat._ops.fft.host
+import mxcompat._ops.indexing.batch
+import mxcompat._ops.indexing.host
+import mxcompat._ops.indexing.pullback
+import mxcompat._ops.movement.batch
+import mxcompat._ops.movement.host
+import mxcompat._ops.movement.pullback
+import mxcompat._ops.padding_rules
+import mxcompat._ops.products.batch
+import mxcompat._ops.products.host
+import mxcompat._ops.products.host_einsum
+import mxcompat._ops.products.host_gathered
+import mxcompat._ops.products.pullback
+import mxcompat._ops.random.batch
+import mxcompat._ops.random.host
+import mxcompat._ops.random.pullback
+import mxcompat._ops.reductions.batch
+import mxcompat._ops.reductions.host
+import mxcompat._ops.reductions.pullback

@@ -1,0 +1,261 @@
+"""Programs over an axis more, made by the BATCH rules of their ops: what `vmap` is where no compiler is wanted.
+
+The new axis comes first, wherever it is. Each batched Program is made once and remembered beside the one it was made
+from. The transforms' own rules are here too: entries of a batch are independent of each other, so that the derivative
+of a batch is the batch of derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mxcompat._graph.ir.aval import Aval, aval, number
+from mxcompat._graph.ir.capture import Capture
+from mxcompat._graph.ir.node import ITEM, SCALAR, Node, apply, items
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import BATCH, HOST
+from mxcompat._graph.run.interpret import NoRule
+from mxcompat._ops.define import TABLE
+
+from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
+from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from .lowering import JVP, VJP, VMAP
+
+__all__ = ["Batched", "Mapped", "batched", "mapped", "over_axis"]
+
+
+class Batched(NamedTuple):
+    """A Program over a new first axis.
+
+    Args:
+        program: its inputs are those of the other, then what it captured.
+        captured: nodes of numbers and constants that the rules put in.
+        flags: which of its outputs have the axis.
+    """
+
+    program: Program
+    captured: list[Node]
+    flags: tuple[bool, ...]
+
+
+class Mapped(NamedTuple):
+    """What `vmap` makes of a Program: one with its axes where they are wanted, and what that captured, the values of
+    which come after the other inputs."""
+
+    program: Program
+    captured: list[Node]
+    values: list[Any]
+
+
+def batched(program: Program, flags: tuple[bool, ...], size: int) -> Batched | None:
+    """The Program over a new first axis of the inputs flagged, one at least; all its outputs have it. None where an op
+    has no rule."""
+    key = ("batched", flags, size)
+    if key not in program.facts:
+        program.facts[key] = _attempt(over_axis, program, flags, size, True)
+    return program.facts[key]
+
+
+def mapped(program: Program, in_axes: tuple, out_axes: tuple, size: int) -> Mapped | None:
+    """The Program that the node of a `vmap` with these params runs. None where an op has no rule, or an output that
+    differs along the axis is to have none."""
+    key = ("mapped", in_axes, out_axes, size)
+    if key not in program.facts:
+        program.facts[key] = _attempt(_mapped, program, in_axes, out_axes, size)
+    return program.facts[key]
+
+
+def _attempt(function: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return function(*args)
+    except NoRule:
+        return None
+
+
+def over_axis(program: Program, flags: Sequence[bool], size: int, spread: bool = False) -> Batched:
+    """The Program over a new first axis of the inputs flagged.
+
+    Args:
+        spread: whether outputs that do not depend on these have the axis all the same.
+
+    Raises:
+        NoRule: if an op on the way has no rule for BATCH.
+    """
+    with Capture(
+        [_with_axis(a, 0, size) if on else a for a, on in zip(program.in_avals, flags, strict=True)]
+    ) as capture:
+        env: dict[int, tuple[Node, bool]] = {
+            ~k: (n, on) for k, (n, on) in enumerate(zip(capture.placeholders, flags, strict=True))
+        }
+        for slot, (op, params, slots) in enumerate(program.instructions):
+            nodes = tuple([env[s][0] for s in slots])
+            on = tuple([env[s][1] for s in slots])
+            if op is ITEM or not any(on):
+                node = apply(op, nodes, params)
+                if not nodes:
+                    node.trace = capture.id  # or it would be a node from outside
+                env[slot] = node, any(on)
+                continue
+            rule = BATCH.get(op)
+            node = rule(op, params, nodes, on, size) if rule is not None else None
+            if node is None:
+                raise NoRule(f"[{op}] has no rule for an axis more of {[n.aval for n in nodes]}")
+            if node.aval != _all_with_axis(program.avals[slot], size):
+                raise NoRule(f"[{op}] gives {node.aval} over an axis of {size}, not {program.avals[slot]} each")
+            env[slot] = node, True
+        outs = [env[s][0] if env[s][1] or not spread else _spread(env[s][0], size) for s in program.out_slots]
+        body = capture.close(outs)
+    return Batched(body.program, body.captured, tuple([env[s][1] or spread for s in program.out_slots]))
+
+
+def _mapped(program: Program, in_axes: tuple, out_axes: tuple, size: int) -> Mapped:
+    found = over_axis(program, [axis is not None for axis in in_axes], size)
+    avals = [
+        a if axis is None else _with_axis(a, axis, size) for a, axis in zip(program.in_avals, in_axes, strict=True)
+    ]
+    with Capture(avals) as capture:
+        given = [
+            n if axis is None else _moved(n, axis, 0) for n, axis in zip(capture.placeholders, in_axes, strict=True)
+        ]
+        outs = []
+        for node, axis, on in zip(found.program.rebuild([*given, *found.captured]), out_axes, found.flags, strict=True):
+            if axis is None and on:
+                raise NoRule("[vmap] an output that has the axis is to have none")
+            outs.append(node if axis is None else _moved(node if on else _spread(node, size), 0, axis))
+        body = capture.close(outs)
+    return Mapped(body.program, body.captured, [_value(n) for n in body.captured])
+
+
+def _value(node: Node) -> Any:
+    """What a captured node is, for NumPy."""
+    if node.op is SCALAR:
+        return number(node.value, node.aval.dtype)
+    if node.value is not None:
+        return np.asarray(node.value)
+    rule = HOST.get(node.op)  # type: ignore[arg-type]
+    result = rule(node.aval, node.params, *[_value(n) for n in node.inputs]) if rule is not None else None
+    if result is None:
+        raise NoRule(f"[{node.op}] has no host rule")
+    return result
+
+
+def _with_axis(a: Aval, axis: int, size: int) -> Aval:
+    return aval((*a.shape[:axis], size, *a.shape[axis:]), a.dtype)
+
+
+def _all_with_axis(avals: Any, size: int) -> Any:
+    if isinstance(avals, tuple):
+        return tuple([_with_axis(a, 0, size) for a in avals])
+    return _with_axis(avals, 0, size)
+
+
+def _spread(node: Node, size: int) -> Node:
+    """The node, repeated along a new first axis."""
+    return apply(TABLE["broadcast_to"], (node,), ((size, *node.aval.shape),))
+
+
+def _moved(node: Node, source: int, target: int) -> Node:
+    if source == target:
+        return node
+    order = [k for k in range(node.aval.ndim) if k != source]
+    order.insert(target, source)
+    return apply(TABLE["transpose"], (node,), (tuple(order),))
+
+
+def _all_spread(nodes: Sequence[Node], flags: Sequence[bool], size: int) -> list[Node]:
+    return [n if on else _spread(n, size) for n, on in zip(nodes, flags, strict=True)]
+
+
+@BATCH.of(CALL, PURE_CALL, CHECKPOINT)
+def _call(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
+    program, *others = params
+    found = batched(program, flags, size)
+    if found is None:
+        return None
+    return apply(op, (*inputs, *found.captured), (found.program, *others))
+
+
+@BATCH.of(VMAP)
+def _vmap(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
+    found = mapped(*params)
+    if found is None:
+        return None
+    return _call(CALL, (found.program,), (*inputs, *found.captured), (*flags, *[False] * len(found.captured)), size)
+
+
+@BATCH.of(TUPLE)
+def _tuple(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node:
+    return apply(op, tuple(_all_spread(inputs, flags, size)))
+
+
+@BATCH.of(VJP)
+def _vjp(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
+    program, primals, outputs = params
+    count = len(program.in_avals)
+    every = (*[True] * primals, *flags[primals:count])
+    found = batched(program, every, size) if any(every) else None
+    if found is None:
+        return None
+    points = _all_spread(inputs[:primals], flags[:primals], size)
+    cotangents = [
+        _raised(c, y.ndim) if on else c  # one without the axis is broadcast as it is
+        for c, on, y in zip(inputs[count:], flags[count:], program.out_avals, strict=False)
+    ]
+    given = (*points, *inputs[primals:count], *found.captured, *cotangents)
+    return apply(op, given, (found.program, primals, outputs))
+
+
+def _raised(node: Node, ndim: int) -> Node:
+    """A batched node with at least so many axes besides the first."""
+    missing = ndim + 1 - node.aval.ndim
+    if missing <= 0:
+        return node
+    size, *rest = node.aval.shape
+    return apply(TABLE["reshape"], (node,), ((size, *[1] * missing, *rest),))
+
+
+@BATCH.of(JVP)
+def _jvp(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
+    program, primals, outputs = params
+    count = len(program.in_avals)
+    every = (*[True] * primals, *flags[primals:count])
+    found = batched(program, every, size) if any(every) else None
+    if found is None:
+        return None
+    points = _all_spread(inputs[:primals], flags[:primals], size)
+    tangents = _all_spread(inputs[count:], flags[count:], size)
+    given = (*points, *inputs[primals:count], *found.captured, *tangents)
+    return apply(op, given, (found.program, primals, outputs))
+
+
+@BATCH.of(CUSTOM_VJP, CUSTOM_JVP)
+def _ruled(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
+    program, rule, count, *active = params
+    end = len(program.in_avals)
+    captured, extra = flags[count:end], flags[end:]
+    own = batched(program, (*[True] * count, *captured), size)
+    rules = batched(rule, (*[True] * (len(rule.in_avals) - len(extra)), *extra), size)
+    if not count or own is None or rules is None:
+        return None
+    args = _all_spread(inputs[:count], flags[:count], size)
+    given = (*args, *inputs[count:end], *own.captured, *inputs[end:], *rules.captured)
+    return apply(op, given, (own.program, rules.program, count, *active))
+
+
+@BATCH.of(CUSTOM_VMAP)
+def _custom_vmap(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
+    program, rule, count, active, out_axes = params
+    if any(flags[count:]) or any(on and not expected for on, expected in zip(flags, active, strict=False)):
+        return None  # it was to be mapped over other arguments
+    args = [_spread(n, size) if on and not has else n for n, on, has in zip(inputs, active, flags, strict=False)]
+    given = (*args, *inputs[len(program.in_avals) :])
+    if rule.in_avals != tuple([n.aval for n in given]):
+        return None
+    outs = items(apply(CALL, given, (rule,)))
+    return apply(
+        TUPLE, tuple([_spread(n, size) if k is None else _moved(n, k, 0) for n, k in zip(outs, out_axes, strict=True)])
+    )

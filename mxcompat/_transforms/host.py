@@ -1,0 +1,286 @@
+"""How NumPy runs what holds a Program, and takes its derivatives: calls, custom functions, `vjp`, `jvp` and `vmap`.
+
+Most of them just run a Program on their first inputs, and differ in which inputs have gradients. `vjp` and `jvp` are
+sweeps over the instructions of theirs, at the conventions of `lowering`. Second derivatives are left to XLA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mxcompat._graph.ir.aval import Aval, number
+from mxcompat._graph.ir.capture import ALIAS
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import COST, COVERED, HOST, PULLBACK, PUSHFORWARD, Rules
+from mxcompat._graph.run.host import nested_seconds
+from mxcompat._graph.run.interpret import (
+    NoRule,
+    can_interpret,
+    can_pull_back,
+    can_push_forward,
+    interpret,
+    pull_back,
+    push_forward,
+)  # fmt: skip
+
+from .batching import mapped
+from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
+from .compiling import CONSTANT
+from .custom.function import CUSTOM
+from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from .lowering import JVP, VJP, VMAP
+from .split import PULL
+from .tangents import tangent_avals
+
+__all__: list[str] = []
+
+
+class _Inner(NamedTuple):
+    """The Program that an op runs on its first inputs.
+
+    Args:
+        values: what it reads after these.
+        smooth: how many of the inputs have gradients.
+    """
+
+    program: Program
+    values: Sequence[Any]
+    smooth: int
+
+
+def _whole(params: tuple) -> _Inner:
+    return _Inner(params[0], (), len(params[0].in_avals))
+
+
+def _counted(at: int) -> Callable[[tuple], _Inner]:
+    """For ops of which so many inputs have gradients as one of their params says."""
+    return lambda params: _Inner(params[0], (), params[at])
+
+
+def _over_axis(params: tuple) -> _Inner | None:
+    found = mapped(*params)
+    return None if found is None else _Inner(found.program, found.values, len(params[0].in_avals))
+
+
+_INNER: dict[Op, Callable[[tuple], _Inner | None]] = {
+    CALL: _whole,
+    CUSTOM: _whole,
+    CUSTOM_VMAP: _whole,
+    PURE_CALL: _counted(1),
+    CHECKPOINT: _counted(1),
+    CUSTOM_VJP: _counted(2),
+    CUSTOM_JVP: _counted(2),
+    VMAP: _over_axis,
+}
+
+
+def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any], ...]:
+    """The rules for HOST, PULLBACK, PUSHFORWARD and COVERED of ops that run a Program."""
+
+    def given(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
+        return [*inputs[: len(inner.program.in_avals) - len(inner.values)], *inner.values]
+
+    def host(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
+        inner = inner_of(params)
+        if inner is None or not can_interpret(inner.program):
+            return None
+        try:
+            return tuple(interpret(inner.program, given(inner, inputs)))
+        except NoRule:
+            return None
+
+    def pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple | None:
+        inner = inner_of(params)
+        if inner is None:
+            return None
+        primals = _those(wanted[: inner.smooth])
+        if not primals:
+            return (None,) * len(inputs)
+        _, found = pull_back(inner.program, primals, given(inner, inputs), g)
+        return _placed(primals, found, len(inputs))
+
+    def push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any] | None:
+        inner = inner_of(params)
+        if inner is None:
+            return None
+        primals = _those([t is not None for t in tangents[: inner.smooth]])
+        return push_forward(inner.program, primals, given(inner, inputs), [tangents[k] for k in primals])[1]
+
+    def covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+        inner = inner_of(params)
+        if inner is None:
+            return False
+        if kind is HOST:
+            return can_interpret(inner.program)
+        primals = _those(wanted[: inner.smooth])
+        return (can_pull_back if kind is PULLBACK else can_push_forward)(inner.program, primals)
+
+    return host, pull, push, covered
+
+
+def _those(flags: Sequence[bool]) -> tuple[int, ...]:
+    return tuple([k for k, on in enumerate(flags) if on])
+
+
+def _placed(places: Sequence[int], found: Sequence[Any], count: int) -> tuple:
+    result = [None] * count
+    for k, value in zip(places, found, strict=True):
+        result[k] = value
+    return tuple(result)
+
+
+for _op, _inner in _INNER.items():
+    HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], COVERED[_op] = _runs(_inner)
+
+
+def _custom_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
+    """By the user's rule, which is given, and gives, what is conjugated."""
+    program, rule, count = params
+    cotangents = [np.zeros(o.shape, o.dtype) if c is None else np.conj(c) for c, o in zip(g, y, strict=True)]
+    found = interpret(rule, [*inputs[:count], *cotangents, *y, *inputs[len(program.in_avals) :]])
+    smooth = [np.conj(c.astype(x.dtype)) for c, x, on in zip(found, inputs, wanted, strict=False) if on]
+    return _placed(_those(wanted[: len(found)]), smooth, len(inputs))
+
+
+def _custom_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any]:
+    """By the user's rule."""
+    program, rule, count, active = params
+    moving = [
+        np.zeros(x.shape, x.dtype) if t is None else t
+        for t, x, on in zip(tangents, inputs, active, strict=False) if on
+    ]  # fmt: skip
+    found = interpret(rule, [*inputs[:count], *moving, *inputs[len(program.in_avals) :]])
+    return [t if a.dtype.kind in "fc" else None for t, a in zip(found, program.out_avals, strict=True)]
+
+
+def _ruled(op: Op, kind: Rules, rule: Callable[..., Any]) -> None:
+    """The user's rule for one kind of derivative; of the other kind it is that of the function."""
+    kind[op] = rule
+    plain = COVERED[op]
+
+    def covered(asked: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+        if asked is kind:
+            return can_interpret(params[0]) and can_interpret(params[1])
+        return plain(asked, params, wanted)
+
+    COVERED[op] = covered
+
+
+_ruled(CUSTOM_VJP, PULLBACK, _custom_pull)
+_ruled(CUSTOM_JVP, PUSHFORWARD, _custom_push)
+del PULLBACK[CUSTOM_JVP]  # it would have to transpose the user's rule
+
+
+@HOST.of(TUPLE)
+def _tuple(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple:
+    return inputs
+
+
+@PULLBACK.of(TUPLE)
+def _tuple_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
+    return g
+
+
+@PUSHFORWARD.of(TUPLE)
+def _tuple_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> Sequence[Any]:
+    return tangents
+
+
+@HOST.of(CONSTANT)
+def _constant(out: Aval, params: tuple) -> Any:
+    return number(*params)
+
+
+@HOST.of(ALIAS)
+def _alias(out: Aval, params: tuple, x: Any) -> Any:
+    return x
+
+
+def _cotangents(program: Program, given: Sequence[Any]) -> list[Any]:
+    """As the outputs are: of their dtype and shape, conjugated. None for those that are not smooth."""
+    found: list[Any] = []
+    for c, y in zip(given, program.out_avals, strict=False):
+        if y.dtype.kind not in "fc":
+            found.append(None)
+            continue
+        c = _cast(c, y)
+        if c.shape != y.shape:
+            c = np.broadcast_to(c, y.shape)
+        found.append(np.conj(c) if y.dtype.kind == "c" else c)
+    return found
+
+
+def _cast(x: Any, wanted: Aval) -> Any:
+    if x.dtype == wanted.dtype.numpy:
+        return x
+    return (x.real if x.dtype.kind == "c" and wanted.dtype.kind != "c" else x).astype(wanted.dtype.numpy)
+
+
+def _are_smooth(program: Program, primals: int) -> bool:
+    """Whether the primals are inexact; XLA differentiates floats in the stead of others."""
+    return all(a.dtype.kind in "fc" for a in program.in_avals[:primals])
+
+
+@HOST.of(VJP)
+def _vjp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
+    program, primals, _ = params
+    if not _vjp_covered(HOST, params, ()):
+        return None
+    count = len(program.in_avals)
+    try:
+        outs, found = pull_back(program, primals, inputs[:count], _cotangents(program, inputs[count:]))
+    except NoRule:
+        return None
+    return (*outs, *[np.conj(x) if x.dtype.kind == "c" else x for x in found])
+
+
+@COVERED.of(VJP, PULL)
+def _vjp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+    program, primals, outputs = params
+    return _are_smooth(program, primals) and can_pull_back(program, primals, outputs)
+
+
+@HOST.of(PULL)
+def _pull(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
+    found = _vjp(out, params, *inputs)
+    return None if found is None else found[len(params[0].out_slots) :]
+
+
+@HOST.of(JVP)
+def _jvp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
+    program, primals, outputs = params
+    if not _jvp_covered(HOST, params, ()):
+        return None
+    count = len(program.in_avals)
+    given = [_cast(t, a) for t, a in zip(inputs[count:], program.in_avals, strict=False)]
+    try:
+        outs, found = push_forward(program, primals, inputs[:count], given)
+    except NoRule:
+        return None
+    avals = tangent_avals(program, primals, outputs)
+    return (*outs, *[np.zeros(a.shape, a.dtype.numpy) if t is None else t for t, a in zip(found, avals, strict=False)])
+
+
+@COVERED.of(JVP)
+def _jvp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+    program, primals, _ = params
+    return _are_smooth(program, primals) and can_push_forward(program, primals)
+
+
+def _priced(times: float) -> Callable[..., float]:
+    """What it costs to go through the instructions of a Program, and again for its derivatives."""
+    return lambda out, params, *avals: times * nested_seconds(params[0])
+
+
+@COST.of(VMAP)
+def _mapped_seconds(out: tuple[Aval, ...], params: tuple, *avals: Any) -> float:
+    found = mapped(*params)
+    return nested_seconds(params[0] if found is None else found.program)
+
+
+COST.update(dict.fromkeys((CALL, CUSTOM, CUSTOM_VMAP, CUSTOM_VJP, CUSTOM_JVP, PURE_CALL, CHECKPOINT), _priced(1.0)))
+COST.update(dict.fromkeys((VJP, PULL, JVP), _priced(3.0)))
