@@ -20,9 +20,9 @@ import numpy as np
 
 from mxcompat import _dropin
 
-__all__ = ["Comparison", "Difference", "compare"]
+__all__ = ["TOLERANCE", "Comparison", "Difference", "compare", "differences", "to_numpy"]
 
-_TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-5, "float64": 1e-10, "complex64": 2e-5}
+TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-5, "float64": 1e-10, "complex64": 2e-5}
 """By dtype, relative and absolute: a few units in the last place, since XLA and MLX add up in different orders."""
 
 
@@ -92,19 +92,48 @@ def compare(fn: Callable[..., Any], *args: Any, tolerance: float | None = None, 
         RuntimeError: if `mlx` means mxcompat in this process, after `install_as_mlx`.
 
     Example:
-        >>> compare(lambda mx, x: x.sum(axis=0), np.ones((2, 3), np.float32)).differences
+        >>> mx.testing.compare(lambda mx, x: x.sum(axis=0), np.ones((2, 3), np.float32)).differences
         ()
     """
+    real, ours = _sides()
+    want, got = _run(real, fn, args, seed), _run(ours, fn, args, seed)
+    return Comparison(want, got, tuple(differences(want, got, tolerance)))
+
+
+def differences(
+    want: Any, got: Any, tolerance: float | None = None, *, messages: bool | None = None, where: str = ""
+) -> list[Difference]:
+    """All in which two results differ, trees of arrays and other values, or exceptions.
+
+    Args:
+        want: what real MLX gave.
+        got: what mxcompat gave.
+        tolerance: how far floating-point values may be apart, relative and absolute; by default according to the
+            dtype. NaN equals NaN.
+        messages: whether those of exceptions count; by default all but those that Python or MLX's bindings write.
+        where: what to call the place of the result.
+
+    Raises:
+        ImportError, RuntimeError: as `compare` does.
+
+    Example:
+        >>> import mlx.core
+        >>> for difference in mx.testing.differences([mlx.core.ones(2)], [mx.ones(3)]):
+        ...     print(difference)
+        result[0]: shape: real MLX (2,), mxcompat (3,)
+    """
+    return list(_differences(_Given(*_sides(), tolerance, messages), want, got, where))
+
+
+def _sides() -> tuple[Any, Any]:
+    """Real MLX's core and ours."""
     if _dropin.installed():
         raise RuntimeError("[compare] `mlx` is mxcompat in this process; real MLX cannot be imported beside it.")
     try:
         real = importlib.import_module("mlx.core")
     except ImportError as error:
         raise ImportError('[compare] Real MLX is needed to compare with: pip install "mlx[cpu]".') from error
-    ours = importlib.import_module("mxcompat.core")
-    want, got = _run(real, fn, args, seed), _run(ours, fn, args, seed)
-    sides = (real, ours)
-    return Comparison(want, got, tuple(_differences(sides, want, got, tolerance, "")))
+    return real, importlib.import_module("mxcompat.core")
 
 
 def _run(mx: Any, fn: Callable[..., Any], args: Any, seed: int | None) -> Any:
@@ -133,17 +162,39 @@ def _given(mx: Any, tree: Any) -> Any:
     return tree
 
 
-def _differences(
-    sides: tuple[Any, Any], want: Any, got: Any, tolerance: float | None, where: str
-) -> Iterator[Difference]:
-    real, ours = sides
+@dataclass(frozen=True)
+class _Given:
+    """What stays the same on the way through a tree."""
+
+    real: Any
+    ours: Any
+    tolerance: float | None
+    messages: bool | None
+
+    def near(self, want: Any, got: Any, usual: float) -> Any:
+        """Where the values are as near as they must be; `usual` is the tolerance if none was given."""
+        limit = self.limit(usual)
+        if not limit and want.dtype.kind in "biu":
+            return want == got
+        return np.isclose(got, want, rtol=limit, atol=limit, equal_nan=True)
+
+    def limit(self, usual: float) -> float:
+        return usual if self.tolerance is None else self.tolerance
+
+    def counts(self, error: Exception) -> bool:
+        """Whether the message of an exception is to be compared."""
+        return not isinstance(error, (AttributeError, TypeError)) if self.messages is None else self.messages
+
+
+def _differences(given: _Given, want: Any, got: Any, where: str) -> Iterator[Difference]:
+    real, ours = given.real, given.ours
     if isinstance(want, Exception) or isinstance(got, Exception):
         if type(want) is not type(got):
             yield Difference(where, "exception", repr(want), repr(got))
-        elif not isinstance(want, (AttributeError, TypeError)) and str(want) != str(got):
+        elif given.counts(want) and str(want) != str(got):
             yield Difference(where, "message", str(want), str(got))
     elif isinstance(want, real.array) and isinstance(got, ours.array):
-        yield from _array_differences(sides, want, got, tolerance, where)
+        yield from _array_differences(given, want, got, where)
     elif isinstance(want, (real.array, real.Dtype)) or isinstance(got, (ours.array, ours.Dtype)):
         if _kind(want) != _kind(got) or str(want) != str(got):
             yield Difference(where, "type" if _kind(want) != _kind(got) else "value", want, got)
@@ -152,46 +203,48 @@ def _differences(
             yield Difference(where, "keys", list(want), list(got))
             return
         for key in want:
-            yield from _differences(sides, want[key], got[key], tolerance, f"{where}[{key!r}]")
+            yield from _differences(given, want[key], got[key], f"{where}[{key!r}]")
     elif isinstance(want, (list, tuple)) and type(want) is type(got):
         if len(want) != len(got):
             yield Difference(where, "length", len(want), len(got))
             return
         for k, (w, g) in enumerate(zip(want, got, strict=True)):
-            yield from _differences(sides, w, g, tolerance, f"{where}[{k}]")
+            yield from _differences(given, w, g, f"{where}[{k}]")
     elif type(want) is not type(got) and want.__class__.__module__.partition(".")[0] != "mlx":
         yield Difference(where, "type", _kind(want), _kind(got))
     elif isinstance(want, (float, complex)):
-        if not np.isclose(got, want, rtol=tolerance or 1e-5, atol=tolerance or 1e-5, equal_nan=True):
+        if not given.near(np.asarray(want), np.asarray(got), 1e-5):
             yield Difference(where, "value", want, got)
     elif (str(want) != str(got)) if type(want) is not type(got) else want != got:
         yield Difference(where, "value", want, got)
 
 
-def _array_differences(
-    sides: tuple[Any, Any], want: Any, got: Any, tolerance: float | None, where: str
-) -> Iterator[Difference]:
+def _array_differences(given: _Given, want: Any, got: Any, where: str) -> Iterator[Difference]:
     if str(want.dtype) != str(got.dtype):
         yield Difference(where, "dtype", want.dtype, got.dtype)
     if tuple(want.shape) != tuple(got.shape):
         yield Difference(where, "shape", tuple(want.shape), tuple(got.shape))
         return
-    w, g = _numpy(sides[0], want), _numpy(sides[1], got)
-    limit = _TOLERANCE.get(str(want.dtype).rpartition(".")[2], 0.0) if tolerance is None else tolerance
-    far = ~np.isclose(g, w, rtol=limit, atol=limit, equal_nan=w.dtype.kind in "fc")
+    w, g = _wide(to_numpy(given.real, want)), _wide(to_numpy(given.ours, got))
+    usual = TOLERANCE.get(str(want.dtype).rpartition(".")[2], 0.0)
+    far = ~given.near(w, g, usual)
     if far.any():
         index = tuple(map(int, np.argwhere(far)[0]))
         place = f"{where}{list(index) if index else ''}"
-        note = f"{w[index]} ({int(far.sum())} of {far.size} elements differ by more than {limit:g})"
+        note = f"{w[index]} ({int(far.sum())} of {far.size} elements differ by more than {given.limit(usual):g})"
         yield Difference(place, "value", note, g[index])
 
 
-def _numpy(mx: Any, x: Any) -> np.ndarray:
-    """The values as NumPy has them, in a type wide enough to take differences in."""
-    if x.dtype == mx.bfloat16:
-        x = x.astype(mx.float32)
-    data = np.array(x)
-    return data.astype(np.float64) if data.dtype.kind == "f" else data
+def to_numpy(mx: Any, x: Any) -> np.ndarray:
+    """The data of an array of one side, bfloat16 too."""
+    return np.array(x.view(mx.uint16)).view(ml_dtypes.bfloat16) if x.dtype == mx.bfloat16 else np.array(x)
+
+
+def _wide(data: np.ndarray) -> np.ndarray:
+    """Floats and complex numbers in a type wide enough to take differences in."""
+    if data.dtype.kind in "fcV":
+        return data.astype(np.complex128 if data.dtype.kind == "c" else np.float64)
+    return data
 
 
 def _kind(x: Any) -> str:

@@ -32,7 +32,7 @@ def tree_map(fn: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = Non
         A tree like ``tree`` with the values that ``fn`` returned.
 
     Example:
-        >>> tree_map(lambda x, y: x + y, {"a": [1, 2]}, {"a": [10, 20]})
+        >>> mx.utils.tree_map(lambda x, y: x + y, {"a": [1, 2]}, {"a": [10, 20]})
         {'a': [11, 22]}
     """
     if is_leaf is not None and is_leaf(tree):
@@ -72,7 +72,7 @@ def tree_map_with_path(
         A tree like ``tree`` with the values that ``fn`` returned.
 
     Example:
-        >>> tree_map_with_path(lambda path, x: f"{path}={x}", {"a": [1, 2]})
+        >>> mx.utils.tree_map_with_path(lambda path, x: f"{path}={x}", {"a": [1, 2]})
         {'a': ['a.0=1', 'a.1=2']}
     """
     if is_leaf is not None and is_leaf(tree):
@@ -122,7 +122,7 @@ def tree_flatten(
         ValueError: ``destination`` is neither a list nor a dictionary.
 
     Example:
-        >>> tree_flatten({"a": [1, 2], "b": 3})
+        >>> mx.utils.tree_flatten({"a": [1, 2], "b": 3})
         [('a.0', 1), ('a.1', 2), ('b', 3)]
     """
     if destination is None:
@@ -159,7 +159,7 @@ def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
         Nested dictionaries and lists; tuples do not survive the round trip.
 
     Example:
-        >>> tree_unflatten([("a.0", 1), ("a.1", 2), ("b", 3)])
+        >>> mx.utils.tree_unflatten([("a.0", 1), ("a.1", 2), ("b", 3)])
         {'a': [1, 2], 'b': 3}
     """
     pairs = list(tree.items()) if isinstance(tree, dict) else tree
@@ -193,7 +193,7 @@ def tree_reduce(fn: Callable, tree: Any, initializer: Any = None, is_leaf: Calla
         The accumulated value (``initializer`` if there are no leaves).
 
     Example:
-        >>> tree_reduce(lambda total, x: total + x, {"a": [1, 2], "b": 3}, 0)
+        >>> mx.utils.tree_reduce(lambda total, x: total + x, {"a": [1, 2], "b": 3}, 0)
         6
     """
     if is_leaf is None or not is_leaf(tree):
@@ -228,7 +228,7 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable | None = None) -> An
         ValueError: both hold a value at some place and there is no ``merge_fn``, or empty containers of two types meet.
 
     Example:
-        >>> tree_merge({"a": 1, "b": [None, 2]}, {"b": [3], "c": 4})
+        >>> mx.utils.tree_merge({"a": 1, "b": [None, 2]}, {"b": [3], "c": 4})
         {'a': 1, 'b': [3, 2], 'c': 4}
     """
     if _is_empty(tree_a) and _is_empty(tree_b):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mxcompat.core as ours
-from mxcompat.testing import Comparison, Difference, compare
+from mxcompat.testing import Comparison, Difference, compare, differences
 from tests.oracle import real
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -108,3 +108,14 @@ def test_the_drop_in_excludes_real_mlx(monkeypatch):
     monkeypatch.setattr(_dropin, "installed", lambda: True)
     with pytest.raises(RuntimeError, match="mlx` is mxcompat"):
         compare(lambda mx: 1)
+
+
+def test_integers_are_compared_exactly():
+    assert what(compare(lambda mx: mx.array(on(mx, 2**60, 2**60 + 1), dtype=mx.int64))) == [("", "value")]
+    assert what(compare(lambda mx: mx.array(on(mx, 127, -1), dtype=mx.int8))) == [("", "value")]
+
+
+def test_messages_count_as_asked():
+    assert not differences(TypeError("a"), TypeError("b"))
+    assert [d.what for d in differences(TypeError("a"), TypeError("b"), messages=True)] == ["message"]
+    assert not differences(ValueError("a"), ValueError("b"), messages=False)

@@ -302,7 +302,9 @@ def stream(s: Stream | ThreadLocalStream | Device | DeviceType) -> StreamContext
 
     Example:
         >>> with mx.stream(mx.cpu):
-        ...     y = x + 1
+        ...     y = mx.ones(2) + 1
+        >>> y
+        array([2, 2], dtype=float32)
     """
     return StreamContext(s)
 

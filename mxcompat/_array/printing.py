@@ -60,9 +60,11 @@ def set_printoptions(precision: int = -1) -> None:
         precision: decimal places of floating-point numbers; -1 for six significant digits.
 
     Example:
+        >>> before = mx.get_printoptions().precision
         >>> mx.set_printoptions(precision=2)
         >>> mx.array([1 / 3])
         array([0.33], dtype=float32)
+        >>> mx.set_printoptions(precision=before)
     """
     _options.precision = _integer(precision)
 

@@ -52,7 +52,9 @@ def save_gguf(file: Any, arrays: dict[str, array], metadata: dict[str, Any] | No
         RuntimeError: for other dtypes and values, and if the file cannot be opened.
 
     Example:
-        `mx.save_gguf("model", {"w": mx.ones((2, 2))}, {"general.name": "example"})`
+        >>> mx.save_gguf("model", {"w": mx.ones((2, 2))}, {"general.name": "example"})
+        >>> mx.load("model.gguf", return_metadata=True)[1]
+        {'general.name': 'example'}
     """
     for given in (arrays, {} if metadata is None else metadata):
         if not isinstance(given, dict):

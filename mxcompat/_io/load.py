@@ -41,7 +41,9 @@ def load(
         RuntimeError: if the file cannot be opened, is incomplete or is corrupt.
 
     Example:
-        `weights = mx.load("model.safetensors")`
+        >>> mx.save_safetensors("model", {"w": mx.ones(2)})
+        >>> mx.load("model.safetensors")
+        {'w': array([1, 1], dtype=float32)}
     """
     if file is None or not isinstance(format, (str, type(None))) or not isinstance(return_metadata, bool):
         raise incompatible("load", "Expected a file or a path, a string and a bool.")

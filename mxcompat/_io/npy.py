@@ -34,7 +34,9 @@ def save(file: Any, arr: array) -> None:
         RuntimeError: if the file cannot be opened.
 
     Example:
-        `mx.save("weights.npy", mx.arange(3))`
+        >>> mx.save("weights.npy", mx.arange(3))
+        >>> mx.load("weights.npy")
+        array([0, 1, 2], dtype=int32)
     """
     if not isinstance(arr, array):
         raise expected("save", "an array", arr)

@@ -33,7 +33,9 @@ def savez(file: Any, *args: Any, **kwargs: Any) -> None:
         RuntimeError: if something is not an array.
 
     Example:
-        `mx.savez("weights.npz", w=mx.ones((2, 2)), b=mx.zeros(2))`
+        >>> mx.savez("weights.npz", w=mx.ones((2, 2)), b=mx.zeros(2))
+        >>> sorted(mx.load("weights.npz"))
+        ['b', 'w']
     """
     _savez(file, args, kwargs, zipfile.ZIP_STORED, "savez")
 
@@ -44,7 +46,9 @@ def savez_compressed(file: Any, *args: Any, **kwargs: Any) -> None:
     Args and errors are those of `savez`.
 
     Example:
-        `mx.savez_compressed("weights.npz", w=mx.ones((2, 2)))`
+        >>> mx.savez_compressed("weights.npz", w=mx.ones(2))
+        >>> mx.load("weights.npz")
+        {'w': array([1, 1], dtype=float32)}
     """
     _savez(file, args, kwargs, zipfile.ZIP_DEFLATED, "savez_compressed")
 

@@ -48,7 +48,9 @@ def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, st
         RuntimeError: for something that is not an array, a float64 array, and a file that cannot be opened.
 
     Example:
-        `mx.save_safetensors("model", {"w": mx.ones((2, 2))}, {"format": "mlx"})`
+        >>> mx.save_safetensors("model", {"w": mx.ones(2)}, {"format": "mlx"})
+        >>> mx.load("model.safetensors", return_metadata=True)
+        ({'w': array([1, 1], dtype=float32)}, {'format': 'mlx'})
     """
     for given in (arrays, {} if metadata is None else metadata):
         if not isinstance(given, dict):

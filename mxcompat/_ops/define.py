@@ -23,6 +23,7 @@ from mxcompat._graph.ir.node import Node, caller
 from mxcompat._graph.ir.op import Op
 
 from .arguments import require_array
+from .examples import example
 
 __all__ = [
     "SAMPLES",
@@ -257,7 +258,6 @@ def _dtypes(result: Callable[[Dtype], Dtype]) -> str:
 def _document(name: str, summary: str, arguments: tuple[str, ...], dtypes: str) -> str:
     """The docstring of an elementwise function."""
     lines = "\n    ".join([*arguments, "stream: accepted, and ignored."])
-    names = ", ".join(a.partition(":")[0] for a in arguments)
     shape = "the shape of `a`" if len(arguments) == 1 else "the shape the operands broadcast to"
     return f"""{summary}
 
@@ -268,5 +268,5 @@ Returns:
     An array with {shape} and {dtypes}
 
 Example:
-    `mx.{name}({names})`
+{example(name)}
 """

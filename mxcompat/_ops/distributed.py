@@ -21,6 +21,7 @@ from mxcompat._graph.ir.node import apply
 
 from .arguments import integers, require_dtype
 from .define import op
+from .examples import example
 
 __all__ = [
     "Group", "all_gather", "all_max", "all_min", "all_sum", "init", "is_available", "recv", "recv_like", "send",
@@ -138,7 +139,7 @@ Returns:
     `x`, as the group has one member. {shape}
 
 Example:
-    `mx.distributed.{name}(x)`
+{example("distributed." + name)}
 """
     return function
 

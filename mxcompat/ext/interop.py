@@ -21,6 +21,7 @@ def to_jax(tree: Any) -> Any:
     """The tree with a `jax.Array` for each array, without a copy.
 
     Example:
+        >>> import jax
         >>> jax.numpy.linalg.norm(mx.ext.to_jax(mx.ones((3,))))
         Array(1.7320508, dtype=float32)
     """
@@ -31,6 +32,7 @@ def from_jax(tree: Any) -> Any:
     """The tree (of lists, tuples and dicts) with an array for each `jax.Array`, without a copy.
 
     Example:
+        >>> import jax
         >>> mx.ext.from_jax(jax.numpy.ones(3))
         array([1, 1, 1], dtype=float32)
     """
@@ -54,6 +56,7 @@ def jax_function(fun: Callable[..., Any]) -> Callable[..., Any]:
         The same function of trees of mx arrays.
 
     Example:
+        >>> import jax
         >>> softplus = mx.ext.jax_function(jax.nn.softplus)
         >>> mx.grad(softplus)(mx.array(0.0))
         array(0.5, dtype=float32)

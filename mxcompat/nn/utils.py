@@ -25,7 +25,11 @@ def value_and_grad(model: Module, fn: Callable) -> Callable:
         ``model.trainable_parameters()``.
 
     Example:
-        >>> loss, grads = nn.value_and_grad(model, lambda x, y: nn.losses.mse_loss(model(x), y))(x, y)
+        >>> model = nn.Linear(2, 1)
+        >>> step = nn.value_and_grad(model, lambda x, y: nn.losses.mse_loss(model(x), y))
+        >>> loss, grads = step(mx.ones((4, 2)), mx.zeros((4, 1)))
+        >>> loss.shape, grads["weight"].shape
+        ((), (1, 2))
     """
 
     def with_parameters(parameters: dict, *args: Any, **kwargs: Any) -> Any:

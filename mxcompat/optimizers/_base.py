@@ -25,10 +25,14 @@ class Optimizer:
         schedulers: by name, functions from the step to the value of an entry of the state.
 
     Example:
-        >>> optimizer = optim.SGD(learning_rate=0.1)
-        >>> loss, grads = nn.value_and_grad(model, loss_fn)(x, y)
-        >>> optimizer.update(model, grads)
-        >>> mx.eval(model.parameters(), optimizer.state)
+        >>> model, optimizer = nn.Linear(2, 1), optim.SGD(learning_rate=0.1)
+        >>> step = nn.value_and_grad(model, lambda x: mx.square(model(x) - 1).sum())
+        >>> for _ in range(100):
+        ...     loss, grads = step(mx.array([1.0, 2.0]))
+        ...     optimizer.update(model, grads)
+        ...     mx.eval(model.parameters(), optimizer.state)
+        >>> loss.item() < 1e-6
+        True
     """
 
     _is_ours = False
@@ -220,7 +224,8 @@ class MultiOptimizer(Optimizer):
         ValueError: not one filter fewer than optimizers; setting a state of another form.
 
     Example:
-        >>> optim.MultiOptimizer([optim.Muon(0.02), optim.AdamW(1e-3)], [lambda path, g: g.ndim == 2])
+        >>> both = optim.MultiOptimizer([optim.Muon(0.02), optim.AdamW(1e-3)], [lambda path, g: g.ndim == 2])
+        >>> both.update(nn.Linear(2, 3), {"weight": mx.ones((3, 2)), "bias": mx.ones(3)})
     """
 
     def __init__(self, optimizers: list[Optimizer], filters: list[Callable] = []) -> None:  # noqa: B006

@@ -309,7 +309,7 @@ def clip_grad_norm(grads: Any, max_norm: float) -> tuple[Any, mx.array]:
         ValueError: ``max_norm`` is negative.
 
     Example:
-        >>> clip_grad_norm({"w": mx.array([3.0, 4.0])}, max_norm=1.0)
+        >>> optim.clip_grad_norm({"w": mx.array([3.0, 4.0])}, max_norm=1.0)
         ({'w': array([0.6, 0.8], dtype=float32)}, array(5, dtype=float32))
     """
     check_value("max_norm", max_norm)

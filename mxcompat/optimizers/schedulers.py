@@ -14,7 +14,8 @@ def exponential_decay(init: float, decay_rate: float) -> Callable:
     """``init * decay_rate ** step``.
 
     Example:
-        >>> optim.SGD(learning_rate=optim.exponential_decay(0.1, 0.9))
+        >>> optim.SGD(learning_rate=optim.exponential_decay(0.1, 0.9)).learning_rate
+        array(0.1, dtype=float32)
     """
 
     def schedule(step: mx.array) -> mx.array:

@@ -138,7 +138,8 @@ def conv1d(
         ValueError: if shapes, sizes or dtypes do not fit.
 
     Example:
-        `mx.conv1d(mx.ones((1, 8, 3)), mx.ones((4, 3, 3)), padding=1)` has shape `(1, 8, 4)`.
+        >>> mx.conv1d(mx.ones((1, 8, 3)), mx.ones((4, 3, 3)), padding=1).shape
+        (1, 8, 4)
     """
     check_stream(stream)
     return _forward(1, input, weight, stride, padding, dilation, groups)
@@ -153,7 +154,8 @@ def conv2d(
     Each of `stride`, `padding` and `dilation` is an int or two; everything else is as in `conv1d`.
 
     Example:
-        `mx.conv2d(mx.ones((1, 8, 8, 3)), mx.ones((4, 3, 3, 3)), padding=1)` has shape `(1, 8, 8, 4)`.
+        >>> mx.conv2d(mx.ones((1, 8, 8, 3)), mx.ones((4, 3, 3, 3)), padding=1).shape
+        (1, 8, 8, 4)
     """
     check_stream(stream)
     return _forward(2, input, weight, stride, padding, dilation, groups)
@@ -169,7 +171,8 @@ def conv3d(
     groups here.
 
     Example:
-        `mx.conv3d(mx.ones((1, 8, 8, 8, 3)), mx.ones((4, 3, 3, 3, 3)), padding=1)` has shape `(1, 8, 8, 8, 4)`.
+        >>> mx.conv3d(mx.ones((1, 8, 8, 8, 3)), mx.ones((4, 3, 3, 3, 3)), padding=1).shape
+        (1, 8, 8, 8, 4)
     """
     check_stream(stream)
     return _forward(3, input, weight, stride, padding, dilation, groups)
@@ -219,7 +222,8 @@ def conv_transpose1d(
         ValueError: if shapes, sizes or dtypes do not fit.
 
     Example:
-        `mx.conv_transpose1d(mx.ones((1, 8, 3)), mx.ones((4, 2, 3)), stride=2)` has shape `(1, 16, 4)`.
+        >>> mx.conv_transpose1d(mx.ones((1, 8, 3)), mx.ones((4, 2, 3)), stride=2).shape
+        (1, 16, 4)
     """
     check_stream(stream)
     return _transposed(1, input, weight, stride, padding, dilation, output_padding, groups)
@@ -235,7 +239,8 @@ def conv_transpose2d(
     `conv_transpose1d`.
 
     Example:
-        `mx.conv_transpose2d(mx.ones((1, 8, 8, 3)), mx.ones((4, 2, 2, 3)), stride=2)` has shape `(1, 16, 16, 4)`.
+        >>> mx.conv_transpose2d(mx.ones((1, 8, 8, 3)), mx.ones((4, 2, 2, 3)), stride=2).shape
+        (1, 16, 16, 4)
     """
     check_stream(stream)
     return _transposed(2, input, weight, stride, padding, dilation, output_padding, groups)
@@ -251,7 +256,8 @@ def conv_transpose3d(
     `conv_transpose1d`. Real MLX has no groups here.
 
     Example:
-        `mx.conv_transpose3d(mx.ones((1, 4, 4, 4, 3)), mx.ones((4, 2, 2, 2, 3)), stride=2)` has shape `(1, 8, 8, 8, 4)`.
+        >>> mx.conv_transpose3d(mx.ones((1, 4, 4, 4, 3)), mx.ones((4, 2, 2, 2, 3)), stride=2).shape
+        (1, 8, 8, 8, 4)
     """
     check_stream(stream)
     return _transposed(3, input, weight, stride, padding, dilation, output_padding, groups)
@@ -282,7 +288,8 @@ def conv_general(
         ValueError: if shapes, sizes or dtypes do not fit.
 
     Example:
-        `mx.conv_general(mx.ones((1, 8, 3)), mx.ones((4, 3, 3)), padding=([2], [0]))` has shape `(1, 8, 4)`.
+        >>> mx.conv_general(mx.ones((1, 8, 3)), mx.ones((4, 3, 3)), padding=([2], [0])).shape
+        (1, 8, 4)
     """
     check_stream(stream)
     name = "conv_general"

@@ -69,7 +69,8 @@ def convolve(a: array, v: array, /, mode: str = "full", *, stream: Any = None) -
             or there is no such mode.
 
     Example:
-        `mx.convolve(mx.array([1.0, 2.0, 3.0]), mx.array([0.0, 1.0]), mode="same")`
+        >>> mx.convolve(mx.array([1.0, 2.0, 3.0]), mx.array([0.0, 1.0]), mode="same")
+        array([0, 1, 2], dtype=float32)
     """
     check_stream(stream)
     if not isinstance(mode, str):
@@ -152,7 +153,8 @@ def hadamard_transform(a: array, /, scale: float | None = None, *, stream: Any =
         ValueError: if the size is another, `a` is empty, or a float64 array.
 
     Example:
-        `mx.hadamard_transform(mx.arange(4.0), scale=1.0)`
+        >>> mx.hadamard_transform(mx.arange(4.0), scale=1.0)
+        array([6, -2, -4, 0], dtype=float32)
     """
     check_stream(stream)
     x = require_array(a, "hadamard_transform")

@@ -57,7 +57,9 @@ def zeros(shape: int | Sequence[int], dtype: Dtype | None = _d.float32, *, strea
         ValueError: if a size is negative.
 
     Example:
-        `mx.zeros((2, 3), mx.int32)`
+        >>> mx.zeros((2, 3), mx.int32)
+        array([[0, 0, 0],
+               [0, 0, 0]], dtype=int32)
     """
     check_stream(stream)
     return _filled(shape, dtype, 0)
@@ -78,7 +80,8 @@ def ones(shape: int | Sequence[int], dtype: Dtype | None = _d.float32, *, stream
         ValueError: if a size is negative.
 
     Example:
-        `mx.ones(3)`
+        >>> mx.ones(3)
+        array([1, 1, 1], dtype=float32)
     """
     check_stream(stream)
     return _filled(shape, dtype, 1)
@@ -110,7 +113,8 @@ def zeros_like(a: array, /, dtype: Dtype | None = None, *, stream: Any = None) -
         An array with the shape of `a`.
 
     Example:
-        `mx.zeros_like(mx.arange(3))`
+        >>> mx.zeros_like(mx.arange(3))
+        array([0, 0, 0], dtype=int32)
     """
     check_stream(stream)
     return _like(a, dtype, 0, "zeros_like")
@@ -128,7 +132,8 @@ def ones_like(a: array, /, dtype: Dtype | None = None, *, stream: Any = None) ->
         An array with the shape of `a`.
 
     Example:
-        `mx.ones_like(mx.arange(3))`
+        >>> mx.ones_like(mx.arange(3))
+        array([1, 1, 1], dtype=int32)
     """
     check_stream(stream)
     return _like(a, dtype, 1, "ones_like")
@@ -163,7 +168,9 @@ def full(shape: int | Sequence[int], vals: Any, dtype: Dtype | None = None, *, s
         ValueError: if a size is negative, the value does not fit the dtype, or does not broadcast.
 
     Example:
-        `mx.full((2, 2), 7.0)`
+        >>> mx.full((2, 2), 7.0)
+        array([[7, 7],
+               [7, 7]], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(FULL, (operands.node(vals, dtype),), (shape_of(shape),)))
@@ -192,7 +199,9 @@ def full_like(a: array, /, vals: Any, dtype: Dtype | None = None, *, stream: Any
         ValueError: if the value does not fit the dtype, or does not broadcast.
 
     Example:
-        `mx.full_like(mx.zeros((2, 2)), 7.0)`
+        >>> mx.full_like(mx.zeros((2, 2)), 7.0)
+        array([[7, 7],
+               [7, 7]], dtype=float32)
     """
     check_stream(stream)
     x = require_array(a, "full_like")
@@ -241,7 +250,9 @@ def meshgrid(
         ValueError: if `indexing` is neither "xy" nor "ij".
 
     Example:
-        `x, y = mx.meshgrid(mx.arange(3), mx.arange(2))`
+        >>> mx.meshgrid(mx.arange(3), mx.arange(2), sparse=True)
+        (array([[0, 1, 2]], dtype=int32), array([[0],
+               [1]], dtype=int32))
     """
     check_stream(stream)
     if not isinstance(sparse, bool) or not isinstance(indexing, str):

@@ -50,7 +50,9 @@ def eye(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = _d.float
         ValueError: if a size is negative.
 
     Example:
-        `mx.eye(2, 3, k=1)`
+        >>> mx.eye(2, 3, k=1)
+        array([[0, 1, 0],
+               [0, 0, 1]], dtype=float32)
     """
     check_stream(stream)
     shape = (integer(n), integer(n if m is None else m))
@@ -82,7 +84,10 @@ def identity(n: int, dtype: Dtype | None = _d.float32, *, stream: Any = None) ->
         ValueError: if `n` is negative.
 
     Example:
-        `mx.identity(3)`
+        >>> mx.identity(3)
+        array([[1, 0, 0],
+               [0, 1, 0],
+               [0, 0, 1]], dtype=float32)
     """
     check_stream(stream)
     return eye(n, dtype=dtype)
@@ -102,7 +107,10 @@ def tri(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = None, *,
         An array of shape (n, m).
 
     Example:
-        `mx.tri(3, k=-1)`
+        >>> mx.tri(3, k=-1)
+        array([[0, 0, 0],
+               [1, 0, 0],
+               [1, 1, 0]], dtype=float32)
     """
     check_stream(stream)
     shape = (max(0, integer(n)), max(0, integer(n if m is None else m)))

@@ -58,7 +58,8 @@ def arange(
         ValueError: if the step is 0, the length is not finite or too large, or the dtype is bool.
 
     Example:
-        `mx.arange(1, 7, 2)` is [1, 3, 5].
+        >>> mx.arange(1, 7, 2)
+        array([1, 3, 5], dtype=int32)
     """
     check_stream(stream)
     if type(step) is Dtype and dtype is None:  # arange(stop, step, dtype)
@@ -185,7 +186,8 @@ def linspace(
         ValueError: if `num` is negative.
 
     Example:
-        `mx.linspace(0, 1, 5)`
+        >>> mx.linspace(0, 1, 5)
+        array([0, 0.25, 0.5, 0.75, 1], dtype=float32)
     """
     check_stream(stream)
     first, last = any_number(start, "start"), any_number(stop, "stop")

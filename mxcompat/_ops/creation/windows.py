@@ -16,6 +16,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import integer
 from ..define import op
+from ..examples import example
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning"]
 
@@ -37,16 +38,16 @@ def _window(name: str, shape: Callable[[Any], Any], summary: str, formula: str) 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{summary}: {formula} for n from 0 to M - 1.
 
-    Args:
-        M: the number of points.
-        stream: accepted, and ignored.
+Args:
+    M: the number of points.
+    stream: accepted, and ignored.
 
-    Returns:
-        A float32 array of shape (M,), of no elements if M is not positive, of a single 1 if it is 1.
+Returns:
+    A float32 array of shape (M,), of no elements if M is not positive, of a single 1 if it is 1.
 
-    Example:
-        `mx.{name}(5)`
-    """
+Example:
+{example(name)}
+"""
     return function
 
 

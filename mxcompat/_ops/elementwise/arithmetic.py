@@ -193,7 +193,8 @@ def divmod(a: Any, b: Any, stream: Any = None) -> list[array]:
         ValueError: if an operand is complex.
 
     Example:
-        `quotient, rest = mx.divmod(mx.array([7, -7]), 3)`
+        >>> mx.divmod(mx.array([7, -7]), 3)
+        [array([2, -3], dtype=int32), array([1, 2], dtype=int32)]
     """
     check_stream(stream)
     nodes = operands.pair(a, b)
@@ -230,7 +231,9 @@ def where(condition: Any, x: Any, y: Any, /, *, stream: Any = None) -> array:
         ValueError: if the shapes do not broadcast.
 
     Example:
-        `mx.where(x > 0, x, 0.0)`
+        >>> x = mx.array([-1.0, 2.0])
+        >>> mx.where(x > 0, x, 0.0)
+        array([0, 2], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(_WHERE, (operands.node(condition), *operands.pair(x, y))))
@@ -252,7 +255,8 @@ def clip(a: Any, /, a_min: Any, a_max: Any, *, stream: Any = None) -> array:
         ValueError: if both bounds are None.
 
     Example:
-        `mx.clip(x, 0.0, 1.0)`
+        >>> mx.clip(mx.array([-1.0, 0.5, 2.0]), 0.0, 1.0)
+        array([0, 0.5, 1], dtype=float32)
     """
     check_stream(stream)
     if a_min is None and a_max is None:

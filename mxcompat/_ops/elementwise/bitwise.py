@@ -22,6 +22,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 
 from ..define import SAMPLES, Sample, broadcast, op, same, unary
+from ..examples import example
 
 __all__ = [
     "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
@@ -98,7 +99,7 @@ Raises:
     ValueError: if the shapes do not broadcast.
 
 Example:
-    `mx.{name}(mx.array([6]), 3)`
+{example(name)}
 """
     function.op = record  # type: ignore[attr-defined]
     return function

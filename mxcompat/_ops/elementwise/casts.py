@@ -40,7 +40,8 @@ def astype(a: Any, /, dtype: Dtype, *, stream: Any = None) -> array:
         TypeError: if `a` is not an array or `dtype` not a Dtype.
 
     Example:
-        `mx.astype(mx.array([1.7, -1.7]), mx.int32)`
+        >>> mx.astype(mx.array([1.7, -1.7]), mx.int32)
+        array([1, -1], dtype=int32)
     """
     check_stream(stream)
     node = require_array(a, "astype")
@@ -100,7 +101,8 @@ def view(a: Any, dtype: Dtype, stream: Any = None) -> array:
         ValueError: if the last axis does not hold a whole number of elements of the dtype.
 
     Example:
-        `mx.view(mx.array([1.0]), mx.uint32)`
+        >>> mx.view(mx.array([1.0]), mx.uint32)
+        array([1065353216], dtype=uint32)
     """
     check_stream(stream)
     require_dtype(dtype, "view")
@@ -122,7 +124,8 @@ def stop_gradient(a: array, /, *, stream: Any = None) -> array:
         An array with the shape and dtype of `a`.
 
     Example:
-        `mx.grad(lambda x: x * mx.stop_gradient(x))(mx.array(3.0))`
+        >>> mx.grad(lambda x: x * mx.stop_gradient(x))(mx.array(3.0))
+        array(3, dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(_STOP, (require_array(a, "stop_gradient"),)))
@@ -143,7 +146,9 @@ def contiguous(a: array, /, allow_col_major: bool = False, *, stream: Any = None
         An array with the shape and dtype of `a`.
 
     Example:
-        `mx.contiguous(x.T)`
+        >>> mx.contiguous(mx.array([[1, 2], [3, 4]]).T)
+        array([[1, 3],
+               [2, 4]], dtype=int32)
     """
     check_stream(stream)
     return wrap(apply(_CONTIGUOUS, (require_array(a, "contiguous"),)))
@@ -167,7 +172,9 @@ def depends(inputs: array | Sequence[array], dependencies: array | Sequence[arra
         The inputs: an array if one was given, else a list of arrays.
 
     Example:
-        `y = mx.depends(x, [logged])`
+        >>> x, logged = mx.array([1, 2]), mx.array([3])
+        >>> mx.depends(x, [logged])
+        array([1, 2], dtype=int32)
     """
     single = isinstance(inputs, array)
     first = [require_array(a, "depends") for a in ([inputs] if single else inputs)]  # type: ignore[list-item, union-attr]

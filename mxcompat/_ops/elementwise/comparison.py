@@ -88,7 +88,8 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False, stream: Any = None) -> 
         A 0-d bool array.
 
     Example:
-        `mx.array_equal(x, y).item()`
+        >>> mx.array_equal(mx.array([1, 2]), mx.array([1.0, 2.0]))
+        array(True, dtype=bool)
     """
     check_stream(stream)
     x, y = operands.pair(a, b)
@@ -158,7 +159,8 @@ def isclose(
         ValueError: if the shapes do not broadcast.
 
     Example:
-        `mx.isclose(x, y, rtol=1e-3)`
+        >>> mx.isclose(mx.array([1.0, 2.0]), mx.array([1.0005, 2.1]), rtol=1e-3)
+        array([True, False], dtype=bool)
     """
     check_stream(stream)
     return wrap(apply(_ISCLOSE, _close_nodes("isclose", a, b, rtol, atol), (bool(equal_nan),)))
@@ -185,7 +187,8 @@ def allclose(
         ValueError: if the shapes do not broadcast.
 
     Example:
-        `assert mx.allclose(x, y)`
+        >>> mx.allclose(mx.array([1.0, 2.0]), mx.array([1.0, 2.000001]))
+        array(True, dtype=bool)
     """
     check_stream(stream)
     return wrap(apply(_ALLCLOSE, _close_nodes("allclose", a, b, rtol, atol), (bool(equal_nan),)))

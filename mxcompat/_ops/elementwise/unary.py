@@ -241,7 +241,8 @@ def round(a: Any, /, decimals: int = 0, stream: Any = None) -> array:
         TypeError: if `decimals` is not an integer.
 
     Example:
-        `mx.round(mx.array([1.25, 2.75]), 1)`
+        >>> mx.round(mx.array([1.25, 2.75]), 1)
+        array([1.2, 2.8], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(_ROUND, (operands.node(a),), (index(decimals),)))
@@ -285,7 +286,8 @@ def nan_to_num(
         ValueError: if `a` is float64 or complex64, as in MLX.
 
     Example:
-        `mx.nan_to_num(mx.array([1.0, float("nan")]))`
+        >>> mx.nan_to_num(mx.array([1.0, float("nan")]))
+        array([1, 0], dtype=float32)
     """
     check_stream(stream)
     x = operands.node(a)

@@ -172,7 +172,9 @@ def scaled_dot_product_attention(
         ValueError: if shapes or dtypes do not fit.
 
     Example:
-        `mx.fast.scaled_dot_product_attention(q, k, v, scale=q.shape[-1] ** -0.5, mask="causal")`
+        >>> q = k = v = mx.random.normal((1, 4, 16, 8))
+        >>> mx.fast.scaled_dot_product_attention(q, k, v, scale=q.shape[-1] ** -0.5, mask="causal").shape
+        (1, 4, 16, 8)
     """
     check_stream(stream)
     inputs = [*(require_array(x, _NAME) for x in (q, k, v)), number(_NAME, "scale", scale)]

@@ -115,7 +115,10 @@ def gated_delta_update(
         ValueError: if the shapes do not fit.
 
     Example:
-        `y, state = mx.fast.gated_delta_update(q, k, v, gamma, beta, state)`
+        >>> q = k = v = mx.random.normal((1, 4, 2, 8))
+        >>> y, state = mx.fast.gated_delta_update(q, k, v, mx.ones((1, 4, 2)), mx.ones((1, 4, 2)))
+        >>> y.shape, state.shape
+        ((1, 4, 2, 8), (1, 2, 8, 8))
     """
     check_stream(stream)
     inputs = [require_array(x, _NAME) for x in (q, k, v, gamma, beta)]

@@ -27,7 +27,8 @@ def metal_kernel(
         they are imported, and have another way to go, so run.
 
     Example:
-        `if mx.metal.is_available(): kernel = mx.fast.metal_kernel(...)`
+        >>> mx.metal.is_available()
+        False
     """
 
     def kernel(*args: Any, **kwargs: Any) -> NoReturn:

@@ -101,7 +101,8 @@ def rms_norm(x: array, weight: array | None, eps: float, *, stream: Any = None) 
         ValueError: if the dtype is no float, or the weight does not fit.
 
     Example:
-        `mx.fast.rms_norm(x, mx.ones((x.shape[-1],)), 1e-5)`
+        >>> mx.fast.rms_norm(mx.array([3.0, 4.0]), mx.ones(2), 1e-5)
+        array([0.848528, 1.13137], dtype=float32)
     """
     check_stream(stream)
     node, scale = require_array(x, "rms_norm"), _optional(weight, "rms_norm")
@@ -155,7 +156,8 @@ def layer_norm(x: array, weight: array | None, bias: array | None, eps: float, *
         ValueError: if the dtype is no float, or weight or bias do not fit.
 
     Example:
-        `mx.fast.layer_norm(x, None, None, 1e-5)`
+        >>> mx.fast.layer_norm(mx.array([1.0, 2.0, 3.0]), None, None, 1e-5)
+        array([-1.22474, 0, 1.22474], dtype=float32)
     """
     check_stream(stream)
     node = require_array(x, "layer_norm")
@@ -208,7 +210,8 @@ def cross_entropy(logits: array, targets: array, *, stream: Any = None) -> array
         ValueError: if shapes or dtypes do not fit.
 
     Example:
-        `mx.fast.cross_entropy(mx.zeros((1, 4)), mx.array([2]))` is `[log(4)]`.
+        >>> mx.fast.cross_entropy(mx.zeros((1, 4)), mx.array([2]))
+        array([1.38629], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(CROSS_ENTROPY, (require_array(logits, "cross_entropy"), require_array(targets, "cross_entropy"))))

@@ -102,7 +102,9 @@ def rope(
         ValueError: if shapes or dtypes do not fit, or not just one of `base` and `freqs` is given.
 
     Example:
-        `mx.fast.rope(queries, 64, traditional=False, base=10000.0, scale=1.0, offset=cache.offset)`
+        >>> queries = mx.random.normal((1, 4, 16, 64))
+        >>> mx.fast.rope(queries, 64, traditional=False, base=10000.0, scale=1.0, offset=5).shape
+        (1, 4, 16, 64)
     """
     check_stream(stream)
     node = require_array(a, "rope")

@@ -232,7 +232,7 @@ def istft(
         ValueError: if a size is not positive, or the window does not fit.
 
     Example:
-        >>> x = mx.random.normal((1000,))
+        >>> x = mx.random.normal((1024,))
         >>> mx.allclose(mx.fft.istft(mx.fft.stft(x, 64), 64), x, atol=1e-5)
         array(True, dtype=bool)
     """

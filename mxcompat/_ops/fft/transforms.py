@@ -25,6 +25,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import any_number, axis_of, integer, plain, require_array
 from ..define import op
+from ..examples import example
 
 __all__ = [
     "check_norm", "fft", "fft2", "fftfreq", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift", "irfft",
@@ -148,7 +149,7 @@ def _one_axis(name: str, what: str, result: str) -> Callable[..., array]:
         check_norm(norm, name)
         return _apply(a, name, None if n is None else (integer(n),), (integer(axis),), norm)
 
-    return _documented(function, name, what, result, _ONE, "mx.arange(6)")
+    return _documented(function, name, what, result, _ONE)
 
 
 def _many_axes(name: str, what: str, result: str) -> Callable[..., array]:
@@ -185,39 +186,39 @@ def _many_axes(name: str, what: str, result: str) -> Callable[..., array]:
 
     two = name.endswith("2")
     by_default = "the last two" if two else "all"
-    return _documented(function2 if two else functionn, name, what, result, _MANY.format(by_default), "mx.ones((4, 6))")
+    return _documented(function2 if two else functionn, name, what, result, _MANY.format(by_default))
 
 
 _ONE = """n: the size of the transform; the axis is cut off, or padded with zeros, to it. {default}
-        axis: the axis to transform."""
+    axis: the axis to transform."""
 _MANY = """s: the sizes of the transformed axes, which are cut off, or padded with zeros, to them. {{default}}
-        axes: the axes to transform; by default {}."""
+    axes: the axes to transform; by default {}."""
 
 
 def _documented(
-    function: Callable[..., array], name: str, what: str, result: str, arguments: str, example: str
+    function: Callable[..., array], name: str, what: str, result: str, arguments: str
 ) -> Callable[..., array]:
     default = "By default the input's"
     default += ", and 2 * (size - 1) for the last." if name.startswith("irfft") else "."
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{what}
 
-    Args:
-        a: the input, an array of any dtype{"; an imaginary part is dropped" if name.startswith("rfft") else ""}.
-        {arguments.format(default=default)}
-        norm: where to divide by the size: "backward" (in the inverse transform), "ortho" (by its root, in both) or
-            "forward".
+Args:
+    a: the input, an array of any dtype{"; an imaginary part is dropped" if name.startswith("rfft") else ""}.
+    {arguments.format(default=default)}
+    norm: where to divide by the size: "backward" (in the inverse transform), "ortho" (by its root, in both) or
+        "forward".
 
-    Returns:
-        {result}
+Returns:
+    {result}
 
-    Raises:
-        ValueError: if `norm` is another word, a size is not positive, or sizes and axes do not match.
-        IndexError: if an axis is out of range.
+Raises:
+    ValueError: if `norm` is another word, a size is not positive, or sizes and axes do not match.
+    IndexError: if an axis is out of range.
 
-    Example:
-        >>> mx.fft.{name}({example})
-    """
+Example:
+{example("fft." + name)}
+"""
     return function
 
 

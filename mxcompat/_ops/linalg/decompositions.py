@@ -69,7 +69,9 @@ def qr(a: array, *, stream: Any = None) -> tuple[array, array]:
         ValueError: for another dtype, or fewer than two dimensions.
 
     Example:
-        `q, r = mx.linalg.qr(mx.array([[2.0, 3.0], [1.0, 2.0]]))`
+        >>> q, r = mx.linalg.qr(mx.array([[3.0, 1.0], [4.0, 2.0]]))
+        >>> mx.allclose(q @ r, mx.array([[3.0, 1.0], [4.0, 2.0]]), atol=1e-5)
+        array(True, dtype=bool)
     """
     check_stream(stream)
     q, r = items(apply(QR, (matrix("qr", a),)))
@@ -181,7 +183,9 @@ def svd(a: array, compute_uv: bool = True, *, stream: Any = None) -> Any:
         ValueError: for another dtype, or fewer than two dimensions.
 
     Example:
-        `u, s, vt = mx.linalg.svd(mx.array([[2.0, 0.0], [0.0, 1.0]]))`
+        >>> u, s, vt = mx.linalg.svd(mx.array([[3.0, 0.0], [0.0, 2.0]]))
+        >>> s
+        array([3, 2], dtype=float32)
 
     A matrix that holds a NaN gives NaN; real MLX raises RuntimeError when it computes it.
     """
@@ -219,7 +223,9 @@ def cholesky(a: array, upper: bool = False, *, stream: Any = None) -> array:
         ValueError: for another dtype or shape.
 
     Example:
-        `mx.linalg.cholesky(mx.array([[4.0, 2.0], [2.0, 5.0]]))` is `[[2, 0], [1, 2]]`.
+        >>> mx.linalg.cholesky(mx.array([[4.0, 2.0], [2.0, 5.0]]))
+        array([[2, 0],
+               [1, 2]], dtype=float32)
     """
     check_stream(stream)
     node = matrix("cholesky", a)

@@ -73,7 +73,9 @@ def eigh(a: array, UPLO: str = "L", *, stream: Any = None) -> tuple[array, array
         ValueError: for another dtype or shape.
 
     Example:
-        `w, v = mx.linalg.eigh(mx.array([[1.0, -2.0], [-2.0, 1.0]]))` gives `w` `[-1, 3]`.
+        >>> w, v = mx.linalg.eigh(mx.array([[1.0, -2.0], [-2.0, 1.0]]))
+        >>> w
+        array([-1, 3], dtype=float32)
     """
     check_stream(stream)
     w, v = items(apply(EIGH, *_symmetric("eigh", a, UPLO)))
@@ -95,7 +97,8 @@ def eigvalsh(a: array, UPLO: str = "L", *, stream: Any = None) -> array:
         ValueError: for another dtype or shape.
 
     Example:
-        `mx.linalg.eigvalsh(mx.array([[1.0, -2.0], [-2.0, 1.0]]))` is `[-1, 3]`.
+        >>> mx.linalg.eigvalsh(mx.array([[1.0, -2.0], [-2.0, 1.0]]))
+        array([-1, 3], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(EIGVALSH, *_symmetric("eigvalsh", a, UPLO)))
@@ -173,7 +176,9 @@ def eig(a: array, *, stream: Any = None) -> tuple[array, array]:
         ValueError: for another dtype or shape.
 
     Example:
-        `w, v = mx.linalg.eig(mx.array([[0.0, 1.0], [-1.0, 0.0]]))` gives `w` `[1j, -1j]`.
+        >>> w, v = mx.linalg.eig(mx.array([[0.0, 1.0], [-1.0, 0.0]]))
+        >>> w
+        array([0+1j, 0-1j], dtype=complex64)
 
     The eigenvectors of complex matrices are right ones here; mlx 0.32 returns their conjugates' left ones.
     """
@@ -196,7 +201,8 @@ def eigvals(a: array, *, stream: Any = None) -> array:
         ValueError: for another dtype or shape.
 
     Example:
-        `mx.linalg.eigvals(mx.array([[0.0, 1.0], [-1.0, 0.0]]))` is `[1j, -1j]`.
+        >>> mx.linalg.eigvals(mx.array([[0.0, 1.0], [-1.0, 0.0]]))
+        array([0+1j, 0-1j], dtype=complex64)
     """
     check_stream(stream)
     return wrap(apply(EIGVALS, _general("eigvals", a)))

@@ -70,7 +70,9 @@ def lu_factor(a: array, *, stream: Any = None) -> tuple[array, array]:
         ValueError: for another dtype, or fewer than two dimensions.
 
     Example:
-        `lu, pivots = mx.linalg.lu_factor(mx.array([[1.0, 2.0], [3.0, 4.0]]))`
+        >>> mx.linalg.lu_factor(mx.array([[1.0, 2.0], [2.0, 8.0]]))
+        (array([[2, 8],
+               [0.5, -2]], dtype=float32), array([1, 1], dtype=uint32))
     """
     check_stream(stream)
     both, pivots = items(apply(LU_FACTOR, (matrix("lu_factor", a),)))
@@ -92,7 +94,10 @@ def lu(a: array, *, stream: Any = None) -> tuple[array, array, array]:
         ValueError: for another dtype, or fewer than two dimensions.
 
     Example:
-        `p, l, u = mx.linalg.lu(mx.array([[1.0, 2.0], [3.0, 4.0]]))`
+        >>> p, l, u = mx.linalg.lu(mx.array([[1.0, 2.0], [2.0, 8.0]]))
+        >>> p, u
+        (array([1, 0], dtype=uint32), array([[2, 8],
+               [0, -2]], dtype=float32))
     """
     check_stream(stream)
     p, lower, u = items(apply(LU, (matrix("lu", a),)))
@@ -150,7 +155,8 @@ def det(a: array, *, stream: Any = None) -> array:
         ValueError: for complex numbers, or another shape.
 
     Example:
-        `mx.linalg.det(mx.array([[1.0, 2.0], [3.0, 4.0]]))` is -2.
+        >>> mx.linalg.det(mx.array([[1.0, 2.0], [3.0, 4.0]]))
+        array(-2, dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(DET, (_square("det", a),)))
@@ -171,7 +177,8 @@ def slogdet(a: array, *, stream: Any = None) -> tuple[array, array]:
         ValueError: for complex numbers, or another shape.
 
     Example:
-        `sign, logarithm = mx.linalg.slogdet(mx.array([[1.0, 2.0], [3.0, 4.0]]))`
+        >>> mx.linalg.slogdet(mx.array([[1.0, 2.0], [3.0, 4.0]]))
+        (array(-1, dtype=float32), array(0.693147, dtype=float32))
     """
     check_stream(stream)
     sign, logarithm = items(apply(SLOGDET, (_square("slogdet", a),)))

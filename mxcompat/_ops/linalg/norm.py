@@ -116,7 +116,8 @@ def norm(a: array, /, ord: Any = None, axis: Any = None, keepdims: bool = False,
         IndexError: if an axis is out of range.
 
     Example:
-        `mx.linalg.norm(mx.array([3.0, 4.0]))` is 5.
+        >>> mx.linalg.norm(mx.array([3.0, 4.0]))
+        array(5, dtype=float32)
     """
     check_stream(stream)
     node = require_array(a, "norm")
@@ -214,7 +215,8 @@ def cross(a: array, b: array, axis: int = -1, *, stream: Any = None) -> array:
         IndexError: if the axis is out of range.
 
     Example:
-        `mx.linalg.cross(mx.array([1, 0, 0]), mx.array([0, 1, 0]))` is `[0, 0, 1]`.
+        >>> mx.linalg.cross(mx.array([1, 0, 0]), mx.array([0, 1, 0]))
+        array([0, 0, 1], dtype=int32)
     """
     check_stream(stream)
     return wrap(apply(CROSS, (require_array(a, "cross"), require_array(b, "cross")), (index(axis),)))

@@ -64,7 +64,9 @@ def inv(a: array, *, stream: Any = None) -> array:
         ValueError: for another dtype or shape.
 
     Example:
-        `mx.linalg.inv(mx.array([[2.0, 0.0], [0.0, 4.0]]))` is `[[0.5, 0], [0, 0.25]]`.
+        >>> mx.linalg.inv(mx.array([[1.0, 1.0], [1.0, 2.0]]))
+        array([[2, -1],
+               [-1, 1]], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(INV, (_square("inv", a, "Inverses are only defined for square matrices."),)))
@@ -85,7 +87,9 @@ def tri_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
         ValueError: for another dtype or shape.
 
     Example:
-        `mx.linalg.tri_inv(mx.array([[2.0, 0.0], [0.0, 4.0]]))` is `[[0.5, 0], [0, 0.25]]`.
+        >>> mx.linalg.tri_inv(mx.array([[2.0, 0.0], [2.0, 4.0]]))
+        array([[0.5, 0],
+               [-0.25, 0.25]], dtype=float32)
     """
     check_stream(stream)
     node = _square("inv", a, "Inverses are only defined for square matrices.", "tri_inv")
@@ -107,7 +111,10 @@ def cholesky_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
         ValueError: for another dtype or shape.
 
     Example:
-        `mx.linalg.cholesky_inv(mx.linalg.cholesky(matrix))`
+        >>> root = mx.linalg.cholesky(mx.array([[4.0, 2.0], [2.0, 5.0]]))
+        >>> mx.linalg.cholesky_inv(root)
+        array([[0.3125, -0.125],
+               [-0.125, 0.25]], dtype=float32)
     """
     check_stream(stream)
     node = _square("cholesky_inv", a, "Cholesky inverse is only defined for square matrices.")
@@ -128,7 +135,8 @@ def pinv(a: array, *, stream: Any = None) -> array:
         ValueError: for another dtype, or fewer than two dimensions.
 
     Example:
-        `mx.linalg.pinv(mx.array([[1.0], [1.0]]))` is `[[0.5, 0.5]]`.
+        >>> mx.linalg.pinv(mx.array([[1.0], [1.0]]))
+        array([[0.5, 0.5]], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(PINV, (matrix("pinv", a),)))
@@ -212,7 +220,8 @@ def solve(a: array, b: array, *, stream: Any = None) -> array:
         ValueError: for another dtype or shape.
 
     Example:
-        `mx.linalg.solve(mx.array([[2.0, 0.0], [0.0, 4.0]]), mx.array([2.0, 2.0]))` is `[1, 0.5]`.
+        >>> mx.linalg.solve(mx.array([[2.0, 0.0], [0.0, 4.0]]), mx.array([2.0, 2.0]))
+        array([1, 0.5], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(SOLVE, _system("solve", "lu", a, b)))
@@ -234,7 +243,8 @@ def solve_triangular(a: array, b: array, *, upper: bool = False, stream: Any = N
         ValueError: for another dtype or shape.
 
     Example:
-        `mx.linalg.solve_triangular(mx.array([[2.0, 0.0], [1.0, 1.0]]), mx.array([2.0, 2.0]))` is `[1, 1]`.
+        >>> mx.linalg.solve_triangular(mx.array([[2.0, 0.0], [1.0, 1.0]]), mx.array([2.0, 2.0]))
+        array([1, 1], dtype=float32)
     """
     check_stream(stream)
     nodes = _system("solve_triangular", "inv", a, b)

@@ -20,6 +20,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import axis_of, integer, integers, is_sequence, plain, require_array, variadic
 from ..define import broadcast, op
+from ..examples import example
 
 __all__ = [
     "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_into",
@@ -58,7 +59,9 @@ def broadcast_to(a: Any, /, shape: Sequence[int], *, stream: Any = None) -> arra
         ValueError: if `a` does not broadcast to it.
 
     Example:
-        `mx.broadcast_to(mx.arange(3), (2, 3))`
+        >>> mx.broadcast_to(mx.arange(3), (2, 3))
+        array([[0, 1, 2],
+               [0, 1, 2]], dtype=int32)
     """
     check_stream(stream)
     return wrap(apply(BROADCAST_TO, (operands.node(a),), (plain(shape),)))
@@ -77,7 +80,8 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
         ValueError: if there is none, or they do not broadcast.
 
     Example:
-        `mx.broadcast_shapes((1, 2), (3, 1))  # (3, 2)`
+        >>> mx.broadcast_shapes((1, 2), (3, 1))
+        (3, 2)
     """
     if not shapes:
         raise ValueError("[broadcast_shapes] Must provide at least one shape.")
@@ -110,7 +114,10 @@ def broadcast_arrays(*arrays: array, stream: Any = None) -> list[array]:
         ValueError: if their shapes do not fit.
 
     Example:
-        `x, y = mx.broadcast_arrays(mx.zeros((2, 1)), mx.zeros((3,)))`
+        >>> mx.broadcast_arrays(mx.zeros((2, 1)), mx.arange(3))
+        [array([[0, 0, 0],
+               [0, 0, 0]], dtype=float32), array([[0, 1, 2],
+               [0, 1, 2]], dtype=int32)]
     """
     check_stream(stream)
     nodes = variadic(arrays, "broadcast_arrays")
@@ -144,16 +151,16 @@ def _atleast_function(ndim: int, how: str) -> Any:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""Give arrays at least {ndim} dimension{"s" if ndim > 1 else ""}.
 
-    Args:
-        *arys: arrays. {how}
-        stream: accepted, and ignored.
+Args:
+    *arys: arrays. {how}
+    stream: accepted, and ignored.
 
-    Returns:
-        An array if there is one argument, else a list of arrays.
+Returns:
+    An array if there is one argument, else a list of arrays.
 
-    Example:
-        `mx.{name}(mx.array(1.0))` has shape {(1,) * ndim}.
-    """
+Example:
+{example(name)}
+"""
     return function
 
 
@@ -191,7 +198,9 @@ def flip(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any = 
         IndexError: if there is no such axis.
 
     Example:
-        `mx.flip(mx.arange(6).reshape(2, 3), axis=1)`
+        >>> mx.flip(mx.arange(6).reshape(2, 3), axis=1)
+        array([[2, 1, 0],
+               [5, 4, 3]], dtype=int32)
     """
     check_stream(stream)
     axes = None if axis is None else integers(axis) if is_sequence(axis) else (integer(axis),)
@@ -245,7 +254,9 @@ def roll(
         IndexError: if there is no such axis.
 
     Example:
-        `mx.roll(mx.arange(6).reshape(2, 3), 1, axis=1)`
+        >>> mx.roll(mx.arange(6).reshape(2, 3), 1, axis=1)
+        array([[2, 0, 1],
+               [5, 3, 4]], dtype=int32)
     """
     check_stream(stream)
     x = require_array(a, "roll")
@@ -324,7 +335,11 @@ def as_strided(
         IndexError: if it reaches beyond `a`, where real MLX reads foreign memory.
 
     Example:
-        `mx.as_strided(mx.arange(6), (4, 3), (1, 1))`: the windows of length 3.
+        >>> mx.as_strided(mx.arange(6), (4, 3), (1, 1))
+        array([[0, 1, 2],
+               [1, 2, 3],
+               [2, 3, 4],
+               [3, 4, 5]], dtype=int32)
     """
     check_stream(stream)
     x = require_array(a, "as_strided")

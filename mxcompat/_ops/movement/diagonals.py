@@ -75,7 +75,8 @@ def diagonal(a: array, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: 
         IndexError: if there is no such axis.
 
     Example:
-        `mx.diagonal(mx.arange(6).reshape(2, 3))` is [0, 4].
+        >>> mx.diagonal(mx.arange(6).reshape(2, 3))
+        array([0, 4], dtype=int32)
     """
     check_stream(stream)
     return wrap(apply(DIAGONAL, (require_array(a, "diagonal"),), (integer(offset), index(axis1), index(axis2))))
@@ -121,7 +122,10 @@ def diag(a: array, /, k: int = 0, *, stream: Any = None) -> array:
         ValueError: if `a` has another number of dimensions.
 
     Example:
-        `mx.diag(mx.array([1, 2]), k=1)` has shape (3, 3).
+        >>> mx.diag(mx.array([1, 2]), k=1)
+        array([[0, 1, 0],
+               [0, 0, 2],
+               [0, 0, 0]], dtype=int32)
     """
     check_stream(stream)
     x = require_array(a, "diag")
@@ -173,7 +177,8 @@ def trace(
         IndexError: if there is no such axis.
 
     Example:
-        `mx.trace(mx.eye(3))` is 3.
+        >>> mx.trace(mx.eye(3))
+        array(3, dtype=float32)
     """
     check_stream(stream)
     x = cast(require_array(a, "trace"), dtype)
@@ -211,7 +216,10 @@ def tril(x: array, k: int = 0, *, stream: Any = None) -> array:
         ValueError: if `x` has fewer than two dimensions.
 
     Example:
-        `mx.tril(mx.ones((3, 3)), k=-1)`
+        >>> mx.tril(mx.ones((3, 3)), k=-1)
+        array([[0, 0, 0],
+               [1, 0, 0],
+               [1, 1, 0]], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(TRIANGLE, (require_array(x, "tril"),), (integer(k), False)))
@@ -232,7 +240,10 @@ def triu(x: array, k: int = 0, *, stream: Any = None) -> array:
         ValueError: if `x` has fewer than two dimensions.
 
     Example:
-        `mx.triu(mx.ones((3, 3)), k=1)`
+        >>> mx.triu(mx.ones((3, 3)), k=1)
+        array([[0, 1, 1],
+               [0, 0, 1],
+               [0, 0, 0]], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(TRIANGLE, (require_array(x, "triu"),), (integer(k), True)))

@@ -85,7 +85,9 @@ def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any
         IndexError: if there is no such axis.
 
     Example:
-        `mx.concatenate([mx.zeros((2, 2)), mx.ones((2, 3))], axis=1)`
+        >>> mx.concatenate([mx.zeros((2, 2)), mx.ones((2, 3))], axis=1)
+        array([[0, 0, 1, 1, 1],
+               [0, 0, 1, 1, 1]], dtype=float32)
     """
     check_stream(stream)
     nodes = _nodes(arrays, "concatenate")
@@ -132,7 +134,10 @@ def stack(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = Non
         IndexError: if the axis is out of range for the result.
 
     Example:
-        `mx.stack([mx.zeros(3), mx.ones(3)], axis=1)` has shape (3, 2).
+        >>> mx.stack([mx.zeros(3), mx.ones(3)], axis=1)
+        array([[0, 1],
+               [0, 1],
+               [0, 1]], dtype=float32)
     """
     check_stream(stream)
     nodes = _nodes(arrays, "stack")
@@ -193,7 +198,8 @@ def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, 
         IndexError: if there is no such axis.
 
     Example:
-        `first, second, rest = mx.split(mx.arange(6), [1, 3])`
+        >>> mx.split(mx.arange(6), [1, 3])
+        [array([0], dtype=int32), array([1, 2], dtype=int32), array([3, 4, 5], dtype=int32)]
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "split")
@@ -230,7 +236,8 @@ def unstack(x: array, /, *, axis: int = 0, stream: Any = None) -> tuple[array, .
         IndexError: if there is no such axis.
 
     Example:
-        `row, other = mx.unstack(mx.zeros((2, 3)))`
+        >>> mx.unstack(mx.eye(2))
+        (array([1, 0], dtype=float32), array([0, 1], dtype=float32))
     """
     check_stream(stream)
     node = apply(UNSTACK, (require_array(x, "unstack"),), (index(axis),))
@@ -277,7 +284,8 @@ def repeat(array: array, /, repeats: int, axis: int | None = None, *, stream: An
         IndexError: if there is no such axis.
 
     Example:
-        `mx.repeat(mx.arange(3), 2)` is [0, 0, 1, 1, 2, 2].
+        >>> mx.repeat(mx.arange(3), 2)
+        array([0, 0, 1, 1, 2, 2], dtype=int32)
     """
     check_stream(stream)
     if getattr(repeats, "ndim", 0):
@@ -324,7 +332,9 @@ def tile(a: array, reps: int | Sequence[int], /, *, stream: Any = None) -> array
         ValueError: if one is negative.
 
     Example:
-        `mx.tile(mx.arange(3), (2, 2))` has shape (2, 6).
+        >>> mx.tile(mx.arange(3), (2, 2))
+        array([[0, 1, 2, 0, 1, 2],
+               [0, 1, 2, 0, 1, 2]], dtype=int32)
     """
     check_stream(stream)
     counts = integers(reps) if is_sequence(reps) else (integer(reps),)

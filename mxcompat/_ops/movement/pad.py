@@ -99,7 +99,11 @@ def pad(a: array, /, pad_width: Any, mode: str = "constant", constant_values: An
         ValueError: if the widths do not fit or are negative, or there is no such mode.
 
     Example:
-        `mx.pad(mx.ones((2, 2)), [(1, 1), (0, 2)])` has shape (4, 4).
+        >>> mx.pad(mx.ones((2, 2)), [(1, 1), (0, 2)])
+        array([[0, 0, 0, 0],
+               [1, 1, 0, 0],
+               [1, 1, 0, 0],
+               [0, 0, 0, 0]], dtype=float32)
     """
     check_stream(stream)
     x = require_array(a, "pad")

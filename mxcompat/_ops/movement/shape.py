@@ -61,7 +61,9 @@ def reshape(a: array, /, shape: Sequence[int], *, stream: Any = None) -> array:
         ValueError: if the sizes differ, or the -1 cannot be inferred.
 
     Example:
-        `mx.reshape(mx.arange(6), (2, -1))`
+        >>> mx.reshape(mx.arange(6), (2, -1))
+        array([[0, 1, 2],
+               [3, 4, 5]], dtype=int32)
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "reshape")
@@ -107,7 +109,8 @@ def flatten(a: array, /, start_axis: int = 0, end_axis: int = -1, *, stream: Any
         ValueError: if `start_axis` comes after `end_axis`.
 
     Example:
-        `mx.flatten(mx.zeros((2, 3, 4)), start_axis=1)` has shape (2, 12).
+        >>> mx.flatten(mx.zeros((2, 3, 4)), start_axis=1).shape
+        (2, 12)
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "flatten")
@@ -157,7 +160,9 @@ def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: Any = Non
         IndexError: if there is no such axis.
 
     Example:
-        `mx.unflatten(mx.arange(8), 0, (2, -1))`
+        >>> mx.unflatten(mx.arange(8), 0, (2, -1))
+        array([[0, 1, 2, 3],
+               [4, 5, 6, 7]], dtype=int32)
     """
     check_stream(stream)
     return wrap(apply(UNFLATTEN, (require_array(a, "unflatten"),), (index(axis), plain(shape))))
@@ -201,7 +206,8 @@ def squeeze(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any
         IndexError: if there is no such axis.
 
     Example:
-        `mx.squeeze(mx.zeros((1, 2, 1)), axis=0)` has shape (2, 1).
+        >>> mx.squeeze(mx.zeros((1, 2, 1)), axis=0).shape
+        (2, 1)
     """
     check_stream(stream)
     axes = None if axis is None else (axis,) if type(axis) is int else _axes(axis)
@@ -245,7 +251,8 @@ def expand_dims(a: array, /, axis: int | Sequence[int], *, stream: Any = None) -
         IndexError: if an axis is out of range for the result.
 
     Example:
-        `mx.expand_dims(mx.arange(3), (0, -1))` has shape (1, 3, 1).
+        >>> mx.expand_dims(mx.arange(3), (0, -1)).shape
+        (1, 3, 1)
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "expand_dims")

@@ -61,7 +61,8 @@ def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = N
         IndexError: if there is no such axis.
 
     Example:
-        `mx.transpose(mx.zeros((2, 3, 4)), (0, 2, 1))` has shape (2, 4, 3).
+        >>> mx.transpose(mx.zeros((2, 3, 4)), (0, 2, 1)).shape
+        (2, 4, 3)
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "transpose")
@@ -107,7 +108,8 @@ def matrix_transpose(a: array, /, *, stream: Any = None) -> array:
         ValueError: if `a` has fewer than two dimensions.
 
     Example:
-        `mx.matrix_transpose(mx.zeros((5, 2, 3)))` has shape (5, 3, 2).
+        >>> mx.matrix_transpose(mx.zeros((5, 2, 3))).shape
+        (5, 3, 2)
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "matrix_transpose")
@@ -132,7 +134,8 @@ def swapaxes(a: array, /, axis1: int, axis2: int, *, stream: Any = None) -> arra
         IndexError: if there is no such axis.
 
     Example:
-        `mx.swapaxes(mx.zeros((2, 3, 4)), 0, -1)` has shape (4, 3, 2).
+        >>> mx.swapaxes(mx.zeros((2, 3, 4)), 0, -1).shape
+        (4, 3, 2)
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "swapaxes")
@@ -155,7 +158,8 @@ def moveaxis(a: array, /, source: int, destination: int, *, stream: Any = None) 
         IndexError: if there is no such axis.
 
     Example:
-        `mx.moveaxis(mx.zeros((2, 3, 4)), 0, -1)` has shape (3, 4, 2).
+        >>> mx.moveaxis(mx.zeros((2, 3, 4)), 0, -1).shape
+        (3, 4, 2)
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "moveaxis")

@@ -148,7 +148,8 @@ def einsum(subscripts: str, *operands: array, stream: Any = None) -> array:
             matrices.
 
     Example:
-        `mx.einsum("bij,bjk->bik", x, y)` is the product of matrices in a batch.
+        >>> mx.einsum("bij,bjk->bik", mx.ones((5, 2, 3)), mx.ones((5, 3, 4))).shape
+        (5, 2, 4)
     """
     check_stream(stream)
     if not isinstance(subscripts, str):
@@ -173,6 +174,7 @@ def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]
         ValueError: if the subscripts are malformed or do not fit the shapes.
 
     Example:
-        `mx.einsum_path("ij,jk,kl->il", a, b, c)[0]`
+        >>> mx.einsum_path("ij,jk,kl->il", mx.ones((2, 3)), mx.ones((3, 50)), mx.ones((50, 4)))[0]
+        [(1, 2), (0, 1)]
     """
     return describe(subscripts, [n.aval.shape for n in variadic(operands, "einsum_path")])

@@ -135,7 +135,8 @@ def gather_mm(
         ValueError: if the shapes do not fit, the indices are no integers, or the dtypes promote to no real float.
 
     Example:
-        `mx.gather_mm(x, experts, rhs_indices=mx.array([0, 2]))`
+        >>> mx.gather_mm(mx.ones((2, 1, 8)), mx.ones((4, 8, 3)), rhs_indices=mx.array([0, 2])).shape
+        (2, 1, 3)
     """
     check_stream(stream)
     nodes = [require_array(a, "gather_mm"), require_array(b, "gather_mm")]
@@ -220,7 +221,9 @@ def block_masked_mm(
         ValueError: if the shapes do not fit, or the dtypes promote to no float.
 
     Example:
-        `mx.block_masked_mm(mx.ones((64, 32)), mx.ones((32, 64)), 32, mask_out=mx.eye(2))`
+        >>> mx.block_masked_mm(mx.ones((64, 32)), mx.ones((32, 64)), 32, mask_out=mx.eye(2))[::32, ::32]
+        array([[32, 0],
+               [0, 32]], dtype=float32)
     """
     check_stream(stream)
     masks = (mask_out, mask_lhs, mask_rhs)
@@ -271,7 +274,11 @@ def segmented_mm(a: array, b: array, /, segments: array, *, stream: Any = None) 
         ValueError: if the shapes do not fit, or the dtypes promote to no real float.
 
     Example:
-        `mx.segmented_mm(mx.ones((2, 6)), mx.ones((6, 3)), mx.array([[0, 2], [2, 6]]))`
+        >>> mx.segmented_mm(mx.ones((2, 6)), mx.ones((6, 3)), mx.array([[0, 2], [2, 6]]))
+        array([[[2, 2, 2],
+                [2, 2, 2]],
+               [[4, 4, 4],
+                [4, 4, 4]]], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(_segmented_mm, tuple([require_array(x, "segmented_mm") for x in (a, b, segments)])))

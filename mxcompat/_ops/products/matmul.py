@@ -130,7 +130,9 @@ def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
         ValueError: if the shapes do not fit, or the dtypes promote to no float.
 
     Example:
-        `mx.matmul(mx.ones((2, 3)), mx.ones((3, 4)))` has shape (2, 4).
+        >>> mx.matmul(mx.ones((2, 3)), mx.ones((3, 4)))
+        array([[3, 3, 3, 3],
+               [3, 3, 3, 3]], dtype=float32)
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "matmul")
@@ -197,7 +199,9 @@ def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0
         ValueError: if the shapes do not fit, or the dtypes promote to no float.
 
     Example:
-        `mx.addmm(mx.ones(4), mx.ones((2, 3)), mx.ones((3, 4)), alpha=0.5)`
+        >>> mx.addmm(mx.ones(4), mx.ones((2, 3)), mx.ones((3, 4)), alpha=0.5)
+        array([[2.5, 2.5, 2.5, 2.5],
+               [2.5, 2.5, 2.5, 2.5]], dtype=float32)
     """
     check_stream(stream)
     nodes = (
@@ -277,7 +281,9 @@ def tensordot(a: array, b: array, /, axes: int | Sequence[Sequence[int]] = 2, *,
         IndexError: if there is no such axis.
 
     Example:
-        `mx.tensordot(mx.ones((2, 3)), mx.ones((3, 4)), axes=[[1], [0]])` has shape (2, 4).
+        >>> mx.tensordot(mx.ones((2, 3)), mx.ones((3, 4)), axes=[[1], [0]])
+        array([[3, 3, 3, 3],
+               [3, 3, 3, 3]], dtype=float32)
     """
     check_stream(stream)
     nodes = (require_array(a, "tensordot"), require_array(b, "tensordot"))

@@ -54,7 +54,8 @@ def inner(a: array, b: array, /, *, stream: Any = None) -> array:
         ValueError: if the last axes differ in size, or the dtypes promote to no float.
 
     Example:
-        `mx.inner(mx.ones(3), mx.ones((2, 3)))` has shape (2,).
+        >>> mx.inner(mx.ones(3), mx.ones((2, 3)))
+        array([3, 3], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(_inner, (require_array(a, "inner"), require_array(b, "inner"))))
@@ -80,7 +81,9 @@ def outer(a: array, b: array, /, *, stream: Any = None) -> array:
         An array of shape (M, N), for `a` of M elements and `b` of N.
 
     Example:
-        `mx.outer(mx.arange(2), mx.arange(3))`
+        >>> mx.outer(mx.arange(2), mx.arange(3))
+        array([[0, 0, 0],
+               [0, 1, 2]], dtype=int32)
     """
     check_stream(stream)
     return wrap(apply(_outer, (require_array(a, "outer"), require_array(b, "outer"))))
@@ -127,7 +130,8 @@ def vecdot(a: array, b: array, /, *, axis: int = -1, stream: Any = None) -> arra
         IndexError: if `a` has no such axis.
 
     Example:
-        `mx.vecdot(mx.ones((2, 3)), mx.ones((2, 3)))` has shape (2,).
+        >>> mx.vecdot(mx.ones((2, 3)), mx.ones((2, 3)))
+        array([3, 3], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(_vecdot, (require_array(a, "vecdot"), require_array(b, "vecdot")), (index(axis),)))
@@ -164,7 +168,11 @@ def kron(a: array, b: array, *, stream: Any = None) -> array:
         ValueError: if one is empty.
 
     Example:
-        `mx.kron(mx.eye(2), mx.ones((2, 2)))`
+        >>> mx.kron(mx.eye(2), mx.ones((2, 2)))
+        array([[1, 1, 0, 0],
+               [1, 1, 0, 0],
+               [0, 0, 1, 1],
+               [0, 0, 1, 1]], dtype=float32)
     """
     check_stream(stream)
     return wrap(apply(_kron, (require_array(a, "kron"), require_array(b, "kron"))))

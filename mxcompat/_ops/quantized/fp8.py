@@ -125,7 +125,8 @@ def to_fp8(x: array, *, stream: Any = None) -> array:
         ValueError: if `x` is no real float array.
 
     Example:
-        `mx.to_fp8(mx.array([1.0, 1000.0]))` gives `[56, 126]`.
+        >>> mx.to_fp8(mx.array([1.0, 1000.0]))
+        array([56, 126], dtype=uint8)
     """
     check_stream(stream)
     return wrap(apply(TO_FP8, (require_array(x, "to_fp8"),)))
@@ -146,7 +147,8 @@ def from_fp8(x: array, dtype: Dtype = _d.bfloat16, *, stream: Any = None) -> arr
         ValueError: if `x` is no uint8 array, or `dtype` no real float.
 
     Example:
-        `mx.from_fp8(mx.array([56, 126], dtype=mx.uint8))` gives `[1, 448]`.
+        >>> mx.from_fp8(mx.array([56, 126], dtype=mx.uint8))
+        array([1, 448], dtype=bfloat16)
     """
     check_stream(stream)
     require_dtype(dtype, "from_fp8")

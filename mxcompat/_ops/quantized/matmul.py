@@ -144,7 +144,8 @@ def quantized_matmul(
         RuntimeError: if the result were float64.
 
     Example:
-        `mx.quantized_matmul(mx.ones((1, 128)), *mx.quantize(mx.ones((8, 128))))` has shape (1, 8).
+        >>> mx.quantized_matmul(mx.ones((1, 128)), *mx.quantize(mx.ones((8, 128))))
+        array([[128, 128, 128, ..., 128, 128, 128]], dtype=float32)
     """
     check_stream(stream)
     name = "quantized_matmul"
@@ -274,7 +275,9 @@ def gather_qmm(
         RuntimeError: if the result were float64.
 
     Example:
-        `mx.gather_qmm(mx.ones((2, 1, 64)), *mx.quantize(mx.ones((4, 8, 64))), rhs_indices=mx.array([3, 0]))`
+        >>> mx.gather_qmm(mx.ones((2, 1, 64)), *mx.quantize(mx.ones((4, 8, 64))), rhs_indices=mx.array([3, 0]))
+        array([[[64, 64, 64, ..., 64, 64, 64]],
+               [[64, 64, 64, ..., 64, 64, 64]]], dtype=float32)
     """
     check_stream(stream)
     name = "gather_qmm"

@@ -153,7 +153,8 @@ def qqmm(
         ValueError: if the mode, its settings, shapes or dtypes do not fit.
 
     Example:
-        `mx.qqmm(mx.ones((1, 64)), mx.ones((8, 64)), mode="mxfp8")` has shape (1, 8).
+        >>> mx.qqmm(mx.ones((1, 64)), mx.ones((8, 64)), mode="mxfp8").shape
+        (1, 8)
     """
     check_stream(stream)
     how = scheme("qqmm", mode, group_size, bits)
@@ -235,7 +236,9 @@ def gather_qqmm(
         ValueError: if the mode, its settings, shapes or dtypes do not fit.
 
     Example:
-        `mx.gather_qqmm(mx.ones((2, 1, 64)), mx.ones((4, 8, 64)), rhs_indices=mx.array([3, 0]), mode="mxfp8")`
+        >>> mx.gather_qqmm(mx.ones((2, 1, 64)), mx.ones((4, 8, 64)), rhs_indices=mx.array([3, 0]), mode="mxfp8")
+        array([[[64, 64, 64, ..., 64, 64, 64]],
+               [[64, 64, 64, ..., 64, 64, 64]]], dtype=float32)
     """
     check_stream(stream)
     how = scheme("gather_qqmm", mode, group_size, bits)

@@ -217,7 +217,9 @@ def quantize(
         RuntimeError: if `w` is a float64 array, in mode "affine".
 
     Example:
-        `w_q, scales, biases = mx.quantize(mx.random.normal((8, 128)), group_size=64, bits=4)`
+        >>> w_q, scales, biases = mx.quantize(mx.random.normal((8, 128)), group_size=64, bits=4)
+        >>> w_q.shape, scales.shape, biases.shape
+        ((8, 16), (8, 2), (8, 2))
     """
     check_stream(stream)
     nodes = [require_array(w, "quantize")]
@@ -339,7 +341,8 @@ def dequantize(
         ValueError: if the mode, its settings, shapes or dtypes do not fit.
 
     Example:
-        `mx.dequantize(*mx.quantize(mx.ones((8, 128)), bits=8), bits=8)`
+        >>> mx.dequantize(*mx.quantize(mx.ones((8, 128)), bits=8), bits=8).shape
+        (8, 128)
     """
     check_stream(stream)
     nodes = [require_array(scales, "dequantize"), require_array(w, "dequantize")]

@@ -86,7 +86,8 @@ def randint(
         ValueError: if the dtype is not an integer one, or the bounds do not broadcast to `shape`.
 
     Example:
-        >>> mx.random.randint(0, 10, (3,))
+        >>> mx.random.randint(0, 10, (3,), key=mx.random.key(0))
+        array([9, 3, 6], dtype=int32)
     """
     check_stream(stream)
     if dtype is None:
@@ -132,7 +133,8 @@ def bernoulli(p: Any = 0.5, shape: Sequence[int] | None = None, key: array | Non
         ValueError: if `p` is not floating, or does not broadcast to `shape`.
 
     Example:
-        >>> mx.random.bernoulli(0.1, (4,))
+        >>> mx.random.bernoulli(0.5, (4,), key=mx.random.key(0))
+        array([False, True, False, True], dtype=bool)
     """
     check_stream(stream)
     drawn = key_node(key, "bernoulli")
@@ -284,7 +286,8 @@ def permutation(x: int | array, axis: int = 0, key: array | None = None, stream:
         ValueError: if the int is negative.
 
     Example:
-        >>> mx.random.permutation(4)
+        >>> mx.random.permutation(4, key=mx.random.key(0))
+        array([1, 3, 2, 0], dtype=uint32)
     """
     check_stream(stream)
     if isinstance(x, array):

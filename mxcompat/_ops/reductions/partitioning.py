@@ -21,6 +21,7 @@ from mxcompat._graph.ir.op import Op
 
 from ..arguments import require_array
 from ..define import op
+from ..examples import example
 from .sorting import (
     argsorted,
     axis_to_sort,
@@ -133,7 +134,7 @@ Raises:
     ValueError: if `kth` is out of range.
 
 Example:
-    `mx.{name}(mx.array([3, 1, 2, 0]), 2)`
+{example(name)}
 """
     return function
 
@@ -190,7 +191,8 @@ def topk(a: array, /, k: int, axis: int | None = -1, *, stream: Any = None) -> a
         ValueError: if `k` is negative or larger than the axis.
 
     Example:
-        `mx.topk(mx.array([3, 1, 2, 0]), 2)`
+        >>> mx.topk(mx.array([3, 1, 2, 0]), 2)
+        array([2, 3], dtype=int32)
     """
     check_stream(stream)
     node = require_array(a, "topk")

@@ -24,6 +24,7 @@ from mxcompat._graph.ir.op import Op
 
 from ..arguments import INVALID, axes_of, axis_of, require_array
 from ..define import as_bool, as_float, op, same
+from ..examples import example
 
 __all__ = [
     "NO_MEAN_AXIS", "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "mean_of", "min",
@@ -215,7 +216,7 @@ def _reduction(
 
     function.__name__ = function.__qualname__ = name
     function.op = record  # type: ignore[attr-defined]
-    function.__doc__ = _DOC.format(name=name, summary=summary, dtypes=dtypes, raises=raises)
+    function.__doc__ = _DOC.format(name=name, example=example(name), summary=summary, dtypes=dtypes, raises=raises)
     return function
 
 
@@ -235,7 +236,7 @@ Raises:
     ValueError: if an axis is named twice{raises}.
 
 Example:
-    `mx.{name}(x, axis=-1)`
+{example}
 """
 
 _OWN = "of the dtype of `a`"
@@ -267,7 +268,8 @@ def minmax(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
         `(min(a, axis, keepdims), max(a, axis, keepdims))`
 
     Example:
-        `low, high = mx.minmax(x)`
+        >>> mx.minmax(mx.array([3, 1, 2]))
+        (array(1, dtype=int32), array(3, dtype=int32))
     """
     check_stream(stream)
     require_array(a, "minmax")
@@ -295,7 +297,8 @@ def count_nonzero(a: array, /, axis: Any = None, keepdims: bool = False, *, stre
         An int32 array without the reduced axes.
 
     Example:
-        `mx.count_nonzero(x, axis=0)`
+        >>> mx.count_nonzero(mx.array([[0, 1], [2, 3]]), axis=0)
+        array([1, 2], dtype=int32)
     """
     check_stream(stream)
     node = require_array(a, "count_nonzero")
@@ -391,7 +394,7 @@ Raises:
     ValueError: if `a` is empty.
 
 Example:
-    `mx.{name}(logits, axis=-1)`
+{example(name)}
 """
     return function
 

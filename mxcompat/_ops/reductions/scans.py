@@ -25,6 +25,7 @@ from mxcompat._graph.ir.op import Op
 from ..arguments import axis_of, require_array
 from ..define import as_float, op, same
 from ..elementwise.casts import astype
+from ..examples import example
 from .reduce import wide
 
 __all__ = [
@@ -143,7 +144,7 @@ Raises:
     IndexError: if the axis is out of range.
 
 Example:
-    `mx.{name}(x, axis=-1)`
+{example}
 """
 _DTYPE_LINE = "\n    dtype: the dtype to convert the elements to first."
 
@@ -171,7 +172,8 @@ def _typed(record: Op, what: str, identity: str, dtypes: str) -> Callable[..., a
 
 def _described(function: Any, record: Op, what: str, identity: str, dtypes: str, dtype: str) -> Any:
     function.__name__ = function.__qualname__ = record.name
-    function.__doc__ = _DOC.format(name=record.name, what=what, identity=identity, dtypes=dtypes, dtype=dtype)
+    words = {"what": what, "identity": identity, "dtypes": dtypes, "dtype": dtype}
+    function.__doc__ = _DOC.format(example=example(record.name), **words)
     return function
 
 
@@ -220,7 +222,8 @@ def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: Any = None) -> arra
         ValueError: if `n` is negative.
 
     Example:
-        `mx.diff(mx.array([1, 4, 9]))`
+        >>> mx.diff(mx.array([1, 4, 9]))
+        array([3, 5], dtype=int32)
     """
     check_stream(stream)
     node = require_array(a, "diff")

@@ -71,7 +71,9 @@ def softmax(a: array, /, axis: Any = None, *, precise: bool = False, stream: Any
         ValueError: if an axis is named twice, or `a` has none.
 
     Example:
-        `mx.softmax(logits, axis=-1)`
+        >>> mx.softmax(mx.array([[0.0, 0.0], [-1.0, 1.0]]), axis=-1)
+        array([[0.5, 0.5],
+               [0.119203, 0.880797]], dtype=float32)
     """
     check_stream(stream)
     node = require_array(a, "softmax")

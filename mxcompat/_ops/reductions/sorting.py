@@ -133,7 +133,8 @@ def sort(a: array, /, axis: int | None = -1, *, stream: Any = None) -> array:
         IndexError: if the axis is out of range.
 
     Example:
-        `mx.sort(mx.array([3, 1, 2]))`
+        >>> mx.sort(mx.array([3, 1, 2]))
+        array([1, 2, 3], dtype=int32)
     """
     check_stream(stream)
     node = require_array(a, "sort")
@@ -155,7 +156,8 @@ def argsort(a: array, /, axis: int | None = -1, *, stream: Any = None) -> array:
         IndexError: if the axis is out of range.
 
     Example:
-        `mx.argsort(mx.array([3, 1, 2]))`
+        >>> mx.argsort(mx.array([3, 1, 2]))
+        array([1, 2, 0], dtype=uint32)
     """
     check_stream(stream)
     node = require_array(a, "argsort")
@@ -187,7 +189,8 @@ def searchsorted(sorted_sequence: array, values: array, /, side: str = "left", *
         ValueError: if `sorted_sequence` is not 1-d, or `side` neither "left" nor "right".
 
     Example:
-        `mx.searchsorted(mx.array([1, 3, 5]), mx.array([2, 6]))`
+        >>> mx.searchsorted(mx.array([1, 3, 5]), mx.array([2, 6]))
+        array([1, 3], dtype=uint32)
     """
     check_stream(stream)
     nodes = require_array(sorted_sequence, "searchsorted"), require_array(values, "searchsorted")
@@ -252,7 +255,8 @@ def unique(
             given to fill with.
 
     Example:
-        `mx.unique(mx.array([3, 1, 1, 2]), size=3)`
+        >>> mx.unique(mx.array([3, 1, 1, 2]), size=3)
+        array([1, 2, 3], dtype=int32)
     """
     check_stream(stream)
     node = require_array(a, "unique")

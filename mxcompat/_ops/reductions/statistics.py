@@ -86,7 +86,8 @@ def var(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *,
         ValueError: if an axis is named twice.
 
     Example:
-        `mx.var(x, axis=0, ddof=1)`
+        >>> mx.var(mx.array([1.0, 2.0, 6.0]), ddof=1)
+        array(7, dtype=float32)
     """
     check_stream(stream)
     node = require_array(a, "var")
@@ -107,7 +108,8 @@ def std(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *,
         An array without the reduced axes, of the dtype of `a`; float32 for integers, bools and complex numbers.
 
     Example:
-        `mx.std(x, axis=0, ddof=1)`
+        >>> mx.std(mx.array([1.0, 5.0, 9.0]), ddof=1)
+        array(4, dtype=float32)
     """
     check_stream(stream)
     node = require_array(a, "std")
@@ -153,7 +155,8 @@ def median(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
         ValueError: if an axis is named twice, or there are no elements to take the median of.
 
     Example:
-        `mx.median(x, axis=1)`
+        >>> mx.median(mx.array([[3, 1, 2], [6, 4, 8]]), axis=1)
+        array([2, 6], dtype=float32)
     """
     check_stream(stream)
     node = require_array(a, "median")

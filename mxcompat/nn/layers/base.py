@@ -107,8 +107,12 @@ class Module(dict):
                 The module is then unchanged.
 
         Example:
-            >>> model.load_weights("weights.safetensors")
-            >>> model.load_weights([("weight", mx.zeros((3, 2)))], strict=False)
+            >>> model = nn.Linear(2, 3)
+            >>> model.save_weights("weights.safetensors")
+            >>> model.load_weights("weights.safetensors").bias.shape
+            (3,)
+            >>> model.load_weights([("weight", mx.zeros((3, 2)))], strict=False).weight.sum()
+            array(0, dtype=float32)
         """
         weights = file_or_weights
         if isinstance(weights, str):
@@ -246,7 +250,8 @@ class Module(dict):
             The module.
 
         Example:
-            >>> model.apply(lambda p: p.astype(mx.float16))
+            >>> nn.Linear(2, 3).apply(lambda p: p.astype(mx.float16)).weight.dtype
+            mlx.core.float16
         """
         return self.update(self.filter_and_map(filter_fn or Module.valid_parameter_filter, map_fn))
 
@@ -336,7 +341,8 @@ class Module(dict):
             KeyError: in strict mode, an unknown key. The module is then unchanged.
 
         Example:
-            >>> model.freeze(keys="bias")
+            >>> sorted(nn.Linear(2, 3).freeze(keys="bias").trainable_parameters())
+            ['weight']
         """
 
         def visit(module: Module, names: list[str] | None) -> None:

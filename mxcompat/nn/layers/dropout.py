@@ -18,7 +18,10 @@ class Dropout(Module):
         ValueError: ``p`` out of range.
 
     Example:
-        >>> nn.Dropout(0.1)(mx.ones((2, 3)))
+        >>> layer = nn.Dropout(0.5).eval()
+        >>> layer(mx.ones((2, 3)))
+        array([[1, 1, 1],
+               [1, 1, 1]], dtype=float32)
     """
 
     def __init__(self, p: float = 0.5) -> None:

@@ -49,7 +49,10 @@ def quantize(
             not support the settings. The model is then unchanged.
 
     Example:
+        >>> model = nn.Sequential(nn.Linear(64, 64), nn.ReLU())
         >>> nn.quantize(model, bits=8, class_predicate=lambda path, m: isinstance(m, nn.Linear))
+        >>> type(model.layers[0]).__name__
+        'QuantizedLinear'
     """
     choose = class_predicate or (lambda _, layer: hasattr(layer, "to_quantized"))
 

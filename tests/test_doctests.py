@@ -1,0 +1,91 @@
+"""Every example in a docstring of the package runs, and prints what it says it prints."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mxcompat as mx
+from mxcompat import nn
+from mxcompat import optimizers as optim
+
+ROOT = Path(__file__).parent.parent
+THE_DROP_IN = "mxcompat._dropin"
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+LEFT_OUT = ("mxcompat._children", "mxcompat._graph", "mxcompat.__main__")
+"""What users see is built on the graph; the examples there show how it is added to, and adding twice is an error."""
+
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(mx.__path__, "mxcompat.")
+    if not module.name.startswith(LEFT_OUT) and not module.name.startswith("mxcompat.core")  # which re-exports
+)
+
+
+def members(module):
+    """What a module defines, and the functions that it had made elsewhere: those are among what it exports."""
+    for name, thing in vars(module).items():
+        if getattr(thing, "__module__", None) == module.__name__:
+            yield name, thing
+        elif name in getattr(module, "__all__", ()) and callable(thing):
+            home = importlib.import_module(getattr(thing, "__module__", None) or module.__name__)
+            if thing not in vars(home).values():
+                yield name, thing
+
+
+def examples(name):
+    module = importlib.import_module(name)
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    found = [doctest.DocTestParser().get_doctest(module.__doc__ or "", {}, name, module.__file__, 0)]
+    for label, thing in members(module):
+        if inspect.isroutine(thing) or inspect.isclass(thing):
+            found += finder.find(thing, f"{name}.{label}", module=False, globs={})
+    return [test for test in found if test.examples]
+
+
+@pytest.fixture
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("in_a_folder_of_its_own")
+@pytest.mark.parametrize("name", [name for name in MODULES if name != THE_DROP_IN])
+def test_examples(name):
+    run_examples(name)
+
+
+def test_examples_of_the_drop_in():
+    """In a process of their own: they put mxcompat in the place of `mlx`."""
+    command = f"from tests.test_doctests import run_examples; run_examples({THE_DROP_IN!r})"
+    done = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def run_examples(name):
+    report = []
+    for test in examples(name):
+        mx.random.seed(0)
+        test.globs = {"mx": mx, "nn": nn, "optim": optim, "np": np}
+        doctest.DocTestRunner(optionflags=OPTIONS, verbose=False).run(test, out=report.append)
+    assert not report, "".join(report)
+
+
+def test_examples_have_one_form():
+    """`>>>` and what comes out, wherever a docstring has a section called Example."""
+    wrong = []
+    for name in MODULES:
+        for label, thing in members(importlib.import_module(name)):
+            inside = vars(thing).items() if inspect.isclass(thing) else ()
+            for place, it in ((label, thing), *((f"{label}.{k}", v) for k, v in inside)):
+                doc = inspect.cleandoc(getattr(it, "__doc__", None) or "")
+                if re.search(r"^ *Examples?:$", doc, re.M) and ">>>" not in doc:
+                    wrong.append(f"{name}.{place}")
+    assert not wrong, wrong
