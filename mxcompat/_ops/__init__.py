@@ -3,10 +3,11 @@ and gives the ops their rules."""
 
 from __future__ import annotations
 
-from . import methods, padding_rules, rules
+from . import methods, rules
 from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .indexing import subscript
 from .movement import diagonals, joining, shape, transposition
+from .padding import rules as padding_rules
 from .products import matmul
 from .reductions import reduce, scans, statistics
 
