@@ -15,6 +15,7 @@ from mxcompat._array.construct import CAST, COPY
 from mxcompat._array.nest import NEST
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.run.interpret import interpret, pull_back, push_forward
 from mxcompat._ops.define import SAMPLES, TABLE
 from mxcompat._ops.elementwise import special
 
@@ -263,6 +264,37 @@ def same_over_an_axis(call, *inputs, size=3):
             got = jax.jit(batched.replay)([*rows, *captured])
             want = jax.vmap(lambda *xs: program.replay(xs), [0 if on else None for on in flags])(*rows)
         np.testing.assert_array_equal(got, want)
+
+
+def with_scalars(call, *inputs):
+    """That rules take NumPy scalars, and give for them what they give for arrays of one element."""
+    program, given = program_of(call, inputs)
+    primals = 0
+    while primals < len(inputs) and kind_of(inputs[primals].dtype.name) in "fc":
+        primals += 1
+    cotangents = [np.ones(a.shape, a.dtype.numpy) if a.dtype.kind in "fc" else None for a in program.out_avals]
+    for scalars in ([x[()] for x in given], given):
+        with np.errstate(all="ignore"):
+            outs = interpret(program, scalars)
+            found = pull_back(program, primals, scalars, [c if c is None else c[()] for c in cotangents])[1]
+            push_forward(program, primals, scalars, scalars[:primals])
+        for x, a in zip([*outs, *found], [*program.out_avals, *program.in_avals], strict=False):
+            assert isinstance(x, (np.ndarray, np.generic))
+            assert (x.shape, x.dtype) == (a.shape, a.dtype.numpy)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numpy_scalars(dtype):
+    kind = kind_of(dtype)
+    for name, sample in SAMPLES.items():
+        if kind in sample.kinds:
+            xs = [drawn(name, (), dtype, k, second=k > 0) for k in range(sample.operands)]
+            with_scalars(lambda mx, *xs, n=name: getattr(mx, n)(*xs), *xs)
+    x, y = data((), dtype), data((), dtype, 1)
+    with_scalars(lambda mx, x, y: [mx.where(x, x, y), mx.isclose(x, y), mx.array_equal(x, y), mx.array([x, y])], x, y)
+    with_scalars(lambda mx, x: [x.astype(d) for d in (mx.bool_, mx.int8, mx.uint64, mx.bfloat16, mx.complex64)], x)
+    if dtype not in ("float64", "complex64"):
+        with_scalars(lambda mx, x: mx.nan_to_num(x), x)
 
 
 @pytest.mark.parametrize("name", ["update_negative", "update_reciprocal"])
