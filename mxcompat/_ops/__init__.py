@@ -4,8 +4,8 @@ and gives the ops their rules."""
 from __future__ import annotations
 
 from . import methods, padding_rules
-from .creation import filled, ranges
 from .creation import batch as creation_batch
+from .creation import filled, ranges
 from .creation import host as creation_host
 from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .fast import attention

@@ -52,7 +52,8 @@ def _full_like(out: Aval, params: tuple, like: Any, value: Any) -> Any:
 
 @HOST.of(TABLE["meshgrid"])
 def _meshgrid(out: tuple[Aval, ...], params: tuple, *xs: Any) -> tuple[Any, ...]:
-    return tuple([spread(x.reshape(row_of(k, len(xs), params)), a.shape) for k, (x, a) in enumerate(zip(xs, out))])
+    rows = [x.reshape(row_of(k, len(xs), params)) for k, x in enumerate(xs)]
+    return tuple([spread(row, a.shape) for row, a in zip(rows, out, strict=True)])
 
 
 def row_of(place: int, count: int, params: tuple) -> tuple[int, ...]:
@@ -117,7 +118,7 @@ def _saturated(x: np.ndarray, dtype: Dtype) -> np.ndarray:
     if dtype.kind not in "iu":
         return x.astype(dtype.numpy)
     target = np.dtype(np.int64) if dtype.kind == "u" else dtype.numpy
-    info = np.iinfo(target)
+    info = np.iinfo(target)  # type: ignore[arg-type]
     high = x >= float(info.max)
     inside = np.where((x >= float(info.min)) & ~high, x, 0).astype(target)
     return np.where(high, target.type(info.max), np.where(x < float(info.min), target.type(info.min), inside)).astype(

@@ -31,7 +31,7 @@ def _slice(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> N
     if any(batched[1:]):
         return None
     x, *starts = inputs
-    if plan[0] == "*":
+    if plan and plan[0] == "*":
         x, plan = reshaped(x, size, x.aval.size // size), plan[1:]
     return apply(op, (x, *starts), ((":", *plan),))
 
@@ -42,7 +42,7 @@ def _shape(x: Node, on: bool) -> tuple[int, ...]:
 
 
 def _lined_up(x: Node, on: bool, shape: tuple[int, ...], ndim: int, size: int) -> Node:
-    """An input under another shape; if it is batched, with axes of size one that make `ndim` of it beside the new one."""
+    """An input under another shape; if batched, with axes of size one that make `ndim` of it beside the new one."""
     return reshaped(x, size, *[1] * (ndim - len(shape)), *shape) if on else reshaped(x, *shape)
 
 

@@ -1,7 +1,7 @@
 """Where an index plan points, for NumPy: basic indices that give a view, and arrays of indices into that.
 
-A read clips indices out of bounds, a write passes them over; both, as XLA, after negative ones were counted from the end
-once. NumPy itself raises IndexError for them, so that the usual case costs no check.
+A read clips indices out of bounds, a write passes them over; both, as in XLA, once negative ones are counted from the
+end. NumPy itself raises IndexError for them, so that the usual case costs no check.
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ class Places:
             return found
 
     def update(self, mode: str, block: np.ndarray, value: Any, clip: bool = False) -> None:
-        """Update the block, in place, by a value that broadcasts to what would be read: every duplicate counts, in order.
+        """Update the block, in place, by a value that broadcasts to what would be read.
 
-        What is out of bounds is passed over, or else clipped.
+        Every duplicate counts, in order. What is out of bounds is passed over, or else clipped.
         """
         if mode == "set":
             index = [np.ascontiguousarray(raw(i), np.intp).reshape(i.shape) for i in self.indices]

@@ -14,7 +14,14 @@ from ..define import TABLE
 from ..movement.pullback import linear, unspread
 from .gather import DYNAMIC_SLICE, GATHER, GATHER_AXIS, SLICE
 from .host import (
-    block_starts, combined, masked_rows, picked_along, slice_index, value_along, value_shapes, write_index,
+    block_starts,
+    combined,
+    masked_rows,
+    picked_along,
+    slice_index,
+    value_along,
+    value_shapes,
+    write_index,
 )  # fmt: skip
 from .places import Places, positions
 from .put import DYNAMIC_UPDATE, MASKED_SCATTER, SCATTER_AXIS, _window
@@ -38,7 +45,7 @@ def _nothing(count: int) -> tuple[None, ...]:
 def _slice(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> tuple:
     (plan,) = params
     total = np.zeros(x.shape, g.dtype)
-    if plan[0] == "*":
+    if plan and plan[0] == "*":
         total.reshape(-1)[slice_index(plan[1:], inputs)] = g
     else:
         total[slice_index(plan, inputs)] = g

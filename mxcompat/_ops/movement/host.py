@@ -14,7 +14,7 @@ from mxcompat._graph.ir.rules import HOST
 
 from ..define import TABLE
 from ..indexing.rows import wide
-from . import arrange, shape, transposition  # noqa: F401  # for their records, in TABLE
+from . import arrange, transposition  # noqa: F401  # for their records, in TABLE
 from .diagonals import sum_dtype
 from .joining import _bounds, _tiles
 from .pad import _margins
