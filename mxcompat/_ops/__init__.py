@@ -19,6 +19,8 @@ from .products import batch as products_batch
 from .products import host as products_host
 from .products import host_einsum, host_gathered, matmul
 from .products import pullback as products_pullback
+from .quantized import batch as quantized_batch
+from .quantized import host as quantized_host
 from .quantized import matmul as quantized_matmul
 from .reductions import reduce, scans, softmax, statistics
 
