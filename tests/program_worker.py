@@ -15,8 +15,8 @@ from pathlib import Path
 
 __all__ = ["run_seeds"]
 
-_SETTINGS = {"MXCOMPAT_QUICK_COMPILE": "1", "JAX_ENABLE_COMPILATION_CACHE": "0"}
-"""No program runs often enough to be worth compiling for speed, or keeping on disk."""
+_SETTINGS = {"JAX_ENABLE_COMPILATION_CACHE": "0"}
+"""No program runs often enough to be worth keeping on disk."""
 
 _LIMIT = 240.0
 """Seconds for a worker, many times what it needs: real MLX may hang as well as die."""

@@ -136,9 +136,28 @@ def test_ci_runs_the_readmes_test_command():
 
 
 def test_the_readmes_links_lead_somewhere():
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert target.startswith("https://") or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_map_has_every_folder():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `mxcompat/")]
+    named = [name for row in rows for name in re.findall(r"`(mxcompat/[\w/]+)`", row)]
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in SOURCES} - {"mxcompat"}
+    folders |= {parent.as_posix() for f in folders for parent in Path(f).parents} - {"mxcompat", "."}
+    assert len(set(named)) == len(named)
+    assert set(named) == folders
+
+
+def test_every_environment_variable_is_documented():
+    page = (ROOT / "docs" / "environment.md").read_text()
+    documented = set(re.findall(r"`((?:MXCOMPAT|MLX)_\w+)`", page))
+    source = "".join(path.read_text() for path in SOURCES)
+    read = set(re.findall(r'environ(?:\.get\(|\[)"((?:MXCOMPAT|MLX)_\w+)"', source))
+    read |= set(re.findall(r'"((?:MXCOMPAT|MLX)_\w+)" (?:not )?in os\.environ', source))
+    assert documented == read
 
 
 def test_the_readmes_example_runs():

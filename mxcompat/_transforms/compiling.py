@@ -24,7 +24,7 @@ from .functions import check_callable, named_after
 from .reshaping import reshaped
 from .trees import Snapshot, Substitution, TreeSlots, flatten, restore, structure
 
-__all__ = ["compile", "compile_disabled", "compile_frozen", "disable_compile", "enable_compile"]
+__all__ = ["CONSTANT", "compile", "compile_disabled", "compile_frozen", "disable_compile", "enable_compile"]
 
 _enabled = "MLX_DISABLE_COMPILE" not in os.environ
 

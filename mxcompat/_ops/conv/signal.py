@@ -22,7 +22,7 @@ from ..arguments import any_number, require_array
 from ..define import op
 from ..products.matmul import common, precision, wide
 
-__all__ = ["convolve", "hadamard_transform"]
+__all__ = ["CONVOLVE", "HADAMARD_TRANSFORM", "convolve", "hadamard_transform"]
 
 
 def _convolve_aval(a: Aval, v: Aval, mode: str) -> Aval:

@@ -18,7 +18,7 @@ from ..define import broadcast, op
 from ..padding.padded import offer
 from .norms import number
 
-__all__ = ["scaled_dot_product_attention"]
+__all__ = ["ATTENTION", "scaled_dot_product_attention"]
 
 _NAME = "scaled_dot_product_attention"
 

@@ -16,7 +16,7 @@ from mxcompat._graph.ir.node import apply
 from ..arguments import require_array
 from ..define import as_float, broadcast, op
 
-__all__ = ["gated_delta_update"]
+__all__ = ["DELTA", "gated_delta_update"]
 
 _NAME = "gated_delta_update"
 

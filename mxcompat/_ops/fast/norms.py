@@ -18,7 +18,7 @@ from mxcompat._graph.ir.node import Node, apply
 from ..arguments import require_array
 from ..define import op
 
-__all__ = ["cross_entropy", "layer_norm", "number", "rms_norm", "wide"]
+__all__ = ["CROSS_ENTROPY", "LAYER_NORM", "RMS_NORM", "cross_entropy", "layer_norm", "number", "rms_norm", "wide"]
 
 
 def wide(x: Any) -> Any:

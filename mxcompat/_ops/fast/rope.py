@@ -20,7 +20,7 @@ from ..arguments import require_array
 from ..define import op
 from .norms import number, wide
 
-__all__ = ["rope"]
+__all__ = ["ROPE", "rope"]
 
 
 def _rope(x: Any, offset: Any, scale: Any, *freqs: Any, dims: int, traditional: bool, base: float | None) -> Any:

@@ -23,8 +23,8 @@ from ..define import broadcast, op
 from .plan import Plan, check_integral, extent, has_arrays, place, shape_of, source_axes
 
 __all__ = [
-    "SLICE", "along_axis", "check_window", "layout", "locate", "narrow", "positions", "read", "slice", "subscript",
-    "take", "take_along_axis", "window_starts", "windows",
+    "DYNAMIC_SLICE", "GATHER", "GATHER_AXIS", "SLICE", "along_axis", "check_window", "layout", "locate", "narrow",
+    "positions", "read", "slice", "subscript", "take", "take_along_axis", "window_starts", "windows",
 ]  # fmt: skip
 
 

@@ -21,7 +21,10 @@ from .plan import Plan
 from .put import DYNAMIC_UPDATE, MASKED_SCATTER, SCATTER_AXIS, _window
 from .scatter import FILL, SCATTER, SLICE_UPDATE, _block, fit, stripped
 
-__all__ = ["block_starts", "combined", "picked_along", "slice_index", "value_along", "value_shapes", "write_index"]
+__all__ = [
+    "block_starts", "combined", "masked_rows", "picked_along", "slice_index", "value_along", "value_shapes",
+    "write_index",
+]  # fmt: skip
 
 _ALL = slice(None)
 

@@ -19,7 +19,7 @@ from ..define import broadcast, op
 from .gather import along_axis, check_window, positions, window_starts
 from .scatter import as_elements, scatter, stretch
 
-__all__ = ["MASKED_SCATTER", "put_along_axis", "slice_update"]
+__all__ = ["DYNAMIC_UPDATE", "MASKED_SCATTER", "SCATTER_AXIS", "put_along_axis", "slice_update"]
 
 
 def _masked(x: Any, value: Any, mask: Any) -> Any:

@@ -25,7 +25,10 @@ from ..define import broadcast, op
 from .gather import layout, locate, narrow, subscript, windows
 from .plan import Plan, shape_of, source_axes
 
-__all__ = ["FILL", "as_elements", "fit", "scatter", "stretch", "stripped", "value_node", "write"]
+__all__ = [
+    "FILL", "SCATTER", "SLICE_UPDATE", "as_elements", "fit", "scatter", "stretch", "stripped", "value_node",
+    "write",
+]  # fmt: skip
 
 
 def value_node(value: Any, dtype: Dtype) -> Node:

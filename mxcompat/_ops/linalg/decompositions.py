@@ -30,7 +30,7 @@ from .common import (
     transpose,
 )  # fmt: skip
 
-__all__ = ["cholesky", "qr", "singular_values", "square_root", "svd"]
+__all__ = ["CHOLESKY", "QR", "SINGULAR_VALUES", "SVD", "cholesky", "qr", "singular_values", "square_root", "svd"]
 
 
 def _sizes(a: Aval) -> tuple[tuple[int, ...], int, int, int]:

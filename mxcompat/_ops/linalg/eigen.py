@@ -21,7 +21,7 @@ from ..arguments import require_text
 from ..define import op
 from .common import INEXACT, adjoint, check_square, inverse_gaps, matmul, matrix, real_dtype, transpose
 
-__all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
+__all__ = ["EIG", "EIGH", "EIGVALS", "EIGVALSH", "eig", "eigh", "eigvals", "eigvalsh"]
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))

@@ -16,7 +16,7 @@ from ..arguments import require_array
 from ..define import as_float, op
 from .common import check_square, matrix
 
-__all__ = ["det", "lu", "lu_factor", "slogdet"]
+__all__ = ["DET", "LU", "LU_FACTOR", "SLOGDET", "det", "lu", "lu_factor", "slogdet"]
 
 
 def _factor(a: Any) -> tuple[Any, Any, Any]:

@@ -21,7 +21,7 @@ from ..define import as_float, broadcast, op
 from .common import INEXACT, check_matrix
 from .decompositions import singular_values
 
-__all__ = ["cross", "norm"]
+__all__ = ["CROSS", "NORM", "cross", "norm"]
 
 
 def _infer(a: Aval, order: float | str | None, axes: tuple[int, ...], keepdims: bool) -> Aval:

@@ -17,7 +17,10 @@ from ..arguments import flag, require_array
 from ..define import broadcast, op
 from .common import FLOATS, check_matrix, check_square, matmul, matrix, transpose
 
-__all__ = ["cholesky_inv", "inv", "pinv", "solve", "solve_triangular", "tri_inv"]
+__all__ = [
+    "CHOLESKY_INV", "INV", "PINV", "SOLVE", "SOLVE_TRIANGULAR", "TRI_INV", "cholesky_inv", "inv", "pinv", "solve",
+    "solve_triangular", "tri_inv",
+]  # fmt: skip
 
 
 def _triangular_inverse(a: Any, upper: bool) -> Any:

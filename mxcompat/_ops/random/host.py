@@ -17,7 +17,7 @@ from ..elementwise.erf import erf, erf_inv
 from . import continuous, discrete, state  # noqa: F401  they define the ops
 from .threefry import chain, words
 
-__all__ = ["SQRT2", "argsorted", "cast", "normals", "roots", "unit", "wide"]
+__all__ = ["SQRT2", "argsorted", "cast", "laplaces", "normals", "roots", "unit", "wide"]
 
 SQRT2 = math.sqrt(2.0)
 
