@@ -33,6 +33,8 @@ import mxcompat._ops.products.host
 import mxcompat._ops.products.host_einsum
 import mxcompat._ops.products.host_gathered
 import mxcompat._ops.products.pullback
+import mxcompat._ops.quantized.batch
+import mxcompat._ops.quantized.host
 import mxcompat._ops.random.batch
 import mxcompat._ops.random.host
 import mxcompat._ops.random.pullback
