@@ -7,11 +7,22 @@ draw the same examples in every run; HYPOTHESIS_PROFILE=default draws others.
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+
+@pytest.fixture
+def xla_only():
+    """Everything is compiled: for tests of what XLA runs, and of how often it compiles."""
+    from mxcompat.ext.debug import host_disabled  # here, since it imports JAX
+
+    with host_disabled():
+        yield
+
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

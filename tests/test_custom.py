@@ -170,6 +170,7 @@ def test_custom_function_forms(fn):
     check(fn, X)
 
 
+@pytest.mark.usefixtures("xla_only")
 def test_defined_afresh_at_every_step_compiles_once():
     mx = ours
     from mxcompat._graph.run.background import settle

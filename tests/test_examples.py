@@ -119,4 +119,4 @@ def test_the_benchmarks_print_a_table():
     rows = [line for line in out.splitlines() if "one add" in line]
     assert len(rows) == 2
     for row in rows:
-        assert re.search(r"\d\.\d .*(ok|MISSED)$", row)
+        assert re.search(r"\d\.\d+ .*(ok|MISSED)$", row)

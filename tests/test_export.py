@@ -261,6 +261,7 @@ def test_a_model():
     same(ours.import_function("model")(x)[0], real.array(np.array(model(x))))
 
 
+@pytest.mark.usefixtures("xla_only")
 def test_the_same_call_twice_compiles_once():
     from mxcompat.ext.debug import compiles
 

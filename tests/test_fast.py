@@ -168,6 +168,7 @@ def test_rope_arguments():
     check(lambda mx, x: mx.vmap(lambda x: mx.fast.rope(x, 4, **ROPE))(mx.stack([x, x])), X)
 
 
+@pytest.mark.usefixtures("xla_only")
 def test_an_offset_costs_no_compile():
     from mxcompat.ext.debug import compiles
 

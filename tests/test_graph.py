@@ -21,7 +21,7 @@ from mxcompat._graph.run.events import stats
 
 
 @pytest.fixture
-def compiled():
+def compiled(xla_only):
     """A function that says how many programs were compiled since it was last asked."""
     last = stats.compiles
 
@@ -364,7 +364,16 @@ class TestDebug:
         with mx.ext.debug.explain() as messages:
             for n in (3, 3, 4):
                 mx.eval(mx.arctan(mx.ones((n, 13))) * 2)
+        assert "plan: 3 ops one by one in NumPy, seen for the first time" in messages[0]
+        assert "plan: 3 ops one by one in NumPy, seen 1 times before" in messages[1]
+        assert all("test_graph.py" in m for m in messages)
+
+    def test_explain_a_compile(self, xla_only):
+        with mx.ext.debug.explain() as messages:
+            for n in (3, 3, 4):
+                mx.eval(mx.arctan(mx.ones((n, 13))) * 2)
         assert any("new structure" in m and "test_graph.py" in m for m in messages)
+        assert any("was float32[3,13]" in m or "was [float32[3,13]" in m or "op 0" in m for m in messages)
 
     def test_caches_are_bounded_and_visible(self):
         assert 0 < mx.ext.debug.cache_size() <= 4096

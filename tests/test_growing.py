@@ -24,6 +24,8 @@ from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.events import stats
 from tests.oracle import check, ours, real, run, same
 
+pytestmark = pytest.mark.usefixtures("xla_only")
+
 ROOT = Path(__file__).parent.parent
 RNG = np.random.default_rng(0)
 ROOM, HEADS, WIDTH = 24, 2, 64

@@ -819,6 +819,7 @@ def test_full_reads_are_free():
     ["v[k] * 3", "v[k : k + 2] * 3", "x[0, k]", "x[i, k]", "setting(v, k, 9)", "setting(x, (0, slice(k, k + 1)), 9)",
      "x.at[:, k].add(2)"],
 )  # fmt: skip
+@pytest.mark.usefixtures("xla_only")
 def test_positions_that_vary_do_not_recompile(code):
     arrays = {"v": np.arange(9), "x": np.arange(18).reshape(2, 9)}
 

@@ -36,6 +36,7 @@ def test_a_long_loop_gives_the_gradients_of_real_mlx():
     check(lambda mx, x: mx.value_and_grad(unrolled(mx, x, 40))(parameters(mx)), X)
 
 
+@pytest.mark.usefixtures("xla_only")
 def test_the_number_of_compiles_does_not_grow_with_the_loop():
     def compiles(steps):
         debug.clear_cache()
@@ -50,7 +51,7 @@ def test_the_number_of_compiles_does_not_grow_with_the_loop():
 
 
 @pytest.fixture
-def tiny(monkeypatch):
+def tiny(monkeypatch, xla_only):
     """Cut everything that can be cut into pieces of three instructions."""
     monkeypatch.setattr(policy, "FEW_NESTED", 2)
     monkeypatch.setattr(policy, "HEAVY_NESTED", 3)

@@ -177,3 +177,28 @@ def test_extras(extra):
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["optional-dependencies"][extra]
+
+
+def numbers_at_module_level(path):
+    """The names that a file gives plain numbers, or what is made of numbers alone."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            parts = list(ast.walk(node.value))
+            plain = all(isinstance(p, (ast.Constant, ast.UnaryOp, ast.BinOp, ast.unaryop, ast.operator)) for p in parts)
+            if plain and any(isinstance(p, ast.Constant) and type(p.value) in (int, float) and p.value for p in parts):
+                yield ast.unparse(node)
+
+
+def test_the_graph_keeps_its_thresholds_in_one_file():
+    graph = ROOT / "mxcompat" / "_graph"
+    found = {str(p.relative_to(graph)): list(numbers_at_module_level(p)) for p in graph.rglob("*.py")}
+    assert len(found.pop("policy.py")) > 15
+    assert {name: numbers for name, numbers in found.items() if numbers} == {
+        "ir/capture.py": ["_NO_TRACE = 1 << 62"],  # larger than the number of any trace
+    }
+
+
+def test_the_rooms_are_not_crowded():
+    graph = {p.name: len(p.read_text().splitlines()) for p in (ROOT / "mxcompat" / "_graph").rglob("*.py")}
+    assert max(graph.values()) <= 250, graph
+    assert len(list((ROOT / "mxcompat" / "_ops").glob("*.py"))) <= 10

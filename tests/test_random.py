@@ -468,6 +468,7 @@ def test_numbers_stay_the_same_when_compiled_for_speed() -> None:
         background.settle()
 
 
+@pytest.mark.usefixtures("xla_only")
 def test_the_next_step_does_not_compile() -> None:
     ours.random.seed(0)
     counts = []
@@ -478,6 +479,7 @@ def test_the_next_step_does_not_compile() -> None:
     assert counts[-1] == counts[1]
 
 
+@pytest.mark.usefixtures("xla_only")
 def test_draws_that_differ_only_in_their_place_are_one_program() -> None:
     def draws(mx: Any) -> list[Any]:
         mx.random.seed(3)

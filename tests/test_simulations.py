@@ -192,6 +192,7 @@ def test_simulation(program: Callable[[Any], list[Any]]) -> None:
 
 
 @pytest.mark.parametrize("program", [life, kalman, denoise], ids=lambda f: f.__name__)
+@pytest.mark.usefixtures("xla_only")
 def test_the_third_run_compiles_nothing(program: Callable[[Any], list[Any]]) -> None:
     counts = []
     for _ in range(3):

@@ -3,19 +3,13 @@ and gives the ops their rules."""
 
 from __future__ import annotations
 
-from . import methods, padding_rules, rules
-from .creation import filled, matrices, ranges
+from . import methods, rules
 from .elementwise import arithmetic, bitwise, casts, comparison, unary
-from .fast import attention, attention_host, delta_host
-from .fast import batch as fast_batch
-from .fast import host as fast_host
 from .indexing import subscript
 from .movement import diagonals, joining, shape, transposition
+from .padding import rules as padding_rules
 from .products import matmul
-from .quantized import matmul as quantized_matmul
-from .random import batch as random_batch
-from .random import pullback as random_pullback
-from .reductions import reduce, scans, softmax, statistics
+from .reductions import reduce, scans, statistics
 
 _FAMILIES = (
     arithmetic, bitwise, casts, comparison, diagonals, joining, matmul, reduce, scans, shape, statistics,

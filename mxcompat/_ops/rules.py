@@ -13,7 +13,9 @@ import mxcompat._ops.elementwise.host_casts
 import mxcompat._ops.elementwise.host_unary
 import mxcompat._ops.elementwise.pullback_binary
 import mxcompat._ops.elementwise.pullback_unary
+import mxcompat._ops.fast.attention_host
 import mxcompat._ops.fast.batch
+import mxcompat._ops.fast.delta_host
 import mxcompat._ops.fast.host
 import mxcompat._ops.fft.host
 import mxcompat._ops.indexing.batch
@@ -25,7 +27,7 @@ import mxcompat._ops.linalg.pullback
 import mxcompat._ops.movement.batch
 import mxcompat._ops.movement.host
 import mxcompat._ops.movement.pullback
-import mxcompat._ops.padding_rules
+import mxcompat._ops.padding.rules
 import mxcompat._ops.products.batch
 import mxcompat._ops.products.host
 import mxcompat._ops.products.host_einsum
@@ -37,3 +39,5 @@ import mxcompat._ops.random.pullback
 import mxcompat._ops.reductions.batch
 import mxcompat._ops.reductions.host
 import mxcompat._ops.reductions.pullback
+import mxcompat._ops.reductions.scans_host
+import mxcompat._ops.reductions.sorting_host

@@ -16,16 +16,9 @@ from mxcompat._graph.ir.capture import ALIAS
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import COST, COVERED, HOST, PULLBACK, PUSHFORWARD, Rules
+from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward, pull_back, push_forward
 from mxcompat._graph.run.host import nested_seconds
-from mxcompat._graph.run.interpret import (
-    NoRule,
-    can_interpret,
-    can_pull_back,
-    can_push_forward,
-    interpret,
-    pull_back,
-    push_forward,
-)  # fmt: skip
+from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
 
 from .batching import mapped
 from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE

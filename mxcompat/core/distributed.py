@@ -1,6 +1,6 @@
 """`mlx.core.distributed`, name for name. Re-exports only."""
 
-from mxcompat._ops.distributed import (
+from mxcompat._ops.distributed.collectives import (
     Group,
     all_gather,
     all_max,

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 import jax
 import numpy as np
 
+from mxcompat._graph import policy
 from mxcompat._graph.ir.capture import ALIAS, PLACEHOLDER, readable
 from mxcompat._graph.ir.linearize import clear_paths
 from mxcompat._graph.ir.node import ITEM, PACKAGE, SCALAR, TRACED, Node, created
@@ -24,7 +25,7 @@ from mxcompat._graph.run import background, events, single
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._transforms.compiling import compile_disabled
 
-__all__ = ["cache_size", "clear_cache", "compiles", "eager", "explain", "nan_check"]
+__all__ = ["cache_size", "clear_cache", "compiles", "eager", "explain", "host_disabled", "nan_check"]
 
 
 def compiles() -> int:
@@ -134,43 +135,67 @@ def _place() -> str:
 
 @contextmanager
 def explain(file: TextIO | None = None) -> Iterator[list[str]]:
-    """Within this context, say what is compiled, which line asked for it, and what differed from the last time.
+    """Within this context, say how each evaluation is carried out and why, what is compiled, and what differed from the
+    last time; with the line that asked for it. What goes on as before is not said again.
 
     Args:
         file: where to write; standard error by default.
 
     Returns:
-        The list of the messages, as the value of `with`. One may be `compile: 31 ops, a new structure, evaluated at
-        train.py:12: input 3 is float32[7,64], was float32[8,64]`.
+        The list of the messages, as the value of `with`.
 
     Example:
         >>> with mx.ext.debug.explain() as messages:
-        ...     for n in (8, 8, 7):
-        ...         mx.eval(mx.exp(mx.ones((n, 64))).sum())
-        >>> messages
-        [...]
+        ...     mx.eval(mx.exp(mx.ones((7, 64))) * 2)
+        >>> print(messages[0])
+        plan: 3 ops one by one in NumPy, seen for the first time, evaluated at ...
     """
     messages: list[str] = []
-    last: dict[str, Program] = {}
+    plans: dict[str, str] = {}
+    programs: dict[str, Program] = {}
     out = file or sys.stderr
 
-    def observe(event: str, program: Program, reason: str) -> None:
-        if event != "compile":
-            return
-        place = _place()
-        text = f"compile: {len(program.instructions)} ops, {reason}, evaluated at {place}"
-        previous = last.get(place)
-        if previous is not None and previous is not program:
-            text += ": " + _difference(previous, program)
-        last[place] = program
+    def say(text: str) -> None:
         messages.append(text)
         out.write(text + "\n")
+
+    def observe(event: str, subject: Any, reason: str) -> None:
+        if event == "plan":
+            place, text = _place(), str(subject)
+            if plans.get(place) != text:
+                plans[place] = text
+                say(f"plan: {text}, evaluated at {place}")
+        elif event == "compile":
+            place = _place()
+            text = f"compile: {len(subject.instructions)} ops, {reason}, evaluated at {place}"
+            previous = programs.get(place)
+            if previous is not None and previous is not subject:
+                text += ": " + _difference(previous, subject)
+            programs[place] = subject
+            say(text)
 
     events.observers.append(observe)
     try:
         yield messages
     finally:
         events.observers.remove(observe)
+
+
+@contextmanager
+def host_disabled() -> Iterator[None]:
+    """Within this context nothing runs in NumPy because it is new: all is compiled. For bisecting; in all threads.
+
+    The environment variable `MXCOMPAT_HOST=0` does the same for a whole process.
+
+    Example:
+        >>> with mx.ext.debug.host_disabled():
+        ...     mx.eval(mx.ones((2,)) + 1)
+    """
+    before, policy.HOST = policy.HOST, False
+    try:
+        yield
+    finally:
+        policy.HOST = before
 
 
 def _difference(old: Program, new: Program) -> str:

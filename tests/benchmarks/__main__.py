@@ -1,50 +1,24 @@
-"""`python -m tests.benchmarks [WORDS] [--rounds N] [--json FILE]`: measure, and print a table of medians and ratios.
+"""`python -m tests.benchmarks [TABLE] [WORDS] [--rounds N] [--json FILE]`: measure, and print medians and ratios.
 
-With WORDS, only the rows whose names contain one of them. Exits with status 1 if a target is missed.
+TABLE is `cold` (what a process meets for the first time) or `everyday` (small calls); without it, what is warm, beside
+hand-written `jax.jit`. With WORDS, only the rows whose names contain one of them. Exits with status 1 if a target is
+missed.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import importlib.util
-import json
 import os
 import platform
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import generation, processes, timing
+from . import cold, everyday, generation, processes, timing
+from .table import Row, Table, present
 from .workloads import WORKLOADS, Workload
 
-_SIDES = ("mxcompat", "jax.jit", "MLX")
-
-
-@dataclass
-class Row:
-    """A line of the table: what each side took, in `unit`; where it was measured in turn, what mxcompat took divided by
-    that; and the targets, each with whether it was reached."""
-
-    name: str
-    unit: str
-    values: dict[str, float]
-    ratios: dict[str, float] = field(default_factory=dict)
-    targets: dict[str, bool] = field(default_factory=dict)
-
-    def ratio(self, side: str) -> float | None:
-        if side not in self.values or "mxcompat" not in self.values:
-            return None
-        return self.ratios.get(side, self.values["mxcompat"] / self.values[side])
-
-    def limit(self, side: str | None, most: float | None) -> None:
-        """Note a target: at most `most`, in the row's unit, or times what a side took (if that side is there)."""
-        if most is None:
-            return
-        if side is None:
-            self.targets[f"{most:g} {self.unit}"] = self.values["mxcompat"] <= most
-        elif (ratio := self.ratio(side)) is not None:
-            self.targets[f"{most:.3g} x {side}"] = ratio <= most
+ROUNDS = 21
 
 
 def time_row(workload: Workload, rounds: int) -> Row:
@@ -56,7 +30,7 @@ def time_row(workload: Workload, rounds: int) -> Row:
 
 
 def memory_rows(rounds: int) -> list[Row]:
-    total, above = processes.step_memory(_present(), rounds)
+    total, above = processes.step_memory(present(), rounds)
     rows = [Row("memory of the GPT step (peak RSS)", "MB", total), Row("  of it above the imports", "MB", above)]
     rows[0].limit("jax.jit", 1.2)
     return rows
@@ -64,7 +38,7 @@ def memory_rows(rounds: int) -> list[Row]:
 
 def import_row(rounds: int) -> Row:
     modules = {"mxcompat": "mxcompat", "jax.jit": "jax", "MLX": "mlx.core"}
-    seconds = processes.import_seconds({side: modules[side] for side in _present()}, max(rounds // 3, 3))
+    seconds = processes.import_seconds({side: modules[side] for side in present()}, max(rounds // 3, 3))
     row = Row("import (jax.jit: `import jax`)", "ms", {side: 1e3 * s for side, s in seconds.items()})
     row.targets["jax + 150 ms"] = row.values["mxcompat"] <= row.values["jax.jit"] + 150
     return row
@@ -74,35 +48,43 @@ def generation_rows(name: str, rounds: int) -> list[Row]:
     most = generation.MODELS[name].of_mlx
     if not generation.available():
         return [Row(f"{name}: mlx-lm is not installed", "ms", {})]
-    times, ratios, compiles = generation.measure(name, _present(), max(1, rounds // 9))
+    times, ratios, compiles = generation.measure(name, present(), max(1, rounds // 9))
     rows = [Row(f"{name}: a token", "ms", times, ratios), Row("  compiles after token 30", "", {"mxcompat": compiles})]
     rows[0].limit("MLX", most)
     rows[1].limit(None, 1)
     return rows
 
 
-def _present() -> list[str]:
-    return [side for side in _SIDES if side != "MLX" or importlib.util.find_spec("mlx.core")]
+def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+    """The main table: what is warm, beside hand-written `jax.jit` and real MLX."""
+    for workload in WORKLOADS:
+        if wanted(workload.name):
+            yield time_row(workload, rounds)
+    for name in generation.MODELS:
+        if wanted(name):
+            yield from generation_rows(name, rounds)
+    if wanted("memory of the GPT step"):
+        yield from memory_rows(max(1, rounds // 7))
+    if wanted("import"):
+        yield import_row(rounds)
 
 
-def show(row: Row) -> str:
-    cells = [f"{row.name:<41}"]
-    for side in _SIDES:
-        value = row.values.get(side)
-        cells.append("–".rjust(10) if value is None else f"{value:10.{1 if value < 1000 else 0}f}")
-    for side in _SIDES[1:]:
-        ratio = row.ratio(side)
-        cells.append("–".rjust(9) if ratio is None else f"{ratio:9.2f}")
-    verdict = ", ".join(f"{text} {'ok' if reached else 'MISSED'}" for text, reached in row.targets.items())
-    return f"{cells[0]} {row.unit:>3}{''.join(cells[1:])}   {verdict}"
+_TABLES = {"cold": (cold.rows, cold.ROUNDS), "everyday": (everyday.rows, everyday.ROUNDS)}
+"""The tables with a name of their own: what measures each, and in how many rounds unless told otherwise."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("words", nargs="*", help="measure only what has one of these words in its name")
-    parser.add_argument("--rounds", type=int, default=21, help="default 21; fewer where a side takes seconds")
+    parser.add_argument("words", nargs="*", help="cold or everyday, for that table; and of it only what has one of "
+                        "the other words in its name")  # fmt: skip
+    parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}, cold {cold.ROUNDS}, everyday {everyday.ROUNDS}; "
+                        "fewer where a side takes seconds")  # fmt: skip
     parser.add_argument("--json", type=Path, help="write the numbers to a file too")
     args = parser.parse_args()
+    measure, rounds = rows, ROUNDS
+    if args.words and args.words[0] in _TABLES:
+        measure, rounds = _TABLES[args.words.pop(0)]
+    rounds = args.rounds or rounds
 
     import jax
 
@@ -110,30 +92,13 @@ def main() -> int:
         return not args.words or any(word.lower() in name.lower() for word in args.words)
 
     print(f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-          f"jax {jax.__version__} on {jax.default_backend()}; medians of {args.rounds} rounds in turn")  # fmt: skip
-    heads = "".join([*(f"{side:>10}" for side in _SIDES), *(f"{'/ ' + side:>9}" for side in _SIDES[1:])])
-    print(f"{'':<45}{heads}   at most")
-    rows: list[Row] = []
-
-    def add(*more: Row) -> None:
-        for row in more:
-            rows.append(row)
-            print(show(row), flush=True)
-
-    for workload in WORKLOADS:
-        if wanted(workload.name):
-            add(time_row(workload, args.rounds))
-    for name in generation.MODELS:
-        if wanted(name):
-            add(*generation_rows(name, args.rounds))
-    if wanted("memory of the GPT step"):
-        add(*memory_rows(max(1, args.rounds // 7)))
-    if wanted("import"):
-        add(import_row(args.rounds))
+          f"jax {jax.__version__} on {jax.default_backend()}; medians of {rounds} rounds in turn")  # fmt: skip
+    table = Table()
+    for row in measure(wanted, rounds):
+        table.add(row)
     if args.json:
-        table = [dataclasses.asdict(row) for row in rows]
-        args.json.write_text(json.dumps(table, indent=2) + "\n")
-    return 0 if all(reached for row in rows for reached in row.targets.values()) else 1
+        table.save(args.json)
+    return 0 if table.reached() else 1
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ LAYERS, WIDTH, HEADS, VOCABULARY, BATCH, LENGTH = 4, 128, 4, 1000, 8, 64
 RATE, BETA1, BETA2, EPS = 1e-3, 0.9, 0.99, 1e-8
 
 
-def parameters() -> dict[str, Any]:
+def parameters(layers: int = LAYERS) -> dict[str, Any]:
     """NumPy arrays, the same at every call."""
     rng = np.random.default_rng(0)
 
@@ -39,7 +39,7 @@ def parameters() -> dict[str, Any]:
                 "up": normal(WIDTH, 4 * WIDTH),
                 "down": normal(4 * WIDTH, WIDTH),
             }
-            for _ in range(LAYERS)
+            for _ in range(layers)
         ],
         "norm": norm(),
         "head": normal(WIDTH, VOCABULARY),
@@ -61,7 +61,7 @@ def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     return fn(tree, *rest)
 
 
-def mlx_step(mx: Any) -> Callable[[], float]:
+def mlx_step(mx: Any, layers: int = LAYERS) -> Callable[[], float]:
     """The step as an MLX user writes it, nothing compiled. Each call trains once and gives the loss."""
 
     def layer_norm(p: Any, x: Any) -> Any:
@@ -91,7 +91,7 @@ def mlx_step(mx: Any) -> Callable[[], float]:
         picked = mx.take_along_axis(logits, y[..., None], axis=-1).squeeze(-1)
         return mx.mean(mx.logsumexp(logits, axis=-1) - picked)
 
-    params = tree_map(mx.array, parameters())
+    params = tree_map(mx.array, parameters(layers))
     m = tree_map(mx.zeros_like, params)
     v = tree_map(mx.zeros_like, params)
     x, y = map(mx.array, tokens())
@@ -113,7 +113,7 @@ def mlx_step(mx: Any) -> Callable[[], float]:
     return step
 
 
-def jax_step() -> Callable[[], float]:
+def jax_step(layers: int = LAYERS) -> Callable[[], float]:
     """The same step by hand: one `jax.jit` around all of it."""
     import jax
     import jax.numpy as jnp
@@ -150,7 +150,7 @@ def jax_step() -> Callable[[], float]:
         params = jax.tree.map(lambda p, m, v: p - rate * m / (jnp.sqrt(v) + EPS), params, m, v)
         return loss, params, m, v
 
-    params = jax.tree.map(jnp.array, parameters())
+    params = jax.tree.map(jnp.array, parameters(layers))
     m = jax.tree.map(jnp.zeros_like, params)
     v = jax.tree.map(jnp.zeros_like, params)
     x, y = map(jnp.array, tokens())

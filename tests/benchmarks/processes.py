@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["import_seconds", "step_memory"]
+__all__ = ["IMPORT", "ROOT", "fresh", "import_seconds", "run", "step_memory"]
 
-_ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent.parent
+
+_JAX_CACHE = ("JAX_COMPILATION_CACHE", "JAX_PERSISTENT_CACHE", "JAX_ENABLE_COMPILATION_CACHE")
 
 _MEMORY = """
 import sys
@@ -35,7 +37,7 @@ step = make()
 for _ in range(8):
     step()
 if side == "mxcompat":
-    from mxcompat._graph import background
+    from mxcompat._graph.run import background
     background.settle()
     step()
 with open("/proc/self/clear_refs", "w") as file:
@@ -45,7 +47,7 @@ for _ in range(10):
 print(status("VmHWM"), status("VmHWM") - imported)
 """
 
-_IMPORT = """
+IMPORT = """
 import time
 start = time.perf_counter()
 import {module}
@@ -53,11 +55,21 @@ print(time.perf_counter() - start)
 """
 
 
-def _run(code: str, *args: str) -> list[float]:
+def _installed() -> dict[str, str]:
+    """The environment, but that modules are compiled once, as where a package is installed."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+
+
+def fresh(home: str) -> dict[str, str]:
+    """The environment of a user who has run nothing before: no cache of JAX's on disk, and in `home` none of ours."""
+    kept = {k: v for k, v in _installed().items() if not k.startswith(_JAX_CACHE)}
+    return kept | {"HOME": home, "XDG_CACHE_HOME": os.path.join(home, ".cache")}
+
+
+def run(code: str, *args: str) -> list[float]:
     """The numbers that a program prints."""
     command = [sys.executable, "-c", code, *args]
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # as once installed
-    out = subprocess.run(command, cwd=_ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    out = subprocess.run(command, cwd=ROOT, env=_installed(), check=True, stdout=subprocess.PIPE, text=True).stdout
     return [float(word) for word in out.split()]
 
 
@@ -70,7 +82,7 @@ def step_memory(sides: list[str], rounds: int) -> tuple[dict[str, float], dict[s
     found: dict[str, list[list[float]]] = {side: [] for side in sides}
     for _ in range(rounds):
         for side in sides:
-            found[side].append(_run(_MEMORY, side))
+            found[side].append(run(_MEMORY, side))
     total, above = ({s: statistics.median(v[k] for v in found[s]) / 1024 for s in sides} for k in (0, 1))
     return total, above
 
@@ -80,5 +92,5 @@ def import_seconds(modules: dict[str, str], rounds: int) -> dict[str, float]:
     found: dict[str, list[float]] = {side: [] for side in modules}
     for _ in range(rounds + 1):  # the first round fills the disk's cache
         for side, module in modules.items():
-            found[side] += _run(_IMPORT.format(module=module))
+            found[side] += run(IMPORT.format(module=module))
     return {side: statistics.median(values[1:]) for side, values in found.items()}

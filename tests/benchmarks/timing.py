@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .agreement import agree, digest
 from .workloads import Workload
 
 __all__ = ["measure", "steps"]
@@ -32,13 +33,12 @@ def steps(workload: Workload) -> dict[str, Callable[[], Any]]:
     results = {}
     for name, make in sides.items():
         ready[name] = step = make()
-        results[name] = [step() for _ in range(_WARM_UP_STEPS)]
+        results[name] = digest([step() for _ in range(_WARM_UP_STEPS)])
     settle()
     ready["mxcompat"]()
     first = results["mxcompat"]
     for name, other in results.items():
-        for a, b in zip(first, other, strict=True):
-            assert a is b is None or abs(a - b) <= 1e-3 * (1 + abs(b)), f"{workload.name}: {first}, {name}: {other}"
+        assert agree(first, other), f"{workload.name}: {first}, {name}: {other}"
     return ready
 
 

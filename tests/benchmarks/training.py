@@ -15,7 +15,7 @@ import numpy as np
 from .gpt import BATCH, HEADS, LAYERS, LENGTH, VOCABULARY, WIDTH
 from .gpt import tokens as text
 
-__all__ = ["conv_net", "conv_net_jax", "gpt", "gpt_jax", "mlp", "mlp_jax"]
+__all__ = ["conv_net", "conv_net_jax", "gpt", "gpt_jax", "mlp", "mlp_jax", "sibling"]
 
 Step = Callable[[], float]
 Parameters = dict[str, np.ndarray]
@@ -23,14 +23,14 @@ Parameters = dict[str, np.ndarray]
 RATE, BETA1, BETA2, EPS, DECAY = 1e-3, 0.9, 0.999, 1e-8, 0.01
 
 
-def _sibling(mx: Any, name: str) -> Any:
+def sibling(mx: Any, name: str) -> Any:
     """`nn` or `optimizers` of the package whose core is `mx`."""
     return importlib.import_module(mx.__name__.removesuffix("core") + name)
 
 
 def _mlx_step(mx: Any, model: Any, parameters: Parameters, x: np.ndarray, y: np.ndarray) -> Step:
     """A training step as an MLX user writes it, nothing compiled. Each call trains once and gives the loss."""
-    nn, optimizers = _sibling(mx, "nn"), _sibling(mx, "optimizers")
+    nn, optimizers = sibling(mx, "nn"), sibling(mx, "optimizers")
     model.load_weights([(path, mx.array(value)) for path, value in parameters.items()])
     optimizer = optimizers.AdamW(learning_rate=RATE)
     inputs, targets = mx.array(x), mx.array(y)
@@ -112,7 +112,7 @@ def _mlp_parameters() -> Parameters:
 
 
 def mlp(mx: Any) -> Step:
-    nn = _sibling(mx, "nn")
+    nn = sibling(mx, "nn")
     one, two, three = (nn.Linear(*_SIZES[k : k + 2]) for k in range(3))
     return _mlx_step(mx, nn.Sequential(one, nn.relu, two, nn.relu, three), _mlp_parameters(), *_images(64, 64))
 
@@ -145,7 +145,7 @@ def _gpt_parameters() -> Parameters:
 
 
 def gpt(mx: Any) -> Step:
-    nn = _sibling(mx, "nn")
+    nn = sibling(mx, "nn")
 
     class GPT(nn.Module):
         def __init__(self) -> None:
@@ -203,7 +203,7 @@ def _conv_parameters() -> Parameters:
 
 
 def conv_net(mx: Any) -> Step:
-    nn = _sibling(mx, "nn")
+    nn = sibling(mx, "nn")
     model = nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1), nn.relu, nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, padding=1), nn.relu, nn.MaxPool2d(2),

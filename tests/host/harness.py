@@ -25,7 +25,8 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.linearize import linearize
 from mxcompat._graph.ir.node import SCALAR, Node
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.run.interpret import interpret, pull_back, push_forward
+from mxcompat._graph.run.differentiate import pull_back, push_forward
+from mxcompat._graph.run.interpret import interpret
 from mxcompat._transforms.batching import over_axis
 
 __all__ = ["DTYPES", "check", "data"]

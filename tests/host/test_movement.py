@@ -154,6 +154,8 @@ CONSTANT = {"constant", "eye", "tri", "arange", "linspace", "bartlett", "hanning
 
 
 def test_every_op_has_its_rules() -> None:
-    assert {op.name for op in FAMILY if op not in HOST} == set()
+    folders = ("mxcompat._ops.movement.", "mxcompat._ops.creation.")
+    family = [op for op in TABLE.values() if LOWERING[op].__module__.startswith(folders)]
+    assert {op.name for op in family if op not in HOST} == set()
     for rules in (PULLBACK, PUSHFORWARD, BATCH):
-        assert {op.name for op in FAMILY if op not in rules} == CONSTANT
+        assert {op.name for op in family if op not in rules} == CONSTANT

@@ -6,7 +6,8 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
-from mxcompat._graph.run.interpret import NoRule, can_interpret, can_pull_back, can_push_forward, interpret
+from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward
+from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
 from mxcompat._transforms import calls, compiling, lowering
 from mxcompat._transforms.custom import function
 from mxcompat._transforms.custom import lowering as custom

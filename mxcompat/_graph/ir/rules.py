@@ -82,11 +82,11 @@ COVERED = Rules()
 reach through these; for the latter two `wanted` says which inputs have a derivative."""
 
 PADDING = Rules()
-"""`rule(node, axis, pad)`: the padded node of one that keeps to an axis. See `_ops/padding.py`."""
+"""`rule(node, axis, pad)`: the padded node of one that keeps to an axis. See `_ops/padding/padded.py`."""
 
 CONTRACTION = Rules()
 """`rule(node, paddings)`: inputs and params, from padded nodes, that give the result of an op which sums over a padded
-axis. See `_ops/padding.py`."""
+axis. See `_ops/padding/padded.py`."""
 
 SEGMENTS = Rules()
 """`rule(node)`, for ops that run a Program: nodes that compute the same in smaller steps, one for each result, or None

@@ -119,7 +119,7 @@ def _saturated(x: np.ndarray, dtype: Dtype) -> np.ndarray:
     if dtype.kind not in "iu":
         return x.astype(dtype.numpy)
     target = np.dtype(np.int64) if dtype.kind == "u" else dtype.numpy
-    info = np.iinfo(target)
+    info = np.iinfo(target)  # type: ignore[arg-type]
     high = x >= float(info.max)
     inside = np.where((x >= float(info.min)) & ~high, x, 0).astype(target)
     return np.where(high, target.type(info.max), np.where(x < float(info.min), target.type(info.min), inside)).astype(

@@ -100,7 +100,7 @@ def _remainder(x: Any, y: Any) -> Any:
     kind = x.dtype.kind
     if kind in "iu":
         rest = np.remainder(x, y)
-        return rest if np.all(y) else np.where(y == 0, x, rest)
+        return rest if y.all() else np.where(y == 0, x, rest)
     if kind == "b":
         return x & ~y
     rest = np.fmod(x, y)
@@ -198,7 +198,7 @@ def _array_equal(out: Aval, params: tuple, x: Any, y: Any) -> Any:
     same = x == y
     if params[0]:
         same = same | ((x != x) & (y != y))
-    return np.all(same)
+    return same.all()
 
 
 @HOST.of(TABLE["isclose"])
@@ -218,4 +218,4 @@ def _isclose(out: Aval, params: tuple, x: Any, y: Any, rtol: Any, atol: Any) -> 
 
 @HOST.of(TABLE["allclose"])
 def _allclose(out: Aval, params: tuple, *inputs: Any) -> Any:
-    return np.all(_isclose(out, params, *inputs))
+    return _isclose(out, params, *inputs).all()

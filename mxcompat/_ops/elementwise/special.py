@@ -30,11 +30,15 @@ def erf(x: Any) -> Any:
     """The error function of float32 or float64, within a rounding."""
     if x.dtype == np.float64 or x.size <= _FEW:
         return _each(math.erf, x)
+    return _blockwise(_rational_erf, x)
+
+
+def _rational_erf(x: Any) -> Any:
     t = np.clip(x, -_ERF_LIMIT, _ERF_LIMIT).astype(np.float64)
     square = t * t
     t *= _polynomial(_ERF_ABOVE, square)
     t /= _polynomial(_ERF_BELOW, square)
-    return t.astype(np.float32)
+    return t
 
 
 _CENTER = (
@@ -52,13 +56,9 @@ less 3, from w = 5 on."""
 def erfinv(x: Any) -> Any:
     """The inverse of the error function, of float32 or float64: within 4e-7 for the one, a few roundings for the
     other."""
-    double = x.dtype == np.float64
-    x = np.asarray(x, np.float64)
-    w = -np.log1p(-x * x)
-    y = x * np.where(w < 5.0, _polynomial(_CENTER, w - 2.5), _polynomial(_TAIL, np.sqrt(w) - 3.0))
-    y = np.where(np.abs(x) == 1.0, np.copysign(np.inf, x), y)
-    if not double:
-        return y.astype(np.float32)
+    if x.dtype != np.float64:
+        return _blockwise(_rough_erfinv, x)
+    y = _rough_erfinv(x)
     inside = np.isfinite(y)
     for _ in range(2):  # Newton's steps; by the complement, where what is near 1 would lose its digits
         size, goal = np.abs(y), np.abs(x)
@@ -66,6 +66,32 @@ def erfinv(x: Any) -> Any:
         step = excess * (0.5 * math.sqrt(math.pi)) * np.exp(size * size)
         y = np.where(inside, y + np.copysign(1.0, x) * step, y)
     return y
+
+
+def _rough_erfinv(x: Any) -> Any:
+    x = np.asarray(x, np.float64)
+    w = -np.log1p(-x * x)
+    y = _polynomial(_CENTER, w - 2.5)
+    far = w >= 5.0
+    if far.any():
+        y = np.where(far, _polynomial(_TAIL, np.sqrt(w) - 3.0), y)
+        return np.where(np.abs(x) == 1.0, np.copysign(np.inf, x), x * y)
+    return x * y
+
+
+_BLOCK = 1 << 13
+"""How many elements are taken through all steps of a polynomial at a time: their intermediate results stay in cache."""
+
+
+def _blockwise(function: Callable[[Any], Any], x: Any) -> Any:
+    """A function of float32, computed in float64."""
+    if x.size <= _BLOCK:
+        return function(x).astype(np.float32)
+    flat = x.ravel()
+    out = np.empty(flat.shape, np.float32)
+    for start in range(0, flat.size, _BLOCK):
+        out[start : start + _BLOCK] = function(flat[start : start + _BLOCK])
+    return out.reshape(x.shape)
 
 
 def _polynomial(coefficients: tuple[float, ...], t: Any) -> Any:

@@ -15,7 +15,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import require_array
 from ..define import broadcast, op
-from ..padding import offer
+from ..padding.padded import offer
 from .norms import number
 
 __all__ = ["ATTENTION", "scaled_dot_product_attention"]

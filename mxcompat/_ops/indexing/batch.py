@@ -31,7 +31,7 @@ def _slice(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> N
     if any(batched[1:]):
         return None
     x, *starts = inputs
-    if plan[0] == "*":
+    if plan and plan[0] == "*":
         x, plan = reshaped(x, size, x.aval.size // size), plan[1:]
     return apply(op, (x, *starts), ((":", *plan),))
 

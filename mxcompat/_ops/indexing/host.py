@@ -50,7 +50,7 @@ def _slice(out: Aval, params: tuple, x: Any, *inputs: Any) -> np.ndarray:
     (plan,) = params
     if plan == ("i",):
         return x[int(inputs[0]), ...]
-    if plan[0] == "*":
+    if plan and plan[0] == "*":
         x, plan = x.reshape(-1), plan[1:]
     return x[slice_index(plan, inputs)]
 

@@ -105,7 +105,7 @@ class Places:
         """Update the block, in place, by a value that broadcasts to what would be read: every duplicate counts, in
         order.
 
-        What is out of bounds is passed over, or else clipped.
+        Every duplicate counts, in order. What is out of bounds is passed over, or else clipped.
         """
         if mode == "set":
             index = [np.ascontiguousarray(raw(i), np.intp).reshape(i.shape) for i in self.indices]

@@ -44,7 +44,7 @@ def _nothing(count: int) -> tuple[None, ...]:
 def _slice(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> tuple:
     (plan,) = params
     total = np.zeros(x.shape, g.dtype)
-    if plan[0] == "*":
+    if plan and plan[0] == "*":
         total.reshape(-1)[slice_index(plan[1:], inputs)] = g
     else:
         total[slice_index(plan, inputs)] = g

@@ -51,7 +51,7 @@ def update_rows(mode: str, matrix: np.ndarray, rows: np.ndarray, values: np.ndar
     else:
         for row, value in zip(rows.tolist(), values, strict=True):
             there = matrix[row]
-            ufunc(there, value, there)
+            ufunc(there, value, out=there)
 
 
 def accumulate(shape: tuple[int, ...], places: np.ndarray, g: np.ndarray) -> np.ndarray:

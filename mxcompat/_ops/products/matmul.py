@@ -25,7 +25,7 @@ from mxcompat._graph.ir.node import Node, apply, caller
 
 from ..arguments import any_number, axis_of, integers, is_sequence, require_array
 from ..define import broadcast, op
-from ..padding import offer
+from ..padding.padded import offer
 
 __all__ = [
     "addmm", "common", "contract", "inexact", "matmul", "precision", "product", "product_shape", "tensordot",

@@ -22,7 +22,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import require_array
 from ..define import broadcast, op
-from ..padding import offer
+from ..padding.padded import offer
 from ..products.gathered import grouped_product
 from ..products.matmul import product
 from .fp8 import E4M3_MAX

@@ -25,9 +25,9 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import CONTRACTION, PADDING
 from mxcompat._graph.run.evaluate import pre_eval_hooks
 
-from .define import op
-from .indexing.gather import SLICE
-from .indexing.plan import place
+from ..define import op
+from ..indexing.gather import SLICE
+from ..indexing.plan import place
 
 __all__ = ["Exact", "Padding", "Paddings", "again", "axis_read", "build", "offer"]
 

@@ -11,8 +11,8 @@ import math
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.rules import CONTRACTION, PADDING
 
-from .define import SAMPLES, TABLE
-from .padding import Exact, Padding, Paddings, again, axis_read, build
+from ..define import SAMPLES, TABLE
+from .padded import Exact, Padding, Paddings, again, axis_read, build
 
 __all__ = ["attach"]
 

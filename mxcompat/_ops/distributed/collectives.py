@@ -19,9 +19,9 @@ from mxcompat._array.errors import expected, incompatible
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import apply
 
-from .arguments import integers, require_dtype
-from .define import op
-from .examples import example
+from ..arguments import integers, require_dtype
+from ..define import op
+from ..examples import example
 
 __all__ = [
     "Group", "all_gather", "all_max", "all_min", "all_sum", "init", "is_available", "recv", "recv_like", "send",

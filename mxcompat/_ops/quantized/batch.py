@@ -1,0 +1,57 @@
+"""Batching of quantization, and of products with quantized matrices that are not mapped over themselves."""
+
+from __future__ import annotations
+
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import BATCH
+
+from ..batching import aligned, all_batched
+from .fp8 import _from_fp8, _to_fp8
+from .matmul import _affine, _coded, _gather_affine, _gather_coded
+from .qqmm import _qqmm
+from .quantize import _dequantize, _quantize
+
+_Inputs = tuple[Node, ...]
+_Flags = tuple[bool, ...]
+
+
+@BATCH.of(_to_fp8, _from_fp8)
+def _batch_codes(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node:
+    return apply(op, inputs, params)
+
+
+@BATCH.of(_quantize, _qqmm)
+def _batch_first(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
+    return None if any(batched[1:]) else apply(op, inputs, params)
+
+
+@BATCH.of(_dequantize)
+def _batch_dequantize(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
+    if params[0].mode == "affine":
+        return apply(op, all_batched(inputs, batched, size), params)
+    if any(batched[2:]):
+        return None
+    return apply(op, (*all_batched(inputs[:2], batched[:2], size), *inputs[2:]), params)
+
+
+@BATCH.of(_affine, _coded)
+def _batch_product(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
+    x, w = inputs[0], inputs[-1]
+    if any(batched[1:]) or (w.aval.ndim > 2 and x.aval.ndim - 1 <= 2):
+        return None
+    (x,) = aligned((x,), (True,), w.aval.ndim)
+    return apply(op, (x, *inputs[1:]), params)
+
+
+@BATCH.of(_gather_affine, _gather_coded)
+def _batch_gather(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
+    how, _, left, right, _ = params
+    place = 4 if how.mode == "affine" else 3  # of the numbers
+    if left or not right or any(on for k, on in enumerate(batched) if k not in (0, place)):
+        return None
+    batch = max(inputs[0].aval.ndim - batched[0] - 2, inputs[place].aval.ndim - batched[place])
+    given = list(inputs)
+    (given[0],) = aligned(inputs[:1], batched[:1], batch + 2)
+    (given[place],) = aligned(inputs[place : place + 1], batched[place : place + 1], batch)
+    return apply(op, tuple(given), params)

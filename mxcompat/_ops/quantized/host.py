@@ -1,0 +1,253 @@
+"""Quantization, and products with quantized matrices, in NumPy. A matrix is unpacked once for all rows, and kept in
+float32 until the product is rounded."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import from_numpy
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+
+from ..products.contraction import chosen, clipped, multiply, pull_product, rounded, swapped, widened
+from .codes import decode, encode, from_e4m3, pack, rounded_through, small_floats, to_e4m3, unpack
+from .fp8 import _from_fp8, _to_fp8
+from .matmul import _affine, _coded, _gather_affine, _gather_coded, _split
+from .qqmm import _gather_qqmm, _parts, _qqmm
+from .quantize import _GLOBAL, Scheme, _dequantize, _quantize
+
+_f32 = np.float32
+
+
+@HOST.of(_to_fp8)
+def _host_to_fp8(out: Any, params: tuple, x: Any) -> Any:
+    return to_e4m3(x)
+
+
+@HOST.of(_from_fp8)
+def _host_from_fp8(out: Any, params: tuple, x: Any) -> Any:
+    return rounded(from_e4m3(x), out.dtype.numpy)
+
+
+@HOST.of(_quantize)
+def _host_quantize(out: Any, params: tuple, w: Any, *global_scale: Any) -> Any:
+    (how,) = params
+    if not w.size:
+        return None
+    codes, *scales = encode(w, how, *global_scale)
+    return pack(codes, how.bits), *scales
+
+
+def _repeated(x: Any, how: Scheme, shape: tuple[int, ...]) -> Any:
+    """A value for each element from one for each group, or from one for all."""
+    return np.broadcast_to(x, shape) if x.shape[-1] == 1 != shape[-1] else x.repeat(how.group_size, -1)
+
+
+@HOST.of(_dequantize)
+def _host_dequantize(out: Any, params: tuple, scales: Any, w: Any, *more: Any) -> Any:
+    how, _ = params
+    dtype = out.dtype.numpy
+    codes = unpack(w, how.bits)
+    if how.mode != "affine":
+        if not more:
+            return rounded(decode(codes, scales, None, how, _wide(dtype)), dtype)
+        units = from_e4m3(scales) * (more[0].reshape(()) / _GLOBAL)
+        return rounded(small_floats("e2m1")[codes] * units.repeat(how.group_size, -1), dtype)
+    (biases,) = more
+    step = promote(from_numpy(scales.dtype), from_numpy(biases.dtype)).numpy  # type: ignore[arg-type]
+    scales, biases = (_repeated(rounded(x, step), how, codes.shape) for x in (scales, biases))
+    return rounded(codes.astype(step) * scales + biases, dtype)  # rounded twice, as MLX does
+
+
+def _wide(dtype: Any) -> Any:
+    return dtype if dtype == np.float64 else _f32
+
+
+@PULLBACK.of(_dequantize)
+def _pull_dequantize(g: Any, y: Any, params: tuple, wanted: tuple, scales: Any, w: Any, *more: Any) -> Any:
+    how, _ = params
+    if how.mode != "affine":
+        return None
+    g = _grouped(widened(g, y.dtype), how)
+    gb = g.sum(-1)
+    if more[0].shape[-1] == 1 != scales.shape[-1]:
+        gb = gb.sum(-1, keepdims=True)
+    return (g * _grouped(unpack(w, how.bits), how)).sum(-1), None, gb
+
+
+def _grouped(x: Any, how: Scheme) -> Any:
+    return x.reshape(*x.shape[:-1], x.shape[-1] // how.group_size, how.group_size)
+
+
+def _first(x: Any, *parts: Any) -> tuple[Any, ...]:
+    """The parts of a quantized matrix, of the first of several where a vector or one matrix is multiplied."""
+    if x.ndim > 2 or parts[-1].ndim <= 2:
+        return parts
+    return tuple([a if a is None else a.reshape(-1, *a.shape[-2:])[0] for a in parts])
+
+
+def _matrix(parts: tuple[Any, ...], how: Scheme, transpose: bool) -> Any:
+    """The matrix to multiply by, in float32, of scales, biases and words."""
+    scales, biases, w = parts
+    y = decode(unpack(w, how.bits), scales, biases, how)
+    return swapped(y) if transpose else y
+
+
+@HOST.of(_affine, _coded)
+def _host_product(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
+    how, transpose = params
+    parts = _split(how, inputs)[:3]
+    dtype = out.dtype.numpy
+    return rounded(multiply(widened(x, dtype), _matrix(_first(x, *parts), how, transpose)), dtype)
+
+
+@PULLBACK.of(_affine, _coded)
+def _pull_product(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> Any:
+    how, transpose = params
+    given = _split(how, inputs)[:3]
+    parts = _first(x, *given)
+    if any(wanted[1:]) and parts[2] is not given[2]:
+        return None
+    y = _matrix(parts, how, transpose)
+    gx, gy = pull_product(widened(g, out.dtype), widened(x, out.dtype), y, (wanted[0], any(wanted[1:])))
+    rest: list[Any] = [None] * len(inputs)
+    if gy is not None:
+        gy = _grouped(swapped(gy) if transpose else gy, how)
+        rest[0] = (gy * _grouped(unpack(parts[2], how.bits), how)).sum(-1)
+        rest[1] = gy.sum(-1)
+    return gx, *rest
+
+
+@PUSHFORWARD.of(_affine, _coded)
+def _push_product(tangents: Any, out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
+    how, transpose = params
+    if any(t is not None for t in tangents[1:]):
+        return None
+    parts = _first(x, *_split(how, inputs)[:3])
+    return multiply(widened(tangents[0], out.dtype), _matrix(parts, how, transpose))
+
+
+def _flat(a: Any) -> Any:
+    return a if a is None else a.reshape(-1, *a.shape[-2:])
+
+
+class _Chosen:
+    """Products of matrices of x with quantized ones, both by number.
+
+    Args:
+        lhs, rhs: the numbers, or None for all matrices in place.
+        build: makes the matrix that has a number.
+        batch: the leading axes of the quantized matrices.
+        shape: of each of them, as multiplied.
+    """
+
+    def __init__(self, lhs: Any, rhs: Any, build: Any, batch: tuple[int, ...], shape: tuple[int, int]) -> None:
+        self.count = math.prod(batch)
+        self.lhs, self.build, self.shape = lhs, build, shape
+        self.rhs = np.arange(self.count).reshape(batch) if rhs is None else clipped(rhs, self.count)
+
+    def rows(self, x: Any) -> Any:
+        """Which matrix of x each product takes."""
+        count = math.prod(x.shape[:-2])
+        return np.arange(count).reshape(x.shape[:-2]) if self.lhs is None else clipped(self.lhs, count)
+
+    def product(self, x: Any) -> Any:
+        return chosen(_flat(x)[self.rows(x)], self.rhs, self.build, self.count, self.shape)
+
+    def pull(self, g: Any, x: Any) -> Any:
+        """The cotangent of x."""
+        lead = g.shape[:-2]
+        back = chosen(g, np.broadcast_to(self.rhs, lead), lambda k: self.build(k).T, self.count, self.shape[::-1])
+        gx = np.zeros((math.prod(x.shape[:-2]), *x.shape[-2:]), g.dtype)
+        np.add.at(gx, np.broadcast_to(self.rows(x), lead).ravel(), _flat(back))
+        return gx.reshape(x.shape)
+
+
+def _gathered(params: tuple, x: Any, inputs: tuple) -> _Chosen | None:
+    how, transpose, left, right, scaled = params
+    scales, biases, w, rest = _split(how, inputs)
+    if not (w.size and x.size):
+        return None
+    given = list(rest)
+    lhs = given.pop(0) if left else None
+    rhs = given.pop(0) if right else None
+    flat = [_flat(a) for a in (scales, biases, w)]
+    units = given[0].reshape(-1) / _GLOBAL if scaled else None
+
+    def build(k: int) -> Any:
+        y = _matrix(tuple([a if a is None else a[k] for a in flat]), how, transpose)
+        return y if units is None else y * units[k]
+
+    columns = scales.shape[-1] * how.group_size
+    shape = (columns, w.shape[-2]) if transpose else (w.shape[-2], columns)
+    return _Chosen(lhs, rhs, build, w.shape[:-2], shape)
+
+
+@HOST.of(_gather_affine, _gather_coded)
+def _host_gather(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
+    found = _gathered(params, x, inputs)
+    dtype = out.dtype.numpy
+    return None if found is None else rounded(found.product(widened(x, dtype)), dtype)
+
+
+@PULLBACK.of(_gather_affine, _gather_coded)
+def _pull_gather(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> Any:
+    found = _gathered(params, x, inputs)
+    if found is None or any(wanted[1:]):
+        return None
+    return found.pull(widened(g, y.dtype), widened(x, y.dtype)), *[None] * len(inputs)
+
+
+def _weights(w: Any, scales: Any, global_scale: Any, how: Scheme) -> Any:
+    """The second matrix of a quantized product, after quantization, in float32."""
+    if scales is None:
+        return rounded_through(w, how, global_scale)
+    out = decode(unpack(w, how.bits), scales, None, how)
+    return out if global_scale is None else out * (global_scale.reshape(()) / _GLOBAL)
+
+
+@HOST.of(_qqmm)
+def _host_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> Any:
+    how, quantized = params
+    if not (x.size and w.size):
+        return None
+    scales, _, _, (scale_x, scale_w) = _parts(inputs, quantized, False, False)
+    product = multiply(rounded_through(x, how, scale_x), _weights(w, scales, scale_w, how).T)
+    return rounded(product, out.dtype.numpy)
+
+
+@PULLBACK.of(_qqmm)
+def _pull_qqmm(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, w: Any, *inputs: Any) -> Any:
+    how, quantized = params
+    if any(wanted[2:]) or not (x.size and w.size):
+        return None
+    scales, _, _, (scale_x, scale_w) = _parts(inputs, quantized, False, False)
+    left = rounded_through(x, how, scale_x) if wanted[1] else x.astype(_f32, copy=False)
+    gx, gy = pull_product(g.astype(_f32, copy=False), left, _weights(w, scales, scale_w, how).T, wanted)
+    return gx, gy if gy is None else gy.T, *[None] * len(inputs)
+
+
+@HOST.of(_gather_qqmm)
+def _host_gather_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> Any:
+    how, quantized, left, right = params
+    if not (x.size and w.size):
+        return None
+    scales, lhs, rhs, (scale_x, scale_w) = _parts(inputs, quantized, left, right)
+    matrices, codes = _flat(w), _flat(scales)
+    count = len(matrices)
+    if scale_x is not None and scale_x.size > 1:
+        each = zip(_flat(x), scale_x.ravel(), strict=True)
+        x = np.stack([rounded_through(a, how, s) for a, s in each]).reshape(x.shape)
+    else:
+        x = rounded_through(x, how, scale_x)
+    units = None if scale_w is None else np.broadcast_to(scale_w.ravel(), (count,))
+
+    def build(k: int) -> Any:
+        scale = None if units is None else units[k]
+        return _weights(matrices[k], None if codes is None else codes[k], scale, how).T
+
+    found = _Chosen(lhs, rhs, build, w.shape[:-2], (x.shape[-1], w.shape[-2]))
+    return rounded(found.product(x), out.dtype.numpy)

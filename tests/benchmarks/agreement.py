@@ -1,0 +1,42 @@
+"""Whether two sides computed the same: a benchmark of something else than what the other side does is worthless."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["agree", "digest"]
+
+_ALL = 16
+"""Arrays of at most so many elements stand for themselves."""
+
+
+def digest(value: Any) -> list[float]:
+    """Numbers that stand for a value, to be compared and to be passed between processes.
+
+    Args:
+        value: None, a number, a string, an array (evaluated, of real numbers), or lists and dicts of these.
+    """
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [float(code) for code in value.encode()]
+    if isinstance(value, dict):
+        return [number for key in sorted(value) for number in digest(value[key])]
+    if isinstance(value, list | tuple):
+        return [number for item in value for number in digest(item)]
+    array = np.asarray(value).astype(np.float64).ravel()
+    if array.size <= _ALL:
+        return array.tolist()
+    order = np.cos(np.arange(array.size))  # tells a permutation apart
+    return [float(array.size), float(np.linalg.norm(array)), float(array @ order)]
+
+
+def agree(ours: list[float], theirs: list[float], tolerance: float = 1e-3) -> bool:
+    """Whether two digests are those of the same value, but for rounding. Infinities must agree exactly."""
+    return len(ours) == len(theirs) and all(
+        a == b or (math.isfinite(a) and abs(a - b) <= tolerance * (1 + abs(b)))
+        for a, b in zip(ours, theirs, strict=True)
+    )

@@ -1,0 +1,90 @@
+"""The table that every benchmark prints: a row for each workload, its targets in the last column."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["SIDES", "Row", "Table", "heads", "present", "show"]
+
+SIDES = ("mxcompat", "jax.jit", "MLX")
+
+
+@dataclass
+class Row:
+    """A line of the table: what each side took, in `unit`; where it was measured in turn, what mxcompat took divided by
+    that; and the targets, each with whether it was reached."""
+
+    name: str
+    unit: str
+    values: dict[str, float]
+    ratios: dict[str, float] = field(default_factory=dict)
+    targets: dict[str, bool] = field(default_factory=dict)
+
+    def ratio(self, side: str) -> float | None:
+        if side not in self.values or "mxcompat" not in self.values:
+            return None
+        return self.ratios.get(side, self.values["mxcompat"] / self.values[side])
+
+    def limit(self, side: str | None, most: float | None, floor: float | None = None) -> None:
+        """Note a target: at most `most`, in the row's unit, or times what a side took (if that side is there).
+
+        What takes `floor` or less, in the row's unit, has reached the target in any case.
+        """
+        if most is None:
+            return
+        if side is None:
+            self.targets[f"{most:g} {self.unit}"] = self.values["mxcompat"] <= most
+        elif (ratio := self.ratio(side)) is not None:
+            either = "" if floor is None else f" or {floor:g} {self.unit}"
+            reached = ratio <= most or (floor is not None and self.values["mxcompat"] <= floor)
+            self.targets[f"{most:.3g} x {side}{either}"] = reached
+
+
+def present() -> list[str]:
+    """The sides that can be measured here: real MLX need not be installed."""
+    return [side for side in SIDES if side != "MLX" or importlib.util.find_spec("mlx.core")]
+
+
+def heads() -> str:
+    sides = "".join([*(f"{side:>10}" for side in SIDES), *(f"{'/ ' + side:>11}" for side in SIDES[1:])])
+    return f"{'':<47}{sides}   at most"
+
+
+def show(row: Row) -> str:
+    cells = [f"{row.name:<43}"]
+    for side in SIDES:
+        value = row.values.get(side)
+        cells.append("–".rjust(10) if value is None else f"{value:10.{_decimals(value)}f}")
+    for side in SIDES[1:]:
+        ratio = row.ratio(side)
+        cells.append("–".rjust(11) if ratio is None else f"{ratio:11.2f}")
+    verdict = ", ".join(f"{text} {'ok' if reached else 'MISSED'}" for text, reached in row.targets.items())
+    return f"{cells[0]} {row.unit:>3}{''.join(cells[1:])}   {verdict}"
+
+
+def _decimals(value: float) -> int:
+    return 2 if value < 10 else 1 if value < 1000 else 0
+
+
+class Table:
+    """Rows, printed as they come."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        print(heads())
+
+    def add(self, *rows: Row) -> None:
+        for row in rows:
+            self.rows.append(row)
+            print(show(row), flush=True)
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps([dataclasses.asdict(row) for row in self.rows], indent=2) + "\n")
+
+    def reached(self) -> bool:
+        """Whether no target was missed."""
+        return all(reached for row in self.rows for reached in row.targets.values())

@@ -1,0 +1,98 @@
+"""The benchmarks measure the same work on all sides: each workload gives, on mxcompat, the numbers of real MLX."""
+
+import json
+import sys
+from functools import partial
+
+import pytest
+
+from tests.benchmarks import __main__, cold, everyday, firsts, table, timing
+from tests.benchmarks.agreement import agree, digest
+from tests.oracle import ours, real
+
+_FEW = {firsts.small_expression: 2, firsts.single_ops: len(firsts.OPS), firsts.random_structures: 6}
+_SHORT = {
+    firsts.unevaluated_adam: partial(firsts.unevaluated_adam, steps=5),
+    firsts.gpt_steps: partial(firsts.gpt_steps, layers=1),
+}
+
+
+def same(ours_gives, real_gives, tolerance=1e-3):
+    assert agree(digest(ours_gives), digest(real_gives), tolerance), f"{ours_gives}, real MLX: {real_gives}"
+
+
+@pytest.mark.parametrize("row", {c.steps: c for c in cold.COLD if "MLX" in c.sides}.values(), ids=lambda row: row.name)
+def test_cold_workloads_compute_what_real_mlx_does(row):
+    steps, count = _SHORT.get(row.steps, row.steps), min(row.count, _FEW.get(row.steps, 2))
+    runs = [cold.timed(steps(mx), count) for mx in (ours, real)]
+    assert len(runs[0].seconds) == len(runs[0].results) == count
+    for results in zip(*(run.results for run in runs), strict=True):
+        assert all(results)
+        same(*results, row.tolerance)
+
+
+def test_a_gpt_by_hand_computes_the_same():
+    steps = [firsts.gpt_steps(real, layers=1), firsts.gpt_steps_jax(1)]
+    for _ in range(2):
+        same(*(next(step)() for step in steps))
+
+
+def test_structures_and_shapes_do_not_recur():
+    def shapes(steps, count):
+        return [step.__defaults__[0].shape for _, step in zip(range(count), steps, strict=False)]
+
+    assert len(set(shapes(firsts.small_expression(real), 50))) == 50
+    recipes = [step.args[1] for _, step in zip(range(3000), firsts.random_structures(real), strict=False)]
+    assert len(set(recipes)) == 3000
+
+
+@pytest.mark.parametrize("workload", everyday.EVERYDAY, ids=lambda workload: workload.name)
+def test_everyday_calls_give_what_real_mlx_gives(workload):
+    steps = [workload.mlx(mx) for mx in (ours, real)]
+    for _ in range(2):
+        results = [step() for step in steps]
+        assert digest(results[0])
+        same(*results)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [([1.0, 2.0], [2.0, 1.0]), ([1.0], [1.0, 1.0]), ("1.5", "1.25"), (list(range(20)), list(range(20))[::-1]),
+     (float("nan"), 1.0), (float("inf"), 1e38), ({"a": 1, "b": 2}, {"a": 2, "b": 1})],
+)  # fmt: skip
+def test_what_differs_does_not_agree(one, other):
+    assert agree(digest(one), digest(one)) or one != one
+    assert not agree(digest(one), digest(other))
+
+
+def test_a_side_that_computes_something_else_is_an_error():
+    wrong = everyday.Workload("wrong", lambda mx: lambda: 1.0 if mx is ours else 2.0)
+    with pytest.raises(AssertionError, match="wrong"):
+        timing.steps(wrong)
+
+
+def test_targets():
+    row = table.Row("row", "ms", {"mxcompat": 0.2, "MLX": 0.01})
+    row.limit("MLX", 3, 0.25)
+    row.limit("MLX", 3)
+    row.limit("jax.jit", 3)  # which is not there
+    row.limit(None, 1)
+    assert row.targets == {"3 x MLX or 0.25 ms": True, "3 x MLX": False, "1 ms": True}
+
+
+def test_processes_begin_with_nothing_on_disk(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/elsewhere")
+    environment = cold.processes.fresh(str(tmp_path))
+    assert not [key for key in environment if "CACHE" in key and key != "XDG_CACHE_HOME"]
+    assert environment["HOME"] == str(tmp_path)
+
+
+@pytest.mark.parametrize("words", [["cold", "small expression"], ["everyday", "item"]])
+def test_the_tables_print_rows(words, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *words, "--rounds", "1", "--json", str(tmp_path / "rows")])
+    missed = __main__.main()
+    printed = capsys.readouterr().out
+    assert words[1] in printed
+    assert ("MISSED" in printed) == missed
+    rows = json.loads((tmp_path / "rows").read_text())
+    assert all({"mxcompat", "MLX"} == set(row["values"]) for row in rows)
