@@ -7,26 +7,26 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH
 
 from ..batching import aligned, all_batched
-from .fp8 import _from_fp8, _to_fp8
-from .matmul import _affine, _coded, _gather_affine, _gather_coded
-from .qqmm import _qqmm
-from .quantize import _dequantize, _quantize
+from .fp8 import FROM_FP8, TO_FP8
+from .matmul import GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP
+from .qqmm import QQMM
+from .quantize import DEQUANTIZE, QUANTIZE
 
 _Inputs = tuple[Node, ...]
 _Flags = tuple[bool, ...]
 
 
-@BATCH.of(_to_fp8, _from_fp8)
+@BATCH.of(TO_FP8, FROM_FP8)
 def _batch_codes(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node:
     return apply(op, inputs, params)
 
 
-@BATCH.of(_quantize, _qqmm)
+@BATCH.of(QUANTIZE, QQMM)
 def _batch_first(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
     return None if any(batched[1:]) else apply(op, inputs, params)
 
 
-@BATCH.of(_dequantize)
+@BATCH.of(DEQUANTIZE)
 def _batch_dequantize(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
     if params[0].mode == "affine":
         return apply(op, all_batched(inputs, batched, size), params)
@@ -35,7 +35,7 @@ def _batch_dequantize(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, s
     return apply(op, (*all_batched(inputs[:2], batched[:2], size), *inputs[2:]), params)
 
 
-@BATCH.of(_affine, _coded)
+@BATCH.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
 def _batch_product(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
     x, w = inputs[0], inputs[-1]
     if any(batched[1:]) or (w.aval.ndim > 2 and x.aval.ndim - 1 <= 2):
@@ -44,7 +44,7 @@ def _batch_product(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size
     return apply(op, (x, *inputs[1:]), params)
 
 
-@BATCH.of(_gather_affine, _gather_coded)
+@BATCH.of(GATHER_QMM, GATHER_QMM_FP)
 def _batch_gather(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
     how, _, left, right, _ = params
     place = 4 if how.mode == "affine" else 3  # of the numbers

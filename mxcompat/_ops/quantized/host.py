@@ -14,25 +14,25 @@ from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from ..products.contraction import chosen, clipped, multiply, pull_product, rounded, swapped, widened
 from .codes import decode, encode, from_e4m3, pack, rounded_through, small_floats, to_e4m3, unpack
-from .fp8 import _from_fp8, _to_fp8
-from .matmul import _affine, _coded, _gather_affine, _gather_coded, _split
-from .qqmm import _gather_qqmm, _parts, _qqmm
-from .quantize import _GLOBAL, Scheme, _dequantize, _quantize
+from .fp8 import FROM_FP8, TO_FP8
+from .matmul import GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP, _split
+from .qqmm import GATHER_QQMM, QQMM, _parts
+from .quantize import _GLOBAL, DEQUANTIZE, QUANTIZE, Scheme
 
 _f32 = np.float32
 
 
-@HOST.of(_to_fp8)
+@HOST.of(TO_FP8)
 def _host_to_fp8(out: Any, params: tuple, x: Any) -> Any:
     return to_e4m3(x)
 
 
-@HOST.of(_from_fp8)
+@HOST.of(FROM_FP8)
 def _host_from_fp8(out: Any, params: tuple, x: Any) -> Any:
     return rounded(from_e4m3(x), out.dtype.numpy)
 
 
-@HOST.of(_quantize)
+@HOST.of(QUANTIZE)
 def _host_quantize(out: Any, params: tuple, w: Any, *global_scale: Any) -> Any:
     (how,) = params
     if not w.size:
@@ -46,7 +46,7 @@ def _repeated(x: Any, how: Scheme, shape: tuple[int, ...]) -> Any:
     return np.broadcast_to(x, shape) if x.shape[-1] == 1 != shape[-1] else x.repeat(how.group_size, -1)
 
 
-@HOST.of(_dequantize)
+@HOST.of(DEQUANTIZE)
 def _host_dequantize(out: Any, params: tuple, scales: Any, w: Any, *more: Any) -> Any:
     how, _ = params
     dtype = out.dtype.numpy
@@ -66,7 +66,7 @@ def _wide(dtype: Any) -> Any:
     return dtype if dtype == np.float64 else _f32
 
 
-@PULLBACK.of(_dequantize)
+@PULLBACK.of(DEQUANTIZE)
 def _pull_dequantize(g: Any, y: Any, params: tuple, wanted: tuple, scales: Any, w: Any, *more: Any) -> Any:
     how, _ = params
     if how.mode != "affine":
@@ -96,7 +96,7 @@ def _matrix(parts: tuple[Any, ...], how: Scheme, transpose: bool) -> Any:
     return swapped(y) if transpose else y
 
 
-@HOST.of(_affine, _coded)
+@HOST.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
 def _host_product(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
     how, transpose = params
     parts = _split(how, inputs)[:3]
@@ -104,7 +104,7 @@ def _host_product(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
     return rounded(multiply(widened(x, dtype), _matrix(_first(x, *parts), how, transpose)), dtype)
 
 
-@PULLBACK.of(_affine, _coded)
+@PULLBACK.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
 def _pull_product(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> Any:
     how, transpose = params
     given = _split(how, inputs)[:3]
@@ -121,7 +121,7 @@ def _pull_product(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, *input
     return gx, *rest
 
 
-@PUSHFORWARD.of(_affine, _coded)
+@PUSHFORWARD.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
 def _push_product(tangents: Any, out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
     how, transpose = params
     if any(t is not None for t in tangents[1:]):
@@ -186,14 +186,14 @@ def _gathered(params: tuple, x: Any, inputs: tuple) -> _Chosen | None:
     return _Chosen(lhs, rhs, build, w.shape[:-2], shape)
 
 
-@HOST.of(_gather_affine, _gather_coded)
+@HOST.of(GATHER_QMM, GATHER_QMM_FP)
 def _host_gather(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
     found = _gathered(params, x, inputs)
     dtype = out.dtype.numpy
     return None if found is None else rounded(found.product(widened(x, dtype)), dtype)
 
 
-@PULLBACK.of(_gather_affine, _gather_coded)
+@PULLBACK.of(GATHER_QMM, GATHER_QMM_FP)
 def _pull_gather(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> Any:
     found = _gathered(params, x, inputs)
     if found is None or any(wanted[1:]):
@@ -209,7 +209,7 @@ def _weights(w: Any, scales: Any, global_scale: Any, how: Scheme) -> Any:
     return out if global_scale is None else out * (global_scale.reshape(()) / _GLOBAL)
 
 
-@HOST.of(_qqmm)
+@HOST.of(QQMM)
 def _host_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> Any:
     how, quantized = params
     if not (x.size and w.size):
@@ -219,7 +219,7 @@ def _host_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> Any:
     return rounded(product, out.dtype.numpy)
 
 
-@PULLBACK.of(_qqmm)
+@PULLBACK.of(QQMM)
 def _pull_qqmm(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, w: Any, *inputs: Any) -> Any:
     how, quantized = params
     if any(wanted[2:]) or not (x.size and w.size):
@@ -230,7 +230,7 @@ def _pull_qqmm(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, w: Any, *in
     return gx, gy if gy is None else gy.T, *[None] * len(inputs)
 
 
-@HOST.of(_gather_qqmm)
+@HOST.of(GATHER_QQMM)
 def _host_gather_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> Any:
     how, quantized, left, right = params
     if not (x.size and w.size):
