@@ -159,6 +159,7 @@ def _spread(node: Node, size: int) -> Node:
 
 
 def _moved(node: Node, source: int, target: int) -> Node:
+    source %= node.aval.ndim
     if source == target:
         return node
     order = [k for k in range(node.aval.ndim) if k != source]

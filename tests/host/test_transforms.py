@@ -207,7 +207,7 @@ def test_custom_vmap():
     f.vmap(lambda inputs, axes: (inputs[0] * 100, 0))
     holds(lambda mx, x, y: mx.vmap(f, (0, None))(x, y), X, X[0])
     g = mx.custom_function(lambda x: (x, x.sum()))
-    g.vmap(lambda x, axis: ((x.T, x.sum()), (1, None)))
+    g.vmap(lambda x, axis: ((x.T, x.sum()), (-1, None)))
     holds(lambda mx, x: mx.vmap(lambda x: list(g(x)))(x), X)
 
 

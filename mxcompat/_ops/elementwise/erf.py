@@ -31,9 +31,7 @@ _INVERSE_TAIL = _constants(
     -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
     1.00167406, 2.83297682,
 )  # fmt: skip
-_CENTRE_UNTIL = np.float32(5)
-_CENTRE_MIDDLE = np.float32(2.5)
-_TAIL_MIDDLE = np.float32(3)
+_CENTRE_UNTIL, _CENTRE_MIDDLE, _TAIL_MIDDLE = _constants(5, 2.5, 3)
 
 
 def erf(x: Any) -> Any:
@@ -47,12 +45,10 @@ def erf_inv(x: Any) -> Any:
     """The inverse of the error function of float32 numbers: Giles' polynomials in w = -log(1 - x^2), one for the
     centre and one, in the root of w, for the tails."""
     w = -np.log1p(-x * x)
-    centre = w < _CENTRE_UNTIL
     found = _polynomial(w - _CENTRE_MIDDLE, _INVERSE_CENTRE)
-    if not centre.all():
+    if not np.maximum.reduce(w, axis=None, initial=0) < _CENTRE_UNTIL:
         tail = _polynomial(np.sqrt(w) - _TAIL_MIDDLE, _INVERSE_TAIL)
-        tail = np.where(np.isinf(w), w, tail)
-        found = np.where(centre, found, tail)
+        found = np.where(w < _CENTRE_UNTIL, found, np.where(np.isinf(w), w, tail))
     return found * x
 
 
