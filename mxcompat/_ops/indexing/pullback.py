@@ -110,6 +110,11 @@ def _slice_update(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value: A
     index = write_index(plan, inputs, x.ndim)
     shape, _, _ = value_shapes(value.shape, x.shape, plan, ())
     here = wide(g[index])
+    if mode == "set":
+        gx = np.array(g)
+        gx[index] = 0
+        gv = unspread(here, value_shapes(value.shape, x.shape, plan, ())[0]).reshape(value.shape) if wanted[1] else None
+        return (gx, gv, *_nothing(len(inputs)))
     old, new = wide(x[index]), _cast(value, x).reshape(shape)
     dx, dv = _combined_back(mode, here, old, new, last=_is_whole(x.shape, plan))
     gx = g
