@@ -90,6 +90,9 @@ SINGLE_BYTES = 1 << 14
 """A single op on arrays of no more bytes never leaves the host: NumPy adds two arrays of 8x8 in 0.3 us, where calling
 an executable of XLA's takes 7 us."""
 
+SINGLE_SECONDS = 1e-4
+"""The same for one that takes NumPy no longer than this."""
+
 HEAVY_SECONDS = 2e-3
 """A program that takes this long on the host is compiled when it is met for the second time."""
 

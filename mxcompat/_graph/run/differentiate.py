@@ -137,6 +137,8 @@ def _fit(g: Any, aval: Aval) -> Any:
     """A cotangent as one of this shape and dtype: what was broadcast is summed."""
     shape = aval.shape
     if g.shape != shape:
+        if g.dtype.itemsize == 2:
+            g = g.astype(np.float32)  # sums of halves are rounded once
         if g.ndim > len(shape):
             g = g.sum(axis=tuple(range(g.ndim - len(shape))))
         axes = tuple([k for k, (n, m) in enumerate(zip(g.shape, shape, strict=False)) if m == 1 != n])

@@ -141,7 +141,8 @@ def evaluated_on_host(node: Node) -> np.ndarray:
     """The value of a node, computed if need be: a NumPy array, shared where it lies in this process's memory."""
     if node.value is None:
         evaluate([node])
-    return np.asarray(numpy_value(node))
+    with np.errstate(all="ignore"):
+        return np.asarray(numpy_value(node))
 
 
 def wait(nodes: Sequence[Node]) -> None:

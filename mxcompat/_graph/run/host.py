@@ -32,9 +32,15 @@ def on_host(leaves: Sequence[Node]) -> bool:
     return on_cpu() or all(n.op is SCALAR or isinstance(n.value, np.ndarray) for n in leaves)
 
 
-def ruled(program: Program | Structure) -> bool:
+def ruled(program: Program) -> bool:
     """Whether NumPy can run nearly all of the instructions: few of the others are compiled on their own, none of those
-    that run a Program."""
+    that run a Program. Known from the first time on."""
+    if "ruled" not in program.facts:
+        program.facts["ruled"] = _ruled(program)
+    return program.facts["ruled"]
+
+
+def _ruled(program: Program) -> bool:
     missing = 0
     for op, params, _ in program.instructions:
         if op is ITEM:

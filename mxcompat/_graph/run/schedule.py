@@ -145,7 +145,7 @@ def _without_executable(
     known = program.record is not None
     structure.times_seen += 1
     if policy.HOST and host.on_host(subgraph.leaves):
-        takes = host.nested_seconds(program) if host.ruled(structure) else math.inf
+        takes = host.nested_seconds(program) if host.ruled(program) else math.inf
         if takes > policy.LIGHT_SECONDS and structure.times_seen == 1 and temporary is None:
             moved = _moved(subgraph, roots)
             if moved is not None:

@@ -16,7 +16,7 @@ from ..ir.aval import Aval, number
 from ..ir.node import SCALAR, TRACED, Node
 from ..ir.op import Op
 from ..ir.program import Program
-from ..ir.rules import COST, HOST
+from ..ir.rules import COST, COVERED, HOST
 from .cache import compile_now
 from .compile import Executable
 from .values import jax_value, settled
@@ -29,7 +29,7 @@ _executables: dict[tuple, Executable] = {}
 def value_of(node: Node) -> Any:
     """The value of a node whose inputs are there, if that needs no plan; else None."""
     op = node.op
-    if policy.HOST and op in HOST and op not in COST:
+    if policy.HOST and op in HOST and op not in COVERED:
         value = _on_host(op, node)
         if value is not None:
             return value
@@ -61,6 +61,8 @@ def _on_host(op: Op, node: Node) -> Any:
         if value.nbytes > policy.SINGLE_BYTES:
             return None
         given.append(value)
+    if op in COST and COST[op](out, node.params, *[i.aval for i in node.inputs]) > policy.SINGLE_SECONDS:
+        return None
     with np.errstate(all="ignore"):
         value = HOST[op](out, node.params, *given)
     return None if value is None else settled(value, out)

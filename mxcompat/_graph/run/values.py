@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..ir.aval import number
 from ..ir.node import SCALAR, Node
 
 __all__ = ["jax_value", "numpy_value", "settled", "sole", "to_jax"]
@@ -37,12 +36,12 @@ def to_jax(value: Any) -> jax.Array:
 
 
 def numpy_value(node: Node) -> Any:
-    """The value of a node as a NumPy array, or a NumPy scalar of a Python number."""
+    """The value of a node as a NumPy array, or a NumPy scalar of a Python number. Called where NumPy does not warn."""
     value = node.value
     if type(value) is np.ndarray:
         return value
     if node.op is SCALAR:
-        return number(value, node.aval.dtype)
+        return node.aval.dtype.numpy.type(value)
     if type(value) is tuple:
         return tuple([np.asarray(v) for v in value])
     return np.asarray(value)
