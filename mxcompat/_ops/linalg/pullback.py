@@ -74,7 +74,7 @@ def _pull_system(g: Any, y: Any, wanted: tuple, a: Any, b: Any, cut: Any) -> Any
 def _push_system(tangents: Any, y: Any, a: Any, b: Any, cut: Any) -> Any:
     da, db = tangents
     vector = b.ndim == 1
-    moved = None if db is None else db[..., None] if vector else db
+    moved: Any = None if db is None else db[..., None] if vector else db
     if da is not None:
         change = _dot(cut(da), y[..., None] if vector else y)
         moved = -change if moved is None else moved - change
@@ -185,7 +185,7 @@ def _pull_norm(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
         y, g = np.expand_dims(y, axes), np.expand_dims(g, axes)
     if plain:
         return (g / y * (x.conj() if x.dtype.kind == "c" else x),)
-    size = np.abs(x)
+    size, order = np.abs(x), float(params[0])
     if len(axes) == 2:
         sums, norm = induced(size, order, axes)
         return (g * _shares(sums == norm, axes) * np.sign(x),)

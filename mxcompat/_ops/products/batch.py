@@ -102,7 +102,7 @@ def _labels(x: int, y: int, pairs: tuple[tuple[int, ...], ...]) -> tuple[list[st
 @BATCH.of(_tensordot)
 def _batch_tensordot(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
     avals = [aval(shape, n.aval.dtype) for n, shape in zip(inputs, _shapes(inputs, batched), strict=True)]
-    terms, output = _labels(avals[0].ndim, avals[1].ndim, _contracted(*avals, params[0]))
+    terms, output = _labels(avals[0].ndim, avals[1].ndim, _contracted(avals[0], avals[1], params[0]))
     return _summed(terms, output, inputs, batched)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -83,17 +84,22 @@ def _rest(ndim: int, *used: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([k for k in range(ndim) if k not in taken])
 
 
+@lru_cache(4096)
+def _layout(shape_x: tuple[int, ...], shape_y: tuple[int, ...], numbers: Numbers) -> tuple[Any, ...]:
+    """The orders and shapes in which a contraction is one of matrices, and the shape of its result."""
+    (sum_x, sum_y), (batch_x, batch_y) = numbers
+    free_x, free_y = _rest(len(shape_x), sum_x, batch_x), _rest(len(shape_y), sum_y, batch_y)
+    batch = tuple([shape_x[k] for k in batch_x])
+    left, right = tuple([shape_x[k] for k in free_x]), tuple([shape_y[k] for k in free_y])
+    inner = math.prod([shape_x[k] for k in sum_x])
+    orders = batch_x + free_x + sum_x, batch_y + sum_y + free_y
+    return *orders, (*batch, math.prod(left), inner), (*batch, inner, math.prod(right)), batch + left + right
+
+
 def contract(x: Any, y: Any, numbers: Numbers) -> Any:
     """`jax.lax.dot_general` of arrays of one dtype that is no half: axes are those of the batch, of x, of y."""
-    (sum_x, sum_y), (batch_x, batch_y) = numbers
-    free_x, free_y = _rest(x.ndim, sum_x, batch_x), _rest(y.ndim, sum_y, batch_y)
-    shape_x, shape_y = x.shape, y.shape
-    batch = [shape_x[k] for k in batch_x]
-    left, right = [shape_x[k] for k in free_x], [shape_y[k] for k in free_y]
-    inner = math.prod([shape_x[k] for k in sum_x])
-    rows = x.transpose(batch_x + free_x + sum_x).reshape(*batch, math.prod(left), inner)
-    columns = y.transpose(batch_y + sum_y + free_y).reshape(*batch, inner, math.prod(right))
-    return multiply(rows, columns).reshape([*batch, *left, *right])
+    order_x, order_y, shape_x, shape_y, out = _layout(x.shape, y.shape, numbers)
+    return multiply(x.transpose(order_x).reshape(shape_x), y.transpose(order_y).reshape(shape_y)).reshape(out)
 
 
 def pull_contraction(g: Any, x: Any, y: Any, numbers: Numbers, wanted: Sequence[bool]) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from ..movement.diagonals import sum_dtype
-from .contraction import contract, rounded, wide_dtype, widened
+from .contraction import Numbers, contract, rounded, wide_dtype, widened
 from .einsum import _einsum, _own_sums
 from .einsum_notation import Equation, parse
 from .einsum_path import Step, contraction_order
@@ -30,7 +30,32 @@ def _parsed(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> Equation:
 
 @HOST.of(_einsum)
 def _host_einsum(out: Any, params: tuple, *xs: Any) -> Any:
-    return _evaluated(_parsed(params[0], tuple([x.shape for x in xs])), xs)
+    shapes = tuple([x.shape for x in xs])
+    if len(xs) == 2:
+        found = _as_contraction(params[0], *shapes)
+        if found is not None:
+            numbers, order = found
+            dtype = out.dtype.numpy
+            return rounded(contract(widened(xs[0], dtype), widened(xs[1], dtype), numbers).transpose(order), dtype)
+    return _evaluated(_parsed(params[0], shapes), xs)
+
+
+@lru_cache(1024)
+def _as_contraction(subscripts: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[Numbers, tuple[int, ...]] | None:
+    """The axes of the one contraction that an einsum of two operands is, and where those of its result go; None if it
+    is more, or less, than that."""
+    (left, right), output, sizes = _parsed(subscripts, (x, y))
+    shared = [c for c in left if c in right]
+    summed = [c for c in shared if c not in output]
+    batch = [c for c in shared if c in output]
+    rest = [c for c in left + right if c not in shared]
+    once = len(set(left)) == len(left) and len(set(right)) == len(right)
+    full = all(sizes[c] == n for c, n in zip(left + right, x + y, strict=True))
+    if not (summed and once and full and sorted(output) == sorted(batch + rest)):
+        return None
+    sums, batches = ([tuple([t.index(c) for c in group]) for t in (left, right)] for group in (summed, batch))
+    labels = batch + rest
+    return ((sums[0], sums[1]), (batches[0], batches[1])), tuple([labels.index(c) for c in output])
 
 
 def _evaluated(equation: Equation, xs: Sequence[Any]) -> Any:

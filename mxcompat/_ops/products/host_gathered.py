@@ -118,6 +118,8 @@ def _pull_masked(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any,
     left, right = _matrices(widened(x, out.dtype), widened(y, out.dtype))
     g = widened(g, out.dtype).reshape(*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], -1)
     out_mask, x_mask, y_mask = _masks(masks, params, left, right, g)
+    gx: Any
+    gy: Any
     gx, gy = pull_product(_masked(g, out_mask), _masked(left, x_mask), _masked(right, y_mask), wanted)
     gx = _masked(gx, x_mask) if wanted[0] else None
     gy = _masked(gy, y_mask) if wanted[1] else None

@@ -14,7 +14,7 @@ import numpy as np
 from .fp8 import _TIES, E4M3_MAX
 from .quantize import _GLOBAL, Scheme
 
-__all__ = ["decode", "encode", "from_e4m3", "pack", "rounded_through", "small_floats", "to_e4m3", "unit", "unpack"]
+__all__ = ["decode", "encode", "floats", "from_e4m3", "pack", "rounded_through", "to_e4m3", "unpack"]
 
 _f32 = np.float32
 _E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
@@ -168,26 +168,51 @@ def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
     return np.where(unit == 0, np.uint8(0), _to_e2m1(x)), scale
 
 
-def unit(scales: Any, how: Scheme) -> Any:
+def _unit(scales: Any, how: Scheme) -> Any:
     """The floats (float32) of the scales of a mode that is not "affine"."""
     return small_floats("e4m3" if how.mode == "nvfp4" else "e8m0")[scales]
 
 
-def decode(codes: Any, scales: Any, biases: Any, how: Scheme, dtype: Any = _f32) -> Any:
-    """The floats that codes stand for, in float32 or float64."""
-    groups = _grouped(codes, how)
+@lru_cache(None)
+def _pairs(kind: str) -> Any:
+    """For each byte the two floats (float32) that its nibbles stand for, as one item."""
+    values = small_floats(kind) if kind == "e2m1" else np.arange(16, dtype=_f32)
+    octets = np.arange(256)
+    return np.stack([values[octets & 15], values[octets >> 4]], -1).view(np.complex64)[:, 0]
+
+
+def floats(words: Any, how: Scheme) -> Any:
+    """The float32 values of packed codes, not yet scaled."""
+    affine = how.mode == "affine"
+    if how.bits == 4:
+        octets = np.ascontiguousarray(words).view(np.uint8)
+        return _pairs("" if affine else "e2m1").take(octets).view(_f32)
+    codes = unpack(words, how.bits)
+    return codes.astype(_f32) if affine else small_floats("e4m3").take(codes)
+
+
+def decode(words: Any, scales: Any, biases: Any, how: Scheme, dtype: Any = _f32) -> Any:
+    """The floats that packed codes stand for, in float32 or float64."""
+    return _scaled(floats(words, how).astype(dtype, copy=False), scales, biases, how)
+
+
+def _scaled(values: Any, scales: Any, biases: Any, how: Scheme) -> Any:
+    """Values, written over, times the scales of their groups, and the biases added."""
+    x = _grouped(values, how)
     if how.mode == "affine":
-        x = groups.astype(dtype)
-        x *= scales[..., None].astype(dtype, copy=False)
-        x += biases[..., None].astype(dtype, copy=False)
+        x *= scales[..., None].astype(x.dtype, copy=False)
+        x += biases[..., None].astype(x.dtype, copy=False)
     else:
-        x = small_floats("e2m1" if how.bits == 4 else "e4m3")[groups].astype(dtype, copy=False)
-        x *= unit(scales, how)[..., None].astype(dtype, copy=False)
-    return x.reshape(codes.shape)
+        x *= _unit(scales, how)[..., None].astype(x.dtype, copy=False)
+    return values
 
 
 def rounded_through(x: Any, how: Scheme, global_scale: Any = None) -> Any:
     """x as it is after quantization, in float32."""
     codes, scales, *biases = encode(x, how, global_scale)
-    out = decode(codes, scales, biases[0] if biases else None, how)
+    if how.mode == "affine":
+        values = codes.astype(_f32)
+    else:
+        values = small_floats("e2m1" if how.bits == 4 else "e4m3").take(codes)
+    out = _scaled(values, scales, biases[0] if biases else None, how)
     return out if global_scale is None else out * (global_scale.reshape(()) / _GLOBAL)

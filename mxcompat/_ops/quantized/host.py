@@ -50,13 +50,13 @@ def _repeated(x: Any, how: Scheme, shape: tuple[int, ...]) -> Any:
 def _host_dequantize(out: Any, params: tuple, scales: Any, w: Any, *more: Any) -> Any:
     how, _ = params
     dtype = out.dtype.numpy
-    codes = unpack(w, how.bits)
     if how.mode != "affine":
         if not more:
-            return rounded(decode(codes, scales, None, how, _wide(dtype)), dtype)
+            return rounded(decode(w, scales, None, how, _wide(dtype)), dtype)
         units = from_e4m3(scales) * (more[0].reshape(()) / _GLOBAL)
-        return rounded(small_floats("e2m1")[codes] * units.repeat(how.group_size, -1), dtype)
+        return rounded(floats(w, how) * units.repeat(how.group_size, -1), dtype)
     (biases,) = more
+    codes = unpack(w, how.bits)
     step = promote(from_numpy(scales.dtype), from_numpy(biases.dtype)).numpy  # type: ignore[arg-type]
     scales, biases = (_repeated(rounded(x, step), how, codes.shape) for x in (scales, biases))
     return rounded(codes.astype(step) * scales + biases, dtype)  # rounded twice, as MLX does
@@ -92,7 +92,7 @@ def _first(x: Any, *parts: Any) -> tuple[Any, ...]:
 def _matrix(parts: tuple[Any, ...], how: Scheme, transpose: bool) -> Any:
     """The matrix to multiply by, in float32, of scales, biases and words."""
     scales, biases, w = parts
-    y = decode(unpack(w, how.bits), scales, biases, how)
+    y = decode(w, scales, biases, how)
     return swapped(y) if transpose else y
 
 
@@ -160,7 +160,8 @@ class _Chosen:
     def pull(self, g: Any, x: Any) -> Any:
         """The cotangent of x."""
         lead = g.shape[:-2]
-        back = chosen(g, np.broadcast_to(self.rhs, lead), lambda k: self.build(k).T, self.count, self.shape[::-1])
+        inner, columns = self.shape
+        back = chosen(g, np.broadcast_to(self.rhs, lead), lambda k: self.build(k).T, self.count, (columns, inner))
         gx = np.zeros((math.prod(x.shape[:-2]), *x.shape[-2:]), g.dtype)
         np.add.at(gx, np.broadcast_to(self.rows(x), lead).ravel(), _flat(back))
         return gx.reshape(x.shape)
@@ -205,7 +206,7 @@ def _weights(w: Any, scales: Any, global_scale: Any, how: Scheme) -> Any:
     """The second matrix of a quantized product, after quantization, in float32."""
     if scales is None:
         return rounded_through(w, how, global_scale)
-    out = decode(unpack(w, how.bits), scales, None, how)
+    out = decode(w, scales, None, how)
     return out if global_scale is None else out * (global_scale.reshape(()) / _GLOBAL)
 
 
