@@ -26,7 +26,7 @@ class _Case(NamedTuple):
     v: Any
     scale: Any
     mask: Any
-    keep: Any
+    drop: Any
     sinks: Any
     keys: int
 
@@ -44,14 +44,13 @@ def _case(params: tuple, wide: Any, q: Any, k: Any, v: Any, scale: Any, *rest: A
         k, v = k[:, :, :length], v[:, :, :length]
         if mask is not None and mask.ndim and mask.shape[-1] == keys:
             mask = mask[..., :length]
-    keep = None
-    if causal:
-        keep = np.arange(length - queries, length)[:, None] >= np.arange(min(length, keys))
-        keep = None if keep.all() else keep
+    drop = None
+    if causal and (queries > 1 or length < 1):
+        drop = np.arange(length - queries, length)[:, None] < np.arange(min(length, keys))
     elif mask is not None and mask.dtype.kind == "b":
-        keep, mask = mask, None
+        drop, mask = ~mask, None
     sink = rest[-1].astype(wide)[:, None, None] if sinks else None
-    return _Case(q * scale, k, v, scale, mask, keep, sink, keys)
+    return _Case(q * scale, k, v, scale, mask, drop, sink, keys)
 
 
 def _by_groups(x: Any, groups: int) -> Any:
@@ -76,8 +75,8 @@ def _weights(case: _Case) -> tuple[Any, Any, Any]:
     scores = _times(case.q, case.k.swapaxes(-1, -2))
     if case.mask is not None:
         scores += case.mask.astype(scores.dtype, copy=False)
-    if case.keep is not None:
-        np.copyto(scores, np.finfo(scores.dtype).min, where=~case.keep)
+    if case.drop is not None:
+        np.copyto(scores, np.finfo(scores.dtype).min, where=case.drop)
     top = np.maximum.reduce(scores, -1, None, None, True)
     if case.sinks is not None:
         top = np.maximum(top, case.sinks)
@@ -142,8 +141,8 @@ def _attention_back(g: Any, y: Any, params: tuple, wanted: Any, *inputs: Any) ->
     if wanted[2]:
         found[2] = _padded(_transposed_times(weights, g, groups), case.keys)
     moved, mean = _slopes(weights, _times(g, case.v.swapaxes(-1, -2)))
-    if case.keep is not None:
-        np.copyto(moved, 0, where=~case.keep)
+    if case.drop is not None:
+        np.copyto(moved, 0, where=case.drop)
     if wanted[0] or wanted[3]:
         unscaled = _times(moved, case.k)
         found[0] = unscaled * case.scale
@@ -184,8 +183,8 @@ def _attention_forth(tangents: Any, y: Any, params: tuple, *inputs: Any) -> Any:
         moved += _times(case.q, tk.swapaxes(-1, -2))
     if case.mask is not None and tangents[4] is not None:
         moved += tangents[4].astype(dtype, copy=False)
-    if case.keep is not None:
-        np.copyto(moved, 0, where=~case.keep)
+    if case.drop is not None:
+        np.copyto(moved, 0, where=case.drop)
     moved, _ = _slopes(weights, moved)
     if sinks and tangents[-1] is not None:
         moved -= weights * (sink * tangents[-1].astype(dtype, copy=False)[:, None, None])

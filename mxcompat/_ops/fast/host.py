@@ -60,15 +60,20 @@ def _times(y: Any, weight: Any) -> Any:
     return np.multiply(y, weight, y if weight.dtype == y.dtype else None)
 
 
-def _norm_back(g: Any, normal: Any, root: Any) -> Any:
+def _norm_back(g: Any, normal: Any, root: Any, out: Any = None) -> Any:
     """The cotangent of x from that of `normal = x * root`, and as well the tangent of that from the one of x: its
-    derivative is symmetric."""
-    return root * (g - normal * (np.vecdot(g, normal)[..., None] / normal.shape[-1]))
+    derivative is symmetric. `out` is an array to write to."""
+    mean = np.vecdot(g, normal)[..., None]
+    mean /= normal.shape[-1]
+    c = np.multiply(normal, mean, out=out)
+    np.subtract(g, c, out=c)
+    c *= root
+    return c
 
 
-def _scaled(g: Any, weight: tuple) -> Any:
-    g = widened(g)
-    return g * widened(weight[0]) if weight else g
+def _weight_back(g: Any, normal: Any) -> Any:
+    n = normal.shape[-1]
+    return np.einsum("ij,ij->j", g.reshape(-1, n), normal.reshape(-1, n))
 
 
 @PULLBACK.of(RMS_NORM)
@@ -76,13 +81,13 @@ def _rms_norm_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any, eps: Any,
     x = widened(x)
     root = _inverse_root(x, eps)
     normal = x * root
-    scaled = _scaled(g, weight)
-    found = [
-        _norm_back(scaled, normal, root) if wanted[0] else None,
-        _eps_back(scaled, normal, root) if wanted[1] else None,
-    ]
+    g = widened(g)
+    scaled = g * widened(weight[0]) if weight else g
+    found = [None, _eps_back(scaled, normal, root) if wanted[1] else None]
     if weight:
-        found.append(widened(g) * normal if wanted[2] else None)
+        found.append(_weight_back(g, normal) if wanted[2] else None)
+    if wanted[0]:
+        found[0] = _norm_back(scaled, normal, root, normal if scaled.dtype == normal.dtype else None)
     return tuple(found)
 
 
@@ -128,16 +133,16 @@ def _layer_norm_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any, eps: An
     away = _centred(x)
     root = _inverse_root(away, eps)
     normal = away * root
-    scaled = _scaled(g, rest[:weighted])
-    c = None
-    if wanted[0]:
-        c = _norm_back(scaled, normal, root)
-        c -= _mean(c)
-    found = [c, _eps_back(scaled, normal, root) if wanted[1] else None]
+    g = widened(g)
+    scaled = g * widened(rest[0]) if weighted else g
+    found = [None, _eps_back(scaled, normal, root) if wanted[1] else None]
     if weighted:
-        found.append(widened(g) * normal if wanted[2] else None)
+        found.append(_weight_back(g, normal) if wanted[2] else None)
     if biased:
-        found.append(widened(g))
+        found.append(g)
+    if wanted[0]:
+        found[0] = c = _norm_back(scaled, normal, root, normal if scaled.dtype == normal.dtype else None)
+        c -= _mean(c)
     return tuple(found)
 
 
@@ -159,12 +164,13 @@ def _layer_norm_forth(tangents: Any, y: Any, params: tuple, x: Any, eps: Any, *r
     return moved
 
 
-def _classes(targets: Any, count: int) -> tuple[Any, Any]:
-    """The class of each target, negative ones counted from the end, and which of them exist."""
-    k = targets.astype(np.int64)
-    k = np.where(k < 0, k + count, k)
-    inside = (k >= 0) & (k < count)
-    return np.where(inside, k, 0)[..., None], inside
+def _classes(targets: Any, count: int) -> tuple[Any, Any, Any]:
+    """Which rows there are, the class of each, negative ones counted from the end, and which of these exist."""
+    k = targets.astype(np.int64).reshape(-1)
+    k += (k < 0) * count
+    outside = (k < 0) | (k >= count)
+    k[outside] = 0
+    return np.arange(k.size), k, outside
 
 
 def _powers(x: Any) -> tuple[Any, Any, Any]:
@@ -181,21 +187,23 @@ def _cross_entropy(out: Aval, params: tuple, logits: Any, targets: Any) -> Any:
     x = widened(logits)
     if not x.size:
         return np.full(out.shape, np.float32(np.nan))
-    k, inside = _classes(targets, x.shape[-1])
+    x = x.reshape(-1, x.shape[-1])
+    rows, k, outside = _classes(targets, x.shape[-1])
     _, total, shift = _powers(x)
-    picked = np.take_along_axis(x, k, -1)
-    loss = (np.log(total) + shift - picked)[..., 0]
-    return narrowed(np.where(inside, loss, x.dtype.type(np.nan)), out)
+    loss = (np.log(total) + shift).reshape(-1) - x[rows, k]
+    loss[outside] = np.nan
+    return narrowed(loss, out).reshape(out.shape)
 
 
 def _cross_entropy_slopes(logits: Any, targets: Any) -> Any:
     """The softmax, less one at the target."""
     x = widened(logits)
-    k, inside = _classes(targets, x.shape[-1])
+    x = x.reshape(-1, x.shape[-1])
+    rows, k, outside = _classes(targets, x.shape[-1])
     powers, total, _ = _powers(x)
     powers /= total
-    np.put_along_axis(powers, k, np.take_along_axis(powers, k, -1) - inside[..., None], -1)
-    return powers
+    powers[rows, k] -= ~outside
+    return powers.reshape(logits.shape)
 
 
 @PULLBACK.of(CROSS_ENTROPY)
@@ -214,19 +222,35 @@ def _cross_entropy_forth(tangents: Any, y: Any, params: tuple, logits: Any, targ
     return np.vecdot(_cross_entropy_slopes(logits, targets), widened(tangents[0]))
 
 
-@functools.lru_cache(64)
-def _inverse(half: int, base: float) -> Any:
-    return np.exp(-np.arange(half, dtype=np.float32) * np.float32(math.log(base) / half))
+_REMEMBERED = 1 << 15
+"""Up to so many angles are remembered for the next layer, or for the keys after the queries."""
 
 
 def _waves(x: Any, params: tuple, offset: Any, scale: Any, freqs: tuple) -> tuple[Any, Any]:
     """The cosine and the sine of each angle, to be broadcast to half of the features of x."""
     dims, _, base = params
-    inverse = 1 / freqs[0].astype(np.float32) if base is None else _inverse(dims // 2, base)
-    steps = np.arange(x.shape[-2], dtype=np.int32) + offset.astype(np.int32)[..., None]
-    angles = (steps.astype(np.float32) * scale.astype(np.float32))[..., None] * inverse
+    length, half = x.shape[-2], dims // 2
+    if base is not None and not offset.ndim and length * half <= _REMEMBERED:
+        return _remembered(length, int(offset), float(scale), half, base)
+    inverse = 1 / freqs[0].astype(np.float32) if base is None else _inverse(half, base)
+    angles = _angles(length, offset.astype(np.int32), scale.astype(np.float32), inverse)
     if offset.ndim:
         angles = angles.reshape(angles.shape[0], *[1] * (x.ndim - 3), *angles.shape[1:])
+    return np.cos(angles), np.sin(angles)
+
+
+def _angles(length: int, offset: Any, scale: Any, inverse: Any) -> Any:
+    steps = np.arange(length, dtype=np.int32) + offset[..., None]
+    return (steps.astype(np.float32) * scale)[..., None] * inverse
+
+
+def _inverse(half: int, base: float) -> Any:
+    return np.exp(-np.arange(half, dtype=np.float32) * np.float32(math.log(base) / half))
+
+
+@functools.lru_cache(16)
+def _remembered(length: int, offset: int, scale: float, half: int, base: float) -> tuple[Any, Any]:
+    angles = _angles(length, np.array(offset).astype(np.int32), np.float32(scale), _inverse(half, base))
     return np.cos(angles), np.sin(angles)
 
 

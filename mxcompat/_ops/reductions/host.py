@@ -65,7 +65,7 @@ def _mean(out: Aval, params: tuple, x: Any) -> Any:
     axes, keepdims = params
     half = _half(out)
     total = np.add.reduce(x, axes, _FLOAT32 if half else out.dtype.numpy, None, keepdims)
-    mean = total / size_of(x, axes)
+    mean = total / (x.size // max(out.size, 1))
     return mean.astype(out.dtype.numpy) if half else mean
 
 
@@ -161,15 +161,16 @@ def _softmax(out: Aval, params: tuple, x: Any) -> Any:
 def _var(out: Aval, params: tuple, x: Any) -> Any:
     axes, keepdims, ddof = params
     away = distances(x, axes)
-    squares = away.real**2 + away.imag**2 if away.dtype.kind == "c" else away * away
+    squares = away.real**2 + away.imag**2 if away.dtype.kind == "c" else np.multiply(away, away, out=away)
     total = np.add.reduce(squares, axes, None, None, keepdims)
-    return narrowed(total / max(size_of(x, axes) - ddof, 0), out)
+    return narrowed(total / max(x.size // max(out.size, 1) - ddof, 0), out)
 
 
 def distances(x: Any, axes: tuple[int, ...]) -> Any:
-    """The elements less their mean, in float32 at least."""
+    """The elements less their mean, in float32 at least; never a scalar."""
     x = inexact(x)
-    return x - np.add.reduce(x, axes, None, None, True) / size_of(x, axes)
+    total = np.add.reduce(x, axes, None, None, True)
+    return np.subtract(x, total / (x.size // max(total.size, 1)), out=np.empty(x.shape, x.dtype))
 
 
 @HOST.of(TABLE["std"])

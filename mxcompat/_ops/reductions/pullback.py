@@ -103,14 +103,16 @@ def _extreme(name: str) -> None:
             return (g,)
         y, g = _kept(y, params, x), _kept(widened(g), params, x)
         if x.dtype.kind != "c":
-            return (g * _extreme_share(y, params, x, g.dtype),)
+            equal = x == y
+            return (equal * (g / _count(equal, params, g.dtype)),)
         re, im = _complex_shares(y, params, x)
         return (g.real * re + np.complex64(1j) * (g.imag * im),)
 
     def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
         y, t = _kept(y, params, x), widened(tangents[0])
         if x.dtype.kind != "c":
-            return _summed(t * _extreme_share(y, params, x, t.dtype), params)
+            equal = x == y
+            return _summed(t * (equal / _count(equal, params, t.dtype)), params)
         re, im = _complex_shares(y, params, x)
         return _summed(t.real * re + np.complex64(1j) * (t.imag * im), params)
 
@@ -118,18 +120,16 @@ def _extreme(name: str) -> None:
     PUSHFORWARD[op] = pushforward
 
 
-def _extreme_share(y: Any, params: tuple, x: Any, dtype: Any) -> Any:
-    """Equal shares for the elements that are the extreme, NaN if that is NaN, which is not equal to itself."""
-    equal = x == y
-    return equal / np.add.reduce(equal, params[0], dtype, None, True)
+def _count(equal: Any, params: tuple, dtype: Any) -> Any:
+    """How many elements are the extreme, and so have a share in it; 0 if that is NaN, which is not equal to itself."""
+    return np.add.reduce(equal, params[0], dtype, None, True)
 
 
 def _complex_shares(y: Any, params: tuple, x: Any) -> tuple[Any, Any]:
     """The shares of the real parts, and of the imaginary ones: none of either where the extreme is NaN."""
-    known = y == y
-    re = _extreme_share(y.real, params, x.real, np.float32)
-    im = _extreme_share(y, params, x, np.float32)
-    return np.where(known, re, np.float32(0)), np.where(known, im, np.float32(0))
+    known, re, im = y == y, x.real == y.real, x == y
+    parts = [np.where(known, equal / _count(equal, params, np.float32), np.float32(0)) for equal in (re, im)]
+    return parts[0], parts[1]
 
 
 _extreme("max")
@@ -138,9 +138,15 @@ _extreme("min")
 
 @PULLBACK.of(TABLE["softmax"])
 def _softmax_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
-    y = _softmax_of(x, y, params)
-    weighted = y * g
-    return (weighted - y * np.add.reduce(weighted, params[0], None, None, True),)
+    y, g = _softmax_of(x, y, params), widened(g)
+    (axes,) = params
+    if axes == (x.ndim - 1,) and y.dtype.kind != "c":
+        mean = np.vecdot(y, g)[..., None]
+    else:
+        mean = np.add.reduce(y * g, axes, None, None, True)
+    slopes = g - mean
+    slopes *= y
+    return (slopes,)
 
 
 @PUSHFORWARD.of(TABLE["softmax"])

@@ -46,14 +46,21 @@ def _order(x: Any, axis: int) -> Any:
         return np.lexsort((x.imag, x.real), axis)
     if x.dtype.kind == "V":
         x = x.astype(np.float32)
-    kind = x.dtype.kind
     if x.dtype.itemsize != 4 or x.size < _SORT_BY_KEYS:
         return np.argsort(x, axis, "stable")
-    if kind == "f":
-        x = np.where(x == x, x + np.float32(0), np.float32(np.nan)).view(np.int32)  # one zero and one NaN
-        x = np.where(x < 0, x ^ np.int32(0x7FFFFFFF), x)
-    low = 1 << 31 if kind == "u" else 0  # then the key has 32 bits with its sign, too
-    return np.sort(((x.astype(np.int64) - low) << 32) + _places(x, axis), axis) & 0xFFFFFFFF
+    if x.dtype.kind == "f":
+        numbers = x + np.float32(0)  # one zero
+        numbers[numbers != numbers] = np.float32(np.nan)  # and one NaN
+        x = numbers.view(np.int32)
+        x ^= (x >> 31) & np.int32(0x7FFFFFFF)
+    keys = x.astype(np.int64)
+    if x.dtype.kind == "u":
+        keys -= 1 << 31  # so that the key has 32 bits with its sign, too
+    keys <<= 32
+    keys |= _places(x, axis)
+    keys.sort(axis)
+    keys &= 0xFFFFFFFF
+    return keys
 
 
 def _places(x: Any, axis: int) -> Any:
