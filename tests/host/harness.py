@@ -26,6 +26,7 @@ from mxcompat._graph.ir.linearize import linearize
 from mxcompat._graph.ir.node import SCALAR, Node
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.run.differentiate import pull_back, push_forward
+from mxcompat._graph.run.evaluate import evaluated_on_host
 from mxcompat._graph.run.interpret import interpret
 from mxcompat._transforms.batching import over_axis
 
@@ -75,7 +76,7 @@ def _closed(capture: Capture, outputs: list[Node]) -> tuple[Program, list[Any]]:
 
 
 def _values(captured: list[Node]) -> list[Any]:
-    return [number(n.value, n.aval.dtype) if n.op is SCALAR else np.asarray(wrap(n)) for n in captured]
+    return [number(n.value, n.aval.dtype) if n.op is SCALAR else evaluated_on_host(n) for n in captured]
 
 
 def check(

@@ -13,7 +13,7 @@ from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from ..products.contraction import chosen, clipped, multiply, pull_product, rounded, swapped, widened
-from .codes import decode, encode, from_e4m3, pack, rounded_through, to_e4m3, unpack
+from .codes import decode, encode, floats, from_e4m3, pack, rounded_through, to_e4m3, unpack
 from .fp8 import FROM_FP8, TO_FP8
 from .matmul import GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP, _split
 from .qqmm import GATHER_QQMM, QQMM, _parts
