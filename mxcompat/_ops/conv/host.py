@@ -65,7 +65,8 @@ def _plan(x: Sizes, w: Sizes, params: tuple) -> Plan:
         places = [slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in steps]
         taps.append((tap, (slice(None), *places)))
     padded = (*sizes, x[-1])
-    return Plan(tuple(cut), padded, tuple(inside), tuple(out), tuple(taps), padded == x)
+    plain = padded == x and not any((*low, *high))  # what is cut off on one side may be put on at the other
+    return Plan(tuple(cut), padded, tuple(inside), tuple(out), tuple(taps), plain)
 
 
 def _padded(x: Any, plan: Plan) -> Any:
