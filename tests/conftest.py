@@ -1,4 +1,5 @@
-"""Settings for all tests: compiled programs are kept on disk in the checkout, so a second run does not compile again.
+"""Settings for all tests: compiled programs are kept on disk in the checkout, so a second run does not compile again. It
+is JAX that keeps them: the library's own way, off here, skips the tracing too, and counts as no compile.
 
 Set in the environment before JAX is imported, so that the processes which tests start have them too. Property tests
 draw the same examples in every run; HYPOTHESIS_PROFILE=default draws others.
@@ -12,6 +13,8 @@ from hypothesis import settings
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+os.environ["MXCOMPAT_CACHE"] = "0"
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

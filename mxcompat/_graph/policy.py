@@ -33,6 +33,19 @@ MOST_INFERRED = 4096
 MOST_AVALS = 1 << 16
 """The number of avals to keep unique."""
 
+STORED_SECONDS = 0.01
+"""What took less time to compile is not stored on the disk. Loading takes 3 ms for one op, of which compiling takes 30,
+and 30 to 50 ms for a train step, of which it takes seconds; at a third of the time there is little left to win."""
+
+STORED_BYTES = 1 << 30
+"""The size of all executables on the disk, at most: one op has 8 kB, a train step of a 4-layer GPT 1 MB."""
+
+STORED_SHARE = 0.9
+"""What of that is left when room is made, so that it is not made at each store: it reads the whole directory."""
+
+ABANDONED_SECONDS = 3600.0
+"""A file that is not whole after so many seconds was left behind by a process that is no more."""
+
 # --- The size of programs ---------------------------------------------------------------------------------------------
 
 LARGE_GRAPH = 2000

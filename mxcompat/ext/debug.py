@@ -28,7 +28,8 @@ __all__ = ["cache_size", "clear_cache", "compiles", "eager", "explain", "nan_che
 
 
 def compiles() -> int:
-    """How many programs have been compiled so far, recompilations for speed not counted. Waits for those under way.
+    """How many programs have been compiled so far, recompilations for speed and what was loaded from disk not counted.
+    Waits for those under way.
 
     Example:
         >>> before = mx.ext.debug.compiles()
@@ -128,9 +129,14 @@ def _place() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
+_TELLING = {"compile": "compile", "load": "loaded from disk"}
+"""How `explain` begins what it says of an event."""
+
+
 @contextmanager
 def explain(file: TextIO | None = None) -> Iterator[list[str]]:
-    """Within this context, say what is compiled, which line asked for it, and what differed from the last time.
+    """Within this context, say what is compiled, or loaded from disk because an earlier process has compiled it, which
+    line asked for it, and what differed from the last time.
 
     Args:
         file: where to write; standard error by default.
@@ -150,10 +156,10 @@ def explain(file: TextIO | None = None) -> Iterator[list[str]]:
     out = file or sys.stderr
 
     def observe(event: str, program: Program, reason: str) -> None:
-        if event != "compile":
+        if event not in _TELLING:
             return
         place = _place()
-        text = f"compile: {len(program.instructions)} ops, {reason}, evaluated at {place}"
+        text = f"{_TELLING[event]}: {len(program.instructions)} ops, {reason}, evaluated at {place}"
         previous = last.get(place)
         if previous is not None and previous is not program:
             text += ": " + _difference(previous, program)
