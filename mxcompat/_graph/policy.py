@@ -126,6 +126,11 @@ def compile_seconds(weight: int) -> float:
     return 0.015 + 0.0012 * weight
 
 
+def load_seconds(weight: int) -> float:
+    """What it takes to find a compiled program of so many instructions on the disk and load it: one op 3 ms."""
+    return compile_seconds(weight) / 8
+
+
 SMALL_BYTES = 1 << 16
 """Up to how many bytes an array is small: what only moves such data had better be done with NumPy."""
 

@@ -1,10 +1,10 @@
-"""Arguments: which of a Program's inputs are arrays, and in which order its executable takes them."""
+"""Arguments: which of a Program's inputs its executable takes, and in which order."""
 
 from __future__ import annotations
 
 from ..ir.program import Program
 
-__all__ = ["array_inputs", "order"]
+__all__ = ["array_inputs", "baked", "order"]
 
 
 def order(program: Program, donated: tuple[int, ...]) -> list[int] | None:
@@ -31,3 +31,8 @@ def array_inputs(program: Program) -> list[int]:
     """The inputs that are not scalars."""
     scalars = set(program.scalars)
     return [k for k in range(len(program.in_avals)) if k not in scalars]
+
+
+def baked(scalars: tuple, lifted: tuple[int, ...]) -> tuple:
+    """The values of the scalars that are no arguments; None for those that are."""
+    return tuple([None if k in lifted else v for k, v in enumerate(scalars)])

@@ -18,7 +18,7 @@ from .. import policy
 from ..ir.aval import number
 from ..ir.program import Program
 from . import background, disk
-from .arguments import array_inputs, order
+from .arguments import array_inputs, baked, order
 from .events import notify, stats
 
 __all__ = ["Executable", "is_heavy", "on_cpu", "on_disk"]
@@ -63,7 +63,7 @@ class Executable:
     """
 
     __slots__ = (
-        "_donated", "_improving", "_key", "_lowered", "_order", "_patience", "_runs", "baked", "call", "lifted",
+        "_donated", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call", "lifted",
         "program",
     )  # fmt: skip
 
@@ -71,24 +71,22 @@ class Executable:
         self, program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], *, hurry: bool
     ) -> None:
         self.program = program
-        self.lifted, self.baked = _divided(scalars, lifted)
         self._donated = donated
         self._order = order(program, donated)
         self._runs = 0
         self._improving = False
         self._lowered: Any = None
-        self._key = disk.key_of(program, self.baked, self.lifted, donated)
-        compiled = disk.load(self._key, _FAST)
-        fast = compiled is not None or not (hurry and on_cpu())
-        if compiled is None and hurry:
-            compiled = disk.load(self._key, _QUICK)
+        options = _QUICK if hurry and on_cpu() else _FAST
+        self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
+        self.lifted = self._place.lifted
+        self.baked = baked(scalars, self.lifted)
         patience = policy.PATIENCE_HEAVY if is_heavy(program) else policy.PATIENCE_LIGHT
-        self._patience = 0 if fast else patience
-        if compiled is not None:
-            stats.loaded += 1
-        else:
-            compiled = self._compile(_QUICK if hurry else _FAST)
+        self._patience = 0 if found is _FAST else patience
+        if compiled is None:
+            compiled = self._compile(options)
             stats.compiles += 1
+        else:
+            stats.loaded += 1
         self.call = compiled.__call__
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
@@ -118,7 +116,7 @@ class Executable:
             compiled = _compile(lowered, options)
         # What is light may never be compiled again, and there is much of it: better traced again than kept.
         self._lowered = lowered if self._patience == policy.PATIENCE_HEAVY else None
-        disk.store_soon(self._key, options, compiled, perf_counter() - start)
+        self._place.store_soon(options, compiled, perf_counter() - start)
         return compiled
 
     def _trace(self) -> Any:
@@ -138,16 +136,16 @@ class Executable:
             background.wait(lambda: not self._improving)
 
     def _optimize(self) -> None:
-        key = self._key
+        place = self._place
         if self._lowered is None:  # traced again, so with this thread's settings of JAX
-            key = disk.key_of(self.program, self.baked, self.lifted, self._donated)
+            place = disk.Place(self.program, self.baked, self.lifted, self._donated)
         start = perf_counter()
         try:
-            compiled = disk.load(key, _FAST)  # another process may have been quicker
+            compiled = place.load(_FAST)  # another process may have been quicker
             if compiled is None:
                 with jax.enable_x64(True):
                     compiled = _compile(self._lowered or self._trace().lower(), _FAST)
-                disk.store_soon(key, _FAST, compiled, perf_counter() - start, instead_of=_QUICK)
+                place.store_soon(_FAST, compiled, perf_counter() - start, instead_of=_QUICK)
             self.call = compiled.__call__
         finally:
             self._improving = False
@@ -158,15 +156,21 @@ class Executable:
 
 def on_disk(program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...]) -> bool:
     """Whether an executable that is made of these would be loaded from the disk."""
-    lifted, baked = _divided(scalars, lifted)
-    key = disk.key_of(program, baked, lifted, donated)
-    return disk.holds(key, _FAST) or disk.holds(key, _QUICK)
+    return any(p.holds(o) for p in disk.places(program, scalars, lifted, donated) for o in (_FAST, _QUICK))
 
 
-def _divided(scalars: tuple, lifted: Iterable[int]) -> tuple[tuple[int, ...], tuple]:
-    """Which scalars are arguments, and the values of the others."""
-    lifted = tuple(sorted(lifted))
-    return lifted, tuple(None if k in lifted else v for k, v in enumerate(scalars))
+def _stored(
+    program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], options: dict[str, Any]
+) -> tuple[disk.Place, dict[str, Any], jax.stages.Compiled | None]:
+    """The executable that is on the disk, its options and its place: rather one for speed, and one with these scalars
+    lifted. If there is none, these options, and where to put it."""
+    found = list(disk.places(program, scalars, lifted, donated))
+    for wanted in (_FAST, options) if options is not _FAST else (_FAST,):
+        for place in found:
+            compiled = place.load(wanted)
+            if compiled is not None:
+                return place, wanted, compiled
+    return found[0], options, None
 
 
 def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:

@@ -144,8 +144,11 @@ def _without_executable(
     structure, order = subgraph.structure, subgraph.order
     known = program.record is not None
     structure.times_seen += 1
-    if policy.HOST and host.on_host(subgraph.leaves):
-        takes = host.nested_seconds(program) if host.ruled(structure) else math.inf
+    hosted = policy.HOST and host.on_host(subgraph.leaves)
+    takes = host.nested_seconds(program) if hosted and host.ruled(structure) else math.inf
+    if not known and takes > policy.load_seconds(program.weight) and cache.on_disk(program, scalars, (), donated):
+        return Compile(program, scalars, donated)
+    if hosted:
         if takes > policy.LIGHT_SECONDS and structure.times_seen == 1 and temporary is None:
             moved = _moved(subgraph, roots)
             if moved is not None:
