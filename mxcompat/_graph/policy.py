@@ -34,8 +34,8 @@ MOST_AVALS = 1 << 16
 """The number of avals to keep unique."""
 
 STORED_SECONDS = 0.01
-"""What took less time to compile is not stored on the disk. Loading one op takes 3 ms, of which compiling takes 30 to 75;
-a train step of a 4-layer GPT 0.17 s, of which compiling for speed takes 4 s and more."""
+"""What took less time to compile is not stored on the disk. Loading one op takes 3 ms, compiling it 30 to 75; loading a
+train step of a 4-layer GPT 0.17 s, compiling it for speed 13 s on the same busy machine."""
 
 STORED_BYTES = 1 << 30
 """The size of all executables on the disk, at most: one op has 8 kB, a train step of a 4-layer GPT 1 MB."""
@@ -127,8 +127,8 @@ def compile_seconds(weight: int) -> float:
 
 
 def load_seconds(weight: int) -> float:
-    """What it takes to find a compiled program of so many instructions on the disk and load it: one op 3 ms, a train step
-    of a 4-layer GPT 0.1 to 0.2 s."""
+    """What it takes to find a compiled program of so many instructions on the disk and load it: one op 3 ms, a train
+    step of a 4-layer GPT 0.1 to 0.2 s."""
     return compile_seconds(weight) / 8
 
 
