@@ -3,7 +3,8 @@
 python -m mxcompat SCRIPT [args]      run a script, `import mlx...` being mxcompat
 python -m mxcompat -m MODULE [args]   the same for a module
 python -m mxcompat check PATH         what of MLX's API the programs under PATH use that mxcompat does not have
-python -m mxcompat info               versions and devices
+python -m mxcompat info               versions, devices, and the compiled programs that are kept on disk
+python -m mxcompat clear-cache        remove these
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import runpy
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from mxcompat._dropin import install_as_mlx
 from mxcompat._version import MLX_VERSION, __version__
@@ -29,6 +31,8 @@ def main(argv: list[str]) -> int:
     first, *rest = argv
     if first == "info" and not rest:
         return _info()
+    if first == "clear-cache" and not rest:
+        return _clear_cache()
     if first == "check" and rest:
         return _check(rest)
     if first == "--version":
@@ -67,15 +71,36 @@ def _prepare(argv: list[str], directory: str) -> None:
 def _info() -> int:
     import jax
 
+    from mxcompat._graph.run import folder
+
     cache = getattr(jax.config, "jax_compilation_cache_dir", None)
+    directory = folder.directory()
+    kept = "off" if directory is None else f"{directory}, {_amount(folder.usage())}"
     print(f"mxcompat  {__version__}, with the API of MLX {MLX_VERSION}")
     print(f"jax       {version('jax')}, jaxlib {version('jaxlib')}, NumPy {version('numpy')}")
     print(f"Python    {platform.python_version()} on {platform.system()} {platform.machine()}")
     print(f"backend   {jax.default_backend()}")
     for device in jax.devices():
         print(f"device    {device.id}: {device.device_kind}")
-    print(f"cache     {cache or 'none on disk (JAX_COMPILATION_CACHE_DIR is not set)'}")
+    print(f"cache     {kept}")
+    if cache:
+        print(f"          JAX's own is used in its place: {cache} (JAX_COMPILATION_CACHE_DIR)")
     return 0
+
+
+def _clear_cache() -> int:
+    from mxcompat._graph.run import folder
+
+    directory = folder.directory()
+    if directory is None:
+        print("mxcompat keeps nothing on disk (MXCOMPAT_CACHE=0, or there is no place for it)")
+    else:
+        print(f"removed {_amount(folder.clear())} from {directory}")
+    return 0
+
+
+def _amount(usage: Any) -> str:
+    return f"{usage.entries} compiled programs of {usage.bytes / 1e6:.1f} MB"
 
 
 def _check(paths: list[str]) -> int:

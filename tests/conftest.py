@@ -1,4 +1,5 @@
-"""Settings for all tests: compiled programs are kept on disk in the checkout, so a second run does not compile again.
+"""Settings for all tests: JAX keeps compiled programs on disk in the checkout, so a second run does not compile again.
+The library's own way of keeping them is off: it skips the tracing too, and counts as no compile.
 
 Set in the environment before JAX is imported, so that the processes which tests start have them too. Property tests
 draw the same examples in every run; HYPOTHESIS_PROFILE=default draws others.

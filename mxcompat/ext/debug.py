@@ -29,7 +29,8 @@ __all__ = ["cache_size", "clear_cache", "compiles", "eager", "explain", "host_di
 
 
 def compiles() -> int:
-    """How many programs have been compiled so far, recompilations for speed not counted. Waits for those under way.
+    """How many programs have been compiled so far, recompilations for speed and what was loaded from disk not counted.
+    Waits for those under way.
 
     Example:
         >>> before = mx.ext.debug.compiles()
@@ -131,6 +132,10 @@ def _place() -> str:
     while frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+_TELLING = {"compile": "compile", "load": "loaded from disk"}
+"""How `explain` begins what it says of an event."""
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """A thread that works off jobs in the background: compiling again, for speed, what has proved to return.
 
-Its jobs are improvements that nobody waits for, so a process that ends drops those not begun.
+Its jobs are improvements that nobody waits for, so a process that ends drops those not begun, but for the short ones
+that are there for the processes to come.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ from collections.abc import Callable
 __all__ = ["settle", "submit", "wait"]
 
 _jobs: deque[Callable[[], None]] = deque()
+_lasting: deque[Callable[[], None]] = deque()
 _changed = threading.Condition()
 _thread: threading.Thread | None = None
 _working = False
 _stopping = False
 
 
-def submit(job: Callable[[], None]) -> None:
-    """Have a job done some time."""
+def submit(job: Callable[[], None], lasting: bool = False) -> None:
+    """Have a job done some time. A `lasting` one, which is short, is done before others, and when the process ends."""
     global _thread
     with _changed:
-        _jobs.append(job)
+        (_lasting if lasting else _jobs).append(job)
         if _thread is None:
             # A daemon, so that the interpreter does not wait for all the jobs; `_stop` waits for the one under way.
             _thread = threading.Thread(target=_work, name="mxcompat-background", daemon=True)
@@ -35,7 +37,7 @@ def submit(job: Callable[[], None]) -> None:
 
 def settle() -> None:
     """Wait until no job is left."""
-    wait(lambda: not _jobs and not _working)
+    wait(lambda: not _jobs and not _lasting and not _working)
 
 
 def wait(until: Callable[[], bool]) -> None:
@@ -50,10 +52,10 @@ def _work() -> None:
         with _changed:
             _working = False
             _changed.notify_all()
-            _changed.wait_for(lambda: _jobs or _stopping)
-            if _stopping:
+            _changed.wait_for(lambda: _jobs or _lasting or _stopping)
+            if _stopping and not _lasting:
                 return
-            job = _jobs.popleft()
+            job = (_lasting or _jobs).popleft()
             _working = True
         try:
             job()

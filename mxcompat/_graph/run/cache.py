@@ -11,10 +11,10 @@ import threading
 from .. import policy
 from ..ir.program import Program
 from . import background
-from .compile import Executable
+from .compile import Executable, on_disk
 from .events import notify, observers
 
-__all__ = ["Record", "compile_now", "compile_soon", "find", "record_of"]
+__all__ = ["Record", "compile_now", "compile_soon", "find", "on_disk", "record_of"]
 
 
 class Record:
@@ -115,4 +115,4 @@ def _explain(record: Record, program: Program, scalars: tuple, donated: tuple[in
         was = record.seen if found is None else found.baked
         changed = [f"{was[k]!r} is now {v!r}" for k, v in enumerate(scalars) if was[k] not in (None, v)]
         reason = "a number changed: " + ", ".join(changed)
-    notify("compile", program, reason)
+    notify("load" if on_disk(program, scalars, record.varying, donated) else "compile", program, reason)

@@ -1,12 +1,14 @@
 """Compile: a Program as an executable of XLA's.
 
 The Program's replay is traced, lowered and compiled, in a hurry or for speed. An executable that was compiled in a
-hurry counts its runs, and is compiled again in the background once it has proved to return. """
+hurry counts its runs, and is compiled again in the background once it has proved to return. What an earlier process has
+compiled is loaded from the disk instead. """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from time import perf_counter
 from typing import Any
 
 import jax
@@ -15,10 +17,11 @@ import numpy as np
 from .. import policy
 from ..ir.aval import number
 from ..ir.program import Program
-from . import background
+from . import background, disk
+from .arguments import array_inputs, baked, order
 from .events import notify, stats
 
-__all__ = ["Executable", "is_heavy", "on_cpu"]
+__all__ = ["Executable", "is_heavy", "on_cpu", "on_disk"]
 
 _QUICK = {
     "xla_backend_optimization_level": 0,
@@ -60,29 +63,31 @@ class Executable:
     """
 
     __slots__ = (
-        "_donated", "_improving", "_lowered", "_order", "_patience", "_runs", "baked", "call", "lifted", "program",
+        "_donated", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call", "lifted",
+        "program",
     )  # fmt: skip
 
     def __init__(
         self, program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], *, hurry: bool
     ) -> None:
         self.program = program
-        self.lifted = tuple(sorted(lifted))
-        self.baked = tuple(None if k in self.lifted else v for k, v in enumerate(scalars))
         self._donated = donated
-        self._order = _order(program, donated)
+        self._order = order(program, donated)
         self._runs = 0
         self._improving = False
+        self._lowered: Any = None
+        options = _QUICK if hurry and on_cpu() else _FAST
+        self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
+        self.lifted = self._place.lifted
+        self.baked = baked(scalars, self.lifted)
         patience = policy.PATIENCE_HEAVY if is_heavy(program) else policy.PATIENCE_LIGHT
-        self._patience = patience if hurry and on_cpu() else 0
-        with jax.enable_x64(True):
-            traced = self._trace()
-            _check(program, traced.out_info)
-            lowered = traced.lower()
-            self.call = _compile(lowered, _QUICK if hurry else _FAST)
-        # What is light may never be compiled again, and there is much of it: better traced again than kept.
-        self._lowered = lowered if self._patience == policy.PATIENCE_HEAVY else None
-        stats.compiles += 1
+        self._patience = 0 if found is _FAST else patience
+        if compiled is None:
+            compiled = self._compile(options)
+            stats.compiles += 1
+        else:
+            stats.loaded += 1
+        self.call = compiled.__call__
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
         """Run. `arrays` are the inputs that are not scalars, in order. What `counts` may lead to a faster version."""
@@ -102,6 +107,18 @@ class Executable:
             old == new or k in self.lifted for k, (old, new) in enumerate(zip(self.baked, scalars, strict=True))
         )
 
+    def _compile(self, options: dict[str, Any]) -> jax.stages.Compiled:
+        start = perf_counter()
+        with jax.enable_x64(True):
+            traced = self._trace()
+            _check(self.program, traced.out_info)
+            lowered = traced.lower()
+            compiled = _compile(lowered, options)
+        # What is light may never be compiled again, and there is much of it: better traced again than kept.
+        self._lowered = lowered if self._patience == policy.PATIENCE_HEAVY else None
+        self._place.store_soon(options, compiled, perf_counter() - start)
+        return compiled
+
     def _trace(self) -> Any:
         function, specs = _function(self.program, self.baked, self.lifted, self._order)
         return jax.jit(function, donate_argnums=self._donated, keep_unused=True).trace(*specs)
@@ -119,9 +136,17 @@ class Executable:
             background.wait(lambda: not self._improving)
 
     def _optimize(self) -> None:
+        place = self._place
+        if self._lowered is None:  # traced again, so with this thread's settings of JAX
+            place = disk.Place(self.program, self.baked, self.lifted, self._donated)
+        start = perf_counter()
         try:
-            with jax.enable_x64(True):
-                self.call = _compile(self._lowered or self._trace().lower(), _FAST)
+            compiled = place.load(_FAST)  # another process may have been quicker
+            if compiled is None:
+                with jax.enable_x64(True):
+                    compiled = _compile(self._lowered or self._trace().lower(), _FAST)
+                place.store_soon(_FAST, compiled, perf_counter() - start, instead_of=_QUICK)
+            self.call = compiled.__call__
         finally:
             self._improving = False
         self._lowered = None
@@ -129,12 +154,31 @@ class Executable:
         notify("optimise", self.program)
 
 
-def _compile(lowered: Any, options: dict[str, Any]) -> Callable[..., list[Any]]:
+def on_disk(program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...]) -> bool:
+    """Whether an executable that is made of these would be loaded from the disk."""
+    return any(p.holds(o) for p in disk.places(program, scalars, lifted, donated) for o in (_FAST, _QUICK))
+
+
+def _stored(
+    program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], options: dict[str, Any]
+) -> tuple[disk.Place, dict[str, Any], jax.stages.Compiled | None]:
+    """The executable that is on the disk, its options and its place: rather one for speed, and one with these scalars
+    lifted. If there is none, these options, and where to put it."""
+    found = list(disk.places(program, scalars, lifted, donated))
+    for wanted in (_FAST, options) if options is not _FAST else (_FAST,):
+        for place in found:
+            compiled = place.load(wanted)
+            if compiled is not None:
+                return place, wanted, compiled
+    return found[0], options, None
+
+
+def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:
     if not on_cpu():
-        return lowered.compile().__call__
+        return lowered.compile()
     known = {name: value for name, value in options.items() if name not in _unknown}
     try:
-        return lowered.compile(compiler_options=known).__call__
+        return lowered.compile(compiler_options=known)
     except jax.errors.JaxRuntimeError as error:
         refused = next((name for name in known if f"No such compile option: '{name}'" in str(error)), None)
         if refused is None:
@@ -143,39 +187,13 @@ def _compile(lowered: Any, options: dict[str, Any]) -> Callable[..., list[Any]]:
     return _compile(lowered, options)
 
 
-def _order(program: Program, donated: tuple[int, ...]) -> list[int] | None:
-    """The order in which to pass the arrays; None if it is their own.
-
-    JAX gives the buffers that may be written over to the outputs one after the other. Each must meet the output that is
-    that very array but for a few elements, or XLA has to copy both.
-    """
-    arrays = _arrays(program)
-    places = {~arrays[k]: k for k in donated}
-    origins: dict[int, int] = {}
-    for slot, (op, _, slots) in enumerate(program.instructions):
-        if op.in_place:
-            origins[slot] = origins.get(slots[0], slots[0])
-    wanted = [places.pop(origin) for s in program.out_slots if (origin := origins.get(s)) in places]
-    wanted += places.values()
-    order = list(range(len(arrays)))
-    for place, k in zip(sorted(wanted), wanted, strict=True):
-        order[place] = k
-    return order if wanted != sorted(wanted) else None
-
-
-def _arrays(program: Program) -> list[int]:
-    """The inputs that are not scalars."""
-    scalars = set(program.scalars)
-    return [k for k in range(len(program.in_avals)) if k not in scalars]
-
-
 def _function(
     program: Program, baked: tuple, lifted: tuple[int, ...], order: list[int] | None
 ) -> tuple[Callable[..., list[Any]], list[Any]]:
     """The JAX function to compile, and the shapes of its arguments: the arrays, in that order, then a vector per dtype
     of lifted."""
     avals = program.in_avals
-    arrays = _arrays(program)
+    arrays = array_inputs(program)
     if order is not None:
         arrays = [arrays[k] for k in order]
     specs: list[Any] = [_spec(avals[k]) for k in arrays]

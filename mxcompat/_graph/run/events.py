@@ -11,12 +11,14 @@ __all__ = ["Stats", "notify", "observers", "stats"]
 class Stats:
     """Counts of what the library did, for tests and for `ext.debug`.
 
-    compiles: programs compiled for the first time, with the numbers then baked in. optimised: programs compiled again
-    for speed, in the background. executions: programs that XLA has run.
+    compiles: programs compiled for the first time, with the numbers then baked in. loaded: those that were found on the
+    disk instead. optimised: programs compiled again for speed, in the background. executions: programs that XLA has
+    run.
     """
 
     def __init__(self) -> None:
         self.compiles = 0
+        self.loaded = 0
         self.optimised = 0
         self.executions = 0
 
@@ -24,7 +26,7 @@ class Stats:
 stats = Stats()
 
 observers: list[Callable[[str, Any, str], None]] = []
-"""Called with what happened ("plan", "run", "compile", "optimise"), to which Plan or Program, and why."""
+"""Called with what happened ("plan", "run", "compile", "load", "optimise"), to which Plan or Program, and why."""
 
 
 def notify(event: str, subject: Any, reason: str = "") -> None:

@@ -1,0 +1,175 @@
+"""Disk: compiled executables, kept from one process to the next.
+
+What is found in the folder is handed to `pickle`, and to XLA as machine code: whoever can write to it can do anything
+as its user. That is why the folder must be private, see `folder`. Checksums only guard against accidents: an entry that
+is damaged, or that is not what its name says, is ignored, said once, and replaced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import policy
+from ..ir.program import Program
+from . import background, folder
+from .arguments import baked
+from .digest import NoDigest, digest
+
+__all__ = ["Place", "places"]
+
+_MAGIC = b"mxcompat executable 1\n"
+_HEADER = struct.Struct(f"<{len(_MAGIC)}sQ32s")
+
+_LAPACK = b"lapack_"
+"""In the bytes of an executable that calls LAPACK."""
+
+
+class Place:
+    """Where an executable is kept, in this process and later ones, if it is there.
+
+    Args:
+        program: what it was compiled from.
+        scalars: the values of the program's scalars.
+        lifted: those that are arguments; the others are baked in.
+        donated: the positions of buffers that it may write over.
+    """
+
+    __slots__ = ("_key", "_note", "lifted")
+
+    def __init__(self, program: Program, scalars: tuple, lifted: tuple[int, ...], donated: tuple[int, ...]) -> None:
+        self.lifted = lifted
+        self._key = _key(program, baked(scalars, lifted), lifted, donated)
+        self._note = _key(program, donated, "lifted") if lifted else None
+
+    def load(self, options: dict[str, Any]) -> jax.stages.Compiled | None:
+        """The executable, compiled with these options, if there is one. It is neither traced nor lowered."""
+        name = self._name(options)
+        return _load(name, _executable) if name is not None else None
+
+    def holds(self, options: dict[str, Any]) -> bool:
+        """Whether `load` is likely to find something."""
+        name = self._name(options)
+        return name is not None and folder.holds(name)
+
+    def store_soon(
+        self, options: dict[str, Any], compiled: jax.stages.Compiled, seconds: float,
+        instead_of: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """Store an executable, in the background, if the `seconds` that it took to compile make that worth it.
+
+        Args:
+            instead_of: the options of the one that is not needed any more then.
+        """
+        name, note = self._name(options), self._note
+        if name is None or seconds < policy.STORED_SECONDS or _given_by_jax():
+            return
+        unneeded = self._name(instead_of) if instead_of is not None else None
+
+        def job() -> None:
+            from jax.experimental.serialize_executable import serialize
+
+            try:
+                payload = pickle.dumps(serialize(compiled))
+            except (ValueError, TypeError, NotImplementedError, pickle.PicklingError, jax.errors.JaxRuntimeError):
+                return  # it holds what no file can, so it is compiled in each process
+            folder.write(name, _packed(payload, name))
+            if note is not None:
+                folder.write(note.hex(), _packed(",".join(map(str, self.lifted)).encode(), note.hex()))
+            if unneeded is not None:
+                folder.remove(unneeded)
+
+        background.submit(job, lasting=True)
+
+    def _name(self, options: dict[str, Any]) -> str | None:
+        if self._key is None:
+            return None
+        return hashlib.sha256(self._key + repr(sorted(options.items())).encode()).hexdigest()
+
+
+def places(program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...]) -> Iterator[Place]:
+    """Where an executable may be that does: the one with these scalars lifted, and the last one that was stored, if it
+    has more of them lifted. When a number is found to vary depends on how fast things were."""
+    lifted = tuple(sorted(lifted))
+    yield Place(program, scalars, lifted, donated)
+    note = _key(program, donated, "lifted") if len(lifted) < len(scalars) else None
+    more = _load(note.hex(), _numbers) if note is not None else None
+    if more is not None and set(more) > set(lifted) and max(more) < len(scalars):
+        yield Place(program, scalars, more, donated)
+
+
+def _key(program: Program, *rest: Any) -> bytes | None:
+    if folder.directory() is None:
+        return None
+    try:
+        return digest(program, *rest)
+    except NoDigest:
+        return None
+
+
+def _given_by_jax() -> bool:
+    """Whether an executable may come from JAX's own cache on the disk. Of such a one XLA serializes but a part, and
+    what is made of that fails when it is run."""
+    config: Any = jax.config
+    return bool(config.jax_enable_compilation_cache and config.jax_compilation_cache_dir)
+
+
+def _packed(payload: bytes, name: str) -> bytes:
+    return _HEADER.pack(_MAGIC, len(payload), _checksum(name, payload)) + payload
+
+
+def _load(name: str, make: Callable[[bytes], Any]) -> Any:
+    """What `make` makes of the payload of an entry; None if there is none, or it is damaged."""
+    data = folder.read(name)
+    if data is None:
+        return None
+    try:
+        return make(_payload(data, name))
+    except Exception as error:  # of any type: pickle's and XLA's
+        folder.remove(name)
+        folder.say("damaged", f"an executable in {folder.directory()} is damaged and compiled again: {error}")
+        return None
+
+
+def _payload(data: bytes, name: str) -> bytes:
+    """What was once written under this name. Raises ValueError if that is not what there is."""
+    if len(data) < _HEADER.size:
+        raise ValueError("it is cut short")
+    magic, length, checksum = _HEADER.unpack_from(data)
+    payload = data[_HEADER.size :]
+    if magic != _MAGIC:
+        raise ValueError("it is something else")
+    if len(payload) != length or _checksum(name, payload) != checksum:
+        raise ValueError("its checksum is wrong")
+    return payload
+
+
+def _checksum(name: str, payload: bytes) -> bytes:
+    found = hashlib.sha256(name.encode())
+    found.update(payload)
+    return found.digest()
+
+
+def _numbers(payload: bytes) -> tuple[int, ...]:
+    return tuple(map(int, payload.split(b",")))
+
+
+def _executable(payload: bytes) -> jax.stages.Compiled:
+    from jax.experimental.serialize_executable import deserialize_and_load
+
+    if _LAPACK in payload:
+        _start_lapack()
+    return deserialize_and_load(*pickle.loads(payload), execution_devices=jax.devices()[:1])
+
+
+@cache
+def _start_lapack() -> None:
+    """Have JAX look up LAPACK's functions, as it does when it lowers a call of one."""
+    jax.jit(jax.lax.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), np.float32))
