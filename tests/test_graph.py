@@ -150,7 +150,7 @@ class TestLiveness:
         assert alias.tolist() == [7.0, 3.0]
         assert before.tolist() == [10.0, 20.0]
 
-    def test_a_write_is_in_place(self):
+    def test_a_write_is_in_place(self, xla_only):
         cache = mx.zeros((256, 256))
         for k in range(4):
             cache[k] = mx.ones((256,))
@@ -164,7 +164,7 @@ class TestLiveness:
         assert len(where) == 1
         assert cache.sum().item() == 256 * 10
 
-    def test_writes_into_several_buffers_are_each_in_place(self):
+    def test_writes_into_several_buffers_are_each_in_place(self, xla_only):
         buffers = [mx.zeros((64, 1024)) for _ in range(5)]
 
         def step(n):

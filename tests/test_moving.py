@@ -48,14 +48,22 @@ def data(mx, dtype):
     return mx.array(x.astype(np.int32)).astype(getattr(mx, dtype))
 
 
-def test_every_op_is_here():
-    assert {name for name, op in TABLE.items() if op in HOST} == MOVES.keys()
+WITHOUT_RULES = {
+    "blank",  # made by rewriting what XLA is to run
+    "linalg_eig", "linalg_lu", "linalg_lu_factor",  # NumPy has no LU, and other signs of eigenvectors
+    "all_sum", "all_max", "all_min", "all_gather", "sum_scatter",  # collectives
+}  # fmt: skip
+
+
+def test_every_op_runs_in_numpy_but_these():
+    assert {name for name, op in TABLE.items() if op not in HOST} == WITHOUT_RULES
+    assert {TABLE[name] for name in MOVES} <= HOST.keys()
 
 
 @pytest.mark.parametrize("name", MOVES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_numpy_does(name, dtype, monkeypatch):
-    """The same bits as XLA's, which are real MLX's, and no compile but where a cast is not exact."""
+    """The same bits as XLA's, which are real MLX's, and no compile."""
     x = data(mx, dtype)
     mx.eval(x)
     clear_cache()
@@ -63,7 +71,7 @@ def test_what_numpy_does(name, dtype, monkeypatch):
     got = MOVES[name](mx, x)
     mx.eval(got)
     settle()
-    assert stats.compiles == before or name in ("astype", "concatenate", "stack")
+    assert stats.compiles == before
     clear_cache()
     monkeypatch.setattr(policy, "HOST", False)
     compiled, want = MOVES[name](mx, x), MOVES[name](real, data(real, dtype))

@@ -62,7 +62,7 @@ def _installed() -> dict[str, str]:
 
 def fresh(home: str) -> dict[str, str]:
     """The environment of a user who has run nothing before: no cache of JAX's on disk, and in `home` none of ours."""
-    kept = {k: v for k, v in _installed().items() if not k.startswith(_JAX_CACHE)}
+    kept = {k: v for k, v in _installed().items() if not k.startswith((*_JAX_CACHE, "MXCOMPAT_CACHE"))}
     return kept | {"HOME": home, "XDG_CACHE_HOME": os.path.join(home, ".cache")}
 
 

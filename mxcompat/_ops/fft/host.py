@@ -82,20 +82,24 @@ def _batch_fft(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[b
     return apply(op, inputs, (kind, sizes, tuple([axis + 1 for axis in axes]), norm))
 
 
+def _rolled(x: Any, shifts: Any, axes: Any) -> Any:
+    return np.roll(x, shifts, axes) if len(axes) else x
+
+
 @HOST.of(_SHIFT)
 def _host_shift(out: Any, params: tuple, x: Any) -> Any:
-    return np.roll(x, *params)
+    return _rolled(x, *params)
 
 
 @PULLBACK.of(_SHIFT)
 def _pull_shift(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> Any:
     shifts, axes = params
-    return (np.roll(g, [-n for n in shifts], axes),)
+    return (_rolled(g, [-n for n in shifts], axes),)
 
 
 @PUSHFORWARD.of(_SHIFT)
 def _push_shift(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
-    return np.roll(tangents[0], *params)
+    return _rolled(tangents[0], *params)
 
 
 @BATCH.of(_SHIFT)
@@ -159,4 +163,4 @@ def _overlap_added(frames: Any, hop: int) -> Any:
     out = np.zeros((*batch, count + pieces - 1, hop), frames.dtype)
     for k in range(pieces):
         out[..., k : k + count, :] += cut[..., k, :]
-    return out.reshape(*batch, -1)[..., : (count - 1) * hop + n]
+    return out.reshape(*batch, (count + pieces - 1) * hop)[..., : (count - 1) * hop + n]

@@ -158,8 +158,7 @@ def _slice_update(out: Aval, params: tuple, x: Any, value: Any, *inputs: Any) ->
     if mode == "set":
         result[index] = value
     else:
-        block = result[index]
-        block[...] = combined(mode, block, value)
+        result[index] = combined(mode, result[index], value)
     return result
 
 
@@ -179,7 +178,7 @@ def _scatter(out: Aval, params: tuple, x: Any, value: Any, *inputs: Any) -> Any:
         places.update(mode, block, value)
         return result
     value = spread(value, target).reshape(block_shape)
-    block[...] = value if mode == "set" else combined(mode, block, value)
+    result[places.basic] = value if mode == "set" else combined(mode, block, value)
     return result
 
 

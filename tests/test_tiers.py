@@ -1,0 +1,203 @@
+"""Which way a computation takes: in NumPy when it is new, compiled in the background when it is hot; and that this does
+not show."""
+
+import threading
+
+import mlx.core as real
+import numpy as np
+import pytest
+
+import mxcompat.core as mx
+from mxcompat import nn
+from mxcompat import optimizers as optim
+from mxcompat._graph import policy
+from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.run import events
+from mxcompat._graph.run.background import settle
+from mxcompat._graph.run.schedule import Call, Compile, OpByOp
+from mxcompat._ops.define import TABLE
+from mxcompat.ext.debug import clear_cache, host_disabled
+
+RNG = np.random.default_rng(3)
+
+
+@pytest.fixture
+def plans():
+    """The plans that are carried out, in order."""
+    found = []
+
+    def observe(event, subject, reason):
+        if event == "plan":
+            found.append(subject)
+
+    clear_cache()
+    events.observers.append(observe)
+    yield found
+    events.observers.remove(observe)
+
+
+def data(*shape):
+    return (RNG.standard_normal(shape) * 0.1).astype(np.float32)
+
+
+def loss(mx, layers, x, y):
+    for w, b in layers:
+        x = mx.maximum(x @ w + b, 0)
+    return mx.mean((x - y) ** 2)
+
+
+def test_a_gradient_at_a_new_size_compiles_nothing(plans):
+    before = events.stats.compiles
+    for batch in range(3, 9):
+        weights = [(data(4, 4), data(4)) for _ in range(3)]
+        x = data(batch, 4)
+        sides = []
+        for side in (real, mx):
+            layers = [tuple(map(side.array, pair)) for pair in weights]
+            batched = side.array(x)
+            value, grads = side.value_and_grad(lambda p, x, side=side: loss(side, p, x, x))(layers, batched)
+            sides.append([np.array(value), *[np.array(g) for pair in grads for g in pair]])
+        for want, got in zip(*sides, strict=True):
+            np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-7)
+    assert events.stats.compiles == before
+    assert all(isinstance(p, OpByOp) and p.on_host and not p.compiles for p in plans)
+
+
+def test_what_is_hot_is_compiled_in_the_background(plans, monkeypatch):
+    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
+    w = mx.array(data(8, 8))
+
+    def step(k):
+        out = mx.tanh(w @ w + k).sum()
+        mx.eval(out)
+        settle()
+        return out.item()
+
+    values = [step(2.0) for _ in range(4)]
+    assert [type(p) for p in plans if not isinstance(p, Compile)] == [OpByOp, OpByOp, Call, Call]
+    assert [p.compiles for p in plans[:2]] == [False, True]
+    np.testing.assert_allclose(values, values[0], rtol=1e-6)
+
+
+def test_the_faster_way_wins(plans, monkeypatch):
+    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    x = mx.array(data(2, 2))
+    for _ in range(policy.TRIALS + 6):
+        mx.eval(mx.exp(x) * 2 + x)
+        settle()
+    for p in plans:
+        if isinstance(p, Call):
+            p.program.record.xla_best = 1.0  # as if calling XLA took a second
+    mx.eval(mx.exp(x) * 2 + x)
+    assert isinstance(plans[-1], OpByOp)
+    assert "less time than XLA" in str(plans[-1])
+
+
+def test_host_disabled(plans):
+    with host_disabled():
+        mx.eval(mx.exp(mx.array(data(3, 7))) * 2)
+    assert not any(isinstance(p, OpByOp) and p.on_host for p in plans)
+
+
+def test_an_error_in_a_rule_names_the_op_and_the_line(monkeypatch):
+    x = mx.array(data(3, 5))
+    y = mx.sin(x) * 2 + 1
+
+    def broken(out, params, *inputs):
+        raise RuntimeError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setitem(HOST, TABLE["sin"], broken)
+        with pytest.raises(RuntimeError, match="no room") as caught:
+            mx.eval(y)
+    assert any("[sin]" in note and "test_tiers.py" in note for note in caught.value.__notes__)
+    np.testing.assert_allclose(np.array(y), np.sin(np.array(x)) * 2 + 1, rtol=1e-6)
+
+
+def test_an_interrupt_loses_nothing(monkeypatch):
+    x = mx.array(data(3, 5))
+    y, z = mx.sin(x) * 2, mx.cos(x) + 1
+
+    def interrupted(out, params, *inputs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setitem(HOST, TABLE["cos"], interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            mx.eval(y, z)
+    np.testing.assert_allclose(np.array(z), np.cos(np.array(x)) + 1, rtol=1e-6)
+    np.testing.assert_allclose(np.array(y), np.sin(np.array(x)) * 2, rtol=1e-6)
+
+
+def test_what_numpy_shows_is_not_written_over(monkeypatch):
+    """A buffer made in NumPy goes to XLA, which writes over what nobody else refers to; a view of it is a reference."""
+    cache = mx.array(data(256, 256))
+    kept = np.array(cache, copy=False)
+    before = kept.copy()
+    with host_disabled():
+        for k in range(4):
+            cache[k] = mx.ones((256,))
+            mx.eval(cache)
+            settle()
+    np.testing.assert_array_equal(kept, before)
+    assert np.array(cache)[:4].sum() == 4 * 256
+
+
+def test_long_unevaluated_loops_compile_nothing(plans):
+    before = events.stats.compiles
+    sides = []
+    for side in (real, mx):
+        w, m = side.array([1.0, -2.0]), side.zeros((2,))
+        for k in range(150):
+            g = side.grad(lambda w, side=side: ((w - side.array([0.5, 0.25])) ** 2).sum())(w)
+            m = 0.9 * m + 0.1 * g
+            w = w - 0.1 / (1 + 0.01 * k) * m
+        sides.append(np.array(w))
+    np.testing.assert_allclose(sides[1], sides[0], rtol=1e-5)
+    assert events.stats.compiles == before
+
+
+def test_training_is_the_same_in_both_tiers():
+    def train():
+        mx.random.seed(7)
+        model = nn.Sequential(nn.Linear(6, 16), nn.relu, nn.LayerNorm(16), nn.Linear(16, 3))
+        optimizer = optim.AdamW(1e-2)
+        x, y = mx.random.normal((20, 6)), mx.random.randint(0, 3, (20,))
+        step = nn.value_and_grad(model, lambda m, x, y: nn.losses.cross_entropy(m(x), y, reduction="mean"))
+        losses = []
+        for _ in range(5):
+            value, grads = step(model, x, y)
+            optimizer.update(model, grads)
+            mx.eval(model.parameters(), optimizer.state)
+            losses.append(value.item())
+        return losses
+
+    on_host = train()
+    with host_disabled():
+        compiled = train()
+    np.testing.assert_allclose(on_host, compiled, rtol=2e-5)
+
+
+def test_other_threads_go_on_while_one_compiles():
+    x = mx.array(data(4, 4))
+    mx.eval(x)
+    started, finish = threading.Event(), threading.Event()
+
+    def slow(event, subject, reason):
+        if event == "compile" and threading.current_thread().name == "compiles":
+            started.set()
+            assert finish.wait(30)
+
+    events.observers.append(slow)
+    try:
+        with host_disabled():
+            thread = threading.Thread(target=lambda: mx.eval(mx.sinh(x) @ x + 3.5), name="compiles")
+            thread.start()
+            assert started.wait(30)
+            assert mx.eval(mx.cosh(x) * 1.25) is None  # would wait for ever if the lock was held
+            finish.set()
+            thread.join()
+    finally:
+        finish.set()
+        events.observers.remove(slow)
