@@ -124,15 +124,13 @@ TRIED_SECONDS = 2e-4
 
 
 def compile_seconds(weight: int) -> float:
-    """What tracing, lowering and compiling a program of so many instructions takes: the gradient of a 4-layer MLP (84)
-    75 ms, one op 15 ms, a train step of a 4-layer GPT (900) 1.2 s."""
-    return 0.015 + 0.0012 * weight
+    """What tracing, lowering and compiling a program of so many instructions takes: one op 15 ms, the gradient of a
+    4-layer MLP (84) 100 ms, a train step of a 4-layer GPT (800) 2 to 3 s.
 
-
-def load_seconds(weight: int) -> float:
-    """What it takes to find a compiled program of so many instructions on the disk and load it: one op 3 ms, a train
-    step of a 4-layer GPT 0.1 to 0.2 s."""
-    return compile_seconds(weight) / 8
+    When a program has taken as long on the host it is compiled, and when it has taken that long while it was being
+    compiled it waits: at most twice the optimum, whatever the program does.
+    """
+    return 0.015 + 8e-4 * weight + 2.5e-6 * weight * weight
 
 
 SMALL_BYTES = 1 << 16

@@ -102,7 +102,9 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
 def wait_if_sure(program: Program, donated: tuple[int, ...]) -> None:
     """Wait for what is being compiled in the background if the Program has run often enough meanwhile."""
     record = program.record
-    if record is not None and record.meanwhile and record.meanwhile % policy.ENOUGH == 0:
+    if record is None or donated not in record.pending:
+        return
+    if record.host_seconds > policy.compile_seconds(program.weight) or (record.meanwhile and record.meanwhile % policy.ENOUGH == 0):
         background.wait(lambda: donated not in record.pending)
 
 

@@ -70,14 +70,14 @@ def _inline(plan: Inline, subgraph: Subgraph) -> None:
 
 
 def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
-    program, scalars, donated, on_host, compiles, _ = plan
+    program, scalars, donated, on_host, light, compiles, _ = plan
     if compiles:
         cache.compile_soon(program, scalars, donated)
     record = cache.record_of(program, scalars)
     start = perf_counter()
     if on_host:
         try:
-            values = host.run(subgraph, program.out_slots)
+            values = host.run(subgraph, program.out_slots, products=not light)
         except Exception as error:
             blame(error, subgraph)
             raise

@@ -6,10 +6,13 @@ without a host rule runs as an executable of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from .. import policy
 from ..ir.aval import Aval, aval, from_numpy
@@ -78,10 +81,30 @@ def nested_seconds(program: Program) -> float:
     return program.facts["seconds"]
 
 
-def run(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]:
-    """The values of these slots."""
+@cache
+def _blas() -> list[Any]:
+    """What sets the number of threads of NumPy's BLAS."""
+    return [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep NumPy's products to one thread: those of small matrices gain nothing by two, and while something is compiled
+    in the background threads that wait for each other took 8 times as long."""
+    counts = [(lib, lib.num_threads) for lib in _blas()]
+    for lib, _ in counts:
+        lib.set_num_threads(1)
+    try:
+        yield
+    finally:
+        for lib, count in counts:
+            lib.set_num_threads(count)
+
+
+def run(subgraph: Subgraph, out_slots: Sequence[int], products: bool = False) -> list[Any]:
+    """The values of these slots. `products` says whether there are products of matrices on the way."""
     structure = subgraph.structure
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), _one_thread() if products else nullcontext():
         inputs = [numpy_value(n) for n in subgraph.leaves]
         uses = list(structure.uses)
         for s in out_slots:

@@ -59,13 +59,14 @@ class Compile(NamedTuple):
 
 
 class OpByOp(NamedTuple):
-    """Run op by op: in NumPy, or with executables of single ops. `compiles` has the whole compiled in the
-    background."""
+    """Run op by op: in NumPy, where it may be `light` work, or with executables of single ops. `compiles` has the whole
+    compiled in the background."""
 
     program: Program
     scalars: tuple
     donated: tuple[int, ...]
     on_host: bool
+    light: bool
     compiles: bool
     reason: str
 
@@ -130,7 +131,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
         record = program.record
         if record.host_runs and not record.varying and policy.HOST:
             if record.xla_runs >= policy.TRIALS and record.xla_best > record.host_best:
-                return OpByOp(program, scalars, donated, True, False, "which takes less time than XLA")
+                return OpByOp(program, scalars, donated, True, True, False, "which takes less time than XLA")
             timed = record.xla_runs < policy.TRIALS and record.host_best < policy.TRIED_SECONDS
             return Call(program, executable, scalars, not temporary, timed)
         return Call(program, executable, scalars, not temporary, False)
@@ -156,7 +157,7 @@ def _without_executable(
     compiles = known and not temporary and not is_huge(subgraph)
     if len(order) > 1:
         if _mostly_compiled(subgraph):
-            return OpByOp(program, scalars, donated, False, compiles, "as nearly all have been compiled")
+            return OpByOp(program, scalars, donated, False, False, compiles, "as nearly all have been compiled")
         stops = segments_of(subgraph, roots) if temporary is None else []
         if stops:
             return Segments(stops, not is_huge(subgraph), (program, scalars, donated) if compiles else None)
@@ -205,7 +206,8 @@ def _on_host(
     hot = record.host_seconds > compiling or (record.host_runs and record.host_best > policy.HEAVY_SECONDS)
     if hot and is_huge(subgraph):
         return None
-    return OpByOp(program, scalars, donated, True, bool(hot) and not temporary, _age(record))
+    light = takes < policy.LIGHT_SECONDS
+    return OpByOp(program, scalars, donated, True, light, bool(hot) and not temporary, _age(record))
 
 
 def _age(record: Record) -> str:
