@@ -104,7 +104,8 @@ def wait_if_sure(program: Program, donated: tuple[int, ...]) -> None:
     record = program.record
     if record is None or donated not in record.pending:
         return
-    if record.host_seconds > policy.compile_seconds(program.weight) or (record.meanwhile and record.meanwhile % policy.ENOUGH == 0):
+    sure = record.meanwhile and record.meanwhile % policy.ENOUGH == 0
+    if sure or record.host_seconds > policy.compile_seconds(program.weight):
         background.wait(lambda: donated not in record.pending)
 
 
