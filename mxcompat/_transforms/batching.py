@@ -88,32 +88,37 @@ def over_axis(program: Program, flags: Sequence[bool], size: int, spread: bool =
     with Capture(
         [_with_axis(a, 0, size) if on else a for a, on in zip(program.in_avals, flags, strict=True)]
     ) as capture:
-        env: dict[int, tuple[Node, bool]] = {
-            ~k: (n, on) for k, (n, on) in enumerate(zip(capture.placeholders, flags, strict=True))
-        }
-        for slot, (op, params, slots) in enumerate(program.instructions):
-            nodes = tuple([env[s][0] for s in slots])
-            on = tuple([env[s][1] for s in slots])
-            if op is ITEM or not any(on):
-                node = apply(op, nodes, params)
-                if not nodes:
-                    node.trace = capture.id  # or it would be a node from outside
-                env[slot] = node, any(on)
-                continue
-            rule = BATCH.get(op)
-            node = rule(op, params, nodes, on, size) if rule is not None else None
-            if node is None:
-                raise NoRule(f"[{op}] has no rule for an axis more of {[n.aval for n in nodes]}")
-            if node.aval != _all_with_axis(program.avals[slot], size):
-                raise NoRule(f"[{op}] gives {node.aval} over an axis of {size}, not {program.avals[slot]} each")
-            env[slot] = node, True
-        outs = [env[s][0] if env[s][1] or not spread else _spread(env[s][0], size) for s in program.out_slots]
+        found = _rebuilt(program, capture.placeholders, flags, size, capture.id)
+        outs = [node if on or not spread else _spread(node, size) for node, on in found]
         body = capture.close(outs)
-    return Batched(body.program, body.captured, tuple([env[s][1] or spread for s in program.out_slots]))
+    return Batched(body.program, body.captured, tuple([on or spread for _, on in found]))
+
+
+def _rebuilt(
+    program: Program, inputs: Sequence[Node], flags: Sequence[bool], size: int, trace: int
+) -> list[tuple[Node, bool]]:
+    """The outputs for these inputs, of which those flagged have the axis; and whether they have it."""
+    env: dict[int, tuple[Node, bool]] = {~k: (n, on) for k, (n, on) in enumerate(zip(inputs, flags, strict=True))}
+    for slot, (op, params, slots) in enumerate(program.instructions):
+        nodes = tuple([env[s][0] for s in slots])
+        on = tuple([env[s][1] for s in slots])
+        if op is ITEM or not any(on):
+            node = apply(op, nodes, params)
+            if not nodes:
+                node.trace = trace  # or it would be a node from outside
+            env[slot] = node, any(on)
+            continue
+        rule = BATCH.get(op)
+        node = rule(op, params, nodes, on, size) if rule is not None else None
+        if node is None:
+            raise NoRule(f"[{op}] has no rule for an axis more of {[n.aval for n in nodes]}")
+        if node.aval != _all_with_axis(program.avals[slot], size):
+            raise NoRule(f"[{op}] gives {node.aval} over an axis of {size}, not {program.avals[slot]} each")
+        env[slot] = node, True
+    return [env[s] for s in program.out_slots]
 
 
 def _mapped(program: Program, in_axes: tuple, out_axes: tuple, size: int) -> Mapped:
-    found = over_axis(program, [axis is not None for axis in in_axes], size)
     avals = [
         a if axis is None else _with_axis(a, axis, size) for a, axis in zip(program.in_avals, in_axes, strict=True)
     ]
@@ -122,7 +127,8 @@ def _mapped(program: Program, in_axes: tuple, out_axes: tuple, size: int) -> Map
             n if axis is None else _moved(n, axis, 0) for n, axis in zip(capture.placeholders, in_axes, strict=True)
         ]
         outs = []
-        for node, axis, on in zip(found.program.rebuild([*given, *found.captured]), out_axes, found.flags, strict=True):
+        found = _rebuilt(program, given, [axis is not None for axis in in_axes], size, capture.id)
+        for (node, on), axis in zip(found, out_axes, strict=True):
             if axis is None and on:
                 raise NoRule("[vmap] an output that has the axis is to have none")
             outs.append(node if axis is None else _moved(node if on else _spread(node, size), 0, axis))
