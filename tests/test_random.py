@@ -501,3 +501,16 @@ def test_categorical_of_one_distribution_is_drawn_in_another_way(shape: tuple[in
     logits = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     for axis in range(len(shape)):
         check(lambda mx, x, axis=axis: mx.random.categorical(x, axis, key=key(mx), **how), logits)
+
+
+@pytest.mark.usefixtures("xla_only")
+def test_integers_of_every_dtype_compiled() -> None:
+    """XLA has no clamp of bools."""
+
+    def run(mx):
+        dtypes = [mx.bool_, mx.uint8, mx.int8, mx.uint16, mx.int16, mx.uint32, mx.int32, mx.uint64, mx.int64]
+        bounds = [(0, 2), (0, 1), (1, 2), (0, 5), (False, True), (0.5, 2.5)]
+        drawn = [mx.random.randint(*b, (12,), dtype=d, key=mx.random.key(3)) for d in dtypes for b in bounds]
+        return drawn, mx.random.randint(mx.array(0), mx.array([2, 1, 0]), (3,), dtype=mx.bool_, key=mx.random.key(1))
+
+    check(run)

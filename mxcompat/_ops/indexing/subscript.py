@@ -16,6 +16,7 @@ from mxcompat._graph.ir.aval import aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.run.evaluate import evaluated_on_host
 
+from ..movement.shape import RESHAPE
 from .at import ArrayAt
 from .gather import SLICE, read
 from .plan import is_full, parse, place
@@ -73,7 +74,9 @@ def _assign(x: Node, index: Any, value: Node) -> Node:
     if index is None:
         stretch(value.aval.shape, x.aval.shape)
     elif index is not Ellipsis:
-        fit(value.aval.shape, x.aval.shape, plan, [])
+        shape, _ = fit(value.aval.shape, x.aval.shape, plan, [])
+        if shape != value.aval.shape:  # new axes, that the array has not
+            value = apply(RESHAPE, (value,), (shape,))
     if value.aval is aval(x.aval.shape, dtype):
         return value
     return apply(FILL, (value,), (x.aval.shape, dtype))

@@ -26,7 +26,7 @@ from .einsum_notation import parse
 from .einsum_path import Step, contraction_order, describe
 from .matmul import common, inexact, precision, wide
 
-__all__ = ["einsum", "einsum_path"]
+__all__ = ["at_once", "einsum", "einsum_path"]
 
 
 def _einsum_aval(*avals: Aval, subscripts: str) -> Aval:
@@ -44,9 +44,19 @@ def _einsum_aval(*avals: Aval, subscripts: str) -> Aval:
 
 def _step_dtype(taken: Sequence[tuple[Dtype, str]], step: Step) -> Dtype:
     """The dtype of a step's result. Raises MLX's error for a matrix product of integers."""
+    dtypes = [d for d, _ in taken]
+    if at_once(dtypes):
+        dtype = reduce(promote, dtypes)
+        return sum_dtype(dtype) if step.labels - step.kept else dtype
     shared = [c for c in step.labels - step.kept if sum(c in labels for _, labels in taken) > 1]
     summed = [sum_dtype(d) if _own_sums(k, taken, step) else d for k, (d, _) in enumerate(taken)]
     return inexact(*summed) if shared else reduce(promote, summed)
+
+
+def at_once(dtypes: Sequence[Dtype]) -> bool:
+    """Whether a step of operands of these dtypes is one product of all and then a sum, as MLX does what the search for
+    an order gave up on. It shows in integers, which have no matrix product; floats take shorter ways to the same."""
+    return len(dtypes) > 2 and all(d.kind in "biu" for d in dtypes)
 
 
 def _own_sums(place: int, taken: Sequence[tuple[Any, str]], step: Step) -> list[str]:
@@ -70,19 +80,25 @@ def _einsum_impl(*xs: Any, subscripts: str) -> Any:
 def _contract(taken: Sequence[tuple[Any, str]], step: Step) -> tuple[Any, str]:
     """One step: each operand alone first, then their product."""
     ready = []
+    together = at_once([from_numpy(x.dtype) for x, _ in taken])  # type: ignore[arg-type]
     for k, (x, labels) in enumerate(taken):
         x, labels = _take_diagonals(x, labels)
-        gone = _own_sums(k, taken, step)
-        if gone:
-            dtype = sum_dtype(from_numpy(x.dtype)).numpy  # type: ignore[arg-type]
-            total = jnp.sum(x, axis=tuple([labels.index(c) for c in gone]), dtype=wide(dtype))
-            x, labels = total.astype(dtype), "".join(c for c in labels if c not in gone)
-        ready.append((x, labels))
+        gone = [] if together else _own_sums(k, taken, step)
+        ready.append(_total(x, labels, gone) if gone else (x, labels))
     if len(ready) == 1:
         return ready[0]
     while len(ready) > 2:  # what the search gave up on: products first, sums at the end
         ready[:2] = [_pair(ready[0], ready[1], step.labels)]
-    return _pair(ready[0], ready[1], step.kept)
+    x, labels = _pair(ready[0], ready[1], step.labels if together else step.kept)
+    gone = [c for c in labels if c not in step.kept]
+    return _total(x, labels, gone) if gone else (x, labels)
+
+
+def _total(x: Any, labels: str, gone: Sequence[str]) -> tuple[Any, str]:
+    """The sum over some labels."""
+    dtype = sum_dtype(from_numpy(x.dtype)).numpy  # type: ignore[arg-type]
+    total = jnp.sum(x, axis=tuple([labels.index(c) for c in gone]), dtype=wide(dtype))
+    return total.astype(dtype), "".join([c for c in labels if c not in gone])
 
 
 def _take_diagonals(x: Any, labels: str) -> tuple[Any, str]:

@@ -57,7 +57,7 @@ def _order(given: tuple[str, ...], result: str, pairs: tuple[tuple[str, int], ..
         return [_step(tuple(range(len(terms))), terms, output)]
     everything = _step(tuple(range(len(terms))), terms, output)
     naive = _cost(everything.labels, bool(everything.labels - everything.kept), len(terms), sizes)
-    limit = max(math.prod(sizes[c] for c in t) for t in (*terms, output))
+    limit = max(math.prod(sizes[c] for c in t) for t in (*given, output))  # with all axes of a diagonal
     steps: list[Step] = []
     spent = 0
     known: list[tuple[tuple[int, int], Step]] = []

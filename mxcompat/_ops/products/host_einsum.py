@@ -73,16 +73,17 @@ def _evaluated(equation: Equation, xs: Sequence[Any]) -> Any:
 def _contracted(taken: Sequence[Labelled], step: Step) -> Labelled:
     """One step: each operand alone first, then their product."""
     ready = []
+    together = at_once([from_numpy(x.dtype) for x, _ in taken])  # type: ignore[arg-type]
     for k, (x, labels) in enumerate(taken):
         if len(set(labels)) < len(labels):
             x, labels = _diagonals(x, labels)
-        gone = _own_sums(k, taken, step)
+        gone = [] if together else _own_sums(k, taken, step)
         ready.append(_total(x, labels, gone) if gone else (x, labels))
     if len(ready) == 1:
         return ready[0]
     while len(ready) > 2:
         ready[:2] = [_pair(ready[0], ready[1], step.labels)]
-    x, labels = _pair(ready[0], ready[1], step.kept)
+    x, labels = _pair(ready[0], ready[1], step.labels if together else step.kept)
     gone = [c for c in labels if c not in step.kept]
     return _total(x, labels, gone) if gone else (x, labels)
 

@@ -41,7 +41,10 @@ def _randint(key: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: Dtype
     # Rounding to float32 can reach the upper bound, or go below the lower. The upper bound loses 1 before it is cast,
     # so that 256 is one for uint8.
     last = high.astype(np.int32) - np.int32(1) if high.dtype == bool else high - jnp.asarray(1, high.dtype)
-    return jnp.maximum(jnp.minimum(x, _wrapped(last, dtype)), _wrapped(low, dtype))
+    last, low = _wrapped(last, dtype), _wrapped(low, dtype)
+    if dtype.kind == "b":  # XLA makes a clamp of the two, and has none for bools
+        return (x & last) | low
+    return jnp.maximum(jnp.minimum(x, last), low)
 
 
 def _wrapped(x: Any, dtype: Dtype) -> Any:

@@ -92,6 +92,8 @@ def leaky_relu(x: mx.array, negative_slope: float = 0.01) -> mx.array:
 
 def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
     """``x - log(sum(exp(x)))`` along ``axis``."""
+    # Relative to the largest, whose size would else swallow the logarithm.
+    x = x - mx.stop_gradient(mx.max(x, axis=axis, keepdims=True))
     return x - mx.logsumexp(x, axis=axis, keepdims=True)
 
 

@@ -41,7 +41,8 @@ class Dropout(Module):
     def __call__(self, x: mx.array) -> mx.array:
         if self._p_1 == 1 or not self.training:
             return x
-        return (1 / self._p_1) * mx.random.bernoulli(self._p_1, self._mask_shape(x)) * x
+        kept = mx.random.bernoulli(self._p_1, self._mask_shape(x)) * x  # first, so that half precision stays
+        return (1 / self._p_1) * kept
 
 
 def _shared_axes(x: mx.array, count: int, allowed: tuple[int, int]) -> list[int]:

@@ -71,7 +71,9 @@ class InstanceNorm(_Norm):
         if x.ndim < 3:
             needed = "InstanceNorm expects inputs with at least 3 dimensions (N, ..., C)"
             raise ValueError(f"{needed} but the input has {x.ndim} dimensions.")
-        return self._affine(_standardized_over(x, tuple(range(1, x.ndim - 1)), self.eps))
+        channels = x.reshape(x.shape[0], -1, x.shape[-1]).swapaxes(1, 2)
+        normed = mx.fast.layer_norm(channels, None, None, self.eps)  # its statistics are float32, whatever x is
+        return self._affine(normed.swapaxes(1, 2).reshape(x.shape))
 
 
 class LayerNorm(_Norm):
