@@ -239,3 +239,6 @@ def test_namespace() -> None:
             ], name
             compared += 1
     assert compared == 18
+    for name in ("Module", "tree_flatten", "tree_map", "tree_merge", "tree_reduce", "tree_unflatten"):
+        assert getattr(OURS.optim, name) is getattr(OURS.nn if name == "Module" else OURS.utils, name)
+        assert getattr(OURS.optim.optimizers, name) is getattr(OURS.optim, name)

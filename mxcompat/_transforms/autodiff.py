@@ -110,7 +110,7 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
         result: Any = trees[0] if len(trees) == 1 else tuple(trees) if trees else None
         if names:
             result = (result, {k: _like(v, gradients) for k, v in kwargs.items() if k in names})
-        return value, result
+        return value if type(value) is array else map_arrays(lambda x: x, value), result
 
     return named_after(fun, call)
 
