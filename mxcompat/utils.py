@@ -150,7 +150,8 @@ def tree_flatten(
 
 
 def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
-    """Build the tree that ``tree_flatten`` listed. Paths made of numbers become lists (holes are ``{}``).
+    """Build the tree that ``tree_flatten`` listed. Paths made of distinct numbers become lists (holes are
+    ``{}``).
 
     Args:
         tree: ``(path, leaf)`` pairs or ``{path: leaf}``.
@@ -170,11 +171,13 @@ def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
         head, _, tail = path.partition(".")
         groups.setdefault(head, []).append((tail, leaf))
     try:
-        order = sorted((int(key), key) for key in groups)
+        places = {int(key): key for key in groups}
     except ValueError:
+        places = {}
+    if len(places) < len(groups):  # a key that is no number, or two for the same place: "1" and "01"
         return {key: tree_unflatten(group) for key, group in groups.items()}
     children: list[Any] = []
-    for index, key in order:
+    for index, key in sorted(places.items()):
         children.extend({} for _ in range(index - len(children)))
         children.append(tree_unflatten(groups[key]))
     return children
@@ -233,7 +236,7 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable | None = None) -> An
     """
     if _is_empty(tree_a) and _is_empty(tree_b):
         if type(tree_a) is type(tree_b):
-            return tree_a
+            return type(tree_a)()
         raise ValueError(f"Cannot merge {type(tree_a).__name__} with {type(tree_b).__name__}")
     tree_a = None if _is_empty(tree_a) else tree_a
     tree_b = None if _is_empty(tree_b) else tree_b

@@ -43,7 +43,7 @@ _OTHERS = """
 <i> ** 2
 -<n>
 abs(<n>)
-mx.stop_gradient(mx.divmod(<r>, <pos>)[<bit>])
+mx.divmod(<r>, <pos>)[<bit>]
 mx.maximum(<r>, <r>)
 mx.minimum(<r>, <r>)
 mx.maximum(<r>, <num>)

@@ -10,7 +10,7 @@ several indices, `partition` and `argpartition` as such (the order within a part
 free), unsorted `searchsorted`, `put_along_axis` of more values than there is room for (it writes to foreign memory).
 
 What docs/differences.md explains is kept out of derivatives by `stop_gradient`: casts from floats to integers and
-bools, `divmod`, `addmm` with `alpha`; and `full` of an array and `logsumexp` of bools do not occur.
+bools, `addmm` with `alpha`; and `full` of an array and `logsumexp` of bools do not occur.
 """
 
 from __future__ import annotations

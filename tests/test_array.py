@@ -585,3 +585,60 @@ def test_building_is_fast() -> None:
     for text, limit in {"x + x": 6e-6, "x + 2.0": 8e-6, "node(2.0, d)": 4e-6, "mx.array(1.0)": 10e-6}.items():
         scope = {"x": x, "node": operands.node, "d": x.dtype, "mx": ours}
         assert min(timeit.repeat(text, globals=scope, number=200, repeat=5)) / 200 < limit, text
+
+
+KINDS = [
+    "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64",
+    "complex64",
+]  # fmt: skip
+VIEWS = {
+    "whole": lambda a: a,
+    "transposed": lambda a: a.T,
+    "reversed": lambda a: a[:, ::-1],
+    "every other": lambda a: a[::2, 1:],
+    "broadcast": lambda a: np.broadcast_to(a, (2, *a.shape)),
+    "empty": lambda a: a[:0],
+    "one": lambda a: a[1, 1],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numpy_and_dlpack_know_every_dtype(kind):
+    data = np.array([[1, 0, 5], [3, 1, 0]]).astype(kind)
+
+    def described(a):
+        return str(a.dtype), a.shape, a.tolist(), a.flags.writeable
+
+    def out(mx):
+        x = mx.array(data, getattr(mx, kind + "_" * (kind == "bool")))
+        views = [x, x.T, x[:, ::2]]
+        mx.eval(views)
+        return [[described(f(v)) for f in (np.from_dlpack, np.asarray)] for v in views] + [
+            described(np.array(v, copy=False)) for v in views
+        ]
+
+    check(out)
+    for view in VIEWS.values():
+        check(lambda mx, view=view: [mx.from_dlpack(view(data)), mx.array(view(data))])
+    check(lambda mx: mx.from_dlpack(mx.array(data, getattr(mx, kind + "_" * (kind == "bool")))))
+
+
+def test_views_share_memory_and_keep_it():
+    def run(mx):
+        x = mx.arange(1000)
+        mx.eval(x)
+        first, second, third = np.array(x, copy=False), np.asarray(x), np.from_dlpack(x)
+        shared = np.shares_memory(first, second) and np.shares_memory(first, third)
+        first[0] = 7
+        seen = x[0].item()
+        del x
+        gc.collect()
+        mx.eval([mx.zeros(1000) + k for k in range(20)])
+        return shared, seen, second[:3].tolist(), int(third.sum())
+
+    check(run)
+
+
+def test_another_dtype_cannot_be_shared():
+    check(lambda mx: np.array(mx.arange(3), dtype=np.float64, copy=False))
+    check(lambda mx: np.asarray(mx.arange(3), dtype=np.float64).tolist())

@@ -263,3 +263,49 @@ def custom(mx):
 @pytest.mark.parametrize("fn", CHECKPOINT.values(), ids=CHECKPOINT.keys())
 def test_checkpoint(fn):
     check(fn, X)
+
+
+@pytest.mark.parametrize("shapeless", [False, True])
+@pytest.mark.parametrize("dtype", ["int32", "bool_", "complex64", "bfloat16", "uint64"])
+def test_state_that_a_trace_replaces_and_nothing_reads(dtype, shapeless):
+    """A counter in a state that is only an input: the trace leaves an array without a value there."""
+
+    def run(mx):
+        state = {"count": mx.ones((3,), getattr(mx, dtype)), "rate": mx.array(2.0)}
+
+        def step(x):
+            state["count"] = mx.logical_not(state["count"]).astype(state["count"].dtype)
+            state["new"] = x * 2
+            return x * state["rate"]
+
+        compiled = mx.compile(step, inputs=state, shapeless=shapeless)
+        results = []
+        for k in range(4):
+            results.append(compiled(mx.array([1.0, k])).tolist())
+            state["rate"] = mx.array(float(k))
+        return results
+
+    check(run)
+
+
+def test_state_that_a_trace_replaces_and_something_reads():
+    def run(mx):
+        state = {"count": mx.array(0)}
+
+        def step(x):
+            state["count"] = state["count"] + 1
+            return x + state["count"]
+
+        compiled = mx.compile(step, inputs=state)
+        return [compiled(mx.array(1.0)).item() for _ in range(2)]
+
+    assert isinstance(check(run, message=False), RuntimeError)
+
+
+def test_argument_without_a_value_that_nothing_reads():
+    def run(mx):
+        leaked = []
+        mx.vmap(lambda a: (leaked.append(a), a)[1])(mx.ones(2))
+        return mx.compile(lambda x, y: x * 2)(mx.array(3.0), leaked[0])
+
+    check(run)

@@ -111,6 +111,31 @@ def other_thread(fn):
     return out[0]
 
 
+STREAMS = {
+    "new": lambda mx: mx.new_stream(mx.cpu),
+    "default": lambda mx: mx.default_stream(mx.cpu),
+    "thread-unsafe": lambda mx: mx.new_thread_unsafe_stream(mx.cpu),
+    "thread-local": lambda mx: mx.new_thread_local_stream(mx.cpu),
+    "device": lambda mx: mx.cpu,
+}
+
+
+@pytest.mark.parametrize("made", STREAMS)
+def test_a_stream_in_another_thread(made):
+    def there(mx, s):
+        try:
+            mx.synchronize(s)
+            return mx.add(mx.ones(2), 1, stream=s).tolist()
+        except RuntimeError as error:  # the numbers of streams are not ours to tell
+            return str(error).partition("(")[0] + str(error).partition(")")[2]
+
+    def run(mx):
+        s = STREAMS[made](mx)
+        return other_thread(lambda: there(mx, s)), there(mx, s), there(mx, other_thread(lambda: STREAMS[made](mx)))
+
+    check(run)
+
+
 @pytest.mark.parametrize(
     "fn",
     [

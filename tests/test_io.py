@@ -348,9 +348,10 @@ def test_a_broken_npz():
         check(lambda mx: mx.load("a.npz"))
     zipped(a=b"hello")
     assert isinstance(run(ours, lambda mx: mx.load("a.npz")), RuntimeError)
-    zipped(a=npy("<f4", (10**12,), bytes(100)))
-    with pytest.raises(RuntimeError, match="Unable to read"):
-        ours.load("a.npz")
+    for shape, message in (((10**12,), "Invalid header"), ((10**6, 10**6), "Unable to read")):
+        zipped(a=npy("<f4", shape, bytes(100)))
+        with pytest.raises(RuntimeError, match=message):
+            ours.load("a.npz")
     ours.savez("a.npz", x=ours.arange(100))
     whole = Path("a.npz").read_bytes()
     for place in (60, 120, 300, len(whole) - 30):  # a header, the data, the directory
@@ -594,6 +595,34 @@ def test_a_file_cut_short_after_it_was_opened():
     os.truncate("a.safetensors", os.path.getsize("a.safetensors") - 4)
     with pytest.raises(RuntimeError, match="Unable to read"):
         ours.eval(x)
+
+
+@pytest.mark.parametrize("cut", [1, 20, 39, 40, 41, 100, 160, 163, 168])
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_npy_cut_short_is_found_when_it_is_needed(cut, stream):
+    np.save("a.npy", np.arange(10, dtype=np.float32))
+    whole = Path("a.npy").read_bytes()
+    Path("a.npy").write_bytes(whole[:-cut])
+
+    def loaded(mx):
+        return mx.load("a.npy", stream=mx.cpu if stream else None)
+
+    def together(mx):
+        x = loaded(mx)
+        good, bad, results = mx.ones(2) * 2, x + 1, [x.shape]
+        try:
+            mx.eval(good, bad)
+        except RuntimeError as error:
+            results.append(str(error).partition("\n")[0])
+        return [*results, good.tolist()]
+
+    check(lambda mx: loaded(mx).shape)
+    check(lambda mx: loaded(mx).tolist())
+    check(together)
+    if cut <= 40:
+        with pytest.raises(RuntimeError) as raised:
+            ours.eval(loaded(ours))
+        assert f"a.npy: [read] Unable to read {cut} bytes" in "".join(raised.value.__notes__)
 
 
 def test_loaded_arrays_are_ordinary():

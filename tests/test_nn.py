@@ -77,6 +77,7 @@ LAYERS = [
     ("RoPE(6)", "seq"),
     ("RoPE(4, True, 1000, 0.5)", "seq"),
     ("SinusoidalPositionalEncoding(8)", "row"),
+    ("SinusoidalPositionalEncoding(8, scale=0.0)", "row"),
     ("SinusoidalPositionalEncoding(8, 0.01, 2, 1.0, True, True)", "row"),
     ("ALiBi()", "heads"),
     ("Upsample(2)", "img"),
@@ -165,6 +166,9 @@ CALLS = [
     lambda mx, nn, x: nn.TransformerEncoder(2, 6, 2)(x[None], None),
     lambda mx, nn, x: nn.TransformerEncoder(1, 6, 2, 5, 0.1, nn.gelu, False, True)(x[None], None),
     lambda mx, nn, x: nn.TransformerDecoder(1, 6, 3, norm_first=False)(x[None], x[None], None, None),
+    lambda mx, nn, x: nn.Transformer(6, 2, custom_encoder=nn.Identity(), custom_decoder=nn.Identity())(
+        x[None], x[None] * 2, None, None, None
+    ),
     lambda mx, nn, x: nn.Transformer(6, 2, 1, 1, dropout=0.2)(
         x[None], x[None], None, nn.MultiHeadAttention.create_additive_causal_mask(4), None
     ),

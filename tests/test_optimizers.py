@@ -224,6 +224,27 @@ def test_mistakes_raise_what_mlx_raises(call: str) -> None:
     assert isinstance(check_on(run), Exception)
 
 
+@pytest.mark.parametrize("listed", ["inputs", "outputs", "both"])
+@pytest.mark.parametrize("build", ["SGD(0.1)", "SGD(0.1, momentum=0.9)", "Adam(0.1)", "Muon(0.1)"])
+def test_compiled_step_with_another_learning_rate(build: str, listed: str) -> None:
+    def run(mx, lib):
+        optimizer = eval(f"o.{build}", {"o": lib.optim})
+        lists = {k: optimizer.state for k in ("inputs", "outputs") if listed in (k, "both")}
+        step = mx.compile(lambda p, g: optimizer.apply_gradients(g, p), **lists)
+        parameters, seen = {"w": mx.array([[1.0, 2.0]])}, []
+        for k in range(4):
+            try:
+                parameters = step(parameters, {"w": mx.array([[0.5, 0.25]])})
+                mx.eval(parameters)
+            except RuntimeError as error:  # a state that is read must be among the outputs
+                return [*seen, str(error).partition("primitive")[0]]
+            seen.append(parameters["w"].tolist())
+            optimizer.learning_rate = 0.1 * (k + 2)
+        return seen
+
+    check_on(run)
+
+
 def test_namespace() -> None:
     """Every optimizer and schedule of real MLX is here with the same arguments, defaults included."""
     import inspect
@@ -239,3 +260,6 @@ def test_namespace() -> None:
             ], name
             compared += 1
     assert compared == 18
+    for name in ("Module", "tree_flatten", "tree_map", "tree_merge", "tree_reduce", "tree_unflatten"):
+        assert getattr(OURS.optim, name) is getattr(OURS.nn if name == "Module" else OURS.utils, name)
+        assert getattr(OURS.optim.optimizers, name) is getattr(OURS.optim, name)

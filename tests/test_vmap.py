@@ -72,6 +72,57 @@ def test_vmap(fn):
     check(fn, X, V)
 
 
+AXES = [
+    None, (None,), (0, None), (None, 0), [0, 0], (0, 0), (0,), (0, 0, 0), (0, [0]), "x", 1.5, (1.5, 0), 5, -3, (2, 0),
+    (-4, 0), True, 2**40, (0, 2**40), ((0,), 0), [], (), -1, (0, -2), (1, 0), {"a": 0, "b": 0}, {"a": 0}, {"b": 1},
+    {"a": 0, "b": None}, {"a": 0, "b": 0, "c": 0}, ({"a": None, "b": 0},),
+]  # fmt: skip
+RETURNS = {
+    "one": lambda a: a + 1,
+    "tuple": lambda a: (a + 1, a + 2),
+    "list": lambda a: [a + 1, a.sum()],
+    "dict": lambda a: {"a": a, "b": a + 2},
+}
+
+
+@pytest.mark.parametrize("axes", AXES, ids=repr)
+def test_axes_that_may_not_fit(axes):
+    for returned in RETURNS.values():
+        check(lambda mx, x, f=returned: mx.vmap(f, out_axes=axes)(x), X)
+    check(lambda mx, x: mx.vmap(lambda a, b: a + b, in_axes=axes)(x, x), X)
+    check(lambda mx, x: mx.vmap(lambda d: d[0] + d[1], in_axes=axes)((x, x)), X)
+    check(lambda mx, x: mx.vmap(lambda d: d[0] + d[1], in_axes=axes)([x, x]), X)
+    check(lambda mx, x: mx.vmap(lambda d: d["a"] + d["b"], in_axes=axes)({"a": x, "b": x}), X)
+
+
+UNMAPPED = {
+    "constant": lambda mx, a, v: v * 2,
+    "scalar": lambda mx, a, v: mx.array(a.size),
+    "zeros_like": lambda mx, a, v: mx.zeros_like(a),
+    "full_like": lambda mx, a, v: mx.full_like(a, 3.0),
+    "random": lambda mx, a, v: mx.random.uniform(shape=(2,), key=mx.random.key(1)),
+    "compiled": lambda mx, a, v: mx.compile(lambda b: b * 2)(v),
+    "gradient": lambda mx, a, v: mx.grad(lambda b: (b * b).sum())(v),
+    "mapped": lambda mx, a, v: a * 2,
+    "a nested map": lambda mx, a, v: mx.vmap(lambda b: (b, a, v), out_axes=(0, None, None))(a),
+}
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("fn", UNMAPPED.values(), ids=UNMAPPED.keys())
+def test_outputs_that_do_not_depend_on_the_mapped_axis_are_repeated(fn, axis):
+    check(lambda mx, x, v: mx.vmap(lambda a: (a + 1, fn(mx, a, v)), out_axes=(0, axis))(x), X, V)
+
+
+def test_a_rule_may_leave_an_output_without_the_axis():
+    def run(mx, x, v):
+        function = mx.custom_function(lambda a, b: (a * 2, b * 2))
+        function.vmap(lambda inputs, axes: ((inputs[0] * 2, inputs[1] * 2), axes))
+        return mx.vmap(function, in_axes=(0, None), out_axes=(0, None))(x, v)
+
+    check(run, X, V)
+
+
 def test_leaked_array_cannot_be_read():
     def run(mx, x):
         leaked = []

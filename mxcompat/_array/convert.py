@@ -13,7 +13,7 @@ import numpy as np
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import Node
-from mxcompat._graph.run.evaluate import evaluated, evaluated_on_host
+from mxcompat._graph.run.evaluate import evaluate, evaluated, evaluated_on_host
 
 from .construct import node_of
 
@@ -61,9 +61,7 @@ def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray
         raise ValueError("'bfloat16' is not a valid PEP 3118 buffer format string")
     data = evaluated_on_host(node)
     if dtype is not None and np.dtype(dtype) != data.dtype:
-        if copy is False:
-            raise ValueError("Unable to avoid copy while creating an array as requested.")
-        return data.astype(dtype)
+        return np.array(data, dtype, copy=False) if copy is False else data.astype(dtype)  # NumPy's error for False
     shared = _on_host(node.value)
     if not shared and copy is False:
         raise ValueError("Unable to avoid copy while creating an array as requested.")
@@ -96,18 +94,27 @@ def to_bytes(node: Node) -> bytes:
 
 def to_dlpack(node: Node, stream: Any, max_version: Any, device: tuple[int, int] | None, copy: bool | None) -> Any:
     """A DLPack capsule. Raises BufferError for another device than the array's."""
-    value = evaluated(node)
-    kind, number = value.__dlpack_device__()
-    if device is not None and tuple(device) != (int(kind), number):
-        raise BufferError(f"Cannot export to DLPack device {tuple(device)}: the array is on {(int(kind), number)}.")
-    on_host = int(kind) == 1
-    return value.__dlpack__(stream=None if on_host else stream, max_version=max_version, copy=copy)
+    found = dlpack_device(node)
+    if device is not None and tuple(device) != found:
+        raise BufferError(f"Cannot export to DLPack device {tuple(device)}: the array is on {found}.")
+    if _in_numpy(node):  # the memory that `numpy` shares; as from MLX, whoever takes it may only read
+        return numpy(node, copy=copy).__dlpack__(copy=copy)
+    return evaluated(node).__dlpack__(stream=None if found[0] == 1 else stream, max_version=max_version, copy=copy)
 
 
 def dlpack_device(node: Node) -> tuple[int, int]:
     """The number of the kind of device, and of the device."""
+    if _in_numpy(node):
+        return 1, 0
     kind, number = evaluated(node).__dlpack_device__()
     return int(kind), number
+
+
+def _in_numpy(node: Node) -> bool:
+    """Whether the data, once there, are NumPy's, and a type of its own. Beside an accelerator they belong there."""
+    if node.value is None:
+        evaluate([node])
+    return type(node.value) is np.ndarray and node.aval.dtype is not _d.bfloat16 and jax.default_backend() == "cpu"
 
 
 def pickled(node: Node) -> tuple[np.ndarray, int]:

@@ -77,12 +77,13 @@ class Device:
 
 
 class Stream:
-    """A queue of work on a device. Made by `new_stream`."""
+    """A queue of work on a device, of the thread that made it. Made by `new_stream`."""
 
-    __slots__ = ("device", "index")
+    __slots__ = ("device", "index", "owner")
 
     device: Device
     index: int
+    owner: object
 
     def __init__(self, *args: object) -> None:
         raise TypeError(f"{type(self).__name__}: no constructor defined, see new_stream()")
@@ -108,6 +109,7 @@ class _PerThread(threading.local):
         self.device: Device | None = None  # set within a StreamContext only
         self.streams: dict[Device, Stream] = {}
         self.own: dict[ThreadLocalStream, Stream] = {}
+        self.token = object()  # what its streams know it by; numbers of threads are used again
 
 
 _thread = _PerThread()
@@ -120,6 +122,7 @@ def _make(kind: type[Stream], device: Device, numbers: Any) -> Any:
     made = kind.__new__(kind)
     made.device = device
     made.index = next(numbers)
+    made.owner = _thread.token
     return made
 
 
@@ -233,8 +236,10 @@ def new_stream(device: Device | DeviceType) -> Stream:
 
 
 def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
-    """A new stream that any thread may use; here all may be."""
-    return new_stream(device)
+    """A new stream that any thread may use."""
+    made = new_stream(device)
+    made.owner = None
+    return made
 
 
 def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:
@@ -262,9 +267,12 @@ def _resolve(s: Any, function: str) -> Stream:
 
 
 def check_stream(s: Any) -> None:
-    """Raise what MLX raises for a `stream` argument that is no stream, or is on a device that is not there."""
+    """Raise what MLX raises for a `stream` argument that is no stream, is on a device that is not there, or was made in
+    another thread (MLX raises that when it evaluates)."""
     if s is not None:
-        _resolve(s, "stream")
+        found = _resolve(s, "stream")
+        if type(s) is Stream and found.owner is not None and found.owner is not _thread.token:
+            raise RuntimeError(f"There is no Stream({found.device.type.name}, {found.index}) in current thread.")
 
 
 class StreamContext:
@@ -315,7 +323,8 @@ def synchronize(stream: Stream | ThreadLocalStream | Device | DeviceType | None 
     Args:
         stream: accepted and checked; XLA has one queue per device, and all are waited for.
     """
-    check_stream(stream)
+    if stream is not None:
+        _resolve(stream, "synchronize")
     for x in jax.live_arrays():
         if not x.is_deleted():
             x.block_until_ready()

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import numpy as np
 
-from mxcompat._graph.ir.aval import Dtype, from_numpy
+from mxcompat._graph.ir.aval import Dtype, float32, float64, from_numpy
 
 from .array import array, wrap
 from .construct import copied, type_name
@@ -75,9 +76,9 @@ def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
         ValueError: if `copy` is False and a copy is needed: for anything but a JAX array.
         TypeError: if `x` does not speak DLPack.
     """
-    if not hasattr(type(x), "__dlpack__"):
+    if not hasattr(type(x), "__dlpack__") and not isinstance(x, np.generic):
         raise TypeError(f"from_dlpack: expected an object with __dlpack__, got {type_name(x)}")
-    return asarray(x, copy=copy)
+    return asarray(x, float32 if isinstance(x, array) and x.dtype is float64 else None, copy=copy)
 
 
 def _refuse_copy(a: Any, dtype: Dtype | None) -> None:

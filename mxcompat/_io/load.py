@@ -22,8 +22,8 @@ def load(
 ) -> array | dict[str, array] | tuple[dict[str, array], dict[str, Any]]:
     """Load arrays from a file.
 
-    What the file says is checked against its size, and nothing in it is ever executed. Arrays of `.safetensors` and
-    `.gguf` files are read when they are first needed.
+    What the file says is checked against its size, and nothing in it is ever executed. Arrays of `.npy`,
+    `.safetensors` and `.gguf` files at a path are read when they are first needed.
 
     Args:
         file: a path, or, but for gguf, a file object opened for binary reading.
@@ -38,7 +38,8 @@ def load(
 
     Raises:
         ValueError: if the format is not known, has no metadata, or is not the file's (npz).
-        RuntimeError: if the file cannot be opened, is incomplete or is corrupt.
+        RuntimeError: if the file cannot be opened, is incomplete or is corrupt. That data of a `.npy` file are missing
+            is found when they are needed.
 
     Example:
         >>> mx.save_safetensors("model", {"w": mx.ones(2)})

@@ -12,7 +12,7 @@ from mxcompat._array.errors import expected
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype, from_numpy
 
-from .reading import Source, StreamSource, array_of, source_of
+from .reading import Source, StreamSource, deferred, source_of
 from .writing import array_bytes, as_arrays, write, writing
 
 __all__ = ["load_npy", "read_npy", "save", "write_npy"]
@@ -64,10 +64,10 @@ def load_npy(file: Any) -> array:
 
 
 def read_npy(source: Source) -> tuple[array, int]:
-    """The array at the start of a source, and where it ends.
+    """The array at the start of a source, and where it ends. The data at a path are read when they are needed.
 
     Raises:
-        RuntimeError: if it is no such file, or shorter than it says.
+        RuntimeError: if it is no such file, or shorter than it says (at a path, when they are needed).
         ValueError: if it holds what no array can: Python objects, strings, records.
     """
     descr, fortran, shape, start = _header(source)
@@ -76,13 +76,16 @@ def read_npy(source: Source) -> tuple[array, int]:
     count = 1
     for n in shape:
         count *= n
-    data = source.read(start, count * dtype.size)
-    if order.byteorder == ">":
-        data = data.view(order).astype(order.newbyteorder("<")).view(np.uint8)
-    if fortran and len(shape) > 1:
-        rows = data.view(dtype.numpy).reshape(shape[::-1]).T
-        data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
-    return array_of(data, shape, dtype), start + count * dtype.size
+
+    def native(data: np.ndarray) -> np.ndarray:
+        if order.byteorder == ">":
+            data = data.view(order).astype(order.newbyteorder("<")).view(np.uint8)
+        if fortran and len(shape) > 1:
+            rows = data.view(dtype.numpy).reshape(shape[::-1]).T
+            data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
+        return data
+
+    return deferred(source, start, shape, dtype, native), start + count * dtype.size
 
 
 def _header(source: Source) -> tuple[Any, bool, tuple[int, ...], int]:
@@ -101,7 +104,7 @@ def _header(source: Source) -> tuple[Any, bool, tuple[int, ...], int]:
         descr, fortran, shape = header["descr"], header["fortran_order"], header["shape"]
     except (ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError) as error:
         raise invalid from error
-    if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
+    if not isinstance(shape, tuple) or not all(type(n) is int and 0 <= n < 1 << 31 for n in shape):
         raise invalid
     return descr, bool(fortran), shape, 8 + width + length
 

@@ -100,7 +100,9 @@ def load_npz(file: Any) -> dict[str, array]:
         arrays = {}
         for info in archive.infolist():
             try:
-                x, _ = read_npy(_Member(archive, info))
+                member = _Member(archive, info)
+                with member.file:
+                    x, _ = read_npy(member)
             except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
                 raise RuntimeError(f"[load] Failed to read {info.filename} from python stream") from error
             arrays[info.filename.removesuffix(".npy") if info.filename != ".npy" else ".npy"] = x
@@ -115,15 +117,15 @@ class _Member(Source):
         self.size = info.file_size
         if info.file_size > _MOST_INFLATION * (info.compress_size + 1):
             raise zipfile.BadZipFile(f"{info.filename} claims to inflate to {info.file_size} bytes")
-        self._file = archive.open(info)
+        self.file = archive.open(info)
         self._position = 0
 
     def fill(self, view: memoryview, offset: int) -> int:
         if offset != self._position:
-            self._file.seek(offset)
+            self.file.seek(offset)
         done = 0
         while done < len(view):
-            part = self._file.readinto(view[done:])  # type: ignore[attr-defined]
+            part = self.file.readinto(view[done:])  # type: ignore[attr-defined]
             if not part:
                 break
             done += part

@@ -173,12 +173,30 @@ class _Deferred(Node):
         self._value = value
 
 
-def deferred(source: Source, offset: int, shape: tuple[int, ...], dtype: Dtype) -> array:
-    """An array at an offset of a source. A path is read when the array is needed, a stream at once."""
+def deferred(
+    source: Source,
+    offset: int,
+    shape: tuple[int, ...],
+    dtype: Dtype,
+    change: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> array:
+    """An array at an offset of a source, `change` being what is still to be done to its bytes. A path is read when the
+    array is needed, a stream at once."""
     a = aval(shape, dtype)
-    if isinstance(source, PathSource):
-        return wrap(_Deferred(lambda: source.read(offset, a.nbytes), a))
-    return array_of(source.read(offset, a.nbytes), shape, dtype)
+
+    def read() -> np.ndarray:
+        data = source.read(offset, a.nbytes)
+        return data if change is None else change(data)
+
+    def read_late() -> np.ndarray:
+        try:
+            return read()
+        except RuntimeError as error:
+            late = RuntimeError("[read] Unable to read from file.")
+            late.add_note(f"{source.name}: {error}")
+            raise late from None
+
+    return wrap(_Deferred(read_late, a)) if isinstance(source, PathSource) else array_of(read(), shape, dtype)
 
 
 def _aligned(count: int) -> np.ndarray:

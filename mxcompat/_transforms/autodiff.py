@@ -14,6 +14,7 @@ from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import aval, float32, format_shape
 from mxcompat._graph.ir.capture import Body, Capture
 from mxcompat._graph.ir.node import Node, apply, scalar
+from mxcompat._ops.creation.filled import FULL
 
 from . import host  # noqa: F401  derivatives, and all that runs a Program, in NumPy
 from . import split as pieces  # noqa: F401  large derivatives run in pieces
@@ -110,7 +111,7 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
         result: Any = trees[0] if len(trees) == 1 else tuple(trees) if trees else None
         if names:
             result = (result, {k: _like(v, gradients) for k, v in kwargs.items() if k in names})
-        return value, result
+        return value if type(value) is array else map_arrays(lambda x: x, value), result
 
     return named_after(fun, call)
 
@@ -173,8 +174,14 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
                 raise _mismatch(out, cotangents[k].shape, alone=len(result) == 1)
         body = capture.close(outputs, keep=True)
     _stand_down(stand_ins, capture.placeholders, reals)
-    node = _pull_back(body, reals, len(outputs), [c._node for c in cotangents[: len(outputs)]])
+    node = _pull_back(body, reals, len(outputs), _first_of_each(outputs, [c._node for c in cotangents[: len(outputs)]]))
     return result, wrap_all(node, len(body.outputs))
+
+
+def _first_of_each(outputs: Sequence[Node], cotangents: list[Node]) -> list[Node]:
+    """The cotangents, with zero for an output that is there already: MLX counts it once."""
+    return [c if y not in outputs[:k] else apply(FULL, (scalar(0, aval((), c.aval.dtype)),), (c.aval.shape,))
+            for k, (y, c) in enumerate(zip(outputs, cotangents, strict=True))]  # fmt: skip
 
 
 def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) -> tuple[list[array], list[array]]:

@@ -7,19 +7,20 @@ structure adds one node to the graph. Under another transform the Python runs, a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._graph.ir.aval import aval, number
 from mxcompat._graph.ir.capture import Capture, modes_of
-from mxcompat._graph.ir.node import SCALAR, Node
+from mxcompat._graph.ir.node import ITEM, SCALAR, Node, apply, scalar
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.run.evaluate import evaluate
+from mxcompat._ops.creation.filled import FULL
 
-from .calls import run
+from .calls import CALL, run
 from .functions import check_callable, named_after
 from .reshaping import reshaped
 from .trees import Snapshot, Substitution, TreeSlots, flatten, restore, structure
@@ -32,12 +33,14 @@ _ENTRY_LIMIT = 512
 
 
 class _Entry(NamedTuple):
-    """What one trace found: the Program, the nodes it captured, and the tree of what the function returned."""
+    """What one trace found: the Program, the nodes it captured, the tree of what the function returned, how many arrays
+    are in it, and which inputs of the Program nothing reads."""
 
     program: Program
     captured: list[Node]
     value: Any
     returned: int
+    unread: tuple[int, ...]
 
 
 def compile(
@@ -99,6 +102,10 @@ def compile(
                 if shapeless:
                     _remember(entries, any_shape, entry)
             _remember(entries, key, entry)
+        for k in entry.unread:
+            if nodes[k].trace and nodes[k].value is None:
+                # What the trace before this left in a state that is not listed as output has no value.
+                nodes[k] = apply(FULL, (scalar(0, aval((), nodes[k].aval.dtype)),), (nodes[k].aval.shape,))
         results = wrap_all(run(entry.program, (*nodes, *entry.captured)))
         if outputs is not None:
             TreeSlots.of(outputs).fill(results[entry.returned :])
@@ -161,7 +168,30 @@ def _trace(
     if modes:
         before.put_back()
         return None
-    return _Entry(body.program, body.captured, shape, len(returned))
+    return _Entry(body.program, body.captured, shape, len(returned), _unread(body.program, len(nodes)))
+
+
+def _unread(program: Program, inputs: int) -> tuple[int, ...]:
+    """Which of its first inputs a Program does not need."""
+    read = _read_for(program, range(len(program.out_slots)))
+    return tuple([k for k in range(inputs) if k not in read])
+
+
+def _read_for(program: Program, outputs: Iterable[int]) -> set[int]:
+    """The inputs that some outputs of a Program depend on; within calls, too."""
+    needed = {program.out_slots[k] for k in outputs}
+    parts: dict[int, set[int]] = {}  # which outputs of a call are needed
+    for slot in reversed(range(len(program.instructions))):
+        op, params, slots = program.instructions[slot]
+        if slot in parts and op is CALL:
+            needed.update([slots[k] for k in _read_for(params[0], parts[slot])])
+        elif slot not in needed and slot not in parts:
+            continue
+        elif op is ITEM:
+            parts.setdefault(slots[0], set()).add(params[0])
+        else:
+            needed.update(slots)
+    return {~s for s in needed if s < 0}
 
 
 def _reshaped(entry: _Entry, avals: Sequence[Any]) -> _Entry:

@@ -1,4 +1,7 @@
-"""Trees: lists, tuples and dicts of arrays, as MLX walks them: dicts in insertion order, other leaves untouched."""
+"""Trees: lists, tuples and dicts of arrays, as MLX walks them: dicts in insertion order, other leaves untouched.
+
+A tree made like another has its tuples' types, named tuples among them, and plain lists and dicts.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 from mxcompat._array.array import array
 
-__all__ = ["Snapshot", "Substitution", "TreeSlots", "flatten", "map_arrays", "restore", "structure"]
+__all__ = ["Snapshot", "Substitution", "TreeSlots", "flatten", "like_tuple", "map_arrays", "restore", "structure"]
 
 
 def flatten(tree: Any, strict: bool = False) -> list[array]:
@@ -41,8 +44,16 @@ def map_arrays(function: Callable[[array], Any], tree: Any) -> Any:
     if isinstance(tree, list):
         return [map_arrays(function, item) for item in tree]
     if isinstance(tree, tuple):
-        return tuple([map_arrays(function, item) for item in tree])
+        return like_tuple(tree, [map_arrays(function, item) for item in tree])
     return function(tree) if isinstance(tree, array) else tree
+
+
+def like_tuple(old: tuple, items: list[Any]) -> tuple:
+    """A tuple of these items, of the type of another: a named tuple, for example."""
+    kind = type(old)
+    if kind is tuple:
+        return tuple(items)
+    return kind(*items) if hasattr(old, "_fields") else kind(items)
 
 
 class Leaf:
@@ -67,7 +78,7 @@ def restore(shape: Any, leaves: Iterator[Any]) -> Any:
     if isinstance(shape, list):
         return [next(leaves) if item is LEAF else restore(item, leaves) for item in shape]
     if isinstance(shape, tuple):
-        return tuple([restore(item, leaves) for item in shape])
+        return like_tuple(shape, [restore(item, leaves) for item in shape])
     if isinstance(shape, dict):
         return {key: restore(item, leaves) for key, item in shape.items()}
     return shape
@@ -156,8 +167,8 @@ class TreeSlots:
         for (container, key), leaf in zip(self._places, leaves, strict=True):
             container[key] = leaf
         made = []
-        for container, key, _, content in self._tuples:
-            container[key] = new = tuple(content)
+        for container, key, old, content in self._tuples:
+            container[key] = new = like_tuple(old, content)
             made.append(new)
         return made
 
@@ -172,7 +183,7 @@ class TreeSlots:
         for (container, key, old, content), new in zip(self._tuples, made, strict=True):
             try:
                 if container[key] is new:
-                    container[key] = tuple(content) if written else old
+                    container[key] = like_tuple(old, content) if written else old
             except LookupError:
                 continue
 

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from mxcompat._array.array import array, wrap, wrap_all
-from mxcompat._array.errors import incompatible
+from mxcompat._array.errors import bad_cast, incompatible
 from mxcompat._graph.ir.aval import aval, format_shape
 from mxcompat._graph.ir.capture import Capture
-from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.node import ITEM, apply
+from mxcompat._graph.ir.program import Program
 from mxcompat._ops.arguments import axis_of
 
+from .custom.lowering import CUSTOM_VMAP
 from .functions import check_callable, named_after
 from .lowering import VMAP
 from .trees import flatten, restore, structure
@@ -29,7 +31,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         fun: takes trees of arrays and returns a tree of arrays.
         in_axes: the axis of each argument to map over, or None for one that is not mapped: an int for all arguments,
             or a tree of which the arguments' tree is an extension (for one argument, its own tree).
-        out_axes: where the mapped axis goes in each output, likewise. Axes may be negative.
+        out_axes: where the mapped axis goes in each output, likewise. Axes may be negative. None is for an output that
+            does not depend on a mapped argument: it is repeated along a new last axis, as with -1.
 
     Returns:
         A function with the positional arguments of `fun`, each mapped array with one axis more, that returns the
@@ -38,7 +41,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
     Raises:
         IndexError: if an axis is out of range.
         TypeError: for keyword arguments, which the returned function does not take.
-        ValueError: if axes do not fit their tree, a leaf is not an array, or mapped axes differ in size.
+        ValueError: if axes do not fit their tree, a leaf is not an array, mapped axes differ in size, or an output that
+            depends on them has None as its axis.
 
     Example:
         >>> mx.vmap(lambda x, y: x + y, in_axes=(1, 0))(mx.zeros((100, 8)), mx.ones((8, 100))).shape
@@ -68,12 +72,41 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             outputs = flatten(value, strict=True)
             flat_out = _flat_axes(value, out_axes, "output ")
             body = capture.close([x._node for x in outputs])
+        flat_out = _placed(body.program, len(mapped), flat_out)
         inputs = (*[reals[k] for k in mapped], *body.captured)
         flat_in = (*[axes[k] for k in mapped], *[None] * len(body.captured))
-        node = apply(VMAP, inputs, (body.program, flat_in, tuple(flat_out), size))
+        node = apply(VMAP, inputs, (body.program, flat_in, flat_out, size))
         return restore(structure(value), iter(wrap_all(node)))
 
     return named_after(fun, call)
+
+
+def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int | None, ...]:
+    """The axes of the outputs of a Program over its first inputs, with a place for those that have none."""
+    if None not in axes:
+        return tuple(axes)
+    mapped = {~k for k in range(inputs)}
+    unmapped = set()
+    for slot, (op, params, slots) in enumerate(program.instructions):
+        made, settings, _ = program.instructions[slots[0]] if op is ITEM and slots[0] >= 0 else (op, params, slots)
+        if made is CUSTOM_VMAP and op is ITEM and settings[-1][params[0]] is None:  # the user's rule says so
+            unmapped.add(slot)
+        depends = [s for s, wanted in zip(slots, _READ.get(op.name, (True,) * len(slots)), strict=True) if wanted]
+        if not mapped.isdisjoint(depends):
+            mapped.add(slot)
+    placed: list[int | None] = []
+    for slot, axis, out in zip(program.out_slots, axes, program.out_avals, strict=True):
+        if axis is not None or slot in unmapped:
+            placed.append(axis)
+        elif slot in mapped:
+            raise ValueError(f"[vmap] Axis -1 invalid for output with {out.ndim + 1} dimensions.")
+        else:
+            placed.append(out.ndim)
+    return tuple(placed)
+
+
+_READ = {"constant_like": (False,), "full_like": (False, True)}
+"""Ops that take only the shape of an argument, and which arguments they read."""
 
 
 def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
@@ -111,9 +144,9 @@ def _flat_axes(tree: Any, axes: Any, what: str) -> list[int | None]:
                     visit(item, axes)
         elif isinstance(tree, dict):
             if isinstance(axes, dict):
+                if len(axes) != len(tree) or any(key not in axes for key in tree):
+                    raise ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
                 for key, item in tree.items():
-                    if key not in axes:
-                        raise ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
                     visit(item, axes[key])
             else:
                 _check_prefix(axes)
@@ -136,5 +169,7 @@ def _axis(x: array, axis: Any, what: str) -> int | None:
         return None
     if not isinstance(axis, int):
         raise ValueError("[vmap] axis must be int or None.")
+    if not -(2**31) <= axis < 2**31:
+        raise bad_cast("an axis is a number of 32 bits")
     message = f"[vmap] Invalid {what}vectorization axis {{place}} for array with shape {format_shape(x.shape)}"
     return axis_of(axis, x.ndim + bool(what), message=message)

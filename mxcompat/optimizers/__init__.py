@@ -1,5 +1,6 @@
 """Optimizers and schedules: the public ``mlx.optimizers`` namespace, name for name."""
 
+from mxcompat.nn import Module
 from mxcompat.optimizers.optimizers import (
     SGD,
     AdaDelta,
@@ -22,8 +23,10 @@ from mxcompat.optimizers.schedulers import (
     linear_schedule,
     step_decay,
 )
+from mxcompat.utils import tree_flatten, tree_map, tree_merge, tree_reduce, tree_unflatten
 
 __all__ = [
-    "SGD", "AdaDelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "MultiOptimizer", "Muon", "Optimizer",
-    "RMSprop", "clip_grad_norm", "cosine_decay", "exponential_decay", "join_schedules", "linear_schedule", "step_decay",
+    "SGD", "AdaDelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "Module", "MultiOptimizer", "Muon",
+    "Optimizer", "RMSprop", "clip_grad_norm", "cosine_decay", "exponential_decay", "join_schedules", "linear_schedule",
+    "step_decay", "tree_flatten", "tree_map", "tree_merge", "tree_reduce", "tree_unflatten",
 ]  # fmt: skip

@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 import mxcompat.core as mx
+from mxcompat.nn import Module  # noqa: F401  programs import it from here, and the functions on trees
 from mxcompat.optimizers._base import LearningRate, MultiOptimizer, Optimizer, SlotOptimizer, check_value
 from mxcompat.optimizers._matrix import Adafactor, Muon
-from mxcompat.utils import tree_map, tree_reduce
+from mxcompat.utils import tree_flatten, tree_map, tree_merge, tree_reduce, tree_unflatten  # noqa: F401
 
 __all__ = [
     "SGD",

@@ -38,15 +38,17 @@ ARANGE = op("arange", _arange_impl, lambda start, step, length: aval((length,), 
 
 
 def arange(
-    start: Any = _MISSING, stop: Any = _MISSING, step: Any = None, dtype: Dtype | None = None, *, stream: Any = None
-) -> array:
+    bound: Any = _MISSING, /, stop: Any = _MISSING, step: Any = None, dtype: Dtype | None = None, *,
+    start: Any = _MISSING, stream: Any = None,
+) -> array:  # fmt: skip
     """The numbers from `start` up to, but without, `stop`, `step` apart: `arange(stop)`, `arange(start, stop, step)`.
 
     Args:
-        start: the first number, 0 if there is only one argument.
+        bound: the first number, or, as the only argument by position, where to end.
         stop: where to end.
         step: the distance, 1 if not given; not 0.
         dtype: the dtype. None: float32 if one of the numbers is a float, else int32, or int64 where that is too small.
+        start: the first number by keyword, 0 if not given; it needs a `stop`.
         stream: accepted, and ignored.
 
     Returns:
@@ -62,11 +64,15 @@ def arange(
         array([1, 3, 5], dtype=int32)
     """
     check_stream(stream)
+    if bound is not _MISSING:
+        if start is not _MISSING:
+            raise incompatible("arange", "Expected one first number, got two.")
+        start = bound
     if type(step) is Dtype and dtype is None:  # arange(stop, step, dtype)
         start, stop, step, dtype = _MISSING, start, stop, step
         if stop is _MISSING:
             raise incompatible("arange", "Expected a number as stop.")
-    elif stop is None or stop is _MISSING:
+    elif stop is None or (stop is _MISSING and bound is not _MISSING):
         start, stop = _MISSING, start
     first = 0 if start is _MISSING else start
     by = 1 if step is None else step
@@ -191,6 +197,8 @@ def linspace(
     """
     check_stream(stream)
     first, last = any_number(start, "start"), any_number(stop, "stop")
+    if isinstance(num, int) and not -(2**31) <= num < 2**31:
+        raise expected("linspace", "a number of 32 bits as num", num)
     count = integer(num)
     if not isinstance(endpoint, bool):
         raise expected("linspace", "a bool", endpoint)

@@ -20,7 +20,7 @@ from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
 from ..arguments import require_array
-from ..define import Sample, as_floats, binary, broadcast, op
+from ..define import TABLE, Sample, as_floats, binary, broadcast, op
 
 __all__ = [
     "add", "arctan2", "atan2", "clip", "divide", "divmod", "floor_divide", "logaddexp", "maximum", "minimum",
@@ -187,7 +187,8 @@ def divmod(a: Any, b: Any, stream: Any = None) -> list[array]:
         stream: accepted, and ignored.
 
     Returns:
-        A list: `floor_divide(a, b)` and `remainder(a, b)`.
+        A list: `floor_divide(a, b)` and `remainder(a, b)`. As in MLX, both have the derivative zero; that of
+        `remainder` itself is not.
 
     Raises:
         ValueError: if an operand is complex.
@@ -200,6 +201,7 @@ def divmod(a: Any, b: Any, stream: Any = None) -> list[array]:
     nodes = operands.pair(a, b)
     if promote(nodes[0].aval.dtype, nodes[1].aval.dtype).kind == "c":
         raise ValueError(_COMPLEX_DIVMOD)
+    nodes = tuple([apply(TABLE["stop_gradient"], (n,)) if n.trace else n for n in nodes])  # type: ignore[assignment]
     return [wrap(apply(f.op, nodes)) for f in (floor_divide, remainder)]  # type: ignore[attr-defined]
 
 

@@ -226,9 +226,9 @@ def _gather_axis(x: Any, indices: Any, *, axis: int | None) -> Any:
 def _gather_axis_aval(x: Aval, indices: Aval, *, axis: int | None) -> Aval:
     shape = (x.size,) if axis is None else x.shape
     along = along_axis("take_along_axis", shape, indices, axis)
+    others = broadcast(_without(shape, along), _without(indices.shape, along))
     if indices.dtype.kind not in "iu":
         raise RuntimeError("[GatherAxis::eval_cpu] Cannot gather with indices type.")
-    others = broadcast(_without(shape, along), _without(indices.shape, along))
     return aval(_with(others, along, indices.shape[along]), x.dtype)
 
 

@@ -80,8 +80,6 @@ def _scatter_axis(x: Any, values: Any, indices: Any, *, axis: int | None) -> Any
 def _scatter_axis_aval(x: Aval, values: Aval, indices: Aval, *, axis: int | None) -> Aval:
     shape = (x.size,) if axis is None else x.shape
     axis = along_axis("put_along_axis", shape, indices, axis)
-    if indices.dtype.kind not in "iu":
-        raise RuntimeError("[ScatterAxis::eval_cpu] Cannot scatter with indices type.")
     both = broadcast(indices.shape, values.shape)
     for size in both[: len(both) - len(shape)]:
         if size != 1:
@@ -91,6 +89,8 @@ def _scatter_axis_aval(x: Aval, values: Aval, indices: Aval, *, axis: int | None
     stretch_to = broadcast(others, (*both[:axis], *both[axis + 1 :]))
     if stretch_to != others:
         stretch((*both[:axis], *both[axis + 1 :]), others)
+    if indices.dtype.kind not in "iu":
+        raise RuntimeError("[ScatterAxis::eval_cpu] Cannot scatter with indices type.")
     return x
 
 
@@ -101,7 +101,7 @@ def put_along_axis(a: array, /, indices: array, values: array, axis: int | None 
     """An array with values put at positions that differ from place to place along an axis.
 
     Args:
-        a: the array.
+        a: the array. An empty one is returned as it is, whatever the other arguments are.
         indices: an integer array with as many axes as `a`; it and the values broadcast to each other, and along the
             other axes to `a`.
         values: what is put there, cast to the dtype of `a`.
@@ -122,6 +122,9 @@ def put_along_axis(a: array, /, indices: array, values: array, axis: int | None 
     check_stream(stream)
     x, index, value = (require_array(v, "put_along_axis") for v in (a, indices, values))
     require_axis(axis, "put_along_axis")
+    if not x.aval.size:  # MLX looks at nothing else
+        along_axis("put_along_axis", (0,) if axis is None else x.aval.shape, index.aval, axis)
+        return wrap(x)
     return wrap(apply(SCATTER_AXIS, (x, value, index), (axis,)))
 
 

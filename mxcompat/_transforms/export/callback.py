@@ -10,23 +10,9 @@ from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import ITEM, Node
 from mxcompat._graph.ir.program import Program
 
-__all__ = ["describe", "letters", "primitive_name"]
+from .primitives import steps
 
-_PRIMITIVES = {
-    **dict.fromkeys(("all", "any", "sum", "prod", "max", "min"), "Reduce"),
-    **dict.fromkeys(("argmax", "argmin"), "ArgReduce"),
-    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), "Scan"),
-    "addmm": "AddMM", "astype": "AsType", "arctan2": "ArcTan2", "argsort": "ArgSort", "as_strided": "AsStrided",
-    "broadcast_to": "Broadcast", "cast": "AsType", "conv": "Convolution", "divmod": "DivMod", "fft": "FFT",
-    "logaddexp": "LogAddExp", "logsumexp": "LogSumExp", "where": "Select",
-}  # fmt: skip
-"""MLX's names of the primitives behind ops, where they are not the op's own name in capitals."""
-
-
-def primitive_name(name: str) -> str:
-    """The name that MLX gives an op's primitive."""
-    return _PRIMITIVES.get(name) or "".join(part.capitalize() for part in name.split("_"))
-
+__all__ = ["describe", "letters"]
 
 def letters(number: int) -> str:
     """The name of the array with this number: A … Z, AA, AB, …"""
@@ -59,21 +45,39 @@ def describe(
     yield {"type": "constants", "constants": [(name(~(count + k)), wrap(n)) for k, n in enumerate(captured)]}
     avals: dict[Any, Aval] = {~k: a for k, a in enumerate(program.in_avals)}
     for slot, (op, params, slots) in enumerate(program.instructions):
+        if op.name == "stop_gradient":
+            avals[slot] = avals[slots[0]]
+            continue
         if op is ITEM:
             avals[roots[slot]] = avals[slot] = avals[slots[0]][params[0]]  # type: ignore[index]
             continue
         result = op.infer((params, *[avals[roots.get(s, s)] for s in slots]))
         avals[slot] = result
         results = [((slot, k), a) for k, a in enumerate(result)] if isinstance(result, tuple) else [(slot, result)]
-        yield {
-            "type": "primitive",
-            "name": primitive_name(op.name),
-            "inputs": [told(roots.get(s, s), avals[roots.get(s, s)]) for s in slots],
-            "outputs": [told(key, a) for key, a in results],
-            "arguments": [list(p) if isinstance(p, tuple) else p for p in params],
-        }
+        given = [(roots.get(s, s), avals[roots.get(s, s)]) for s in slots]
+        named = dict(zip(op.params, params, strict=True))
+        found = steps(op.name, named, [a for _, a in given], [a for _, a in results])
+        between: list[tuple[Any, Aval]] = []
+        for number, step in enumerate(found):
+            last = number == len(found) - 1
+            made = results if last else [((slot, "step", number), step.results[0])]
+            yield {
+                "type": "primitive",
+                "name": step.name,
+                "inputs": [told(*(given[k] if k >= 0 else between[~k])) for k in step.inputs],
+                "outputs": [told(*result) for result in made],
+                "arguments": step.arguments,
+            }
+            between += made
 
 
-def _roots(program: Program) -> dict[int, tuple[int, int]]:
-    """For each slot that is one of an instruction's several outputs, which one of which."""
-    return {slot: (slots[0], params[0]) for slot, (op, params, slots) in enumerate(program.instructions) if op is ITEM}
+def _roots(program: Program) -> dict[int, Any]:
+    """For each slot that is one of an instruction's several outputs, which one of which; for one that only stops the
+    gradient of another, that."""
+    roots: dict[int, Any] = {}
+    for slot, (op, params, slots) in enumerate(program.instructions):
+        if op is ITEM:
+            roots[slot] = (slots[0], params[0])
+        elif op.name == "stop_gradient":
+            roots[slot] = roots.get(slots[0], slots[0])
+    return roots

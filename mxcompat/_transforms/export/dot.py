@@ -9,7 +9,8 @@ from mxcompat._graph.ir.linearize import linearize
 from mxcompat._graph.ir.node import ITEM, Node
 
 from ..trees import flatten
-from .callback import letters, primitive_name
+from .callback import letters
+from .primitives import primitive_name
 
 __all__ = ["export_to_dot"]
 

@@ -7,6 +7,7 @@ it to execute but ops of the table. Files of real MLX hold MLX's own graphs and 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._io.reading import PathSource
 from mxcompat._io.safetensors_io import read_tensors, write_tensors
-from mxcompat._io.writing import open_path
+from mxcompat._io.writing import array_bytes, open_path
 from mxcompat._version import __version__
 
 from ..calls import run
@@ -243,7 +244,7 @@ def _check_texts(function: str, file: Any, metadata: Any) -> None:
 def _save(file: str, traces: Sequence[Traced], metadata: str | None) -> None:
     writer = ProgramWriter()
     arrays: dict[str, array] = {}
-    names: dict[Node, str] = {}
+    names: dict[tuple, str] = {}
     functions = []
     for traced in traces:
         captured = []
@@ -251,7 +252,9 @@ def _save(file: str, traces: Sequence[Traced], metadata: str | None) -> None:
             if node.op is SCALAR:
                 captured.append({"dtype": node.aval.dtype.name, "number": writer.encode(node.value)})
             else:
-                name = names.setdefault(node, str(len(names)))
+                # What two traces hold is two nodes where the function makes it: equal data are one constant.
+                key = (node.aval, hashlib.sha256(array_bytes(wrap(node))).digest())
+                name = names.setdefault(key, str(len(names)))
                 arrays[name] = wrap(node)
                 captured.append({"array": name})
         functions.append({

@@ -16,6 +16,7 @@ from mxcompat._graph.ir.node import ITEM, Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._ops.define import TABLE
+from mxcompat._ops.quantized.quantize import Scheme, scheme
 
 from ..calls import CALL, CHECKPOINT, PURE_CALL
 from ..custom.function import CUSTOM
@@ -97,6 +98,8 @@ class ProgramWriter:
             return value if math.isfinite(value) else {"float": str(value)}
         if isinstance(value, complex):
             return {"complex": [self.encode(value.real), self.encode(value.imag)]}
+        if isinstance(value, Scheme):
+            return {"scheme": list(value)}
         if type(value) is tuple:
             return [self.encode(item) for item in value]
         if isinstance(value, Dtype):
@@ -154,6 +157,8 @@ class ProgramReader:
                 return float(value)
             if kind == "complex":
                 return complex(*[self.decode(part) for part in value])
+            if kind == "scheme":
+                return scheme("import_function", *value)
             if kind == "dtype":
                 return dtype_named(value)
             if kind == "aval":

@@ -75,7 +75,7 @@ class SinusoidalPositionalEncoding(Module):
         falling = 1 - mx.arange(0, half) / max(half - 1, 1)
         sigmas = mx.exp(falling * (high - low) + low)
         self._sigmas = sigmas * (2 * math.pi) if full_turns else sigmas
-        self.scale = scale or (2 / dims) ** 0.5
+        self.scale = (2 / dims) ** 0.5 if scale is None else scale
         self.cos_first = cos_first
 
     def __call__(self, x: mx.array) -> mx.array:

@@ -271,8 +271,9 @@ class Transformer(Module):
     ) -> None:
         super().__init__()
         shared = (dims, num_heads, mlp_dims, dropout, activation, norm_first, checkpoint)
-        self.encoder = custom_encoder or TransformerEncoder(num_encoder_layers, *shared)
-        self.decoder = custom_decoder or TransformerDecoder(num_decoder_layers, *shared)
+        # A module without parameters is an empty dictionary, and as such false.
+        self.encoder = TransformerEncoder(num_encoder_layers, *shared) if custom_encoder is None else custom_encoder
+        self.decoder = TransformerDecoder(num_decoder_layers, *shared) if custom_decoder is None else custom_decoder
 
     def __call__(
         self,

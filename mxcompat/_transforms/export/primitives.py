@@ -1,0 +1,206 @@
+"""MLX's primitives behind our ops, with their arguments: one op may be several, as a sum and the axis taken out of it.
+
+What is not in these tables is one primitive, named after the op, with the op's parameters as its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from mxcompat._graph.ir.aval import Aval, aval, complex64
+
+__all__ = ["Step", "primitive_name", "steps"]
+
+_PRIMITIVES = {
+    "addmm": "AddMM", "argpartition": "ArgPartition", "argsort": "ArgSort", "arctan2": "ArcTan2",
+    "as_strided": "AsStrided", "astype": "AsType", "broadcast_to": "Broadcast", "cast": "AsType",
+    "conv": "Convolution", "divmod": "DivMod", "fft": "FFT", "linalg_inv": "Inverse", "logaddexp": "LogAddExp",
+    "logsumexp": "LogSumExp", "where": "Select",
+    **dict.fromkeys(("all", "any", "sum", "prod", "max", "min"), "Reduce"),
+    **dict.fromkeys(("argmax", "argmin"), "ArgReduce"),
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"), "Scan"),
+    **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"), "BitwiseBinary"),
+    **dict.fromkeys(("log2", "log10", "log"), "Log"),
+}  # fmt: skip
+"""MLX's names of the primitives behind ops, where they are not the op's own name in capitals."""
+
+
+def primitive_name(name: str) -> str:
+    """The name that MLX gives an op's primitive."""
+    return _PRIMITIVES.get(name) or "".join(part.capitalize() for part in name.split("_"))
+
+
+class Step(NamedTuple):
+    """One primitive.
+
+    Args:
+        inputs: which arrays it reads: `k` is input k of the op, `~k` the result of step k.
+        results: the avals of what it returns.
+    """
+
+    name: str
+    inputs: list[int]
+    results: list[Aval]
+    arguments: list[Any]
+
+
+def steps(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> list[Step]:
+    """The primitives that MLX has for an op, the last of which returns what the op returns."""
+    found = _SEVERAL[name](name, params, given, results) if name in _SEVERAL else None
+    if found is not None:
+        return list(found)
+    told = _ARGUMENTS.get(name)
+    arguments = told(params, given, results) if told is not None else None
+    if arguments is None:
+        arguments = [list(p) if isinstance(p, tuple) else p for p in params.values()]
+    return [Step(primitive_name(name), list(range(len(given))), list(results), arguments)]
+
+
+def _code(*names: str) -> dict[str, int]:
+    return {name: k for k, name in enumerate(names)}
+
+
+_REDUCE = _code("all", "any", "sum", "prod", "min", "max")
+_SCAN = _code("cummax", "cummin", "cumsum", "cumprod", "logcumsumexp")
+_BITWISE = _code("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
+_LOG = _code("log2", "log10", "log")
+_MODE = _code("affine", "mxfp4", "mxfp8", "nvfp4")
+
+
+def _kept(a: Aval, axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple([1 if k in axes else n for k, n in enumerate(a.shape)])
+
+
+def _reduced(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Any:
+    axes = params.get("axes", params.get("axis"))
+    if axes is None or axes == ():
+        return None
+    axes = [axes] if isinstance(axes, int) else list(axes)
+    arguments: list[Any] = [_REDUCE[name], axes] if name in _REDUCE else []
+    if name in ("argmin", "argmax"):
+        arguments = [int(name == "argmax"), axes[0]]
+    elif name == "logsumexp" and axes != [given[0].ndim - 1]:
+        return None
+    first = Step(primitive_name(name), [0], [aval(_kept(given[0], axes), results[0].dtype)], arguments)
+    return [first] if params["keepdims"] else [first, Step("Squeeze", [~0], list(results), [axes])]
+
+
+def _elementwise(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Iterator[Step]:
+    """Operands are cast and broadcast first."""
+    (result,) = results
+    inputs = []
+    made = 0
+    for k, a in enumerate(given):
+        place = k
+        if name in _ARITHMETIC and a.dtype is not result.dtype:
+            a = aval(a.shape, result.dtype)
+            yield Step("AsType", [place], [a], [a.dtype])
+            place, made = ~made, made + 1
+        if a.shape != result.shape:
+            yield Step("Broadcast", [place], [aval(result.shape, a.dtype)], [result.shape])
+            place, made = ~made, made + 1
+        inputs.append(place)
+    yield Step(primitive_name(name), inputs, [result], [_BITWISE[name]] if name in _BITWISE else [])
+
+
+def _equal(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Any:
+    a, b = given
+    axes = list(range(a.ndim))
+    if a != b or not axes:
+        return None
+    dtype = results[0].dtype
+    return [
+        Step("Equal", [0, 1], [aval(a.shape, dtype)], list(params.values())),
+        Step("Reduce", [~0], [aval(_kept(a, axes), dtype)], [_REDUCE["all"], axes]),
+        Step("Squeeze", [~1], list(results), [axes]),
+    ]
+
+
+def _stack(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Iterator[Step]:
+    axis = params["axis"] % results[0].ndim
+    for k, a in enumerate(given):
+        yield Step("ExpandDims", [k], [aval((*a.shape[:axis], 1, *a.shape[axis:]), a.dtype)], [[axis]])
+    if len(given) > 1:
+        yield Step("Concatenate", [~k for k in range(len(given))], list(results), [axis])
+
+
+def _fft(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Iterator[Step]:
+    kind = params["kind"]
+    place = 0
+    if ("rfft" not in kind.removeprefix("i") and given[0].dtype is not complex64) or kind.startswith("ir"):
+        yield Step("AsType", [0], [aval(given[0].shape, complex64)], [complex64])
+        place = ~0
+    arguments = [list(params["axes"]), kind.startswith("i"), "r" in kind, False]
+    yield Step("FFT", [place], list(results), arguments)
+
+
+def _scheme(params: dict[str, Any]) -> list[int]:
+    mode, group_size, bits = params["how"]
+    return [group_size, bits, _MODE[mode]]
+
+
+def _quantized(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Any:
+    """The packed weights, the last operand of ours, are the second of MLX's."""
+    order = [0, len(given) - 1, *range(1, len(given) - 1)]
+    return [Step("QuantizedMatmul", order, list(results), [*_scheme(params), params["transpose"]])]
+
+
+_ARITHMETIC = {
+    "add", "arctan2", "divide", "logaddexp", "maximum", "minimum", "multiply", "power", "remainder", "subtract",
+}  # fmt: skip
+_COMPARING = {
+    "equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_or", "not_equal", "where",
+}  # fmt: skip
+
+_SEVERAL: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys((*_REDUCE, "argmin", "argmax", "logsumexp"), _reduced),
+    **dict.fromkeys((*_ARITHMETIC, *_COMPARING, *_BITWISE), _elementwise),
+    "array_equal": _equal,
+    "fft": _fft,
+    "isnan": lambda name, params, given, results: [Step("NotEqual", [0, 0], list(results), [])],
+    **dict.fromkeys(("quantized_matmul", "quantized_matmul_fp"), _quantized),
+    "stack": _stack,
+}
+
+
+def _scan(name: str) -> Callable[..., Any]:
+    def told(params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Any:
+        return None if params["axis"] is None else [_SCAN[name], *params.values()]
+
+    return told
+
+
+def _split(params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> list[Any]:
+    axis = params["axis"] % given[0].ndim
+    return [tuple(accumulate(r.shape[axis] for r in results[:-1])), axis]
+
+
+def _pad(params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Any:
+    widths = params["widths"]
+    if params["mode"] != "constant":
+        return None
+    if len(widths) == 1:
+        widths = widths * given[0].ndim
+    return [list(range(given[0].ndim)), tuple([w[0] for w in widths]), tuple([w[1] for w in widths])]
+
+
+_ARGUMENTS: dict[str, Callable[[dict[str, Any], Sequence[Aval], Sequence[Aval]], list[Any] | None]] = {
+    **{name: _scan(name) for name in _SCAN},
+    **{name: lambda p, xs, ys, code=code: [code] for name, code in _LOG.items()},  # type: ignore[misc]
+    "as_strided": lambda p, xs, ys: list(p.values()),
+    "broadcast_to": lambda p, xs, ys: [ys[0].shape],
+    "depends": lambda p, xs, ys: [],
+    "dynamic_slice": lambda p, xs, ys: [list(p["axes"]), ys[0].shape],
+    "flatten": lambda p, xs, ys: [k % xs[0].ndim for k in p.values()] if xs[0].ndim else None,
+    "linalg_inv": lambda p, xs, ys: [False, True],
+    "pad": _pad,
+    "quantize": lambda p, xs, ys: [*_scheme(p), False],
+    "reshape": lambda p, xs, ys: [ys[0].shape],
+    "scatter_axis": lambda p, xs, ys: None if p["axis"] is None else [1, p["axis"]],
+    "softmax": lambda p, xs, ys: [False] if p["axes"] == (xs[0].ndim - 1,) else None,
+    "split": _split,
+    "transpose": lambda p, xs, ys: [list(range(xs[0].ndim))[::-1] if p["axes"] is None else list(p["axes"])],
+    "unflatten": lambda p, xs, ys: list(p.values()),
+}
