@@ -14,7 +14,7 @@ from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from ..movement.diagonals import sum_dtype
 from .contraction import Numbers, contract, rounded, wide_dtype, widened
-from .einsum import _einsum, _own_sums
+from .einsum import _einsum, _own_sums, at_once
 from .einsum_notation import Equation, parse
 from .einsum_path import Step, contraction_order
 from .matmul import common
