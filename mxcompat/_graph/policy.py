@@ -106,7 +106,7 @@ an executable of XLA's takes 7 us."""
 SINGLE_SECONDS = 1e-4
 """The same for one that takes NumPy no longer than this."""
 
-HEAVY_SECONDS = 2e-3
+HEAVY_SECONDS = 2e-2
 """A program that takes this long on the host is compiled when it is met for the second time."""
 
 HOPELESS = 3.0

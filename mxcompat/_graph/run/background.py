@@ -1,12 +1,12 @@
-"""A thread that works off jobs in the background: compiling again, for speed, what has proved to return.
+"""A thread that works off jobs in the background: compiling, for speed, what has proved to return.
 
 Its jobs are improvements that nobody waits for, so a process that ends drops those not begun, but for the short ones
-that are there for the processes to come.
+that are there for the processes to come. The one under way is waited for, by Python itself, before anything is torn
+down: JAX has finalizers that run at exit and would take the ground from under a trace.
 """
 
 from __future__ import annotations
 
-import atexit
 import logging
 import threading
 from collections import deque
@@ -18,8 +18,6 @@ _jobs: deque[Callable[[], None]] = deque()
 _lasting: deque[Callable[[], None]] = deque()
 _changed = threading.Condition()
 _thread: threading.Thread | None = None
-_working = False
-_stopping = False
 
 
 def submit(job: Callable[[], None], lasting: bool = False) -> None:
@@ -27,17 +25,15 @@ def submit(job: Callable[[], None], lasting: bool = False) -> None:
     global _thread
     with _changed:
         (_lasting if lasting else _jobs).append(job)
-        if _thread is None:
-            # A daemon, so that the interpreter does not wait for all the jobs; `_stop` waits for the one under way.
-            _thread = threading.Thread(target=_work, name="mxcompat-background", daemon=True)
-            _thread.start()
-            atexit.register(_stop)
-        _changed.notify_all()
+        if _thread is None:  # it lives as long as there are jobs, and is no daemon: Python waits for it at exit
+            thread = threading.Thread(target=_work, name="mxcompat-background", daemon=False)
+            thread.start()
+            _thread = thread
 
 
 def settle() -> None:
     """Wait until no job is left."""
-    wait(lambda: not _jobs and not _lasting and not _working)
+    wait(lambda: _thread is None)
 
 
 def wait(until: Callable[[], bool]) -> None:
@@ -46,29 +42,24 @@ def wait(until: Callable[[], bool]) -> None:
         _changed.wait_for(until)
 
 
+def _next() -> Callable[[], None] | None:
+    """The next job; None, and the end of the thread, if there is none."""
+    global _thread
+    with _changed:
+        if not threading.main_thread().is_alive():
+            _jobs.clear()  # the process is ending
+        queue = _lasting or _jobs
+        if not queue:
+            _thread = None
+        _changed.notify_all()
+        return queue.popleft() if queue else None
+
+
 def _work() -> None:
-    global _working
-    while True:
-        with _changed:
-            _working = False
-            _changed.notify_all()
-            _changed.wait_for(lambda: _jobs or _lasting or _stopping)
-            if _stopping and not _lasting:
-                return
-            job = (_lasting or _jobs).popleft()
-            _working = True
+    while (job := _next()) is not None:
         try:
             job()
         except Exception:
             logging.getLogger(__name__).exception(
                 "a job in the background failed; what it was to improve stays as it is"
             )
-
-
-def _stop() -> None:
-    global _stopping
-    with _changed:
-        _stopping = True
-        _changed.notify_all()
-    assert _thread is not None
-    _thread.join()
