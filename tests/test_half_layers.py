@@ -167,7 +167,9 @@ def test_initializer(name: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [*HALF, "float32"])
-@pytest.mark.parametrize("build", ["InstanceNorm(3)", "InstanceNorm(3, affine=True)", "GroupNorm(3, 3)", "LayerNorm(3)"])
+@pytest.mark.parametrize(
+    "build", ["InstanceNorm(3)", "InstanceNorm(3, affine=True)", "GroupNorm(3, 3)", "LayerNorm(3)"]
+)
 def test_norms_of_large_values(build: str, dtype: str) -> None:
     """Squares of 512 are beyond float16."""
 

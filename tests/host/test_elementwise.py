@@ -15,7 +15,8 @@ from mxcompat._array.construct import CAST, COPY
 from mxcompat._array.nest import NEST
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
-from mxcompat._graph.run.interpret import interpret, pull_back, push_forward
+from mxcompat._graph.run.differentiate import pull_back, push_forward
+from mxcompat._graph.run.interpret import interpret
 from mxcompat._ops.define import SAMPLES, TABLE
 from mxcompat._ops.elementwise import special
 

@@ -65,7 +65,11 @@ def _mean(out: Aval, params: tuple, x: Any) -> Any:
     axes, keepdims = params
     half = _half(out)
     total = np.add.reduce(x, axes, _FLOAT32 if half else out.dtype.numpy, None, keepdims)
-    mean = total / size_of(x, axes)
+    size = size_of(x, axes)
+    if out.dtype.kind == "c":
+        return total / size
+    with np.errstate(divide="ignore"):
+        mean = total * (total.dtype.type(1) / total.dtype.type(size))
     return mean.astype(out.dtype.numpy) if half else mean
 
 
