@@ -11,8 +11,8 @@ from mxcompat._graph.ir.aval import aval
 from mxcompat._graph.ir.node import Node, apply
 
 from ..define import as_float, op
-from ..elementwise.quotient import quotient
 from ..elementwise import arithmetic
+from ..elementwise.quotient import quotient
 from .plan import parse
 from .scatter import FILL, stretch, stripped, value_node, write
 
