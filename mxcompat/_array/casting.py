@@ -13,7 +13,7 @@ from jax import lax
 
 from mxcompat._graph.ir.aval import Dtype
 
-__all__ = ["converted", "converted_on_host"]
+__all__ = ["converted", "converted_on_host", "truth"]
 
 
 def converted(x: Any, dtype: Dtype) -> Any:
@@ -28,7 +28,7 @@ def converted(x: Any, dtype: Dtype) -> Any:
     if source == target:
         return x
     if dtype.kind == "b":
-        return x != 0
+        return truth(x)
     if source.kind == "b" and dtype.kind in "fc":
         x = x.astype(np.uint8)
     if source.kind == "c" and dtype.kind != "c":
@@ -42,6 +42,18 @@ def converted(x: Any, dtype: Dtype) -> Any:
             return jnp.where(inside, x.astype(wide), jnp.asarray(jnp.iinfo(wide).min)).astype(target)
         return jnp.where(x < 0, x.astype(wide).astype(target), x.astype(target))
     return lax.convert_element_type(x, target)
+
+
+def truth(x: Any) -> Any:
+    """Which elements of a JAX array are not 0. Of floats the bits tell: XLA takes those below the least normal number
+    for 0 when it compares."""
+    kind = x.dtype.kind
+    if kind in "biu":
+        return x if kind == "b" else x != 0
+    if kind == "c":
+        return truth(lax.real(x)) | truth(lax.imag(x))
+    bits = lax.bitcast_convert_type(x, np.dtype(f"uint{8 * x.dtype.itemsize}"))
+    return (bits << bits.dtype.type(1)) != 0  # without the sign
 
 
 def converted_on_host(x: Any, dtype: Dtype) -> Any:

@@ -34,6 +34,7 @@ __all__ = [
     "as_floats",
     "binary",
     "broadcast",
+    "halves_in_float32",
     "op",
     "same",
     "unary",
@@ -126,9 +127,22 @@ SAMPLES: dict[str, Sample] = {}
 """How to test each elementwise op, by name."""
 
 
+def halves_in_float32(impl: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of JAX arrays of one dtype, that computes half precision in float32 and rounds once."""
+
+    def rounded_once(*xs: Any) -> Any:
+        dtype = xs[0].dtype
+        if dtype.itemsize != 2 or not jnp.issubdtype(dtype, jnp.floating):
+            return impl(*xs)
+        return impl(*[x.astype(jnp.float32) for x in xs]).astype(dtype)
+
+    return rounded_once
+
+
 def unary(
     name: str, impl: Callable[..., Any], result: Callable[[Dtype], Dtype], summary: str, *,
     sample: Sample = Sample(), arrays_only: bool = False, not_for: str = "", message: str = "",
+    in_float32: bool | None = None,
 ) -> Callable[..., array]:  # fmt: skip
     """The public function of an elementwise op of one array.
 
@@ -139,12 +153,17 @@ def unary(
         sample: how to test it.
         arrays_only: whether Python numbers are refused, as MLX does for some.
         not_for: the dtype kinds that MLX refuses, with `message`, by default "Not supported for" the dtype.
+        in_float32: whether half precision is computed in float32, and rounded once; by default if `result` is
+            `as_float`.
     """
+    if in_float32 is None:
+        in_float32 = result is as_float
+    rounded_once = halves_in_float32(impl) if in_float32 else impl
 
     def lower(x: Any) -> Any:
         want = result(from_numpy(x.dtype))  # type: ignore[arg-type]
         x = jnp.asarray(x)
-        return impl(x if want.kind == "b" or x.dtype.kind == "c" else x.astype(want.numpy))
+        return rounded_once(x if want.kind == "b" or x.dtype.kind == "c" else x.astype(want.numpy))
 
     def infer(a: Aval) -> Aval:
         if a.dtype.kind in not_for:

@@ -21,6 +21,7 @@ from mxcompat._graph.ir.node import SCALAR, Node, apply
 
 from ..arguments import any_number, integer, require_dtype
 from ..define import op
+from ..elementwise.quotient import quotient
 
 __all__ = ["arange", "linspace"]
 
@@ -157,7 +158,7 @@ def _linspace_impl(start: Any, stop: Any, num: int, endpoint: bool, dtype: Dtype
     if num == 1:
         values = start.reshape(1)
     else:
-        t = jax.lax.iota(jnp.int32, num).astype(work) / jnp.asarray(num - 1 if endpoint else num, work)
+        t = quotient(jax.lax.iota(jnp.int32, num).astype(work), jnp.asarray(num - 1 if endpoint else num, work))
         values = (1 - t) * start + t * stop
     if dtype.kind == "u":
         values = values.astype(jnp.int64)  # negative numbers wrap

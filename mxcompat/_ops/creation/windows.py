@@ -16,6 +16,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import integer
 from ..define import op
+from ..elementwise.quotient import quotient
 from ..examples import example
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning"]
@@ -27,7 +28,7 @@ def _window(name: str, shape: Callable[[Any], Any], summary: str, formula: str) 
     def lower(length: int) -> Any:
         if length == 1:
             return jnp.ones(1, jnp.float32)
-        return shape(jax.lax.iota(jnp.int32, length).astype(jnp.float32) / jnp.float32(length - 1))
+        return shape(quotient(jax.lax.iota(jnp.int32, length).astype(jnp.float32), jnp.float32(length - 1)))
 
     record = op(name, lower, lambda length: aval((length,), float32), ("length",))
 

@@ -14,6 +14,7 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.casting import truth
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
@@ -39,14 +40,14 @@ def _floor_divide(x: Any, y: Any) -> Any:
     if kind == "c":
         return lax.stop_gradient(x / y)  # MLX does not round complex quotients
     if kind not in "biu":
-        return lax.floor(x / y)
+        return lax.floor(quotient(x, y))
     if kind == "b":
         return x & y
     zero = jnp.zeros((), x.dtype)
-    quotient = lax.div(*jnp.broadcast_arrays(x, y))
+    whole = lax.div(*jnp.broadcast_arrays(x, y))
     if kind == "i":
-        quotient = quotient - ((_rem(x, y) != 0) & ((x < 0) != (y < 0))).astype(x.dtype)
-    return jnp.where(y == zero, zero, quotient)  # MLX: n // 0 is 0
+        whole = whole - ((_rem(x, y) != 0) & ((x < 0) != (y < 0))).astype(x.dtype)
+    return jnp.where(y == zero, zero, whole)  # MLX: n // 0 is 0
 
 
 def _rem(x: Any, y: Any) -> Any:
@@ -157,7 +158,7 @@ def _logaddexp_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple
 add = binary("add", lambda x, y: x + y, "The sum of two arrays, element by element.")
 subtract = binary("subtract", _subtract, "The difference of two arrays, element by element.")
 multiply = binary("multiply", lambda x, y: x * y, "The product of two arrays, element by element.")
-divide = binary("divide", lambda x, y: x / y, "The quotient of two arrays, element by element.", as_floats,
+divide = binary("divide", quotient, "The quotient of two arrays, element by element.", as_floats,
                 sample=_DIVISOR)  # fmt: skip
 floor_divide = binary("floor_divide", _floor_divide, "The quotient rounded down; 0 for an integer divided by 0.",
                       sample=_DIVISOR._replace(smooth=False))  # fmt: skip
@@ -165,12 +166,12 @@ remainder = binary("remainder", _remainder, "The remainder of a division, with t
                    message="Complex type not supported.", sample=_DIVISOR)  # fmt: skip
 maximum = binary("maximum", _maximum, "The larger of two elements; NaN if either is.", positional=True)
 minimum = binary("minimum", _minimum, "The smaller of two elements; NaN if either is.", positional=True)
-logaddexp = binary("logaddexp", lambda x, y: _logaddexp(*jnp.broadcast_arrays(x, y)),
+logaddexp = binary("logaddexp", halves_in_float32(lambda x, y: _logaddexp(*jnp.broadcast_arrays(x, y))),
                    "log(exp(a) + exp(b)), without overflow.", as_floats, positional=True)  # fmt: skip
-arctan2 = binary("arctan2", lambda x, y: lax.atan2(*jnp.broadcast_arrays(x, y)),
+arctan2 = binary("arctan2", halves_in_float32(lambda x, y: lax.atan2(*jnp.broadcast_arrays(x, y))),
                  "The angle of the point (b, a), in radians.", as_floats, not_for="c", positional=True)  # fmt: skip
-power = binary("power", _power, "The first array to the power of the second.", sample=Sample(0.3, 3.0, (-2.0, 2.0)),
-               positional=True)  # fmt: skip
+power = binary("power", halves_in_float32(_power), "The first array to the power of the second.",
+               sample=Sample(0.3, 3.0, (-2.0, 2.0)), positional=True)  # fmt: skip
 
 atan2 = arctan2
 pow = power
@@ -207,7 +208,7 @@ def divmod(a: Any, b: Any, stream: Any = None) -> list[array]:
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
     dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype)).numpy  # type: ignore[arg-type]
-    return jnp.where(condition != 0, jnp.asarray(x, dtype), jnp.asarray(y, dtype))
+    return jnp.where(truth(jnp.asarray(condition)), jnp.asarray(x, dtype), jnp.asarray(y, dtype))
 
 
 def _where_aval(condition: Aval, x: Aval, y: Aval) -> Aval:

@@ -12,6 +12,7 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.casting import truth
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir import aval as avals
@@ -27,10 +28,6 @@ __all__ = [
 ]  # fmt: skip
 
 _SAMPLE = Sample(-2.0, 2.0, smooth=False)
-
-
-def _truth(x: Any) -> Any:
-    return x if x.dtype.kind == "b" else x != 0
 
 
 def _less(x: Any, y: Any) -> Any:
@@ -58,9 +55,9 @@ less_equal = _comparison("less_equal", _less_equal, "Whether the first element i
 greater = _comparison("greater", lambda x, y: _less(y, x), "Whether the first element is greater than the second.")
 greater_equal = _comparison("greater_equal", lambda x, y: _less_equal(y, x),
                             "Whether the first element is at least the second.")  # fmt: skip
-logical_and = _comparison("logical_and", lambda x, y: _truth(x) & _truth(y), "Whether both are not 0.", True)
-logical_or = _comparison("logical_or", lambda x, y: _truth(x) | _truth(y), "Whether one or both are not 0.", True)
-logical_xor = _comparison("logical_xor", lambda x, y: _truth(x) ^ _truth(y), "Whether just one is not 0.", True)
+logical_and = _comparison("logical_and", lambda x, y: truth(x) & truth(y), "Whether both are not 0.", True)
+logical_or = _comparison("logical_or", lambda x, y: truth(x) | truth(y), "Whether one or both are not 0.", True)
+logical_xor = _comparison("logical_xor", lambda x, y: truth(x) ^ truth(y), "Whether just one is not 0.", True)
 
 
 def _array_equal(x: Any, y: Any, equal_nan: bool) -> Any:

@@ -41,7 +41,7 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
     "tanh": lambda x, y: 1 - y * y,
     "arcsinh": lambda x, y: 1 / np.sqrt(x * x + 1),
     "arccosh": lambda x, y: 1 / np.sqrt(x * x - 1),
-    "arctanh": lambda x, y: 1 / ((1 + x) * (1 - x)),
+    "arctanh": lambda x, y: 1 / (1 - x * x),
     "log": lambda x, y: 1 / x,
     "log2": lambda x, y: (1 / math.log(2)) / x,
     "log10": lambda x, y: (1 / math.log(10)) / x,

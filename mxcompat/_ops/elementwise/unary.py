@@ -11,18 +11,21 @@ from collections.abc import Callable
 from operator import index
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.casting import truth
 from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype
 from mxcompat._graph.ir.node import apply
 
 from ..define import SAMPLES, Sample, as_bool, as_float, op, same, unary
+from .quotient import quotient
 
 __all__ = [
     "abs",
@@ -150,6 +153,23 @@ def _is_infinite(sign: float) -> Callable[[Any], Any]:
     return impl
 
 
+def _near_edges(function: Callable[[Any], Any], slope: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    """`function` with MLX's derivative: `slope(x, x * x)`, whose square is rounded, which tells near the ends of the
+    domain. The maximum keeps XLA from computing it and the difference with one rounding."""
+
+    @jax.custom_jvp
+    def real(x: Any) -> Any:
+        return function(x)
+
+    @real.defjvp
+    def real_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        (x,) = primals
+        square = jnp.maximum(x * x, jnp.zeros((), x.dtype))
+        return real(x), tangents[0] * slope(jnp.ones((), x.dtype), square)
+
+    return lambda x: function(x) if x.dtype.kind == "c" else real(x)
+
+
 abs = unary("abs", _abs, _real_part, "The absolute value of each element.")
 sign = unary("sign", _sign, same, "-1, 0 or 1 by the sign of each element; z/|z| for complex ones, 0 for NaN.",
              sample=_STEPS)  # fmt: skip
@@ -159,7 +179,8 @@ negative = unary("negative", lax.neg, same, "Each element with the opposite sign
 square = unary("square", lambda x: x & x if x.dtype.kind == "b" else x * x, same, "The square of each element.")
 sqrt = unary("sqrt", lax.sqrt, as_float, "The square root of each element.", sample=_POSITIVE)
 rsqrt = unary("rsqrt", lax.rsqrt, as_float, "One over the square root of each element.", sample=_POSITIVE)
-reciprocal = unary("reciprocal", lambda x: 1 / x, as_float, "One over each element.", sample=_POSITIVE)
+reciprocal = unary("reciprocal", lambda x: quotient(jnp.ones((), x.dtype), x), as_float, "One over each element.",
+                   sample=_POSITIVE)  # fmt: skip
 exp = unary("exp", lax.exp, as_float, "The exponential of each element.")
 expm1 = unary("expm1", lax.expm1, as_float, "exp(x) - 1 of each element, precise near 0.", not_for="c")
 erf = unary("erf", lax.erf, as_float, "The error function of each element.", not_for="c")
@@ -167,18 +188,23 @@ erfinv = unary("erfinv", lax.erf_inv, as_float, "The inverse of `erf`, of each e
 sin = unary("sin", lax.sin, as_float, "The sine of each element.")
 cos = unary("cos", lax.cos, as_float, "The cosine of each element.")
 tan = unary("tan", lax.tan, as_float, "The tangent of each element.", sample=Sample(-1.2, 1.2))
-arcsin = unary("arcsin", lax.asin, as_float, "The inverse sine of each element.", sample=_UNIT)
-arccos = unary("arccos", lax.acos, as_float, "The inverse cosine of each element.", sample=_UNIT)
+arcsin = unary("arcsin", _near_edges(lax.asin, lambda one, square: lax.rsqrt(one - square)), as_float,
+               "The inverse sine of each element.", sample=_UNIT)  # fmt: skip
+arccos = unary("arccos", _near_edges(lax.acos, lambda one, square: -lax.rsqrt(one - square)), as_float,
+               "The inverse cosine of each element.", sample=_UNIT)  # fmt: skip
 arctan = unary("arctan", lax.atan, as_float, "The inverse tangent of each element.", sample=Sample(-0.9, 0.9))
 sinh = unary("sinh", lax.sinh, as_float, "The hyperbolic sine of each element.")
 cosh = unary("cosh", lax.cosh, as_float, "The hyperbolic cosine of each element.")
 tanh = unary("tanh", lax.tanh, as_float, "The hyperbolic tangent of each element.")
 arcsinh = unary("arcsinh", lax.asinh, as_float, "The inverse hyperbolic sine of each element.")
-arccosh = unary("arccosh", lax.acosh, as_float, "The inverse hyperbolic cosine of each element.",
-                sample=Sample(1.1, 4.0))  # fmt: skip
-arctanh = unary("arctanh", lax.atanh, as_float, "The inverse hyperbolic tangent of each element.", sample=_UNIT)
-degrees = unary("degrees", _times(180 / math.pi), as_float, "Each element, from radians to degrees.")
-radians = unary("radians", _times(math.pi / 180), as_float, "Each element, from degrees to radians.")
+arccosh = unary("arccosh", _near_edges(lax.acosh, lambda one, square: lax.rsqrt(square - one)), as_float,
+                "The inverse hyperbolic cosine of each element.", sample=Sample(1.1, 4.0))  # fmt: skip
+arctanh = unary("arctanh", _near_edges(lax.atanh, lambda one, square: quotient(one, one - square)), as_float,
+                "The inverse hyperbolic tangent of each element.", sample=_UNIT)  # fmt: skip
+degrees = unary("degrees", _times(180 / math.pi), as_float, "Each element, from radians to degrees.",
+                in_float32=False)  # fmt: skip
+radians = unary("radians", _times(math.pi / 180), as_float, "Each element, from degrees to radians.",
+                in_float32=False)  # fmt: skip
 log = unary("log", lax.log, as_float, "The natural logarithm of each element.", sample=_POSITIVE)
 log2 = unary("log2", _scaled_log(2), as_float, "The logarithm to base 2 of each element.", sample=_POSITIVE)
 log10 = unary("log10", _scaled_log(10), as_float, "The logarithm to base 10 of each element.", sample=_POSITIVE)
@@ -188,7 +214,7 @@ trunc = unary("trunc", _of_inexact(jnp.trunc), same, "Each element rounded towar
               arrays_only=True)  # fmt: skip
 floor = unary("floor", _of_inexact(lax.floor), same, "Each element rounded down.", not_for="c", sample=_STEPS)
 ceil = unary("ceil", _of_inexact(lax.ceil), same, "Each element rounded up.", not_for="c", sample=_STEPS)
-logical_not = unary("logical_not", lambda x: x == 0, as_bool, "Whether each element is 0.", sample=_STEPS)
+logical_not = unary("logical_not", lambda x: ~truth(x), as_bool, "Whether each element is 0.", sample=_STEPS)
 isnan = unary("isnan", lambda x: x != x, as_bool, "Whether each element is NaN.", sample=_STEPS)
 isinf = unary("isinf", jnp.isinf, as_bool, "Whether each element is infinite.", sample=_STEPS)
 isfinite = unary("isfinite", jnp.isfinite, as_bool, "Whether each element is neither infinite nor NaN.", sample=_STEPS)

@@ -12,6 +12,7 @@ from mxcompat._graph.ir.node import Node, apply
 
 from ..define import as_float, op
 from ..elementwise import arithmetic
+from ..elementwise.quotient import quotient
 from .plan import parse
 from .scatter import FILL, stretch, stripped, value_node, write
 
@@ -24,7 +25,8 @@ _NEGATE = op("update_negative", lambda x: -jnp.asarray(x), lambda a: a)
 
 def _reciprocal(x: Any) -> Any:
     x = jnp.asarray(x)
-    return 1 / (x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.float32))
+    x = x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.float32)
+    return quotient(jnp.ones((), x.dtype), x)
 
 
 _RECIPROCAL = op("update_reciprocal", _reciprocal, lambda a: aval(a.shape, as_float(a.dtype)))

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.casting import truth
 from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
@@ -159,7 +160,10 @@ def wide(x: Any) -> Any:
 
 def mean_of(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     total = sum_of(wide(x), axes, keepdims)
-    return (total / jnp.asarray(size_of(x, axes), total.dtype)).astype(x.dtype)
+    size = jnp.asarray(size_of(x, axes), total.dtype)
+    if total.dtype.kind == "c":
+        return total / size
+    return (total * (jnp.ones((), total.dtype) / size)).astype(x.dtype)  # as MLX has it
 
 
 def _logsumexp(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -180,18 +184,14 @@ def _check_logsumexp(a: Aval, axis: Any) -> None:
         raise ValueError("[logsumexp] Received non-empty axes for array with 0 dimensions.")
 
 
-def _truth(x: Any) -> Any:
-    return x if x.dtype.kind == "b" else x != 0
-
-
 _SUM = reduction_record("sum", sum_of, _accumulated, lazy=True)
 _PROD = reduction_record("prod", _prod, _accumulated, lazy=True)
 _MAX = reduction_record("max", _extreme(jnp.max, -math.inf), same, _not_empty("max"), lazy=True)
 _MIN = reduction_record("min", _extreme(jnp.min, math.inf), same, _not_empty("min"), lazy=True)
 _MEAN = reduction_record("mean", mean_of, as_float)
 _LOGSUMEXP = reduction_record("logsumexp", _logsumexp, as_float)
-_ALL = reduction_record("all", lambda x, axes, keepdims: jnp.all(_truth(x), axis=axes, keepdims=keepdims), as_bool)
-_ANY = reduction_record("any", lambda x, axes, keepdims: jnp.any(_truth(x), axis=axes, keepdims=keepdims), as_bool)
+_ALL = reduction_record("all", lambda x, axes, keepdims: jnp.all(truth(x), axis=axes, keepdims=keepdims), as_bool)
+_ANY = reduction_record("any", lambda x, axes, keepdims: jnp.any(truth(x), axis=axes, keepdims=keepdims), as_bool)
 
 
 def _reduction(
@@ -277,7 +277,7 @@ def minmax(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
 
 
 def _count(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return jnp.sum(_truth(jnp.asarray(x)), axis=axes, keepdims=keepdims, dtype=jnp.int32)
+    return jnp.sum(truth(jnp.asarray(x)), axis=axes, keepdims=keepdims, dtype=jnp.int32)
 
 
 _COUNT = op("count_nonzero", _count, lambda a, axes, keepdims: aval(reduced(a.shape, axes, keepdims), avals.int32),

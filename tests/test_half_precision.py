@@ -1,0 +1,123 @@
+"""Elementwise ops of half precision against float64: an error of at most one rounding, or of real MLX's."""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from mxcompat._ops.elementwise import special
+from mxcompat.ext.debug import host_disabled
+from tests.oracle import check, ours, real
+
+UNARY = {
+    **{name: getattr(np, name) for name in (
+        "sqrt", "exp", "expm1", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh",
+        "arccosh", "arctanh", "log", "log2", "log10", "log1p", "degrees", "radians", "square", "abs", "negative",
+        "reciprocal", "floor", "ceil", "trunc", "sign",
+    )},
+    "round": np.rint,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "erf": np.vectorize(math.erf, otypes=[float]),
+    "erfinv": special.erfinv,
+}  # fmt: skip
+BINARY = {name: getattr(np, name) for name in (
+    "add", "subtract", "multiply", "divide", "logaddexp", "arctan2", "power", "remainder", "floor_divide", "maximum",
+    "minimum",
+)}  # fmt: skip
+KINDS = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+TINY = 2.0**-120
+"""XLA takes what is subnormal in float32, which bfloat16 has too, for 0."""
+
+
+def operands(dtype: str, count: int) -> list[np.ndarray]:
+    """All numbers, or pairs of any, and of ordinary ones; none of those that are subnormal in float32."""
+    bits = np.arange(65536, dtype=np.uint16).view(KINDS[dtype])
+    every = bits[~((bits != 0) & (np.abs(bits.astype(np.float64)) < TINY))]
+    if count == 1:
+        return [every]
+    rng = np.random.default_rng(0)
+    ordinary = rng.uniform(-8, 8, (2, 8000)).astype(KINDS[dtype])
+    return [np.concatenate([rng.choice(every, 8000), ordinary[k]]) for k in range(2)]
+
+
+def error(got: np.ndarray, want: np.ndarray, dtype: str) -> tuple[float, int]:
+    """The largest error, in units of the last place, and how many results are infinite or NaN that are not to be."""
+    info = ml_dtypes.finfo(KINDS[dtype])
+    smallest = max(float(info.smallest_normal), TINY)
+    rounded = want.astype(KINDS[dtype]).astype(np.float64)
+    finite = np.isfinite(want) & np.isfinite(rounded) & np.isfinite(got) & (np.abs(want) >= smallest)
+    unit = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(want), smallest))) - info.nmant)
+    wrong = (np.isnan(got) != np.isnan(rounded)) | (np.isinf(got) & (np.abs(rounded) < float(info.max) * 0.99))
+    return np.where(finite, np.abs(got - want) / unit, 0.0).max(), int(wrong.sum())
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("name", [*UNARY, *BINARY])
+def test_one_rounding(name: str, dtype: str) -> None:
+    with np.errstate(all="ignore"):
+        given = operands(dtype, 1 if name in UNARY else 2)
+        exact = (UNARY | BINARY)[name](*[x.astype(np.float64) for x in given])
+
+        def measured(mx) -> tuple[float, int]:
+            xs = [mx.array(x.astype(np.float32)).astype(getattr(mx, dtype)) for x in given]
+            y = getattr(mx, name)(*xs)
+            assert y.dtype == getattr(mx, dtype)
+            return error(np.array(y.astype(mx.float32)).astype(np.float64), exact, dtype)
+
+        units, wrong = measured(real)
+        for tier in (nullcontext, host_disabled):
+            with tier():
+                ours_units, ours_wrong = measured(ours)
+            assert ours_units <= max(units, 0.51), f"{tier.__name__}: {ours_units} units, real MLX {units}"
+            assert ours_wrong <= wrong
+
+
+@pytest.mark.parametrize("tier", [nullcontext, host_disabled])
+def test_sigmoid_of_half_precision_does_not_saturate_early(tier) -> None:
+    with tier():
+        assert float(ours.sigmoid(ours.array(7.0, ours.float16))) == np.float16(1 / (1 + math.exp(-7)))
+
+
+BITS = {"float32": "uint32", "float16": "uint16", "bfloat16": "uint16"}
+
+
+@pytest.mark.parametrize("tier", [nullcontext, host_disabled])
+@pytest.mark.parametrize("dtype", BITS)
+def test_subnormal_numbers_are_true(dtype: str, tier) -> None:
+    def run(mx):
+        x = mx.array([1, 0, 3], getattr(mx, BITS[dtype])).view(getattr(mx, dtype))
+        return (
+            x.astype(mx.bool_), mx.any(x), mx.all(x), mx.all(x[::2]), mx.logical_not(x), mx.logical_and(x, x),
+            mx.logical_or(x, 0 * x), mx.where(x, 1, 2), bool(x[0]), mx.any(x, axis=0),
+        )  # fmt: skip
+
+    with tier():
+        check(run)
+        check(lambda mx: [mx.any(mx.array([1e-40j])), mx.array([1e-40 + 0j]).astype(mx.bool_)])
+
+
+@pytest.mark.parametrize("tier", [nullcontext, host_disabled])
+@pytest.mark.parametrize("name", ["arccos", "arcsin", "arctanh", "arccosh"])
+def test_gradients_near_the_ends_of_the_domain(name: str, tier) -> None:
+    near = np.array([1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.1], np.float32)
+    x = 1 + near if name == "arccosh" else np.concatenate([1 - near, near - 1, [1, -1, 0]]).astype(np.float32)
+    with tier():
+        check(lambda mx, x: mx.grad(lambda x: getattr(mx, name)(x).sum())(x), x, tol=1e-6)
+        check(lambda mx, x: mx.jvp(getattr(mx, name), [x], [mx.ones_like(x)])[1], x, tol=1e-6)
+
+
+@pytest.mark.parametrize("tier", [nullcontext, host_disabled])
+def test_linspace_ends_at_its_stop(tier) -> None:
+    rng = np.random.default_rng(0)
+    with tier():
+        for start, stop in rng.uniform(-10, 10, (12, 2)).tolist():
+            num = int(rng.integers(2, 200))
+            got = np.array(ours.linspace(start, stop, num))
+            assert got[0] == np.float32(start)
+            assert got[-1] == np.float32(stop)
+            check(lambda mx, start=start, stop=stop, num=num: mx.linspace(start, stop, num), tol=1e-6)
