@@ -158,7 +158,7 @@ def _slice_update(out: Aval, params: tuple, x: Any, value: Any, *inputs: Any) ->
     if mode == "set":
         result[index] = value
     else:
-        block = result[index]
+        block = result[(*index, ...)] if ... not in index else result[index]  # a view, of a single element too
         block[...] = combined(mode, block, value)
     return result
 
