@@ -21,7 +21,8 @@ from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
 from ..arguments import require_array
-from ..define import TABLE, Sample, as_floats, binary, broadcast, op
+from ..define import TABLE, Sample, as_floats, binary, broadcast, halves_in_float32, op
+from .quotient import quotient
 
 __all__ = [
     "add", "arctan2", "atan2", "clip", "divide", "divmod", "floor_divide", "logaddexp", "maximum", "minimum",

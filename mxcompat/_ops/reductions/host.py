@@ -65,7 +65,11 @@ def _mean(out: Aval, params: tuple, x: Any) -> Any:
     axes, keepdims = params
     half = _half(out)
     total = np.add.reduce(x, axes, _FLOAT32 if half else out.dtype.numpy, None, keepdims)
-    mean = total / (x.size // max(out.size, 1))
+    count = x.size // max(out.size, 1)
+    if out.dtype.kind == "c":
+        mean = total / count
+    else:  # MLX multiplies by the reciprocal
+        mean = total * (total.dtype.type(1) / total.dtype.type(count))
     return mean.astype(out.dtype.numpy) if half else mean
 
 
