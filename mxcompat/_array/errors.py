@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["bad_cast", "expected", "incompatible"]
+__all__ = ["bad_cast", "expected", "incompatible", "no_derivative"]
 
 
 def incompatible(function: str, what: str) -> TypeError:
@@ -29,3 +29,11 @@ def bad_cast(why: str) -> RuntimeError:
     error = RuntimeError("std::bad_cast")
     error.add_note(why)
     return error
+
+
+def no_derivative(name: str, what: str, transform: str) -> str:
+    """What MLX says of a derivative ("VJP" or "JVP") of an op with respect to what has none."""
+    return (
+        f"[{name}] Cannot calculate {transform} with respect to {what}. Use stop_gradient on {what} to stop gradients "
+        "from being computed."
+    )

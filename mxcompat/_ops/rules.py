@@ -13,6 +13,7 @@ import mxcompat._ops.elementwise.host_casts
 import mxcompat._ops.elementwise.host_unary
 import mxcompat._ops.elementwise.pullback_binary
 import mxcompat._ops.elementwise.pullback_unary
+import mxcompat._ops.elementwise.tangents
 import mxcompat._ops.fast.attention_host
 import mxcompat._ops.fast.batch
 import mxcompat._ops.fast.delta_host
@@ -20,6 +21,7 @@ import mxcompat._ops.fast.host
 import mxcompat._ops.fft.host
 import mxcompat._ops.indexing.batch
 import mxcompat._ops.indexing.host
+import mxcompat._ops.indexing.index_errors
 import mxcompat._ops.indexing.pullback
 import mxcompat._ops.linalg.batch
 import mxcompat._ops.linalg.host

@@ -16,8 +16,10 @@ from mxcompat._graph.ir.capture import Body, Capture
 from mxcompat._graph.ir.node import Node, apply, scalar
 from mxcompat._ops.creation.filled import FULL
 
-from . import host  # noqa: F401  derivatives, and all that runs a Program, in NumPy
-from . import split as pieces  # noqa: F401  large derivatives run in pieces
+from . import (
+    host,  # noqa: F401  derivatives, and all that runs a Program, in NumPy
+    split,  # noqa: F401  large derivatives run in segments
+)
 from .functions import check_callable, named_after
 from .lowering import JVP, VJP, check_indices
 from .trees import Substitution, TreeSlots, flatten, map_arrays

@@ -12,11 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mxcompat._array.errors import no_derivative
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import INDEX_ERROR
 
-from .tangents import differentiable, tangent_avals
+from .calls import CALL, CHECKPOINT
+from .tangents import tangent_avals
 
 __all__ = ["JVP", "VJP", "VMAP", "check_indices"]
 
@@ -128,16 +131,10 @@ def check_indices(program: Program, primals: int, outputs: int, transform: str) 
         program.facts[transform, primals, outputs] = True
 
 
-_STARTS = {
-    "dynamic_slice": "[DynamicSlice::{}] Not supported for start indices.",
-    "dynamic_slice_update": "[DynamicSliceUpdate::{}] Not supported for start indices",
-}
-
-
 def _check_indices(program: Program, active: set[int], outputs: int, transform: str) -> None:
     """`active` are the slots of the differentiated inputs."""
     for slot, (op, _, slots) in enumerate(program.instructions):
-        if any(s in active for s in differentiable(op.name, slots)):
+        if any(s in active for s in slots[op.smooth]):
             active.add(slot)
     reached = set()
     pending = list(program.out_slots[:outputs])
@@ -148,17 +145,11 @@ def _check_indices(program: Program, active: set[int], outputs: int, transform: 
         reached.add(slot)
         op, params, slots = program.instructions[slot]
         pending.extend(slots)
-        if op.name in ("call", "checkpoint", "vmap"):
+        if op in (CALL, CHECKPOINT, VMAP):
             inner = {~k for k, s in enumerate(slots) if s in active}
             _check_indices(params[0], inner, len(params[0].out_slots), transform)
         elif op.indices is not None and any(s in active for s in slots[op.indices :]):
-            mask = op.name == "masked_scatter"
-            if transform == "JVP" and (mask or op.name == "dynamic_slice"):
-                continue  # MLX's error for the one is an internal one, and there is none for the other
-            if op.name in _STARTS:
-                raise ValueError(_STARTS[op.name].format(transform.lower()))
-            what = "mask" if mask else "indices"
-            raise ValueError(
-                f"[{op.name}] Cannot calculate {transform} with respect to {what}. Use stop_gradient on {what} to stop "
-                "gradients from being computed."
-            )
+            rule = INDEX_ERROR.get(op)
+            message = no_derivative(op.name, "indices", transform) if rule is None else rule(transform)
+            if message is not None:
+                raise ValueError(message)

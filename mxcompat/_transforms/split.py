@@ -1,10 +1,10 @@
-"""Large derivatives in pieces.
+"""Large derivatives in segments.
 
 XLA's compile time grows faster than a program, and that of a derivative most of all: a loop over 150 steps, unrolled,
-takes it minutes. So the Program of a large `vjp` is cut. The pieces run forward one by one; then, from the last to the
-first, each is differentiated at what it read, the cotangents of what it handed on being known by then. The pieces of an
-unrolled loop are one and the same Program, which is compiled once. The price is that everything is computed twice.
-"""
+takes it minutes. So the Program of a large `vjp` is cut. The segments run forward one by one; then, from the last to
+the first, each is differentiated at what it read, the cotangents of what it handed on being known by then. The segments
+of an unrolled loop are one and the same Program, which is compiled once. The price is that everything is computed
+twice. """
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .lowering import VJP
 __all__: list[str] = []
 
 _SIZE = 150
-"""About how many instructions a piece has."""
+"""About how many instructions a segment has."""
 
 _SMALLEST = 2 * _SIZE
 """Programs with fewer instructions stay whole."""
@@ -36,7 +36,7 @@ _SMALLEST = 2 * _SIZE
 _LONGEST_PERIOD = 400
 
 
-class _Piece(NamedTuple):
+class _Segment(NamedTuple):
     """A part of a Program.
 
     Args:
@@ -65,19 +65,19 @@ PULL = Op(
 """The gradients of `vjp` alone."""
 
 
-def _in_pieces(node: Node) -> list[Node] | None:
-    """The outputs of a `vjp` node, from nodes of its pieces; None if it had better stay whole."""
+def _in_segments(node: Node) -> list[Node] | None:
+    """The outputs of a `vjp` node, from nodes of its segments; None if it had better stay whole."""
     program, primals, outputs = node.params
-    key = ("pieces", primals, outputs)
+    key = ("segments", primals, outputs)
     if key not in program.facts:
         program.facts[key] = _cut(program, primals, outputs)
-    pieces = program.facts[key]
-    if pieces is None:
+    segments = program.facts[key]
+    if segments is None:
         return None
     env = {~k: n for k, n in enumerate(node.inputs[: len(program.in_avals)])}
-    for piece in pieces:
-        results = items(run(piece.program, tuple([env[s] for s in piece.inputs])))
-        env.update(zip(piece.outputs, results, strict=True))
+    for segment in segments:
+        results = items(run(segment.program, tuple([env[s] for s in segment.inputs])))
+        env.update(zip(segment.outputs, results, strict=True))
     cotangents: dict[int, Node] = {}
 
     def add(slot: int, given: Node) -> None:
@@ -88,13 +88,13 @@ def _in_pieces(node: Node) -> list[Node] | None:
         if wanted.dtype.kind in "fc":
             cast = given if given.aval.dtype is wanted.dtype else apply(TABLE["astype"], (given,), (wanted.dtype,))
             add(slot, cast if cast.aval is wanted else apply(TABLE["broadcast_to"], (cast,), (wanted.shape,)))
-    for piece in reversed(pieces):
-        known = [cotangents.pop(s, None) for s in piece.outputs[: piece.moving]]
+    for segment in reversed(segments):
+        known = [cotangents.pop(s, None) for s in segment.outputs[: segment.moving]]
         if any(known):
-            inputs = [env[s] for s in piece.inputs]
-            given = [_zeros(env[s].aval) if c is None else c for c, s in zip(known, piece.outputs, strict=False)]
-            pulled = apply(PULL, (*inputs, *given), (piece.program, piece.active, piece.moving))
-            for slot, gradient in zip(piece.inputs, items(pulled), strict=False):
+            inputs = [env[s] for s in segment.inputs]
+            given = [_zeros(env[s].aval) if c is None else c for c, s in zip(known, segment.outputs, strict=False)]
+            pulled = apply(PULL, (*inputs, *given), (segment.program, segment.active, segment.moving))
+            for slot, gradient in zip(segment.inputs, items(pulled), strict=False):
                 add(slot, gradient)
     gradients = [cotangents.get(~k) or _zeros(program.in_avals[k]) for k in range(primals)]
     return [*[env[s] for s in program.out_slots], *gradients]
@@ -104,7 +104,7 @@ def _zeros(like: Aval) -> Node:
     return apply(TABLE["broadcast_to"], (scalar(0, aval((), like.dtype)),), (like.shape,))
 
 
-def _cut(program: Program, primals: int, outputs: int) -> list[_Piece] | None:
+def _cut(program: Program, primals: int, outputs: int) -> list[_Segment] | None:
     instructions = program.instructions
     if len(instructions) < _SMALLEST or any(a.dtype.kind not in "fc" for a in program.in_avals[:primals]):
         return None
@@ -119,7 +119,7 @@ def _cut(program: Program, primals: int, outputs: int) -> list[_Piece] | None:
     parts = _parts(program)
     place = {s: k for k, part in enumerate(parts) for s in part}
     read_later = set(program.out_slots)
-    pieces: list[_Piece] = []
+    segments: list[_Segment] = []
     for k in reversed(range(len(parts))):
         part = parts[k]
         reads = dict.fromkeys(s for j in part for s in instructions[j][2] if place.get(s) != k)
@@ -138,12 +138,12 @@ def _cut(program: Program, primals: int, outputs: int) -> list[_Piece] | None:
         if body.captured:
             return None
         counts = sum(map(moves, inputs)), sum(map(moves, results))
-        pieces.append(_Piece(body.program, tuple(inputs), counts[0], tuple(results), counts[1]))
-    return pieces[::-1]
+        segments.append(_Segment(body.program, tuple(inputs), counts[0], tuple(results), counts[1]))
+    return segments[::-1]
 
 
 def _parts(program: Program) -> list[list[int]]:
-    """The slots of each piece, in execution order. Where the program repeats itself, the pieces do."""
+    """The slots of each segment, in execution order. Where the program repeats itself, the segments do."""
     following: dict[int, list[int]] = {}  # the items of an op with several results stay with it
     for k, (op, _, slots) in enumerate(program.instructions):
         if op is ITEM and slots[0] >= 0:
@@ -177,5 +177,5 @@ def _inlined(node: Node) -> Sequence[Node]:
     return node.params[0].rebuild(node.inputs)
 
 
-SEGMENTS[VJP] = _in_pieces
+SEGMENTS[VJP] = _in_segments
 SEGMENTS[CALL] = _inlined

@@ -29,13 +29,14 @@ class Op:
             (a slice start, a scale) is an input instead: a scalar leaf, see `node.scalar`.
         indices: the position from which on the inputs are indices, with respect to which there is no gradient.
         in_place: whether the result is the first input but for a few elements, so that it is worth writing over it.
+        smooth: which of the inputs a derivative may pass through; of the others only the shape counts.
         draws: whether it draws random numbers, and so had better run before what reads them: XLA would draw again in
             each reader.
         uncacheable: whether the params of each call are like no other's (they hold a user's function, say), so that
             what has such a node had better not be remembered.
     """
 
-    __slots__ = ("__weakref__", "draws", "in_place", "indices", "memo", "name", "params", "uncacheable")
+    __slots__ = ("__weakref__", "draws", "in_place", "indices", "memo", "name", "params", "smooth", "uncacheable")
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class Op:
         *,
         indices: int | None = None,
         in_place: bool = False,
+        smooth: slice = slice(None),
         draws: bool = False,
         uncacheable: bool = False,
     ) -> None:
@@ -53,6 +55,7 @@ class Op:
         self.params = params
         self.indices = indices
         self.in_place = in_place
+        self.smooth = smooth
         self.draws = draws
         self.uncacheable = uncacheable
         self.memo: dict[tuple, Any] = {}

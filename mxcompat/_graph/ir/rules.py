@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "CONTRACTION", "COST", "COVERED", "HOST", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS",
-    "SHAPE", "SPECIALIZE", "TANGENT_DTYPE", "Rules",
+    "BATCH", "CONTRACTION", "COST", "COVERED", "HOST", "INDEX_ERROR", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD",
+    "SEGMENTS", "SHAPE", "SPECIALIZE", "TANGENT_DTYPE", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -98,4 +98,9 @@ means under that transform (`capture.mode`), and says whether it did."""
 
 TANGENT_DTYPE = Rules()
 """`rule(active, operands)`: the dtype that `jvp` gives the tangent of a bool result, from those of the operands that
-the primals move and from all operands' avals; None if the result counts as a constant."""
+the primals move (one at least) and from all operands' avals; None if the result counts as a constant. Without one it is
+the first of those."""
+
+INDEX_ERROR = Rules()
+"""`rule(transform)`: what MLX says of a derivative ("VJP" or "JVP") with respect to the indices of an op, or None if it
+says nothing. Without one the op's name and the word "indices" make the message."""

@@ -92,6 +92,7 @@ CONSTANT_LIKE = op(
     lambda x, dtype, value: jnp.full(jnp.shape(x), value, dtype.numpy),
     lambda a, dtype, value: aval(a.shape, dtype),
     ("dtype", "value"),
+    smooth=slice(0),
 )
 
 
@@ -180,6 +181,7 @@ FULL_LIKE = op(
     "full_like",
     lambda x, value: jnp.broadcast_to(value, broadcast(jnp.shape(x), jnp.shape(value))),
     lambda a, v: aval(broadcast(a.shape, v.shape), v.dtype),
+    smooth=slice(1, None),
 )
 
 

@@ -110,7 +110,7 @@ def view(a: Any, dtype: Dtype, stream: Any = None) -> array:
     return wrap(node if node.aval.dtype is dtype else apply(_VIEW, (node,), (dtype,)))
 
 
-_STOP = op("stop_gradient", lambda x: lax.stop_gradient(jnp.asarray(x)), lambda a: a)
+_STOP = op("stop_gradient", lambda x: lax.stop_gradient(jnp.asarray(x)), lambda a: a, smooth=slice(0))
 
 
 def stop_gradient(a: array, /, *, stream: Any = None) -> array:

@@ -1,12 +1,12 @@
 """Arrays that grow by a few entries at every step, computed in the room of the buffer they are read from.
 
 XLA's shapes are static, so whatever is read as `buffer[..., :n, :]` would be compiled again for every n. Such a read
-has a *padded twin*: the buffer itself, of which the first n entries count and the rest is anything. A rule per op
-(`growing_rules`) says how a twin follows from the twins of the inputs, and at an *end*, where the axis is summed over,
+has a *padded node*: the buffer itself, of which the first n entries count and the rest is anything. A rule per op
+(`rules`) says how a padded node follows from those of the inputs, and at an *end*, where the axis is summed over,
 the rest is blanked out: the result is that of the read, and n a number that may vary without compiling.
 
 Ends are offered when they are called (`offer`) and rewritten all at once before the next evaluation, so that they share
-their twins. Bodies of transforms keep their exact shapes.
+their padded nodes. Bodies of transforms keep their exact shapes.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _NEAR = 8
 
 
 class Exact(Exception):
-    """There is no padded twin: what asked for it keeps its exact shape."""
+    """There is no padded node: what asked for it keeps its exact shape."""
 
 
 class Padding:
-    """The padded twins of arrays with an axis of n entries.
+    """The padded nodes of arrays with an axis of n entries.
 
-    Called with a node and an axis (counted from the front) of extent n, it gives the node's twin, which has `room`
+    Called with a node and an axis (counted from the front) of extent n, it gives the padded node, which has `room`
     entries there instead. Raises Exact where there is none.
 
     Args:
@@ -60,30 +60,30 @@ class Padding:
         self.n = n
         self.room = room
         self.length = place(n)
-        self._twins: dict[tuple[Node, int], Node] = {}
+        self._padded: dict[tuple[Node, int], Node] = {}
         self._depth = 0
 
     def __call__(self, node: Node, axis: int) -> Node:
-        twin = self._twins.get((node, axis))
-        if twin is None:
+        padded = self._padded.get((node, axis))
+        if padded is None:
             rule = PADDING.get(node.op)  # type: ignore[arg-type]
             if rule is None or self._depth == _DEPTH:
                 raise Exact
             self._depth += 1
             try:
-                twin = self._twins[node, axis] = rule(node, axis, self)
+                padded = self._padded[node, axis] = rule(node, axis, self)
             finally:
                 self._depth -= 1
-            assert twin.aval.shape == self.shape(node, axis), f"{node.op}: {twin.aval} for {node.aval}"
-        return twin
+            assert padded.aval.shape == self.shape(node, axis), f"{node.op}: {padded.aval} for {node.aval}"
+        return padded
 
     def shape(self, node: Node, axis: int) -> tuple[int, ...]:
-        """The shape of the node's twin."""
+        """The shape of the padded node."""
         shape = node.aval.shape
         return (*shape[:axis], self.room, *shape[axis + 1 :])
 
     def blank(self, node: Node, axis: int, value: float) -> Node:
-        """The node's twin with a value for the entries that do not count."""
+        """The padded node with a value for the entries that do not count."""
         return build(BLANK, (self(node, axis), self.length), (axis, value), node.where)
 
 

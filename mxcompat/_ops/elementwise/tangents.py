@@ -1,0 +1,43 @@
+"""What `jvp` returns as the tangent of a bool: its dtype says how the bool came about, as in MLX. All of them are zero.
+
+A comparison passes on the dtype of what it compares; a logical op, a cast or a test gives bool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, Dtype, bool_
+from mxcompat._graph.ir.rules import TANGENT_DTYPE
+
+from ..define import TABLE
+from . import casts as _casts  # noqa: F401  their records, in TABLE
+from . import comparison as _comparison  # noqa: F401
+from . import unary as _unary  # noqa: F401
+
+__all__: list[str] = []
+
+
+@TANGENT_DTYPE.of(*[TABLE[name] for name in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")])
+@TANGENT_DTYPE.of(TABLE["array_equal"])
+def _compared(active: Sequence[Dtype], operands: Sequence[Aval]) -> Dtype | None:
+    dtype = operands[0].dtype
+    for operand in operands[1:]:
+        dtype = promote(dtype, operand.dtype)
+    return active[0] if dtype is bool_ else dtype
+
+
+@TANGENT_DTYPE.of(TABLE["isnan"], TABLE["isposinf"], TABLE["isneginf"])
+def _of_floats(active: Sequence[Dtype], operands: Sequence[Aval]) -> Dtype | None:
+    return operands[0].dtype if operands[0].dtype.kind in "fc" else None
+
+
+@TANGENT_DTYPE.of(*[TABLE[name] for name in ("logical_not", "logical_and", "logical_or", "logical_xor")])
+def _logical(active: Sequence[Dtype], operands: Sequence[Aval]) -> Dtype | None:
+    return active[0] if operands[0].dtype is bool_ else bool_
+
+
+@TANGENT_DTYPE.of(*[TABLE[name] for name in ("astype", "isfinite", "isinf", "isclose", "allclose")])
+def _constant(active: Sequence[Dtype], operands: Sequence[Aval]) -> Dtype | None:
+    return bool_

@@ -1,0 +1,28 @@
+"""What MLX says of derivatives with respect to starts and masks, where it is not what it says of indices."""
+
+from __future__ import annotations
+
+from mxcompat._array.errors import no_derivative
+from mxcompat._graph.ir.rules import INDEX_ERROR
+
+from ..define import TABLE
+from . import gather as _gather  # noqa: F401  their records, in TABLE
+from . import put as _put  # noqa: F401
+
+__all__: list[str] = []
+
+
+@INDEX_ERROR.of(TABLE["dynamic_slice"])
+def _slice(transform: str) -> str | None:
+    return None if transform == "JVP" else "[DynamicSlice::vjp] Not supported for start indices."
+
+
+@INDEX_ERROR.of(TABLE["dynamic_slice_update"])
+def _update(transform: str) -> str | None:
+    return f"[DynamicSliceUpdate::{transform.lower()}] Not supported for start indices"
+
+
+@INDEX_ERROR.of(TABLE["masked_scatter"])
+def _mask(transform: str) -> str | None:
+    """MLX's error for the JVP is an internal one."""
+    return None if transform == "JVP" else no_derivative("masked_scatter", "mask", transform)
