@@ -320,7 +320,7 @@ def test_explain_says_where_a_program_came_from(place, monkeypatch):
         with debug.explain(io.StringIO()) as messages:
             mx.eval(mx.tan(X) @ X.T)
         background.settle()
-        assert [m[: len(says)] for m in messages] == [says]
+        assert [m[: len(says)] for m in messages if not m.startswith("plan: ")] == [says]
         debug.clear_cache()
 
 

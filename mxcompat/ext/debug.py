@@ -138,10 +138,15 @@ _TELLING = {"compile": "compile", "load": "loaded from disk"}
 """How `explain` begins what it says of an event."""
 
 
+_TELLING = {"compile": "compile", "load": "loaded from disk"}
+"""How `explain` begins what it says of these events."""
+
+
 @contextmanager
 def explain(file: TextIO | None = None) -> Iterator[list[str]]:
-    """Within this context, say how each evaluation is carried out and why, what is compiled, and what differed from the
-    last time; with the line that asked for it. What goes on as before is not said again.
+    """Within this context, say how each evaluation is carried out and why, what is compiled, or loaded from disk
+    because an earlier process has compiled it, and what differed from the last time; with the line that asked for it.
+    What goes on as before is not said again.
 
     Args:
         file: where to write; standard error by default.
@@ -170,9 +175,9 @@ def explain(file: TextIO | None = None) -> Iterator[list[str]]:
             if plans.get(place) != text:
                 plans[place] = text
                 say(f"plan: {text}, evaluated at {place}")
-        elif event == "compile":
+        elif event in _TELLING:
             place = _place()
-            text = f"compile: {len(subject.instructions)} ops, {reason}, evaluated at {place}"
+            text = f"{_TELLING[event]}: {len(subject.instructions)} ops, {reason}, evaluated at {place}"
             previous = programs.get(place)
             if previous is not None and previous is not subject:
                 text += ": " + _difference(previous, subject)
