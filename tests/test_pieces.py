@@ -56,8 +56,8 @@ def tiny(monkeypatch, xla_only):
     monkeypatch.setattr(policy, "FEW_NESTED", 2)
     monkeypatch.setattr(policy, "HEAVY_NESTED", 3)
     monkeypatch.setattr(policy, "HUGE_NESTED", 4)
-    monkeypatch.setattr(pieces, "_SIZE", 3)
-    monkeypatch.setattr(pieces, "_SMALLEST", 5)
+    monkeypatch.setattr(policy, "SEGMENT_SIZE", 3)
+    monkeypatch.setattr(policy, "SMALLEST_SPLIT", 5)
     debug.clear_cache()
     yield
     debug.clear_cache()

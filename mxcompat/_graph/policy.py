@@ -30,6 +30,9 @@ MOST_SINGLE_NODES = 4096
 MOST_INFERRED = 4096
 """The number of results of shape rules to remember, for each op."""
 
+MOST_TRACES = 512
+"""The number of traces that a compiled function remembers."""
+
 MOST_AVALS = 1 << 16
 """The number of avals to keep unique."""
 
@@ -54,6 +57,25 @@ s, 9 000 ops 7.7 s)."""
 
 FEW_NESTED = 30
 """A nested program of no more instructions is compiled with what is around it, not on its own first."""
+
+SEGMENT_SIZE = 150
+"""About how many instructions a segment of a split derivative has."""
+
+SMALLEST_SPLIT = 2 * SEGMENT_SIZE
+"""Derivatives of programs with fewer instructions stay whole."""
+
+LONGEST_PERIOD = 400
+"""Up to how many instructions a part of a loop may have for its repetitions to become the same segment."""
+
+PADDED_ROOM = 256
+"""The room of an array that grows is no smaller than this, if its buffer is not. mlx-lm makes its buffers a multiple of
+it."""
+
+PADDED_DEPTH = 64
+"""How many ops may lie between a read of a buffer and where it is summed over."""
+
+PADDED_NEAR = 8
+"""How many ops may lie between a read and the operand that says how long the buffer is."""
 
 HEAVY_NESTED = 300
 """A nested program of more instructions may be run in segments."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import aval, number
 from mxcompat._graph.ir.capture import Capture, modes_of
 from mxcompat._graph.ir.node import ITEM, SCALAR, Node, apply, scalar
@@ -28,8 +29,6 @@ from .trees import Snapshot, Substitution, TreeSlots, flatten, restore, structur
 __all__ = ["CONSTANT", "compile", "compile_disabled", "compile_frozen", "disable_compile", "enable_compile"]
 
 _enabled = "MLX_DISABLE_COMPILE" not in os.environ
-
-_ENTRY_LIMIT = 512
 
 
 class _Entry(NamedTuple):
@@ -137,7 +136,7 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
 
 def _remember(entries: dict[Any, _Entry], key: Any, entry: _Entry) -> None:
     evaluate([n for n in entry.captured if n.value is None])
-    while len(entries) >= _ENTRY_LIMIT:
+    while len(entries) >= policy.MOST_TRACES:
         entries.pop(next(iter(entries)))
     entries[key] = entry
 

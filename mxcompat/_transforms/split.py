@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import ITEM, Node, apply, items, scalar
@@ -26,15 +27,6 @@ from .calls import CALL, run
 from .lowering import VJP
 
 __all__: list[str] = []
-
-_SIZE = 150
-"""About how many instructions a segment has."""
-
-_SMALLEST = 2 * _SIZE
-"""Programs with fewer instructions stay whole."""
-
-_LONGEST_PERIOD = 400
-
 
 class _Segment(NamedTuple):
     """A part of a Program.
@@ -106,7 +98,7 @@ def _zeros(like: Aval) -> Node:
 
 def _cut(program: Program, primals: int, outputs: int) -> list[_Segment] | None:
     instructions = program.instructions
-    if len(instructions) < _SMALLEST or any(a.dtype.kind not in "fc" for a in program.in_avals[:primals]):
+    if len(instructions) < policy.SMALLEST_SPLIT or any(a.dtype.kind not in "fc" for a in program.in_avals[:primals]):
         return None
     active = {~k for k in range(primals)}
     for k, (_, _, slots) in enumerate(instructions):
@@ -153,7 +145,7 @@ def _parts(program: Program) -> list[list[int]]:
     kinds: dict[Any, int] = {}
     sequence = np.array([kinds.setdefault(program.instructions[k][:2], len(kinds)) for k in order])
     period, start = _period(sequence)
-    size = period * max(1, _SIZE // period) if period else _SIZE
+    size = period * max(1, policy.SEGMENT_SIZE // period) if period else policy.SEGMENT_SIZE
     cuts = [0, *range(start or size, len(order) - size // 2, size), len(order)]
     parts = [order[a:b] for a, b in pairwise(cuts)]
     for earlier, later in pairwise(parts):
@@ -164,7 +156,7 @@ def _parts(program: Program) -> list[list[int]]:
 
 def _period(sequence: np.ndarray) -> tuple[int, int]:
     """After how many instructions a program mostly repeats itself, and where that begins; zeros if it does not."""
-    for period in range(2, min(len(sequence) // 3, _LONGEST_PERIOD)):
+    for period in range(2, min(len(sequence) // 3, policy.LONGEST_PERIOD)):
         same = sequence[period:] == sequence[:-period]
         if same.mean() > 0.8:
             runs = np.flatnonzero(np.convolve(same, np.ones(period), "valid") == period)

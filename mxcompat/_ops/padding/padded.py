@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.linearize import linearize
 from mxcompat._graph.ir.node import Node
@@ -30,16 +31,6 @@ from ..indexing.gather import SLICE
 from ..indexing.plan import place
 
 __all__ = ["Exact", "Padding", "Paddings", "again", "axis_read", "build", "offer"]
-
-_SHORT = 256
-"""The room is no smaller than this, if the buffer is not. mlx-lm makes its buffers a multiple of it."""
-
-_DEPTH = 64
-"""How many ops may lie between a read and its end."""
-
-_NEAR = 8
-"""How many ops may lie between a read and the operand of an end that says how long the buffer is."""
-
 
 class Exact(Exception):
     """There is no padded node: what asked for it keeps its exact shape."""
@@ -67,7 +58,7 @@ class Padding:
         padded = self._padded.get((node, axis))
         if padded is None:
             rule = PADDING.get(node.op)  # type: ignore[arg-type]
-            if rule is None or self._depth == _DEPTH:
+            if rule is None or self._depth == policy.PADDED_DEPTH:
                 raise Exact
             self._depth += 1
             try:
@@ -101,12 +92,12 @@ class Paddings(dict[tuple[int, int], Padding]):
         if n < 2 or not buffer:
             raise Exact
         # Of a long buffer a power of two of entries are read, so that its empty rest costs nothing.
-        return self[n, min(buffer, max(_SHORT, 1 << (n - 1).bit_length()))]
+        return self[n, min(buffer, max(policy.PADDED_ROOM, 1 << (n - 1).bit_length()))]
 
 
 def _buffer(node: Node, n: int) -> int:
     """The size of the axis of which a node, or what it was made of, is a read of the first n; 0 if none is near."""
-    for _ in range(_NEAR):
+    for _ in range(policy.PADDED_NEAR):
         if node.op is SLICE:
             plan = node.params[0]
             found = [axis_read(plan, k) for k, entry in enumerate(plan) if entry == (n, 1, 0)]

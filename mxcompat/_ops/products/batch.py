@@ -13,10 +13,10 @@ from mxcompat._graph.ir.rules import BATCH
 from ..batching import aligned, all_batched, broadcast_unbatched, rank
 from ..define import TABLE
 from . import vectors  # noqa: F401  # for their records, in TABLE
-from .einsum import _einsum
+from .einsum import EINSUM
 from .einsum_notation import parse
-from .gathered import _block_masked_mm, _gather_mm, _segmented_mm
-from .matmul import _addmm, _contracted, _matmul, _tensordot
+from .gathered import BLOCK_MASKED_MM, GATHER_MM, SEGMENTED_MM
+from .matmul import ADDMM, MATMUL, TENSORDOT, _contracted
 
 _Inputs = tuple[Node, ...]
 _Flags = tuple[bool, ...]
@@ -43,7 +43,7 @@ def _squeezed(x: Node, gone: tuple[int, ...]) -> Node:
     return apply(TABLE["squeeze"], (x,), (gone,)) if gone else x
 
 
-@BATCH.of(_matmul)
+@BATCH.of(MATMUL)
 def _batch_matmul(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node:
     x, y = inputs
     if not batched[1] and y.aval.ndim <= 2:
@@ -52,7 +52,7 @@ def _batch_matmul(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size:
     return _squeezed(apply(op, operands, params), gone)
 
 
-@BATCH.of(_addmm)
+@BATCH.of(ADDMM)
 def _batch_addmm(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
     (c, x, y), scales = inputs[:3], inputs[3:]
     on_c, on_x, on_y = batched[:3]
@@ -77,14 +77,14 @@ def _summed(terms: list[str], output: str, inputs: _Inputs, batched: _Flags) -> 
     new = string.ascii_letters[len(labels)]
     spelled = ["".join([letters[c] for c in term]) for term in (*terms, output)]
     left = ",".join([new + term if on else term for term, on in zip(spelled, batched, strict=False)])
-    return apply(_einsum, inputs, (f"{left}->{new}{spelled[-1]}",))
+    return apply(EINSUM, inputs, (f"{left}->{new}{spelled[-1]}",))
 
 
 def _shapes(inputs: _Inputs, batched: _Flags) -> list[tuple[int, ...]]:
     return [n.aval.shape[on:] for n, on in zip(inputs, batched, strict=True)]
 
 
-@BATCH.of(_einsum)
+@BATCH.of(EINSUM)
 def _batch_einsum(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
     equation = parse(params[0], _shapes(inputs, batched), "einsum")
     return _summed(list(equation.terms), equation.output, inputs, batched)
@@ -99,7 +99,7 @@ def _labels(x: int, y: int, pairs: tuple[tuple[int, ...], ...]) -> tuple[list[st
     return ["".join(left), "".join(right)], "".join(output)
 
 
-@BATCH.of(_tensordot)
+@BATCH.of(TENSORDOT)
 def _batch_tensordot(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
     avals = [aval(shape, n.aval.dtype) for n, shape in zip(inputs, _shapes(inputs, batched), strict=True)]
     terms, output = _labels(avals[0].ndim, avals[1].ndim, _contracted(avals[0], avals[1], params[0]))
@@ -144,7 +144,7 @@ def _batch_vecdot(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size:
     return apply(op, all_batched(inputs, batched, size), (axis % x - x,)) if x == y else None
 
 
-@BATCH.of(_gather_mm)
+@BATCH.of(GATHER_MM)
 def _batch_gather(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
     left, _ = params
     if left or batched[1] or inputs[0].aval.ndim - batched[0] < 2:
@@ -155,7 +155,7 @@ def _batch_gather(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size:
     return apply(op, (x, y, indices), params)
 
 
-@BATCH.of(_block_masked_mm)
+@BATCH.of(BLOCK_MASKED_MM)
 def _batch_masked(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
     if min(map(len, _shapes(inputs[:2], batched[:2]))) < 2:
         return None
@@ -164,6 +164,6 @@ def _batch_masked(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size:
     return apply(op, aligned(inputs, batched, rank(inputs, batched)), params)
 
 
-@BATCH.of(_segmented_mm)
+@BATCH.of(SEGMENTED_MM)
 def _batch_segmented(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
     return None if any(batched[:2]) else apply(op, inputs, params)

@@ -143,7 +143,7 @@ def _stretched(x: Any, labels: str, sizes: dict[str, int]) -> Any:
     return jnp.broadcast_to(x, [sizes.get(c, n) for c, n in zip(labels, x.shape, strict=True)])
 
 
-_einsum = op("einsum", _einsum_impl, _einsum_aval, ("subscripts",))
+EINSUM = op("einsum", _einsum_impl, _einsum_aval, ("subscripts",))
 
 
 def einsum(subscripts: str, *operands: array, stream: Any = None) -> array:
@@ -173,7 +173,7 @@ def einsum(subscripts: str, *operands: array, stream: Any = None) -> array:
     nodes = variadic(operands, "einsum")
     if not nodes:
         raise ValueError("[einsum] At least one operand is required.")
-    return wrap(apply(_einsum, tuple(nodes), (subscripts,)))
+    return wrap(apply(EINSUM, tuple(nodes), (subscripts,)))
 
 
 def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]], str]:

@@ -111,7 +111,7 @@ def grouped_product(x: Any, experts: Any, indices: Any, dtype: Any) -> Any:
     return out.reshape(-1, columns)[place].reshape(*batch, height, columns)
 
 
-_gather_mm = op("gather_mm", _gather_impl, _gather_aval, ("left", "right"))
+GATHER_MM = op("gather_mm", _gather_impl, _gather_aval, ("left", "right"))
 
 
 def gather_mm(
@@ -146,7 +146,7 @@ def gather_mm(
         if x.aval.ndim == 0:
             raise ValueError("[gather_mm] Got 0 dimension input. Inputs must have at least one dimension.")
     nodes += [require_array(i, "gather_mm") for i in (lhs_indices, rhs_indices) if i is not None]
-    return wrap(apply(_gather_mm, tuple(nodes), (lhs_indices is not None, rhs_indices is not None)))
+    return wrap(apply(GATHER_MM, tuple(nodes), (lhs_indices is not None, rhs_indices is not None)))
 
 
 def _blocks(batch: tuple[int, ...], rows: int, columns: int, size: int) -> tuple[int, ...]:
@@ -196,7 +196,7 @@ def _masked(x: Any, mask: Any, size: int) -> Any:
     return jnp.where(wide, x, jnp.zeros((), x.dtype)) if mask.dtype == jnp.bool_ else x * wide.astype(x.dtype)
 
 
-_block_masked_mm = op("block_masked_mm", _masked_impl, _masked_aval, ("size", "given"))
+BLOCK_MASKED_MM = op("block_masked_mm", _masked_impl, _masked_aval, ("size", "given"))
 
 
 def block_masked_mm(
@@ -229,7 +229,7 @@ def block_masked_mm(
     masks = (mask_out, mask_lhs, mask_rhs)
     nodes = [require_array(x, "block_masked_mm") for x in (a, b, *masks) if x is not None]
     given = tuple([m is not None for m in masks])
-    return wrap(apply(_block_masked_mm, tuple(nodes), (integer(block_size), given)))
+    return wrap(apply(BLOCK_MASKED_MM, tuple(nodes), (integer(block_size), given)))
 
 
 def _segmented_aval(a: Aval, b: Aval, segments: Aval) -> Aval:
@@ -255,7 +255,7 @@ def _segmented_impl(x: Any, y: Any, segments: Any) -> Any:
     return product(masked, y, dtype)
 
 
-_segmented_mm = op("segmented_mm", _segmented_impl, _segmented_aval)
+SEGMENTED_MM = op("segmented_mm", _segmented_impl, _segmented_aval)
 
 
 def segmented_mm(a: array, b: array, /, segments: array, *, stream: Any = None) -> array:
@@ -281,4 +281,4 @@ def segmented_mm(a: array, b: array, /, segments: array, *, stream: Any = None) 
                 [4, 4, 4]]], dtype=float32)
     """
     check_stream(stream)
-    return wrap(apply(_segmented_mm, tuple([require_array(x, "segmented_mm") for x in (a, b, segments)])))
+    return wrap(apply(SEGMENTED_MM, tuple([require_array(x, "segmented_mm") for x in (a, b, segments)])))

@@ -15,12 +15,12 @@ from mxcompat._graph.ir.rules import HOST
 from ..define import TABLE
 from . import vectors  # noqa: F401  # for their records, in TABLE
 from .contraction import Numbers, contract, multiply, rounded, wide_dtype, widened
-from .matmul import _addmm, _contracted, _matmul, _tensordot
+from .matmul import ADDMM, MATMUL, TENSORDOT, _contracted
 
 __all__ = ["VECTORS", "inner_numbers", "interleaved", "tensordot_numbers", "vecdot"]
 
 
-@HOST.of(_matmul)
+@HOST.of(MATMUL)
 def _host_matmul(out: Any, params: tuple, x: Any, y: Any) -> Any:
     dtype = out.dtype.numpy
     work = wide_dtype(dtype)
@@ -37,7 +37,7 @@ def _scaled_sum(product: Any, c: Any, alpha: Any, beta: Any) -> Any:
     return product if beta == 0 else product + c * beta.astype(c.dtype)
 
 
-@HOST.of(_addmm)
+@HOST.of(ADDMM)
 def _host_addmm(out: Any, params: tuple, c: Any, x: Any, y: Any, alpha: Any = None, beta: Any = None) -> Any:
     dtype = out.dtype.numpy
     product = multiply(widened(x, dtype), widened(y, dtype))
@@ -51,7 +51,7 @@ def tensordot_numbers(x: tuple[int, ...], y: tuple[int, ...], axes: Any) -> Numb
     return _contracted(aval(x, like), aval(y, like), axes), ((), ())  # type: ignore[arg-type]
 
 
-@HOST.of(_tensordot)
+@HOST.of(TENSORDOT)
 def _host_tensordot(out: Any, params: tuple, x: Any, y: Any) -> Any:
     dtype = out.dtype.numpy
     numbers = tensordot_numbers(x.shape, y.shape, params[0])

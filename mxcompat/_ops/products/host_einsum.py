@@ -14,7 +14,7 @@ from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from ..movement.diagonals import sum_dtype
 from .contraction import Numbers, contract, rounded, wide_dtype, widened
-from .einsum import _einsum, _own_sums, at_once
+from .einsum import EINSUM, _own_sums, at_once
 from .einsum_notation import Equation, parse
 from .einsum_path import Step, contraction_order
 from .matmul import common
@@ -28,7 +28,7 @@ def _parsed(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> Equation:
     return parse(subscripts, shapes, "einsum")
 
 
-@HOST.of(_einsum)
+@HOST.of(EINSUM)
 def _host_einsum(out: Any, params: tuple, *xs: Any) -> Any:
     shapes = tuple([x.shape for x in xs])
     if len(xs) == 2:
@@ -132,7 +132,7 @@ def _stretched(x: Any, labels: str, other: Any, there: str) -> Any:
     return x if shape == x.shape else np.broadcast_to(x, shape)
 
 
-@PULLBACK.of(_einsum)
+@PULLBACK.of(EINSUM)
 def _pull_einsum(g: Any, y: Any, params: tuple, wanted: tuple, *xs: Any) -> Any:
     terms, output, sizes = _parsed(params[0], tuple([x.shape for x in xs]))
     g, dtype = widened(g, y.dtype), y.dtype
@@ -157,7 +157,7 @@ def _pull_einsum(g: Any, y: Any, params: tuple, wanted: tuple, *xs: Any) -> Any:
     return tuple(found)
 
 
-@PUSHFORWARD.of(_einsum)
+@PUSHFORWARD.of(EINSUM)
 def _push_einsum(tangents: Any, y: Any, params: tuple, *xs: Any) -> Any:
     equation = _parsed(params[0], tuple([x.shape for x in xs]))
     operands = [widened(x, y.dtype) for x in xs]

@@ -9,7 +9,7 @@ import numpy as np
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from .contraction import chosen, clipped, multiply, pull_product, rounded, widened
-from .gathered import _block_masked_mm, _blocks, _gather_mm, _segmented_mm
+from .gathered import BLOCK_MASKED_MM, GATHER_MM, SEGMENTED_MM, _blocks
 from .pullback import bilinear
 
 
@@ -40,7 +40,7 @@ def _gathered(x: Any, y: Any, numbers: tuple[Any, Any], shape: tuple[int, ...]) 
     return chosen(_flat(x)[numbers[0]], numbers[1], every.__getitem__, len(every), y.shape[-2:]).reshape(shape)
 
 
-@HOST.of(_gather_mm)
+@HOST.of(GATHER_MM)
 def _host_gather(out: Any, params: tuple, x: Any, y: Any, *indices: Any) -> Any:
     dtype = out.dtype.numpy
     x, y = _matrices(x, y)
@@ -50,7 +50,7 @@ def _host_gather(out: Any, params: tuple, x: Any, y: Any, *indices: Any) -> Any:
     return rounded(_gathered(widened(x, dtype), widened(y, dtype), numbers, out.shape), dtype)
 
 
-@PULLBACK.of(_gather_mm)
+@PULLBACK.of(GATHER_MM)
 def _pull_gather(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any, *indices: Any) -> Any:
     left, right = _matrices(widened(x, out.dtype), widened(y, out.dtype))
     numbers = _numbers(indices, params, left, right)
@@ -75,7 +75,7 @@ def _pull_gather(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any,
     return gx, gy, *[None] * len(indices)
 
 
-@PUSHFORWARD.of(_gather_mm)
+@PUSHFORWARD.of(GATHER_MM)
 def _push_gather(tangents: Any, out: Any, params: tuple, x: Any, y: Any, *indices: Any) -> Any:
     numbers = _numbers(indices, params, *_matrices(x, y))
     if numbers is None or not x.size or not y.size:
@@ -102,7 +102,7 @@ def _masks(masks: tuple, params: tuple, x: Any, y: Any, like: Any) -> list[Any]:
     return [_mask(next(left), size, a) if wanted else None for wanted, a in zip(given, (like, x, y), strict=True)]
 
 
-@HOST.of(_block_masked_mm)
+@HOST.of(BLOCK_MASKED_MM)
 def _host_masked(out: Any, params: tuple, x: Any, y: Any, *masks: Any) -> Any:
     dtype = out.dtype.numpy
     x, y = _matrices(widened(x, dtype), widened(y, dtype))
@@ -111,7 +111,7 @@ def _host_masked(out: Any, params: tuple, x: Any, y: Any, *masks: Any) -> Any:
     return rounded(_masked(multiply(_masked(x, x_mask), _masked(y, y_mask)), out_mask).reshape(out.shape), dtype)
 
 
-@PULLBACK.of(_block_masked_mm)
+@PULLBACK.of(BLOCK_MASKED_MM)
 def _pull_masked(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any, *masks: Any) -> Any:
     if any(wanted[2:]):
         return None
@@ -138,13 +138,13 @@ def _segmented(x: Any, y: Any, inside: Any) -> Any:
     return multiply(np.where(inside, x, x.dtype.type(0)), y)
 
 
-@HOST.of(_segmented_mm)
+@HOST.of(SEGMENTED_MM)
 def _host_segmented(out: Any, params: tuple, x: Any, y: Any, segments: Any) -> Any:
     dtype = out.dtype.numpy
     return rounded(_segmented(widened(x, dtype), widened(y, dtype), _inside(x, segments)), dtype)
 
 
-@PULLBACK.of(_segmented_mm)
+@PULLBACK.of(SEGMENTED_MM)
 def _pull_segmented(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any, segments: Any) -> Any:
     x, y = widened(x, out.dtype), widened(y, out.dtype)
     inside = _inside(x, segments)
@@ -152,7 +152,7 @@ def _pull_segmented(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: A
     return np.where(inside, gx, gx.dtype.type(0)) if wanted[0] else None, gy, None
 
 
-@PUSHFORWARD.of(_segmented_mm)
+@PUSHFORWARD.of(SEGMENTED_MM)
 def _push_segmented(tangents: Any, out: Any, params: tuple, x: Any, y: Any, segments: Any) -> Any:
     inside = _inside(x, segments)
     return bilinear(lambda a, b: _segmented(a, b, inside), tangents[:2], out.dtype, x, y)

@@ -107,8 +107,8 @@ def _matmul_impl(x: Any, y: Any) -> Any:
     return product(x, y, common(x, y))
 
 
-_matmul = op("matmul", _matmul_impl, _matmul_aval)
-_memo = _matmul.memo
+MATMUL = op("matmul", _matmul_impl, _matmul_aval)
+_memo = MATMUL.memo
 _new = array.__new__
 _WEIGHTS = ("softmax", "astype")
 """What the left side of the second product is where attention is written by hand."""
@@ -140,15 +140,15 @@ def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
     key = ((), x.aval, y.aval)
     found = _memo.get(key)
     if found is None:
-        found = _matmul.infer(key)
+        found = MATMUL.infer(key)
     out = _new(array)
-    out._node = Node(_matmul, (), (x, y), found, x.trace if x.trace > y.trace else y.trace, None, caller())
+    out._node = Node(MATMUL, (), (x, y), found, x.trace if x.trace > y.trace else y.trace, None, caller())
     if y.op is not None and x.op is not None and x.op.name in _WEIGHTS:
         offer(out._node)
     return out
 
 
-matmul.op = _matmul  # type: ignore[attr-defined]
+matmul.op = MATMUL  # type: ignore[attr-defined]
 
 
 def _addmm_aval(c: Aval, a: Aval, b: Aval, *scales: Aval) -> Aval:
@@ -178,7 +178,7 @@ def _addmm_impl(c: Any, x: Any, y: Any, alpha: Any = None, beta: Any = None) -> 
     return (out + c).astype(dtype)
 
 
-_addmm = op("addmm", _addmm_impl, _addmm_aval)
+ADDMM = op("addmm", _addmm_impl, _addmm_aval)
 
 
 def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0, *, stream: Any = None) -> array:
@@ -212,7 +212,7 @@ def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0
     if alpha != 1.0 or beta != 1.0:
         scales = (any_number(alpha, "alpha"), any_number(beta, "beta"))
         nodes += tuple([operands.scalar_node(s, _d.float32) for s in scales])  # type: ignore[assignment]
-    return wrap(apply(_addmm, nodes))
+    return wrap(apply(ADDMM, nodes))
 
 
 _Axes = tuple[tuple[int, ...], tuple[int, ...]]
@@ -261,7 +261,7 @@ def _aval_of(x: Any) -> Aval:
     return aval(x.shape, from_numpy(x.dtype))  # type: ignore[arg-type]
 
 
-_tensordot = op("tensordot", contract, _tensordot_aval, ("axes",))
+TENSORDOT = op("tensordot", contract, _tensordot_aval, ("axes",))
 
 
 def tensordot(a: array, b: array, /, axes: int | Sequence[Sequence[int]] = 2, *, stream: Any = None) -> array:
@@ -288,4 +288,4 @@ def tensordot(a: array, b: array, /, axes: int | Sequence[Sequence[int]] = 2, *,
     check_stream(stream)
     nodes = (require_array(a, "tensordot"), require_array(b, "tensordot"))
     pairs = tuple([integers(group) for group in axes]) if is_sequence(axes) else index(axes)  # type: ignore[arg-type, union-attr]
-    return wrap(apply(_tensordot, nodes, (pairs,)))
+    return wrap(apply(TENSORDOT, nodes, (pairs,)))

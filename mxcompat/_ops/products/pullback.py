@@ -11,18 +11,18 @@ from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
 from ..define import TABLE
 from .contraction import contract, multiply, pull_contraction, pull_product, widened
 from .host import VECTORS, inner_numbers, interleaved, tensordot_numbers, vecdot
-from .matmul import _addmm, _matmul, _tensordot
+from .matmul import ADDMM, MATMUL, TENSORDOT
 
 __all__ = ["bilinear"]
 
 
-@PULLBACK.of(_matmul)
+@PULLBACK.of(MATMUL)
 def _pull_matmul(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any) -> Any:
     dtype = out.dtype
     return pull_product(widened(g, dtype), widened(x, dtype), widened(y, dtype), wanted)
 
 
-@PUSHFORWARD.of(_matmul)
+@PUSHFORWARD.of(MATMUL)
 def _push_matmul(tangents: Any, out: Any, params: tuple, x: Any, y: Any) -> Any:
     return bilinear(multiply, tangents, out.dtype, x, y)
 
@@ -36,7 +36,7 @@ def bilinear(product: Any, tangents: Any, dtype: Any, x: Any, y: Any) -> Any:
     return moved if dx is None else moved + product(widened(dx, dtype), widened(y, dtype))
 
 
-@PULLBACK.of(_addmm)
+@PULLBACK.of(ADDMM)
 def _pull_addmm(
     g: Any, out: Any, params: tuple, wanted: tuple, c: Any, x: Any, y: Any, alpha: Any = None, beta: Any = None
 ) -> Any:
@@ -49,7 +49,7 @@ def _pull_addmm(
     return gc, *pull_product(gp, widened(x, dtype), widened(y, dtype), wanted[1:]), *more
 
 
-@PUSHFORWARD.of(_addmm)
+@PUSHFORWARD.of(ADDMM)
 def _push_addmm(
     tangents: Any, out: Any, params: tuple, c: Any, x: Any, y: Any, alpha: Any = None, beta: Any = None
 ) -> Any:
@@ -67,14 +67,14 @@ def _push_addmm(
     return total
 
 
-@PULLBACK.of(_tensordot)
+@PULLBACK.of(TENSORDOT)
 def _pull_tensordot(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any) -> Any:
     dtype = out.dtype
     numbers = tensordot_numbers(x.shape, y.shape, params[0])
     return pull_contraction(widened(g, dtype), widened(x, dtype), widened(y, dtype), numbers, wanted)
 
 
-@PUSHFORWARD.of(_tensordot)
+@PUSHFORWARD.of(TENSORDOT)
 def _push_tensordot(tangents: Any, out: Any, params: tuple, x: Any, y: Any) -> Any:
     numbers = tensordot_numbers(x.shape, y.shape, params[0])
     return bilinear(lambda a, b: contract(a, b, numbers), tangents, out.dtype, x, y)

@@ -36,7 +36,7 @@ def _inner_impl(x: Any, y: Any) -> Any:
     return contract(x, y, ((-1,), (-1,)))
 
 
-_inner = op("inner", _inner_impl, _inner_aval)
+INNER = op("inner", _inner_impl, _inner_aval)
 
 
 def inner(a: array, b: array, /, *, stream: Any = None) -> array:
@@ -58,7 +58,7 @@ def inner(a: array, b: array, /, *, stream: Any = None) -> array:
         array([3, 3], dtype=float32)
     """
     check_stream(stream)
-    return wrap(apply(_inner, (require_array(a, "inner"), require_array(b, "inner"))))
+    return wrap(apply(INNER, (require_array(a, "inner"), require_array(b, "inner"))))
 
 
 def _outer_impl(x: Any, y: Any) -> Any:
@@ -66,7 +66,7 @@ def _outer_impl(x: Any, y: Any) -> Any:
     return jnp.reshape(jnp.asarray(x, dtype), (-1, 1)) * jnp.reshape(jnp.asarray(y, dtype), (1, -1))
 
 
-_outer = op("outer", _outer_impl, lambda a, b: aval((a.size, b.size), promote(a.dtype, b.dtype)))
+OUTER = op("outer", _outer_impl, lambda a, b: aval((a.size, b.size), promote(a.dtype, b.dtype)))
 
 
 def outer(a: array, b: array, /, *, stream: Any = None) -> array:
@@ -86,7 +86,7 @@ def outer(a: array, b: array, /, *, stream: Any = None) -> array:
                [0, 1, 2]], dtype=int32)
     """
     check_stream(stream)
-    return wrap(apply(_outer, (require_array(a, "outer"), require_array(b, "outer"))))
+    return wrap(apply(OUTER, (require_array(a, "outer"), require_array(b, "outer"))))
 
 
 def _vecdot_aval(a: Aval, b: Aval, axis: int) -> Aval:
@@ -110,7 +110,7 @@ def _vecdot_impl(x: Any, y: Any, axis: int) -> Any:
     return jnp.sum(products, axis=axis % x.ndim, dtype=wide(total)).astype(total)
 
 
-_vecdot = op("vecdot", _vecdot_impl, _vecdot_aval, ("axis",))
+VECDOT = op("vecdot", _vecdot_impl, _vecdot_aval, ("axis",))
 
 
 def vecdot(a: array, b: array, /, *, axis: int = -1, stream: Any = None) -> array:
@@ -134,7 +134,7 @@ def vecdot(a: array, b: array, /, *, axis: int = -1, stream: Any = None) -> arra
         array([3, 3], dtype=float32)
     """
     check_stream(stream)
-    return wrap(apply(_vecdot, (require_array(a, "vecdot"), require_array(b, "vecdot")), (index(axis),)))
+    return wrap(apply(VECDOT, (require_array(a, "vecdot"), require_array(b, "vecdot")), (index(axis),)))
 
 
 def _kron_aval(a: Aval, b: Aval) -> Aval:
@@ -150,7 +150,7 @@ def _kron_impl(x: Any, y: Any) -> Any:
     return jnp.kron(jnp.asarray(x, dtype), jnp.asarray(y, dtype))
 
 
-_kron = op("kron", _kron_impl, _kron_aval)
+KRON = op("kron", _kron_impl, _kron_aval)
 
 
 def kron(a: array, b: array, *, stream: Any = None) -> array:
@@ -175,4 +175,4 @@ def kron(a: array, b: array, *, stream: Any = None) -> array:
                [0, 0, 1, 1]], dtype=float32)
     """
     check_stream(stream)
-    return wrap(apply(_kron, (require_array(a, "kron"), require_array(b, "kron"))))
+    return wrap(apply(KRON, (require_array(a, "kron"), require_array(b, "kron"))))
