@@ -15,7 +15,7 @@ from jax.core import Tracer
 
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype, aval
-from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.node import Node, apply, leaf
 from mxcompat._graph.ir.op import Op
 
 from .casting import converted
@@ -55,7 +55,7 @@ def nest_of(value: Any, dtype: Dtype | None = None) -> Node:
     if not kinds <= _NUMBERS:
         return _irregular(value, dtype)
     data, dtype = _numbers_array(level, kinds, dtype)
-    return own(data.reshape(shape), dtype)
+    return leaf(data.reshape(shape), aval(tuple(shape), dtype))  # nobody else has these data
 
 
 _PLAIN = {bool, int, float, complex}
@@ -64,6 +64,9 @@ _NUMBERS = {bool, int, float, complex, np.float64}
 
 def _numbers_array(numbers: list, kinds: set[type], dtype: Dtype | None) -> tuple[np.ndarray, Dtype]:
     """Numbers as flat data of a dtype, read the way MLX reads them."""
+    if kinds == {float} and (dtype is None or dtype is _d.float32):
+        with np.errstate(over="ignore"):
+            return np.array(numbers, np.float32), _d.float32
     integral = kinds <= {bool, int}
     natural = _d.float32
     if kinds and kinds <= {bool}:

@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Any
 
 import jax
+import numpy as np
 
 from ..ir.aval import number
 from ..ir.capture import oldest_trace
@@ -48,10 +49,17 @@ def _run(executable: Executable, subgraph: Subgraph, scalars: tuple, counts: boo
     that."""
     stats.executions += 1
     try:
-        return executable([jax_value(n) for n in subgraph.leaves if n.op is not SCALAR], scalars, counts)
+        arrays = [n.value for n in subgraph.leaves if n.op is not SCALAR]
+        if not _HELD_BY_NUMPY.isdisjoint(map(type, arrays)):
+            arrays = [jax_value(n) for n in subgraph.leaves if n.op is not SCALAR]
+        return executable(arrays, scalars, counts)
     except Exception as error:
         blame(error, subgraph)
         raise
+
+
+_HELD_BY_NUMPY = {np.ndarray, tuple}
+"""The types of values that NumPy may have made: of several outputs, they are in a tuple."""
 
 
 def blame(error: Exception, subgraph: Subgraph) -> None:
