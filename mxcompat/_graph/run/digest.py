@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.extend
 import numpy as np
 
 from ..ir.aval import Aval, Dtype
@@ -137,7 +136,9 @@ def _setting_names() -> list[str]:
 @cache
 def _process() -> str:
     """What is the same for all Programs of this process. Starts JAX's back-end."""
-    backend = jax.extend.backend.get_backend()
+    from jax.extend.backend import get_backend  # here, since what it imports takes long to import
+
+    backend = get_backend()
     versions = [f"{name} {version(name)}" for name in ("jax", "jaxlib", "numpy")]
     lines = [
         *versions, sys.version, sys.platform, platform.machine(),

@@ -9,22 +9,36 @@ takes the barriers away before it fuses, so that the division costs what a divis
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 __all__ = ["quotient"]
-
-_DIVIDE = Primitive("mxcompat_divide")
 
 
 def quotient(x: Any, y: Any) -> Any:
     """x / y of JAX arrays of one inexact dtype, broadcast against each other."""
     x, y = jnp.broadcast_arrays(x, y)
-    return lax.div(x, y) if x.dtype.kind == "c" else _DIVIDE.bind(x, y)
+    return lax.div(x, y) if x.dtype.kind == "c" else _primitive().bind(x, y)
+
+
+@cache
+def _primitive() -> Any:
+    from jax.extend.core import Primitive  # here, since what it imports takes long to import
+
+    divide = Primitive("mxcompat_divide")
+    divide.def_impl(_divided)
+    divide.def_abstract_eval(lambda x, y: x)
+    mlir.register_lowering(divide, mlir.lower_fun(_divided, multiple_results=False))
+    batching.primitive_batchers[divide] = _batched
+    ad.defjvp(divide, lambda t, x, y: quotient(t, y), lambda t, x, y: -t * quotient(quotient(x, y), y))
+    ad.primitive_transposes[divide] = lambda g, x, y: [
+        ad.Zero(x.aval) if type(g) is ad.Zero else quotient(g, y), None
+    ]  # fmt: skip
+    return divide
 
 
 def _divided(x: Any, y: Any) -> Any:
@@ -33,18 +47,8 @@ def _divided(x: Any, y: Any) -> Any:
 
 def _batched(inputs: Sequence[Any], axes: Sequence[Any]) -> tuple[Any, int]:
     size = next(x.shape[k] for x, k in zip(inputs, axes, strict=True) if k is not None)
-    return _DIVIDE.bind(*[_in_front(x, k, size) for x, k in zip(inputs, axes, strict=True)]), 0
+    return _primitive().bind(*[_in_front(x, k, size) for x, k in zip(inputs, axes, strict=True)]), 0
 
 
 def _in_front(x: Any, axis: int | None, size: int) -> Any:
     return jnp.broadcast_to(x, (size, *jnp.shape(x))) if axis is None else jnp.moveaxis(x, axis, 0)
-
-
-_DIVIDE.def_impl(_divided)
-_DIVIDE.def_abstract_eval(lambda x, y: x)
-mlir.register_lowering(_DIVIDE, mlir.lower_fun(_divided, multiple_results=False))
-batching.primitive_batchers[_DIVIDE] = _batched
-ad.defjvp(_DIVIDE, lambda t, x, y: quotient(t, y), lambda t, x, y: -t * quotient(quotient(x, y), y))
-ad.primitive_transposes[_DIVIDE] = lambda g, x, y: [
-    ad.Zero(x.aval) if type(g) is ad.Zero else quotient(g, y), None
-]  # fmt: skip
