@@ -19,6 +19,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import BATCH, HOST
 from mxcompat._graph.run.interpret import NoRule
+from mxcompat._ops.batching import all_batched, broadcast_unbatched
 from mxcompat._ops.define import TABLE
 
 from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
@@ -89,7 +90,7 @@ def over_axis(program: Program, flags: Sequence[bool], size: int, spread: bool =
         [_with_axis(a, 0, size) if on else a for a, on in zip(program.in_avals, flags, strict=True)]
     ) as capture:
         found = _rebuilt(program, capture.placeholders, flags, size, capture.id)
-        outs = [node if on or not spread else _spread(node, size) for node, on in found]
+        outs = [node if on or not spread else broadcast_unbatched(node, size) for node, on in found]
         body = capture.close(outs)
     return Batched(body.program, body.captured, tuple([on or spread for _, on in found]))
 
@@ -131,7 +132,7 @@ def _mapped(program: Program, in_axes: tuple, out_axes: tuple, size: int) -> Map
         for (node, on), axis in zip(found, out_axes, strict=True):
             if axis is None and on:
                 raise NoRule("[vmap] an output that has the axis is to have none")
-            outs.append(node if axis is None else _moved(node if on else _spread(node, size), 0, axis))
+            outs.append(node if axis is None else _moved(node if on else broadcast_unbatched(node, size), 0, axis))
         body = capture.close(outs)
     return Mapped(body.program, body.captured, [_value(n) for n in body.captured])
 
@@ -159,11 +160,6 @@ def _all_with_axis(avals: Any, size: int) -> Any:
     return _with_axis(avals, 0, size)
 
 
-def _spread(node: Node, size: int) -> Node:
-    """The node, repeated along a new first axis."""
-    return apply(TABLE["broadcast_to"], (node,), ((size, *node.aval.shape),))
-
-
 def _moved(node: Node, source: int, target: int) -> Node:
     source %= node.aval.ndim
     if source == target:
@@ -171,10 +167,6 @@ def _moved(node: Node, source: int, target: int) -> Node:
     order = [k for k in range(node.aval.ndim) if k != source]
     order.insert(target, source)
     return apply(TABLE["transpose"], (node,), (tuple(order),))
-
-
-def _all_spread(nodes: Sequence[Node], flags: Sequence[bool], size: int) -> list[Node]:
-    return [n if on else _spread(n, size) for n, on in zip(nodes, flags, strict=True)]
 
 
 @BATCH.of(CALL, PURE_CALL, CHECKPOINT)
@@ -196,7 +188,7 @@ def _vmap(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ..
 
 @BATCH.of(TUPLE)
 def _tuple(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node:
-    return apply(op, tuple(_all_spread(inputs, flags, size)))
+    return apply(op, tuple(all_batched(inputs, flags, size)))
 
 
 @BATCH.of(VJP)
@@ -207,7 +199,7 @@ def _vjp(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...
     found = batched(program, every, size) if any(every) else None
     if found is None:
         return None
-    points = _all_spread(inputs[:primals], flags[:primals], size)
+    points = all_batched(inputs[:primals], flags[:primals], size)
     cotangents = [
         _raised(c, y.ndim) if on else c  # one without the axis is broadcast as it is
         for c, on, y in zip(inputs[count:], flags[count:], program.out_avals, strict=False)
@@ -233,8 +225,8 @@ def _jvp(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...
     found = batched(program, every, size) if any(every) else None
     if found is None:
         return None
-    points = _all_spread(inputs[:primals], flags[:primals], size)
-    tangents = _all_spread(inputs[count:], flags[count:], size)
+    points = all_batched(inputs[:primals], flags[:primals], size)
+    tangents = all_batched(inputs[count:], flags[count:], size)
     given = (*points, *inputs[primals:count], *found.captured, *tangents)
     return apply(op, given, (found.program, primals, outputs))
 
@@ -248,7 +240,7 @@ def _ruled(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, .
     rules = batched(rule, (*[True] * (len(rule.in_avals) - len(extra)), *extra), size)
     if not count or own is None or rules is None:
         return None
-    args = _all_spread(inputs[:count], flags[:count], size)
+    args = all_batched(inputs[:count], flags[:count], size)
     given = (*args, *inputs[count:end], *own.captured, *inputs[end:], *rules.captured)
     return apply(op, given, (own.program, rules.program, count, *active))
 
@@ -258,11 +250,13 @@ def _custom_vmap(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[b
     program, rule, count, active, out_axes = params
     if any(flags[count:]) or any(on and not expected for on, expected in zip(flags, active, strict=False)):
         return None  # it was to be mapped over other arguments
-    args = [_spread(n, size) if on and not has else n for n, on, has in zip(inputs, active, flags, strict=False)]
+    args = [
+        broadcast_unbatched(n, size) if on and not has else n
+        for n, on, has in zip(inputs, active, flags, strict=False)
+    ]
     given = (*args, *inputs[len(program.in_avals) :])
     if rule.in_avals != tuple([n.aval for n in given]):
         return None
     outs = items(apply(CALL, given, (rule,)))
-    return apply(
-        TUPLE, tuple([_spread(n, size) if k is None else _moved(n, k, 0) for n, k in zip(outs, out_axes, strict=True)])
-    )
+    found = zip(outs, out_axes, strict=True)
+    return apply(TUPLE, tuple([broadcast_unbatched(n, size) if k is None else _moved(n, k, 0) for n, k in found]))

@@ -16,7 +16,7 @@ from mxcompat._graph.ir.capture import ALIAS
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import COST, COVERED, HOST, PULLBACK, PUSHFORWARD, Rules
-from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward, pull_back, push_forward
+from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward, pull_back, push_forward, spread
 from mxcompat._graph.run.host import nested_seconds
 from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
 
@@ -200,17 +200,9 @@ def _cotangents(program: Program, given: Sequence[Any]) -> list[Any]:
         if y.dtype.kind not in "fc":
             found.append(None)
             continue
-        c = _cast(c, y)
-        if c.shape != y.shape:
-            c = np.broadcast_to(c, y.shape)
+        c = spread(c, y)
         found.append(np.conj(c) if y.dtype.kind == "c" else c)
     return found
-
-
-def _cast(x: Any, wanted: Aval) -> Any:
-    if x.dtype == wanted.dtype.numpy:
-        return x
-    return (x.real if x.dtype.kind == "c" and wanted.dtype.kind != "c" else x).astype(wanted.dtype.numpy)
 
 
 def _are_smooth(program: Program, primals: int) -> bool:
@@ -249,7 +241,7 @@ def _jvp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
     if not _jvp_covered(HOST, params, ()):
         return None
     count = len(program.in_avals)
-    given = [_cast(t, a) for t, a in zip(inputs[count:], program.in_avals, strict=False)]
+    given = [spread(t, a) for t, a in zip(inputs[count:], program.in_avals, strict=False)]
     try:
         outs, found = push_forward(program, primals, inputs[:count], given)
     except NoRule:

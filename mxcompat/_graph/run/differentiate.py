@@ -17,7 +17,7 @@ from ..ir.program import Program
 from ..ir.rules import PULLBACK, PUSHFORWARD, Rules
 from .interpret import Fallback, NoRule, can_interpret, covered, no_fallback, run_instructions
 
-__all__ = ["active_slots", "can_pull_back", "can_push_forward", "pull_back", "push_forward"]
+__all__ = ["active_slots", "can_pull_back", "can_push_forward", "pull_back", "push_forward", "spread"]
 
 
 def active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
@@ -120,9 +120,9 @@ def push_forward(
             raise NoRule(f"[{op}] has no pushforward for these inputs")
         aval = program.avals[slot]
         if isinstance(aval, tuple):
-            known[slot] = [None if t is None else _spread(t, a) for t, a in zip(found, aval, strict=True)]
+            known[slot] = [None if t is None else spread(t, a) for t, a in zip(found, aval, strict=True)]
         else:
-            known[slot] = _spread(found, aval)
+            known[slot] = spread(found, aval)
     outs = [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
     return outs, [known.get(s) for s in program.out_slots]
 
@@ -149,8 +149,8 @@ def _fit(g: Any, aval: Aval) -> Any:
     return _cast(g, aval)
 
 
-def _spread(t: Any, aval: Aval) -> Any:
-    """A tangent as one of this shape and dtype."""
+def spread(t: Any, aval: Aval) -> Any:
+    """A tangent, or what a user gives for one, as one of this shape and dtype."""
     return _cast(t if t.shape == aval.shape else np.broadcast_to(t, aval.shape), aval)
 
 
