@@ -171,5 +171,8 @@ def _axis(x: array, axis: Any, what: str) -> int | None:
         raise ValueError("[vmap] axis must be int or None.")
     if not -(2**31) <= axis < 2**31:
         raise bad_cast("an axis is a number of 32 bits")
+    ndim = x.ndim + bool(what)
+    if 0 <= axis < ndim:
+        return axis
     message = f"[vmap] Invalid {what}vectorization axis {{place}} for array with shape {format_shape(x.shape)}"
-    return axis_of(axis, x.ndim + bool(what), message=message)
+    return axis_of(axis, ndim, message=message)

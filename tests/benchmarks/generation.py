@@ -2,12 +2,15 @@
 
 Each side runs in a process of its own, because `mlx` is one library or the other there:
 
-    python -m tests.benchmarks.generation SIDE MODEL     prints seconds per token, and compiles, as `measure` reads them
+    python -m tests.benchmarks.generation SIDE MODEL     prints what `Found` holds, as `measure` reads it
+
+A process generates twice: the first time everything is new, the second time what is hot has been compiled.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import statistics
 import subprocess
 import sys
@@ -64,45 +67,57 @@ def available() -> bool:
     return importlib.util.find_spec("mlx_lm") is not None
 
 
-def measure(name: str, sides: Iterable[str], rounds: int) -> tuple[dict[str, float], dict[str, float], float]:
-    """The time of a token, in milliseconds, by side, once the first ones are there.
+class Found(NamedTuple):
+    """What one process found: milliseconds for a token of the second generation, once the first ones are there, and for
+    the whole first generation; and how many programs it compiled from token 30 of the second one on."""
 
-    Returns:
-        Those times; by side the median, over the rounds, of mxcompat's time divided by its own; and how many programs
-        mxcompat compiled from token 30 to the last.
-    """
+    token: float
+    first: float
+    compiles: float
+
+
+def measure(name: str, sides: Iterable[str], rounds: int) -> tuple[dict[str, Found], dict[str, float]]:
+    """Medians over the rounds by side; and the median of mxcompat's time of a token divided by that of each side."""
     root = Path(__file__).parent.parent.parent
-    times: dict[str, list[float]] = {side: [] for side in sides}
-    compiles = 0.0
+    found: dict[str, list[Found]] = {side: [] for side in sides}
     for _ in range(rounds):
-        for side, found in times.items():
+        for side, runs in found.items():
             model = MODELS[name]
             if side == "jax.jit" and (model.bits or model.cache_bits or model.prompts > 1 or model.penalty):
                 continue
             command = [sys.executable, "-m", "tests.benchmarks.generation", side, name]
-            out = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
-            seconds, compiled = map(float, out.split())
-            found.append(1e3 * seconds)
-            compiles = max(compiles, compiled)
-    times = {side: found for side, found in times.items() if found}
-    ours = times["mxcompat"]
-    ratios = {side: statistics.median(a / b for a, b in zip(ours, t, strict=True)) for side, t in times.items()}
-    return {side: statistics.median(t) for side, t in times.items()}, ratios, compiles
+            environment = {**os.environ, "MXCOMPAT_CACHE": "0"}
+            out = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+            runs.append(Found(*map(float, out.stdout.split())))
+    found = {side: runs for side, runs in found.items() if runs}
+    ours = found["mxcompat"]
+    ratios = {
+        side: statistics.median(a.token / b.token for a, b in zip(ours, r, strict=True)) for side, r in found.items()
+    }
+    medians = {side: Found(*map(statistics.median, zip(*runs, strict=True))) for side, runs in found.items()}
+    return medians, ratios
 
 
-def _timed(model: Model, tokens: Iterable[int], compiles: Callable[[], int]) -> tuple[float, int]:
-    """Seconds per token, the first ones left out, and the number of compiles from token 30 on."""
-    start, before = 0.0, 0
-    for k, _ in enumerate(tokens, 1):
+def _timed(
+    model: Model, generate: Callable[[], Iterable[int]], settle: Callable[[], None], compiles: Callable[[], int]
+) -> Found:
+    start = time.perf_counter()
+    for _ in generate():
+        pass
+    first = time.perf_counter() - start
+    settle()
+    before = 0
+    for k, _ in enumerate(generate(), 1):
         if k == model.skipped:
             start = time.perf_counter()
         elif k == 30:
             before = compiles()
-    return (time.perf_counter() - start) / (_TOKENS - model.skipped), compiles() - before
+    token = (time.perf_counter() - start) / (_TOKENS - model.skipped)
+    return Found(1e3 * token, 1e3 * first, compiles() - before)
 
 
-def _mlx_lm(model: Model) -> Iterable[int]:
-    """The tokens, as an mlx-lm user has them generated."""
+def _mlx_lm(model: Model) -> Callable[[], Iterable[int]]:
+    """What generates the tokens, as an mlx-lm user has it done."""
     import mlx.core as mx
     from mlx import nn
     from mlx_lm.generate import BatchGenerator, generate_step
@@ -125,19 +140,23 @@ def _mlx_lm(model: Model) -> Iterable[int]:
     if model.bits:
         nn.quantize(network, bits=model.bits)
     mx.eval(network.parameters())
-    if model.prompts == 1:
-        options = {"kv_bits": model.cache_bits, "quantized_kv_start": 0}
-        options["logits_processors"] = make_logits_processors(repetition_penalty=model.penalty)
-        for token, _ in generate_step(mx.arange(1, 1 + _PROMPT), network, max_tokens=_TOKENS, **options):
-            yield int(token)
-        return
-    batch = BatchGenerator(network, max_tokens=_TOKENS, stop_tokens=[[-1]])
-    batch.insert([list(range(1, 1 + _PROMPT - k)) for k in range(model.prompts)])
-    while responses := batch.next_generated():
-        yield responses[0].token
+
+    def generate() -> Iterable[int]:
+        if model.prompts == 1:
+            options = {"kv_bits": model.cache_bits, "quantized_kv_start": 0}
+            options["logits_processors"] = make_logits_processors(repetition_penalty=model.penalty)
+            for token, _ in generate_step(mx.arange(1, 1 + _PROMPT), network, max_tokens=_TOKENS, **options):
+                yield int(token)
+            return
+        batch = BatchGenerator(network, max_tokens=_TOKENS, stop_tokens=[[-1]])
+        batch.insert([list(range(1, 1 + _PROMPT - k)) for k in range(model.prompts)])
+        while responses := batch.next_generated():
+            yield responses[0].token
+
+    return generate
 
 
-def _jax(model: Model) -> Iterable[int]:
+def _jax(model: Model) -> Callable[[], Iterable[int]]:
     """The same by hand: one `jax.jit` for a token, with the cache donated. (The prompt is read one token at a time.)"""
     from functools import partial
 
@@ -157,7 +176,6 @@ def _jax(model: Model) -> Iterable[int]:
               "down": (hidden, 4 * hidden)}  # fmt: skip
     layers = [{name: matrix(*shape) for name, shape in shapes.items()} for _ in range(model.layers)]
     weights = {"tokens": matrix(model.vocabulary, hidden), "layers": layers}
-    cache = [tuple(jnp.zeros((shared, _CACHE, width)) for _ in range(2)) for _ in range(model.layers)]
 
     def norm(x: Any) -> Any:
         return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5)
@@ -187,25 +205,31 @@ def _jax(model: Model) -> Iterable[int]:
         logits = weights["tokens"] @ norm(h)
         return jnp.argmax(logits), logits - jax.nn.logsumexp(logits), new
 
-    token = jnp.int32(1)
-    for n in range(_PROMPT + _TOKENS):
-        token, _, cache = step(weights, token, cache, n)
-        if n >= _PROMPT:
-            yield int(token)
+    def generate() -> Iterable[int]:
+        cache = [tuple(jnp.zeros((shared, _CACHE, width)) for _ in range(2)) for _ in range(model.layers)]
+        token = jnp.int32(1)
+        for n in range(_PROMPT + _TOKENS):
+            token, _, cache = step(weights, token, cache, n)
+            if n >= _PROMPT:
+                yield int(token)
+
+    return generate
 
 
 def main(side: str, name: str) -> None:
     model = MODELS[name]
-    if side == "jax.jit":
-        print(*_timed(model, _jax(model), lambda: 0))
-    elif side == "mxcompat":
+    if side == "mxcompat":
         import mxcompat
         from mxcompat.ext import debug
 
+        from .timing import settle
+
         mxcompat.install_as_mlx()
-        print(*_timed(model, _mlx_lm(model), debug.compiles))
+        found = _timed(model, _mlx_lm(model), settle, debug.compiles)
     else:
-        print(*_timed(model, _mlx_lm(model), lambda: 0))
+        generate = _jax(model) if side == "jax.jit" else _mlx_lm(model)
+        found = _timed(model, generate, lambda: None, lambda: 0)
+    print(*found)
 
 
 if __name__ == "__main__":

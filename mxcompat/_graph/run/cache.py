@@ -104,8 +104,12 @@ def wait_if_sure(program: Program, donated: tuple[int, ...]) -> None:
     record = program.record
     if record is None or donated not in record.pending:
         return
-    sure = record.meanwhile and record.meanwhile % policy.ENOUGH == 0
-    if sure or record.host_seconds > policy.compile_seconds(program.weight):
+    if record.host_runs:
+        heavy = record.host_best > policy.HEAVY_SECONDS
+        sure = heavy and record.host_seconds > policy.compile_seconds(program.weight)
+    else:
+        sure = record.meanwhile and record.meanwhile % policy.ENOUGH == 0
+    if sure:
         background.wait(lambda: donated not in record.pending)
 
 

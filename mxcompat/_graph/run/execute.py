@@ -132,7 +132,7 @@ def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]
 def _move(plan: Move, subgraph: Subgraph) -> None:
     """The nodes that have values then are leaves of what is left."""
     try:
-        values = host.run(subgraph, plan.slots)
+        values = host.run_slots(subgraph, plan.slots)
     except Exception as error:
         blame(error, subgraph)
         raise

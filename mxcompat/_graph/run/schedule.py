@@ -130,7 +130,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     if executable is not None:
         record = program.record
         if record.host_runs and not record.varying and policy.HOST:
-            if record.xla_runs >= policy.TRIALS and record.xla_best > record.host_best:
+            if record.xla_runs >= policy.TRIALS and record.host_best < policy.MARGIN * record.xla_best:
                 return OpByOp(program, scalars, donated, True, True, False, "which takes less time than XLA")
             timed = record.xla_runs < policy.TRIALS and record.host_best < policy.TRIED_SECONDS
             return Call(program, executable, scalars, not temporary, timed)
