@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import numpy as np
 
+from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import Node, items, leaf
 from mxcompat._graph.run.evaluate import evaluated
@@ -213,7 +215,12 @@ class ArrayIterator:
 
 def entries(x: array) -> Iterator[array]:
     """The entries along the first axis. Changes to `x` while it is gone through are not seen."""
-    fixed = wrap(x._node)
+    node = x._node
+    data = node.value
+    if type(data) is np.ndarray and node.aval.nbytes <= policy.SMALL_BYTES:
+        of_one = aval(node.aval.shape[1:], node.aval.dtype)
+        return (wrap(leaf(data[k, ...].copy(), of_one)) for k in range(len(data)))
+    fixed = wrap(node)
     return (fixed[k] for k in range(len(fixed)))  # type: ignore[index]
 
 

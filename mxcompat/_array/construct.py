@@ -14,7 +14,7 @@ import numpy as np
 from jax.core import Tracer
 
 from mxcompat._graph.ir import aval as _d
-from mxcompat._graph.ir.aval import Dtype, aval, from_numpy
+from mxcompat._graph.ir.aval import DTYPES, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply, leaf
 from mxcompat._graph.ir.op import Op
 
@@ -23,7 +23,7 @@ from .errors import bad_cast, incompatible
 
 __all__ = [
     "CAST", "COPY", "as_node", "cast", "cast_numpy", "copied", "holds", "invalid", "jax_node",
-    "natural_dtype", "node_of", "number_node", "own", "rounded", "type_name",
+    "natural_dtype", "node_of", "number_node", "numpy_node", "own", "rounded", "type_name",
 ]  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
     if isinstance(node, Node):
         return cast(node, dtype)
     if isinstance(value, (np.ndarray, np.generic)):
-        return _from_numpy(np.asarray(value), dtype)
+        return numpy_node(np.asarray(value), dtype)
     if isinstance(value, jax.Array):
         return jax_node(value, dtype)
     if isinstance(value, (bool, int, float, complex)):
@@ -70,7 +70,7 @@ def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
         buffer = memoryview(value)
     except TypeError:
         return None
-    return _from_numpy(np.asarray(buffer), dtype)
+    return numpy_node(np.asarray(buffer), dtype)
 
 
 def type_name(value: Any) -> str:
@@ -105,13 +105,12 @@ def copied(node: Node) -> Node:
     return apply(COPY, (node,))
 
 
+_DEFAULT = {d.numpy: d for d in DTYPES} | {np.dtype(np.float64): _d.float32, np.dtype(np.complex128): _d.complex64}
+
+
 def _default(dtype: Any) -> Dtype:
     """The dtype that data of a NumPy dtype takes if none is asked for."""
-    if dtype == np.float64:
-        return _d.float32
-    if dtype == np.complex128:
-        return _d.complex64
-    kind = from_numpy(dtype)
+    kind = _DEFAULT.get(dtype)
     if kind is None:
         raise bad_cast(f"no array can hold data of type {dtype}")
     return kind
@@ -119,15 +118,17 @@ def _default(dtype: Any) -> Dtype:
 
 def holds(dtype: np.dtype) -> bool:
     """Whether an array can hold data of a NumPy dtype, or of a narrower one that stands for it."""
-    return dtype in (np.float64, np.complex128) or from_numpy(dtype) is not None
+    return dtype in _DEFAULT
 
 
-def _from_numpy(data: np.ndarray, dtype: Dtype | None) -> Node:
+def numpy_node(data: np.ndarray, dtype: Dtype | None) -> Node:
+    """A leaf with a copy of NumPy's data."""
     natural = _default(data.dtype)
-    if any(stride < 0 for stride in data.strides):
+    if data.strides and min(data.strides) < 0:
         raise ValueError("Cannot convert DLPack arrays with negative strides to mlx array.")
-    dtype = dtype or natural
-    if natural.kind == "f" and dtype.kind == "f" and dtype.size == 2:
+    if dtype is None:
+        dtype = natural
+    elif natural.kind == "f" and dtype.kind == "f" and dtype.size == 2:
         data = cast_numpy(data, natural)  # through float32, as MLX rounds
     return own(cast_numpy(data, dtype), dtype)
 
@@ -143,7 +144,7 @@ def cast_numpy(data: Any, dtype: Dtype) -> np.ndarray:
 
 def own(data: np.ndarray, dtype: Dtype) -> Node:
     """A leaf with a copy of data that has the right dtype already. It stays NumPy's until XLA needs it."""
-    return leaf(aligned(data) if data.nbytes >= _LARGE else np.array(data, order="C"), aval(data.shape, dtype))
+    return leaf(aligned(data) if data.nbytes >= _LARGE else data.copy(), aval(data.shape, dtype))
 
 
 _LARGE = 1 << 16
@@ -179,7 +180,7 @@ def dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
     except (BufferError, RuntimeError, TypeError):  # a type NumPy does not know (bfloat16), or another device
         with jax.enable_x64(True):
             return jax_node(jnp.array(jax.dlpack.from_dlpack(value), copy=True), dtype)
-    return _from_numpy(data, dtype)
+    return numpy_node(data, dtype)
 
 
 _numbers: dict[tuple, Node] = {}

@@ -6,6 +6,8 @@ that it stays lazy and gradients flow; irregular nests raise what MLX raises.
 
 from __future__ import annotations
 
+from array import array as packed
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -19,7 +21,17 @@ from mxcompat._graph.ir.node import Node, apply, leaf
 from mxcompat._graph.ir.op import Op
 
 from .casting import converted
-from .construct import cast_numpy, jax_node, natural_dtype, node_of, number_node, own, rounded, type_name
+from .construct import (
+    cast_numpy,
+    jax_node,
+    natural_dtype,
+    node_of,
+    number_node,
+    numpy_node,
+    own,
+    rounded,
+    type_name,
+)  # fmt: skip
 from .errors import bad_cast
 from .promotion import promote
 
@@ -35,10 +47,17 @@ def nest_of(value: Any, dtype: Dtype | None = None) -> Node:
     Raises:
         ValueError: if lengths differ, or something in it is neither a number nor an array.
     """
-    if type(value) in _PLAIN:
-        return number_node(value, dtype)
-    if not isinstance(value, (list, tuple)):
-        return node_of(value, dtype)
+    read = _READ.get(type(value))
+    if read is not None:
+        return read(value, dtype)
+    return _sequence(value, dtype) if isinstance(value, (list, tuple)) else node_of(value, dtype)
+
+
+def _sequence(value: list | tuple, dtype: Dtype | None) -> Node:
+    kinds = set(map(type, value))
+    if kinds <= _NUMBERS and kinds:  # the loop below, once through
+        data, dtype = _numbers_array(value, kinds, dtype)
+        return leaf(data, aval((len(value),), dtype))  # nobody else has these data
     shape: list[int] = []
     first: Any = value
     level = [value]
@@ -55,18 +74,26 @@ def nest_of(value: Any, dtype: Dtype | None = None) -> Node:
     if not kinds <= _NUMBERS:
         return _irregular(value, dtype)
     data, dtype = _numbers_array(level, kinds, dtype)
-    return leaf(data.reshape(shape), aval(tuple(shape), dtype))  # nobody else has these data
+    return leaf(data.reshape(shape), aval(tuple(shape), dtype))
 
 
-_PLAIN = {bool, int, float, complex}
 _NUMBERS = {bool, int, float, complex, np.float64}
+_FLOATS = {float}
 
 
-def _numbers_array(numbers: list, kinds: set[type], dtype: Dtype | None) -> tuple[np.ndarray, Dtype]:
+def _floats(numbers: list | tuple) -> np.ndarray:
+    """Floats as single precision, infinite beyond its range. NumPy would have to be kept from warning of those, which
+    takes three times as long as three numbers."""
+    return np.frombuffer(packed("f", numbers), _SINGLE)
+
+
+_SINGLE = np.dtype(np.float32)
+
+
+def _numbers_array(numbers: list | tuple, kinds: set[type], dtype: Dtype | None) -> tuple[np.ndarray, Dtype]:
     """Numbers as flat data of a dtype, read the way MLX reads them."""
-    if kinds == {float} and (dtype is None or dtype is _d.float32):
-        with np.errstate(over="ignore"):
-            return np.array(numbers, np.float32), _d.float32
+    if kinds == _FLOATS and (dtype is None or dtype is _d.float32):
+        return _floats(numbers), _d.float32
     integral = kinds <= {bool, int}
     natural = _d.float32
     if kinds and kinds <= {bool}:
@@ -81,7 +108,7 @@ def _numbers_array(numbers: list, kinds: set[type], dtype: Dtype | None) -> tupl
             data: Any = np.array(numbers, np.complex64 if complex in kinds else np.float64)
         elif dtype is None:
             data = _smallest(numbers, want)
-            want = _d.int64 if data.dtype == np.int64 else want
+            return data, _d.int64 if data.dtype == np.int64 else want
         elif want.kind in "fc" or want is _d.int64:
             data = np.array(numbers, np.int64)
         else:
@@ -91,13 +118,20 @@ def _numbers_array(numbers: list, kinds: set[type], dtype: Dtype | None) -> tupl
     return cast_numpy(rounded(data if want.kind == "c" else data.real, want), want), want
 
 
-def _smallest(numbers: list, dtype: Dtype) -> np.ndarray:
+def _smallest(numbers: list | tuple, dtype: Dtype) -> np.ndarray:
     """Bools or integers as data of this dtype, or of int64 where one needs it."""
     try:
         return np.array(numbers, dtype.numpy)
     except OverflowError:
         return np.array(numbers, np.int64)
 
+
+_READ: dict[type, Callable[[Any, Dtype | None], Node]] = {
+    **dict.fromkeys((bool, int, float, complex), number_node),
+    **dict.fromkeys((list, tuple), _sequence),
+    np.ndarray: numpy_node,
+}
+"""What reads most of what arrays are made of, by its exact type."""
 
 NEST = Op(
     "array",

@@ -8,13 +8,13 @@ the first and last three.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import NoneType
 from typing import Any
 
 import jax
 import numpy as np
 
-from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import TRACED, Node
 from mxcompat._graph.run.evaluate import evaluated_on_host
 
@@ -110,18 +110,47 @@ def render(node: Node) -> str:
     """The text of an array. Evaluates it."""
     if node.aval is None:
         return f"array({node.value})"  # what JAX puts in an array's place in a pytree
-    if node.op is TRACED or not isinstance(node.value, (jax.Array, np.ndarray, NoneType)):
-        return f"array({node.value})"
+    value = node.value
+    if type(value) is not np.ndarray and (node.op is TRACED or not isinstance(value, (jax.Array, NoneType))):
+        return f"array({value})"
     data = evaluated_on_host(node)
     dtype = node.aval.dtype
-    kind = dtype.kind
-    if kind == "f":
-        show = _float
-    elif kind == "c":
-        show = _complex
+    shape = data.shape
+    if shape and max(shape) > 2 * _EDGE:
+        data = _edges(data)
+    if dtype.name == "bfloat16":
+        data = data.astype(np.float32)
+    kind, values = dtype.kind, data.ravel().tolist()
+    if kind == "c":
+        text = _template(shape, "%s") % tuple(map(_complex, values))
+    elif kind != "f":
+        text = _template(shape, "%s") % tuple(values)
     else:
-        show = str
-    return f"array({_axis(data, 0, dtype, show)}, dtype={dtype.name})"
+        text = _template(shape, _number_format()) % tuple(values)
+        if "nan" in text:
+            text = _template(shape, "%s") % tuple(map(_float, values))
+    return f"array({text}, dtype={dtype.name})"
+
+
+def _edges(data: np.ndarray) -> np.ndarray:
+    """What is shown of the elements: the first and last few along each long axis."""
+    for axis, n in enumerate(data.shape):
+        if n > 2 * _EDGE:
+            before = (slice(None),) * axis
+            data = np.concatenate((data[(*before, slice(_EDGE))], data[(*before, slice(n - _EDGE, n))]), axis)
+    return data
+
+
+@lru_cache(maxsize=256)
+def _template(shape: tuple[int, ...], number: str, depth: int = 0) -> str:
+    """The text of an array, with a place for each number that is shown."""
+    if not shape:
+        return number
+    n, *rest = shape
+    part = _template(tuple(rest), number, depth + 1)
+    parts = [part] * n if n <= 2 * _EDGE else [*[part] * _EDGE, "...", *[part] * _EDGE]
+    between = ",\n" + " " * (len("array([") + depth) if rest else ", "
+    return f"[{between.join(parts)}]"
 
 
 def formatted(node: Node, spec: str) -> str:
@@ -133,35 +162,14 @@ def formatted(node: Node, spec: str) -> str:
     return render(node)
 
 
-def _axis(data: np.ndarray, depth: int, dtype: Dtype, show: Any) -> str:
-    if not data.ndim:
-        return show(_python(data, dtype))
-    n = len(data)
-    if not n:
-        return "[]"
-    elided = n > 2 * _EDGE
-    places = [*range(_EDGE), *range(n - _EDGE, n)] if elided else range(n)
-    if data.ndim == 1:
-        parts = [show(x) for x in _python(data[list(places)], dtype)]
-        between = ", "
-    else:
-        parts = [_axis(data[k], depth + 1, dtype, show) for k in places]
-        between = ",\n" + " " * (len("array([") + depth)
-    if elided:
-        parts.insert(_EDGE, "...")
-    return f"[{between.join(parts)}]"
-
-
-def _python(data: np.ndarray, dtype: Dtype) -> Any:
-    return (data if dtype.name != "bfloat16" else data.astype(np.float32)).tolist()
+def _number_format() -> str:
+    """How a float is written, for `%`."""
+    precision = _options.precision
+    return "%.6g" if precision == -1 else f"%.{precision if precision >= 0 else 6}f"
 
 
 def _float(x: float) -> str:
-    precision = _options.precision
-    if precision == -1:
-        text = f"{x:.6g}"
-    else:
-        text = f"{x:.{precision if precision >= 0 else 6}f}"
+    text = _number_format() % x
     return "-nan" if text == "nan" and np.signbit(x) else text
 
 

@@ -141,6 +141,9 @@ def evaluated_on_host(node: Node) -> np.ndarray:
     """The value of a node, computed if need be: a NumPy array, shared where it lies in this process's memory."""
     if node.value is None:
         evaluate([node])
+    value = node.value
+    if type(value) is np.ndarray:
+        return value
     with np.errstate(all="ignore"):
         return np.asarray(numpy_value(node))
 
