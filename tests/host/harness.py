@@ -11,8 +11,7 @@ all).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import ml_dtypes
@@ -94,10 +93,6 @@ def check(
         grad, jvp, batch: whether the ops have these rules.
     """
     program, given = program_of(call, inputs)
-    with np.errstate(all="ignore"):
-        got = interpret(program, given)
-    want = _jitted(program.replay, given)
-    _same(got, want, tolerance, "value")
     smooth = [k for k, x in enumerate(inputs) if _inexact(x)]
     if smooth != list(range(len(smooth))):
         order = [*smooth, *[k for k in range(len(inputs)) if k not in smooth]]
@@ -107,46 +102,75 @@ def check(
             tolerance=tolerance, grad=grad, jvp=jvp, batch=batch,
         )  # fmt: skip
         return
-    primals = len(smooth)
-    if primals and any(_inexact(y) for y in want) and (grad or jvp):
-        _check_derivatives(program, primals, given, want, tolerance, grad, jvp)
-    if batch:
-        _check_batches(program, len(inputs), given, tolerance)
+    with np.errstate(all="ignore"):
+        found = [Found("value", interpret(program, given), lambda *xs: program.replay(xs), given)]
+        if smooth and any(a.dtype.kind in "fc" for a in program.out_avals):
+            found += _derivatives(program, len(smooth), given, grad, jvp)
+        if batch:
+            found += _batches(program, len(inputs), given)
+    for one, want in zip(found, _by_jax(found), strict=True):
+        _same(one.result, want, tolerance, one.what)
 
 
-def _check_derivatives(
-    program: Program, primals: int, given: list[Any], want: list[Any], tolerance: float | None, grad: bool, jvp: bool
-) -> None:
-    moving = [k for k, y in enumerate(want) if _inexact(y)]
-    cotangents = [data(want[k].shape, want[k].dtype.name, 7 + k) for k in moving]
+class Found(NamedTuple):
+    """What the host rules gave, and the JAX function that gives the same, with what to call it on."""
+
+    what: str
+    result: list[Any]
+    function: Callable[..., Any]
+    inputs: list[Any]
+
+
+def _by_jax(found: list[Found]) -> list[list[Any]]:
+    """What JAX gives for each, all compiled as one: a compile costs more by its being one than by its size."""
+
+    def everything(inputs: list[list[Any]]) -> list[Any]:
+        return [list(f.function(*xs)) for f, xs in zip(found, inputs, strict=True)]
+
+    with jax.enable_x64(True):
+        results = jax.jit(everything)([[np.asarray(x) for x in f.inputs] for f in found])
+        return [[np.asarray(x) for x in result] for result in results]
+
+
+def _derivatives(program: Program, primals: int, given: list[Any], grad: bool, jvp: bool) -> list[Found]:
+    outs = program.out_avals
+    moving = [k for k, a in enumerate(outs) if a.dtype.kind in "fc"]
+    cotangents = [data(outs[k].shape, outs[k].dtype.name, 7 + k) for k in moving]
     tangents = [data(x.shape, x.dtype.name, 17 + k) for k, x in enumerate(given[:primals])]
 
     def smooth(*xs: Any) -> list[Any]:
-        outs = program.replay([*xs, *given[primals:]])
-        return [outs[k] for k in moving]
+        values = program.replay([*xs, *given[primals:]])
+        return [values[k] for k in moving]
 
+    found = []
     if grad:
-        everything: list[Any] = [None] * len(want)
+        everything: list[Any] = [None] * len(outs)
         for k, c in zip(moving, cotangents, strict=True):
             everything[k] = c
-        with np.errstate(all="ignore"):
-            _, got = pull_back(program, primals, given, everything)
-        expected = _jitted(
-            lambda xs: jax.vjp(smooth, *xs[:primals])[1](list(xs[primals:])), given[:primals] + cotangents
-        )
-        _same(got, list(expected), tolerance, "cotangents")
+        _, got = pull_back(program, primals, given, everything)
+        found.append(
+            Found(
+                "cotangents", got,
+                lambda *xs: jax.vjp(smooth, *xs[:primals])[1](list(xs[primals:])), given[:primals] + cotangents,
+            )
+        )  # fmt: skip
     if jvp:
-        with np.errstate(all="ignore"):
-            _, found = push_forward(program, primals, given, tangents)
-        expected = _jitted(
-            lambda xs: jax.jvp(smooth, tuple(xs[:primals]), tuple(xs[primals:]))[1], given[:primals] + tangents
-        )
-        got = [np.zeros(want[k].shape, want[k].dtype) if found[k] is None else found[k] for k in moving]
-        _same(got, list(expected), tolerance, "tangents")
+        _, pushed = push_forward(program, primals, given, tangents)
+        got = [
+            np.zeros(outs[k].shape, outs[k].dtype.numpy) if pushed[k] is None else pushed[k] for k in moving
+        ]
+        found.append(
+            Found(
+                "tangents", got,
+                lambda *xs: jax.jvp(smooth, tuple(xs[:primals]), tuple(xs[primals:]))[1], given[:primals] + tangents,
+            )
+        )  # fmt: skip
+    return found
 
 
-def _check_batches(program: Program, count: int, given: list[Any], tolerance: float | None) -> None:
+def _batches(program: Program, count: int, given: list[Any]) -> list[Found]:
     size = 3
+    found = []
     for mapped in {*[(k,) for k in range(count)], tuple(range(count))}:
         rng = np.random.default_rng(5)
         inputs = []
@@ -157,16 +181,11 @@ def _check_batches(program: Program, count: int, given: list[Any], tolerance: fl
             else:
                 inputs.append(x)
         batched, captured = batched_program(program, [k in mapped for k in range(len(given))], size)
-        with np.errstate(all="ignore"):
-            got = interpret(batched, [*inputs, *captured], _by_xla)  # other families may lend their ops
+        got = interpret(batched, [*inputs, *captured], _by_xla)  # other families may lend their ops
         in_axes = [0 if k in mapped else None for k in range(len(given))]
         vmapped = jax.vmap(lambda *xs: program.replay(xs), in_axes, axis_size=size)
-        want = _jitted(partial(_spread, vmapped), inputs)
-        _same(got, want, tolerance, f"mapped over {mapped}")
-
-
-def _spread(function: Callable[..., Any], args: list[Any]) -> Any:
-    return function(*args)
+        found.append(Found(f"mapped over {mapped}", got, vmapped, inputs))
+    return found
 
 
 def batched_program(program: Program, batched: list[bool], size: int) -> tuple[Program, list[Any]]:
@@ -179,11 +198,6 @@ def _by_xla(op: Any, out: Any, params: tuple, inputs: Any) -> Any:
     with jax.enable_x64(True):
         result = op.lower(params, [np.asarray(x) for x in inputs])
     return tuple(map(np.asarray, result)) if isinstance(result, (tuple, list)) else np.asarray(result)
-
-
-def _jitted(function: Callable[..., Any], inputs: list[Any]) -> list[Any]:
-    with jax.enable_x64(True):
-        return [np.asarray(x) for x in jax.jit(function)([np.asarray(x) for x in inputs])]
 
 
 def _inexact(x: Any) -> bool:
