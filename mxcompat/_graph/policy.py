@@ -92,6 +92,10 @@ LARGE_BYTES = 1 << 14
 DONATED_BYTES = 1 << 16
 """Buffers below this size are not worth donating: finding out who holds them takes longer than copying them."""
 
+LARGE_SCAN = 1 << 15
+"""From this many elements on a scan is compiled as one over pairs. Of a million, cumsum takes 2.3 ms instead of 3.7,
+cummax 3.2 instead of 11, logcumsumexp 19 instead of 221, and half a second more to compile."""
+
 # --- When to compile --------------------------------------------------------------------------------------------------
 
 PATIENCE_LIGHT = 30

@@ -17,6 +17,7 @@ from jax import lax
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._graph import policy
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
@@ -27,6 +28,7 @@ from ..define import as_float, op, same
 from ..elementwise.casts import astype
 from ..examples import example
 from .reduce import wide
+from .sorting import on_cpu
 
 __all__ = [
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "logcumsumexp",
@@ -50,15 +52,16 @@ def _highest(dtype: Any) -> Any:
 
 
 def _record(
-    name: str, scan: Callable[..., Any], pairwise: Callable[..., Any], identity: Callable[[Any], Any],
-    result: Callable[[Dtype], Dtype] = same,
+    name: str, scan: Callable[..., Any], identity: Callable[[Any], Any], result: Callable[[Dtype], Dtype] = same,
+    for_complex: Callable[..., Any] | None = None,
 ) -> Op:  # fmt: skip
     """A record of a scan.
 
     Args:
-        scan: JAX's function for real numbers, and `pairwise` the step of it for complex ones.
+        scan: the function, `scan(x, axis, reverse)`.
         identity: the neutral element, given the dtype; -inf or inf where JAX accepts that.
         result: the dtype of the result.
+        for_complex: the step for complex numbers, if `scan` does not take these.
     """
 
     def lower(x: Any, axis: int | None, reverse: bool, inclusive: bool) -> Any:
@@ -76,8 +79,8 @@ def _record(
             n = x.shape[axis]
             kept = lax.slice_in_dim(x, 1, n, axis=axis) if reverse else lax.slice_in_dim(x, 0, n - 1, axis=axis)
             x = lax.concatenate([kept, edge] if reverse else [edge, kept], axis)
-        if x.dtype.kind == "c" and scan not in (lax.cumsum, lax.cumprod):
-            out = lax.associative_scan(pairwise, x, reverse=reverse, axis=axis)
+        if x.dtype.kind == "c" and for_complex is not None:
+            out = lax.associative_scan(for_complex, x, reverse=reverse, axis=axis)
         else:
             out = scan(wide(x), axis=axis, reverse=reverse).astype(x.dtype)
         return out != 0 if want.kind == "b" else out
@@ -93,12 +96,38 @@ def _complex_larger(x: Any, y: Any) -> Any:
     return (rx > ry) | ((rx == ry) & (lax.imag(x) > lax.imag(y))) | (x != x)
 
 
+def _by_size(scan: Callable[..., Any], pairwise: Callable[..., Any]) -> Callable[..., Any]:
+    """The same scan in the form that XLA runs fastest. On a CPU JAX's own is a window that slides over each element; of
+    many, pairs are combined and scanned, and pairs of those."""
+
+    def function(x: Any, axis: int, reverse: bool) -> Any:
+        if x.size >= policy.LARGE_SCAN and on_cpu():
+            return lax.associative_scan(pairwise, x, reverse=reverse, axis=axis)
+        return scan(x, axis=axis, reverse=reverse)
+
+    return function
+
+
+def _linear(scan: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """A scan that is linear: its derivatives are scans by the `plain` one, which compiles in a tenth of the time."""
+
+    @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+    def function(x: Any, axis: int, reverse: bool) -> Any:
+        return scan(x, axis, reverse)
+
+    @function.defjvp
+    def _(axis: int, reverse: bool, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+        return function(*primals, axis, reverse), plain(*tangents, axis=axis, reverse=reverse)
+
+    return lambda x, axis, reverse: function(x, axis, reverse)
+
+
 def _running(scan: Callable[..., Any]) -> Callable[..., Any]:
     """`lax.cummax` or `lax.cummin`, with the derivative going to the latest of equal elements, as in MLX."""
 
     @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
     def function(x: Any, axis: int, reverse: bool) -> Any:
-        return scan(x, axis=axis, reverse=reverse)
+        return scan(x, axis, reverse)
 
     @function.defjvp
     def _(axis: int, reverse: bool, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
@@ -115,11 +144,19 @@ def _running(scan: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, axis, reverse: function(x, axis, reverse)
 
 
-_CUMSUM = _record("cumsum", lax.cumsum, lax.add, lambda dtype: 0, _summed)
-_CUMPROD = _record("cumprod", lax.cumprod, lax.mul, lambda dtype: 1)
-_CUMMAX = _record("cummax", _running(lax.cummax), lambda x, y: jnp.where(_complex_larger(x, y), x, y), _lowest)
-_CUMMIN = _record("cummin", _running(lax.cummin), lambda x, y: jnp.where(_complex_larger(y, x), x, y), _highest)
-_LOGCUMSUMEXP = _record("logcumsumexp", lax.cumlogsumexp, jnp.logaddexp, lambda dtype: -math.inf, as_float)
+_CUMSUM = _record("cumsum", _linear(_by_size(lax.cumsum, lax.add), lax.cumsum), lambda dtype: 0, _summed)
+_CUMPROD = _record("cumprod", _by_size(lax.cumprod, lax.mul), lambda dtype: 1)
+_CUMMAX = _record(
+    "cummax", _running(_by_size(lax.cummax, lax.max)), _lowest,
+    for_complex=lambda x, y: jnp.where(_complex_larger(x, y), x, y),
+)  # fmt: skip
+_CUMMIN = _record(
+    "cummin", _running(_by_size(lax.cummin, lax.min)), _highest,
+    for_complex=lambda x, y: jnp.where(_complex_larger(y, x), x, y),
+)  # fmt: skip
+_LOGCUMSUMEXP = _record(
+    "logcumsumexp", _by_size(lax.cumlogsumexp, jnp.logaddexp), lambda dtype: -math.inf, as_float, jnp.logaddexp
+)
 
 
 def _scan(record: Op, a: Any, axis: Any, reverse: bool, inclusive: bool) -> array:
