@@ -217,7 +217,7 @@ def entries(x: array) -> Iterator[array]:
     """The entries along the first axis. Changes to `x` while it is gone through are not seen."""
     node = x._node
     data = node.value
-    if type(data) is np.ndarray and node.aval.nbytes <= policy.SMALL_BYTES:
+    if type(data) is np.ndarray and not node.trace and node.aval.nbytes <= policy.SMALL_BYTES:
         of_one = aval(node.aval.shape[1:], node.aval.dtype)
         return (wrap(leaf(data[k, ...].copy(), of_one)) for k in range(len(data)))
     fixed = wrap(node)

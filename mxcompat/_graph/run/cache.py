@@ -105,8 +105,7 @@ def wait_if_sure(program: Program, donated: tuple[int, ...]) -> None:
     if record is None or donated not in record.pending:
         return
     if record.host_runs:
-        heavy = record.host_best > policy.HEAVY_SECONDS
-        sure = heavy and record.host_seconds > policy.compile_seconds(program.weight)
+        sure = record.host_best > policy.WORTH_WAITING * policy.compile_seconds(program.weight)
     else:
         sure = record.meanwhile and record.meanwhile % policy.ENOUGH == 0
     if sure:
