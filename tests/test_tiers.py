@@ -65,6 +65,7 @@ def test_a_gradient_at_a_new_size_compiles_nothing(plans):
 
 def test_what_is_hot_is_compiled_in_the_background(plans, monkeypatch):
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
     monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
     w = mx.array(data(8, 8))
 
@@ -82,6 +83,7 @@ def test_what_is_hot_is_compiled_in_the_background(plans, monkeypatch):
 
 def test_the_faster_way_wins(plans, monkeypatch):
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
     x = mx.array(data(2, 2))
     for _ in range(policy.TRIALS + 6):
         mx.eval(mx.exp(x) * 2 + x)
@@ -201,3 +203,29 @@ def test_other_threads_go_on_while_one_compiles():
     finally:
         finish.set()
         events.observers.remove(slow)
+
+
+def test_a_long_loop_is_not_compiled_when_it_returns(plans):
+    """Compiling the gradient of 300 steps takes longer than running it hundreds of times."""
+
+    def loss(a):
+        h = mx.zeros(4)
+        for k in range(300):
+            h = a * h + 0.01 * k
+        return h.sum()
+
+    for _ in range(3):
+        mx.eval(mx.grad(loss)(mx.array([0.1, 0.2, 0.3, 0.4])))
+    assert all(isinstance(p, OpByOp) and p.on_host and not p.compiles for p in plans)
+
+
+@pytest.mark.parametrize("entry", [lambda x: list(x)[1], lambda x: next(iter(x)), lambda x: sum(x)])
+def test_entries_of_what_is_differentiated(entry):
+    x = data(3, 4)
+    want, got = (
+        np.array(side.grad(lambda x, side=side: side.sin(entry(x)).sum())(side.array(x))) for side in (real, mx)
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+    compiled = mx.compile(lambda x: mx.sin(entry(x)))
+    for values in (x, 2 * x):  # what is traced has a value, which must not be baked in
+        np.testing.assert_allclose(np.array(compiled(mx.array(values))), np.sin(entry(values)), rtol=1e-6)

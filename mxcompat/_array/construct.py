@@ -17,6 +17,7 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import DTYPES, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply, leaf
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.run.values import aligned
 
 from .casting import converted
 from .errors import bad_cast, incompatible
@@ -149,18 +150,6 @@ def own(data: np.ndarray, dtype: Dtype) -> Node:
 
 _LARGE = 1 << 16
 """From this many bytes on, a copy lies where XLA can take it over without copying it again."""
-
-
-def aligned(data: np.ndarray) -> np.ndarray:
-    """A copy, at an address that XLA accepts."""
-    memory = np.empty(data.nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    copy = memory[start : start + data.nbytes].view(data.dtype).reshape(data.shape)
-    copy[...] = data
-    return copy
-
-
-_ALIGNMENT = 64
 
 
 def jax_node(value: Any, dtype: Dtype | None) -> Node:

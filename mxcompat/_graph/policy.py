@@ -133,7 +133,9 @@ SINGLE_SECONDS = 1e-4
 """The same for one that takes NumPy no longer than this."""
 
 HEAVY_SECONDS = 2e-2
-"""A program that takes this long on the host is compiled when it is met for the second time."""
+HEAVY_RUNS = 50
+"""A program that takes so many seconds on the host is compiled when it is met for the second time, if that is likely to
+take no longer than so many runs of it. The gradient of a loop of 2 048 steps takes 0.25 s, and compiling it minutes."""
 
 HOPELESS = 3.0
 """A program is compiled at once if NumPy is likely to take this many times as long as compiling it."""

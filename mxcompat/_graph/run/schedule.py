@@ -203,11 +203,16 @@ def _on_host(
     if takes > policy.HOPELESS * compiling:
         return None
     record = cache.record_of(program, scalars)
-    hot = record.host_seconds > compiling or (record.host_runs and record.host_best > policy.HEAVY_SECONDS)
+    hot = record.host_seconds > compiling or (record.host_runs and _is_heavy(record.host_best, compiling))
     if hot and is_huge(subgraph):
         return None
     light = takes < policy.LIGHT_SECONDS
     return OpByOp(program, scalars, donated, True, light, bool(hot) and not temporary, _age(record))
+
+
+def _is_heavy(seconds: float, compiling: float) -> bool:
+    """Whether what takes so long on the host is compiled as soon as it returns."""
+    return seconds > policy.HEAVY_SECONDS and compiling < policy.HEAVY_RUNS * seconds
 
 
 def _age(record: Record) -> str:

@@ -1,7 +1,8 @@
 """Values: the data of a node, as JAX needs it and as NumPy does.
 
 What NumPy has made stays a NumPy array until XLA needs it, and what XLA has made a JAX array; on a CPU either is seen
-as the other without a copy, where that is safe. """
+as the other without a copy, where that is safe.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +10,11 @@ from sys import getrefcount
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..ir.node import SCALAR, Node
 
-__all__ = ["jax_value", "numpy_value", "settled", "sole", "to_jax"]
+__all__ = ["aligned", "jax_value", "numpy_value", "settled", "sole", "to_jax"]
 
 
 def jax_value(node: Node) -> Any:
@@ -23,7 +23,7 @@ def jax_value(node: Node) -> Any:
     if type(value) is np.ndarray:
         taken = sole(node, value_held=True)
         with jax.enable_x64(True):  # what nobody else sees may be shared with XLA, which may write over it one day
-            node.value = value = jax.device_put(value) if taken else jnp.array(value)
+            node.value = value = jax.device_put(value if taken else aligned(value))
     elif type(value) is tuple and any(type(v) is np.ndarray for v in value):
         node.value = value = tuple([to_jax(v) if type(v) is np.ndarray else v for v in value])
     return value
@@ -32,7 +32,19 @@ def jax_value(node: Node) -> Any:
 def to_jax(value: Any) -> jax.Array:
     """A JAX array with a copy of NumPy's data."""
     with jax.enable_x64(True):
-        return jnp.array(value)
+        return jax.device_put(aligned(value))
+
+
+def aligned(data: np.ndarray) -> np.ndarray:
+    """A copy, at an address where XLA takes it over as it is. JAX compiles a copy of its own for each shape."""
+    memory = np.empty(data.nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    copy = memory[start : start + data.nbytes].view(data.dtype).reshape(data.shape)
+    copy[...] = data
+    return copy
+
+
+_ALIGNMENT = 64
 
 
 def numpy_value(node: Node) -> Any:
