@@ -96,6 +96,17 @@ LARGE_SCAN = 1 << 15
 """From this many elements on a scan is compiled as one over pairs. Of a million, cumsum takes 2.3 ms instead of 3.7,
 cummax 3.2 instead of 11, logcumsumexp 19 instead of 221, and half a second more to compile."""
 
+# --- Memory -----------------------------------------------------------------------------------------------------------
+
+LARGE_ALLOCATION = 1 << 28
+"""From this many bytes on it is asked first whether they are there, which takes 30 us."""
+
+LONGEST_AXIS = (1 << 31) - 1
+"""The length of an axis, at most: MLX has 32 bits for it."""
+
+MOST_BYTES = (1 << 63) - 1
+"""The size of an array, at most: XLA ends the process if it has to count further."""
+
 # --- When to compile --------------------------------------------------------------------------------------------------
 
 PATIENCE_LIGHT = 30

@@ -12,7 +12,7 @@ from typing import Any
 
 from mxcompat._array.array import array
 from mxcompat._array.errors import bad_cast, expected, incompatible
-from mxcompat._graph.ir.aval import Dtype
+from mxcompat._graph.ir.aval import Dtype, check_axes
 from mxcompat._graph.ir.node import Node
 
 __all__ = [
@@ -76,7 +76,11 @@ def shape_of(value: Any) -> tuple[int, ...]:
     if value is None:
         raise incompatible("", "expected a shape, got None.")
     try:
-        shape = (integer(value),) if isinstance(value, int) else integers(value)
+        if isinstance(value, int):
+            shape = (int(value),)
+            check_axes(shape)
+        else:
+            shape = integers(value)
     except TypeError:
         raise bad_cast("a shape is an int or a sequence of ints") from None
     if any(n < 0 for n in shape):

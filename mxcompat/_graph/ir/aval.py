@@ -7,7 +7,7 @@ object identities costs: shape inference is memoised on them every time an op is
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import policy
 
-__all__ = ["DTYPES", "Aval", "Dtype", "aval", "format_shape", "from_numpy", "number"]
+__all__ = ["DTYPES", "Aval", "Dtype", "aval", "check_axes", "check_size", "format_shape", "from_numpy", "number"]
 
 
 class Dtype:
@@ -99,11 +99,12 @@ _AVALS: dict[tuple[tuple[int, ...], Dtype], Aval] = {}
 
 
 def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
-    """The one Aval with this shape and dtype."""
+    """The one Aval with this shape and dtype. Raises OverflowError or RuntimeError if there can be no such array."""
     found = _AVALS.get((shape, dtype))
     if found is None:
         found = Aval()
         found.shape = shape = tuple(int(n) for n in shape)
+        check_size(shape, dtype.size)
         found.dtype = dtype
         found.ndim = len(shape)
         found.size = math.prod(shape)
@@ -112,6 +113,25 @@ def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
             _AVALS.clear()  # an aval made again is another object: what was remembered of the old is not found
         found = _AVALS.setdefault((shape, dtype), found)
     return found
+
+
+def check_size(shape: Sequence[int], itemsize: int) -> None:
+    """Raise for an array that cannot exist: OverflowError for an axis that is too long, RuntimeError for too many
+    bytes."""
+    check_axes(shape)
+    size = math.prod([n for n in shape if n]) * itemsize
+    if size > policy.MOST_BYTES:
+        raise RuntimeError(f"[malloc] Unable to allocate {size} bytes, for an array of shape {format_shape(shape)}.")
+
+
+def check_axes(shape: Sequence[int]) -> None:
+    """Raise OverflowError for an axis that is longer than MLX can count."""
+    longest = max(shape, default=0)
+    if longest > policy.LONGEST_AXIS:
+        raise OverflowError(
+            f"Shape dimension {longest} is outside the supported range [-2147483648, 2147483647]. "
+            "MLX currently uses 32-bit integers for shape dimensions."
+        )
 
 
 def number(value: Any, dtype: Dtype) -> Any:

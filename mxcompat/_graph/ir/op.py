@@ -71,7 +71,10 @@ class Op:
         params, *avals = key
         named = dict(zip(self.params, params, strict=True))
         rule = SHAPE.get(self)
-        result = rule(*avals, **named) if rule is not None else self._eval_shape(avals, named)
+        try:
+            result = rule(*avals, **named) if rule is not None else self._eval_shape(avals, named)
+        except OverflowError as error:
+            raise OverflowError(f"[{self.name}] {error}") from None
         if len(self.memo) >= policy.MOST_INFERRED:
             self.memo.clear()
         self.memo[key] = result

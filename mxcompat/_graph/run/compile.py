@@ -12,13 +12,12 @@ from time import perf_counter
 from typing import Any
 
 import jax
-import numpy as np
 
 from .. import policy
 from ..ir.aval import number
 from ..ir.program import Program
-from . import background, disk
-from .arguments import array_inputs, baked, order
+from . import allocation, background, disk
+from .arguments import array_inputs, baked, groups, order, pack
 from .events import notify, stats
 
 __all__ = ["Executable", "is_heavy", "on_cpu", "on_disk"]
@@ -60,11 +59,13 @@ class Executable:
         lifted: the scalars that are arguments; the others are baked in.
         donated: the positions, among the inputs that are not scalars, of buffers that it may write over.
         hurry: whether to compile quickly now, and for speed later; else for speed at once.
+
+    `needs` is what it allocates, in bytes; 0 if that is little.
     """
 
     __slots__ = (
         "_donated", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call", "lifted",
-        "program",
+        "needs", "program",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +78,7 @@ class Executable:
         self._improving = False
         self._lowered: Any = None
         options = _QUICK if hurry and on_cpu() else _FAST
+        allocation.require(allocation.results(program))
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
         self.lifted = self._place.lifted
         self.baked = baked(scalars, self.lifted)
@@ -88,6 +90,7 @@ class Executable:
         else:
             stats.loaded += 1
         self.call = compiled.__call__
+        self.needs = allocation.needs(compiled)
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
         """Run. `arrays` are the inputs that are not scalars, in order. What `counts` may lead to a faster version."""
@@ -98,7 +101,7 @@ class Executable:
             arrays = [arrays[k] for k in self._order]
         if self.lifted:
             with jax.enable_x64(True):
-                return self.call(*arrays, *_pack(self.program, scalars, self.lifted))
+                return self.call(*arrays, *pack(self.program, scalars, self.lifted))
         return self.call(*arrays)
 
     def fits(self, scalars: tuple) -> bool:
@@ -112,6 +115,7 @@ class Executable:
         with jax.enable_x64(True):
             traced = self._trace()
             _check(self.program, traced.out_info)
+            allocation.require_possible(traced.jaxpr.jaxpr)
             lowered = traced.lower()
             compiled = _compile(lowered, options)
         # What is light may never be compiled again, and there is much of it: better traced again than kept.
@@ -202,8 +206,8 @@ def _function(
         for k, (slot, v) in enumerate(zip(program.scalars, baked, strict=True))
         if k not in lifted
     }
-    groups = _groups(program, lifted)
-    specs += [jax.ShapeDtypeStruct((len(ks),), dtype) for dtype, ks in groups.items()]
+    vectors = groups(program, lifted)
+    specs += [jax.ShapeDtypeStruct((len(ks),), dtype) for dtype, ks in vectors.items()]
 
     def function(*args: Any) -> list[Any]:
         inputs: list[Any] = [None] * len(avals)
@@ -211,7 +215,7 @@ def _function(
             inputs[k] = v
         for k, v in zip(arrays, args, strict=False):
             inputs[k] = v
-        for vector, ks in zip(args[len(arrays) :], groups.values(), strict=True):
+        for vector, ks in zip(args[len(arrays) :], vectors.values(), strict=True):
             for place, k in enumerate(ks):
                 inputs[program.scalars[k]] = vector[place]
         return program.replay(inputs)
@@ -235,15 +239,3 @@ def _check(program: Program, out_info: Sequence[Any]) -> None:
                     f"[{op}] gave {got.dtype}{list(got.shape)} where {want.dtype}{list(want.shape)} was promised; "
                     "please report this as a bug of mxcompat."
                 )
-
-
-def _groups(program: Program, lifted: tuple[int, ...]) -> dict[np.dtype, list[int]]:
-    groups: dict[np.dtype, list[int]] = {}
-    for k in lifted:
-        groups.setdefault(program.in_avals[program.scalars[k]].dtype.numpy, []).append(k)
-    return groups
-
-
-def _pack(program: Program, scalars: tuple, lifted: tuple[int, ...]) -> list[np.ndarray]:
-    with np.errstate(over="ignore"):
-        return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in _groups(program, lifted).items()]

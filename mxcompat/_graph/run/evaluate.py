@@ -20,7 +20,7 @@ from ..ir.linearize import linearize
 from ..ir.node import SCALAR, Node
 from . import cache, single
 from .events import notify, stats
-from .execute import blame, execute, store
+from .execute import execute, fail, store
 from .schedule import Call, Compile, OpByOp, Segments, Split, schedule
 from .segments import nested_apart, unevaluated
 from .values import jax_value, numpy_value
@@ -91,8 +91,7 @@ def _compiling(plan: Compile, pending: Sequence[Node]) -> Callable[[], None]:
         try:
             cache.compile_now(*plan)
         except Exception as error:
-            blame(error, linearize(pending))
-            raise
+            fail(error, linearize(pending))
 
     return compile
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -13,13 +13,13 @@ from ..ir.aval import number
 from ..ir.capture import oldest_trace
 from ..ir.linearize import Subgraph, single_node
 from ..ir.node import ITEM, SCALAR, Node, location
-from . import cache, donation, host, single
+from . import allocation, cache, donation, host, single
 from .compile import Executable
 from .events import stats
 from .schedule import Call, Inline, Move, OpByOp
 from .values import jax_value
 
-__all__ = ["blame", "execute", "store"]
+__all__ = ["execute", "fail", "store"]
 
 
 def execute(plan: Call | Inline | Move | OpByOp, subgraph: Subgraph) -> None:
@@ -52,22 +52,37 @@ def _run(executable: Executable, subgraph: Subgraph, scalars: tuple, counts: boo
         arrays = [n.value for n in subgraph.leaves if n.op is not SCALAR]
         if not _HELD_BY_NUMPY.isdisjoint(map(type, arrays)):
             arrays = [jax_value(n) for n in subgraph.leaves if n.op is not SCALAR]
-        return executable(arrays, scalars, counts)
+        return _called(executable, arrays, scalars, counts)
     except Exception as error:
-        blame(error, subgraph)
-        raise
+        fail(error, subgraph)
+
+
+def _called(executable: Executable, arrays: list[Any], scalars: tuple, counts: bool) -> list[Any]:
+    """What an executable returns. Where that is much it is waited for: what fails on the way has no value then."""
+    if not executable.needs:
+        return executable(arrays, scalars, counts)
+    allocation.require(executable.needs)
+    return jax.block_until_ready(executable(arrays, scalars, counts))
 
 
 _HELD_BY_NUMPY = {np.ndarray, tuple}
 """The types of values that NumPy may have made: of several outputs, they are in a tuple."""
 
 
-def blame(error: Exception, subgraph: Subgraph) -> None:
-    """Note which op an error came from, and which line of the user's called that."""
+def fail(error: Exception, subgraph: Subgraph) -> NoReturn:
+    """Raise the error of an evaluation, with a note of the op that it came from, and of the line of the user's that
+    called that. Where memory ran out it is MLX's error, and the op is the one with the largest result."""
     slot = getattr(error, "mxcompat_slot", None)
+    memory = allocation.out_of_memory(error)
+    if memory is not None and slot is None:
+        slot = max(range(len(subgraph.order)), key=lambda k: allocation.largest([subgraph.structure.avals[k]]))
     if slot is not None:
         node = subgraph.order[slot]
-        error.add_note(f"In the evaluation of [{node.op}], called at {location(node) or 'an unknown place'}.")
+        place = location(node) or "an unknown place"
+        (memory or error).add_note(f"In the evaluation of [{node.op}], called at {place}.")
+    if memory is not None and memory is not error:
+        raise memory from error
+    raise error
 
 
 def _inline(plan: Inline, subgraph: Subgraph) -> None:
@@ -85,10 +100,11 @@ def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
     start = perf_counter()
     if on_host:
         try:
+            if not light:
+                allocation.require(allocation.largest(program.avals))
             values = host.run(subgraph, program.out_slots, products=not light)
         except Exception as error:
-            blame(error, subgraph)
-            raise
+            fail(error, subgraph)
         taken = perf_counter() - start
         record.host_runs += 1
         record.host_seconds += taken
@@ -112,15 +128,14 @@ def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]
             stretch = single_node(node)
             program = stretch.structure.program((0,))
             scalars = tuple([stretch.leaves[k].value for k in program.scalars])
-            executable = cache.find(program, scalars, ()) or cache.compile_now(program, scalars, ())
             stats.executions += 1
-            arrays = [values[n] if n in values else jax_value(n) for n in stretch.leaves if n.op is not SCALAR]
             try:
-                (values[node],) = executable(arrays, scalars, False)
+                executable = cache.find(program, scalars, ()) or cache.compile_now(program, scalars, ())
+                arrays = [values[n] if n in values else jax_value(n) for n in stretch.leaves if n.op is not SCALAR]
+                (values[node],) = _called(executable, arrays, scalars, False)
             except Exception as error:
                 error.mxcompat_slot = slot  # type: ignore[attr-defined]
-                blame(error, subgraph)
-                raise
+                fail(error, subgraph)
         for s in slots:
             if s >= 0:
                 uses[s] -= 1
@@ -134,8 +149,7 @@ def _move(plan: Move, subgraph: Subgraph) -> None:
     try:
         values = host.run_slots(subgraph, plan.slots)
     except Exception as error:
-        blame(error, subgraph)
-        raise
+        fail(error, subgraph)
     store([subgraph.order[k] for k in plan.slots], values)
 
 

@@ -41,7 +41,7 @@ def value_of(node: Node) -> Any:
         key.append(i.aval)
         values.append(i)
     found = _executables.get(tuple(key))
-    if found is None:
+    if found is None or found.needs:
         return None
     return found([jax_value(i) for i in values], ())[0]
 

@@ -1,0 +1,105 @@
+"""Allocation: what would not fit into the memory is refused before it is computed, and says so as MLX does.
+
+Linux promises memory that it has not got, and kills the process that uses it: no error can be caught then.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from .. import policy
+from ..ir.aval import Aval, check_size
+from ..ir.program import Program
+
+__all__ = [
+    "largest", "needs", "out_of_memory", "require", "require_possible", "results",
+]  # fmt: skip
+
+
+def require(wanted: int) -> None:
+    """Raise RuntimeError if so many bytes are not there."""
+    if wanted < policy.LARGE_ALLOCATION:
+        return
+    there = _available()
+    if there is not None and wanted > there:
+        raise RuntimeError(f"[malloc] Unable to allocate {wanted} bytes, of which {there} are available.")
+
+
+def _available() -> int | None:
+    """The bytes that this process can still have, as far as the system tells."""
+    found = [n for n in (_of_machine(), _of_group()) if n is not None]
+    return min(found, default=None)
+
+
+def _of_machine() -> int | None:
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
+
+
+def _of_group() -> int | None:
+    """What a container's limit leaves."""
+    limit, used = (_text(f"/sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current"))
+    return max(int(limit) - int(used), 0) if limit.isdigit() and used.isdigit() else None
+
+
+def _text(path: str) -> str:
+    return Path(path).read_text() if os.path.exists(path) else ""
+
+
+def needs(compiled: jax.stages.Compiled) -> int:
+    """What running an executable allocates, in bytes; 0 if that is little."""
+    found = compiled.memory_analysis()
+    if found is None:
+        return 0
+    size = found.temp_size_in_bytes + found.output_size_in_bytes - found.alias_size_in_bytes
+    return size if size >= policy.LARGE_ALLOCATION else 0
+
+
+def require_possible(jaxpr: Any) -> None:
+    """Raise for a result, on whatever depth, that cannot exist: XLA would end the process."""
+    from jax.extend.core import jaxprs_in_params  # here, since what it imports takes long to import
+
+    for equation in jaxpr.eqns:
+        for out in equation.outvars:
+            shape, dtype = getattr(out.aval, "shape", ()), getattr(out.aval, "dtype", None)
+            check_size(shape, getattr(dtype, "itemsize", 1))
+        for inner in jaxprs_in_params(equation.params):
+            require_possible(inner)
+
+
+def results(program: Program) -> int:
+    """The size of all outputs, in bytes."""
+    return sum(map(_bytes, program.out_avals))
+
+
+def _bytes(aval: Any) -> int:
+    return aval.nbytes if isinstance(aval, Aval) else sum(map(_bytes, aval))
+
+
+def largest(avals: Iterable[Any]) -> int:
+    """The size in bytes of the largest result."""
+    return max((a.nbytes if isinstance(a, Aval) else largest(a) for a in avals), default=0)
+
+
+def out_of_memory(error: Exception) -> RuntimeError | None:
+    """The error that MLX raises where memory ran out; None for errors of another kind."""
+    text = str(error)
+    if isinstance(error, RuntimeError) and text.startswith("[malloc]"):
+        return error
+    if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in text and "array is too big" not in text:
+        return None
+    wanted = re.search(r"(\d+) bytes", text)
+    size = f"{wanted[1]} bytes" if wanted else _size_of(text)
+    return RuntimeError(f"[malloc] Unable to allocate {size}.")
+
+
+def _size_of(text: str) -> str:
+    """The size that NumPy's message names, in its unit."""
+    found = re.search(r"Unable to allocate ([\d.]+ \w+)", text)
+    return found[1] if found else "an array of this size"
