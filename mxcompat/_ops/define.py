@@ -58,9 +58,7 @@ def op(
     """A new entry of the table, see `Op`. Raises ValueError if the name is taken."""
     if name in TABLE:
         raise ValueError(f"op {name} is defined twice")
-    TABLE[name] = record = Op(
-        name, impl, infer, params, indices=indices, in_place=in_place, smooth=smooth, draws=draws
-    )
+    TABLE[name] = record = Op(name, impl, infer, params, indices=indices, in_place=in_place, smooth=smooth, draws=draws)
     return record
 
 

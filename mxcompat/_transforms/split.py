@@ -4,7 +4,8 @@ XLA's compile time grows faster than a program, and that of a derivative most of
 takes it minutes. So the Program of a large `vjp` is cut. The segments run forward one by one; then, from the last to
 the first, each is differentiated at what it read, the cotangents of what it handed on being known by then. The segments
 of an unrolled loop are one and the same Program, which is compiled once. The price is that everything is computed
-twice. """
+twice.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ from .calls import CALL, run
 from .lowering import VJP
 
 __all__: list[str] = []
+
 
 class _Segment(NamedTuple):
     """A part of a Program.

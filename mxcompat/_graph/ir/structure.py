@@ -32,7 +32,8 @@ class Structure:
     `kinds` has SCALAR for a leaf that is a Python number and TRACED for one whose value is a JAX tracer, `traced` says
     whether there is one of these. `uses` and `leaf_uses` say how often results and leaves are read, `written` which
     leaves an op writes over, `times_seen` how often the scheduler has met it, `seen_before` whether it was walked
-    before. """
+    before.
+    """
 
     __slots__ = (
         "_last", "_programs", "avals", "held", "in_avals", "instructions", "kinds", "leaf_uses", "scalars",
@@ -82,6 +83,7 @@ class Structure:
 
 
 _structures: dict[tuple, Structure] = {}
+
 
 def remembers(order: Sequence[Node], in_capture: bool = False) -> bool:
     """Whether to remember the structure of these nodes: not if it is too large, or holds what never comes again."""

@@ -2,7 +2,8 @@
 
 The Program's replay is traced, lowered and compiled, in a hurry or for speed. An executable that was compiled in a
 hurry counts its runs, and is compiled again in the background once it has proved to return. What an earlier process has
-compiled is loaded from the disk instead. """
+compiled is loaded from the disk instead.
+"""
 
 from __future__ import annotations
 

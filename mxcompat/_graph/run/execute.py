@@ -103,9 +103,7 @@ def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]
     kept = set(out_slots)
     uses = list(subgraph.structure.uses)
     values: dict[Node, Any] = {}
-    for slot, (node, (_, _, slots)) in enumerate(
-        zip(subgraph.order, subgraph.structure.instructions, strict=True)
-    ):
+    for slot, (node, (_, _, slots)) in enumerate(zip(subgraph.order, subgraph.structure.instructions, strict=True)):
         if node.op is ITEM:
             values[node] = values[node.inputs[0]][node.params[0]]
         else:

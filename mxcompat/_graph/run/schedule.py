@@ -172,7 +172,8 @@ def _moved(subgraph: Subgraph, roots: Sequence[Node]) -> Move | None:
     """The plan to do first in NumPy what only reads small data, if what is left then is known and the whole is not.
 
     A graph that is a new one at each step because a small array in it grows (the list of the tokens so far, say) is,
-    but for that array, the same at each step. """
+    but for that array, the same at each step.
+    """
     slots = host.movable(subgraph)
     if not slots or len(slots) == len(subgraph.order):
         return None

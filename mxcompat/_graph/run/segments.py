@@ -65,8 +65,7 @@ def is_heavy_node(node: Node) -> bool:
 def is_huge(subgraph: Subgraph) -> bool:
     """Whether a node of a stretch always has to run in segments, so that the whole never runs as one."""
     return any(
-        op in SEGMENTS and weight(params) > policy.HUGE_NESTED
-        for op, params, _ in subgraph.structure.instructions
+        op in SEGMENTS and weight(params) > policy.HUGE_NESTED for op, params, _ in subgraph.structure.instructions
     )
 
 

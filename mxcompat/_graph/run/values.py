@@ -1,7 +1,8 @@
 """Values: the data of a node, as JAX needs it and as NumPy does.
 
 What NumPy has made stays a NumPy array until XLA needs it, and what XLA has made a JAX array; on a CPU either is seen
-as the other without a copy, where that is safe. """
+as the other without a copy, where that is safe.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +57,7 @@ def settled(value: Any, promised: Any) -> Any:
     if value.dtype != promised.dtype.numpy or value.shape != promised.shape:
         raise RuntimeError(
             f"NumPy gave {value.dtype}{list(value.shape)} where {promised} was promised; please report this as a bug "
-            "of "
-            "mxcompat."
+            "of mxcompat."
         )
     if value.base is not None and (not value.flags.c_contiguous or 2 * value.nbytes < _base_bytes(value)):
         return np.array(value, order="C")

@@ -67,8 +67,7 @@ def _check_channels(x: Sizes, w: Sizes, groups: int) -> None:
             )
         raise ValueError(
             f"Given groups={groups} and weights of shape {format_shape(w)}, expected to have {groups * w[-1]} input "
-            "channels "
-            f"but got {x[-1]} input channels instead."
+            f"channels but got {x[-1]} input channels instead."
         )
 
 

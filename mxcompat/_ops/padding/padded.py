@@ -32,6 +32,7 @@ from ..indexing.plan import place
 
 __all__ = ["Exact", "Padding", "Paddings", "again", "axis_read", "build", "offer"]
 
+
 class Exact(Exception):
     """There is no padded node: what asked for it keeps its exact shape."""
 

@@ -59,8 +59,7 @@ def _check(name: str, x: Aval, w: Aval, scales: Aval | None, how: Scheme) -> int
         if w.ndim < 2 or x.shape[-1] != w.shape[-1]:
             raise ValueError(
                 f"[qqmm] Last dimension of first input with shape {format_shape(x.shape)} must match last dimension of "
-                "second "
-                f"input with shape {format_shape(w.shape)}."
+                f"second input with shape {format_shape(w.shape)}."
             )
         if x.shape[-1] % (how.group_size or 1) or how.group_size <= 0:
             raise ValueError(

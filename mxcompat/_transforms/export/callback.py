@@ -14,6 +14,7 @@ from .primitives import steps
 
 __all__ = ["describe", "letters"]
 
+
 def letters(number: int) -> str:
     """The name of the array with this number: A … Z, AA, AB, …"""
     name = ""
