@@ -26,7 +26,7 @@ from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .lowering import JVP, VJP, VMAP
 
-__all__ = ["Batched", "Mapped", "batched", "mapped", "over_axis"]
+__all__ = ["mapped"]
 
 
 class Batched(NamedTuple):

@@ -27,7 +27,7 @@ from mxcompat._ops.define import TABLE
 from .calls import CALL, run
 from .lowering import VJP
 
-__all__: list[str] = []
+__all__ = ["PULL"]
 
 
 class _Segment(NamedTuple):

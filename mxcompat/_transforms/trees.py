@@ -10,7 +10,7 @@ from typing import Any
 
 from mxcompat._array.array import array
 
-__all__ = ["Snapshot", "Substitution", "TreeSlots", "flatten", "like_tuple", "map_arrays", "restore", "structure"]
+__all__ = ["Snapshot", "Substitution", "TreeSlots", "flatten", "map_arrays", "restore", "structure"]
 
 
 def flatten(tree: Any, strict: bool = False) -> list[array]:

@@ -22,7 +22,7 @@ from . import background, disk
 from .arguments import array_inputs, baked, order
 from .events import notify, stats
 
-__all__ = ["Executable", "is_heavy", "on_cpu", "on_disk"]
+__all__ = ["Executable", "on_cpu", "on_disk"]
 
 _QUICK = {
     "xla_backend_optimization_level": 0,

@@ -17,7 +17,7 @@ from ..ir.program import Program
 from ..ir.rules import PULLBACK, PUSHFORWARD, Rules
 from .interpret import Fallback, NoRule, can_interpret, covered, no_fallback, run_instructions
 
-__all__ = ["active_slots", "can_pull_back", "can_push_forward", "pull_back", "push_forward", "spread"]
+__all__ = ["can_pull_back", "can_push_forward", "pull_back", "push_forward", "spread"]
 
 
 def active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:

@@ -21,7 +21,7 @@ from .cache import Record
 from .compile import Executable
 from .segments import cut, is_heavy_node, is_huge, segments_of, unevaluated
 
-__all__ = ["Call", "Compile", "Inline", "Move", "OpByOp", "Plan", "Segments", "Split", "schedule"]
+__all__ = ["Call", "Compile", "Inline", "Move", "OpByOp", "Segments", "Split", "schedule"]
 
 
 class Inline(NamedTuple):

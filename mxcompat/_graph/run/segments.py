@@ -14,7 +14,7 @@ from ..ir.node import ITEM, Node
 from ..ir.program import Program
 from ..ir.rules import SEGMENTS
 
-__all__ = ["cut", "is_heavy_node", "is_huge", "nested_apart", "segments_of", "unevaluated", "weight"]
+__all__ = ["cut", "is_heavy_node", "is_huge", "nested_apart", "segments_of", "unevaluated"]
 
 
 def segments_of(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:

@@ -16,7 +16,8 @@ from mxcompat._graph.ir.aval import format_shape
 from mxcompat._graph.ir.node import Node, apply
 
 from ..arguments import require_array
-from .lowering import CONV, Sizes
+from .cpu import Sizes
+from .lowering import CONV
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_general", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",

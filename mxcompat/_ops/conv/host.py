@@ -21,7 +21,10 @@ from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
 from ..define import TABLE
 from ..products.contraction import rounded, widened
 from ..products.pullback import bilinear
-from .lowering import CONV, Sizes
+from .cpu import Sizes
+from .lowering import CONV
+
+__all__: list[str] = []
 
 Slices = tuple[slice, ...]
 

@@ -24,7 +24,7 @@ from ..arguments import require_array, require_dtype, shape_of, variadic
 from ..define import broadcast, op
 from ..movement.arrange import broadcast_into
 
-__all__ = ["empty", "empty_like", "full", "full_like", "meshgrid", "ones", "ones_like", "zeros", "zeros_like"]
+__all__ = ["FULL", "empty", "empty_like", "full", "full_like", "meshgrid", "ones", "ones_like", "zeros", "zeros_like"]
 
 CONSTANT = op(
     "constant",

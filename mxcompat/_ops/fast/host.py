@@ -15,7 +15,7 @@ from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 from .norms import CROSS_ENTROPY, LAYER_NORM, RMS_NORM
 from .rope import ROPE
 
-__all__ = ["narrowed", "widened"]
+__all__: list[str] = []
 
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT64 = np.dtype(np.float64)

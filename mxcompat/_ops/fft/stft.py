@@ -20,14 +20,14 @@ from ..arguments import integer, require_array
 from ..define import op
 from .transforms import check_norm, transform
 
-__all__ = ["istft", "stft"]
+__all__ = ["ISTFT", "SMALLEST_WEIGHT", "STFT", "istft", "stft"]
 
 _PAD_MODES = ("reflect", "constant", "edge")
 
 _SHIFTS = 32
 """Frames that overlap this many times at most are added as shifted signals; beyond it, a scatter is less to compile."""
 
-_SMALLEST = np.float32(1e-8)
+SMALLEST_WEIGHT = np.float32(1e-8)
 """The least that the sum of squared windows counts as; where no frame reaches, the result is 0."""
 
 
@@ -70,7 +70,7 @@ def _promoted(x: Any, y: Any) -> Dtype:
     return promote(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
 
 
-_STFT = op("stft", _stft, _infer_stft, ("n_fft", "hop", "length", "pad", "norm", "onesided"))
+STFT = op("stft", _stft, _infer_stft, ("n_fft", "hop", "length", "pad", "norm", "onesided"))
 
 
 def stft(
@@ -121,7 +121,7 @@ def stft(
     if onesided is None:
         onesided = x.dtype.kind != "c"
     _check_bool(onesided, "onesided", "stft")
-    return wrap(apply(_STFT, inputs, (n_fft, hop, length, pad_mode if center else None, norm, onesided)))
+    return wrap(apply(STFT, inputs, (n_fft, hop, length, pad_mode if center else None, norm, onesided)))
 
 
 def _check_bool(value: Any, what: str, name: str) -> None:
@@ -166,7 +166,7 @@ def _istft(
     w = w.astype(kind)
     weights = jnp.broadcast_to(w * w, frames.shape[-2:])
     signal = _overlap_added(frames.astype(kind) * w, hop)
-    signal = signal / jnp.maximum(_overlap_added(weights, hop), _SMALLEST.astype(kind))
+    signal = signal / jnp.maximum(_overlap_added(weights, hop), SMALLEST_WEIGHT.astype(kind))
     signal = signal[..., start : start + size]
     return jnp.pad(signal, [(0, 0)] * (signal.ndim - 1) + [(0, size - signal.shape[-1])])
 
@@ -196,7 +196,7 @@ def _infer_istft(
     return aval((*x.shape[:-2], size), dtype)
 
 
-_ISTFT = op("istft", _istft, _infer_istft, ("n_fft", "hop", "length", "start", "size", "norm", "onesided"))
+ISTFT = op("istft", _istft, _infer_istft, ("n_fft", "hop", "length", "start", "size", "norm", "onesided"))
 
 
 def istft(
@@ -251,4 +251,4 @@ def istft(
     inputs, win_length = _with_window(stft_matrix._node, window, win_length, n_fft, "istft")
     start = n_fft // 2 if center else 0
     size = (frames - 1) * hop + n_fft - 2 * start if length is None else integer(length)
-    return wrap(apply(_ISTFT, inputs, (n_fft, hop, win_length, start, max(size, 0), norm, onesided)))
+    return wrap(apply(ISTFT, inputs, (n_fft, hop, win_length, start, max(size, 0), norm, onesided)))

@@ -13,10 +13,10 @@ from ..batching import aligned, all_batched, rank
 from ..define import TABLE
 from ..indexing.scatter import FILL, SLICE_UPDATE
 from . import diagonals, transposition  # noqa: F401  # for their records, in TABLE
-from .joining import _tiles
-from .pad import _margins
+from .joining import tiled_shapes
+from .pad import widths_by_axis
 
-__all__ = ["later", "reshaped", "swapped_in"]
+__all__ = ["reshaped", "swapped_in"]
 
 
 def later(axis: int) -> int:
@@ -116,7 +116,7 @@ def _repeat(op: Op, params: tuple, inputs: tuple[Node], batched: tuple, size: in
 
 @BATCH.of(TABLE["tile"])
 def _tile(op: Op, params: tuple, inputs: tuple[Node], batched: tuple, size: int) -> Node:
-    shape, counts = _tiles(inputs[0].aval.shape[1:], *params)
+    shape, counts = tiled_shapes(inputs[0].aval.shape[1:], *params)
     return apply(op, (reshaped(inputs[0], size, *shape),), ((1, *counts),))
 
 
@@ -125,7 +125,7 @@ def _pad(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Nod
     widths, mode = params
     x, *value = inputs
     shape = x.aval.shape[1:] if batched[0] else x.aval.shape
-    margins = _margins(widths, len(shape))
+    margins = widths_by_axis(widths, len(shape))
     wider = ((0, 0), *margins)
     if not any(batched[1:]):
         return apply(op, inputs, (wider, mode))

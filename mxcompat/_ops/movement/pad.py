@@ -18,20 +18,20 @@ from mxcompat._graph.ir.node import apply
 from ..arguments import integer, integers, is_sequence, require_array
 from ..define import op
 
-__all__ = ["pad"]
+__all__ = ["pad", "widths_by_axis"]
 
 _MODES = ("constant", "edge", "reflect", "symmetric")
 
 _Widths = tuple[tuple[int, int], ...]
 
 
-def _margins(widths: _Widths, ndim: int) -> _Widths:
+def widths_by_axis(widths: _Widths, ndim: int) -> _Widths:
     """A pair for each axis: a single pair stands for all."""
     return widths * ndim if len(widths) == 1 else widths
 
 
 def _pad_aval(a: Aval, value: Aval | None = None, *, widths: _Widths, mode: str) -> Aval:
-    margins = _margins(widths, a.ndim)
+    margins = widths_by_axis(widths, a.ndim)
     if len(margins) != a.ndim:
         raise ValueError(f"Invalid number of padding sizes passed to pad with axes of size {a.ndim}")
     for axis, pair in enumerate(margins):
@@ -51,7 +51,7 @@ def _pad_aval(a: Aval, value: Aval | None = None, *, widths: _Widths, mode: str)
 
 def _pad_impl(x: Any, value: Any = None, *, widths: _Widths, mode: str) -> Any:
     x = jnp.asarray(x)
-    margins = _margins(widths, x.ndim)
+    margins = widths_by_axis(widths, x.ndim)
     if mode == "constant" or 0 in x.shape:
         fill = jnp.zeros((), x.dtype) if value is None else jnp.ravel(value)[0]
         fill = converted(fill, from_numpy(x.dtype))  # type: ignore[arg-type]

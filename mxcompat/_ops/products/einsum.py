@@ -26,7 +26,7 @@ from .einsum_notation import parse
 from .einsum_path import Step, contraction_order, describe
 from .matmul import common, inexact, precision, wide
 
-__all__ = ["at_once", "einsum", "einsum_path"]
+__all__ = ["EINSUM", "at_once", "einsum", "einsum_path", "own_sums"]
 
 
 def _einsum_aval(*avals: Aval, subscripts: str) -> Aval:
@@ -49,7 +49,7 @@ def _step_dtype(taken: Sequence[tuple[Dtype, str]], step: Step) -> Dtype:
         dtype = reduce(promote, dtypes)
         return sum_dtype(dtype) if step.labels - step.kept else dtype
     shared = [c for c in step.labels - step.kept if sum(c in labels for _, labels in taken) > 1]
-    summed = [sum_dtype(d) if _own_sums(k, taken, step) else d for k, (d, _) in enumerate(taken)]
+    summed = [sum_dtype(d) if own_sums(k, taken, step) else d for k, (d, _) in enumerate(taken)]
     return inexact(*summed) if shared else reduce(promote, summed)
 
 
@@ -59,7 +59,7 @@ def at_once(dtypes: Sequence[Dtype]) -> bool:
     return len(dtypes) > 2 and all(d.kind in "biu" for d in dtypes)
 
 
-def _own_sums(place: int, taken: Sequence[tuple[Any, str]], step: Step) -> list[str]:
+def own_sums(place: int, taken: Sequence[tuple[Any, str]], step: Step) -> list[str]:
     """The labels that one operand of a step alone has, and that its result has not."""
     others = {c for k, (_, labels) in enumerate(taken) if k != place for c in labels}
     return sorted(set(taken[place][1]) - step.kept - others)
@@ -83,7 +83,7 @@ def _contract(taken: Sequence[tuple[Any, str]], step: Step) -> tuple[Any, str]:
     together = at_once([from_numpy(x.dtype) for x, _ in taken])  # type: ignore[arg-type]
     for k, (x, labels) in enumerate(taken):
         x, labels = _take_diagonals(x, labels)
-        gone = [] if together else _own_sums(k, taken, step)
+        gone = [] if together else own_sums(k, taken, step)
         ready.append(_total(x, labels, gone) if gone else (x, labels))
     if len(ready) == 1:
         return ready[0]

@@ -15,7 +15,7 @@ from mxcompat._graph.ir.rules import HOST
 from ..define import TABLE
 from . import vectors  # noqa: F401  # for their records, in TABLE
 from .contraction import Numbers, contract, multiply, rounded, wide_dtype, widened
-from .matmul import ADDMM, MATMUL, TENSORDOT, _contracted
+from .matmul import ADDMM, MATMUL, TENSORDOT, contracted_axes
 
 __all__ = ["VECTORS", "inner_numbers", "interleaved", "tensordot_numbers", "vecdot"]
 
@@ -48,7 +48,7 @@ def _host_addmm(out: Any, params: tuple, c: Any, x: Any, y: Any, alpha: Any = No
 def tensordot_numbers(x: tuple[int, ...], y: tuple[int, ...], axes: Any) -> Numbers:
     """The axes that a tensordot of arrays of these shapes sums over."""
     like = from_numpy(np.float32)
-    return _contracted(aval(x, like), aval(y, like), axes), ((), ())  # type: ignore[arg-type]
+    return contracted_axes(aval(x, like), aval(y, like), axes), ((), ())  # type: ignore[arg-type]
 
 
 @HOST.of(TENSORDOT)

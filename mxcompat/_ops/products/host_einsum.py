@@ -14,10 +14,12 @@ from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from ..movement.diagonals import sum_dtype
 from .contraction import Numbers, contract, rounded, wide_dtype, widened
-from .einsum import EINSUM, _own_sums, at_once
+from .einsum import EINSUM, at_once, own_sums
 from .einsum_notation import Equation, parse
 from .einsum_path import Step, contraction_order
 from .matmul import common
+
+__all__: list[str] = []
 
 Labelled = tuple[Any, str]
 """An array, and a label for each of its axes."""
@@ -77,7 +79,7 @@ def _contracted(taken: Sequence[Labelled], step: Step) -> Labelled:
     for k, (x, labels) in enumerate(taken):
         if len(set(labels)) < len(labels):
             x, labels = _diagonals(x, labels)
-        gone = [] if together else _own_sums(k, taken, step)
+        gone = [] if together else own_sums(k, taken, step)
         ready.append(_total(x, labels, gone) if gone else (x, labels))
     if len(ready) == 1:
         return ready[0]

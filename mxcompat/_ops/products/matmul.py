@@ -28,8 +28,8 @@ from ..define import broadcast, op
 from ..padding.padded import offer
 
 __all__ = [
-    "addmm", "common", "contract", "inexact", "matmul", "precision", "product", "product_shape", "tensordot",
-    "wide",
+    "ADDMM", "MATMUL", "TENSORDOT", "addmm", "common", "contract", "contracted_axes", "inexact", "matmul", "precision",
+    "product", "product_shape", "tensordot", "wide",
 ]  # fmt: skip
 
 
@@ -218,7 +218,7 @@ def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0
 _Axes = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def _contracted(a: Aval, b: Aval, axes: int | tuple[tuple[int, ...], ...]) -> _Axes:
+def contracted_axes(a: Aval, b: Aval, axes: int | tuple[tuple[int, ...], ...]) -> _Axes:
     """The axes to sum over, counted from 0. Raises MLX's errors."""
     if isinstance(axes, int):
         if axes < 0:
@@ -245,7 +245,7 @@ def _contracted(a: Aval, b: Aval, axes: int | tuple[tuple[int, ...], ...]) -> _A
 
 
 def _tensordot_aval(a: Aval, b: Aval, axes: Any) -> Aval:
-    first, second = _contracted(a, b, axes)
+    first, second = contracted_axes(a, b, axes)
     kept = [n for k, n in enumerate(a.shape) if k not in first] + [n for k, n in enumerate(b.shape) if k not in second]
     return aval(tuple(kept), inexact(a.dtype, b.dtype))
 
@@ -253,7 +253,7 @@ def _tensordot_aval(a: Aval, b: Aval, axes: Any) -> Aval:
 def contract(x: Any, y: Any, axes: Any) -> Any:
     dtype = common(x, y)
     x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
-    axes = _contracted(_aval_of(x), _aval_of(y), axes)
+    axes = contracted_axes(_aval_of(x), _aval_of(y), axes)
     return jax.lax.dot_general(x, y, (axes, ((), ())), precision=precision(dtype))
 
 

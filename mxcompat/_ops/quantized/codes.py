@@ -11,8 +11,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .fp8 import _TIES, E4M3_MAX
-from .quantize import _GLOBAL, Scheme
+from .fp8 import E2M1_TIES, E4M3_MAX
+from .quantize import LARGEST, Scheme
 
 __all__ = ["decode", "encode", "floats", "from_e4m3", "pack", "rounded_through", "to_e4m3", "unpack"]
 
@@ -96,7 +96,7 @@ def from_e4m3(codes: Any) -> Any:
 def _to_e2m1(x: Any) -> Any:
     """The e2m1 codes nearest to floats: the one towards zero where two are, and never that of -0."""
     size = np.abs(x)
-    code = np.searchsorted(np.array(_TIES, _f32), np.where(size == size, size, _f32(0))).astype(np.uint8)
+    code = np.searchsorted(np.array(E2M1_TIES, _f32), np.where(size == size, size, _f32(0))).astype(np.uint8)
     return np.where((x < 0) & (code > 0), code | np.uint8(8), code)
 
 
@@ -159,7 +159,7 @@ def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
     scale = _over(np.abs(groups).max(-1), 6)
     up = None
     if global_scale is not None:
-        up = _GLOBAL / global_scale.reshape(())
+        up = LARGEST / global_scale.reshape(())
         scale = scale.astype(_f32) * up
     scale = to_e4m3(scale)
     unit = from_e4m3(scale)[..., None]
@@ -215,4 +215,4 @@ def rounded_through(x: Any, how: Scheme, global_scale: Any = None) -> Any:
     else:
         values = small_floats("e2m1" if how.bits == 4 else "e4m3").take(codes)
     out = _scaled(values, scales, biases[0] if biases else None, how)
-    return out if global_scale is None else out * (global_scale.reshape(()) / _GLOBAL)
+    return out if global_scale is None else out * (global_scale.reshape(()) / LARGEST)

@@ -21,8 +21,6 @@ __all__: list[str] = []
 
 _FLOAT32 = np.dtype(np.float32)
 _ROOT = np.float32(SQRT2)
-_SLOPE = np.float32(2 / np.sqrt(np.pi))
-"""Of erf at 0."""
 
 
 def _halved(noise: Any, factor: Any) -> Any:

@@ -18,10 +18,10 @@ from ..define import TABLE
 from . import scans  # noqa: F401  # for their records, in TABLE
 from .host import inexact, narrowed, widened
 
-__all__ = []
+__all__: list[str] = []
 
 _BACKWARD = (..., slice(None, None, -1))
-_FIRST, _LAST = (..., slice(None, 1)), (..., slice(-1, None))
+_FIRST = (..., slice(None, 1))
 _BUT_FIRST, _BUT_LAST = (..., slice(1, None)), (..., slice(None, -1))
 _ROWS = 32
 

@@ -18,7 +18,7 @@ from ..define import TABLE
 from . import partitioning, statistics  # noqa: F401  # for their records, in TABLE
 from .host import as_rows, inexact, narrowed, widened
 
-__all__ = []
+__all__: list[str] = []
 
 _SORT_BY_KEYS = 256
 """From so many elements on, to sort numbers that hold key and place is faster than to sort places by keys."""

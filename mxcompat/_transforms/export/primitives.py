@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mxcompat._graph.ir.aval import Aval, aval, complex64
 
-__all__ = ["Step", "primitive_name", "steps"]
+__all__ = ["primitive_name", "steps"]
 
 _PRIMITIVES = {
     "addmm": "AddMM", "argpartition": "ArgPartition", "argsort": "ArgSort", "arctan2": "ArcTan2",
