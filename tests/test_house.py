@@ -13,7 +13,7 @@ from .test_project import SOURCES, module_name
 
 TREES = {module_name(path): ast.parse(path.read_text()) for path in SOURCES}
 PACKAGES = {module_name(path) for path in SOURCES if path.name == "__init__.py"}
-MODULES = sorted(set(TREES) - PACKAGES - {"mxcompat.__main__"})
+MODULES = sorted(set(TREES) - PACKAGES - {"mxcompat.__main__", "mxcompat._graph.policy"})
 
 MLX_HAS_IT = {("mxcompat._array.printing", "_PrintOptionsContext")}
 """What MLX itself calls by such a name."""
@@ -95,6 +95,11 @@ def test_nothing_is_left_over(module):
 def test_no_module_takes_what_is_private_to_another():
     private = {(module, n) for module, names in TAKEN.items() for n in names if n[0] == "_" and n[:2] != "__"}
     assert private == MLX_HAS_IT
+
+
+def test_every_threshold_is_read():
+    """All of `policy` is for others."""
+    assert {name for name, _ in assigned(TREES["mxcompat._graph.policy"])} == TAKEN["mxcompat._graph.policy"]
 
 
 def test_these_checks_see_what_there_is():

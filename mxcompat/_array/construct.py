@@ -17,12 +17,13 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply, leaf
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.policy import ALIGNED_BYTES, MOST_NUMBERS
 
 from .casting import converted
 from .errors import bad_cast, incompatible
 
 __all__ = [
-    "CAST", "COPY", "as_node", "cast", "cast_numpy", "copied", "holds", "invalid", "jax_node",
+    "CAST", "COPY", "aligned_bytes", "as_node", "cast", "cast_numpy", "copied", "holds", "invalid", "jax_node",
     "natural_dtype", "node_of", "number_node", "own", "rounded", "type_name",
 ]  # fmt: skip
 
@@ -143,20 +144,21 @@ def cast_numpy(data: Any, dtype: Dtype) -> np.ndarray:
 
 def own(data: np.ndarray, dtype: Dtype) -> Node:
     """A leaf with a copy of data that has the right dtype already. It stays NumPy's until XLA needs it."""
-    return leaf(aligned(data) if data.nbytes >= _LARGE else np.array(data, order="C"), aval(data.shape, dtype))
-
-
-_LARGE = 1 << 16
-"""From this many bytes on, a copy lies where XLA can take it over without copying it again."""
+    return leaf(aligned(data) if data.nbytes >= ALIGNED_BYTES else np.array(data, order="C"), aval(data.shape, dtype))
 
 
 def aligned(data: np.ndarray) -> np.ndarray:
     """A copy, at an address that XLA accepts."""
-    memory = np.empty(data.nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    copy = memory[start : start + data.nbytes].view(data.dtype).reshape(data.shape)
+    copy = aligned_bytes(data.nbytes).view(data.dtype).reshape(data.shape)
     copy[...] = data
     return copy
+
+
+def aligned_bytes(count: int) -> np.ndarray:
+    """So many bytes of new memory, at an address that XLA accepts."""
+    memory = np.empty(count + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + count]
 
 
 _ALIGNMENT = 64
@@ -185,8 +187,6 @@ def dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
 _numbers: dict[tuple, Node] = {}
 """Leaves of numbers met before: programs make the same few again and again, and making one costs 20 us."""
 
-_NUMBERS_LIMIT = 512
-
 
 def number_node(value: Any, dtype: Dtype | None) -> Node:
     """A leaf of a Python number."""
@@ -198,7 +198,7 @@ def number_node(value: Any, dtype: Dtype | None) -> Node:
         if dtype.kind != "c":
             data = data.real
         known = own(cast_numpy(rounded(data, dtype), dtype), dtype)
-        if len(_numbers) >= _NUMBERS_LIMIT:
+        if len(_numbers) >= MOST_NUMBERS:
             _numbers.clear()
         _numbers[key] = known
     return leaf(known.value, known.aval)

@@ -18,6 +18,7 @@ from mxcompat._array.errors import expected, incompatible
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import SCALAR, Node, apply
+from mxcompat._graph.policy import MOST_PLANS
 
 from ..arguments import any_number, integer, require_dtype
 from ..define import op
@@ -140,7 +141,7 @@ def _count(first: Any, stop: Any, by: Any) -> int:
     return max(0, length)
 
 
-@lru_cache(1024, typed=True)
+@lru_cache(MOST_PLANS, typed=True)
 def _in_dtype(first: Any, by: Any, dtype: Dtype) -> tuple[Any, Any]:
     """Start and step as numbers of the dtype, which wrap and truncate as MLX's do."""
     if dtype.kind == "f" and float(by).is_integer() and float(first).is_integer() and abs(first) + abs(by) < 128:

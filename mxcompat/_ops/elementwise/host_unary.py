@@ -13,6 +13,7 @@ import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.policy import LOOPED_FLOAT64
 
 from ..define import TABLE
 from ..indexing import at  # noqa: F401  # its records, in TABLE
@@ -134,15 +135,12 @@ for _name, _function in _IN_FLOATS.items():
 for _name, _rule in _RULES.items():
     HOST.of(TABLE[_name])(_rule)
 
-_LOOP = 1 << 16
-"""Up to how many elements a loop over float64 is still quicker than compiling for it."""
-
 
 def _special(function: Ufunc) -> Callable[..., Any]:
     floats = _in_floats(function)
 
     def rule(out: Aval, params: tuple, x: Any) -> Any:
-        return None if out.dtype.size == 8 and out.size > _LOOP else floats(out, params, x)
+        return None if out.dtype.size == 8 and out.size > LOOPED_FLOAT64 else floats(out, params, x)
 
     return rule
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["erf", "erfinv"]
+from mxcompat._graph.policy import CACHED_ELEMENTS, LOOPED_ERF
 
-_FEW = 48
-"""Up to how many elements a loop over them is quicker than a polynomial."""
+__all__ = ["erf", "erfinv"]
 
 _ERF_LIMIT = 3.95
 _ERF_ABOVE = (
@@ -28,7 +27,7 @@ is below half a rounding of float32."""
 
 def erf(x: Any) -> Any:
     """The error function of float32 or float64, within a rounding."""
-    if x.dtype == np.float64 or x.size <= _FEW:
+    if x.dtype == np.float64 or x.size <= LOOPED_ERF:
         return _each(math.erf, x)
     return _blockwise(_rational_erf, x)
 
@@ -79,18 +78,14 @@ def _rough_erfinv(x: Any) -> Any:
     return x * y
 
 
-_BLOCK = 1 << 13
-"""How many elements are taken through all steps of a polynomial at a time: their intermediate results stay in cache."""
-
-
 def _blockwise(function: Callable[[Any], Any], x: Any) -> Any:
     """A function of float32, computed in float64."""
-    if x.size <= _BLOCK:
+    if x.size <= CACHED_ELEMENTS:
         return function(x).astype(np.float32)
     flat = x.ravel()
     out = np.empty(flat.shape, np.float32)
-    for start in range(0, flat.size, _BLOCK):
-        out[start : start + _BLOCK] = function(flat[start : start + _BLOCK])
+    for start in range(0, flat.size, CACHED_ELEMENTS):
+        out[start : start + CACHED_ELEMENTS] = function(flat[start : start + CACHED_ELEMENTS])
     return out.reshape(x.shape)
 
 

@@ -11,6 +11,7 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._array.errors import incompatible
 from mxcompat._array.promotion import promote
+from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.aval import complex64 as _complex64
 from mxcompat._graph.ir.aval import float32 as _float32
@@ -23,9 +24,6 @@ from .transforms import check_norm, transform
 __all__ = ["ISTFT", "SMALLEST_WEIGHT", "STFT", "istft", "stft"]
 
 _PAD_MODES = ("reflect", "constant", "edge")
-
-_SHIFTS = 32
-"""Frames that overlap this many times at most are added as shifted signals; beyond it, a scatter is less to compile."""
 
 SMALLEST_WEIGHT = np.float32(1e-8)
 """The least that the sum of squared windows counts as; where no frame reaches, the result is 0."""
@@ -175,7 +173,7 @@ def _overlap_added(frames: Any, hop: int) -> Any:
     """The sum of frames (..., frames, n) laid `hop` samples apart."""
     *batch, count, n = frames.shape
     pieces = -(-n // hop)
-    if pieces > _SHIFTS:
+    if pieces > policy.SHIFTED_FRAMES:
         out = jnp.zeros((*batch, (count - 1) * hop + n), frames.dtype)
         return out.at[..., _places(count, hop, n)].add(frames)
     # Cut each frame into pieces of one hop: the k-th pieces of all frames, one after the other, are a signal that

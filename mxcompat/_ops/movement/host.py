@@ -10,6 +10,7 @@ import numpy as np
 from mxcompat._array.casting import converted_on_host
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.policy import COPIED_BYTES
 
 from ..define import TABLE
 from ..indexing.rows import wide
@@ -22,9 +23,6 @@ from .pad import widths_by_axis
 
 __all__ = ["as_strided", "distance", "flip", "margin_slices", "roll", "spread", "triangle"]
 
-_SMALL = 1 << 14
-"""Up to how many bytes copying costs less than `np.broadcast_to`."""
-
 
 @HOST.of(*[TABLE[name] for name in ("reshape", "flatten", "unflatten", "squeeze", "expand_dims", "atleast")])
 def _reshape(out: Aval, params: tuple, x: Any) -> np.ndarray:
@@ -35,7 +33,7 @@ def spread(x: Any, shape: tuple[int, ...]) -> Any:
     """`x` broadcast to a shape; not to be written to."""
     if x.shape == shape:
         return x
-    if math.prod(shape) * x.dtype.itemsize > _SMALL:
+    if math.prod(shape) * x.dtype.itemsize > COPIED_BYTES:
         return np.broadcast_to(x, shape)
     result = np.empty(shape, x.dtype)
     result[...] = x

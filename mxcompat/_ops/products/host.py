@@ -11,6 +11,7 @@ from mxcompat._array.casting import converted_on_host
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import aval, from_numpy
 from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.policy import MOST_PLANS
 
 from ..define import TABLE
 from . import vectors  # noqa: F401  # for their records, in TABLE
@@ -44,7 +45,7 @@ def _host_addmm(out: Any, params: tuple, c: Any, x: Any, y: Any, alpha: Any = No
     return rounded(_scaled_sum(product, widened(c, dtype), alpha, beta), dtype)
 
 
-@lru_cache(1024)
+@lru_cache(MOST_PLANS)
 def tensordot_numbers(x: tuple[int, ...], y: tuple[int, ...], axes: Any) -> Numbers:
     """The axes that a tensordot of arrays of these shapes sums over."""
     like = from_numpy(np.float32)

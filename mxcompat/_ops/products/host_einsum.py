@@ -11,6 +11,7 @@ import numpy as np
 
 from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.policy import MOST_PLANS
 
 from ..movement.diagonals import sum_dtype
 from .contraction import Numbers, contract, rounded, wide_dtype, widened
@@ -25,7 +26,7 @@ Labelled = tuple[Any, str]
 """An array, and a label for each of its axes."""
 
 
-@lru_cache(1024)
+@lru_cache(MOST_PLANS)
 def _parsed(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> Equation:
     return parse(subscripts, shapes, "einsum")
 
@@ -42,7 +43,7 @@ def _host_einsum(out: Any, params: tuple, *xs: Any) -> Any:
     return _evaluated(_parsed(params[0], shapes), xs)
 
 
-@lru_cache(1024)
+@lru_cache(MOST_PLANS)
 def _as_contraction(subscripts: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[Numbers, tuple[int, ...]] | None:
     """The axes of the one contraction that an einsum of two operands is, and where those of its result go; None if it
     is more, or less, than that."""

@@ -18,6 +18,7 @@ from jax import lax
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import truth
 from mxcompat._array.devices import check_stream
+from mxcompat._graph import policy
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
@@ -318,7 +319,7 @@ def _arg_extreme(find: Callable[..., Any], reduce: Callable[..., Any]) -> Callab
             im = jnp.where(best, im, -reduce(jnp.asarray([-math.inf, math.inf], im.dtype)))
             x = jnp.where(x != x, jnp.asarray(math.nan, im.dtype), im)
         x = x.astype(jnp.uint8) if x.dtype.kind == "b" else x
-        if x.shape[k] >= _LONG and jax.default_backend() == "cpu":
+        if x.shape[k] >= policy.SEARCHED_AXIS and jax.default_backend() == "cpu":
             out = _in_two_passes(find, reduce, x, k).astype(jnp.uint32)
         else:
             out = find(x, axis=k).astype(jnp.uint32)
@@ -327,10 +328,6 @@ def _arg_extreme(find: Callable[..., Any], reduce: Callable[..., Any]) -> Callab
         return out.reshape(tuple([1 if axis is None or j == axis else n for j, n in enumerate(shape)]))
 
     return impl
-
-
-_LONG = 1 << 12
-"""The size from which on a CPU searches in two passes, a fifth of the time of XLA's argmax."""
 
 
 def _in_two_passes(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis: int) -> Any:
