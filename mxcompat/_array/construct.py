@@ -185,7 +185,7 @@ def dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
 
 
 _numbers: dict[tuple, Node] = {}
-"""Leaves of numbers met before: programs make the same few again and again, and making one costs 20 us."""
+"""Leaves of numbers seen before: programs make the same few again and again, and making one costs 20 us."""
 
 
 def number_node(value: Any, dtype: Dtype | None) -> Node:

@@ -51,7 +51,7 @@ ABANDONED_SECONDS = 3600.0
 # --- The size of programs ---------------------------------------------------------------------------------------------
 
 LARGE_GRAPH = 2000
-"""The number of nodes up to which a stretch of graph is one program: XLA's compile time is superlinear (3 000 ops 0.6
+"""The number of nodes up to which a subgraph is one program: XLA's compile time is superlinear (3 000 ops 0.6
 s, 9 000 ops 7.7 s)."""
 
 FEW_NESTED = 30
@@ -63,8 +63,9 @@ SEGMENT_SIZE = 150
 SMALLEST_SPLIT = 2 * SEGMENT_SIZE
 """Derivatives of programs with fewer instructions stay whole."""
 
-LONGEST_PERIOD = 400
-"""Up to how many instructions a part of a loop may have for its repetitions to become the same segment."""
+LONGEST_PERIOD, PERIODIC_SHARE = 400, 0.8
+"""Up to how many instructions the body of a loop may have for its repetitions to become the same segment, and which
+share of a program's instructions has to repeat for it to be a loop."""
 
 PADDED_ROOM = 256
 """The room of an array that grows is no smaller than this, if its buffer is not. mlx-lm makes its buffers a multiple of
@@ -128,13 +129,13 @@ SINGLE_SECONDS = 1e-4
 """The same for one that takes NumPy no longer than this."""
 
 HEAVY_SECONDS = 2e-2
-"""A program that takes this long on the host is compiled when it is met for the second time."""
+"""A program that takes this long on the host is compiled when it is seen for the second time."""
 
 HOPELESS = 3.0
 """A program is compiled at once if NumPy is likely to take this many times as long as compiling it."""
 
 LIGHT_SECONDS = 5e-4
-"""What NumPy is likely to do in this time is done there at once; of more, what only moves small data is done first if
+"""What NumPy is likely to do in this time is done there at once; of more, what reads only small data is done first if
 the rest is known."""
 
 TRIALS = 8
@@ -160,10 +161,10 @@ def compile_seconds(weight: int) -> float:
 
 
 SMALL_BYTES = 1 << 16
-"""Up to how many bytes an array is small: what only moves such data had better be done with NumPy."""
+"""Up to how many bytes an array is small: what reads only such data had better be done with NumPy."""
 
 SURE = 2
-"""What is left after moving small data had to be the same this often, for it to be the same the next time."""
+"""What is left once that is done had to be the same this often, for it to be the same the next time."""
 
 # --- Waiting ----------------------------------------------------------------------------------------------------------
 

@@ -142,11 +142,11 @@ def _custom_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inp
 def _custom_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any]:
     """By the user's rule."""
     program, rule, count, active = params
-    moving = [
+    given = [
         np.zeros(x.shape, x.dtype) if t is None else t
         for t, x, on in zip(tangents, inputs, active, strict=False) if on
     ]  # fmt: skip
-    found = interpret(rule, [*inputs[:count], *moving, *inputs[len(program.in_avals) :]])
+    found = interpret(rule, [*inputs[:count], *given, *inputs[len(program.in_avals) :]])
     return [t if a.dtype.kind in "fc" else None for t, a in zip(found, program.out_avals, strict=True)]
 
 

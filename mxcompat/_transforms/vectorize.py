@@ -56,12 +56,12 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             raise TypeError("[vmap] Keyword arguments are not supported.")
-        leaves = flatten(args, strict=True)
+        leaves = flatten(args, require_array=True)
         axes = _flat_axes(args[0] if len(args) == 1 else args, in_axes, "")
         reals = [x._node for x in leaves]
         size = _size(leaves, axes)
         if size is None:
-            flatten(fun(*args), strict=True)  # for its errors, which MLX raises first
+            flatten(fun(*args), require_array=True)  # for its errors, which MLX raises first
             raise ValueError("At least one of in_axes must be non-None.")
         mapped = [k for k, axis in enumerate(axes) if axis is not None]
         avals = [aval(_without(leaves[k].shape, axes[k]), leaves[k].dtype) for k in mapped]
@@ -69,7 +69,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             following = iter([wrap(p) for p in capture.placeholders])
             given = [wrap(n) if axis is None else next(following) for n, axis in zip(reals, axes, strict=True)]
             value = fun(*restore(structure(args), iter(given)))
-            outputs = flatten(value, strict=True)
+            outputs = flatten(value, require_array=True)
             flat_out = _flat_axes(value, out_axes, "output ")
             body = capture.close([x._node for x in outputs])
         flat_out = _placed(body.program, len(mapped), flat_out)

@@ -28,7 +28,7 @@ class Rule:
     """How to do a step of an optimizer."""
 
     def __init__(self) -> None:
-        self._met: set[tuple | None] = set()
+        self._known: set[tuple | None] = set()
         self._seen: list[Any] = []
         self._settings: tuple | None = None
 
@@ -72,9 +72,9 @@ class Rule:
         if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):
             self._seen = seen
             settings = _settings(optimizer)
-            if len(self._met) < policy.COMPILED_SETTINGS:
-                self._met.add(settings)
-            self._settings = settings if settings in self._met else None
+            if len(self._known) < policy.COMPILED_SETTINGS:
+                self._known.add(settings)
+            self._settings = settings if settings in self._known else None
         return self._settings
 
 

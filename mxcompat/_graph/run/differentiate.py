@@ -107,15 +107,15 @@ def push_forward(
     active = active_slots(program, primals)
     known: dict[int, Any] = {~k: t for k, t in zip(_indices(primals), tangents, strict=True) if ~k in active}
     for slot, (op, params, slots) in enumerate(program.instructions):
-        moving = [known.get(s) for s in slots[: op.indices]]
-        if slot not in active or all(t is None for t in moving):
+        given = [known.get(s) for s in slots[: op.indices]]
+        if slot not in active or all(t is None for t in given):
             continue
         if op is ITEM:
-            known[slot] = moving[0][params[0]]  # type: ignore[index]
+            known[slot] = given[0][params[0]]  # type: ignore[index]
             continue
-        moving += [None] * (len(slots) - len(moving))
+        given += [None] * (len(slots) - len(given))
         rule = PUSHFORWARD.get(op)
-        found = rule and rule(moving, env[slot], params, *[env[s] if s >= 0 else inputs[~s] for s in slots])
+        found = rule and rule(given, env[slot], params, *[env[s] if s >= 0 else inputs[~s] for s in slots])
         if found is None:
             raise NoRule(f"[{op}] has no pushforward for these inputs")
         aval = program.avals[slot]

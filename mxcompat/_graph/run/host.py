@@ -1,6 +1,6 @@
 """Host: what runs in NumPy, op by op.
 
-Whether a stretch of graph can, and what that is likely to take; and the values of nodes on their way in and out. An op
+Whether a subgraph can, and what that is likely to take; and the values of nodes on their way in and out. An op
 without a host rule runs as an executable of its own.
 """
 
@@ -27,7 +27,7 @@ from .compile import on_cpu
 from .interpret import run_instructions
 from .values import numpy_value, settled, to_jax
 
-__all__ = ["movable", "nested_seconds", "on_host", "ruled", "run", "run_slots"]
+__all__ = ["nested_seconds", "on_host", "ruled", "run", "run_slots", "small_slots"]
 
 
 def on_host(leaves: Sequence[Node]) -> bool:
@@ -135,7 +135,7 @@ def fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
     return tuple([np.asarray(v) for v in value]) if isinstance(out, tuple) else np.asarray(value)
 
 
-def movable(subgraph: Subgraph) -> list[int]:
+def small_slots(subgraph: Subgraph) -> list[int]:
     """The slots that NumPy can make from small data that is there."""
     structure, _, _, leaves = subgraph
     small = {~k for k, n in enumerate(leaves) if isinstance(n.aval, Aval) and n.aval.nbytes <= policy.SMALL_BYTES}

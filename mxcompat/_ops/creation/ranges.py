@@ -94,13 +94,13 @@ def _small(first: int, stop: int, by: int) -> bool:
     return by > 0 and -(2**31) <= first <= stop < 2**31 and stop - first < 2**31 and by < 2**31
 
 
-def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, alone: bool) -> tuple[Aval, tuple[Any, Any], int]:
+def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, stop_only: bool) -> tuple[Aval, tuple[Any, Any], int]:
     """The 0-d aval of the dtype, start and step as numbers of it, and the length. Raises what `arange` raises."""
     for number in (first, stop, by):
         if type(number) is not int and type(number) is not float and type(number) is not bool:
             raise expected("arange", "numbers", number)
     if dtype is None:
-        dtype = _natural(first, stop, by, alone)
+        dtype = _natural(first, stop, by, stop_only)
     if require_dtype(dtype, "arange") is _d.bool_:
         raise ValueError("bool not supported for arange.")
     length = _count(first, stop, by)
@@ -109,11 +109,11 @@ def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, alone: bool) -
     return aval((), dtype), _in_dtype(first, by if math.isfinite(by) else 0, dtype), length
 
 
-def _natural(first: Any, stop: Any, by: Any, alone: bool) -> Dtype:
+def _natural(first: Any, stop: Any, by: Any, stop_only: bool) -> Dtype:
     """The dtype of a range for which none was asked."""
     if type(first) is float or type(stop) is float or type(by) is float:
         return _d.float32
-    if alone and type(stop) is bool:
+    if stop_only and type(stop) is bool:
         return _d.bool_
     numbers = (first, stop, by)
     if not all(-(2**63) <= n < 2**63 for n in numbers):

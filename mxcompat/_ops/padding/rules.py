@@ -1,4 +1,4 @@
-"""What each op makes of padded nodes (see `growing`): the rules on the way from a read to an end, and the ends.
+"""What each op makes of padded nodes (see `padded`): on the way from a read to a contraction, and there.
 
 An op keeps to a padded axis if each entry of its result depends on one entry of its inputs along that axis. What the
 entries that do not count hold is never looked at, so it may be anything, NaN included.

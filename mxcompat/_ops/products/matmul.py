@@ -25,7 +25,7 @@ from mxcompat._graph.ir.node import Node, apply, caller
 
 from ..arguments import any_number, axis_of, integers, is_sequence, require_array
 from ..define import broadcast, op
-from ..padding.padded import offer
+from ..padding.padded import pad_contraction
 
 __all__ = [
     "ADDMM", "MATMUL", "TENSORDOT", "addmm", "common", "contract", "contracted_axes", "inexact", "matmul", "precision",
@@ -144,7 +144,7 @@ def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
     out = _new(array)
     out._node = Node(MATMUL, (), (x, y), found, x.trace if x.trace > y.trace else y.trace, None, caller())
     if y.op is not None and x.op is not None and x.op.name in _WEIGHTS:
-        offer(out._node)
+        pad_contraction(out._node)
     return out
 
 

@@ -22,7 +22,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import require_array
 from ..define import broadcast, op
-from ..padding.padded import offer
+from ..padding.padded import pad_contraction
 from ..products.gathered import grouped_product
 from ..products.matmul import product
 from .fp8 import E4M3_MAX
@@ -162,7 +162,7 @@ def quantized_matmul(
         record, nodes = QUANTIZED_MATMUL, (first, scale, bias, words)
     out = apply(record, nodes, (how, bool(transpose)))
     if words.op is not None and not transpose:
-        offer(out)
+        pad_contraction(out)
     return wrap(out)
 
 

@@ -35,7 +35,7 @@ def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None:
     outputs = [x._node for x in flatten(args, strict=True)]
     names = {}
     for key, tree in kwargs.items():
-        for x in flatten(tree, strict=True):
+        for x in flatten(tree, require_array=True):
             names[_identity(x._node)] = key
     text = "\n".join(["digraph {", *_lines(outputs, names), "}", ""])
     if isinstance(file, str):

@@ -1,4 +1,4 @@
-"""Ops that only move small data are done with NumPy until their structure has proved to return."""
+"""Ops that read only small data are done with NumPy until their structure has proved to return."""
 
 import mlx.core as real
 import numpy as np
@@ -90,7 +90,7 @@ def test_a_number_beyond_the_range_is_infinite():
 
 
 def test_no_memory_is_shared():
-    x = mx.zeros((64, 256))  # the smallest that may be written over, and the largest that NumPy moves
+    x = mx.zeros((64, 256))  # the smallest that may be written over, and the largest that NumPy takes
     mx.eval(x)
     y = x.reshape(-1)
     mx.eval(y)
