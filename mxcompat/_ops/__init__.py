@@ -7,7 +7,6 @@ from . import methods, rules
 from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .indexing import subscript
 from .movement import diagonals, joining, shape, transposition
-from .padding import rules as padding_rules
 from .products import matmul
 from .reductions import reduce, scans, statistics
 
@@ -19,4 +18,3 @@ _FAMILIES = (
 
 methods.attach({name: getattr(family, name) for family in _FAMILIES for name in family.__all__})
 subscript.attach()
-padding_rules.attach()

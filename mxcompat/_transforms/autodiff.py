@@ -15,6 +15,7 @@ from mxcompat._graph.ir.aval import aval, float32, format_shape
 from mxcompat._graph.ir.capture import Body, Capture
 from mxcompat._graph.ir.node import Node, apply, scalar
 from mxcompat._ops.creation.filled import FULL
+from mxcompat._ops.elementwise.casts import STOP_GRADIENT
 
 from . import (
     host,  # noqa: F401  derivatives, and all that runs a Program, in NumPy
@@ -243,7 +244,7 @@ def _as_list(value: Any) -> list[array]:
 
 
 def _is_stopped(node: Node) -> bool:
-    return node.op is not None and node.op.name == "stop_gradient"
+    return node.op is STOP_GRADIENT
 
 
 def _requested(argnums: Any, argnames: Any, tag: str) -> tuple[list[int], list[str]]:

@@ -91,8 +91,7 @@ def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int 
         made, settings, _ = program.instructions[slots[0]] if op is ITEM and slots[0] >= 0 else (op, params, slots)
         if made is CUSTOM_VMAP and op is ITEM and settings[-1][params[0]] is None:  # the user's rule says so
             unmapped.add(slot)
-        depends = [s for s, wanted in zip(slots, _READ.get(op.name, (True,) * len(slots)), strict=True) if wanted]
-        if not mapped.isdisjoint(depends):
+        if not mapped.isdisjoint(slots[op.reads]):
             mapped.add(slot)
     placed: list[int | None] = []
     for slot, axis, out in zip(program.out_slots, axes, program.out_avals, strict=True):
@@ -103,10 +102,6 @@ def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int 
         else:
             placed.append(out.ndim)
     return tuple(placed)
-
-
-_READ = {"constant_like": (False,), "full_like": (False, True)}
-"""Ops that take only the shape of an argument, and which arguments they read."""
 
 
 def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:

@@ -93,6 +93,7 @@ CONSTANT_LIKE = op(
     lambda a, dtype, value: aval(a.shape, dtype),
     ("dtype", "value"),
     smooth=slice(0),
+    reads=slice(0),
 )
 
 
@@ -182,6 +183,7 @@ FULL_LIKE = op(
     lambda x, value: jnp.broadcast_to(value, broadcast(jnp.shape(x), jnp.shape(value))),
     lambda a, v: aval(broadcast(a.shape, v.shape), v.dtype),
     smooth=slice(1, None),
+    reads=slice(1, None),
 )
 
 

@@ -25,7 +25,9 @@ from mxcompat._graph.ir.node import Node, apply, caller
 
 from ..arguments import any_number, axis_of, integers, is_sequence, require_array
 from ..define import broadcast, op
+from ..elementwise.casts import ASTYPE
 from ..padding.padded import pad_contraction
+from ..reductions.softmax import SOFTMAX
 
 __all__ = [
     "ADDMM", "MATMUL", "TENSORDOT", "addmm", "common", "contract", "contracted_axes", "inexact", "matmul", "precision",
@@ -110,7 +112,7 @@ def _matmul_impl(x: Any, y: Any) -> Any:
 MATMUL = op("matmul", _matmul_impl, _matmul_aval)
 _memo = MATMUL.memo
 _new = array.__new__
-_WEIGHTS = ("softmax", "astype")
+_WEIGHTS = (SOFTMAX, ASTYPE)
 """What the left side of the second product is where attention is written by hand."""
 
 
@@ -143,7 +145,7 @@ def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
         found = MATMUL.infer(key)
     out = _new(array)
     out._node = Node(MATMUL, (), (x, y), found, x.trace if x.trace > y.trace else y.trace, None, caller())
-    if y.op is not None and x.op is not None and x.op.name in _WEIGHTS:
+    if y.op is not None and x.op in _WEIGHTS:
         pad_contraction(out._node)
     return out
 
