@@ -17,7 +17,7 @@ from mxcompat._graph.policy import LOOPED_FLOAT64
 
 from ..define import TABLE
 from ..indexing import at  # noqa: F401  # its records, in TABLE
-from . import special, unary  # noqa: F401  # and those of `unary`
+from . import erf, unary  # noqa: F401  # and those of `unary`
 
 __all__ = ["sigmoid"]
 
@@ -145,8 +145,8 @@ def _special(function: Ufunc) -> Callable[..., Any]:
     return rule
 
 
-HOST.of(TABLE["erf"])(_special(special.erf))
-HOST.of(TABLE["erfinv"])(_special(special.erfinv))
+HOST.of(TABLE["erf"])(_special(erf.erf))
+HOST.of(TABLE["erfinv"])(_special(erf.erfinv))
 
 
 @HOST.of(TABLE["round"])

@@ -14,7 +14,7 @@ import numpy as np
 from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
 
 from ..define import TABLE
-from ..elementwise.erf import erf, erf_inv
+from ..elementwise.erf import erf_as_xla, erfinv
 from .host import SQRT2, argsorted, cast, laplaces, normals, roots, unit, wide
 
 __all__: list[str] = []
@@ -106,10 +106,10 @@ def _truncated_slopes(params: tuple, key: Any, lower: Any, upper: Any) -> tuple[
     lower, upper = cast(lower, kind), cast(upper, kind)
     root = np.array(SQRT2, kind)
     a, b = lower / root, upper / root
-    low, high = wide(erf, a), wide(erf, b)
+    low, high = wide(erf_as_xla, a), wide(erf_as_xla, b)
     drawn = unit(key, shape, kind)
     x = drawn * (high - low) + low
-    z = root * wide(erf_inv, x)
+    z = root * wide(erfinv, x)
     top = np.minimum(z, upper)
     inside = _share(z, upper, np.less) * _share(top, lower, np.greater)
     at_upper = _share(upper, z, np.less) * _share(top, lower, np.greater)
