@@ -8,10 +8,10 @@ from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .indexing import subscript
 from .movement import diagonals, joining, shape, transposition
 from .products import matmul
-from .reductions import reduce, scans, statistics
+from .reductions import extremes, reduce, scans, statistics
 
 _FAMILIES = (
-    arithmetic, bitwise, casts, comparison, diagonals, joining, matmul, reduce, scans, shape, statistics,
+    arithmetic, bitwise, casts, comparison, diagonals, extremes, joining, matmul, reduce, scans, shape, statistics,
     transposition, unary,
 )  # fmt: skip
 """Those with functions that are methods or operators too."""

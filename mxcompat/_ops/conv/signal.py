@@ -12,13 +12,12 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import expected
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import any_number, require_array
+from ..arguments import any_number, require_array, require_text
 from ..define import op
 from ..products.matmul import common, precision, wide
 
@@ -73,8 +72,7 @@ def convolve(a: array, v: array, /, mode: str = "full", *, stream: Any = None) -
         array([0, 1, 2], dtype=float32)
     """
     check_stream(stream)
-    if not isinstance(mode, str):
-        raise expected("convolve", "a mode", mode)
+    require_text(mode, "convolve", "mode")
     return wrap(apply(CONVOLVE, (require_array(a, "convolve"), require_array(v, "convolve")), (mode,)))
 
 

@@ -20,7 +20,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import SCALAR, Node, apply
 from mxcompat._graph.policy import MOST_PLANS
 
-from ..arguments import any_number, integer, require_dtype
+from ..arguments import any_number, flag, integer, require_dtype
 from ..define import op
 from ..elementwise.quotient import quotient
 
@@ -202,8 +202,7 @@ def linspace(
     if isinstance(num, int) and not -(2**31) <= num < 2**31:
         raise expected("linspace", "a number of 32 bits as num", num)
     count = integer(num)
-    if not isinstance(endpoint, bool):
-        raise expected("linspace", "a bool", endpoint)
+    flag(endpoint, "linspace", "endpoint")
     if count < 0:
         raise ValueError(f"[linspace] number of samples, {count}, must be non-negative.")
     dtype = _d.float32 if dtype is None else dtype

@@ -9,7 +9,6 @@ import numpy as np
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import incompatible
 from mxcompat._array.promotion import promote
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
@@ -17,7 +16,7 @@ from mxcompat._graph.ir.aval import complex64 as _complex64
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import integer, require_array
+from ..arguments import flag, integer, require_array
 from ..define import op
 from .transforms import check_norm, transform
 
@@ -113,18 +112,13 @@ def stft(
     if x.ndim < 1:
         raise ValueError("[stft] Input must have at least one dimension.")
     inputs, length = _with_window(x._node, window, length, n_fft, "stft")
-    _check_bool(center, "center", "stft")
+    flag(center, "stft", "center")
     if center and pad_mode not in _PAD_MODES:
         raise ValueError(f"Invalid padding mode ({pad_mode}) passed to pad")
     if onesided is None:
         onesided = x.dtype.kind != "c"
-    _check_bool(onesided, "onesided", "stft")
+    flag(onesided, "stft", "onesided")
     return wrap(apply(STFT, inputs, (n_fft, hop, length, pad_mode if center else None, norm, onesided)))
-
-
-def _check_bool(value: Any, what: str, name: str) -> None:
-    if not isinstance(value, bool):
-        raise incompatible(name, f"Expected a bool as {what}, got {value!r}.")
 
 
 def _frame_sizes(n_fft: Any, hop: Any, name: str, length: Any) -> tuple[int, int, int]:
@@ -238,8 +232,8 @@ def istft(
     require_array(stft_matrix, "istft")
     check_norm(norm, "istft")
     onesided = True if onesided is None else onesided
-    _check_bool(onesided, "onesided", "istft")
-    _check_bool(center, "center", "istft")
+    flag(onesided, "istft", "onesided")
+    flag(center, "istft", "center")
     if stft_matrix.ndim < 2:
         raise ValueError("[istft] Input must have at least two dimensions (freq, frames).")
     frequencies, frames = stft_matrix.shape[-2:]

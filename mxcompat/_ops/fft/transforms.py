@@ -17,13 +17,12 @@ from jax import lax
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.aval import complex64 as _complex64
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import any_number, axis_of, integer, plain, require_array
+from ..arguments import any_number, axis_of, integer, plain, require_array, require_text
 from ..define import op
 from ..examples import example
 
@@ -109,9 +108,7 @@ FFT = op("fft", transform, _infer, ("kind", "sizes", "axes", "norm"))
 
 def check_norm(norm: Any, name: str) -> None:
     """Raise MLX's error unless `norm` is one of the three."""
-    if not isinstance(norm, str):
-        raise incompatible(name, f"Expected a str as norm, got {norm!r}.")
-    if norm not in ("backward", "ortho", "forward"):
+    if require_text(norm, name, "norm") not in ("backward", "ortho", "forward"):
         raise ValueError(f"[{name}] Invalid norm. Expected one of {{'backward', 'ortho', 'forward'}}.")
 
 

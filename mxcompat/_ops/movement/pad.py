@@ -11,11 +11,11 @@ from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import converted
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import expected, incompatible
+from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import integer, integers, is_sequence, require_array
+from ..arguments import integer, integers, is_sequence, require_array, require_text
 from ..define import op
 
 __all__ = ["pad", "widths_by_axis"]
@@ -107,8 +107,7 @@ def pad(a: array, /, pad_width: Any, mode: str = "constant", constant_values: An
     """
     check_stream(stream)
     x = require_array(a, "pad")
-    if not isinstance(mode, str):
-        raise expected("pad", "a mode", mode)
+    require_text(mode, "pad", "mode")
     value = operands.node(constant_values, x.aval.dtype)
     params = (_widths(pad_width), mode)
     return wrap(apply(PAD, (x, value) if mode == "constant" else (x,), params))

@@ -14,12 +14,11 @@ import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import incompatible
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import variadic
+from ..arguments import require_text, variadic
 from ..define import op
 from ..movement.diagonals import sum_dtype
 from .einsum_notation import parse
@@ -168,8 +167,7 @@ def einsum(subscripts: str, *operands: array, stream: Any = None) -> array:
         (5, 2, 4)
     """
     check_stream(stream)
-    if not isinstance(subscripts, str):
-        raise incompatible("einsum", f"Expected a string, not {subscripts!r}.")
+    require_text(subscripts, "einsum", "subscripts")
     nodes = variadic(operands, "einsum")
     if not nodes:
         raise ValueError("[einsum] At least one operand is required.")

@@ -13,13 +13,12 @@ import numpy as np
 
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import expected
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import integer, require_array
+from ..arguments import integer, require_array, require_text
 from ..define import op
 from .fp8 import E4M3_MAX, from_e2m1, from_e4m3, from_e8m0, to_e2m1, to_e4m3, to_e8m0
 from .packing import pack, unpack
@@ -52,11 +51,9 @@ _DEFAULTS = {
 
 def scheme(name: str, mode: Any, group_size: Any, bits: Any) -> Scheme:
     """The scheme that a function's arguments name. Raises MLX's ValueError for an unknown mode."""
-    if not isinstance(mode, str):
-        raise expected(name, "a str", mode)
-    default = _DEFAULTS.get(mode)
+    default = _DEFAULTS.get(mode) if isinstance(mode, str) else None
     if default is None:
-        raise ValueError(f"[{name}] Invalid quantization mode '{mode}'.")
+        raise ValueError(f"[{name}] Invalid quantization mode '{require_text(mode, name, 'mode')}'.")
     if group_size is None and bits is None:
         return default
     return Scheme(

@@ -11,7 +11,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH
 
 from ..define import TABLE
-from . import partitioning, scans, softmax, sorting, statistics  # noqa: F401  # for their records, in TABLE
+from . import extremes, partitioning, scans, softmax, sorting, statistics  # noqa: F401  # for their records, in TABLE
 
 __all__: list[str] = []
 
