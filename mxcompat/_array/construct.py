@@ -66,7 +66,7 @@ def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
             raise bad_cast(f"{type_name(value)}.__mlx_array__ did not return an array")
         return cast(inner, dtype)
     if hasattr(kind, "__dlpack__"):
-        return dlpack_node(value, dtype)
+        return _dlpack_node(value, dtype)
     try:
         buffer = memoryview(value)
     except TypeError:
@@ -144,10 +144,10 @@ def cast_numpy(data: Any, dtype: Dtype) -> np.ndarray:
 
 def own(data: np.ndarray, dtype: Dtype) -> Node:
     """A leaf with a copy of data that has the right dtype already. It stays NumPy's until XLA needs it."""
-    return leaf(aligned(data) if data.nbytes >= ALIGNED_BYTES else np.array(data, order="C"), aval(data.shape, dtype))
+    return leaf(_aligned(data) if data.nbytes >= ALIGNED_BYTES else np.array(data, order="C"), aval(data.shape, dtype))
 
 
-def aligned(data: np.ndarray) -> np.ndarray:
+def _aligned(data: np.ndarray) -> np.ndarray:
     """A copy, at an address that XLA accepts."""
     copy = aligned_bytes(data.nbytes).view(data.dtype).reshape(data.shape)
     copy[...] = data
@@ -174,7 +174,7 @@ def jax_node(value: Any, dtype: Dtype | None) -> Node:
     return leaf(value, aval(value.shape, dtype), traced=traced)
 
 
-def dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
+def _dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
     """A leaf with a copy of what `value.__dlpack__` offers."""
     try:
         data = np.from_dlpack(value)

@@ -17,7 +17,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import COST, COVERED, HOST, PULLBACK, PUSHFORWARD, Rules
 from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward, pull_back, push_forward, spread
-from mxcompat._graph.run.host import nested_seconds
+from mxcompat._graph.run.host import estimated_seconds
 from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
 
 from .batching import mapped
@@ -258,13 +258,13 @@ def _jvp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
 
 def _priced(times: float) -> Callable[..., float]:
     """What it costs to go through the instructions of a Program, and again for its derivatives."""
-    return lambda out, params, *avals: times * nested_seconds(params[0])
+    return lambda out, params, *avals: times * estimated_seconds(params[0])
 
 
 @COST.of(VMAP)
 def _mapped_seconds(out: tuple[Aval, ...], params: tuple, *avals: Any) -> float:
     found = mapped(*params)
-    return nested_seconds(params[0] if found is None else found.program)
+    return estimated_seconds(params[0] if found is None else found.program)
 
 
 COST.update(dict.fromkeys((CALL, CUSTOM, CUSTOM_VMAP, CUSTOM_VJP, CUSTOM_JVP, PURE_CALL, CHECKPOINT), _priced(1.0)))

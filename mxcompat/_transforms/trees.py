@@ -44,11 +44,11 @@ def map_arrays(function: Callable[[array], Any], tree: Any) -> Any:
     if isinstance(tree, list):
         return [map_arrays(function, item) for item in tree]
     if isinstance(tree, tuple):
-        return like_tuple(tree, [map_arrays(function, item) for item in tree])
+        return _like_tuple(tree, [map_arrays(function, item) for item in tree])
     return function(tree) if isinstance(tree, array) else tree
 
 
-def like_tuple(old: tuple, items: list[Any]) -> tuple:
+def _like_tuple(old: tuple, items: list[Any]) -> tuple:
     """A tuple of these items, of the type of another: a named tuple, for example."""
     kind = type(old)
     if kind is tuple:
@@ -78,7 +78,7 @@ def restore(shape: Any, leaves: Iterator[Any]) -> Any:
     if isinstance(shape, list):
         return [next(leaves) if item is LEAF else restore(item, leaves) for item in shape]
     if isinstance(shape, tuple):
-        return like_tuple(shape, [restore(item, leaves) for item in shape])
+        return _like_tuple(shape, [restore(item, leaves) for item in shape])
     if isinstance(shape, dict):
         return {key: restore(item, leaves) for key, item in shape.items()}
     return shape
@@ -170,7 +170,7 @@ class TreeSlots:
             container[key] = leaf
         made = []
         for container, key, old, content in self._tuples:
-            container[key] = new = like_tuple(old, content)
+            container[key] = new = _like_tuple(old, content)
             made.append(new)
         return made
 
@@ -185,7 +185,7 @@ class TreeSlots:
         for (container, key, old, content), new in zip(self._tuples, made, strict=True):
             try:
                 if container[key] is new:
-                    container[key] = like_tuple(old, content) if written else old
+                    container[key] = _like_tuple(old, content) if written else old
             except LookupError:
                 continue
 

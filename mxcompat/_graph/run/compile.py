@@ -43,7 +43,7 @@ def on_cpu() -> bool:
     return jax.default_backend() == "cpu"
 
 
-def is_heavy(program: Program) -> bool:
+def _is_heavy(program: Program) -> bool:
     """Whether running a Program takes much longer than calling it."""
     return (
         len(program.instructions) > policy.MANY_INSTRUCTIONS
@@ -81,7 +81,7 @@ class Executable:
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
         self.lifted = self._place.lifted
         self.baked = baked(scalars, self.lifted)
-        patience = policy.PATIENCE_HEAVY if is_heavy(program) else policy.PATIENCE_LIGHT
+        patience = policy.PATIENCE_HEAVY if _is_heavy(program) else policy.PATIENCE_LIGHT
         self._patience = 0 if found is _FAST else patience
         if compiled is None:
             compiled = self._compile(options)
@@ -133,7 +133,7 @@ class Executable:
 
     def wait_if_sure(self) -> None:
         """Wait for the faster version once this has run often enough while that was being compiled."""
-        if self._improving and self._runs >= self._patience + policy.ENOUGH and is_heavy(self.program):
+        if self._improving and self._runs >= self._patience + policy.ENOUGH and _is_heavy(self.program):
             background.wait(lambda: not self._improving)
 
     def _optimize(self) -> None:

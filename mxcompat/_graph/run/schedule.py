@@ -146,7 +146,7 @@ def _without_executable(
     known = program.record is not None
     structure.times_seen += 1
     if policy.HOST and host.on_host(subgraph.leaves):
-        takes = host.nested_seconds(program) if host.ruled(program) else math.inf
+        takes = host.estimated_seconds(program) if host.has_rules(program) else math.inf
         if takes > policy.LIGHT_SECONDS and structure.times_seen == 1 and temporary is None:
             plan = _host_first(subgraph, roots)
             if plan is not None:
@@ -177,14 +177,14 @@ def _host_first(subgraph: Subgraph, roots: Sequence[Node]) -> HostFirst | None:
     slots = host.small_slots(subgraph)
     if not slots or len(slots) == len(subgraph.order):
         return None
-    rest = linearize_without(subgraph, slots, roots)
+    rest = _linearize_without(subgraph, slots, roots)
     if rest.structure.times_seen < policy.SURE:
         rest.structure.times_seen += 1
         return None
     return HostFirst(slots)
 
 
-def linearize_without(subgraph: Subgraph, slots: Sequence[int], roots: Sequence[Node]) -> Subgraph:
+def _linearize_without(subgraph: Subgraph, slots: Sequence[int], roots: Sequence[Node]) -> Subgraph:
     """What is left of a subgraph once some of its nodes have values."""
     nodes = [subgraph.order[k] for k in slots]
     try:

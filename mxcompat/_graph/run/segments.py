@@ -24,7 +24,7 @@ def segments_of(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
     compile and often meet again in other company, so that, run on their own, they are compiled once.
     """
     draws = _draws(subgraph)
-    nested = [n for n in subgraph.order if weight(n.params) > policy.FEW_NESTED]
+    nested = [n for n in subgraph.order if _weight(n.params) > policy.FEW_NESTED]
     others = sum(n.op is not ITEM for n in subgraph.order) - len(nested)
     if not any(map(is_heavy_node, nested)) and not (nested and others) and len(draws) in (0, len(subgraph.order)):
         return []
@@ -38,7 +38,7 @@ def segments_of(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
 
 def nested_apart(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
     """The roots of segments in which each node with a program of its own is by itself."""
-    nested = [n for n in subgraph.order if weight(n.params)]
+    nested = [n for n in subgraph.order if _weight(n.params)]
     return [*[segment for n in nested for segment in (unevaluated(n.inputs), [n])], list(roots)]
 
 
@@ -52,20 +52,20 @@ def _draws(subgraph: Subgraph) -> list[Node]:
     return [n for n, is_draw in found.items() if is_draw]
 
 
-def weight(params: tuple) -> int:
+def _weight(params: tuple) -> int:
     """The number of instructions in the programs among an op's params."""
     return sum([p.weight for p in params if isinstance(p, Program)])
 
 
 def is_heavy_node(node: Node) -> bool:
     """Whether the programs of a node are so long that it may have to run in segments."""
-    return weight(node.params) > policy.HEAVY_NESTED
+    return _weight(node.params) > policy.HEAVY_NESTED
 
 
 def is_huge(subgraph: Subgraph) -> bool:
     """Whether a node of a subgraph always has to run in segments, so that the whole never runs as one."""
     return any(
-        op in SEGMENTS and weight(params) > policy.HUGE_NESTED for op, params, _ in subgraph.structure.instructions
+        op in SEGMENTS and _weight(params) > policy.HUGE_NESTED for op, params, _ in subgraph.structure.instructions
     )
 
 

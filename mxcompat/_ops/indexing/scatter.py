@@ -121,7 +121,7 @@ def _write(x: Any, value: Any, *inputs: Any, plan: Plan, mode: str) -> Any:
         inside = _inside(x.shape, entries, starts)
         if mode != "set" or inside is not None:
             block = narrow(x, entries, starts) if partial_write else x
-            value = combine(mode, block, value, last=is_whole(x.shape, plan))
+            value = _combine(mode, block, value, last=is_whole(x.shape, plan))
             value = value if inside is None else jnp.where(inside, value, block)
     return _put_back(x, value, entries, starts) if partial_write else value
 
@@ -157,7 +157,7 @@ def _put_back(x: Any, block: Any, entries: Sequence[Any], starts: Sequence[Any])
     return lax.dynamic_update_slice(x, block, lows, allow_negative_indices=False)
 
 
-def combine(mode: str, old: Any, new: Any, last: bool) -> Any:
+def _combine(mode: str, old: Any, new: Any, last: bool) -> Any:
     """What becomes of old elements that meet new ones. At a tie of two, both have the gradient, or the `last` alone."""
     if mode == "set":
         return new
