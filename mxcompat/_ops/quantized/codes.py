@@ -14,7 +14,7 @@ import numpy as np
 from .fp8 import E2M1_TIES, E4M3_MAX
 from .quantize import LARGEST, Scheme
 
-__all__ = ["decode", "encode", "floats", "from_e4m3", "pack", "rounded_through", "to_e4m3", "unpack"]
+__all__ = ["decode", "encode", "floats", "from_e4m3", "grouped", "pack", "rounded_through", "to_e4m3", "unpack"]
 
 _f32 = np.float32
 _E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
@@ -110,7 +110,7 @@ def _to_e8m0(x: Any) -> Any:
     return np.where(x == 0, np.uint8(127), code)
 
 
-def _grouped(x: Any, how: Scheme) -> Any:
+def grouped(x: Any, how: Scheme) -> Any:
     return x.reshape(*x.shape[:-1], x.shape[-1] // how.group_size, how.group_size)
 
 
@@ -123,7 +123,7 @@ def _over(x: Any, divisor: Any) -> Any:
 
 def encode(w: Any, how: Scheme, global_scale: Any = None) -> tuple[Any, ...]:
     """The codes (uint8, the shape of w), scales and, in mode "affine", biases of floats."""
-    groups = _grouped(w, how)
+    groups = grouped(w, how)
     if how.mode == "affine":
         codes, *scales = _affine(groups, how.bits)
     elif how.mode == "nvfp4":
@@ -198,7 +198,7 @@ def decode(words: Any, scales: Any, biases: Any, how: Scheme, dtype: Any = _f32)
 
 def _scaled(values: Any, scales: Any, biases: Any, how: Scheme) -> Any:
     """Values, written over, times the scales of their groups, and the biases added."""
-    x = _grouped(values, how)
+    x = grouped(values, how)
     if how.mode == "affine":
         x *= scales[..., None].astype(x.dtype, copy=False)
         x += biases[..., None].astype(x.dtype, copy=False)

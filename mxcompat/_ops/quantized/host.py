@@ -13,7 +13,7 @@ from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from ..products.contraction import chosen, clipped, multiply, pull_product, rounded, swapped, widened
-from .codes import decode, encode, floats, from_e4m3, pack, rounded_through, to_e4m3, unpack
+from .codes import decode, encode, floats, from_e4m3, grouped, pack, rounded_through, to_e4m3, unpack
 from .fp8 import FROM_FP8, TO_FP8
 from .matmul import GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP, matrix_inputs
 from .qqmm import GATHER_QQMM, QQMM, scaling_inputs
@@ -73,15 +73,11 @@ def _pull_dequantize(g: Any, y: Any, params: tuple, wanted: tuple, scales: Any, 
     how, _ = params
     if how.mode != "affine":
         return None
-    g = _grouped(widened(g, y.dtype), how)
+    g = grouped(widened(g, y.dtype), how)
     gb = g.sum(-1)
     if more[0].shape[-1] == 1 != scales.shape[-1]:
         gb = gb.sum(-1, keepdims=True)
-    return (g * _grouped(unpack(w, how.bits), how)).sum(-1), None, gb
-
-
-def _grouped(x: Any, how: Scheme) -> Any:
-    return x.reshape(*x.shape[:-1], x.shape[-1] // how.group_size, how.group_size)
+    return (g * grouped(unpack(w, how.bits), how)).sum(-1), None, gb
 
 
 def _first(x: Any, *parts: Any) -> tuple[Any, ...]:
@@ -117,8 +113,8 @@ def _pull_product(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, *input
     gx, gy = pull_product(widened(g, out.dtype), widened(x, out.dtype), y, (wanted[0], any(wanted[1:])))
     rest: list[Any] = [None] * len(inputs)
     if gy is not None:
-        gy = _grouped(swapped(gy) if transpose else gy, how)
-        rest[0] = (gy * _grouped(unpack(parts[2], how.bits), how)).sum(-1)
+        gy = grouped(swapped(gy) if transpose else gy, how)
+        rest[0] = (gy * grouped(unpack(parts[2], how.bits), how)).sum(-1)
         rest[1] = gy.sum(-1)
     return gx, *rest
 
