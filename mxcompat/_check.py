@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["Problem", "Result", "check"]
+__all__ = ["check"]
 
 
 @dataclass(frozen=True, order=True)

@@ -20,7 +20,7 @@ from typing import Any
 
 from mxcompat._version import MLX_VERSION
 
-__all__ = ["install_as_mlx", "installed", "uninstall"]
+__all__ = ["install_as_mlx", "installed"]
 
 _PARTS = frozenset({"core", "nn", "optimizers", "utils"})
 """What MLX has below `mlx`, and mxcompat below `mxcompat` under the same names."""

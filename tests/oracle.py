@@ -21,6 +21,7 @@ from mxcompat import testing
 
 __all__ = ["check", "ours", "real", "run", "same", "to_numpy"]
 
+
 def check(fn: Callable[..., Any], *args: Any, tol: float | None = None, message: bool | None = None) -> Any:
     """Assert that `fn(mx, *args)` does the same on both sides; returns what mxcompat returned (or raised).
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mxcompat._ops.conv import cpu as conv_cpu
+from mxcompat._graph import policy
 from mxcompat.ext import debug
 from tests.oracle import check, ours, real
 
@@ -78,7 +78,7 @@ def test_by_patches(x, w, options):
 @pytest.mark.parametrize("padding", [0, 1, 3])
 def test_by_phases(spatial, stride, kernel, padding, monkeypatch):
     """Transposed convolutions with a stride, which are several convolutions on a CPU if they are large."""
-    monkeypatch.setattr(conv_cpu, "_PHASES_WORK", 1)
+    monkeypatch.setattr(policy, "PHASES_WORK", 1)
     debug.clear_cache()
     name = f"conv_transpose{spatial}d"
     x, w = draw(2, *(7, 5, 3)[:spatial], 3), draw(6, *(kernel,) * spatial, 3)

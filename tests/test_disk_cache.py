@@ -67,8 +67,8 @@ def entries(path):
 
 
 def program_of(x):
-    stretch = linearize([x._node])
-    return stretch.structure.program(tuple(stretch.roots))
+    subgraph = linearize([x._node])
+    return subgraph.structure.program(tuple(subgraph.roots))
 
 
 def executable(program, scalars=(), lifted=(), hurry=False):
@@ -146,10 +146,10 @@ def test_arguments_in_every_place(place):
     mx.eval(x, y, at)
     first = mx.slice_update(y, x[:1] * 2.5, at, (0,))
     second = mx.slice_update(x, y[:1] * 4.0, at, (0,))
-    stretch = linearize([second._node, first._node])
-    program = stretch.structure.program(tuple(sorted(stretch.roots)))
-    scalars = tuple(stretch.leaves[k].value for k in program.scalars)
-    arrays = [n for k, n in enumerate(stretch.leaves) if k not in program.scalars]
+    subgraph = linearize([second._node, first._node])
+    program = subgraph.structure.program(tuple(sorted(subgraph.roots)))
+    scalars = tuple(subgraph.leaves[k].value for k in program.scalars)
+    arrays = [n for k, n in enumerate(subgraph.leaves) if k not in program.scalars]
     positions = tuple(p for p, n in enumerate(arrays) if n in (x._node, y._node))
     assert len(scalars) >= 2
     assert len(positions) == 2

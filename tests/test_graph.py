@@ -396,7 +396,7 @@ class TestDebug:
         assert mx.ext.hessian(lambda x: (x**3).sum())(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
 
 
-def test_pieces_do_not_change_results(monkeypatch):
+def test_segments_do_not_change_results(monkeypatch):
     x = mx.array(np.linspace(0, 1, 7, dtype=np.float32))
 
     def compute():

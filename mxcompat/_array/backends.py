@@ -1,27 +1,11 @@
-"""What MLX says of its own backends, Metal and CUDA: neither is here, XLA has its own.
-
-The functions of `metal` that MLX has moved to `mlx.core` are those functions.
-"""
+"""What MLX says of its own backends, Metal and CUDA: neither is here, XLA has its own."""
 
 from __future__ import annotations
 
-from .devices import device_info
+from .devices import device_info, gpu
 from .errors import expected
-from .memory import (
-    clear_cache,
-    get_active_memory,
-    get_cache_memory,
-    get_peak_memory,
-    reset_peak_memory,
-    set_cache_limit,
-    set_memory_limit,
-    set_wired_limit,
-)
 
-__all__ = [
-    "clear_cache", "get_active_memory", "get_cache_memory", "get_peak_memory", "is_available", "metal_device_info",
-    "reset_peak_memory", "set_cache_limit", "set_memory_limit", "set_wired_limit", "start_capture", "stop_capture",
-]  # fmt: skip
+__all__ = ["is_available", "metal_device_info", "start_capture", "stop_capture"]
 
 
 def is_available() -> bool:
@@ -31,8 +15,6 @@ def is_available() -> bool:
 
 def metal_device_info() -> dict[str, str | int]:
     """What is known of the accelerator; empty where there is none."""
-    from .devices import gpu
-
     return device_info(gpu)
 
 

@@ -17,6 +17,7 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import DTYPES, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply, leaf
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.policy import ALIGNED_BYTES, MOST_NUMBERS
 from mxcompat._graph.run.values import aligned
 
 from .casting import converted
@@ -66,7 +67,7 @@ def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
             raise bad_cast(f"{type_name(value)}.__mlx_array__ did not return an array")
         return cast(inner, dtype)
     if hasattr(kind, "__dlpack__"):
-        return dlpack_node(value, dtype)
+        return _dlpack_node(value, dtype)
     try:
         buffer = memoryview(value)
     except TypeError:
@@ -145,11 +146,7 @@ def cast_numpy(data: Any, dtype: Dtype) -> np.ndarray:
 
 def own(data: np.ndarray, dtype: Dtype) -> Node:
     """A leaf with a copy of data that has the right dtype already. It stays NumPy's until XLA needs it."""
-    return leaf(aligned(data) if data.nbytes >= _LARGE else data.copy(), aval(data.shape, dtype))
-
-
-_LARGE = 1 << 16
-"""From this many bytes on, a copy lies where XLA can take it over without copying it again."""
+    return leaf(aligned(data) if data.nbytes >= ALIGNED_BYTES else data.copy(), aval(data.shape, dtype))
 
 
 def jax_node(value: Any, dtype: Dtype | None) -> Node:
@@ -162,7 +159,7 @@ def jax_node(value: Any, dtype: Dtype | None) -> Node:
     return leaf(value, aval(value.shape, dtype), traced=traced)
 
 
-def dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
+def _dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
     """A leaf with a copy of what `value.__dlpack__` offers."""
     try:
         data = np.from_dlpack(value)
@@ -173,9 +170,7 @@ def dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
 
 
 _numbers: dict[tuple, Node] = {}
-"""Leaves of numbers met before: programs make the same few again and again, and making one costs 20 us."""
-
-_NUMBERS_LIMIT = 512
+"""Leaves of numbers seen before: programs make the same few again and again, and making one costs 20 us."""
 
 
 def number_node(value: Any, dtype: Dtype | None) -> Node:
@@ -188,7 +183,7 @@ def number_node(value: Any, dtype: Dtype | None) -> Node:
         if dtype.kind != "c":
             data = data.real
         known = own(cast_numpy(rounded(data, dtype), dtype), dtype)
-        if len(_numbers) >= _NUMBERS_LIMIT:
+        if len(_numbers) >= MOST_NUMBERS:
             _numbers.clear()
         _numbers[key] = known
     return leaf(known.value, known.aval)

@@ -1,7 +1,8 @@
-"""Policy: every threshold of the graph, with the measurement behind it.
+"""Policy: every threshold, with the measurement behind it.
 
-Nothing here looks at a graph: `run/schedule` decides by these numbers, `ir` bounds what it remembers by them. Times are
-of a 2-core x86-64 machine; ratios between them hold elsewhere, and that is all that the decisions use.
+Nothing here looks at a graph: `run/schedule` decides by these numbers, `ir` bounds what it remembers by them, and ops
+choose between ways to compute the same. Times are of a 2-core x86-64 machine; ratios between them hold elsewhere, and
+that is all that the decisions use.
 """
 
 from __future__ import annotations
@@ -17,24 +18,22 @@ MOST_INSTRUCTIONS = 1 << 17
 """The number of instructions, those of nested programs counted, that remembered structures have in all, at most: some
 eighty megabytes of Python objects, and what XLA has made of them."""
 
-MOST_KINDS_OF_ROOTS = 4096
-"""The number of kinds of roots for which structures are remembered, at most."""
-
 TRIES = 4
 """The number of structures to try for roots of a kind: the road of a training loop takes the first, a loop that takes
 turns between a few programs one of the next. Each try that fails costs 1 us."""
 
+MOST_KINDS_OF_ROOTS = 4096
 MOST_SINGLE_NODES = 4096
-"""The number of executables of single nodes that are found without linearizing."""
-
 MOST_INFERRED = 4096
-"""The number of results of shape rules to remember, for each op."""
-
 MOST_TRACES = 512
-"""The number of traces that a compiled function remembers."""
-
+MOST_PLANS = 4096
+MOST_COMPOSED = 256
+MOST_NUMBERS = 512
 MOST_AVALS = 1 << 16
-"""The number of avals to keep unique."""
+"""At most so many are remembered of: kinds of roots, for which structures are known; executables of single nodes, which
+are found without linearizing; results of shape rules, for each op; traces of a compiled function; plans of how to do
+work of a kind, for each op that makes some; losses, or updates of an optimizer, that are one node; leaves of numbers;
+avals."""
 
 STORED_SECONDS = 0.01
 """What took less time to compile is not stored on the disk. Loading one op takes 3 ms, compiling it 30 to 75; loading a
@@ -52,7 +51,7 @@ ABANDONED_SECONDS = 3600.0
 # --- The size of programs ---------------------------------------------------------------------------------------------
 
 LARGE_GRAPH = 2000
-"""The number of nodes up to which a stretch of graph is one program: XLA's compile time is superlinear (3 000 ops 0.6
+"""The number of nodes up to which a subgraph is one program: XLA's compile time is superlinear (3 000 ops 0.6
 s, 9 000 ops 7.7 s)."""
 
 FEW_NESTED = 30
@@ -64,8 +63,9 @@ SEGMENT_SIZE = 150
 SMALLEST_SPLIT = 2 * SEGMENT_SIZE
 """Derivatives of programs with fewer instructions stay whole."""
 
-LONGEST_PERIOD = 400
-"""Up to how many instructions a part of a loop may have for its repetitions to become the same segment."""
+LONGEST_PERIOD, PERIODIC_SHARE = 400, 0.8
+"""Up to how many instructions the body of a loop may have for its repetitions to become the same segment, and which
+share of a program's instructions has to repeat for it to be a loop."""
 
 PADDED_ROOM = 256
 """The room of an array that grows is no smaller than this, if its buffer is not. mlx-lm makes its buffers a multiple of
@@ -144,15 +144,17 @@ SINGLE_SECONDS = 1e-4
 """The same for one that takes NumPy no longer than this."""
 
 HEAVY_SECONDS = 2e-2
+"""What takes this long on the host is compiled when it is seen for the second time."""
+
 HEAVY_RUNS = 50
-"""A program that takes so many seconds on the host is compiled when it is met for the second time, if that is likely to
-take no longer than so many runs of it. The gradient of a loop of 2 048 steps takes 0.25 s, and compiling it minutes."""
+"""The same, unless compiling it is likely to take longer than so many runs. The gradient of a loop of 2 048 steps takes
+0.25 s, and compiling it minutes."""
 
 HOPELESS = 3.0
 """A program is compiled at once if NumPy is likely to take this many times as long as compiling it."""
 
 LIGHT_SECONDS = 5e-4
-"""What NumPy is likely to do in this time is done there at once; of more, what only moves small data is done first if
+"""What NumPy is likely to do in this time is done there at once; of more, what reads only small data is done first if
 the rest is known."""
 
 TRIALS = 8
@@ -160,8 +162,8 @@ TRIALS = 8
 
 MARGIN = 0.5
 """What the host's best time has to be of the executable's best, for a program to stay there. The host's is the best of
-many more runs, and while XLA runs Python goes on: the gradient of a 4-layer MLP took 0.17 ms in NumPy and 0.18 in XLA
-by those times, 0.25 ms and 0.17 ms in a loop."""
+many more runs, and while XLA runs Python goes on: the gradient of a 4-layer MLP took 0.17 ms in NumPy and 0.18 ms in
+XLA by those times, 0.25 ms and 0.17 ms in a loop."""
 
 TRIED_SECONDS = 2e-4
 """Up to this time on the host, it may be: what is slower there gains by XLA whatever calling it costs."""
@@ -182,13 +184,88 @@ less, what the host gets done meanwhile is worth more: a 4-layer GPT trains in 8
 for its executable took 0.9 s."""
 
 SMALL_BYTES = 1 << 16
-"""Up to how many bytes an array is small: what only moves such data had better be done with NumPy."""
+"""Up to how many bytes an array is small: what reads only such data had better be done with NumPy."""
 
 SURE = 2
-"""What is left after moving small data had to be the same this often, for it to be the same the next time."""
+"""What is left once that is done had to be the same this often, for it to be the same the next time."""
 
 # --- Waiting ----------------------------------------------------------------------------------------------------------
 
 SPIN_SECONDS = 3e-4
 """For how many seconds to look for a result before going to sleep: being woken takes longer than many programs run.
 A vmap that XLA takes 0.17 ms for was seen after 0.30 ms with 8e-5 here, after 0.26 with this."""
+
+# --- Ways to compute an op --------------------------------------------------------------------------------------------
+
+ALIGNED_BYTES = 1 << 16
+"""From this many bytes on, a copy lies where XLA can take it over without copying it again."""
+
+CHUNK_BYTES = 1 << 24
+"""What is read at a time of a file that Python opened."""
+
+COPIED_BYTES = 1 << 14
+"""Up to how many bytes copying costs less than `np.broadcast_to`."""
+
+COPIED_MATRICES = 1 << 14
+"""Up to how many elements of matrices it is faster to copy those that are chosen than to take them one by one."""
+
+CACHED_ELEMENTS = 1 << 13
+"""How many elements NumPy takes through all steps of a long computation at a time: what fits into a cache."""
+
+LOOPED_FLOAT64 = 1 << 16
+LOOPED_ERF = 48
+"""Up to how many elements a loop over float64 is quicker than compiling for it, one of `erf` quicker than NumPy."""
+
+FEW_PAIRS = 128
+"""Up to how many pairs of random words Python's integers are faster than NumPy."""
+
+SINGLE_DRAWS = 16
+"""Up to how many draws of a vmap are made one by one."""
+
+REMEMBERED_ANGLES = 1 << 15
+"""Up to so many angles of `rope` are remembered for the next layer, or for the keys after the queries."""
+
+SHIFTED_FRAMES = 32
+"""Frames that overlap this many times at most are added as shifted signals; beyond it, a scatter is less to compile."""
+
+NARROW_ROW = 128
+"""Rows of fewer elements are updated element by element, which NumPy does fast, longer ones row by row."""
+
+SCANNED_LINES = 128
+"""From so many lines on, which do not lie along memory, NumPy scans them all together, step by step: a cumsum of 128
+lines of 256 takes 0.16 ms so and 0.26 ms line by line, one of 64 lines 0.16 ms and 0.05 ms."""
+
+SEARCHED_AXIS = 1 << 12
+"""From this size on a CPU searches for a maximum in two passes, a fifth of the time of XLA's argmax."""
+
+SORTED_BY_KEYS = 256
+"""From so many elements on, to sort numbers that hold key and place is faster than to sort places by keys."""
+
+PARTITIONED_AXIS = 1 << 12
+PARTITIONED_SHARE = 1 / 16
+"""An axis of at least so many elements is partitioned without sorting it, if at most this share is on one side."""
+
+SHIFTED_TAPS = 64
+SINGLE_GROUPS = 16
+"""XLA has no fast code for groups on CPUs, least of all for their gradients. A kernel of at most so many elements that
+sees one channel is a sum of shifted inputs, 10 to 40 times as fast; so many groups run one by one, up to 40 times."""
+
+PATCHES_BYTES, PATCHES_ROWS, PATCHES_TAPS = 8 << 20, 1 << 11, 9
+THIN_INPUTS, THIN_OUTPUTS = 4, 16
+WIDE_INPUTS, WIDE_OUTPUTS, WIDE_IMAGES = 8, 32, 8
+"""Where a product with patches of the input is faster than XLA's convolution, values and gradients counted: a kernel of
+one element takes 0.3 to 0.5 of the time; few channels (thin) 0.4 to 0.8; more output channels than input channels
+(wide) 0.5 to 0.9, as long as the patches fit the cache."""
+
+PATCHES_AT_A_TIME = 1 << 26
+"""How many bytes patches take at a time in NumPy; more images than that go one part after the other."""
+
+PHASES_WORK, PHASES_OUTPUTS = 1 << 22, 4
+"""From how many multiplications, and above how many channels, a dilated input is convolved by phases: what is small had
+better be compiled quickly."""
+
+POOLED_SLICES = 64
+"""Windows of up to this many places that overlap are cut out as slices, which XLA fuses; larger ones are gathered."""
+
+COMPILED_SETTINGS = 8
+"""How many settings of one optimizer are worth a compile."""

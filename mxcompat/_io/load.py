@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mxcompat._array.array import array
-from mxcompat._array.errors import incompatible
+from mxcompat._array.errors import expected
+from mxcompat._ops.arguments import flag, require_text
 
 from .gguf_io import load_gguf
 from .npy import load_npy
@@ -46,8 +47,11 @@ def load(
         >>> mx.load("model.safetensors")
         {'w': array([1, 1], dtype=float32)}
     """
-    if file is None or not isinstance(format, (str, type(None))) or not isinstance(return_metadata, bool):
-        raise incompatible("load", "Expected a file or a path, a string and a bool.")
+    if file is None:
+        raise expected("load", "a file or a path", file)
+    if format is not None:
+        require_text(format, "load", "format")
+    flag(return_metadata, "load", "return_metadata")
     if isinstance(file, Path):
         file = str(file)
     if format is None:

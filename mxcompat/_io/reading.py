@@ -17,13 +17,12 @@ import jax
 import numpy as np
 
 from mxcompat._array.array import array, wrap
+from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, leaf
+from mxcompat._graph.run.values import aligned_bytes
 
 __all__ = ["PathSource", "Source", "StreamSource", "array_of", "deferred", "source_of"]
-
-_ALIGNMENT = 64  # what XLA asks of memory that it takes over
-_CHUNK = 1 << 24
 
 
 class Source:
@@ -45,7 +44,7 @@ class Source:
         missing = count - max(0, min(count, self.size - offset))
         if missing:
             raise self.short(missing)
-        data = _aligned(count)
+        data = aligned_bytes(count)
         done = self.fill(memoryview(data), offset) if count else 0
         if done != count:
             raise self.short(count - done)
@@ -98,7 +97,7 @@ class StreamSource(Source):
         self._file.seek(self._start + offset)
         done = 0
         while done < len(view):
-            part = self._file.read(min(len(view) - done, _CHUNK))
+            part = self._file.read(min(len(view) - done, policy.CHUNK_BYTES))
             if not part:
                 break
             view[done : done + len(part)] = part
@@ -197,9 +196,3 @@ def deferred(
             raise late from None
 
     return wrap(_Deferred(read_late, a)) if isinstance(source, PathSource) else array_of(read(), shape, dtype)
-
-
-def _aligned(count: int) -> np.ndarray:
-    memory = np.empty(count + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + count]

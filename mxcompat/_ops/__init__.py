@@ -7,16 +7,14 @@ from . import methods, rules
 from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .indexing import subscript
 from .movement import diagonals, joining, shape, transposition
-from .padding import rules as padding_rules
 from .products import matmul
-from .reductions import reduce, scans, statistics
+from .reductions import extremes, reduce, scans, statistics
 
 _FAMILIES = (
-    arithmetic, bitwise, casts, comparison, diagonals, joining, matmul, reduce, scans, shape, statistics,
+    arithmetic, bitwise, casts, comparison, diagonals, extremes, joining, matmul, reduce, scans, shape, statistics,
     transposition, unary,
 )  # fmt: skip
 """Those with functions that are methods or operators too."""
 
 methods.attach({name: getattr(family, name) for family in _FAMILIES for name in family.__all__})
 subscript.attach()
-padding_rules.attach()

@@ -56,14 +56,12 @@ def _unpacked(out: Any, params: tuple, x: Any, w: Any, *others: Any) -> float:
     return 10 * OP_SECONDS + elements * 20 * BYTE_SECONDS + FLOP_SECONDS * x.size * elements / max(x.shape[-1], 1)
 
 
-_KINDS = (
+for _rule, _names in (
     (_product, ("matmul", "addmm", "gather_mm", "inner", "tensordot", "block_masked_mm", "segmented_mm")),
     (_convolution, ("conv",)),
     (_attention, ("scaled_dot_product_attention",)),
     (_cubic, ("linalg_inv", "linalg_svd", "linalg_qr", "linalg_eigh", "linalg_eig", "linalg_cholesky", "linalg_solve")),
     (_sorted, ("sort", "argsort", "partition", "argpartition", "topk", "median", "unique")),
     (_unpacked, ("quantized_matmul", "quantized_matmul_fp", "gather_qmm", "gather_qmm_fp", "qqmm", "gather_qqmm")),
-)
-
-for _rule, _names in _KINDS:
-    COST.update({TABLE[name]: _rule for name in _names})
+):
+    COST.of(*[TABLE[name] for name in _names])(_rule)

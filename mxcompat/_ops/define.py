@@ -53,13 +53,14 @@ def op(
     indices: int | None = None,
     in_place: bool = False,
     smooth: slice = slice(None),
+    reads: slice = slice(None),
     draws: bool = False,
 ) -> Op:
     """A new entry of the table, see `Op`. Raises ValueError if the name is taken."""
     if name in TABLE:
         raise ValueError(f"op {name} is defined twice")
     TABLE[name] = record = Op(
-        name, impl, infer, params, indices=indices, in_place=in_place, smooth=smooth, draws=draws
+        name, impl, infer, params, indices=indices, in_place=in_place, smooth=smooth, reads=reads, draws=draws
     )
     return record
 

@@ -45,3 +45,5 @@ import mxcompat._ops.reductions.host
 import mxcompat._ops.reductions.pullback
 import mxcompat._ops.reductions.scans_host
 import mxcompat._ops.reductions.sorting_host
+
+__all__: list[str] = []

@@ -15,6 +15,7 @@ from mxcompat._graph.ir.aval import aval, float32, format_shape
 from mxcompat._graph.ir.capture import Body, Capture
 from mxcompat._graph.ir.node import Node, apply, scalar
 from mxcompat._ops.creation.filled import FULL
+from mxcompat._ops.elementwise.casts import STOP_GRADIENT
 
 from . import (
     host,  # noqa: F401  derivatives, and all that runs a Program, in NumPy
@@ -79,27 +80,27 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
 
     def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         _check_given(args, kwargs, numbers, names, tag)
-        places = TreeSlots()
+        slots = TreeSlots()
         wanted: list[int] = []
         positional = list(args)
         for k in range(len(args)):
-            found = places.add(positional, k, strict=k in numbers)
+            found = slots.add(positional, k, require_array=k in numbers)
             if k in numbers:
                 wanted += found
         for name in kwargs:
-            found = places.add(kwargs, name, strict=name in names)
+            found = slots.add(kwargs, name, require_array=name in names)
             if name in names:
                 wanted += found
         if not wanted:
             raise ValueError("[grad] Must specify at least one argument.")
         # The function may write to its arguments; the caller's arrays are not to be written to.
-        given = [wrap(x._node) for x in places.arrays]
+        given = [wrap(x._node) for x in slots.arrays]
         stand_ins = [given[k] for k in wanted]
         reals = [x._node for x in stand_ins]
         with Capture(reals, mode="vjp") as capture:
             for handle, placeholder in zip(stand_ins, capture.placeholders, strict=True):
                 handle._node = placeholder
-            with Substitution(places, given):
+            with Substitution(slots, given):
                 value = fun(*positional, **kwargs)
             _check_value(value, tag)
             outputs = [x._node for x in flatten(value)]
@@ -134,7 +135,7 @@ def _pull_back(body: Body, reals: Sequence[Node], outputs: int, cotangents: Sequ
 
 
 def _stand_down(stand_ins: Sequence[array], placeholders: Sequence[Node], reals: Sequence[Node]) -> None:
-    """Let handles that still show a placeholder show the real array, so that nothing holds its buffer twice."""
+    """Let handles that still are of a placeholder be of the real array, so that nothing holds its buffer twice."""
     for handle, placeholder, real in zip(stand_ins, placeholders, reals, strict=True):
         if handle._node is placeholder:
             handle._node = real
@@ -173,7 +174,7 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
                     f"cotangents ({len(cotangents)})."
                 )
             if out.aval.shape != cotangents[k].shape:
-                raise _mismatch(out, cotangents[k].shape, alone=len(result) == 1)
+                raise _mismatch(out, cotangents[k].shape, only=len(result) == 1)
         body = capture.close(outputs, keep=True)
     _stand_down(stand_ins, capture.placeholders, reals)
     node = _pull_back(body, reals, len(outputs), _first_of_each(outputs, [c._node for c in cotangents[: len(outputs)]]))
@@ -243,7 +244,7 @@ def _as_list(value: Any) -> list[array]:
 
 
 def _is_stopped(node: Node) -> bool:
-    return node.op is not None and node.op.name == "stop_gradient"
+    return node.op is STOP_GRADIENT
 
 
 def _requested(argnums: Any, argnames: Any, tag: str) -> tuple[list[int], list[str]]:
@@ -316,12 +317,12 @@ def _check_value(value: Any, tag: str) -> None:
 
 def _check_scalar(node: Node) -> None:
     if node.aval.shape != ():
-        raise _mismatch(node, (), alone=True)
+        raise _mismatch(node, (), only=True)
 
 
-def _mismatch(out: Node, shape: tuple[int, ...], alone: bool) -> ValueError:
-    """The error for a cotangent of this shape; `alone` says that the function has no other output."""
+def _mismatch(out: Node, shape: tuple[int, ...], only: bool) -> ValueError:
+    """The error for a cotangent of this shape; `only` says that the function has no other output."""
     text = f"[vjp] Output shape {format_shape(out.aval.shape)} does not match cotangent shape {format_shape(shape)}."
-    if alone and out.aval.size == 1:
+    if only and out.aval.size == 1:
         text += " If you are using grad your function must return a scalar."
     return ValueError(text)

@@ -26,7 +26,7 @@ from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .lowering import JVP, VJP, VMAP
 
-__all__ = ["Batched", "Mapped", "batched", "mapped", "over_axis"]
+__all__ = ["mapped"]
 
 
 class Batched(NamedTuple):
@@ -251,8 +251,7 @@ def _custom_vmap(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[b
     if any(flags[count:]) or any(on and not expected for on, expected in zip(flags, active, strict=False)):
         return None  # it was to be mapped over other arguments
     args = [
-        broadcast_unbatched(n, size) if on and not has else n
-        for n, on, has in zip(inputs, active, flags, strict=False)
+        broadcast_unbatched(n, size) if on and not has else n for n, on, has in zip(inputs, active, flags, strict=False)
     ]
     given = (*args, *inputs[len(program.in_avals) :])
     if rule.in_avals != tuple([n.aval for n in given]):

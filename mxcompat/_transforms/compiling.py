@@ -147,7 +147,7 @@ def _trace(
 ) -> _Entry | None:  # fmt: skip
     """None if the function reads what belongs to a `compile` (or an export) around it, and so had better be part of
     that."""
-    before = Snapshot([inputs, outputs])
+    snapshot = Snapshot([inputs, outputs])
     try:
         with Capture([n.aval for n in nodes]) as capture:
             stand_ins = [wrap(p) for p in capture.placeholders]
@@ -162,10 +162,10 @@ def _trace(
         if modes - {"call"}:
             raise ValueError("[compile] Attempting to compile a function with uncaptured inputs is not allowed.")
     except BaseException:
-        before.put_back()
+        snapshot.put_back()
         raise
     if modes:
-        before.put_back()
+        snapshot.put_back()
         return None
     return _Entry(body.program, body.captured, shape, len(returned), _unread(body.program, len(nodes)))
 

@@ -17,7 +17,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import COST, COVERED, HOST, PULLBACK, PUSHFORWARD, Rules
 from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward, pull_back, push_forward, spread
-from mxcompat._graph.run.host import nested_seconds
+from mxcompat._graph.run.host import estimated_seconds
 from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
 
 from .batching import mapped
@@ -142,11 +142,11 @@ def _custom_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inp
 def _custom_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any]:
     """By the user's rule."""
     program, rule, count, active = params
-    moving = [
+    given = [
         np.zeros(x.shape, x.dtype) if t is None else t
         for t, x, on in zip(tangents, inputs, active, strict=False) if on
     ]  # fmt: skip
-    found = interpret(rule, [*inputs[:count], *moving, *inputs[len(program.in_avals) :]])
+    found = interpret(rule, [*inputs[:count], *given, *inputs[len(program.in_avals) :]])
     return [t if a.dtype.kind in "fc" else None for t, a in zip(found, program.out_avals, strict=True)]
 
 
@@ -258,13 +258,13 @@ def _jvp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
 
 def _priced(times: float) -> Callable[..., float]:
     """What it costs to go through the instructions of a Program, and again for its derivatives."""
-    return lambda out, params, *avals: times * nested_seconds(params[0])
+    return lambda out, params, *avals: times * estimated_seconds(params[0])
 
 
 @COST.of(VMAP)
 def _mapped_seconds(out: tuple[Aval, ...], params: tuple, *avals: Any) -> float:
     found = mapped(*params)
-    return nested_seconds(params[0] if found is None else found.program)
+    return estimated_seconds(params[0] if found is None else found.program)
 
 
 COST.update(dict.fromkeys((CALL, CUSTOM, CUSTOM_VMAP, CUSTOM_VJP, CUSTOM_JVP, PURE_CALL, CHECKPOINT), _priced(1.0)))

@@ -76,8 +76,8 @@ def _ruled(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, .
     (inner, *_), given = _program_first(params, given)
     own, extra = given[: len(inner.in_avals)], given[len(inner.in_avals) :]
     args = [n.aval for n in given[:count]]
-    moving = [a for a, on in zip(args, active[0], strict=True) if on] if active else [*inner.out_avals] * 2
-    changed, more = _anew(rule, [*args, *moving, *[n.aval for n in extra]])
+    tangents = [a for a, on in zip(args, active[0], strict=True) if on] if active else [*inner.out_avals] * 2
+    changed, more = _anew(rule, [*args, *tangents, *[n.aval for n in extra]])
     return (inner, changed, count, *active), (*own, *extra, *more)
 
 

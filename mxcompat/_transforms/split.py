@@ -1,10 +1,11 @@
 """Large derivatives in segments.
 
 XLA's compile time grows faster than a program, and that of a derivative most of all: a loop over 150 steps, unrolled,
-takes it minutes. So the Program of a large `vjp` is cut. The segments run forward one by one; then, from the last to
-the first, each is differentiated at what it read, the cotangents of what it handed on being known by then. The segments
-of an unrolled loop are one and the same Program, which is compiled once. The price is that everything is computed
-twice. """
+takes it minutes. So the Program of a large `vjp` is taken in segments. They run forward one by one; then, from the last
+to the first, each is differentiated at what it read, the cotangents of what it handed on being known by then. The
+segments of an unrolled loop are one and the same Program, which is compiled once. The price is that everything is
+computed twice.
+"""
 
 from __future__ import annotations
 
@@ -26,22 +27,23 @@ from mxcompat._ops.define import TABLE
 from .calls import CALL, run
 from .lowering import VJP
 
-__all__: list[str] = []
+__all__ = ["PULL"]
+
 
 class _Segment(NamedTuple):
-    """A part of a Program.
+    """A segment of a Program.
 
     Args:
         program: its instructions.
-        inputs: the slots of the whole that it reads; the first `active` of them have gradients.
-        outputs: the slots that others read; the first `moving` of them have cotangents.
+        inputs: the slots of the whole that it reads; the first `primals` of them have gradients.
+        outputs: the slots that others read; the first `cotangents` of them have cotangents.
     """
 
     program: Program
     inputs: tuple[int, ...]
-    active: int
+    primals: int
     outputs: tuple[int, ...]
-    moving: int
+    cotangents: int
 
 
 def _pull(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
@@ -62,7 +64,7 @@ def _in_segments(node: Node) -> list[Node] | None:
     program, primals, outputs = node.params
     key = ("segments", primals, outputs)
     if key not in program.facts:
-        program.facts[key] = _cut(program, primals, outputs)
+        program.facts[key] = _segments(program, primals, outputs)
     segments = program.facts[key]
     if segments is None:
         return None
@@ -81,11 +83,11 @@ def _in_segments(node: Node) -> list[Node] | None:
             cast = given if given.aval.dtype is wanted.dtype else apply(TABLE["astype"], (given,), (wanted.dtype,))
             add(slot, cast if cast.aval is wanted else apply(TABLE["broadcast_to"], (cast,), (wanted.shape,)))
     for segment in reversed(segments):
-        known = [cotangents.pop(s, None) for s in segment.outputs[: segment.moving]]
+        known = [cotangents.pop(s, None) for s in segment.outputs[: segment.cotangents]]
         if any(known):
             inputs = [env[s] for s in segment.inputs]
             given = [_zeros(env[s].aval) if c is None else c for c, s in zip(known, segment.outputs, strict=False)]
-            pulled = apply(PULL, (*inputs, *given), (segment.program, segment.active, segment.moving))
+            pulled = apply(PULL, (*inputs, *given), (segment.program, segment.primals, segment.cotangents))
             for slot, gradient in zip(segment.inputs, items(pulled), strict=False):
                 add(slot, gradient)
     gradients = [cotangents.get(~k) or _zeros(program.in_avals[k]) for k in range(primals)]
@@ -96,7 +98,7 @@ def _zeros(like: Aval) -> Node:
     return apply(TABLE["broadcast_to"], (scalar(0, aval((), like.dtype)),), (like.shape,))
 
 
-def _cut(program: Program, primals: int, outputs: int) -> list[_Segment] | None:
+def _segments(program: Program, primals: int, outputs: int) -> list[_Segment] | None:
     instructions = program.instructions
     if len(instructions) < policy.SMALLEST_SPLIT or any(a.dtype.kind not in "fc" for a in program.in_avals[:primals]):
         return None
@@ -105,60 +107,60 @@ def _cut(program: Program, primals: int, outputs: int) -> list[_Segment] | None:
         if not active.isdisjoint(slots):
             active.add(k)
 
-    def moves(slot: int) -> bool:
+    def smooth(slot: int) -> bool:
         return slot in active and program.aval(slot).dtype.kind in "fc"
 
-    parts = _parts(program)
-    place = {s: k for k, part in enumerate(parts) for s in part}
+    groups = _segment_slots(program)
+    place = {s: k for k, group in enumerate(groups) for s in group}
     read_later = set(program.out_slots)
     segments: list[_Segment] = []
-    for k in reversed(range(len(parts))):
-        part = parts[k]
-        reads = dict.fromkeys(s for j in part for s in instructions[j][2] if place.get(s) != k)
-        handed_on = [s for s in part if s in read_later]
+    for k in reversed(range(len(groups))):
+        group = groups[k]
+        reads = dict.fromkeys(s for j in group for s in instructions[j][2] if place.get(s) != k)
+        handed_on = [s for s in group if s in read_later]
         read_later.update(reads)
         if any(isinstance(program.aval(s), tuple) for s in (*reads, *handed_on)):
             return None
-        inputs = sorted(reads, key=lambda s: not moves(s))
-        results = sorted(handed_on, key=lambda s: not moves(s))
+        inputs = sorted(reads, key=lambda s: not smooth(s))
+        results = sorted(handed_on, key=lambda s: not smooth(s))
         with Capture([program.aval(s) for s in inputs]) as capture:
             env: dict[int, Node] = dict(zip(inputs, capture.placeholders, strict=True))
-            for j in part:
+            for j in group:
                 op, params, slots = instructions[j]
                 env[j] = apply(op, tuple([env[s] for s in slots]), params)
             body = capture.close([env[s] for s in results])
         if body.captured:
             return None
-        counts = sum(map(moves, inputs)), sum(map(moves, results))
+        counts = sum(map(smooth, inputs)), sum(map(smooth, results))
         segments.append(_Segment(body.program, tuple(inputs), counts[0], tuple(results), counts[1]))
     return segments[::-1]
 
 
-def _parts(program: Program) -> list[list[int]]:
+def _segment_slots(program: Program) -> list[list[int]]:
     """The slots of each segment, in execution order. Where the program repeats itself, the segments do."""
     following: dict[int, list[int]] = {}  # the items of an op with several results stay with it
     for k, (op, _, slots) in enumerate(program.instructions):
         if op is ITEM and slots[0] >= 0:
             following.setdefault(slots[0], []).append(k)
-    moved = {k for ks in following.values() for k in ks}
-    order = [j for k in range(len(program.instructions)) if k not in moved for j in (k, *following.get(k, ()))]
+    followers = {k for ks in following.values() for k in ks}
+    order = [j for k in range(len(program.instructions)) if k not in followers for j in (k, *following.get(k, ()))]
     kinds: dict[Any, int] = {}
     sequence = np.array([kinds.setdefault(program.instructions[k][:2], len(kinds)) for k in order])
     period, start = _period(sequence)
     size = period * max(1, policy.SEGMENT_SIZE // period) if period else policy.SEGMENT_SIZE
-    cuts = [0, *range(start or size, len(order) - size // 2, size), len(order)]
-    parts = [order[a:b] for a, b in pairwise(cuts)]
-    for earlier, later in pairwise(parts):
-        while later and later[0] in moved:
+    bounds = [0, *range(start or size, len(order) - size // 2, size), len(order)]
+    groups = [order[a:b] for a, b in pairwise(bounds)]
+    for earlier, later in pairwise(groups):
+        while later and later[0] in followers:
             earlier.append(later.pop(0))
-    return [part for part in parts if part]
+    return [group for group in groups if group]
 
 
 def _period(sequence: np.ndarray) -> tuple[int, int]:
     """After how many instructions a program mostly repeats itself, and where that begins; zeros if it does not."""
     for period in range(2, min(len(sequence) // 3, policy.LONGEST_PERIOD)):
         same = sequence[period:] == sequence[:-period]
-        if same.mean() > 0.8:
+        if same.mean() > policy.PERIODIC_SHARE:
             runs = np.flatnonzero(np.convolve(same, np.ones(period), "valid") == period)
             return period, int(runs[0]) if len(runs) else 0
     return 0, 0

@@ -15,6 +15,7 @@ from mxcompat._graph.ir.rules import TANGENT_DTYPE
 
 __all__ = ["tangent_avals"]
 
+
 def tangent_avals(program: Program, primals: int, outputs: int) -> tuple[Aval, ...]:
     """The avals of the tangents of the first outputs, with respect to the first inputs."""
     tangents: list[Dtype | None] = []  # of each slot that is a bool; None if it does not depend on the primals

@@ -10,26 +10,26 @@ from typing import Any
 
 from mxcompat._array.array import array
 
-__all__ = ["Snapshot", "Substitution", "TreeSlots", "flatten", "like_tuple", "map_arrays", "restore", "structure"]
+__all__ = ["Snapshot", "Substitution", "TreeSlots", "flatten", "map_arrays", "restore", "structure"]
 
 
-def flatten(tree: Any, strict: bool = False) -> list[array]:
-    """The arrays of a tree. With `strict`, any other leaf raises ValueError."""
+def flatten(tree: Any, require_array: bool = False) -> list[array]:
+    """The arrays of a tree. With `require_array`, any other leaf raises ValueError."""
     out: list[array] = []
-    _flatten([tree], out, strict)
+    _flatten([tree], out, require_array)
     return out
 
 
-def _flatten(tree: Any, out: list[array], strict: bool) -> None:
+def _flatten(tree: Any, out: list[array], require_array: bool) -> None:
     for item in tree.values() if isinstance(tree, dict) else tree:
         if type(item) is array:
             out.append(item)
         elif isinstance(item, (dict, list, tuple)):
             if item:
-                _flatten(item, out, strict)
+                _flatten(item, out, require_array)
         elif isinstance(item, array):
             out.append(item)
-        elif strict:
+        elif require_array:
             raise _not_an_array()
 
 
@@ -44,11 +44,11 @@ def map_arrays(function: Callable[[array], Any], tree: Any) -> Any:
     if isinstance(tree, list):
         return [map_arrays(function, item) for item in tree]
     if isinstance(tree, tuple):
-        return like_tuple(tree, [map_arrays(function, item) for item in tree])
+        return _like_tuple(tree, [map_arrays(function, item) for item in tree])
     return function(tree) if isinstance(tree, array) else tree
 
 
-def like_tuple(old: tuple, items: list[Any]) -> tuple:
+def _like_tuple(old: tuple, items: list[Any]) -> tuple:
     """A tuple of these items, of the type of another: a named tuple, for example."""
     kind = type(old)
     if kind is tuple:
@@ -78,7 +78,7 @@ def restore(shape: Any, leaves: Iterator[Any]) -> Any:
     if isinstance(shape, list):
         return [next(leaves) if item is LEAF else restore(item, leaves) for item in shape]
     if isinstance(shape, tuple):
-        return like_tuple(shape, [restore(item, leaves) for item in shape])
+        return _like_tuple(shape, [restore(item, leaves) for item in shape])
     if isinstance(shape, dict):
         return {key: restore(item, leaves) for key, item in shape.items()}
     return shape
@@ -122,59 +122,61 @@ class TreeSlots:
 
     def __init__(self) -> None:
         self.arrays: list[array] = []
-        self._places: list[tuple[Any, Any]] = []
+        self._slots: list[tuple[Any, Any]] = []
         self._tuples: list[tuple[Any, Any, tuple, list[Any]]] = []  # what is in a tuple comes before it
 
     @classmethod
     def of(cls, tree: Any) -> TreeSlots:
-        """The places of the arrays of a tree."""
-        places = cls()
-        places.add([tree], 0)
-        return places
+        """The slots of the arrays of a tree."""
+        slots = cls()
+        slots.add([tree], 0)
+        return slots
 
-    def add(self, container: Any, key: Any, strict: bool = False) -> range:
-        """Find the arrays under one key of a list or dict. Returns their positions in `arrays`. With `strict`, other
-        leaves raise ValueError."""
+    def add(self, container: Any, key: Any, require_array: bool = False) -> range:
+        """Find the arrays under one key of a list or dict. Returns their positions in `arrays`.
+
+        With `require_array`, other leaves raise ValueError.
+        """
         before = len(self.arrays)
-        self._find(container, ((key, container[key]),), strict)
+        self._find(container, ((key, container[key]),), require_array)
         return range(before, len(self.arrays))
 
-    def _find(self, container: Any, entries: Iterable[tuple[Any, Any]], strict: bool) -> None:
+    def _find(self, container: Any, entries: Iterable[tuple[Any, Any]], require_array: bool) -> None:
         for key, item in entries:
             if type(item) is array:
                 self.arrays.append(item)
-                self._places.append((container, key))
+                self._slots.append((container, key))
             elif isinstance(item, dict):
-                self._find(item, item.items(), strict)
-            elif not strict and isinstance(item, (list, tuple)) and {*map(type, item)} <= _NUMBERS:
+                self._find(item, item.items(), require_array)
+            elif not require_array and isinstance(item, (list, tuple)) and {*map(type, item)} <= _NUMBERS:
                 continue  # the settings of a layer
             elif isinstance(item, list):
-                self._find(item, enumerate(item), strict)
+                self._find(item, enumerate(item), require_array)
             elif isinstance(item, tuple):
                 content = list(item)
                 before = len(self.arrays)
-                self._find(content, enumerate(item), strict)
+                self._find(content, enumerate(item), require_array)
                 if len(self.arrays) > before:
                     self._tuples.append((container, key, item, content))
             elif isinstance(item, array):
                 self.arrays.append(item)
-                self._places.append((container, key))
-            elif strict:
+                self._slots.append((container, key))
+            elif require_array:
                 raise _not_an_array()
 
     def fill(self, leaves: Sequence[array]) -> list[tuple]:
         """Put other arrays there. Returns the tuples that were made of them."""
-        for (container, key), leaf in zip(self._places, leaves, strict=True):
+        for (container, key), leaf in zip(self._slots, leaves, strict=True):
             container[key] = leaf
         made = []
         for container, key, old, content in self._tuples:
-            container[key] = new = like_tuple(old, content)
+            container[key] = new = _like_tuple(old, content)
             made.append(new)
         return made
 
     def empty(self, leaves: Sequence[array], made: Sequence[tuple], written: set[int]) -> None:
         """Put the arrays back where `fill` has put these, but for those `written` to (by id)."""
-        for (container, key), old, new in zip(self._places, self.arrays, leaves, strict=True):
+        for (container, key), old, new in zip(self._slots, self.arrays, leaves, strict=True):
             try:
                 if container[key] is new and id(new) not in written:
                     container[key] = old
@@ -183,28 +185,28 @@ class TreeSlots:
         for (container, key, old, content), new in zip(self._tuples, made, strict=True):
             try:
                 if container[key] is new:
-                    container[key] = like_tuple(old, content) if written else old
+                    container[key] = _like_tuple(old, content) if written else old
             except LookupError:
                 continue
 
 
 class Substitution:
-    """Other arrays in some places, for as long as a `with` lasts.
+    """Other arrays in some slots, for as long as a `with` lasts.
 
-    Afterwards each place that still holds its substitute gets its array back. A place that the user's function assigned
+    Afterwards each slot that still holds its substitute gets its array back. One that the user's function assigned
     to is left alone, and so is one whose array it wrote to (unless it failed).
     """
 
-    def __init__(self, places: TreeSlots, leaves: Sequence[array]) -> None:
-        self._places = places
+    def __init__(self, slots: TreeSlots, leaves: Sequence[array]) -> None:
+        self._slots = slots
         self._leaves = leaves
         self._nodes = [x._node for x in leaves]
 
     def __enter__(self) -> None:
-        self._made = self._places.fill(self._leaves)
+        self._made = self._slots.fill(self._leaves)
 
     def __exit__(self, kind: type | None, *exc: object) -> None:
         written: set[int] = set()
         if kind is None and [x._node for x in self._leaves] != self._nodes:
             written = {id(x) for x, n in zip(self._leaves, self._nodes, strict=True) if x._node is not n}
-        self._places.empty(self._leaves, self._made, written)
+        self._slots.empty(self._leaves, self._made, written)

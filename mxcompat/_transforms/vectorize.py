@@ -56,12 +56,12 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             raise TypeError("[vmap] Keyword arguments are not supported.")
-        leaves = flatten(args, strict=True)
+        leaves = flatten(args, require_array=True)
         axes = _flat_axes(args[0] if len(args) == 1 else args, in_axes, "")
         reals = [x._node for x in leaves]
         size = _size(leaves, axes)
         if size is None:
-            flatten(fun(*args), strict=True)  # for its errors, which MLX raises first
+            flatten(fun(*args), require_array=True)  # for its errors, which MLX raises first
             raise ValueError("At least one of in_axes must be non-None.")
         mapped = [k for k, axis in enumerate(axes) if axis is not None]
         avals = [aval(_without(leaves[k].shape, axes[k]), leaves[k].dtype) for k in mapped]
@@ -69,7 +69,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             following = iter([wrap(p) for p in capture.placeholders])
             given = [wrap(n) if axis is None else next(following) for n, axis in zip(reals, axes, strict=True)]
             value = fun(*restore(structure(args), iter(given)))
-            outputs = flatten(value, strict=True)
+            outputs = flatten(value, require_array=True)
             flat_out = _flat_axes(value, out_axes, "output ")
             body = capture.close([x._node for x in outputs])
         flat_out = _placed(body.program, len(mapped), flat_out)
@@ -91,8 +91,7 @@ def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int 
         made, settings, _ = program.instructions[slots[0]] if op is ITEM and slots[0] >= 0 else (op, params, slots)
         if made is CUSTOM_VMAP and op is ITEM and settings[-1][params[0]] is None:  # the user's rule says so
             unmapped.add(slot)
-        depends = [s for s, wanted in zip(slots, _READ.get(op.name, (True,) * len(slots)), strict=True) if wanted]
-        if not mapped.isdisjoint(depends):
+        if not mapped.isdisjoint(slots[op.reads]):
             mapped.add(slot)
     placed: list[int | None] = []
     for slot, axis, out in zip(program.out_slots, axes, program.out_avals, strict=True):
@@ -103,10 +102,6 @@ def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int 
         else:
             placed.append(out.ndim)
     return tuple(placed)
-
-
-_READ = {"constant_like": (False,), "full_like": (False, True)}
-"""Ops that take only the shape of an argument, and which arguments they read."""
 
 
 def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:

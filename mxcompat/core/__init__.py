@@ -72,9 +72,8 @@ from mxcompat._ops.movement.pad import pad
 from mxcompat._ops.products.vectors import inner, kron, outer, vecdot
 from mxcompat._ops.indexing.put import put_along_axis, slice_update
 from mxcompat._ops.creation.ranges import arange, linspace
-from mxcompat._ops.reductions.reduce import (
-    all, any, argmax, argmin, count_nonzero, logsumexp, max, mean, min, minmax, prod, sum,
-)
+from mxcompat._ops.reductions.extremes import argmax, argmin, max, min, minmax
+from mxcompat._ops.reductions.reduce import all, any, count_nonzero, logsumexp, mean, prod, sum
 from mxcompat._ops.reductions.scans import (
     cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff, logcumsumexp,
 )

@@ -10,6 +10,7 @@ from functools import lru_cache, wraps
 from typing import Any, Literal, get_args
 
 import mxcompat.core as mx
+from mxcompat._graph import policy
 from mxcompat._transforms.compiling import compile_frozen
 
 __all__ = [
@@ -40,7 +41,7 @@ def _reduce(loss: mx.array, reduction: Reduction = "none") -> mx.array:
     return _REDUCTIONS[reduction](loss)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(policy.MOST_COMPOSED)
 def _as_one_node(
     losses: Callable[..., mx.array], reduction: Reduction, constants: tuple, names: tuple[str, ...]
 ) -> Callable[..., list[mx.array]]:

@@ -10,6 +10,8 @@ from mxcompat.nn import Module
 from mxcompat.optimizers._rule import Rule
 from mxcompat.utils import tree_flatten, tree_map, tree_merge, tree_unflatten
 
+__all__ = ["LearningRate", "MultiOptimizer", "Optimizer", "SlotOptimizer", "check_value"]
+
 _PACKAGE = __name__.rpartition(".")[0] + "."
 
 LearningRate = float | Callable[[mx.array], mx.array]

@@ -7,6 +7,8 @@ from typing import ClassVar
 import mxcompat.core as mx
 from mxcompat.optimizers._base import LearningRate, Optimizer, SlotOptimizer
 
+__all__ = ["Adafactor", "Muon"]
+
 
 class Adafactor(Optimizer):
     """Adam with the squares' means kept, for matrices, as one number per row and one per column.

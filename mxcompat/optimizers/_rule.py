@@ -12,14 +12,12 @@ from operator import is_
 from typing import Any
 
 import mxcompat.core as mx
+from mxcompat._graph import policy
 from mxcompat._transforms.compiling import compile_frozen
 
 __all__ = ["Rule"]
 
 _PLAIN = (bool, int, float, str, type(None))
-
-_PATIENCE = 8
-"""How many settings of one optimizer are worth a compile."""
 
 
 Leaf = tuple[mx.array, mx.array, dict]
@@ -30,7 +28,7 @@ class Rule:
     """How to do a step of an optimizer."""
 
     def __init__(self) -> None:
-        self._met: set[tuple | None] = set()
+        self._known: set[tuple | None] = set()
         self._seen: list[Any] = []
         self._settings: tuple | None = None
 
@@ -74,9 +72,9 @@ class Rule:
         if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):
             self._seen = seen
             settings = _settings(optimizer)
-            if len(self._met) < _PATIENCE:
-                self._met.add(settings)
-            self._settings = settings if settings in self._met else None
+            if len(self._known) < policy.COMPILED_SETTINGS:
+                self._known.add(settings)
+            self._settings = settings if settings in self._known else None
         return self._settings
 
 
@@ -92,7 +90,7 @@ def _settings(optimizer: Any) -> tuple | None:
     return tuple(found)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(policy.MOST_COMPOSED)
 def _compiled(
     kind: type, settings: tuple, slots: tuple[tuple[str, ...], ...], scalars: tuple[str, ...]
 ) -> Callable[..., list[mx.array]]:

@@ -1,4 +1,4 @@
-"""The NumPy twin of the casts gives what XLA gives, to the bit, whatever does not fit included."""
+"""The casts in NumPy give what XLA gives, to the bit, whatever does not fit included."""
 
 import jax
 import numpy as np

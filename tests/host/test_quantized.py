@@ -72,9 +72,7 @@ def test_quantize_with_a_global_scale():
         lambda mx, w: mx.quantize(w, mode="nvfp4", global_scale=mx.array(scale)), w, grad=False, jvp=False, batch=False
     )
     words, scales = by_lowering(w, scale, how=find_scheme("quantize", "nvfp4", None, None))
-    check(
-        lambda mx, w, s: mx.dequantize(w, s, mode="nvfp4", global_scale=mx.array(scale)), words, scales, batch=False
-    )
+    check(lambda mx, w, s: mx.dequantize(w, s, mode="nvfp4", global_scale=mx.array(scale)), words, scales, batch=False)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES[3:4] + SCHEMES[7:], ids=str)

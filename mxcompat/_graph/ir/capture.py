@@ -76,7 +76,7 @@ class Body(NamedTuple):
     Args:
         program: from the placeholders, then the captured nodes, to the outputs, then the kept nodes.
         captured: the nodes from outside that the body reads.
-        outputs: the output nodes, then the kept ones: body nodes that something outside still shows.
+        outputs: the output nodes, then the kept ones: body nodes that something outside still holds.
     """
 
     program: Program
@@ -84,7 +84,7 @@ class Body(NamedTuple):
     outputs: list[Node]
 
     def redirect(self, node: Node) -> None:
-        """Let the outputs be outputs of `node`, the transform's, from now on: their handles then just show it."""
+        """Let the outputs be outputs of `node`, the transform's, from now on: their handles then are of it."""
         for k, old in enumerate(self.outputs):
             if old.trace > node.trace and old.op is not ALIAS:
                 old.trace = node.trace
@@ -128,10 +128,10 @@ class Capture:
     def close(self, outputs: Sequence[Node], *, keep: bool = False) -> Body:
         """Close the body that computes `outputs`.
 
-        With `keep`, body nodes that something outside still shows become outputs as well; the caller must then hold
+        With `keep`, body nodes that something outside still holds become outputs as well; the caller must then hold
         no body node but through `outputs`, and must `redirect` them.
         """
-        subgraph = self._linear(outputs)
+        subgraph = self._subgraph(outputs)
         roots = list(outputs)
         slots = subgraph.roots
         if keep:
@@ -140,7 +140,7 @@ class Capture:
             slots += tuple(others)
         return Body(subgraph.structure.program(slots), subgraph.leaves[len(self.placeholders) :], roots)
 
-    def _linear(self, outputs: Sequence[Node]) -> Subgraph:
+    def _subgraph(self, outputs: Sequence[Node]) -> Subgraph:
         seen: set[Node] = set()
         while True:
             subgraph = linearize(outputs, self.id, self.placeholders)

@@ -1,6 +1,6 @@
-"""Linearize: the stretch of graph behind some roots, in execution order, with its structure.
+"""Linearize: the subgraph behind some roots, in execution order, with its structure.
 
-A stretch like one met before is recognised by following that one's instructions back from the roots; only another is
+A subgraph like one seen before is recognised by following that one's instructions back from the roots; only another is
 walked, hashed and interned.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["Subgraph", "clear_paths", "linearize", "single_node"]
 
 
 class Subgraph(NamedTuple):
-    """A stretch of graph in execution order.
+    """A subgraph in execution order.
 
     Args:
         structure: all that does not depend on which nodes they are.
@@ -46,7 +46,7 @@ class _Path:
     """How to follow a structure back from its roots.
 
     Each step names a slot whose node is known by then, what op and params it must have, and the slots of its inputs;
-    apart, if it has but one, or two of which neither has been met before (which most ops have).
+    apart, if it has but one, or two of which neither has been reached before (which most ops have).
     """
 
     __slots__ = ("_in_avals", "_kinds", "_roots", "_steps", "_structure")
@@ -57,14 +57,14 @@ class _Path:
         self._in_avals = list(structure.in_avals)
         self._kinds = list(structure.kinds)
         self._steps = []
-        met = {*roots, *[~k for k in range(placeholders)]}
+        reached = {*roots, *[~k for k in range(placeholders)]}
         for k, (op, params, slots) in reversed([*enumerate(structure.instructions)]):
-            pair = slots if len({*slots} - met) == len(slots) == 2 else (None, None)
+            pair = slots if len({*slots} - reached) == len(slots) == 2 else (None, None)
             self._steps.append((k, op, params, slots, slots[0] if len(slots) == 1 else None, *pair))
-            met.update(slots)
+            reached.update(slots)
 
     def follow(self, roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Subgraph | None:
-        """The stretch behind `roots` if it has this structure, else None."""
+        """The subgraph behind `roots` if it has this structure, else None."""
         count = len(self._steps)
         env: list[Any] = [None] * (count + len(self._in_avals))  # leaf k is at ~k, counted from the end
         for k, node in enumerate(placeholders):
@@ -193,7 +193,7 @@ def _walk(roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Su
 
 
 def single_node(node: Node) -> Subgraph:
-    """The stretch of graph that is this node, with its inputs, computed or not, for leaves."""
+    """The subgraph that is this node, with its inputs, computed or not, for leaves."""
     leaves = list(dict.fromkeys(node.inputs))
     slots = {n: ~k for k, n in enumerate(leaves)}
     code = [node.op, node.params, *[slots[i] for i in node.inputs]]

@@ -1,4 +1,4 @@
-"""Liveness: which nodes of a stretch of graph does anything outside it still refer to?
+"""Liveness: which nodes of a subgraph does anything outside it still refer to?
 
 Asked of an evaluation, the answer is what a user may still look at (so it is computed once and kept) and which
 buffers nobody can reach any more (so they can be written over). Reference counts know.

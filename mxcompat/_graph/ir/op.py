@@ -29,14 +29,26 @@ class Op:
             (a slice start, a scale) is an input instead: a scalar leaf, see `node.scalar`.
         indices: the position from which on the inputs are indices, with respect to which there is no gradient.
         in_place: whether the result is the first input but for a few elements, so that it is worth writing over it.
-        smooth: which of the inputs a derivative may pass through; of the others only the shape counts.
+        smooth: which of the inputs a derivative may pass through.
+        reads: which of the inputs it reads; of the others only the shape counts.
         draws: whether it draws random numbers, and so had better run before what reads them: XLA would draw again in
             each reader.
         uncacheable: whether the params of each call are like no other's (they hold a user's function, say), so that
             what has such a node had better not be remembered.
     """
 
-    __slots__ = ("__weakref__", "draws", "in_place", "indices", "memo", "name", "params", "smooth", "uncacheable")
+    __slots__ = (
+        "__weakref__",
+        "draws",
+        "in_place",
+        "indices",
+        "memo",
+        "name",
+        "params",
+        "reads",
+        "smooth",
+        "uncacheable",
+    )
 
     def __init__(
         self,
@@ -48,6 +60,7 @@ class Op:
         indices: int | None = None,
         in_place: bool = False,
         smooth: slice = slice(None),
+        reads: slice = slice(None),
         draws: bool = False,
         uncacheable: bool = False,
     ) -> None:
@@ -56,6 +69,7 @@ class Op:
         self.indices = indices
         self.in_place = in_place
         self.smooth = smooth
+        self.reads = reads
         self.draws = draws
         self.uncacheable = uncacheable
         self.memo: dict[tuple, Any] = {}

@@ -1,7 +1,7 @@
-"""Programs: a piece of graph, closed over its inputs, as an immutable list of instructions over numbered slots.
+"""Programs: a subgraph, closed over its inputs, as an immutable list of instructions over numbered slots.
 
 Evaluation, `grad`, `vmap`, `compile` and export all speak Program; `replay` runs one on JAX values. They are made from
-stretches of graph, see `structure`.
+subgraphs, see `structure`.
 """
 
 from __future__ import annotations

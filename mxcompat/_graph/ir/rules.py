@@ -67,7 +67,7 @@ PULLBACK = Rules()
 result `y` (for an op with several outputs both are tuples, and what has no cotangent is None in `g`). `wanted` says for
 each input whether its cotangent is asked for; the others may be None, and so may one that is zero. A cotangent may
 still be broadcast, or of another float dtype: whoever asks sums it to the input's shape and casts it. Conventions are
-JAX's: subgraph in `g`, complex numbers not conjugated."""
+JAX's: linear in `g`, complex numbers not conjugated."""
 
 PUSHFORWARD = Rules()
 """`rule(tangents, y, params, *inputs)`: the tangent of the result `y`, of those of the inputs (None where zero), as

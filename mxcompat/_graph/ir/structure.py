@@ -1,6 +1,6 @@
-"""Structures: a stretch of graph but for its nodes, so that the same work done again is known to be the same.
+"""Structures: a subgraph but for its nodes, so that the same work done again is known to be the same.
 
-`linearize` finds the stretch behind some roots and has its structure interned here. Programs are made from structures.
+`linearize` finds the subgraph behind some roots and has its structure interned here. Programs are made from structures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Structure", "clear_structures", "intern", "remembers", "structure_co
 
 
 class Structure:
-    """The instructions of a stretch of graph and what is known of its leaves: all but the nodes.
+    """The instructions of a subgraph and what is known of its leaves: all but the nodes.
 
     Structures are interned, so that one holds the facts known of it. Instruction k writes slot k; slot ~k (negative) is
     leaf k.
@@ -31,8 +31,9 @@ class Structure:
 
     `kinds` has SCALAR for a leaf that is a Python number and TRACED for one whose value is a JAX tracer, `traced` says
     whether there is one of these. `uses` and `leaf_uses` say how often results and leaves are read, `written` which
-    leaves an op writes over, `times_seen` how often the scheduler has met it, `seen_before` whether it was walked
-    before. """
+    leaves an op writes over, `times_seen` how often the scheduler has seen it, `seen_before` whether it was walked
+    before.
+    """
 
     __slots__ = (
         "_last", "_programs", "avals", "held", "in_avals", "instructions", "kinds", "leaf_uses", "scalars",
@@ -83,6 +84,7 @@ class Structure:
 
 _structures: dict[tuple, Structure] = {}
 
+
 def remembers(order: Sequence[Node], in_capture: bool = False) -> bool:
     """Whether to remember the structure of these nodes: not if it is too large, or holds what never comes again."""
     return (in_capture or len(order) <= policy.LARGE_GRAPH) and not any(
@@ -94,10 +96,10 @@ def remembers(order: Sequence[Node], in_capture: bool = False) -> bool:
 def intern(
     code: list[Any], order: list[Node], leaves: list[Node], slots: dict[Node, int], remembered: bool
 ) -> Structure:
-    """The one Structure of this stretch. One that is not to be remembered is made afresh.
+    """The one Structure of this subgraph. One that is not to be remembered is made afresh.
 
     Args:
-        code: op, params and slots of each node, flat: what distinguishes stretches with leaves of the same avals.
+        code: op, params and slots of each node, flat: what distinguishes subgraphs with leaves of the same avals.
     """
     avals: list[Any] = []
     kinds: list[Op | None] = []

@@ -14,7 +14,7 @@ from . import background
 from .compile import Executable, on_disk
 from .events import notify, observers
 
-__all__ = ["Record", "compile_now", "compile_soon", "find", "on_disk", "record_of"]
+__all__ = ["Record", "compile_now", "compile_soon", "find", "record_of", "wait_if_sure"]
 
 
 class Record:

@@ -2,7 +2,8 @@
 
 The Program's replay is traced, lowered and compiled, in a hurry or for speed. An executable that was compiled in a
 hurry counts its runs, and is compiled again in the background once it has proved to return. What an earlier process has
-compiled is loaded from the disk instead. """
+compiled is loaded from the disk instead.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from . import allocation, background, disk
 from .arguments import array_inputs, baked, groups, order, pack
 from .events import notify, stats
 
-__all__ = ["Executable", "is_heavy", "on_cpu", "on_disk"]
+__all__ = ["Executable", "on_cpu", "on_disk"]
 
 _QUICK = {
     "xla_backend_optimization_level": 0,
@@ -41,7 +42,7 @@ def on_cpu() -> bool:
     return jax.default_backend() == "cpu"
 
 
-def is_heavy(program: Program) -> bool:
+def _is_heavy(program: Program) -> bool:
     """Whether running a Program takes much longer than calling it."""
     return (
         len(program.instructions) > policy.MANY_INSTRUCTIONS
@@ -82,7 +83,7 @@ class Executable:
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
         self.lifted = self._place.lifted
         self.baked = baked(scalars, self.lifted)
-        patience = policy.PATIENCE_HEAVY if is_heavy(program) else policy.PATIENCE_LIGHT
+        patience = policy.PATIENCE_HEAVY if _is_heavy(program) else policy.PATIENCE_LIGHT
         self._patience = 0 if found is _FAST else patience
         if compiled is None:
             compiled = self._compile(options)
@@ -136,7 +137,7 @@ class Executable:
 
     def wait_if_sure(self) -> None:
         """Wait for the faster version once this has run often enough while that was being compiled."""
-        if self._improving and self._runs >= self._patience + policy.ENOUGH and is_heavy(self.program):
+        if self._improving and self._runs >= self._patience + policy.ENOUGH and _is_heavy(self.program):
             background.wait(lambda: not self._improving)
 
     def _optimize(self) -> None:

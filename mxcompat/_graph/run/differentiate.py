@@ -17,10 +17,10 @@ from ..ir.program import Program
 from ..ir.rules import PULLBACK, PUSHFORWARD, Rules
 from .interpret import Fallback, NoRule, can_interpret, covered, no_fallback, run_instructions
 
-__all__ = ["active_slots", "can_pull_back", "can_push_forward", "pull_back", "push_forward", "spread"]
+__all__ = ["can_pull_back", "can_push_forward", "pull_back", "push_forward", "spread"]
 
 
-def active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
+def _active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
     """The slots that may have a derivative with respect to these inputs: so many of the first, or those listed."""
     key = ("active", primals)
     if key not in program.facts:
@@ -53,7 +53,7 @@ def pull_back(
         NoRule: if an op on the way has no pullback.
     """
     env = run_instructions(program, inputs, fallback)
-    active = active_slots(program, primals)
+    active = _active_slots(program, primals)
     known: dict[int, Any] = {}
     several: dict[int, list[Any]] = {}  # of ops with several results: the cotangents of these
 
@@ -104,18 +104,18 @@ def push_forward(
         NoRule: if an op on the way has no pushforward.
     """
     env = run_instructions(program, inputs, fallback)
-    active = active_slots(program, primals)
+    active = _active_slots(program, primals)
     known: dict[int, Any] = {~k: t for k, t in zip(_indices(primals), tangents, strict=True) if ~k in active}
     for slot, (op, params, slots) in enumerate(program.instructions):
-        moving = [known.get(s) for s in slots[: op.indices]]
-        if slot not in active or all(t is None for t in moving):
+        given = [known.get(s) for s in slots[: op.indices]]
+        if slot not in active or all(t is None for t in given):
             continue
         if op is ITEM:
-            known[slot] = moving[0][params[0]]  # type: ignore[index]
+            known[slot] = given[0][params[0]]  # type: ignore[index]
             continue
-        moving += [None] * (len(slots) - len(moving))
+        given += [None] * (len(slots) - len(given))
         rule = PUSHFORWARD.get(op)
-        found = rule and rule(moving, env[slot], params, *[env[s] if s >= 0 else inputs[~s] for s in slots])
+        found = rule and rule(given, env[slot], params, *[env[s] if s >= 0 else inputs[~s] for s in slots])
         if found is None:
             raise NoRule(f"[{op}] has no pushforward for these inputs")
         aval = program.avals[slot]
@@ -158,7 +158,7 @@ def can_pull_back(program: Program, primals: int | tuple[int, ...], outputs: int
     """Whether `pull_back` finds all rules that it needs, for cotangents of the first outputs (None: of all)."""
     key = ("can pull back", primals, outputs)
     if key not in program.facts:
-        reached = {*program.out_slots[:outputs]} & active_slots(program, primals)
+        reached = {*program.out_slots[:outputs]} & _active_slots(program, primals)
         program.facts[key] = can_interpret(program) and _has_rules(PULLBACK, program, primals, reached)
     return program.facts[key]
 
@@ -167,14 +167,14 @@ def can_push_forward(program: Program, primals: int | tuple[int, ...]) -> bool:
     """Whether `push_forward` finds all rules that it needs."""
     key = ("can push forward", primals)
     if key not in program.facts:
-        reached = {*active_slots(program, primals)}
+        reached = {*_active_slots(program, primals)}
         program.facts[key] = can_interpret(program) and _has_rules(PUSHFORWARD, program, primals, reached)
     return program.facts[key]
 
 
 def _has_rules(kind: Rules, program: Program, primals: int | tuple[int, ...], reached: set[int]) -> bool:
     """Whether what is reached, and what has a derivative on the way there, has rules of this kind."""
-    active = active_slots(program, primals)
+    active = _active_slots(program, primals)
     for slot in range(len(program.instructions) - 1, -1, -1):
         if slot in reached:
             op, params, slots = program.instructions[slot]

@@ -104,13 +104,13 @@ def _in_segments(plan: Segments | Split) -> Callable[[], None]:
     """What computes the segments of a plan one after the other."""
     if isinstance(plan, Split):
         return lambda: _split(plan)
-    stops, temporary, compiles = plan
+    segments, temporary, compiles = plan
     if compiles is not None:
         cache.compile_soon(*compiles)
 
     def run() -> None:
-        for stop in stops:
-            _compute(stop, temporary)
+        for segment in segments:
+            _compute(segment, temporary)
         if compiles is not None:
             cache.wait_if_sure(compiles[0], compiles[2])
 
@@ -118,12 +118,12 @@ def _in_segments(plan: Segments | Split) -> Callable[[], None]:
 
 
 def _split(plan: Split) -> None:
-    node, parts, temporary = plan
+    node, results, temporary = plan
     with lock:
-        stops = nested_apart(linearize(unevaluated(parts)), parts)
-    for stop in stops:
-        _compute(stop, temporary)
-    store([node], [tuple([evaluated(n) for n in parts])])
+        segments = nested_apart(linearize(unevaluated(results)), results)
+    for segment in segments:
+        _compute(segment, temporary)
+    store([node], [tuple([evaluated(n) for n in results])])
 
 
 def evaluated(node: Node) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Stats", "notify", "observers", "stats"]
+__all__ = ["notify", "observers", "stats"]
 
 
 class Stats:

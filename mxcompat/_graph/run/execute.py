@@ -1,4 +1,4 @@
-"""Execute: carry out a plan that computes a stretch of graph, and store the values. It knows no threshold."""
+"""Execute: carry out a plan that computes a subgraph, and store the values. It knows no threshold."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..ir.node import ITEM, SCALAR, Node, location
 from . import allocation, cache, donation, host, single
 from .compile import Executable
 from .events import stats
-from .schedule import Call, Inline, Move, OpByOp
+from .schedule import Call, HostFirst, Inline, OpByOp
 from .values import jax_value
 
 __all__ = ["execute", "fail", "store"]
 
 
-def execute(plan: Call | Inline | Move | OpByOp, subgraph: Subgraph) -> None:
-    """Compute what the plan says, of this stretch of graph."""
+def execute(plan: Call | Inline | HostFirst | OpByOp, subgraph: Subgraph) -> None:
+    """Compute what the plan says, of this subgraph."""
     _EXECUTE[type(plan)](plan, subgraph)
 
 
@@ -119,19 +119,17 @@ def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]
     kept = set(out_slots)
     uses = list(subgraph.structure.uses)
     values: dict[Node, Any] = {}
-    for slot, (node, (_, _, slots)) in enumerate(
-        zip(subgraph.order, subgraph.structure.instructions, strict=True)
-    ):
+    for slot, (node, (_, _, slots)) in enumerate(zip(subgraph.order, subgraph.structure.instructions, strict=True)):
         if node.op is ITEM:
             values[node] = values[node.inputs[0]][node.params[0]]
         else:
-            stretch = single_node(node)
-            program = stretch.structure.program((0,))
-            scalars = tuple([stretch.leaves[k].value for k in program.scalars])
+            one = single_node(node)
+            program = one.structure.program((0,))
+            scalars = tuple([one.leaves[k].value for k in program.scalars])
             stats.executions += 1
             try:
                 executable = cache.find(program, scalars, ()) or cache.compile_now(program, scalars, ())
-                arrays = [values[n] if n in values else jax_value(n) for n in stretch.leaves if n.op is not SCALAR]
+                arrays = [values[n] if n in values else jax_value(n) for n in one.leaves if n.op is not SCALAR]
                 (values[node],) = _called(executable, arrays, scalars, False)
             except Exception as error:
                 error.mxcompat_slot = slot  # type: ignore[attr-defined]
@@ -144,7 +142,7 @@ def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]
     return [values[subgraph.order[k]] for k in out_slots]
 
 
-def _move(plan: Move, subgraph: Subgraph) -> None:
+def _host_first(plan: HostFirst, subgraph: Subgraph) -> None:
     """The nodes that have values then are leaves of what is left."""
     try:
         values = host.run_slots(subgraph, plan.slots)
@@ -166,6 +164,6 @@ def store(nodes: Iterable[Node], values: Iterable[Any]) -> None:
 _EXECUTE: dict[type, Callable[[Any, Subgraph], None]] = {
     Call: _call,
     Inline: _inline,
-    Move: _move,
+    HostFirst: _host_first,
     OpByOp: _op_by_op,
 }

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from .. import policy
 
-__all__ = ["Usage", "clear", "directory", "holds", "read", "remove", "say", "usage", "write"]
+__all__ = ["clear", "directory", "holds", "read", "remove", "say", "usage", "write"]
 
 _SUFFIX = ".xla"
 _PART = ".part"

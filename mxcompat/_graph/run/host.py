@@ -1,6 +1,6 @@
 """Host: what runs in NumPy, op by op.
 
-Whether a stretch of graph can, and what that is likely to take; and the values of nodes on their way in and out. An op
+Whether a subgraph can, and what that is likely to take; and the values of nodes on their way in and out. An op
 without a host rule runs as an executable of its own.
 """
 
@@ -21,13 +21,12 @@ from ..ir.node import ITEM, SCALAR, Node
 from ..ir.op import Op
 from ..ir.program import Program
 from ..ir.rules import COST, COVERED, HOST
-from ..ir.structure import Structure
 from . import single
 from .compile import on_cpu
 from .interpret import run_instructions
 from .values import numpy_value, settled, to_jax
 
-__all__ = ["movable", "nested_seconds", "on_host", "ruled", "run", "run_slots"]
+__all__ = ["estimated_seconds", "has_rules", "on_host", "run", "run_slots", "small_slots"]
 
 
 def on_host(leaves: Sequence[Node]) -> bool:
@@ -35,15 +34,15 @@ def on_host(leaves: Sequence[Node]) -> bool:
     return on_cpu() or all(n.op is SCALAR or isinstance(n.value, np.ndarray) for n in leaves)
 
 
-def ruled(program: Program) -> bool:
+def has_rules(program: Program) -> bool:
     """Whether NumPy can run nearly all of the instructions: few of the others are compiled on their own, none of those
     that run a Program. Known from the first time on."""
-    if "ruled" not in program.facts:
-        program.facts["ruled"] = _ruled(program)
-    return program.facts["ruled"]
+    if "has rules" not in program.facts:
+        program.facts["has rules"] = _has_rules(program)
+    return program.facts["has rules"]
 
 
-def _ruled(program: Program) -> bool:
+def _has_rules(program: Program) -> bool:
     missing = 0
     for op, params, _ in program.instructions:
         if op is ITEM:
@@ -58,8 +57,14 @@ def _ruled(program: Program) -> bool:
     return missing <= max(policy.MISSING, count // policy.MISSING_SHARE) and missing < count
 
 
-def seconds(program: Program | Structure) -> float:
-    """What NumPy is likely to take for the instructions."""
+def estimated_seconds(program: Program) -> float:
+    """What NumPy is likely to take for the instructions; known from the first time on."""
+    if "seconds" not in program.facts:
+        program.facts["seconds"] = _estimate(program)
+    return program.facts["seconds"]
+
+
+def _estimate(program: Program) -> float:
     total = 0.0
     avals = program.avals
     for slot, (op, params, slots) in enumerate(program.instructions):
@@ -72,13 +77,6 @@ def seconds(program: Program | Structure) -> float:
         else:
             total += policy.OP_SECONDS + policy.BYTE_SECONDS * sum(a.nbytes for a in out)
     return total
-
-
-def nested_seconds(program: Program) -> float:
-    """The same for a Program that is the parameter of an op; known from the first time on."""
-    if "seconds" not in program.facts:
-        program.facts["seconds"] = seconds(program)
-    return program.facts["seconds"]
 
 
 @cache
@@ -109,7 +107,7 @@ def run(subgraph: Subgraph, out_slots: Sequence[int], products: bool = False) ->
         uses = list(structure.uses)
         for s in out_slots:
             uses[s] += 1
-        env = run_instructions(structure, inputs, fallback, uses)
+        env = run_instructions(structure, inputs, _fallback, uses)
         return [settled(env[s], structure.avals[s]) for s in out_slots]
 
 
@@ -123,11 +121,11 @@ def run_slots(subgraph: Subgraph, slots: Sequence[int]) -> list[Any]:
             inputs = [found[s] if s >= 0 else numpy_value(subgraph.leaves[~s]) for s in given]
             out = structure.avals[slot]
             result = HOST[op](out, params, *inputs)
-            found[slot] = settled(fallback(op, out, params, inputs) if result is None else result, out)
+            found[slot] = settled(_fallback(op, out, params, inputs) if result is None else result, out)
     return [found[s] for s in slots]
 
 
-def fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
+def _fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
     """Run one op as an executable of its own, on the host's values."""
     avals = [aval(x.shape, from_numpy(x.dtype)) for x in inputs]  # type: ignore[arg-type]
     executable = single.executable(op, params, avals)
@@ -135,7 +133,7 @@ def fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
     return tuple([np.asarray(v) for v in value]) if isinstance(out, tuple) else np.asarray(value)
 
 
-def movable(subgraph: Subgraph) -> list[int]:
+def small_slots(subgraph: Subgraph) -> list[int]:
     """The slots that NumPy can make from small data that is there."""
     structure, _, _, leaves = subgraph
     small = {~k for k, n in enumerate(leaves) if isinstance(n.aval, Aval) and n.aval.nbytes <= policy.SMALL_BYTES}

@@ -1,6 +1,6 @@
 """Interpret a Program in NumPy, op by op. Its derivatives are `differentiate`'s.
 
-What is met for the first time costs XLA, and JAX's tracing before it, a thousand times what it costs NumPy. Here rules
+What is seen for the first time costs XLA, and JAX's tracing before it, a thousand times what it costs NumPy. Here rules
 are looked up (`ir.rules`) and called, nothing else: no tracing, no compiler. What has no rule is left to a fallback.
 """
 

@@ -1,4 +1,4 @@
-"""Schedule: look at a stretch of graph and at what is known of it, and decide how to compute it.
+"""Schedule: look at a subgraph and at what is known of it, and decide how to compute it.
 
 The answer is a plan, a value that can be printed; `execute` carries it out. Nothing is run here, and nothing decided
 there.
@@ -19,9 +19,9 @@ from ..ir.rules import SEGMENTS
 from . import cache, donation, host
 from .cache import Record
 from .compile import Executable
-from .segments import cut, is_heavy_node, is_huge, segments_of, unevaluated
+from .segments import even_segments, is_heavy_node, is_huge, segments_of, unevaluated
 
-__all__ = ["Call", "Compile", "Inline", "Move", "OpByOp", "Plan", "Segments", "Split", "schedule"]
+__all__ = ["Call", "Compile", "HostFirst", "Inline", "OpByOp", "Segments", "Split", "schedule"]
 
 
 class Inline(NamedTuple):
@@ -76,7 +76,7 @@ class OpByOp(NamedTuple):
         return f"{len(self.program.instructions)} ops one by one {where}, {self.reason}{then}"
 
 
-class Move(NamedTuple):
+class HostFirst(NamedTuple):
     """Compute these slots, which only read small data, in NumPy, and plan again for the rest, which is known."""
 
     slots: list[int]
@@ -86,32 +86,32 @@ class Move(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Compute these nodes, one group after the other. `temporary` says whether they will be one program later."""
+    """Compute segment after segment, each by its roots. `temporary` says whether they will be one program later."""
 
-    stops: list[list[Node]]
+    segments: list[list[Node]]
     temporary: bool
     compiles: tuple[Program, tuple, tuple[int, ...]] | None
 
     def __str__(self) -> str:
-        return f"in {len(self.stops)} segments"
+        return f"in {len(self.segments)} segments"
 
 
 class Split(NamedTuple):
     """Compute one node, which has several results, by way of nodes that give the same."""
 
     node: Node
-    parts: Sequence[Node]
+    results: Sequence[Node]
     temporary: bool | None
 
     def __str__(self) -> str:
         return f"[{self.node.op}] split into segments"
 
 
-Plan = Inline | Call | Compile | OpByOp | Move | Segments | Split
+Plan = Inline | Call | Compile | OpByOp | HostFirst | Segments | Split
 
 
 def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Plan:
-    """How to compute a stretch of graph.
+    """How to compute a subgraph.
 
     Args:
         roots: the nodes that it was asked for.
@@ -120,7 +120,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     """
     structure, slots, order, leaves = subgraph
     if len(order) > policy.LARGE_GRAPH and not structure.traced:
-        return Segments(cut(subgraph), False, None)
+        return Segments(even_segments(subgraph), False, None)
     program = structure.program((0,)) if len(order) == 1 else structure.program_for(live_out(subgraph), slots)
     if structure.traced:
         return Inline(program)
@@ -146,11 +146,11 @@ def _without_executable(
     known = program.record is not None
     structure.times_seen += 1
     if policy.HOST and host.on_host(subgraph.leaves):
-        takes = host.nested_seconds(program) if host.ruled(program) else math.inf
+        takes = host.estimated_seconds(program) if host.has_rules(program) else math.inf
         if takes > policy.LIGHT_SECONDS and structure.times_seen == 1 and temporary is None:
-            moved = _moved(subgraph, roots)
-            if moved is not None:
-                return moved
+            plan = _host_first(subgraph, roots)
+            if plan is not None:
+                return plan
         plan = _on_host(subgraph, program, scalars, donated, temporary, takes)
         if plan is not None:
             return plan
@@ -158,33 +158,34 @@ def _without_executable(
     if len(order) > 1:
         if _mostly_compiled(subgraph):
             return OpByOp(program, scalars, donated, False, False, compiles, "as nearly all have been compiled")
-        stops = segments_of(subgraph, roots) if temporary is None else []
-        if stops:
-            return Segments(stops, not is_huge(subgraph), (program, scalars, donated) if compiles else None)
+        segments = segments_of(subgraph, roots) if temporary is None else []
+        if segments:
+            return Segments(segments, not is_huge(subgraph), (program, scalars, donated) if compiles else None)
     elif order[0].op in SEGMENTS and is_heavy_node(order[0]):
-        parts = SEGMENTS[order[0].op](order[0])  # type: ignore[index]
-        if parts is not None:
-            return Split(order[0], parts, temporary)
+        results = SEGMENTS[order[0].op](order[0])  # type: ignore[index]
+        if results is not None:
+            return Split(order[0], results, temporary)
     return Compile(program, scalars, donated)
 
 
-def _moved(subgraph: Subgraph, roots: Sequence[Node]) -> Move | None:
+def _host_first(subgraph: Subgraph, roots: Sequence[Node]) -> HostFirst | None:
     """The plan to do first in NumPy what only reads small data, if what is left then is known and the whole is not.
 
     A graph that is a new one at each step because a small array in it grows (the list of the tokens so far, say) is,
-    but for that array, the same at each step. """
-    slots = host.movable(subgraph)
+    but for that array, the same at each step.
+    """
+    slots = host.small_slots(subgraph)
     if not slots or len(slots) == len(subgraph.order):
         return None
-    rest = linearize_without(subgraph, slots, roots)
+    rest = _linearize_without(subgraph, slots, roots)
     if rest.structure.times_seen < policy.SURE:
         rest.structure.times_seen += 1
         return None
-    return Move(slots)
+    return HostFirst(slots)
 
 
-def linearize_without(subgraph: Subgraph, slots: Sequence[int], roots: Sequence[Node]) -> Subgraph:
-    """What is left of a stretch of graph once some of its nodes have values."""
+def _linearize_without(subgraph: Subgraph, slots: Sequence[int], roots: Sequence[Node]) -> Subgraph:
+    """What is left of a subgraph once some of its nodes have values."""
     nodes = [subgraph.order[k] for k in slots]
     try:
         for node in nodes:
@@ -198,7 +199,7 @@ def linearize_without(subgraph: Subgraph, slots: Sequence[int], roots: Sequence[
 def _on_host(
     subgraph: Subgraph, program: Program, scalars: tuple, donated: tuple[int, ...], temporary: bool | None, takes: float
 ) -> OpByOp | None:
-    """The plan to run a stretch in NumPy, if that is worth it, since it `takes` so many seconds."""
+    """The plan to run a subgraph in NumPy, if that is worth it, since it `takes` so many seconds."""
     compiling = policy.compile_seconds(program.weight)
     if takes > policy.HOPELESS * compiling:
         return None
@@ -220,7 +221,7 @@ def _age(record: Record) -> str:
 
 
 def _mostly_compiled(subgraph: Subgraph) -> bool:
-    """Whether nearly all ops of a stretch have executables of their own."""
+    """Whether nearly all ops of a subgraph have executables of their own."""
     missing: set[Any] = set()
     most = max(policy.MISSING, len(subgraph.order) // policy.MISSING_SHARE)
     for node in subgraph.order:

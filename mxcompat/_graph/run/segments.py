@@ -1,7 +1,7 @@
-"""Segments: where to stop on the way through a graph that had better not be compiled as a whole.
+"""Segments: the parts of a graph that had better not be compiled as a whole, each given by its roots.
 
-Very large graphs are cut evenly; random draws and the programs of transforms run on their own until the whole has been
-compiled.
+Very large graphs have segments of one size; random draws and the programs of transforms run on their own until the
+whole has been compiled.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from ..ir.node import ITEM, Node
 from ..ir.program import Program
 from ..ir.rules import SEGMENTS
 
-__all__ = ["cut", "is_heavy_node", "is_huge", "nested_apart", "segments_of", "unevaluated", "weight"]
+__all__ = ["even_segments", "is_heavy_node", "is_huge", "nested_apart", "segments_of", "unevaluated"]
 
 
 def segments_of(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
-    """The nodes at which to stop on the way to the roots, which come last; nothing if a stretch had better run whole.
+    """The roots of each segment, those of the whole last; nothing if a subgraph had better run whole.
 
     First come random draws. Then one after the other the transform nodes, which hold whole programs: these take long to
     compile and often meet again in other company, so that, run on their own, they are compiled once.
     """
     draws = _draws(subgraph)
-    nested = [n for n in subgraph.order if weight(n.params) > policy.FEW_NESTED]
+    nested = [n for n in subgraph.order if _weight(n.params) > policy.FEW_NESTED]
     others = sum(n.op is not ITEM for n in subgraph.order) - len(nested)
     if not any(map(is_heavy_node, nested)) and not (nested and others) and len(draws) in (0, len(subgraph.order)):
         return []
-    stops = [draws]
+    segments = [draws]
     for node in nested:
-        if is_heavy_node(node):  # alone, so that it can be run in segments
-            stops.append(unevaluated(node.inputs))
-        stops.append([node])
-    return [*stops, list(roots)]
+        if is_heavy_node(node):  # by itself, so that it can be run in segments
+            segments.append(unevaluated(node.inputs))
+        segments.append([node])
+    return [*segments, list(roots)]
 
 
 def nested_apart(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
-    """The nodes at which to stop such that each node with a program of its own runs alone."""
-    nested = [n for n in subgraph.order if weight(n.params)]
-    return [*[stop for n in nested for stop in (unevaluated(n.inputs), [n])], list(roots)]
+    """The roots of segments in which each node with a program of its own is by itself."""
+    nested = [n for n in subgraph.order if _weight(n.params)]
+    return [*[segment for n in nested for segment in (unevaluated(n.inputs), [n])], list(roots)]
 
 
 def _draws(subgraph: Subgraph) -> list[Node]:
-    """The nodes of a stretch that draw random numbers from what is already there."""
+    """The nodes of a subgraph that draw random numbers from what is already there."""
     found: dict[Node, bool] = {}  # whether a node that can run early is a draw
     pending = set(subgraph.order)
     for node in subgraph.order:
@@ -52,21 +52,20 @@ def _draws(subgraph: Subgraph) -> list[Node]:
     return [n for n, is_draw in found.items() if is_draw]
 
 
-def weight(params: tuple) -> int:
+def _weight(params: tuple) -> int:
     """The number of instructions in the programs among an op's params."""
     return sum([p.weight for p in params if isinstance(p, Program)])
 
 
 def is_heavy_node(node: Node) -> bool:
     """Whether the programs of a node are so long that it may have to run in segments."""
-    return weight(node.params) > policy.HEAVY_NESTED
+    return _weight(node.params) > policy.HEAVY_NESTED
 
 
 def is_huge(subgraph: Subgraph) -> bool:
-    """Whether a node of a stretch always has to run in segments, so that the whole never runs as one."""
+    """Whether a node of a subgraph always has to run in segments, so that the whole never runs as one."""
     return any(
-        op in SEGMENTS and weight(params) > policy.HUGE_NESTED
-        for op, params, _ in subgraph.structure.instructions
+        op in SEGMENTS and _weight(params) > policy.HUGE_NESTED for op, params, _ in subgraph.structure.instructions
     )
 
 
@@ -75,17 +74,16 @@ def unevaluated(nodes: Sequence[Node]) -> list[Node]:
     return [n for n in nodes if n.value is None]
 
 
-def cut(subgraph: Subgraph) -> list[list[Node]]:
-    """The nodes at which to evaluate a large graph one after the other: for each segment, those that later ones
-    read."""
+def even_segments(subgraph: Subgraph) -> list[list[Node]]:
+    """The roots of the segments of a large graph: the nodes that later segments read, or the whole's own."""
     order = subgraph.order
     size = policy.LARGE_GRAPH
-    stops: list[dict[Node, None]] = [{} for _ in range(0, len(order), size)]
+    segments: list[dict[Node, None]] = [{} for _ in range(0, len(order), size)]
     for k, (_, _, slots) in enumerate(subgraph.structure.instructions):
         for slot in slots:
             if slot >= 0 and slot // size < k // size:
-                stops[slot // size][order[slot]] = None
+                segments[slot // size][order[slot]] = None
     for slot in subgraph.roots:
         if slot >= 0:
-            stops[slot // size][order[slot]] = None
-    return [list(stop) for stop in stops]
+            segments[slot // size][order[slot]] = None
+    return [list(segment) for segment in segments]

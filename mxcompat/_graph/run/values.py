@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ir.node import SCALAR, Node
 
-__all__ = ["aligned", "jax_value", "numpy_value", "settled", "sole", "to_jax"]
+__all__ = ["aligned", "aligned_bytes", "jax_value", "numpy_value", "settled", "sole", "to_jax"]
 
 
 def jax_value(node: Node) -> Any:
@@ -37,11 +37,16 @@ def to_jax(value: Any) -> jax.Array:
 
 def aligned(data: np.ndarray) -> np.ndarray:
     """A copy, at an address where XLA takes it over as it is. JAX compiles a copy of its own for each shape."""
-    memory = np.empty(data.nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    copy = memory[start : start + data.nbytes].view(data.dtype).reshape(data.shape)
+    copy = aligned_bytes(data.nbytes).view(data.dtype).reshape(data.shape)
     copy[...] = data
     return copy
+
+
+def aligned_bytes(count: int) -> np.ndarray:
+    """So many bytes of new memory, at such an address."""
+    memory = np.empty(count + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + count]
 
 
 _ALIGNMENT = 64
@@ -68,8 +73,7 @@ def settled(value: Any, promised: Any) -> Any:
     if value.dtype != promised.dtype.numpy or value.shape != promised.shape:
         raise RuntimeError(
             f"NumPy gave {value.dtype}{list(value.shape)} where {promised} was promised; please report this as a bug "
-            "of "
-            "mxcompat."
+            "of mxcompat."
         )
     if value.base is not None and (not value.flags.c_contiguous or 2 * value.nbytes < _base_bytes(value)):
         return np.array(value, order="C")

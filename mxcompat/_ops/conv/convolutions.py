@@ -16,7 +16,8 @@ from mxcompat._graph.ir.aval import format_shape
 from mxcompat._graph.ir.node import Node, apply
 
 from ..arguments import require_array
-from .lowering import CONV, Sizes
+from .cpu import Sizes
+from .lowering import CONV
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_general", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
@@ -67,8 +68,7 @@ def _check_channels(x: Sizes, w: Sizes, groups: int) -> None:
             )
         raise ValueError(
             f"Given groups={groups} and weights of shape {format_shape(w)}, expected to have {groups * w[-1]} input "
-            "channels "
-            f"but got {x[-1]} input channels instead."
+            f"channels but got {x[-1]} input channels instead."
         )
 
 

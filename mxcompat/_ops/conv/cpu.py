@@ -12,6 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mxcompat._graph import policy
+
 __all__ = ["Sizes", "convolve_on_cpu", "plain"]
 
 Sizes = tuple[int, ...]
@@ -43,9 +45,9 @@ def convolve_on_cpu(
     sizes = (stride, padding, kernel_dilation, input_dilation)
     dilated = max(input_dilation) > 1
     if groups > 1 and w.size:
-        if w.shape[-1] == 1 and math.prod(w.shape[1:-1]) <= _MOST_TAPS and not dilated:
+        if w.shape[-1] == 1 and math.prod(w.shape[1:-1]) <= policy.SHIFTED_TAPS and not dilated:
             return _depthwise(x, w, stride, padding, kernel_dilation)
-        if groups <= _MOST_PARTS:
+        if groups <= policy.SINGLE_GROUPS:
             parts = zip(jnp.split(x, groups, -1), jnp.split(w, groups), strict=True)
             return jnp.concatenate([convolve_on_cpu(*part, *sizes, 1) for part in parts], -1)
     if groups == 1 and dilated and _suits_phases(x, w, stride, kernel_dilation, input_dilation):
@@ -53,12 +55,6 @@ def convolve_on_cpu(
     if groups == 1 and not dilated and _suits_patches(x, w, stride, padding, kernel_dilation):
         return _by_patches(x, w, stride, padding, kernel_dilation)
     return plain(x, w, *sizes, groups)
-
-
-_MOST_TAPS = 64
-_MOST_PARTS = 16
-"""XLA has no fast code for groups on CPUs, least of all for their gradients. A kernel of at most so many elements that
-sees one channel is a sum of shifted inputs, 10 to 40 times as fast; so many groups run one by one, up to 40 times."""
 
 
 def _depthwise(x: Any, w: Any, stride: Sizes, padding: Padding, dilation: Sizes) -> Any:
@@ -97,16 +93,11 @@ def _by_patches(x: Any, w: Any, stride: Sizes, padding: Padding, dilation: Sizes
     return product.reshape(*patches.shape[:-1], w.shape[0])
 
 
-_PATCHES_BYTES = 8 << 20
-_PATCHES_ROWS = 1 << 11
-
-
 def _suits_patches(x: Any, w: Any, stride: Sizes, padding: Padding, dilation: Sizes) -> bool:
     """Whether a CPU convolves faster by way of patches, all three of values and gradients counted.
 
-    Measured on two cores, against XLA's own convolution: a kernel of one element 0.3 to 0.5 of its time (there are no
-    patches to make); few channels, 0.4 to 0.8; more output channels than input channels, 0.5 to 0.9, as long as the
-    patches fit the cache.
+    A kernel of one element always does (there are no patches to make); otherwise few channels do, and many where there
+    are more of the output.
     """
     outputs, *kernel, inputs = w.shape
     if x.dtype != jnp.float32:
@@ -115,11 +106,12 @@ def _suits_patches(x: Any, w: Any, stride: Sizes, padding: Padding, dilation: Si
     if taps == 1:
         return True
     rows = x.shape[0] * math.prod(_out(x.shape, tuple(kernel), stride, padding, dilation))
-    if taps > 9 or rows < _PATCHES_ROWS or rows * taps * inputs * 4 > _PATCHES_BYTES:
+    if taps > policy.PATCHES_TAPS or rows < policy.PATCHES_ROWS or rows * taps * inputs * 4 > policy.PATCHES_BYTES:
         return False
-    thin = inputs <= 4 and outputs <= 16
-    wide = inputs >= 8 and outputs >= 32 and (outputs >= 64 or outputs >= 2 * inputs)
-    return thin or (wide and len(kernel) == 2 and x.shape[0] >= 8)
+    thin = inputs <= policy.THIN_INPUTS and outputs <= policy.THIN_OUTPUTS
+    wide = inputs >= policy.WIDE_INPUTS and outputs >= policy.WIDE_OUTPUTS
+    widening = outputs >= 2 * policy.WIDE_OUTPUTS or outputs >= 2 * inputs
+    return thin or (wide and widening and len(kernel) == 2 and x.shape[0] >= policy.WIDE_IMAGES)
 
 
 def _by_phases(x: Any, w: Any, padding: Padding, dilation: Sizes) -> Any:
@@ -156,17 +148,13 @@ def _by_phases(x: Any, w: Any, padding: Padding, dilation: Sizes) -> Any:
     return whole[(slice(None), *[slice(n) for n in out])]
 
 
-_PHASES_WORK = 1 << 22
-"""From how many multiplications on: what is small had better be compiled quickly."""
-
-
 def _suits_phases(x: Any, w: Any, stride: Sizes, kernel_dilation: Sizes, input_dilation: Sizes) -> bool:
     """Whether a CPU convolves a dilated input faster by phases: the gradient takes a fifth of the time, as XLA's goes
     through the zeros between the elements."""
     return (
         x.dtype == jnp.float32
         and max(*stride, *kernel_dilation) == 1
-        and math.prod(input_dilation) <= _MOST_PARTS
-        and w.shape[0] > 4
-        and x.size * math.prod(w.shape[:-1]) >= _PHASES_WORK
+        and math.prod(input_dilation) <= policy.SINGLE_GROUPS
+        and w.shape[0] > policy.PHASES_OUTPUTS
+        and x.size * math.prod(w.shape[:-1]) >= policy.PHASES_WORK
     )

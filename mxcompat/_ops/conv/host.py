@@ -17,11 +17,15 @@ import numpy as np
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.policy import MOST_PLANS, PATCHES_AT_A_TIME
 
 from ..define import TABLE
 from ..products.contraction import rounded, widened
 from ..products.pullback import bilinear
-from .lowering import CONV, Sizes
+from .cpu import Sizes
+from .lowering import CONV
+
+__all__: list[str] = []
 
 Slices = tuple[slice, ...]
 
@@ -46,7 +50,7 @@ class Plan(NamedTuple):
     plain: bool
 
 
-@lru_cache(1024)
+@lru_cache(MOST_PLANS)
 def _plan(x: Sizes, w: Sizes, params: tuple) -> Plan:
     stride, low, high, dilation, spread, _, _ = params
     cut, sizes, inside, out = [slice(None)], [x[0]], [slice(None)], []
@@ -93,13 +97,9 @@ def _patches(x: Any, plan: Plan, kernel: Sizes, params: tuple) -> Any:
     return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
 
 
-_MOST_BYTES = 1 << 26
-"""How much memory patches take at a time; more images than that go one part after the other."""
-
-
 def _parts(x: Any, plan: Plan, taps: int) -> Iterator[slice]:
     each = math.prod(plan.out) * taps * x.shape[-1] * x.itemsize
-    step = max(1, _MOST_BYTES // max(1, each))
+    step = max(1, PATCHES_AT_A_TIME // max(1, each))
     return (slice(k, k + step) for k in range(0, x.shape[0], step))
 
 

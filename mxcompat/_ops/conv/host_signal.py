@@ -10,7 +10,9 @@ from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from ..products.contraction import rounded, widened
 from ..products.pullback import bilinear
-from .signal import CONVOLVE, HADAMARD_TRANSFORM, _factors, _hadamard_matrix
+from .signal import CONVOLVE, HADAMARD_TRANSFORM, factors_of, hadamard_matrix
+
+__all__: list[str] = []
 
 
 @HOST.of(CONVOLVE)
@@ -37,10 +39,10 @@ def _push_convolve(tangents: Any, out: Any, params: tuple, x: Any, y: Any) -> An
 
 def _transformed(x: Any, transpose: bool) -> Any:
     """The Hadamard transform, or its transpose, in float32."""
-    factors = _factors(x.shape[-1]) if x.ndim else [1]
+    factors = factors_of(x.shape[-1]) if x.ndim else [1]
     values = rounded(x.real if x.dtype.kind == "c" else x, np.float32).reshape(-1, *factors)
     for n in factors:
-        matrix = _hadamard_matrix(n).astype(np.float32)
+        matrix = hadamard_matrix(n).astype(np.float32)
         values = np.tensordot(values, matrix if transpose else matrix.T, ((1,), (0,)))
     return values.reshape(x.shape)
 

@@ -16,7 +16,7 @@ from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
 from ..define import op
 from .cpu import Sizes, convolve_on_cpu, plain
 
-__all__ = ["CONV", "Sizes"]
+__all__ = ["CONV"]
 
 
 def _conv(

@@ -12,17 +12,16 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import expected
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import any_number, require_array
+from ..arguments import any_number, require_array, require_text
 from ..define import op
 from ..products.matmul import common, precision, wide
 
-__all__ = ["CONVOLVE", "HADAMARD_TRANSFORM", "convolve", "hadamard_transform"]
+__all__ = ["CONVOLVE", "HADAMARD_TRANSFORM", "convolve", "factors_of", "hadamard_matrix", "hadamard_transform"]
 
 
 def _convolve_aval(a: Aval, v: Aval, mode: str) -> Aval:
@@ -73,8 +72,7 @@ def convolve(a: array, v: array, /, mode: str = "full", *, stream: Any = None) -
         array([0, 1, 2], dtype=float32)
     """
     check_stream(stream)
-    if not isinstance(mode, str):
-        raise expected("convolve", "a mode", mode)
+    require_text(mode, "convolve", "mode")
     return wrap(apply(CONVOLVE, (require_array(a, "convolve"), require_array(v, "convolve")), (mode,)))
 
 
@@ -87,7 +85,7 @@ _CIRCULANT_BLOCKS = {
 
 
 @lru_cache(None)
-def _hadamard_matrix(n: int) -> np.ndarray:
+def hadamard_matrix(n: int) -> np.ndarray:
     """The matrix of 1 and -1 that MLX multiplies by, for n a power of two, 12, 20 or 28."""
     if n == 1:
         return np.ones((1, 1), np.int8)
@@ -100,10 +98,10 @@ def _hadamard_matrix(n: int) -> np.ndarray:
         rows = [[1 if c == "+" else -1 for c in row] for row in _CIRCULANT_BLOCKS[n].split()]
         blocks = [np.array([np.roll(row, k) for k in range(n // 4)], np.int8) for row in rows]
         return np.block([blocks[4 * k : 4 * k + 4] for k in range(4)])
-    return np.kron(_hadamard_matrix(n // 2), [[1, 1], [1, -1]])
+    return np.kron(hadamard_matrix(n // 2), [[1, 1], [1, -1]])
 
 
-def _factors(n: int) -> list[int]:
+def factors_of(n: int) -> list[int]:
     """Sizes whose Hadamard matrices have that of size n as their Kronecker product; empty if there is none."""
     for m in (1, 12, 20, 28):
         if n % m == 0 and (n // m).bit_count() == 1:
@@ -118,7 +116,7 @@ def _hadamard_aval(a: Aval, scale: Aval) -> Aval:
         raise ValueError("[hadamard_transform] Does not support empty arrays.")
     if a.dtype is _d.float64:
         raise ValueError("[hadamard] Unsupported type.")
-    if a.ndim and not _factors(a.shape[-1]):
+    if a.ndim and not factors_of(a.shape[-1]):
         raise ValueError("[hadamard] Only supports n = m*2^k where m in (1, 12, 20, 28).")
     return aval(a.shape, a.dtype if a.dtype.kind == "f" else _d.float32)
 
@@ -126,10 +124,10 @@ def _hadamard_aval(a: Aval, scale: Aval) -> Aval:
 def _hadamard_impl(x: Any, scale: Any) -> Any:
     x = jnp.asarray(x)
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.floating) else jnp.dtype(jnp.float32)
-    factors = _factors(x.shape[-1]) if x.ndim else [1]
+    factors = factors_of(x.shape[-1]) if x.ndim else [1]
     values = (x.real if x.dtype.kind == "c" else x).astype(jnp.float32).reshape(-1, *factors)
     for n in factors:  # each contraction takes the first factor's axis and puts it last
-        matrix = _hadamard_matrix(n).astype(np.float32)
+        matrix = hadamard_matrix(n).astype(np.float32)
         values = jnp.tensordot(values, matrix, ((1,), (1,)), precision=precision(matrix.dtype))
     return (values * scale).astype(dtype).reshape(x.shape)
 

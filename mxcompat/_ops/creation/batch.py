@@ -11,6 +11,8 @@ from ..define import TABLE
 from ..movement.batch import reshaped
 from .host import row_of
 
+__all__: list[str] = []
+
 BATCH[TABLE["constant_like"]] = BATCH[TABLE["full_like"]] = batched_elementwise
 
 

@@ -6,7 +6,7 @@ They are nodes like any other, so XLA folds them into whatever uses them. Number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,16 +15,16 @@ from mxcompat._array import operands
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.construct import cast
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import require_array, require_dtype, shape_of, variadic
+from ..arguments import flag, require_array, require_dtype, require_text, shape_of, variadic
 from ..define import broadcast, op
+from ..examples import example
 from ..movement.arrange import broadcast_into
 
-__all__ = ["empty", "empty_like", "full", "full_like", "meshgrid", "ones", "ones_like", "zeros", "zeros_like"]
+__all__ = ["FULL", "empty", "empty_like", "full", "full_like", "meshgrid", "ones", "ones_like", "zeros", "zeros_like"]
 
 CONSTANT = op(
     "constant",
@@ -34,58 +34,38 @@ CONSTANT = op(
 )
 
 
-def _filled(shape: Any, dtype: Dtype | None, value: int) -> array:
-    """An array full of 0 or of 1."""
-    if dtype is None:
-        dtype = _d.float32
-    out = aval(shape_of(shape), require_dtype(dtype, ""))
-    return wrap(Node(CONSTANT, (out, value), (), out, 0))
+def _full_of(name: str, value: int) -> Callable[..., array]:
+    """`zeros` or `ones`."""
+
+    def function(shape: int | Sequence[int], dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
+        check_stream(stream)
+        if dtype is None:
+            dtype = _d.float32
+        out = aval(shape_of(shape), require_dtype(dtype, ""))
+        return wrap(Node(CONSTANT, (out, value), (), out, 0))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""An array of {name}.
+
+Args:
+    shape: an int or a sequence of ints.
+    dtype: the dtype; None for float32.
+    stream: accepted, and ignored.
+
+Returns:
+    An array of that shape and dtype.
+
+Raises:
+    ValueError: if a size is negative.
+
+Example:
+{example(name)}
+"""
+    return function
 
 
-def zeros(shape: int | Sequence[int], dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
-    """An array of zeros.
-
-    Args:
-        shape: an int or a sequence of ints.
-        dtype: the dtype; None for float32.
-        stream: accepted, and ignored.
-
-    Returns:
-        An array of that shape and dtype.
-
-    Raises:
-        ValueError: if a size is negative.
-
-    Example:
-        >>> mx.zeros((2, 3), mx.int32)
-        array([[0, 0, 0],
-               [0, 0, 0]], dtype=int32)
-    """
-    check_stream(stream)
-    return _filled(shape, dtype, 0)
-
-
-def ones(shape: int | Sequence[int], dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
-    """An array of ones.
-
-    Args:
-        shape: an int or a sequence of ints.
-        dtype: the dtype; None for float32.
-        stream: accepted, and ignored.
-
-    Returns:
-        An array of that shape and dtype.
-
-    Raises:
-        ValueError: if a size is negative.
-
-    Example:
-        >>> mx.ones(3)
-        array([1, 1, 1], dtype=float32)
-    """
-    check_stream(stream)
-    return _filled(shape, dtype, 1)
-
+zeros = _full_of("zeros", 0)
+ones = _full_of("ones", 1)
 
 CONSTANT_LIKE = op(
     "constant_like",
@@ -93,52 +73,38 @@ CONSTANT_LIKE = op(
     lambda a, dtype, value: aval(a.shape, dtype),
     ("dtype", "value"),
     smooth=slice(0),
+    reads=slice(0),
 )
 
 
-def _like(a: Any, dtype: Dtype | None, value: int, name: str) -> array:
-    x = require_array(a, name)
-    dtype = x.aval.dtype if dtype is None else require_dtype(dtype, name)
-    return wrap(apply(CONSTANT_LIKE, (x,), (dtype, value)))
+def _full_like_of(name: str, value: int) -> Callable[..., array]:
+    """`zeros_like` or `ones_like`."""
+
+    def function(a: array, /, dtype: Dtype | None = None, *, stream: Any = None) -> array:
+        check_stream(stream)
+        x = require_array(a, name)
+        dtype = x.aval.dtype if dtype is None else require_dtype(dtype, name)
+        return wrap(apply(CONSTANT_LIKE, (x,), (dtype, value)))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""An array of {name.removesuffix("_like")} with the shape of another.
+
+Args:
+    a: an array.
+    dtype: the dtype; None for that of `a`.
+    stream: accepted, and ignored.
+
+Returns:
+    An array with the shape of `a`.
+
+Example:
+{example(name)}
+"""
+    return function
 
 
-def zeros_like(a: array, /, dtype: Dtype | None = None, *, stream: Any = None) -> array:
-    """An array of zeros with the shape of another.
-
-    Args:
-        a: an array.
-        dtype: the dtype; None for that of `a`.
-        stream: accepted, and ignored.
-
-    Returns:
-        An array with the shape of `a`.
-
-    Example:
-        >>> mx.zeros_like(mx.arange(3))
-        array([0, 0, 0], dtype=int32)
-    """
-    check_stream(stream)
-    return _like(a, dtype, 0, "zeros_like")
-
-
-def ones_like(a: array, /, dtype: Dtype | None = None, *, stream: Any = None) -> array:
-    """An array of ones with the shape of another.
-
-    Args:
-        a: an array.
-        dtype: the dtype; None for that of `a`.
-        stream: accepted, and ignored.
-
-    Returns:
-        An array with the shape of `a`.
-
-    Example:
-        >>> mx.ones_like(mx.arange(3))
-        array([1, 1, 1], dtype=int32)
-    """
-    check_stream(stream)
-    return _like(a, dtype, 1, "ones_like")
-
+zeros_like = _full_like_of("zeros_like", 0)
+ones_like = _full_like_of("ones_like", 1)
 
 empty = zeros  # the names the array API standard asks for; in MLX too they are the functions that fill with zeros
 empty_like = zeros_like
@@ -182,6 +148,7 @@ FULL_LIKE = op(
     lambda x, value: jnp.broadcast_to(value, broadcast(jnp.shape(x), jnp.shape(value))),
     lambda a, v: aval(broadcast(a.shape, v.shape), v.dtype),
     smooth=slice(1, None),
+    reads=slice(1, None),
 )
 
 
@@ -257,9 +224,8 @@ def meshgrid(
                [1]], dtype=int32))
     """
     check_stream(stream)
-    if not isinstance(sparse, bool) or not isinstance(indexing, str):
-        raise incompatible("meshgrid", "Expected a bool as sparse, a string as indexing.")
-    if indexing not in ("xy", "ij"):
+    flag(sparse, "meshgrid", "sparse")
+    if require_text(indexing, "meshgrid", "indexing") not in ("xy", "ij"):
         raise ValueError("[meshgrid] Invalid indexing value. Valid values are 'xy' and 'ij'.")
     nodes = variadic(arrays, "meshgrid")
     if not nodes:

@@ -18,8 +18,9 @@ from mxcompat._array.errors import expected, incompatible
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import SCALAR, Node, apply
+from mxcompat._graph.policy import MOST_PLANS
 
-from ..arguments import any_number, integer, require_dtype
+from ..arguments import any_number, flag, integer, require_dtype
 from ..define import op
 from ..elementwise.quotient import quotient
 
@@ -93,13 +94,13 @@ def _small(first: int, stop: int, by: int) -> bool:
     return by > 0 and -(2**31) <= first <= stop < 2**31 and stop - first < 2**31 and by < 2**31
 
 
-def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, alone: bool) -> tuple[Aval, tuple[Any, Any], int]:
+def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, stop_only: bool) -> tuple[Aval, tuple[Any, Any], int]:
     """The 0-d aval of the dtype, start and step as numbers of it, and the length. Raises what `arange` raises."""
     for number in (first, stop, by):
         if type(number) is not int and type(number) is not float and type(number) is not bool:
             raise expected("arange", "numbers", number)
     if dtype is None:
-        dtype = _natural(first, stop, by, alone)
+        dtype = _natural(first, stop, by, stop_only)
     if require_dtype(dtype, "arange") is _d.bool_:
         raise ValueError("bool not supported for arange.")
     length = _count(first, stop, by)
@@ -108,11 +109,11 @@ def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, alone: bool) -
     return aval((), dtype), _in_dtype(first, by if math.isfinite(by) else 0, dtype), length
 
 
-def _natural(first: Any, stop: Any, by: Any, alone: bool) -> Dtype:
+def _natural(first: Any, stop: Any, by: Any, stop_only: bool) -> Dtype:
     """The dtype of a range for which none was asked."""
     if type(first) is float or type(stop) is float or type(by) is float:
         return _d.float32
-    if alone and type(stop) is bool:
+    if stop_only and type(stop) is bool:
         return _d.bool_
     numbers = (first, stop, by)
     if not all(-(2**63) <= n < 2**63 for n in numbers):
@@ -140,7 +141,7 @@ def _count(first: Any, stop: Any, by: Any) -> int:
     return max(0, length)
 
 
-@lru_cache(1024, typed=True)
+@lru_cache(MOST_PLANS, typed=True)
 def _in_dtype(first: Any, by: Any, dtype: Dtype) -> tuple[Any, Any]:
     """Start and step as numbers of the dtype, which wrap and truncate as MLX's do."""
     if dtype.kind == "f" and float(by).is_integer() and float(first).is_integer() and abs(first) + abs(by) < 128:
@@ -201,8 +202,7 @@ def linspace(
     if isinstance(num, int) and not -(2**31) <= num < 2**31:
         raise expected("linspace", "a number of 32 bits as num", num)
     count = integer(num)
-    if not isinstance(endpoint, bool):
-        raise expected("linspace", "a bool", endpoint)
+    flag(endpoint, "linspace", "endpoint")
     if count < 0:
         raise ValueError(f"[linspace] number of samples, {count}, must be non-negative.")
     dtype = _d.float32 if dtype is None else dtype

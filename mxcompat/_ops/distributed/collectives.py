@@ -15,11 +15,11 @@ import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import node_of
-from mxcompat._array.errors import expected, incompatible
+from mxcompat._array.errors import expected
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import integers, require_dtype
+from ..arguments import flag, integers, require_dtype, require_text
 from ..define import op
 from ..examples import example
 
@@ -70,8 +70,7 @@ def is_available(backend: str = "any") -> bool:
     Args:
         backend: "any", "mpi", "nccl", "jaccl" or "ring".
     """
-    if not isinstance(backend, str):
-        raise incompatible("is_available", f"Expected a str, got {backend!r}.")
+    require_text(backend, "is_available", "backend")
     return False
 
 
@@ -96,9 +95,8 @@ def init(
         >>> mx.distributed.init().size()
         1
     """
-    if not isinstance(backend, str) or not isinstance(strict, bool):
-        raise incompatible("init", "Expected a bool and a str.")
-    if backend not in _BACKENDS:
+    flag(strict, "init", "strict")
+    if require_text(backend, "init", "backend") not in _BACKENDS:
         raise ValueError(
             "[distributed] The only valid values for backend are 'any', 'mpi', 'nccl', 'jaccl' and 'ring' but "
             f"'{backend}' was provided."

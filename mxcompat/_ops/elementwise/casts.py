@@ -19,10 +19,10 @@ from mxcompat._graph.ir.node import apply
 from ..arguments import require_array, require_dtype
 from ..define import op
 
-__all__ = ["astype", "contiguous", "depends", "stop_gradient", "view"]
+__all__ = ["ASTYPE", "STOP_GRADIENT", "astype", "contiguous", "depends", "stop_gradient", "view"]
 
 
-_ASTYPE = op("astype", converted, lambda a, dtype: aval(a.shape, dtype), ("dtype",))
+ASTYPE = op("astype", converted, lambda a, dtype: aval(a.shape, dtype), ("dtype",))
 
 
 def astype(a: Any, /, dtype: Dtype, *, stream: Any = None) -> array:
@@ -46,7 +46,7 @@ def astype(a: Any, /, dtype: Dtype, *, stream: Any = None) -> array:
     check_stream(stream)
     node = require_array(a, "astype")
     require_dtype(dtype, "astype")
-    return wrap(node if node.aval.dtype is dtype else apply(_ASTYPE, (node,), (dtype,)))
+    return wrap(node if node.aval.dtype is dtype else apply(ASTYPE, (node,), (dtype,)))
 
 
 def _view_aval(a: Aval, dtype: Dtype) -> Aval:
@@ -110,7 +110,7 @@ def view(a: Any, dtype: Dtype, stream: Any = None) -> array:
     return wrap(node if node.aval.dtype is dtype else apply(_VIEW, (node,), (dtype,)))
 
 
-_STOP = op("stop_gradient", lambda x: lax.stop_gradient(jnp.asarray(x)), lambda a: a, smooth=slice(0))
+STOP_GRADIENT = op("stop_gradient", lambda x: lax.stop_gradient(jnp.asarray(x)), lambda a: a, smooth=slice(0))
 
 
 def stop_gradient(a: array, /, *, stream: Any = None) -> array:
@@ -128,7 +128,7 @@ def stop_gradient(a: array, /, *, stream: Any = None) -> array:
         array(3, dtype=float32)
     """
     check_stream(stream)
-    return wrap(apply(_STOP, (require_array(a, "stop_gradient"),)))
+    return wrap(apply(STOP_GRADIENT, (require_array(a, "stop_gradient"),)))
 
 
 _CONTIGUOUS = op("contiguous", lambda x: jnp.asarray(x), lambda a: a)

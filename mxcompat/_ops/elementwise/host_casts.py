@@ -17,20 +17,20 @@ from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from ..define import TABLE
-from . import casts  # noqa: F401  # its records, in TABLE
+from .casts import ASTYPE, STOP_GRADIENT
 
 __all__: list[str] = []
 
-_ASTYPE, _CONTIGUOUS, _STOP, _VIEW = (TABLE[name] for name in ("astype", "contiguous", "stop_gradient", "view"))
+_CONTIGUOUS, _VIEW = TABLE["contiguous"], TABLE["view"]
 _DEPENDS = TABLE["depends"]
 
 
-@HOST.of(_ASTYPE, CAST)
+@HOST.of(ASTYPE, CAST)
 def _cast(out: Aval, params: tuple, x: Any) -> Any:
     return converted_on_host(x, out.dtype)
 
 
-@HOST.of(_CONTIGUOUS, _STOP)
+@HOST.of(_CONTIGUOUS, STOP_GRADIENT)
 def _same(out: Aval, params: tuple, x: Any) -> Any:
     return x
 
@@ -40,22 +40,22 @@ def _copy(out: Aval, params: tuple, x: Any) -> Any:
     return np.array(x)
 
 
-@PULLBACK.of(_ASTYPE, CAST, COPY, _CONTIGUOUS)
+@PULLBACK.of(ASTYPE, CAST, COPY, _CONTIGUOUS)
 def _pull_on(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], x: Any) -> tuple:
     return (g,)
 
 
-@PUSHFORWARD.of(_ASTYPE, CAST, COPY, _CONTIGUOUS)
+@PUSHFORWARD.of(ASTYPE, CAST, COPY, _CONTIGUOUS)
 def _push_on(tangents: Sequence[Any], y: Any, params: tuple, x: Any) -> Any:
     return tangents[0]
 
 
-@PULLBACK.of(_STOP, _VIEW)
+@PULLBACK.of(STOP_GRADIENT, _VIEW)
 def _pull_nothing(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], x: Any) -> tuple:
     return (None,)
 
 
-@PUSHFORWARD.of(_STOP, _VIEW)
+@PUSHFORWARD.of(STOP_GRADIENT, _VIEW)
 def _push_nothing(tangents: Sequence[Any], y: Any, params: tuple, x: Any) -> Any:
     return np.zeros((), y.dtype)
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.policy import LOOPED_FLOAT64
 
 from ..define import TABLE
 from ..indexing import at  # noqa: F401  # its records, in TABLE
-from . import special, unary  # noqa: F401  # and those of `unary`
+from . import erf, unary  # noqa: F401  # and those of `unary`
 
 __all__ = ["sigmoid"]
 
@@ -134,21 +135,18 @@ for _name, _function in _IN_FLOATS.items():
 for _name, _rule in _RULES.items():
     HOST.of(TABLE[_name])(_rule)
 
-_LOOP = 1 << 16
-"""Up to how many elements a loop over float64 is still quicker than compiling for it."""
-
 
 def _special(function: Ufunc) -> Callable[..., Any]:
     floats = _in_floats(function)
 
     def rule(out: Aval, params: tuple, x: Any) -> Any:
-        return None if out.dtype.size == 8 and out.size > _LOOP else floats(out, params, x)
+        return None if out.dtype.size == 8 and out.size > LOOPED_FLOAT64 else floats(out, params, x)
 
     return rule
 
 
-HOST.of(TABLE["erf"])(_special(special.erf))
-HOST.of(TABLE["erfinv"])(_special(special.erfinv))
+HOST.of(TABLE["erf"])(_special(erf.erf))
+HOST.of(TABLE["erfinv"])(_special(erf.erfinv))
 
 
 @HOST.of(TABLE["round"])

@@ -15,7 +15,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import require_array
 from ..define import broadcast, op
-from ..padding.padded import offer
+from ..padding.padded import pad_contraction
 from .norms import number
 
 __all__ = ["ATTENTION", "scaled_dot_product_attention"]
@@ -145,7 +145,7 @@ def _check_mask(mask: Aval, scores: tuple[int, ...], dtype: Dtype) -> None:
 
 
 ATTENTION = op(_NAME, _attention, _infer, ("causal", "masked", "sinks", "prefix"))
-"""With `prefix`, the input after the mask says how many of the keys and values count, see `growing`."""
+"""With `prefix`, the input after the mask says how many of the keys and values count, see `padding`."""
 
 
 def scaled_dot_product_attention(
@@ -188,7 +188,7 @@ def scaled_dot_product_attention(
         inputs.append(require_array(sinks, _NAME))
     out = apply(ATTENTION, tuple(inputs), (causal, masked, sinks is not None, False))
     if inputs[1].op is not None:
-        offer(out)
+        pad_contraction(out)
     if force_fused and jax.default_backend() == "cpu":
         raise ValueError(f"[{_NAME}] force_fused=True but no fused kernel is available in CPU backend.")
     return wrap(out)

@@ -11,7 +11,7 @@ from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from .attention import ATTENTION
 
-__all__ = []
+__all__: list[str] = []
 
 
 class _Case(NamedTuple):

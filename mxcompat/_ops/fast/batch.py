@@ -16,7 +16,7 @@ from .attention import ATTENTION
 from .norms import CROSS_ENTROPY, LAYER_NORM, RMS_NORM
 from .rope import ROPE
 
-__all__ = []
+__all__: list[str] = []
 
 
 def _reshaped(node: Node, shape: tuple[int, ...]) -> Node:

@@ -11,7 +11,7 @@ from mxcompat._graph.ir.rules import HOST, PULLBACK
 
 from .delta import DELTA
 
-__all__ = []
+__all__: list[str] = []
 
 
 def _steps(kind: Any, params: tuple, q: Any, k: Any, v: Any, gamma: Any, beta: Any, *rest: Any) -> tuple[Any, ...]:

@@ -11,11 +11,12 @@ import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.policy import REMEMBERED_ANGLES
 
 from .norms import CROSS_ENTROPY, LAYER_NORM, RMS_NORM
 from .rope import ROPE
 
-__all__ = ["narrowed", "widened"]
+__all__: list[str] = []
 
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT64 = np.dtype(np.float64)
@@ -222,15 +223,11 @@ def _cross_entropy_forth(tangents: Any, y: Any, params: tuple, logits: Any, targ
     return np.vecdot(_cross_entropy_slopes(logits, targets), widened(tangents[0]))
 
 
-_REMEMBERED = 1 << 15
-"""Up to so many angles are remembered for the next layer, or for the keys after the queries."""
-
-
 def _waves(x: Any, params: tuple, offset: Any, scale: Any, freqs: tuple) -> tuple[Any, Any]:
     """The cosine and the sine of each angle, to be broadcast to half of the features of x."""
     dims, _, base = params
     length, half = x.shape[-2], dims // 2
-    if base is not None and not offset.ndim and length * half <= _REMEMBERED:
+    if base is not None and not offset.ndim and length * half <= REMEMBERED_ANGLES:
         return _remembered(length, int(offset), float(scale), half, base)
     inverse = 1 / freqs[0].astype(np.float32) if base is None else _inverse(half, base)
     angles = _angles(length, offset.astype(np.int32), scale.astype(np.float32), inverse)

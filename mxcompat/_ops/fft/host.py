@@ -13,8 +13,10 @@ from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
 
-from .stft import _ISTFT, _SMALLEST, _STFT
-from .transforms import _FFT, _FREQUENCIES, _SHIFT, _result_shape
+from .stft import ISTFT, SMALLEST_WEIGHT, STFT
+from .transforms import FFT, FREQUENCIES, SHIFT, result_shape
+
+__all__: list[str] = []
 
 Sizes = tuple[int, ...]
 
@@ -28,13 +30,13 @@ def _transform(x: Any, kind: str, sizes: Sizes, axes: Sizes, norm: str) -> Any:
     else:
         x = x.astype(np.complex64, copy=False)
     if not x.size:
-        return np.zeros(_result_shape(x.shape, kind, sizes, axes), np.float32 if kind == "irfft" else np.complex64)
+        return np.zeros(result_shape(x.shape, kind, sizes, axes), np.float32 if kind == "irfft" else np.complex64)
     if len(axes) == 1:
         return _ALONG_ONE[kind](x, sizes[0], axes[0], norm)
     return _FUNCTIONS[kind](x, sizes, axes, norm)
 
 
-@HOST.of(_FFT)
+@HOST.of(FFT)
 def _host_fft(out: Any, params: tuple, x: Any) -> Any:
     return _transform(x, *params)
 
@@ -54,7 +56,7 @@ def _resized(x: Any, shape: Sizes) -> Any:
 _TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
-@PULLBACK.of(_FFT)
+@PULLBACK.of(FFT)
 def _pull_fft(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> Any:
     kind, sizes, axes, norm = params
     last = axes[-1]
@@ -71,12 +73,12 @@ def _pull_fft(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> Any:
     return (_resized(gx, x.shape),)
 
 
-@PUSHFORWARD.of(_FFT)
+@PUSHFORWARD.of(FFT)
 def _push_fft(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
     return _transform(tangents[0], *params)
 
 
-@BATCH.of(_FFT)
+@BATCH.of(FFT)
 def _batch_fft(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[bool, ...], size: int) -> Node:
     kind, sizes, axes, norm = params
     return apply(op, inputs, (kind, sizes, tuple([axis + 1 for axis in axes]), norm))
@@ -86,29 +88,29 @@ def _rolled(x: Any, shifts: Any, axes: Any) -> Any:
     return np.roll(x, shifts, axes) if len(axes) else x
 
 
-@HOST.of(_SHIFT)
+@HOST.of(SHIFT)
 def _host_shift(out: Any, params: tuple, x: Any) -> Any:
     return _rolled(x, *params)
 
 
-@PULLBACK.of(_SHIFT)
+@PULLBACK.of(SHIFT)
 def _pull_shift(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> Any:
     shifts, axes = params
     return (_rolled(g, [-n for n in shifts], axes),)
 
 
-@PUSHFORWARD.of(_SHIFT)
+@PUSHFORWARD.of(SHIFT)
 def _push_shift(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
     return _rolled(tangents[0], *params)
 
 
-@BATCH.of(_SHIFT)
+@BATCH.of(SHIFT)
 def _batch_shift(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[bool, ...], size: int) -> Node:
     shifts, axes = params
     return apply(op, inputs, (shifts, tuple([axis + 1 if axis >= 0 else axis for axis in axes])))
 
 
-@HOST.of(_FREQUENCIES)
+@HOST.of(FREQUENCIES)
 def _host_frequencies(out: Any, params: tuple, d: Any) -> Any:
     n, half = params
     order = np.arange(n // 2 + 1) if half else np.concatenate([np.arange((n + 1) // 2), np.arange(-(n // 2), 0)])
@@ -129,7 +131,7 @@ def _multiplied(x: Any, w: Any) -> Any:
     return converted_on_host(x, dtype) * converted_on_host(w, dtype)
 
 
-@HOST.of(_STFT)
+@HOST.of(STFT)
 def _host_stft(out: Any, params: tuple, x: Any, *window: Any) -> Any:
     n_fft, hop, length, pad, norm, onesided = params
     if pad is not None:
@@ -140,7 +142,7 @@ def _host_stft(out: Any, params: tuple, x: Any, *window: Any) -> Any:
     return spectra.swapaxes(-1, -2)
 
 
-@HOST.of(_ISTFT)
+@HOST.of(ISTFT)
 def _host_istft(out: Any, params: tuple, x: Any, *window: Any) -> Any:
     n_fft, hop, length, start, size, norm, onesided = params
     frames = x.swapaxes(-1, -2)
@@ -150,7 +152,7 @@ def _host_istft(out: Any, params: tuple, x: Any, *window: Any) -> Any:
     w = converted_on_host(w, dtype)
     signal = _overlap_added(converted_on_host(frames, dtype) * w, hop)
     weights = _overlap_added(np.broadcast_to(w * w, frames.shape[-2:]), hop)
-    signal = (signal / np.maximum(weights, _SMALLEST.astype(w.dtype)))[..., start : start + size]
+    signal = (signal / np.maximum(weights, SMALLEST_WEIGHT.astype(w.dtype)))[..., start : start + size]
     return _resized(signal, (*signal.shape[:-1], size))
 
 

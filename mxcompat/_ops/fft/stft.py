@@ -9,25 +9,22 @@ import numpy as np
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import incompatible
 from mxcompat._array.promotion import promote
+from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.aval import complex64 as _complex64
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import integer, require_array
+from ..arguments import flag, integer, require_array
 from ..define import op
 from .transforms import check_norm, transform
 
-__all__ = ["istft", "stft"]
+__all__ = ["ISTFT", "SMALLEST_WEIGHT", "STFT", "istft", "stft"]
 
 _PAD_MODES = ("reflect", "constant", "edge")
 
-_SHIFTS = 32
-"""Frames that overlap this many times at most are added as shifted signals; beyond it, a scatter is less to compile."""
-
-_SMALLEST = np.float32(1e-8)
+SMALLEST_WEIGHT = np.float32(1e-8)
 """The least that the sum of squared windows counts as; where no frame reaches, the result is 0."""
 
 
@@ -70,7 +67,7 @@ def _promoted(x: Any, y: Any) -> Dtype:
     return promote(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
 
 
-_STFT = op("stft", _stft, _infer_stft, ("n_fft", "hop", "length", "pad", "norm", "onesided"))
+STFT = op("stft", _stft, _infer_stft, ("n_fft", "hop", "length", "pad", "norm", "onesided"))
 
 
 def stft(
@@ -115,18 +112,13 @@ def stft(
     if x.ndim < 1:
         raise ValueError("[stft] Input must have at least one dimension.")
     inputs, length = _with_window(x._node, window, length, n_fft, "stft")
-    _check_bool(center, "center", "stft")
+    flag(center, "stft", "center")
     if center and pad_mode not in _PAD_MODES:
         raise ValueError(f"Invalid padding mode ({pad_mode}) passed to pad")
     if onesided is None:
         onesided = x.dtype.kind != "c"
-    _check_bool(onesided, "onesided", "stft")
-    return wrap(apply(_STFT, inputs, (n_fft, hop, length, pad_mode if center else None, norm, onesided)))
-
-
-def _check_bool(value: Any, what: str, name: str) -> None:
-    if not isinstance(value, bool):
-        raise incompatible(name, f"Expected a bool as {what}, got {value!r}.")
+    flag(onesided, "stft", "onesided")
+    return wrap(apply(STFT, inputs, (n_fft, hop, length, pad_mode if center else None, norm, onesided)))
 
 
 def _frame_sizes(n_fft: Any, hop: Any, name: str, length: Any) -> tuple[int, int, int]:
@@ -166,7 +158,7 @@ def _istft(
     w = w.astype(kind)
     weights = jnp.broadcast_to(w * w, frames.shape[-2:])
     signal = _overlap_added(frames.astype(kind) * w, hop)
-    signal = signal / jnp.maximum(_overlap_added(weights, hop), _SMALLEST.astype(kind))
+    signal = signal / jnp.maximum(_overlap_added(weights, hop), SMALLEST_WEIGHT.astype(kind))
     signal = signal[..., start : start + size]
     return jnp.pad(signal, [(0, 0)] * (signal.ndim - 1) + [(0, size - signal.shape[-1])])
 
@@ -175,7 +167,7 @@ def _overlap_added(frames: Any, hop: int) -> Any:
     """The sum of frames (..., frames, n) laid `hop` samples apart."""
     *batch, count, n = frames.shape
     pieces = -(-n // hop)
-    if pieces > _SHIFTS:
+    if pieces > policy.SHIFTED_FRAMES:
         out = jnp.zeros((*batch, (count - 1) * hop + n), frames.dtype)
         return out.at[..., _places(count, hop, n)].add(frames)
     # Cut each frame into pieces of one hop: the k-th pieces of all frames, one after the other, are a signal that
@@ -196,7 +188,7 @@ def _infer_istft(
     return aval((*x.shape[:-2], size), dtype)
 
 
-_ISTFT = op("istft", _istft, _infer_istft, ("n_fft", "hop", "length", "start", "size", "norm", "onesided"))
+ISTFT = op("istft", _istft, _infer_istft, ("n_fft", "hop", "length", "start", "size", "norm", "onesided"))
 
 
 def istft(
@@ -240,8 +232,8 @@ def istft(
     require_array(stft_matrix, "istft")
     check_norm(norm, "istft")
     onesided = True if onesided is None else onesided
-    _check_bool(onesided, "onesided", "istft")
-    _check_bool(center, "center", "istft")
+    flag(onesided, "istft", "onesided")
+    flag(center, "istft", "center")
     if stft_matrix.ndim < 2:
         raise ValueError("[istft] Input must have at least two dimensions (freq, frames).")
     frequencies, frames = stft_matrix.shape[-2:]
@@ -251,4 +243,4 @@ def istft(
     inputs, win_length = _with_window(stft_matrix._node, window, win_length, n_fft, "istft")
     start = n_fft // 2 if center else 0
     size = (frames - 1) * hop + n_fft - 2 * start if length is None else integer(length)
-    return wrap(apply(_ISTFT, inputs, (n_fft, hop, win_length, start, max(size, 0), norm, onesided)))
+    return wrap(apply(ISTFT, inputs, (n_fft, hop, win_length, start, max(size, 0), norm, onesided)))

@@ -17,19 +17,18 @@ from jax import lax
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.aval import complex64 as _complex64
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import any_number, axis_of, integer, plain, require_array
+from ..arguments import any_number, axis_of, integer, plain, require_array, require_text
 from ..define import op
 from ..examples import example
 
 __all__ = [
-    "check_norm", "fft", "fft2", "fftfreq", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift", "irfft",
-    "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn", "transform",
+    "FFT", "FREQUENCIES", "SHIFT", "check_norm", "fft", "fft2", "fftfreq", "fftn", "fftshift", "ifft", "ifft2", "ifftn",
+    "ifftshift", "irfft", "irfft2", "irfftn", "result_shape", "rfft", "rfft2", "rfftfreq", "rfftn", "transform",
 ]  # fmt: skip
 
 _KINDS = {"fft": lax.FftType.FFT, "ifft": lax.FftType.IFFT, "rfft": lax.FftType.RFFT, "irfft": lax.FftType.IRFFT}
@@ -46,7 +45,7 @@ def transform(x: Any, kind: str, sizes: tuple[int, ...], axes: tuple[int, ...], 
     for axis, size in zip(axes, sizes, strict=True):
         x = _resized(x, axis, size // 2 + 1 if kind == "irfft" and axis == axes[-1] else size)
     if 0 in x.shape:
-        result = _result_shape(x.shape, kind, sizes, axes)
+        result = result_shape(x.shape, kind, sizes, axes)
         return jnp.zeros(result, np.float32 if kind == "irfft" else np.complex64)
     trailing = tuple(range(-len(axes), 0))
     x = jnp.moveaxis(x, axes, trailing)
@@ -91,7 +90,7 @@ def _scale(kind: str, count: int, norm: str) -> float:
     return 1.0
 
 
-def _result_shape(shape: tuple[int, ...], kind: str, sizes: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+def result_shape(shape: tuple[int, ...], kind: str, sizes: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     out = list(shape)
     for axis, size in zip(axes, sizes, strict=True):
         out[axis] = size
@@ -101,17 +100,15 @@ def _result_shape(shape: tuple[int, ...], kind: str, sizes: tuple[int, ...], axe
 
 
 def _infer(x: Aval, kind: str, sizes: tuple[int, ...], axes: tuple[int, ...], norm: str) -> Aval:
-    return aval(_result_shape(x.shape, kind, sizes, axes), _float32 if kind == "irfft" else _complex64)
+    return aval(result_shape(x.shape, kind, sizes, axes), _float32 if kind == "irfft" else _complex64)
 
 
-_FFT = op("fft", transform, _infer, ("kind", "sizes", "axes", "norm"))
+FFT = op("fft", transform, _infer, ("kind", "sizes", "axes", "norm"))
 
 
 def check_norm(norm: Any, name: str) -> None:
     """Raise MLX's error unless `norm` is one of the three."""
-    if not isinstance(norm, str):
-        raise incompatible(name, f"Expected a str as norm, got {norm!r}.")
-    if norm not in ("backward", "ortho", "forward"):
+    if require_text(norm, name, "norm") not in ("backward", "ortho", "forward"):
         raise ValueError(f"[{name}] Invalid norm. Expected one of {{'backward', 'ortho', 'forward'}}.")
 
 
@@ -137,7 +134,7 @@ def _apply(a: Any, kind: str, sizes: tuple[int, ...] | None, axes: tuple[int, ..
             sizes = (*sizes[:-1], 2 * (sizes[-1] - 1))
     if any(n <= 0 for n in sizes):
         raise ValueError(f"[fftn] Invalid FFT output size requested {format_shape(sizes)}")
-    return wrap(apply(_FFT, (node,), (kind, sizes, places, norm)))
+    return wrap(apply(FFT, (node,), (kind, sizes, places, norm)))
 
 
 def _one_axis(name: str, what: str, result: str) -> Callable[..., array]:
@@ -240,9 +237,7 @@ rfftn = _many_axes("rfftn", "Multi-dimensional discrete Fourier transform of rea
 irfftn = _many_axes("irfftn", "Inverse of `rfftn`.", _REAL)
 
 
-_SHIFT = op(
-    "fftshift", lambda x, shifts, axes: jnp.roll(x, shifts, axes), lambda x, shifts, axes: x, ("shifts", "axes")
-)
+SHIFT = op("fftshift", lambda x, shifts, axes: jnp.roll(x, shifts, axes), lambda x, shifts, axes: x, ("shifts", "axes"))
 
 
 def _shifted(a: Any, axes: Any, name: str, inverse: bool) -> array:
@@ -255,7 +250,7 @@ def _shifted(a: Any, axes: Any, name: str, inverse: bool) -> array:
     for axis in axes:
         axis_of(axis, ndim, name, "[{name}] Invalid axis {axis} for array with {ndim} dimensions.")
     shifts = tuple([-(shape[axis] // 2) if inverse else shape[axis] // 2 for axis in axes])
-    return wrap(apply(_SHIFT, (a._node,), (shifts, axes)))
+    return wrap(apply(SHIFT, (a._node,), (shifts, axes)))
 
 
 def fftshift(a: array, axes: int | Sequence[int] | None = None, stream: Any = None) -> array:
@@ -309,7 +304,7 @@ def _infer_frequencies(d: Aval, n: int, half: bool) -> Aval:
     return aval((n // 2 + 1 if half else n,), _float32)
 
 
-_FREQUENCIES = op("fftfreq", _frequencies, _infer_frequencies, ("n", "half"))
+FREQUENCIES = op("fftfreq", _frequencies, _infer_frequencies, ("n", "half"))
 
 
 def _frequencies_of(n: Any, d: Any, name: str, half: bool) -> array:
@@ -318,7 +313,7 @@ def _frequencies_of(n: Any, d: Any, name: str, half: bool) -> array:
         raise ValueError(f"[{name}] `n` must be greater than 0.")
     if d == 0:
         raise ValueError(f"[{name}] `d` must be non-zero.")
-    return wrap(apply(_FREQUENCIES, (operands.scalar_node(d, _float32),), (n, half)))
+    return wrap(apply(FREQUENCIES, (operands.scalar_node(d, _float32),), (n, half)))
 
 
 def fftfreq(n: int, d: float = 1.0, stream: Any = None) -> array:

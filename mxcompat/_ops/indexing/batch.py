@@ -19,8 +19,10 @@ from ..movement.batch import reshaped, swapped_in
 from .gather import DYNAMIC_SLICE, GATHER, GATHER_AXIS, SLICE
 from .host import value_shapes
 from .plan import Plan
-from .put import DYNAMIC_UPDATE, MASKED_SCATTER, SCATTER_AXIS, _window
+from .put import DYNAMIC_UPDATE, MASKED_SCATTER, SCATTER_AXIS, update_shape
 from .scatter import FILL, SCATTER, SLICE_UPDATE, stripped
+
+__all__: list[str] = []
 
 BATCH[TABLE["update_negative"]] = BATCH[TABLE["update_reciprocal"]] = batched_elementwise
 
@@ -199,7 +201,7 @@ def _dynamic_update(op: Op, params: tuple, inputs: tuple, batched: tuple, size: 
     source, shape = _shape(x, batched[0]), _shape(update, batched[1])
     axes = [axis % len(source) for axis in params[0]]
     update = _lined_up(update, batched[1], shape, len(source), size)
-    update = apply(TABLE["broadcast_to"], (update,), ((size, *_window(source, shape, axes)),))
+    update = apply(TABLE["broadcast_to"], (update,), ((size, *update_shape(source, shape, axes)),))
     return apply(op, (_whole(x, batched[0], size), update, starts), (tuple([axis + 1 for axis in axes]),))
 
 

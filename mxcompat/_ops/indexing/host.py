@@ -18,8 +18,8 @@ from .at import ArrayAt as _  # noqa: F401  # for the records of its module, in 
 from .gather import DYNAMIC_SLICE, GATHER, GATHER_AXIS, SLICE
 from .places import Places, positions, raw, window
 from .plan import Plan
-from .put import DYNAMIC_UPDATE, MASKED_SCATTER, SCATTER_AXIS, _window
-from .scatter import FILL, SCATTER, SLICE_UPDATE, _block, fit, stripped
+from .put import DYNAMIC_UPDATE, MASKED_SCATTER, SCATTER_AXIS, update_shape
+from .scatter import FILL, SCATTER, SLICE_UPDATE, block_shape, fit, stripped
 
 __all__ = [
     "block_starts", "combined", "masked_rows", "picked_along", "slice_index", "value_along", "value_shapes",
@@ -120,7 +120,7 @@ def value_shapes(
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """What `fit` gives, and the shape of the block that the slices of the plan, and single positions, cover."""
     reshaped, target = fit(value, shape, plan, [*inputs])
-    return reshaped, target, _block(shape, plan)
+    return reshaped, target, block_shape(shape, plan)
 
 
 def combined(mode: str, old: Any, new: Any) -> Any:
@@ -239,6 +239,6 @@ def _dynamic_update(out: Aval, params: tuple, x: Any, update: Any, starts: Any) 
         return update.reshape(())
     (axes,) = params
     result = np.array(x, order="C")
-    size = _window(x.shape, update.shape, [axis % x.ndim for axis in axes])
+    size = update_shape(x.shape, update.shape, [axis % x.ndim for axis in axes])
     result[block_starts(starts, axes, x.shape, size)] = update
     return result

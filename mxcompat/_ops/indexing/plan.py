@@ -61,10 +61,10 @@ def parse(index: Any, shape: tuple[int, ...], op: str) -> tuple[Plan, list[Node]
         entry, start = _slice(index, shape[0])
         return (() if entry == ":" else (entry,)), start
     if kind == "i":
-        n = as_int32(as_int(index))
+        n = _as_int32(as_int(index))
         if not shape[0] and op == "gather":
             raise ValueError("[take] Cannot do a non-empty take from an empty axis.")
-        return ("i",), [place(in_bounds(n, 0, shape[0]))]
+        return ("i",), [place(_in_bounds(n, 0, shape[0]))]
     node = _index_array(index)
     if node.aval.dtype.kind == "b":
         raise ValueError("boolean indices are not yet supported")
@@ -103,11 +103,11 @@ def _parse_items(items: tuple, shape: tuple[int, ...], op: str) -> tuple[Plan, l
                 plan.append(entry)
                 nodes += start
         elif kind == "i":
-            n = as_int32(as_int(item))
+            n = _as_int32(as_int(item))
             if op == "gather" and not mixed and not -shape[axis] <= n < shape[axis]:
                 raise ValueError(f"[squeeze] Cannot squeeze axis {axis} with size 0 which is not equal to 1.")
             plan.append("i")
-            nodes.append(place(in_bounds(n, axis, shape[axis])))
+            nodes.append(place(_in_bounds(n, axis, shape[axis])))
         else:
             node = _index_array(item)
             if node.aval.dtype.kind == "b":
@@ -180,21 +180,21 @@ def _bound(value: Any) -> int | None:
         return None
     elif _kind(value) != "i":
         raise ValueError("Slice indices must be integers or None.")
-    return as_int32(as_int(value))
+    return _as_int32(as_int(value))
 
 
 def _index_array(item: Any) -> Node:
     return item._node if isinstance(item, array) else nest_of(item)
 
 
-def as_int32(value: int) -> int:
+def _as_int32(value: int) -> int:
     """The value, if it fits what MLX holds indices in."""
     if not -_LIMIT <= value < _LIMIT:
         raise ValueError("Slice indices must be 32-bit integers.")
     return value
 
 
-def in_bounds(value: int, axis: int, n: int) -> int:
+def _in_bounds(value: int, axis: int, n: int) -> int:
     """The position, counted from the front, that an int means along an axis of size n."""
     if not -n <= value < n:
         raise IndexError(f"Index {value} is out of bounds for axis {axis} with size {n}.")

@@ -23,9 +23,11 @@ from .host import (
     write_index,
 )  # fmt: skip
 from .places import Places, positions
-from .put import DYNAMIC_UPDATE, MASKED_SCATTER, SCATTER_AXIS, _window
+from .put import DYNAMIC_UPDATE, MASKED_SCATTER, SCATTER_AXIS, update_shape
 from .rows import accumulate, wide
-from .scatter import FILL, SCATTER, SLICE_UPDATE, _is_whole
+from .scatter import FILL, SCATTER, SLICE_UPDATE, is_whole
+
+__all__: list[str] = []
 
 for _op in (SLICE, GATHER, GATHER_AXIS, DYNAMIC_SLICE):
     PUSHFORWARD[_op] = linear(_op, 1)
@@ -116,7 +118,7 @@ def _slice_update(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value: A
         gv = unspread(here, value_shapes(value.shape, x.shape, plan, ())[0]).reshape(value.shape) if wanted[1] else None
         return (gx, gv, *_nothing(len(inputs)))
     old, new = wide(x[index]), _cast(value, x).reshape(shape)
-    dx, dv = _combined_back(mode, here, old, new, last=_is_whole(x.shape, plan))
+    dx, dv = _combined_back(mode, here, old, new, last=is_whole(x.shape, plan))
     gx = g
     if wanted[0] and mode != "add":
         gx = np.array(g)
@@ -149,7 +151,7 @@ def _slice_update_forward(tangents: Any, y: Any, params: tuple, x: Any, value: A
     old, new = wide(x[index]), _cast(value, x).reshape(shape)
     tx, tv = _tangents(tangents, x, value)
     moved = np.array(tx)
-    moved[index] = _combined_forward(mode, tx[index], tv.reshape(shape), old, new, _is_whole(x.shape, plan))
+    moved[index] = _combined_forward(mode, tx[index], tv.reshape(shape), old, new, is_whole(x.shape, plan))
     return moved
 
 
@@ -314,7 +316,7 @@ def _dynamic_update(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, update
     if not x.ndim:
         return None, g, None
     (axes,) = params
-    size = _window(x.shape, update.shape, [axis % x.ndim for axis in axes])
+    size = update_shape(x.shape, update.shape, [axis % x.ndim for axis in axes])
     index = block_starts(starts, axes, x.shape, size)
     gx = np.array(g)
     gx[index] = 0

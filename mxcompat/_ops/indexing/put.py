@@ -19,7 +19,7 @@ from ..define import broadcast, op
 from .gather import along_axis, check_window, positions, window_starts
 from .scatter import as_elements, scatter, stretch
 
-__all__ = ["DYNAMIC_UPDATE", "MASKED_SCATTER", "SCATTER_AXIS", "put_along_axis", "slice_update"]
+__all__ = ["DYNAMIC_UPDATE", "MASKED_SCATTER", "SCATTER_AXIS", "put_along_axis", "slice_update", "update_shape"]
 
 
 def _masked(x: Any, value: Any, mask: Any) -> Any:
@@ -128,7 +128,7 @@ def put_along_axis(a: array, /, indices: array, values: array, axis: int | None 
     return wrap(apply(SCATTER_AXIS, (x, value, index), (axis,)))
 
 
-def _window(x: tuple[int, ...], update: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
+def update_shape(x: tuple[int, ...], update: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
     """The shape of what an update covers: its own, completed by whole axes, or by 1 along those that have a start."""
     window = [1 if axis in axes else n for axis, n in enumerate(x)]
     offset = len(x) - len(update)
@@ -141,7 +141,7 @@ def _dynamic_update(x: Any, update: Any, starts: Any, *, axes: tuple[int, ...]) 
     if not x.ndim:
         return as_elements(update, x)
     update = as_elements(update, x)
-    window = _window(x.shape, update.shape, [axis % x.ndim for axis in axes])
+    window = update_shape(x.shape, update.shape, [axis % x.ndim for axis in axes])
     update = jnp.broadcast_to(update, window)
     return lax.dynamic_update_slice(x, update, window_starts(starts, axes, x.shape), allow_negative_indices=False)
 
@@ -150,7 +150,7 @@ def _dynamic_update_aval(x: Aval, update: Aval, starts: Aval, *, axes: tuple[int
     found = check_window("slice_update", starts, axes, x.ndim)
     if update.ndim > x.ndim:
         raise ValueError(f"[slice_update] Expected an update of at most {x.ndim} dimensions, got one of {update.ndim}.")
-    stretch(update.shape, _window(x.shape, update.shape, found))
+    stretch(update.shape, update_shape(x.shape, update.shape, found))
     return x
 
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["accumulate", "update_rows", "wide"]
+from mxcompat._graph.policy import NARROW_ROW
 
-_NARROW = 128
-"""Rows of fewer elements than this are updated element by element, which NumPy does fast, longer ones row by row."""
+__all__ = ["accumulate", "update_rows", "wide"]
 
 _UFUNCS = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
 
@@ -46,7 +45,7 @@ def update_rows(mode: str, matrix: np.ndarray, rows: np.ndarray, values: np.ndar
     width = matrix.shape[1]
     if width == 1:
         ufunc.at(matrix.reshape(-1), rows, values.reshape(-1))
-    elif width < _NARROW and len(rows) > 1:
+    elif width < NARROW_ROW and len(rows) > 1:
         ufunc.at(matrix.reshape(-1), (rows[:, None] * width + np.arange(width)).reshape(-1), values.reshape(-1))
     else:
         for row, value in zip(rows.tolist(), values, strict=True):

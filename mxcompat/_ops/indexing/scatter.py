@@ -26,8 +26,8 @@ from .gather import layout, locate, narrow, subscript, windows
 from .plan import Plan, shape_of, source_axes
 
 __all__ = [
-    "FILL", "SCATTER", "SLICE_UPDATE", "as_elements", "fit", "scatter", "stretch", "stripped", "value_node",
-    "write",
+    "FILL", "SCATTER", "SLICE_UPDATE", "as_elements", "block_shape", "fit", "is_whole", "scatter", "stretch",
+    "stripped", "value_node", "write",
 ]  # fmt: skip
 
 
@@ -73,10 +73,10 @@ def fit(value: tuple[int, ...], shape: tuple[int, ...], plan: Plan, inputs: list
     value = stripped(value, len(shape))
     if len(plan) > 1:
         value = _lined_up(value, plan, len(shape))
-    return value, stretch(value, _block(shape, plan))
+    return value, stretch(value, block_shape(shape, plan))
 
 
-def _block(shape: tuple[int, ...], plan: Plan) -> tuple[int, ...]:
+def block_shape(shape: tuple[int, ...], plan: Plan) -> tuple[int, ...]:
     """The shape of what slices, and ints, pick of an array of this shape."""
     entries = source_axes(plan, len(shape))
     return tuple(
@@ -117,19 +117,19 @@ def _write(x: Any, value: Any, *inputs: Any, plan: Plan, mode: str) -> Any:
         items = tuple(entry for entry in plan if entry != "i")
         value = scatter(layout(items, len(kept)), mode, block.reshape(kept), value, *indices).reshape(block.shape)
     else:
-        value = value.reshape(_block(x.shape, plan))
+        value = value.reshape(block_shape(x.shape, plan))
         inside = _inside(x.shape, entries, starts)
         if mode != "set" or inside is not None:
             block = narrow(x, entries, starts) if partial_write else x
-            value = combine(mode, block, value, last=_is_whole(x.shape, plan))
+            value = _combine(mode, block, value, last=is_whole(x.shape, plan))
             value = value if inside is None else jnp.where(inside, value, block)
     return _put_back(x, value, entries, starts) if partial_write else value
 
 
-def _is_whole(shape: tuple[int, ...], plan: Plan) -> bool:
+def is_whole(shape: tuple[int, ...], plan: Plan) -> bool:
     """Whether MLX takes a write for one of the whole array: slices and ints cover it, forwards."""
     backwards = any(type(entry) is tuple and entry[1] < 0 for entry in plan)
-    return "a" not in plan and not backwards and _block(shape, plan) == shape
+    return "a" not in plan and not backwards and block_shape(shape, plan) == shape
 
 
 def _inside(shape: tuple[int, ...], entries: Sequence[Any], starts: Sequence[Any]) -> Any:
@@ -157,7 +157,7 @@ def _put_back(x: Any, block: Any, entries: Sequence[Any], starts: Sequence[Any])
     return lax.dynamic_update_slice(x, block, lows, allow_negative_indices=False)
 
 
-def combine(mode: str, old: Any, new: Any, last: bool) -> Any:
+def _combine(mode: str, old: Any, new: Any, last: bool) -> Any:
     """What becomes of old elements that meet new ones. At a tie of two, both have the gradient, or the `last` alone."""
     if mode == "set":
         return new

@@ -14,6 +14,8 @@ from .lu import DET, LU, LU_FACTOR, SLOGDET
 from .norm import CROSS, NORM
 from .solve import CHOLESKY_INV, INV, PINV, SOLVE, SOLVE_TRIANGULAR, TRI_INV
 
+__all__: list[str] = []
+
 _Inputs = tuple[Node, ...]
 _Flags = tuple[bool, ...]
 

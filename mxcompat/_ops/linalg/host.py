@@ -23,7 +23,7 @@ from ..products.contraction import rounded, widened
 from .decompositions import CHOLESKY, QR, SINGULAR_VALUES, SVD
 from .eigen import EIGH, EIGVALS, EIGVALSH
 from .lu import DET, SLOGDET
-from .norm import CROSS, NORM, _spectral
+from .norm import CROSS, NORM, is_spectral
 from .solve import CHOLESKY_INV, INV, PINV, SOLVE, SOLVE_TRIANGULAR, TRI_INV
 
 __all__ = ["cross", "induced", "or_xla", "swapped", "triangle", "triangular_inverse"]
@@ -190,7 +190,7 @@ def induced(x: Any, order: float, axes: tuple[int, ...]) -> tuple[Any, Any]:
 def _host_norm(out: Any, params: tuple, a: Any) -> Any:
     order, axes, keepdims = params
     x = widened(a, as_float(from_numpy(a.dtype)).numpy)  # type: ignore[arg-type]
-    if _spectral(order, axes):
+    if is_spectral(order, axes):
         if not x.size or not np.isfinite(x).all():
             return None
         s = np.linalg.svd(np.moveaxis(x, axes, (-2, -1)), compute_uv=False)

@@ -21,12 +21,12 @@ from ..define import as_float, broadcast, op
 from .common import INEXACT, check_matrix
 from .decompositions import singular_values
 
-__all__ = ["CROSS", "NORM", "cross", "norm"]
+__all__ = ["CROSS", "NORM", "cross", "is_spectral", "norm"]
 
 
 def _infer(a: Aval, order: float | str | None, axes: tuple[int, ...], keepdims: bool) -> Aval:
     dtype = as_float(a.dtype)
-    if _spectral(order, axes):
+    if is_spectral(order, axes):
         check_matrix("svd", a, INEXACT)
     if dtype is complex64 and (order in (None, "nuc") or (order == 2 and len(axes) == 1)):
         dtype = float32
@@ -42,7 +42,7 @@ def _infer(a: Aval, order: float | str | None, axes: tuple[int, ...], keepdims: 
     return aval(shape, dtype)
 
 
-def _spectral(order: float | str | None, axes: tuple[int, ...]) -> bool:
+def is_spectral(order: float | str | None, axes: tuple[int, ...]) -> bool:
     """Whether the norm is one of the singular values."""
     return len(axes) == 2 and order in ("nuc", 2.0, -2.0)
 
@@ -52,7 +52,7 @@ def _norm(a: Any, order: float | str | None, axes: tuple[int, ...], keepdims: bo
     x = jnp.asarray(a, as_float(from_numpy(a.dtype)).numpy)  # type: ignore[arg-type]
     if x.dtype.itemsize == 2:
         x = x.astype(jnp.float32)
-    if _spectral(order, axes):
+    if is_spectral(order, axes):
         s = singular_values(jnp.moveaxis(x, axes, (-2, -1)))
         out = s.sum(-1) if order == "nuc" else s.max(-1) if order == 2 else s.min(-1)
         out = jnp.expand_dims(out, axes) if keepdims else out
@@ -136,7 +136,7 @@ def norm(a: array, /, ord: Any = None, axis: Any = None, keepdims: bool = False,
         raise ValueError("[linalg::norm] Received too many axes for norm.")
     elif order is not None and len(axes) == 2 and abs(order) not in (1, 2, math.inf):
         raise ValueError(f"[linalg::norm] Invalid ord {order:g} for matrix norm.")
-    where = "[moveaxis] " if _spectral(order, axes) else ""
+    where = "[moveaxis] " if is_spectral(order, axes) else ""
     axes = tuple([axis_of(k, ndim, message=where + INVALID) for k in axes])
     if len(set(axes)) < len(axes):
         raise ValueError("Duplicate axes detected in reduction.")

@@ -14,8 +14,10 @@ from .decompositions import CHOLESKY
 from .eigen import EIGH, EIGVALSH
 from .host import cross, induced, or_xla, swapped, triangle, triangular_inverse
 from .lu import DET, SLOGDET
-from .norm import CROSS, NORM, _spectral
+from .norm import CROSS, NORM, is_spectral
 from .solve import CHOLESKY_INV, INV, SOLVE, SOLVE_TRIANGULAR, TRI_INV
+
+__all__: list[str] = []
 
 _dot = np.matmul
 
@@ -178,7 +180,7 @@ def _pull_slogdet(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
 def _pull_norm(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
     order, axes, keepdims = params
     plain = order is None or (order == 2 and len(axes) == 1)
-    if _spectral(order, axes) or (a.dtype.kind == "c" and not plain):
+    if is_spectral(order, axes) or (a.dtype.kind == "c" and not plain):
         return None
     x, y, g = widened(a, a.dtype), widened(y, y.dtype), widened(g, g.dtype)
     if not keepdims:

@@ -195,8 +195,7 @@ def _system(name: str, inner: str, a: Any, b: Any) -> tuple[Node, Node]:
     if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
         raise ValueError(
             f"[linalg::{name}] Last dimension of first input with shape {format_shape(x.shape)} must match second to "
-            "last "
-            f"dimension of second input with shape {format_shape(y.shape)}."
+            f"last dimension of second input with shape {format_shape(y.shape)}."
         )
     if promote(x.dtype, y.dtype) not in FLOATS:
         raise ValueError(

@@ -13,13 +13,13 @@ from ..batching import aligned, all_batched, rank
 from ..define import TABLE
 from ..indexing.scatter import FILL, SLICE_UPDATE
 from . import diagonals, transposition  # noqa: F401  # for their records, in TABLE
-from .joining import _tiles
-from .pad import _margins
+from .joining import tiled_shapes
+from .pad import widths_by_axis
 
-__all__ = ["later", "reshaped", "swapped_in"]
+__all__ = ["reshaped", "swapped_in"]
 
 
-def later(axis: int) -> int:
+def _later(axis: int) -> int:
     """An axis, once there is a new first one."""
     return axis if axis < 0 else axis + 1
 
@@ -69,7 +69,7 @@ def _transpose(op: Op, params: tuple, inputs: tuple[Node], batched: tuple, size:
 def _flip(op: Op, params: tuple, inputs: tuple[Node], batched: tuple, size: int) -> Node:
     (axes,) = params
     axes = range(inputs[0].aval.ndim - 1) if axes is None else axes
-    return apply(op, inputs, (tuple(map(later, axes)),))
+    return apply(op, inputs, (tuple(map(_later, axes)),))
 
 
 @BATCH.of(TABLE["roll"])
@@ -81,7 +81,7 @@ def _roll(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> No
     if axes is None:
         flat = apply(op, (reshaped(x, size, _inner(x).size), *shifts), ((1,),))
         return reshaped(flat, *x.aval.shape)
-    return apply(op, inputs, (tuple(map(later, axes)),))
+    return apply(op, inputs, (tuple(map(_later, axes)),))
 
 
 @BATCH.of(TABLE["as_strided"])
@@ -92,18 +92,18 @@ def _as_strided(op: Op, params: tuple, inputs: tuple[Node], batched: tuple, size
 
 @BATCH.of(TABLE["concatenate"], TABLE["stack"])
 def _join(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node:
-    return apply(op, all_batched(inputs, batched, size), (later(*params),))
+    return apply(op, all_batched(inputs, batched, size), (_later(*params),))
 
 
 @BATCH.of(TABLE["split"])
 def _split(op: Op, params: tuple, inputs: tuple[Node], batched: tuple, size: int) -> Node:
     sections, axis = params
-    return apply(op, inputs, (sections, later(axis)))
+    return apply(op, inputs, (sections, _later(axis)))
 
 
 @BATCH.of(TABLE["unstack"])
 def _unstack(op: Op, params: tuple, inputs: tuple[Node], batched: tuple, size: int) -> Node:
-    return apply(op, inputs, (later(*params),))
+    return apply(op, inputs, (_later(*params),))
 
 
 @BATCH.of(TABLE["repeat"])
@@ -111,12 +111,12 @@ def _repeat(op: Op, params: tuple, inputs: tuple[Node], batched: tuple, size: in
     repeats, axis = params
     if axis is None:
         return apply(op, (reshaped(inputs[0], size, _inner(inputs[0]).size),), (repeats, 1))
-    return apply(op, inputs, (repeats, later(axis)))
+    return apply(op, inputs, (repeats, _later(axis)))
 
 
 @BATCH.of(TABLE["tile"])
 def _tile(op: Op, params: tuple, inputs: tuple[Node], batched: tuple, size: int) -> Node:
-    shape, counts = _tiles(inputs[0].aval.shape[1:], *params)
+    shape, counts = tiled_shapes(inputs[0].aval.shape[1:], *params)
     return apply(op, (reshaped(inputs[0], size, *shape),), ((1, *counts),))
 
 
@@ -125,7 +125,7 @@ def _pad(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Nod
     widths, mode = params
     x, *value = inputs
     shape = x.aval.shape[1:] if batched[0] else x.aval.shape
-    margins = _margins(widths, len(shape))
+    margins = widths_by_axis(widths, len(shape))
     wider = ((0, 0), *margins)
     if not any(batched[1:]):
         return apply(op, inputs, (wider, mode))
@@ -141,7 +141,7 @@ def _pad(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Nod
 @BATCH.of(TABLE["diagonal"], TABLE["trace"])
 def _diagonal(op: Op, params: tuple, inputs: tuple[Node], batched: tuple, size: int) -> Node:
     offset, axis1, axis2 = params
-    return apply(op, inputs, (offset, later(axis1), later(axis2)))
+    return apply(op, inputs, (offset, _later(axis1), _later(axis2)))
 
 
 @BATCH.of(TABLE["diag"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import index
 from typing import Any
 
@@ -17,6 +18,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import axis_of, integer, require_array
 from ..define import op
+from ..examples import example
 
 __all__ = ["diag", "diagonal", "distance", "on_diagonal", "sum_dtype", "trace", "tril", "triu"]
 
@@ -201,49 +203,33 @@ def _triangle_impl(x: Any, k: int, upper: bool) -> Any:
 TRIANGLE = op("triangle", _triangle_impl, _triangle_aval, ("k", "upper"))
 
 
-def tril(x: array, k: int = 0, *, stream: Any = None) -> array:
-    """The lower triangle of each matrix in an array; zero above.
+def _triangle(name: str, which: str, other: str, end: str) -> Callable[..., array]:
+    """`tril` or `triu`."""
+    upper = name == "triu"
 
-    Args:
-        x: an array of shape (..., M, N).
-        k: the last diagonal that is kept: above the main one if positive, below if negative.
-        stream: accepted, and ignored.
+    def function(x: array, k: int = 0, *, stream: Any = None) -> array:
+        check_stream(stream)
+        return wrap(apply(TRIANGLE, (require_array(x, name),), (integer(k), upper)))
 
-    Returns:
-        An array with the shape and dtype of `x`.
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""The {which} triangle of each matrix in an array; zero {other}.
 
-    Raises:
-        ValueError: if `x` has fewer than two dimensions.
+Args:
+    x: an array of shape (..., M, N).
+    k: the {end} diagonal that is kept: above the main one if positive, below if negative.
+    stream: accepted, and ignored.
 
-    Example:
-        >>> mx.tril(mx.ones((3, 3)), k=-1)
-        array([[0, 0, 0],
-               [1, 0, 0],
-               [1, 1, 0]], dtype=float32)
-    """
-    check_stream(stream)
-    return wrap(apply(TRIANGLE, (require_array(x, "tril"),), (integer(k), False)))
+Returns:
+    An array with the shape and dtype of `x`.
+
+Raises:
+    ValueError: if `x` has fewer than two dimensions.
+
+Example:
+{example(name)}
+"""
+    return function
 
 
-def triu(x: array, k: int = 0, *, stream: Any = None) -> array:
-    """The upper triangle of each matrix in an array; zero below.
-
-    Args:
-        x: an array of shape (..., M, N).
-        k: the first diagonal that is kept: above the main one if positive, below if negative.
-        stream: accepted, and ignored.
-
-    Returns:
-        An array with the shape and dtype of `x`.
-
-    Raises:
-        ValueError: if `x` has fewer than two dimensions.
-
-    Example:
-        >>> mx.triu(mx.ones((3, 3)), k=1)
-        array([[0, 1, 1],
-               [0, 0, 1],
-               [0, 0, 0]], dtype=float32)
-    """
-    check_stream(stream)
-    return wrap(apply(TRIANGLE, (require_array(x, "triu"),), (integer(k), True)))
+tril = _triangle("tril", "lower", "above", "last")
+triu = _triangle("triu", "upper", "below", "first")

@@ -10,6 +10,7 @@ import numpy as np
 from mxcompat._array.casting import converted_on_host
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.policy import COPIED_BYTES
 
 from ..define import TABLE
 from ..indexing.rows import wide
@@ -17,13 +18,10 @@ from . import arrange as _arrange  # noqa: F401  for their records, in TABLE
 from . import shape as _shape  # noqa: F401
 from . import transposition as _transposition  # noqa: F401
 from .diagonals import sum_dtype
-from .joining import _bounds, _tiles
-from .pad import _margins
+from .joining import section_bounds, tiled_shapes
+from .pad import widths_by_axis
 
 __all__ = ["as_strided", "distance", "flip", "margin_slices", "roll", "spread", "triangle"]
-
-_SMALL = 1 << 14
-"""Up to how many bytes copying costs less than `np.broadcast_to`."""
 
 
 @HOST.of(*[TABLE[name] for name in ("reshape", "flatten", "unflatten", "squeeze", "expand_dims", "atleast")])
@@ -35,7 +33,7 @@ def spread(x: Any, shape: tuple[int, ...]) -> Any:
     """`x` broadcast to a shape; not to be written to."""
     if x.shape == shape:
         return x
-    if math.prod(shape) * x.dtype.itemsize > _SMALL:
+    if math.prod(shape) * x.dtype.itemsize > COPIED_BYTES:
         return np.broadcast_to(x, shape)
     result = np.empty(shape, x.dtype)
     result[...] = x
@@ -119,7 +117,7 @@ def _stack(out: Aval, params: tuple, *xs: Any) -> np.ndarray:
 def _split(out: Any, params: tuple, x: Any) -> tuple[np.ndarray, ...]:
     sections, axis = params
     before = (_ALL,) * (axis % x.ndim)
-    return tuple([x[(*before, slice(low, high))] for low, high in _bounds(x.shape[axis], sections)])
+    return tuple([x[(*before, slice(low, high))] for low, high in section_bounds(x.shape[axis], sections)])
 
 
 @HOST.of(TABLE["unstack"])
@@ -136,7 +134,7 @@ def _repeat(out: Aval, params: tuple, x: Any) -> np.ndarray:
 
 @HOST.of(TABLE["tile"])
 def _tile(out: Aval, params: tuple, x: Any) -> np.ndarray:
-    shape, counts = _tiles(x.shape, *params)
+    shape, counts = tiled_shapes(x.shape, *params)
     result = np.empty([p for n, r in zip(shape, counts, strict=True) for p in (r, n)], x.dtype)
     result[...] = x.reshape([p for n in shape for p in (1, n)])
     return result.reshape(out.shape)
@@ -144,7 +142,7 @@ def _tile(out: Aval, params: tuple, x: Any) -> np.ndarray:
 
 def margin_slices(params: tuple, shape: tuple[int, ...]) -> tuple[slice, ...]:
     """Where an array of this shape is in itself padded."""
-    margins = _margins(params[0], len(shape))
+    margins = widths_by_axis(params[0], len(shape))
     return tuple([slice(low, low + n) for n, (low, _) in zip(shape, margins, strict=True)])
 
 
@@ -152,7 +150,7 @@ def margin_slices(params: tuple, shape: tuple[int, ...]) -> tuple[slice, ...]:
 def _pad(out: Aval, params: tuple, x: Any, value: Any = None) -> np.ndarray:
     widths, mode = params
     if mode != "constant" and x.size:
-        return np.pad(x, _margins(widths, x.ndim), mode) if x.ndim else x
+        return np.pad(x, widths_by_axis(widths, x.ndim), mode) if x.ndim else x
     if value is None:
         result = np.zeros(out.shape, x.dtype)
     else:

@@ -22,7 +22,7 @@ from ..arguments import axis_of, integer, integers, is_sequence, require_array
 from ..define import op
 from .shape import flatten
 
-__all__ = ["concat", "concatenate", "repeat", "split", "stack", "tile", "unstack"]
+__all__ = ["concat", "concatenate", "repeat", "section_bounds", "split", "stack", "tile", "tiled_shapes", "unstack"]
 
 
 def _nodes(arrays: Any, name: str) -> tuple[Node, ...]:
@@ -146,7 +146,7 @@ def stack(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = Non
     return wrap(apply(STACK, nodes, (0 if axis is None else index(axis),)))
 
 
-def _bounds(size: int, sections: int | tuple[int, ...]) -> list[tuple[int, int]]:
+def section_bounds(size: int, sections: int | tuple[int, ...]) -> list[tuple[int, int]]:
     """Where each part starts and ends. Points beyond an end stand for the end, negative ones count from it."""
     if isinstance(sections, int):
         step = size // sections
@@ -165,13 +165,13 @@ def _split_avals(a: Aval, sections: int | tuple[int, ...], axis: int) -> tuple[A
                 "Array split does not result in sub arrays with equal size: attempting "
                 f"{sections} splits along axis {axis} for shape {format_shape(a.shape)}."
             )
-    parts = _bounds(a.shape[k], sections)
+    parts = section_bounds(a.shape[k], sections)
     return tuple([aval((*a.shape[:k], high - low, *a.shape[k + 1 :]), a.dtype) for low, high in parts])
 
 
 def _split_impl(x: Any, sections: int | tuple[int, ...], axis: int) -> tuple[Any, ...]:
     x = jnp.asarray(x)
-    parts = _bounds(x.shape[axis], sections)
+    parts = section_bounds(x.shape[axis], sections)
     sizes = [high - low for low, high in parts]
     if sum(sizes) == x.shape[axis]:
         return tuple(jax.lax.split(x, sizes, axis % x.ndim))
@@ -294,7 +294,7 @@ def repeat(array: array, /, repeats: int, axis: int | None = None, *, stream: An
     return wrap(apply(REPEAT, (require_array(array, "repeat"),), (integer(repeats), axis)))
 
 
-def _tiles(shape: tuple[int, ...], reps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def tiled_shapes(shape: tuple[int, ...], reps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape and the repetitions, of the same length."""
     ndim = max(len(shape), len(reps))
     return (1,) * (ndim - len(shape)) + shape, (1,) * (ndim - len(reps)) + reps
@@ -303,12 +303,12 @@ def _tiles(shape: tuple[int, ...], reps: tuple[int, ...]) -> tuple[tuple[int, ..
 def _tiled(a: Aval, reps: tuple[int, ...]) -> Aval:
     if any(n < 0 for n in reps):
         raise ValueError("[broadcast_to] Negative dimensions not allowed.")
-    return aval(tuple([n * r for n, r in zip(*_tiles(a.shape, reps), strict=True)]), a.dtype)
+    return aval(tuple([n * r for n, r in zip(*tiled_shapes(a.shape, reps), strict=True)]), a.dtype)
 
 
 def _tile_impl(x: Any, reps: tuple[int, ...]) -> Any:
     x = jnp.asarray(x)
-    shape, counts = _tiles(x.shape, reps)
+    shape, counts = tiled_shapes(x.shape, reps)
     pairs = [p for n, r in zip(shape, counts, strict=True) for p in (r, n)]
     wide = jnp.broadcast_to(x.reshape([p for n in shape for p in (1, n)]), pairs)
     return wide.reshape([math.prod(p) for p in zip(shape, counts, strict=True)])

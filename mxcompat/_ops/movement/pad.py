@@ -11,27 +11,27 @@ from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import converted
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import expected, incompatible
+from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import integer, integers, is_sequence, require_array
+from ..arguments import integer, integers, is_sequence, require_array, require_text
 from ..define import op
 
-__all__ = ["pad"]
+__all__ = ["pad", "widths_by_axis"]
 
 _MODES = ("constant", "edge", "reflect", "symmetric")
 
 _Widths = tuple[tuple[int, int], ...]
 
 
-def _margins(widths: _Widths, ndim: int) -> _Widths:
+def widths_by_axis(widths: _Widths, ndim: int) -> _Widths:
     """A pair for each axis: a single pair stands for all."""
     return widths * ndim if len(widths) == 1 else widths
 
 
 def _pad_aval(a: Aval, value: Aval | None = None, *, widths: _Widths, mode: str) -> Aval:
-    margins = _margins(widths, a.ndim)
+    margins = widths_by_axis(widths, a.ndim)
     if len(margins) != a.ndim:
         raise ValueError(f"Invalid number of padding sizes passed to pad with axes of size {a.ndim}")
     for axis, pair in enumerate(margins):
@@ -51,7 +51,7 @@ def _pad_aval(a: Aval, value: Aval | None = None, *, widths: _Widths, mode: str)
 
 def _pad_impl(x: Any, value: Any = None, *, widths: _Widths, mode: str) -> Any:
     x = jnp.asarray(x)
-    margins = _margins(widths, x.ndim)
+    margins = widths_by_axis(widths, x.ndim)
     if mode == "constant" or 0 in x.shape:
         fill = jnp.zeros((), x.dtype) if value is None else jnp.ravel(value)[0]
         fill = converted(fill, from_numpy(x.dtype))  # type: ignore[arg-type]
@@ -107,8 +107,7 @@ def pad(a: array, /, pad_width: Any, mode: str = "constant", constant_values: An
     """
     check_stream(stream)
     x = require_array(a, "pad")
-    if not isinstance(mode, str):
-        raise expected("pad", "a mode", mode)
+    require_text(mode, "pad", "mode")
     value = operands.node(constant_values, x.aval.dtype)
     params = (_widths(pad_width), mode)
     return wrap(apply(PAD, (x, value) if mode == "constant" else (x,), params))

@@ -15,8 +15,8 @@ from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 from ..define import TABLE
 from ..indexing.rows import accumulate, update_rows, wide
 from . import host
-from .joining import _bounds, _tiles
-from .pad import _margins
+from .joining import section_bounds, tiled_shapes
+from .pad import widths_by_axis
 
 __all__ = ["linear", "unspread"]
 
@@ -121,7 +121,7 @@ def _split(g: tuple, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
     sections, axis = params
     before = (slice(None),) * (axis % x.ndim)
     total = np.zeros(x.shape, x.dtype)
-    for one, (low, high) in zip(g, _bounds(x.shape[axis], sections), strict=True):
+    for one, (low, high) in zip(g, section_bounds(x.shape[axis], sections), strict=True):
         if one is not None:
             total[(*before, slice(low, high))] += one
     return (total,)
@@ -148,7 +148,7 @@ def _repeat(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
 
 @PULLBACK.of(TABLE["tile"])
 def _tile(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
-    shape, counts = _tiles(x.shape, *params)
+    shape, counts = tiled_shapes(x.shape, *params)
     pairs = [p for n, r in zip(shape, counts, strict=True) for p in (r, n)]
     return (wide(g).reshape(pairs).sum(tuple(range(0, len(pairs), 2))).reshape(x.shape),)
 
@@ -173,7 +173,7 @@ def _pad(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value: Any = None
 def _folded(g: Any, params: tuple, shape: tuple[int, ...]) -> Any:
     """What margins that repeat elements of the array give back to these."""
     g = wide(g)
-    for axis, (n, pair) in enumerate(zip(shape, _margins(params[0], len(shape)), strict=True)):
+    for axis, (n, pair) in enumerate(zip(shape, widths_by_axis(params[0], len(shape)), strict=True)):
         if any(pair):
             places = np.pad(np.arange(n), pair, params[1])
             moved = np.moveaxis(g, axis, 0)

@@ -21,7 +21,7 @@ from mxcompat._graph.ir.node import apply
 from ..arguments import axis_of, integers, is_sequence, plain, require_array
 from ..define import op
 
-__all__ = ["expand_dims", "flatten", "reshape", "squeeze", "unflatten"]
+__all__ = ["RESHAPE", "expand_dims", "flatten", "reshape", "squeeze", "unflatten"]
 
 
 def _reshaped(shape: tuple[int, ...], size: int) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from mxcompat._graph.ir.node import apply
 from ..arguments import axis_of, plain, require_array
 from ..define import op
 
-__all__ = ["matrix_transpose", "moveaxis", "order", "permute_dims", "swapaxes", "transpose"]
+__all__ = ["matrix_transpose", "moveaxis", "permute_dims", "swapaxes", "transpose"]
 
 
 def order(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:

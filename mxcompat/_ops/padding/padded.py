@@ -1,12 +1,12 @@
-"""Arrays that grow by a few entries at every step, computed in the room of the buffer they are read from.
+"""Arrays that grow by a few entries at every step, padded to the room of the buffer they are read from.
 
 XLA's shapes are static, so whatever is read as `buffer[..., :n, :]` would be compiled again for every n. Such a read
 has a *padded node*: the buffer itself, of which the first n entries count and the rest is anything. A rule per op
-(`rules`) says how a padded node follows from those of the inputs, and at an *end*, where the axis is summed over,
-the rest is blanked out: the result is that of the read, and n a number that may vary without compiling.
+(`rules`) says how a padded node follows from those of the inputs, and at a *contraction*, where the axis is summed
+over, the rest is blanked out: the result is that of the read, and n a number that may vary without compiling.
 
-Ends are offered when they are called (`offer`) and rewritten all at once before the next evaluation, so that they share
-their padded nodes. Bodies of transforms keep their exact shapes.
+Contractions are noted when they are called (`pad_contraction`) and rewritten all at once before the next evaluation, so
+that they share their padded nodes. Bodies of transforms keep their exact shapes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from ..define import op
 from ..indexing.gather import SLICE
 from ..indexing.plan import place
 
-__all__ = ["Exact", "Padding", "Paddings", "again", "axis_read", "build", "offer"]
+__all__ = ["Exact", "Padding", "Paddings", "again", "axis_read", "build", "pad_contraction"]
+
 
 class Exact(Exception):
     """There is no padded node: what asked for it keeps its exact shape."""
@@ -79,7 +80,7 @@ class Padding:
 
 
 class Paddings(dict[tuple[int, int], Padding]):
-    """The Padding for each extent and room, shared by all ends that are rewritten at the same time."""
+    """The Padding for each extent and room, shared by all contractions that are rewritten at the same time."""
 
     def __missing__(self, key: tuple[int, int]) -> Padding:
         self[key] = made = Padding(*key)
@@ -136,21 +137,21 @@ def _blank_aval(x: Aval, n: Aval, *, axis: int, value: float) -> Aval:
 BLANK = op("blank", _blank, _blank_aval, ("axis", "value"))
 """The first n entries along an axis, and a value in the place of the others. Inputs: the array, n."""
 
-_offered: list[Node] = []
+_noted: list[Node] = []
 
 
-def offer(node: Node) -> None:
-    """Have an end rewritten before it is evaluated, if it can be and is not part of a transform's body."""
+def pad_contraction(node: Node) -> None:
+    """Have a contraction rewritten before it is evaluated, if it can be and is not part of a transform's body."""
     if not node.trace:
-        _offered.append(node)
+        _noted.append(node)
         if not pre_eval_hooks:
             pre_eval_hooks.append(_rewrite)
 
 
 def _rewrite() -> None:
-    """Rewrite the ends that were offered."""
-    nodes = _offered[:]
-    del _offered[: len(nodes)]
+    """Rewrite the contractions that were noted."""
+    nodes = _noted[:]
+    del _noted[: len(nodes)]
     nodes = [node for node in nodes if node.value is None and node.op in CONTRACTION]
     if linearize(nodes).structure.traced:
         return  # JAX may differentiate it: what does not count would have to be finite

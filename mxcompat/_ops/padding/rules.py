@@ -1,4 +1,4 @@
-"""What each op makes of padded nodes (see `growing`): the rules on the way from a read to an end, and the ends.
+"""What each op makes of padded nodes (see `padded`): on the way from a read to a contraction, and there.
 
 An op keeps to a padded axis if each entry of its result depends on one entry of its inputs along that axis. What the
 entries that do not count hold is never looked at, so it may be anything, NaN included.
@@ -11,12 +11,25 @@ import math
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.rules import CONTRACTION, PADDING
 
+from ..creation import ranges  # noqa: F401  # for their records, in TABLE
 from ..define import SAMPLES, TABLE
+from ..elementwise import arithmetic, bitwise, casts, comparison, unary  # noqa: F401
+from ..fast import attention  # noqa: F401
+from ..indexing import gather  # noqa: F401
+from ..movement import arrange, joining, shape, transposition  # noqa: F401
+from ..products.matmul import MATMUL
+from ..quantized.matmul import QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP
+from ..reductions import reduce  # noqa: F401
+from ..reductions.softmax import SOFTMAX
 from .padded import Exact, Padding, Paddings, again, axis_read, build
 
-__all__ = ["attach"]
+__all__: list[str] = []
 
 
+_FURTHER = ("where", "astype", "isclose", "nan_to_num", "contiguous", "stop_gradient")
+
+
+@PADDING.of(*[TABLE[name] for name in (*SAMPLES, *_FURTHER)])
 def _elementwise(node: Node, axis: int, pad: Padding) -> Node:
     return again(node, tuple([_stretched(i, axis - node.aval.ndim, pad) for i in node.inputs]))
 
@@ -27,6 +40,7 @@ def _stretched(node: Node, axis: int, pad: Padding) -> Node:
     return node if k < 0 or node.aval.shape[k] == 1 else pad(node, k)
 
 
+@PADDING.of(TABLE["slice"])
 def _read(node: Node, axis: int, pad: Padding) -> Node:
     source = node.inputs[0]
     plan = list(node.params[0])
@@ -44,10 +58,12 @@ def _read(node: Node, axis: int, pad: Padding) -> Node:
     return again(node, (source, *node.inputs[1:]), (tuple(plan),)) if plan else source
 
 
+@PADDING.of(TABLE["arange"])
 def _range(node: Node, axis: int, pad: Padding) -> Node:
     return again(node, node.inputs, (pad.room,))
 
 
+@PADDING.of(*[TABLE[name] for name in ("reshape", "expand_dims", "squeeze", "flatten", "unflatten")])
 def _reshaped(node: Node, axis: int, pad: Padding) -> Node:
     """The axis stays one axis: there are as many elements before it, and it has the same extent."""
     out, source = node.aval.shape, node.inputs[0].aval.shape
@@ -57,15 +73,18 @@ def _reshaped(node: Node, axis: int, pad: Padding) -> Node:
     raise Exact
 
 
+@PADDING.of(TABLE["broadcast_to"])
 def _broadcast(node: Node, axis: int, pad: Padding) -> Node:
     return again(node, (_stretched(node.inputs[0], axis - node.aval.ndim, pad),), (pad.shape(node, axis),))
 
 
+@PADDING.of(TABLE["transpose"])
 def _transposed(node: Node, axis: int, pad: Padding) -> Node:
     order = node.params[0] or range(node.aval.ndim)[::-1]
     return again(node, (pad(node.inputs[0], order[axis] % node.aval.ndim),))
 
 
+@PADDING.of(TABLE["concatenate"], TABLE["repeat"])
 def _beside(node: Node, axis: int, pad: Padding) -> Node:
     """An op that works along another axis, its last param, or flat."""
     along = node.params[-1]
@@ -74,6 +93,7 @@ def _beside(node: Node, axis: int, pad: Padding) -> Node:
     return again(node, tuple([pad(i, axis) for i in node.inputs]))
 
 
+@PADDING.of(SOFTMAX)
 def _softmax(node: Node, axis: int, pad: Padding) -> Node:
     (x,) = node.inputs
     if axis not in node.params[0]:
@@ -83,6 +103,7 @@ def _softmax(node: Node, axis: int, pad: Padding) -> Node:
     return again(node, (pad.blank(x, axis, -math.inf),))
 
 
+@PADDING.of(MATMUL)
 def _product(node: Node, axis: int, pad: Padding) -> Node:
     x, y = node.inputs
     _matrices(x, y)
@@ -100,6 +121,7 @@ def _matrices(*nodes: Node) -> None:
         raise Exact
 
 
+@PADDING.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
 def _quantized_product(node: Node, axis: int, pad: Padding) -> Node:
     x, *matrix = node.inputs
     _matrices(x, *matrix)
@@ -113,7 +135,8 @@ def _quantized_product(node: Node, axis: int, pad: Padding) -> Node:
     return again(node, (x, *[pad(i, i.aval.ndim - 2) for i in matrix]))
 
 
-def _attention_end(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tuple]:
+@CONTRACTION.of(TABLE["scaled_dot_product_attention"])
+def _attention_contraction(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tuple]:
     q, k, v, scale, *rest = node.inputs
     causal, masked, sinks, _ = node.params
     pad = paddings.reading(k, 2)
@@ -130,7 +153,8 @@ def _check_rows(queries: Node, pad: Padding) -> None:
         raise Exact
 
 
-def _product_end(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tuple]:
+@CONTRACTION.of(MATMUL)
+def _product_contraction(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tuple]:
     x, y = node.inputs
     _matrices(x, y)
     k = y.aval.ndim - 2
@@ -139,27 +163,11 @@ def _product_end(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tupl
     return (pad.blank(x, x.aval.ndim - 1, 0.0), pad.blank(y, k, 0.0)), node.params
 
 
-def _quantized_end(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tuple]:
+@CONTRACTION.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
+def _quantized_contraction(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tuple]:
     x, *matrix = node.inputs
     _matrices(x, *matrix)
     k = x.aval.ndim - 1
     pad = paddings.reading(matrix[0], matrix[0].aval.ndim - 2)
     _check_rows(x, pad)
     return (pad.blank(x, k, 0.0), *[pad.blank(i, i.aval.ndim - 2, 0.0) for i in matrix]), node.params
-
-
-def attach() -> None:
-    """Give the ops their rules. Those that are not named here have none."""
-    named = {
-        "arange": _range, "broadcast_to": _broadcast, "matmul": _product, "slice": _read, "softmax": _softmax,
-        "transpose": _transposed,
-        **dict.fromkeys(("concatenate", "repeat"), _beside),
-        **dict.fromkeys(("reshape", "expand_dims", "squeeze", "flatten", "unflatten"), _reshaped),
-        **dict.fromkeys(("quantized_matmul", "quantized_matmul_fp"), _quantized_product),
-        **dict.fromkeys((*SAMPLES, "where", "astype", "isclose", "nan_to_num", "contiguous", "stop_gradient"),
-                        _elementwise),
-    }  # fmt: skip
-    PADDING.update({TABLE[name]: rule for name, rule in named.items()})
-    CONTRACTION[TABLE["scaled_dot_product_attention"]] = _attention_end
-    CONTRACTION[TABLE["matmul"]] = _product_end
-    CONTRACTION[TABLE["quantized_matmul"]] = CONTRACTION[TABLE["quantized_matmul_fp"]] = _quantized_end

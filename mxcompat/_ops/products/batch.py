@@ -16,7 +16,9 @@ from . import vectors  # noqa: F401  # for their records, in TABLE
 from .einsum import EINSUM
 from .einsum_notation import parse
 from .gathered import BLOCK_MASKED_MM, GATHER_MM, SEGMENTED_MM
-from .matmul import ADDMM, MATMUL, TENSORDOT, _contracted
+from .matmul import ADDMM, MATMUL, TENSORDOT, contracted_axes
+
+__all__: list[str] = []
 
 _Inputs = tuple[Node, ...]
 _Flags = tuple[bool, ...]
@@ -102,7 +104,7 @@ def _labels(x: int, y: int, pairs: tuple[tuple[int, ...], ...]) -> tuple[list[st
 @BATCH.of(TENSORDOT)
 def _batch_tensordot(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
     avals = [aval(shape, n.aval.dtype) for n, shape in zip(inputs, _shapes(inputs, batched), strict=True)]
-    terms, output = _labels(avals[0].ndim, avals[1].ndim, _contracted(avals[0], avals[1], params[0]))
+    terms, output = _labels(avals[0].ndim, avals[1].ndim, contracted_axes(avals[0], avals[1], params[0]))
     return _summed(terms, output, inputs, batched)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from mxcompat._graph.policy import COPIED_MATRICES, MOST_PLANS
+
 __all__ = [
     "Numbers", "chosen", "clipped", "contract", "multiply", "pull_contraction", "pull_product", "rounded", "swapped",
     "wide_dtype", "widened",
@@ -84,7 +86,7 @@ def _rest(ndim: int, *used: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([k for k in range(ndim) if k not in taken])
 
 
-@lru_cache(4096)
+@lru_cache(MOST_PLANS)
 def _layout(shape_x: tuple[int, ...], shape_y: tuple[int, ...], numbers: Numbers) -> tuple[Any, ...]:
     """The orders and shapes in which a contraction is one of matrices, and the shape of its result."""
     (sum_x, sum_y), (batch_x, batch_y) = numbers
@@ -127,10 +129,6 @@ def clipped(indices: Any, count: int) -> Any:
     return np.minimum(np.maximum(indices.astype(np.intp), 0), count - 1)
 
 
-_COPY = 1 << 14
-"""Up to how many elements of matrices it is faster to copy them than to take them one by one."""
-
-
 def chosen(x: Any, indices: Any, matrix: Callable[[int], Any], count: int, shape: tuple[int, int]) -> Any:
     """`x @ matrices[indices]`, with each matrix made, and multiplied by all its rows, once.
 
@@ -146,7 +144,7 @@ def chosen(x: Any, indices: Any, matrix: Callable[[int], Any], count: int, shape
     """
     batch = np.broadcast_shapes(x.shape[:-2], indices.shape)
     number = np.broadcast_to(indices, batch).ravel()
-    if math.prod(shape) * number.size <= _COPY and count <= number.size:
+    if math.prod(shape) * number.size <= COPIED_MATRICES and count <= number.size:
         return np.matmul(x, np.stack([matrix(k) for k in range(count)])[indices])
     rows = np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(number.size, *x.shape[-2:])
     out = np.empty((number.size, x.shape[-2], shape[1]), x.dtype)

@@ -14,19 +14,18 @@ import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import incompatible
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import variadic
+from ..arguments import require_text, variadic
 from ..define import op
 from ..movement.diagonals import sum_dtype
 from .einsum_notation import parse
 from .einsum_path import Step, contraction_order, describe
 from .matmul import common, inexact, precision, wide
 
-__all__ = ["at_once", "einsum", "einsum_path"]
+__all__ = ["EINSUM", "at_once", "einsum", "einsum_path", "own_sums"]
 
 
 def _einsum_aval(*avals: Aval, subscripts: str) -> Aval:
@@ -49,7 +48,7 @@ def _step_dtype(taken: Sequence[tuple[Dtype, str]], step: Step) -> Dtype:
         dtype = reduce(promote, dtypes)
         return sum_dtype(dtype) if step.labels - step.kept else dtype
     shared = [c for c in step.labels - step.kept if sum(c in labels for _, labels in taken) > 1]
-    summed = [sum_dtype(d) if _own_sums(k, taken, step) else d for k, (d, _) in enumerate(taken)]
+    summed = [sum_dtype(d) if own_sums(k, taken, step) else d for k, (d, _) in enumerate(taken)]
     return inexact(*summed) if shared else reduce(promote, summed)
 
 
@@ -59,7 +58,7 @@ def at_once(dtypes: Sequence[Dtype]) -> bool:
     return len(dtypes) > 2 and all(d.kind in "biu" for d in dtypes)
 
 
-def _own_sums(place: int, taken: Sequence[tuple[Any, str]], step: Step) -> list[str]:
+def own_sums(place: int, taken: Sequence[tuple[Any, str]], step: Step) -> list[str]:
     """The labels that one operand of a step alone has, and that its result has not."""
     others = {c for k, (_, labels) in enumerate(taken) if k != place for c in labels}
     return sorted(set(taken[place][1]) - step.kept - others)
@@ -83,7 +82,7 @@ def _contract(taken: Sequence[tuple[Any, str]], step: Step) -> tuple[Any, str]:
     together = at_once([from_numpy(x.dtype) for x, _ in taken])  # type: ignore[arg-type]
     for k, (x, labels) in enumerate(taken):
         x, labels = _take_diagonals(x, labels)
-        gone = [] if together else _own_sums(k, taken, step)
+        gone = [] if together else own_sums(k, taken, step)
         ready.append(_total(x, labels, gone) if gone else (x, labels))
     if len(ready) == 1:
         return ready[0]
@@ -168,8 +167,7 @@ def einsum(subscripts: str, *operands: array, stream: Any = None) -> array:
         (5, 2, 4)
     """
     check_stream(stream)
-    if not isinstance(subscripts, str):
-        raise incompatible("einsum", f"Expected a string, not {subscripts!r}.")
+    require_text(subscripts, "einsum", "subscripts")
     nodes = variadic(operands, "einsum")
     if not nodes:
         raise ValueError("[einsum] At least one operand is required.")

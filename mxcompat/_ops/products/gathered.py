@@ -19,7 +19,10 @@ from ..define import broadcast, op
 from ..movement.arrange import broadcast_into
 from .matmul import common, inexact, matmul, product, product_shape
 
-__all__ = ["block_masked_mm", "gather_mm", "grouped_product", "segmented_mm"]
+__all__ = [
+    "BLOCK_MASKED_MM", "GATHER_MM", "SEGMENTED_MM", "block_masked_mm", "gather_mm", "grouped_product", "mask_shape",
+    "segmented_mm",
+]  # fmt: skip
 
 
 def _real_floats(a: Dtype, b: Dtype, name: str) -> Dtype:
@@ -149,7 +152,8 @@ def gather_mm(
     return wrap(apply(GATHER_MM, tuple(nodes), (lhs_indices is not None, rhs_indices is not None)))
 
 
-def _blocks(batch: tuple[int, ...], rows: int, columns: int, size: int) -> tuple[int, ...]:
+def mask_shape(batch: tuple[int, ...], rows: int, columns: int, size: int) -> tuple[int, ...]:
+    """The shape of a mask for blocks of a matrix."""
     return (*batch, -(-rows // size), -(-columns // size))
 
 
@@ -170,7 +174,7 @@ def _mask_shapes(a: tuple[int, ...], b: tuple[int, ...], size: int, given: tuple
     x, y = _as_matrices(a, b)
     batch = broadcast(x[:-2], y[:-2])
     pairs = ((x[-2], y[-1]), (x[-2], x[-1]), (y[-2], y[-1]))
-    return [_blocks(batch, *pair, size) for pair, wanted in zip(pairs, given, strict=True) if wanted]
+    return [mask_shape(batch, *pair, size) for pair, wanted in zip(pairs, given, strict=True) if wanted]
 
 
 def _masked_impl(x: Any, y: Any, *masks: Any, size: int, given: tuple[bool, ...]) -> Any:
@@ -191,7 +195,7 @@ def _masked(x: Any, mask: Any, size: int) -> Any:
         return x
     rows, columns = x.shape[-2:]
     mask = jnp.asarray(mask)
-    mask = jnp.broadcast_to(mask, np.broadcast_shapes(mask.shape, _blocks((), rows, columns, size)))
+    mask = jnp.broadcast_to(mask, np.broadcast_shapes(mask.shape, mask_shape((), rows, columns, size)))
     wide = jnp.repeat(jnp.repeat(mask, size, -2), size, -1)[..., :rows, :columns]
     return jnp.where(wide, x, jnp.zeros((), x.dtype)) if mask.dtype == jnp.bool_ else x * wide.astype(x.dtype)
 

@@ -11,11 +11,12 @@ from mxcompat._array.casting import converted_on_host
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import aval, from_numpy
 from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.policy import MOST_PLANS
 
 from ..define import TABLE
 from . import vectors  # noqa: F401  # for their records, in TABLE
 from .contraction import Numbers, contract, multiply, rounded, wide_dtype, widened
-from .matmul import ADDMM, MATMUL, TENSORDOT, _contracted
+from .matmul import ADDMM, MATMUL, TENSORDOT, contracted_axes
 
 __all__ = ["VECTORS", "inner_numbers", "interleaved", "tensordot_numbers", "vecdot"]
 
@@ -44,11 +45,11 @@ def _host_addmm(out: Any, params: tuple, c: Any, x: Any, y: Any, alpha: Any = No
     return rounded(_scaled_sum(product, widened(c, dtype), alpha, beta), dtype)
 
 
-@lru_cache(1024)
+@lru_cache(MOST_PLANS)
 def tensordot_numbers(x: tuple[int, ...], y: tuple[int, ...], axes: Any) -> Numbers:
     """The axes that a tensordot of arrays of these shapes sums over."""
     like = from_numpy(np.float32)
-    return _contracted(aval(x, like), aval(y, like), axes), ((), ())  # type: ignore[arg-type]
+    return contracted_axes(aval(x, like), aval(y, like), axes), ((), ())  # type: ignore[arg-type]
 
 
 @HOST.of(TENSORDOT)

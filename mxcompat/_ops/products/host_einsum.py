@@ -11,19 +11,22 @@ import numpy as np
 
 from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.policy import MOST_PLANS
 
 from ..movement.diagonals import sum_dtype
 from .contraction import Numbers, contract, rounded, wide_dtype, widened
-from .einsum import EINSUM, _own_sums, at_once
+from .einsum import EINSUM, at_once, own_sums
 from .einsum_notation import Equation, parse
 from .einsum_path import Step, contraction_order
 from .matmul import common
+
+__all__: list[str] = []
 
 Labelled = tuple[Any, str]
 """An array, and a label for each of its axes."""
 
 
-@lru_cache(1024)
+@lru_cache(MOST_PLANS)
 def _parsed(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> Equation:
     return parse(subscripts, shapes, "einsum")
 
@@ -40,7 +43,7 @@ def _host_einsum(out: Any, params: tuple, *xs: Any) -> Any:
     return _evaluated(_parsed(params[0], shapes), xs)
 
 
-@lru_cache(1024)
+@lru_cache(MOST_PLANS)
 def _as_contraction(subscripts: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[Numbers, tuple[int, ...]] | None:
     """The axes of the one contraction that an einsum of two operands is, and where those of its result go; None if it
     is more, or less, than that."""
@@ -77,7 +80,7 @@ def _contracted(taken: Sequence[Labelled], step: Step) -> Labelled:
     for k, (x, labels) in enumerate(taken):
         if len(set(labels)) < len(labels):
             x, labels = _diagonals(x, labels)
-        gone = [] if together else _own_sums(k, taken, step)
+        gone = [] if together else own_sums(k, taken, step)
         ready.append(_total(x, labels, gone) if gone else (x, labels))
     if len(ready) == 1:
         return ready[0]

@@ -9,8 +9,10 @@ import numpy as np
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from .contraction import chosen, clipped, multiply, pull_product, rounded, widened
-from .gathered import BLOCK_MASKED_MM, GATHER_MM, SEGMENTED_MM, _blocks
+from .gathered import BLOCK_MASKED_MM, GATHER_MM, SEGMENTED_MM, mask_shape
 from .pullback import bilinear
+
+__all__: list[str] = []
 
 
 def _matrices(x: Any, y: Any) -> tuple[Any, Any]:
@@ -86,7 +88,7 @@ def _push_gather(tangents: Any, out: Any, params: tuple, x: Any, y: Any, *indice
 def _mask(mask: Any, size: int, x: Any) -> Any:
     """An element of the mask for each of the matrices x."""
     rows, columns = x.shape[-2:]
-    mask = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, _blocks((), rows, columns, size)))
+    mask = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, mask_shape((), rows, columns, size)))
     return mask.repeat(size, -2).repeat(size, -1)[..., :rows, :columns]
 
 

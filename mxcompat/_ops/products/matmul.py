@@ -25,11 +25,13 @@ from mxcompat._graph.ir.node import Node, apply, caller
 
 from ..arguments import any_number, axis_of, integers, is_sequence, require_array
 from ..define import broadcast, op
-from ..padding.padded import offer
+from ..elementwise.casts import ASTYPE
+from ..padding.padded import pad_contraction
+from ..reductions.softmax import SOFTMAX
 
 __all__ = [
-    "addmm", "common", "contract", "inexact", "matmul", "precision", "product", "product_shape", "tensordot",
-    "wide",
+    "ADDMM", "MATMUL", "TENSORDOT", "addmm", "common", "contract", "contracted_axes", "inexact", "matmul", "precision",
+    "product", "product_shape", "tensordot", "wide",
 ]  # fmt: skip
 
 
@@ -110,7 +112,7 @@ def _matmul_impl(x: Any, y: Any) -> Any:
 MATMUL = op("matmul", _matmul_impl, _matmul_aval)
 _memo = MATMUL.memo
 _new = array.__new__
-_WEIGHTS = ("softmax", "astype")
+_WEIGHTS = (SOFTMAX, ASTYPE)
 """What the left side of the second product is where attention is written by hand."""
 
 
@@ -143,8 +145,8 @@ def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
         found = MATMUL.infer(key)
     out = _new(array)
     out._node = Node(MATMUL, (), (x, y), found, x.trace if x.trace > y.trace else y.trace, None, caller())
-    if y.op is not None and x.op is not None and x.op.name in _WEIGHTS:
-        offer(out._node)
+    if y.op is not None and x.op in _WEIGHTS:
+        pad_contraction(out._node)
     return out
 
 
@@ -218,7 +220,7 @@ def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0
 _Axes = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def _contracted(a: Aval, b: Aval, axes: int | tuple[tuple[int, ...], ...]) -> _Axes:
+def contracted_axes(a: Aval, b: Aval, axes: int | tuple[tuple[int, ...], ...]) -> _Axes:
     """The axes to sum over, counted from 0. Raises MLX's errors."""
     if isinstance(axes, int):
         if axes < 0:
@@ -245,7 +247,7 @@ def _contracted(a: Aval, b: Aval, axes: int | tuple[tuple[int, ...], ...]) -> _A
 
 
 def _tensordot_aval(a: Aval, b: Aval, axes: Any) -> Aval:
-    first, second = _contracted(a, b, axes)
+    first, second = contracted_axes(a, b, axes)
     kept = [n for k, n in enumerate(a.shape) if k not in first] + [n for k, n in enumerate(b.shape) if k not in second]
     return aval(tuple(kept), inexact(a.dtype, b.dtype))
 
@@ -253,7 +255,7 @@ def _tensordot_aval(a: Aval, b: Aval, axes: Any) -> Aval:
 def contract(x: Any, y: Any, axes: Any) -> Any:
     dtype = common(x, y)
     x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
-    axes = _contracted(_aval_of(x), _aval_of(y), axes)
+    axes = contracted_axes(_aval_of(x), _aval_of(y), axes)
     return jax.lax.dot_general(x, y, (axes, ((), ())), precision=precision(dtype))
 
 

@@ -12,6 +12,8 @@ from .matmul import GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMU
 from .qqmm import QQMM
 from .quantize import DEQUANTIZE, QUANTIZE
 
+__all__: list[str] = []
+
 _Inputs = tuple[Node, ...]
 _Flags = tuple[bool, ...]
 

@@ -11,10 +11,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .fp8 import _TIES, E4M3_MAX
-from .quantize import _GLOBAL, Scheme
+from .fp8 import E2M1_TIES, E4M3_MAX
+from .quantize import LARGEST, Scheme
 
-__all__ = ["decode", "encode", "floats", "from_e4m3", "pack", "rounded_through", "to_e4m3", "unpack"]
+__all__ = ["decode", "encode", "floats", "from_e4m3", "grouped", "pack", "rounded_through", "to_e4m3", "unpack"]
 
 _f32 = np.float32
 _E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
@@ -77,7 +77,7 @@ def to_e4m3(x: Any) -> Any:
 
 
 @lru_cache(None)
-def small_floats(kind: str) -> Any:
+def _small_floats(kind: str) -> Any:
     """The float32 values of all codes: "e4m3", "e2m1" or "e8m0"."""
     codes = np.arange(256)
     if kind == "e4m3":
@@ -90,13 +90,13 @@ def small_floats(kind: str) -> Any:
 
 def from_e4m3(codes: Any) -> Any:
     """The floats (float32) of e4m3 codes."""
-    return small_floats("e4m3")[codes]
+    return _small_floats("e4m3")[codes]
 
 
 def _to_e2m1(x: Any) -> Any:
     """The e2m1 codes nearest to floats: the one towards zero where two are, and never that of -0."""
     size = np.abs(x)
-    code = np.searchsorted(np.array(_TIES, _f32), np.where(size == size, size, _f32(0))).astype(np.uint8)
+    code = np.searchsorted(np.array(E2M1_TIES, _f32), np.where(size == size, size, _f32(0))).astype(np.uint8)
     return np.where((x < 0) & (code > 0), code | np.uint8(8), code)
 
 
@@ -110,7 +110,7 @@ def _to_e8m0(x: Any) -> Any:
     return np.where(x == 0, np.uint8(127), code)
 
 
-def _grouped(x: Any, how: Scheme) -> Any:
+def grouped(x: Any, how: Scheme) -> Any:
     return x.reshape(*x.shape[:-1], x.shape[-1] // how.group_size, how.group_size)
 
 
@@ -123,7 +123,7 @@ def _over(x: Any, divisor: Any) -> Any:
 
 def encode(w: Any, how: Scheme, global_scale: Any = None) -> tuple[Any, ...]:
     """The codes (uint8, the shape of w), scales and, in mode "affine", biases of floats."""
-    groups = _grouped(w, how)
+    groups = grouped(w, how)
     if how.mode == "affine":
         codes, *scales = _affine(groups, how.bits)
     elif how.mode == "nvfp4":
@@ -131,7 +131,7 @@ def encode(w: Any, how: Scheme, global_scale: Any = None) -> tuple[Any, ...]:
     else:
         x = groups.astype(_f32, copy=False)
         scale = _to_e8m0(_over(np.abs(x).max(-1), 6.0 if how.bits == 4 else E4M3_MAX))
-        x = x / small_floats("e8m0")[scale][..., None]
+        x = x / _small_floats("e8m0")[scale][..., None]
         codes, scales = _to_e2m1(x) if how.bits == 4 else to_e4m3(x), [scale]
     return codes.reshape(w.shape), *scales
 
@@ -159,7 +159,7 @@ def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
     scale = _over(np.abs(groups).max(-1), 6)
     up = None
     if global_scale is not None:
-        up = _GLOBAL / global_scale.reshape(())
+        up = LARGEST / global_scale.reshape(())
         scale = scale.astype(_f32) * up
     scale = to_e4m3(scale)
     unit = from_e4m3(scale)[..., None]
@@ -170,13 +170,13 @@ def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
 
 def _unit(scales: Any, how: Scheme) -> Any:
     """The floats (float32) of the scales of a mode that is not "affine"."""
-    return small_floats("e4m3" if how.mode == "nvfp4" else "e8m0")[scales]
+    return _small_floats("e4m3" if how.mode == "nvfp4" else "e8m0")[scales]
 
 
 @lru_cache(None)
 def _pairs(kind: str) -> Any:
     """For each byte the two floats (float32) that its nibbles stand for, as one item."""
-    values = small_floats(kind) if kind == "e2m1" else np.arange(16, dtype=_f32)
+    values = _small_floats(kind) if kind == "e2m1" else np.arange(16, dtype=_f32)
     octets = np.arange(256)
     return np.stack([values[octets & 15], values[octets >> 4]], -1).view(np.complex64)[:, 0]
 
@@ -188,7 +188,7 @@ def floats(words: Any, how: Scheme) -> Any:
         octets = np.ascontiguousarray(words).view(np.uint8)
         return _pairs("" if affine else "e2m1").take(octets).view(_f32)
     codes = unpack(words, how.bits)
-    return codes.astype(_f32) if affine else small_floats("e4m3").take(codes)
+    return codes.astype(_f32) if affine else _small_floats("e4m3").take(codes)
 
 
 def decode(words: Any, scales: Any, biases: Any, how: Scheme, dtype: Any = _f32) -> Any:
@@ -198,7 +198,7 @@ def decode(words: Any, scales: Any, biases: Any, how: Scheme, dtype: Any = _f32)
 
 def _scaled(values: Any, scales: Any, biases: Any, how: Scheme) -> Any:
     """Values, written over, times the scales of their groups, and the biases added."""
-    x = _grouped(values, how)
+    x = grouped(values, how)
     if how.mode == "affine":
         x *= scales[..., None].astype(x.dtype, copy=False)
         x += biases[..., None].astype(x.dtype, copy=False)
@@ -213,6 +213,6 @@ def rounded_through(x: Any, how: Scheme, global_scale: Any = None) -> Any:
     if how.mode == "affine":
         values = codes.astype(_f32)
     else:
-        values = small_floats("e2m1" if how.bits == 4 else "e4m3").take(codes)
+        values = _small_floats("e2m1" if how.bits == 4 else "e4m3").take(codes)
     out = _scaled(values, scales, biases[0] if biases else None, how)
-    return out if global_scale is None else out * (global_scale.reshape(()) / _GLOBAL)
+    return out if global_scale is None else out * (global_scale.reshape(()) / LARGEST)

@@ -13,11 +13,13 @@ from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from ..products.contraction import chosen, clipped, multiply, pull_product, rounded, swapped, widened
-from .codes import decode, encode, floats, from_e4m3, pack, rounded_through, to_e4m3, unpack
+from .codes import decode, encode, floats, from_e4m3, grouped, pack, rounded_through, to_e4m3, unpack
 from .fp8 import FROM_FP8, TO_FP8
-from .matmul import GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP, _split
-from .qqmm import GATHER_QQMM, QQMM, _parts
-from .quantize import _GLOBAL, DEQUANTIZE, QUANTIZE, Scheme
+from .matmul import GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP, matrix_inputs
+from .qqmm import GATHER_QQMM, QQMM, scaling_inputs
+from .quantize import DEQUANTIZE, LARGEST, QUANTIZE, Scheme
+
+__all__: list[str] = []
 
 _f32 = np.float32
 
@@ -53,7 +55,7 @@ def _host_dequantize(out: Any, params: tuple, scales: Any, w: Any, *more: Any) -
     if how.mode != "affine":
         if not more:
             return rounded(decode(w, scales, None, how, _wide(dtype)), dtype)
-        units = from_e4m3(scales) * (more[0].reshape(()) / _GLOBAL)
+        units = from_e4m3(scales) * (more[0].reshape(()) / LARGEST)
         return rounded(floats(w, how) * units.repeat(how.group_size, -1), dtype)
     (biases,) = more
     codes = unpack(w, how.bits)
@@ -71,15 +73,11 @@ def _pull_dequantize(g: Any, y: Any, params: tuple, wanted: tuple, scales: Any, 
     how, _ = params
     if how.mode != "affine":
         return None
-    g = _grouped(widened(g, y.dtype), how)
+    g = grouped(widened(g, y.dtype), how)
     gb = g.sum(-1)
     if more[0].shape[-1] == 1 != scales.shape[-1]:
         gb = gb.sum(-1, keepdims=True)
-    return (g * _grouped(unpack(w, how.bits), how)).sum(-1), None, gb
-
-
-def _grouped(x: Any, how: Scheme) -> Any:
-    return x.reshape(*x.shape[:-1], x.shape[-1] // how.group_size, how.group_size)
+    return (g * grouped(unpack(w, how.bits), how)).sum(-1), None, gb
 
 
 def _first(x: Any, *parts: Any) -> tuple[Any, ...]:
@@ -99,7 +97,7 @@ def _matrix(parts: tuple[Any, ...], how: Scheme, transpose: bool) -> Any:
 @HOST.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
 def _host_product(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
     how, transpose = params
-    parts = _split(how, inputs)[:3]
+    parts = matrix_inputs(how, inputs)[:3]
     dtype = out.dtype.numpy
     return rounded(multiply(widened(x, dtype), _matrix(_first(x, *parts), how, transpose)), dtype)
 
@@ -107,7 +105,7 @@ def _host_product(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
 @PULLBACK.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
 def _pull_product(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> Any:
     how, transpose = params
-    given = _split(how, inputs)[:3]
+    given = matrix_inputs(how, inputs)[:3]
     parts = _first(x, *given)
     if any(wanted[1:]) and parts[2] is not given[2]:
         return None
@@ -115,8 +113,8 @@ def _pull_product(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, *input
     gx, gy = pull_product(widened(g, out.dtype), widened(x, out.dtype), y, (wanted[0], any(wanted[1:])))
     rest: list[Any] = [None] * len(inputs)
     if gy is not None:
-        gy = _grouped(swapped(gy) if transpose else gy, how)
-        rest[0] = (gy * _grouped(unpack(parts[2], how.bits), how)).sum(-1)
+        gy = grouped(swapped(gy) if transpose else gy, how)
+        rest[0] = (gy * grouped(unpack(parts[2], how.bits), how)).sum(-1)
         rest[1] = gy.sum(-1)
     return gx, *rest
 
@@ -126,7 +124,7 @@ def _push_product(tangents: Any, out: Any, params: tuple, x: Any, *inputs: Any) 
     how, transpose = params
     if any(t is not None for t in tangents[1:]):
         return None
-    parts = _first(x, *_split(how, inputs)[:3])
+    parts = _first(x, *matrix_inputs(how, inputs)[:3])
     return multiply(widened(tangents[0], out.dtype), _matrix(parts, how, transpose))
 
 
@@ -169,14 +167,14 @@ class _Chosen:
 
 def _gathered(params: tuple, x: Any, inputs: tuple) -> _Chosen | None:
     how, transpose, left, right, scaled = params
-    scales, biases, w, rest = _split(how, inputs)
+    scales, biases, w, rest = matrix_inputs(how, inputs)
     if not (w.size and x.size):
         return None
     given = list(rest)
     lhs = given.pop(0) if left else None
     rhs = given.pop(0) if right else None
     flat = [_flat(a) for a in (scales, biases, w)]
-    units = given[0].reshape(-1) / _GLOBAL if scaled else None
+    units = given[0].reshape(-1) / LARGEST if scaled else None
 
     def build(k: int) -> Any:
         y = _matrix(tuple([a if a is None else a[k] for a in flat]), how, transpose)
@@ -207,7 +205,7 @@ def _weights(w: Any, scales: Any, global_scale: Any, how: Scheme) -> Any:
     if scales is None:
         return rounded_through(w, how, global_scale)
     out = decode(w, scales, None, how)
-    return out if global_scale is None else out * (global_scale.reshape(()) / _GLOBAL)
+    return out if global_scale is None else out * (global_scale.reshape(()) / LARGEST)
 
 
 @HOST.of(QQMM)
@@ -215,7 +213,7 @@ def _host_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> Any:
     how, quantized = params
     if not (x.size and w.size):
         return None
-    scales, _, _, (scale_x, scale_w) = _parts(inputs, quantized, False, False)
+    scales, _, _, (scale_x, scale_w) = scaling_inputs(inputs, quantized, False, False)
     product = multiply(rounded_through(x, how, scale_x), _weights(w, scales, scale_w, how).T)
     return rounded(product, out.dtype.numpy)
 
@@ -225,7 +223,7 @@ def _pull_qqmm(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, w: Any, *in
     how, quantized = params
     if any(wanted[2:]) or not (x.size and w.size):
         return None
-    scales, _, _, (scale_x, scale_w) = _parts(inputs, quantized, False, False)
+    scales, _, _, (scale_x, scale_w) = scaling_inputs(inputs, quantized, False, False)
     left = rounded_through(x, how, scale_x) if wanted[1] else x.astype(_f32, copy=False)
     gx, gy = pull_product(g.astype(_f32, copy=False), left, _weights(w, scales, scale_w, how).T, wanted)
     return gx, gy if gy is None else gy.T, *[None] * len(inputs)
@@ -236,7 +234,7 @@ def _host_gather_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> 
     how, quantized, left, right = params
     if not (x.size and w.size):
         return None
-    scales, lhs, rhs, (scale_x, scale_w) = _parts(inputs, quantized, left, right)
+    scales, lhs, rhs, (scale_x, scale_w) = scaling_inputs(inputs, quantized, left, right)
     matrices, codes = _flat(w), _flat(scales)
     count = len(matrices)
     if scale_x is not None and scale_x.size > 1:

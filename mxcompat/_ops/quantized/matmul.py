@@ -22,14 +22,17 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import require_array
 from ..define import broadcast, op
-from ..padding.padded import offer
+from ..padding.padded import pad_contraction
 from ..products.gathered import grouped_product
 from ..products.matmul import product
 from .fp8 import E4M3_MAX
 from .packing import unpack
 from .quantize import Scheme, check_quantized, decode, scheme
 
-__all__ = ["check_fit", "gather_qmm", "gathered_shape", "integral", "multiply_chosen", "quantized_matmul"]
+__all__ = [
+    "GATHER_QMM", "GATHER_QMM_FP", "QUANTIZED_MATMUL", "QUANTIZED_MATMUL_FP", "check_fit", "gather_qmm",
+    "gathered_shape", "integral", "matrix_inputs", "multiply_chosen", "quantized_matmul",
+]  # fmt: skip
 
 
 def check_fit(
@@ -80,7 +83,7 @@ def _result(name: str, x: Aval, scales: Aval, biases: Aval | None) -> Dtype:
     return dtype
 
 
-def _split(how: Scheme, inputs: tuple) -> tuple[Any, Any, Any, tuple]:
+def matrix_inputs(how: Scheme, inputs: tuple) -> tuple[Any, Any, Any, tuple]:
     """Scales, biases (or None), words and what follows, of an op's inputs after the first."""
     if how.mode == "affine":
         return inputs[0], inputs[1], inputs[2], inputs[3:]
@@ -88,7 +91,7 @@ def _split(how: Scheme, inputs: tuple) -> tuple[Any, Any, Any, tuple]:
 
 
 def _aval(x: Aval, *inputs: Aval, how: Scheme, transpose: bool) -> Aval:
-    scales, biases, w, _ = _split(how, inputs)
+    scales, biases, w, _ = matrix_inputs(how, inputs)
     _, outer = check_fit("quantized_matmul", x, w, scales, biases, how, transpose)
     dtype = _result("quantized_matmul", x, scales, biases)
     # Like MLX: a vector or a matrix is multiplied by the first matrix of several.
@@ -105,7 +108,7 @@ def _common(x: Any, scales: Any, biases: Any) -> Any:
 
 
 def _impl(x: Any, *inputs: Any, how: Scheme, transpose: bool) -> Any:
-    scales, biases, w, _ = _split(how, inputs)
+    scales, biases, w, _ = matrix_inputs(how, inputs)
     dtype = _common(x, scales, biases)
     if x.ndim <= 2 < w.ndim:
         scales, biases, w = (a if a is None else a.reshape(-1, *a.shape[-2:])[0] for a in (scales, biases, w))
@@ -159,7 +162,7 @@ def quantized_matmul(
         record, nodes = QUANTIZED_MATMUL, (first, scale, bias, words)
     out = apply(record, nodes, (how, bool(transpose)))
     if words.op is not None and not transpose:
-        offer(out)
+        pad_contraction(out)
     return wrap(out)
 
 
@@ -202,7 +205,7 @@ def _flat(a: Any) -> Any:
 
 
 def _gather_aval(x: Aval, *inputs: Aval, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool) -> Aval:
-    scales, biases, w, rest = _split(how, inputs)
+    scales, biases, w, rest = matrix_inputs(how, inputs)
     _, outer = check_fit("gather_qmm", x, w, scales, biases, how, transpose)
     dtype = _result("gather_qmm", x, scales, biases)
     if x.ndim < 2:
@@ -220,7 +223,7 @@ def _gather_aval(x: Aval, *inputs: Aval, how: Scheme, transpose: bool, left: boo
 
 
 def _gather_impl(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool) -> Any:
-    scales, biases, w, rest = _split(how, inputs)
+    scales, biases, w, rest = matrix_inputs(how, inputs)
     dtype = _common(x, scales, biases)
     given = list(rest)
     lhs = given.pop(0) if left else None

@@ -26,7 +26,7 @@ from .matmul import check_fit, gathered_shape, integral, multiply_chosen
 from .packing import unpack
 from .quantize import Scheme, check_global_scale, decode, encode, scheme
 
-__all__ = ["gather_qqmm", "qqmm"]
+__all__ = ["GATHER_QQMM", "QQMM", "gather_qqmm", "qqmm", "scaling_inputs"]
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -59,8 +59,7 @@ def _check(name: str, x: Aval, w: Aval, scales: Aval | None, how: Scheme) -> int
         if w.ndim < 2 or x.shape[-1] != w.shape[-1]:
             raise ValueError(
                 f"[qqmm] Last dimension of first input with shape {format_shape(x.shape)} must match last dimension of "
-                "second "
-                f"input with shape {format_shape(w.shape)}."
+                f"second input with shape {format_shape(w.shape)}."
             )
         if x.shape[-1] % (how.group_size or 1) or how.group_size <= 0:
             raise ValueError(
@@ -83,7 +82,7 @@ def _weights(w: Any, scales: Any, global_scale: Any, how: Scheme) -> Any:
     return out if global_scale is None else out * (global_scale / np.float32(6 * E4M3_MAX))
 
 
-def _parts(inputs: tuple, quantized: bool, left: bool, right: bool) -> tuple[Any, Any, Any, tuple]:
+def scaling_inputs(inputs: tuple, quantized: bool, left: bool, right: bool) -> tuple[Any, Any, Any, tuple]:
     """Scales, the indices of both sides (None each where there is none), and the global scales."""
     given = list(inputs)
     scales = given.pop(0) if quantized else None
@@ -93,7 +92,7 @@ def _parts(inputs: tuple, quantized: bool, left: bool, right: bool) -> tuple[Any
 
 
 def _aval(x: Aval, w: Aval, *inputs: Aval, how: Scheme, quantized: bool) -> Aval:
-    scales, *_ = _parts(inputs, quantized, False, False)
+    scales, *_ = scaling_inputs(inputs, quantized, False, False)
     outer = _check("qqmm", x, w, scales, how)
     if w.ndim != 2:
         raise ValueError(f"[qqmm] Only 2D inputs are supported but x.ndim() == {x.ndim} and w.ndim() == {w.ndim}.")
@@ -101,7 +100,7 @@ def _aval(x: Aval, w: Aval, *inputs: Aval, how: Scheme, quantized: bool) -> Aval
 
 
 def _impl(x: Any, w: Any, *inputs: Any, how: Scheme, quantized: bool) -> Any:
-    scales, _, _, (scale_x, scale_w) = _parts(inputs, quantized, False, False)
+    scales, _, _, (scale_x, scale_w) = scaling_inputs(inputs, quantized, False, False)
     dtype = x.dtype
     x = _rounded(x if x.ndim > 1 else x[None], how, scale_x).reshape(x.shape)
     y = _weights(w, scales, None if scale_w is None else scale_w.reshape(()), how)
@@ -166,7 +165,7 @@ def qqmm(
 
 
 def _gather_aval(x: Aval, w: Aval, *inputs: Aval, how: Scheme, quantized: bool, left: bool, right: bool) -> Aval:
-    scales, lhs, rhs, global_scales = _parts(inputs, quantized, left, right)
+    scales, lhs, rhs, global_scales = scaling_inputs(inputs, quantized, left, right)
     outer = _check("gather_qqmm", x, w, scales, how)
     if x.ndim < 2:
         raise ValueError(
@@ -181,7 +180,7 @@ def _gather_aval(x: Aval, w: Aval, *inputs: Aval, how: Scheme, quantized: bool, 
 
 
 def _gather_impl(x: Any, w: Any, *inputs: Any, how: Scheme, quantized: bool, left: bool, right: bool) -> Any:
-    scales, lhs, rhs, (scale_x, scale_w) = _parts(inputs, quantized, left, right)
+    scales, lhs, rhs, (scale_x, scale_w) = scaling_inputs(inputs, quantized, left, right)
     dtype, batch = x.dtype, w.shape[:-2]
     if scale_x is not None and scale_x.size > 1:
         matrices = x.reshape(-1, *x.shape[-2:])

@@ -13,21 +13,23 @@ import numpy as np
 
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import expected
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import integer, require_array
+from ..arguments import integer, require_array, require_text
 from ..define import op
 from .fp8 import E4M3_MAX, from_e2m1, from_e4m3, from_e8m0, to_e2m1, to_e4m3, to_e8m0
 from .packing import pack, unpack
 
-__all__ = ["Scheme", "check_global_scale", "check_quantized", "decode", "dequantize", "encode", "quantize", "scheme"]
+__all__ = [
+    "DEQUANTIZE", "LARGEST", "QUANTIZE", "Scheme", "check_global_scale", "check_quantized", "decode", "dequantize",
+    "encode", "quantize", "scheme",
+]  # fmt: skip
 
 _f32 = np.float32
-_GLOBAL = _f32(E4M3_MAX * 6)  # the largest value that an e4m3 scale times an e2m1 element has
+LARGEST = _f32(E4M3_MAX * 6)  # the largest value that an e4m3 scale times an e2m1 element has
 _AFFINE_BITS = (1, 2, 3, 4, 5, 6, 8)
 
 
@@ -49,11 +51,9 @@ _DEFAULTS = {
 
 def scheme(name: str, mode: Any, group_size: Any, bits: Any) -> Scheme:
     """The scheme that a function's arguments name. Raises MLX's ValueError for an unknown mode."""
-    if not isinstance(mode, str):
-        raise expected(name, "a str", mode)
-    default = _DEFAULTS.get(mode)
+    default = _DEFAULTS.get(mode) if isinstance(mode, str) else None
     if default is None:
-        raise ValueError(f"[{name}] Invalid quantization mode '{mode}'.")
+        raise ValueError(f"[{name}] Invalid quantization mode '{require_text(mode, name, 'mode')}'.")
     if group_size is None and bits is None:
         return default
     return Scheme(
@@ -180,7 +180,7 @@ def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
     dtype = groups.dtype
     scale = _over(jnp.abs(groups).max(-1), 6)
     if global_scale is not None:
-        up = _over(jnp.asarray(_GLOBAL), jnp.reshape(global_scale, ()))
+        up = _over(jnp.asarray(LARGEST), jnp.reshape(global_scale, ()))
         scale = scale.astype(jnp.float32) * up
     scale = to_e4m3(scale)
     unit = from_e4m3(scale)[..., None]
@@ -310,7 +310,7 @@ def _dequantize_impl(scales: Any, w: Any, *more: Any, how: Scheme, dtype: Dtype 
     out = dtype.numpy if dtype is not None else np.dtype(np.float32) if more else _d.bfloat16.numpy
     if not more:
         return decode(codes, scales, None, how, out)
-    units = from_e4m3(scales) * _over(jnp.reshape(more[0], ()), _GLOBAL)
+    units = from_e4m3(scales) * _over(jnp.reshape(more[0], ()), LARGEST)
     return (from_e2m1(codes) * jnp.repeat(units, how.group_size, -1)).astype(out)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mxcompat._array.array import wrap
+from mxcompat._graph import policy
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH
@@ -20,12 +21,9 @@ _ONE_BY_ONE = (
     "bernoulli", "categorical", "categorical_line", "permutation",
 )  # fmt: skip
 
-_MOST = 16
-"""Up to how many draws are made one by one."""
-
 
 def _one_by_one(op: Op, params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> Node | None:
-    if not 0 < size <= _MOST:
+    if not 0 < size <= policy.SINGLE_DRAWS:
         return None
     draws = []
     for k in range(size):

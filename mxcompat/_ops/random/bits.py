@@ -18,10 +18,11 @@ from jax import lax
 
 from mxcompat._graph.ir.aval import Aval
 
+from .threefry import PARITY, ROTATIONS
+
 __all__ = ["bits", "check_bits", "scaled", "split_words", "unit"]
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = np.uint32(0x1BD11BDA)
+_PARITY = np.uint32(PARITY)
 
 
 @partial(jax.jit, static_argnums=1)
@@ -63,7 +64,7 @@ def _hash(key: Any, x: Any, y: Any) -> tuple[Any, Any]:
     x = x + schedule[0]
     y = y + schedule[1]
     for group in range(5):
-        for distance in _ROTATIONS[group % 2]:
+        for distance in ROTATIONS[group % 2]:
             x = x + y
             y = x ^ ((y << np.uint32(distance)) | (y >> np.uint32(32 - distance)))
         x = x + schedule[(group + 1) % 3]

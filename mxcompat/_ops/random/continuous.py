@@ -293,7 +293,10 @@ def _infer_gumbel(key: Aval, shape: tuple[int, ...], dtype: Dtype) -> Aval:
 
 _POINT = aval((), _float32)
 _GUMBEL = op(
-    "random_gumbel", lambda key, shape, dtype: gumbel_noise(key, shape, dtype.numpy), _infer_gumbel, ("shape", "dtype"),
+    "random_gumbel",
+    lambda key, shape, dtype: gumbel_noise(key, shape, dtype.numpy),
+    _infer_gumbel,
+    ("shape", "dtype"),
     draws=True,
 )
 

@@ -235,8 +235,7 @@ def categorical(
         if broadcast(full, reduced) != full:
             raise ValueError(
                 f"[categorical] Requested shape {format_shape(full)} is not broadcast compatible with reduced logits "
-                "shape"
-                f"{format_shape(reduced)}."
+                f"shape{format_shape(reduced)}."
             )
         if single and full:
             return wrap(apply(_CATEGORICAL_LINE, (drawn, x), (full,)))

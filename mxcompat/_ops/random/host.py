@@ -13,7 +13,7 @@ from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.rules import HOST
 
 from ..define import TABLE
-from ..elementwise.erf import erf, erf_inv
+from ..elementwise.erf import erf_as_xla, erfinv
 from . import continuous, discrete, state  # noqa: F401  they define the ops
 from .threefry import chain, words
 
@@ -72,7 +72,7 @@ def _symmetric(key: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 def normals(key: np.ndarray, shape: tuple[int, ...]) -> Any:
     """Normal numbers of variance 1/2, float32."""
-    return erf_inv(_symmetric(key, shape))
+    return erfinv(_symmetric(key, shape))
 
 
 @HOST.of(TABLE["random_split"])
@@ -143,8 +143,8 @@ def _truncated_normal(out: Aval, params: tuple, key: np.ndarray, lower: Any, upp
     kind = out.dtype.numpy
     lower, upper = cast(lower, kind), cast(upper, kind)
     root = np.array(SQRT2, kind)
-    x = _between(key, wide(erf, lower / root), wide(erf, upper / root), out.shape, kind)
-    return np.maximum(np.minimum(root * wide(erf_inv, x), upper), lower)
+    x = _between(key, wide(erf_as_xla, lower / root), wide(erf_as_xla, upper / root), out.shape, kind)
+    return np.maximum(np.minimum(root * wide(erfinv, x), upper), lower)
 
 
 def _gumbel_noise(key: np.ndarray, shape: tuple[int, ...], dtype: np.dtype | None = None) -> Any:

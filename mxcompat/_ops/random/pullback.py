@@ -14,15 +14,13 @@ import numpy as np
 from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
 
 from ..define import TABLE
-from ..elementwise.erf import erf, erf_inv
+from ..elementwise.erf import erf_as_xla, erfinv
 from .host import SQRT2, argsorted, cast, laplaces, normals, roots, unit, wide
 
 __all__: list[str] = []
 
 _FLOAT32 = np.dtype(np.float32)
 _ROOT = np.float32(SQRT2)
-_SLOPE = np.float32(2 / np.sqrt(np.pi))
-"""Of erf at 0."""
 
 
 def _halved(noise: Any, factor: Any) -> Any:
@@ -108,10 +106,10 @@ def _truncated_slopes(params: tuple, key: Any, lower: Any, upper: Any) -> tuple[
     lower, upper = cast(lower, kind), cast(upper, kind)
     root = np.array(SQRT2, kind)
     a, b = lower / root, upper / root
-    low, high = wide(erf, a), wide(erf, b)
+    low, high = wide(erf_as_xla, a), wide(erf_as_xla, b)
     drawn = unit(key, shape, kind)
     x = drawn * (high - low) + low
-    z = root * wide(erf_inv, x)
+    z = root * wide(erfinv, x)
     top = np.minimum(z, upper)
     inside = _share(z, upper, np.less) * _share(top, lower, np.greater)
     at_upper = _share(upper, z, np.less) * _share(top, lower, np.greater)

@@ -13,17 +13,13 @@ from functools import lru_cache
 
 import numpy as np
 
-__all__ = ["chain", "words"]
+from mxcompat._graph.policy import CACHED_ELEMENTS, FEW_PAIRS
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = 0x1BD11BDA
+__all__ = ["PARITY", "ROTATIONS", "chain", "words"]
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = 0x1BD11BDA
 _WORD = 0xFFFFFFFF
-
-_FEW = 128
-"""Up to how many pairs Python's integers are faster."""
-
-_BLOCK = 1 << 13
-"""How many pairs NumPy hashes together: what fits into a cache."""
 
 
 def words(key: np.ndarray, size: int) -> np.ndarray:
@@ -32,8 +28,8 @@ def words(key: np.ndarray, size: int) -> np.ndarray:
         return np.zeros(0, np.uint32)
     first, second = key.tolist()
     pairs = (size + 1) // 2
-    if pairs > _FEW:
-        return _many((first, second, first ^ second ^ _PARITY), pairs, size)
+    if pairs > FEW_PAIRS:
+        return _many((first, second, first ^ second ^ PARITY), pairs, size)
     both = _few(first, second, pairs, size)
     return np.frombuffer(both.to_bytes(16 * pairs, "little"), np.uint64)[:size].astype(np.uint32)
 
@@ -50,7 +46,7 @@ def chain(key: np.ndarray, count: int) -> np.ndarray:
     return np.frombuffer(b"".join(found), np.uint64).astype(np.uint32).reshape(count, 2, 2)
 
 
-@lru_cache(2 * _FEW)
+@lru_cache(2 * FEW_PAIRS)
 def _lanes(pairs: int, size: int) -> tuple[int, int, int]:
     """A number with a one in each lane, and those of the counters."""
     ones = sum(1 << 64 * k for k in range(pairs))
@@ -63,11 +59,11 @@ def _few(first: int, second: int, pairs: int, size: int) -> int:
     """The words of a key as one number, a lane of 64 bits for each; one more than wanted if that is odd."""
     ones, low, high = _lanes(pairs, size)
     mask = ones * _WORD
-    keys = (first * ones, second * ones, (first ^ second ^ _PARITY) * ones)
+    keys = (first * ones, second * ones, (first ^ second ^ PARITY) * ones)
     x = low + keys[0]
     y = (high + keys[1]) & mask
     for group in range(5):
-        for d in _ROTATIONS[group & 1]:
+        for d in ROTATIONS[group & 1]:
             x += y  # what it carries stays in the lane, so that only `y` need be masked
             y = (x ^ (y << d | y >> 32 - d)) & mask
         x += keys[(group + 1) % 3]
@@ -83,8 +79,8 @@ def _many(schedule: Sequence[int], pairs: int, size: int) -> np.ndarray:
     keys = [np.array(k, np.uint32) for k in schedule]
     np.add(x, keys[0], x)
     np.add(y, keys[1], y)
-    for start in range(0, pairs, _BLOCK):
-        _hash(x[start : start + _BLOCK], y[start : start + _BLOCK], keys)
+    for start in range(0, pairs, CACHED_ELEMENTS):
+        _hash(x[start : start + CACHED_ELEMENTS], y[start : start + CACHED_ELEMENTS], keys)
     return result[:size]
 
 
@@ -96,7 +92,7 @@ def _hash(x: np.ndarray, y: np.ndarray, keys: Sequence[np.ndarray]) -> None:
     add, left, right, join, mix = np.add, np.left_shift, np.right_shift, np.bitwise_or, np.bitwise_xor
     upper = np.empty_like(y)
     for group in range(5):
-        for d in _ROTATIONS[group & 1]:
+        for d in ROTATIONS[group & 1]:
             add(x, y, x)
             left(y, _COUNTS[d], upper)
             right(y, _COUNTS[32 - d], y)

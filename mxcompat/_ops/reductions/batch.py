@@ -11,9 +11,9 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH
 
 from ..define import TABLE
-from . import partitioning, scans, softmax, sorting, statistics  # noqa: F401  # for their records, in TABLE
+from . import extremes, partitioning, scans, softmax, sorting, statistics  # noqa: F401  # for their records, in TABLE
 
-__all__ = []
+__all__: list[str] = []
 
 
 def _reshaped(node: Node, shape: tuple[int, ...]) -> Node:

@@ -11,7 +11,7 @@ from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST
 
 from ..define import TABLE
-from . import softmax, statistics  # noqa: F401  # for their records, in TABLE
+from . import extremes, softmax, statistics  # noqa: F401  # for their records, in TABLE
 from .reduce import size_of
 
 __all__ = ["as_rows", "distances", "inexact", "narrowed", "powers_and_sum", "widened"]

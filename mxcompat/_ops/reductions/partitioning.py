@@ -15,6 +15,7 @@ from jax import lax
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
+from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
@@ -37,15 +38,11 @@ from .sorting import (
 __all__ = ["argpartition", "partition", "topk"]
 
 
-_LONG = 1 << 12
-_FEW = 1 / 16
-"""An axis of at least so many elements is partitioned without sorting them all if at most this part is on one side."""
-
-
 def _suits(x: Any, kth: int, axis: int) -> bool:
     """Whether to look for the few elements on the shorter side only."""
     n = x.shape[axis]
-    return is_float(x) and x.dtype.itemsize <= 4 and n >= _LONG and min(kth + 1, n - kth) <= n * _FEW and on_cpu()
+    few = n >= policy.PARTITIONED_AXIS and min(kth + 1, n - kth) <= n * policy.PARTITIONED_SHARE
+    return few and is_float(x) and x.dtype.itemsize <= 4 and on_cpu()
 
 
 def _argpartitioned(x: Any, kth: int, axis: int | None) -> Any:

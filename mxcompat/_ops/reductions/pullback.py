@@ -13,7 +13,7 @@ from ..define import TABLE
 from .host import distances, inexact, powers_and_sum, widened
 from .reduce import size_of
 
-__all__ = []
+__all__: list[str] = []
 
 
 def _kept(g: Any, params: tuple, x: Any) -> Any:

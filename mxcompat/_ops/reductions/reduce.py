@@ -1,17 +1,14 @@
-"""Reductions: ops that take several elements to one, over any axes.
+"""Reductions: ops that take several elements to one, over any axes. Those that choose one are in `extremes`.
 
-Half precision is accumulated in float32. Equal elements share the gradient of `max` and `min`.
+Half precision is accumulated in float32.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
-from operator import index
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -23,13 +20,13 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 
-from ..arguments import INVALID, axes_of, axis_of, require_array
-from ..define import as_bool, as_float, op, same
+from ..arguments import INVALID, axes_of, require_array
+from ..define import as_bool, as_float, op
 from ..examples import example
 
 __all__ = [
-    "NO_MEAN_AXIS", "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "mean_of", "min",
-    "minmax", "prod", "reduced", "reduction_record", "size_of", "sum", "sum_of", "wide",
+    "NO_MEAN_AXIS", "all", "any", "count_nonzero", "logsumexp", "mean", "mean_of", "prod", "reduced",
+    "reduction_function", "reduction_record", "size_of", "sum", "sum_of", "wide",
 ]  # fmt: skip
 
 
@@ -73,69 +70,6 @@ def reduction_record(
         return impl(x, axes, keepdims)
 
     return op(name, lower, infer, ("axes", "keepdims"))
-
-
-def _not_empty(name: str) -> Callable[[Aval, tuple[int, ...]], None]:
-    def check(a: Aval, axes: tuple[int, ...]) -> None:
-        for k in axes:
-            if a.shape[k] == 0:
-                raise ValueError(f"[{name}] Cannot {name} reduce over axis {k} with size 0.")
-
-    return check
-
-
-def _first_place(x: Any, axes: tuple[int, ...], worst: float) -> Any:
-    """Where, in the order of `axes`, the largest element (the smallest if `worst` is inf) first is; `axes` stay."""
-    search = lax.argmax if worst < 0 else lax.argmin
-    rest = [axis for axis in range(x.ndim) if axis not in axes]
-    flat = lax.reshape(lax.transpose(x, (*rest, *axes)), (*(x.shape[axis] for axis in rest), size_of(x, axes)))
-    return lax.expand_dims(search(flat, len(rest), jnp.int32), axes)
-
-
-def _places(x: Any, axes: tuple[int, ...]) -> Any:
-    """The places of the elements, counted in the order of `axes`."""
-    place = jnp.zeros((1,) * x.ndim, jnp.int32)
-    for axis in axes:
-        place = place * x.shape[axis] + lax.broadcasted_iota(
-            jnp.int32, tuple(n if k == axis else 1 for k, n in enumerate(x.shape)), axis
-        )
-    return place
-
-
-def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
-    """`jnp.max` or `jnp.min`, for complex numbers too: by the real part, then the imaginary part."""
-
-    @partial(jax.custom_jvp, nondiff_argnums=(1, 2))
-    def real(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-        return reduce(x, axis=axis, keepdims=keepdims)
-
-    @real.defjvp
-    def real_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
-        x = primals[0]
-        found = reduce(x, axis=axes, keepdims=True)
-        equal = (x == found).astype(x.dtype)
-        count = jnp.sum(equal, axis=axes, keepdims=True, dtype=x.dtype)
-        # XLA may compute x twice and round differently (a product and a sum as one operation or as two), so that no
-        # element equals the one found. Then the place where it was found counts; to search for it takes long.
-        lost = (count == 0) & (found == found)
-        nowhere = jnp.full(found.shape, -1, jnp.int32)
-        place = lax.cond(jnp.any(lost), lambda: jnp.where(lost, _first_place(x, axes, worst), -1), lambda: nowhere)
-        share = jnp.where(lost, (_places(x, axes) == place).astype(x.dtype), equal / count)
-        out = found if keepdims else lax.squeeze(found, axes)
-        return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims, dtype=x.dtype)
-
-    def impl(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-        if x.dtype.kind != "c":
-            chosen = real if jnp.issubdtype(x.dtype, jnp.floating) else reduce
-            return chosen(x, axis=axes, keepdims=keepdims)
-        re, im = lax.real(x), lax.imag(x)
-        first = reduce(re, axis=axes, keepdims=True)
-        second = reduce(jnp.where(re == first, im, jnp.asarray(worst, im.dtype)), axis=axes, keepdims=True)
-        nan = jnp.any(x != x, axis=axes, keepdims=True)
-        out = lax.complex(jnp.where(nan, math.nan, first), jnp.where(nan, 0.0, second))
-        return out if keepdims else lax.squeeze(out, axes)
-
-    return impl
 
 
 def sum_of(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -186,15 +120,19 @@ def _check_logsumexp(a: Aval, axis: Any) -> None:
 
 _SUM = reduction_record("sum", sum_of, _accumulated, lazy=True)
 _PROD = reduction_record("prod", _prod, _accumulated, lazy=True)
-_MAX = reduction_record("max", _extreme(jnp.max, -math.inf), same, _not_empty("max"), lazy=True)
-_MIN = reduction_record("min", _extreme(jnp.min, math.inf), same, _not_empty("min"), lazy=True)
 _MEAN = reduction_record("mean", mean_of, as_float)
 _LOGSUMEXP = reduction_record("logsumexp", _logsumexp, as_float)
 _ALL = reduction_record("all", lambda x, axes, keepdims: jnp.all(truth(x), axis=axes, keepdims=keepdims), as_bool)
 _ANY = reduction_record("any", lambda x, axes, keepdims: jnp.any(truth(x), axis=axes, keepdims=keepdims), as_bool)
+_COUNT = op(
+    "count_nonzero",
+    lambda x, axes, keepdims: jnp.sum(truth(jnp.asarray(x)), axis=axes, keepdims=keepdims, dtype=jnp.int32),
+    lambda a, axes, keepdims: aval(reduced(a.shape, axes, keepdims), avals.int32),
+    ("axes", "keepdims"),
+)
 
 
-def _reduction(
+def reduction_function(
     record: Op, summary: str, dtypes: str, raises: str = "", *, guard: Callable[[Aval, Any], None] | None = None,
     message: str = INVALID,
 ) -> Callable[..., array]:  # fmt: skip
@@ -239,165 +177,15 @@ Example:
 {example}
 """
 
-_OWN = "of the dtype of `a`"
 _WIDE = "of the dtype of `a`; int32 or uint32 instead of narrower integers and bool"
 _FLOAT = "of the dtype of `a`, float32 instead of an integer or bool"
-_EMPTY = ", or if a reduced axis has size 0"
 
-sum = _reduction(_SUM, "The sum of the elements.", _WIDE)
-prod = _reduction(_PROD, "The product of the elements.", _WIDE)
-max = _reduction(_MAX, "The largest element; NaN if there is one.", _OWN, _EMPTY)
-min = _reduction(_MIN, "The smallest element; NaN if there is one.", _OWN, _EMPTY)
-mean = _reduction(_MEAN, "The mean of the elements.", _FLOAT, message=NO_MEAN_AXIS)
-logsumexp = _reduction(_LOGSUMEXP, "The logarithm of the sum of the exponentials.", _FLOAT, ", or if `a` is empty",
-                       guard=_check_logsumexp)  # fmt: skip
-all = _reduction(_ALL, "Whether no element is 0.", "of bools")
-any = _reduction(_ANY, "Whether some element is not 0.", "of bools")
-
-
-def minmax(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> tuple[array, array]:
-    """The smallest and the largest element.
-
-    Args:
-        a: an array, of any shape.
-        axis: the axis or axes to reduce; None for all of them.
-        keepdims: whether to keep reduced axes, with size 1.
-        stream: accepted, and ignored.
-
-    Returns:
-        `(min(a, axis, keepdims), max(a, axis, keepdims))`
-
-    Example:
-        >>> mx.minmax(mx.array([3, 1, 2]))
-        (array(1, dtype=int32), array(3, dtype=int32))
-    """
-    check_stream(stream)
-    require_array(a, "minmax")
-    return min(a, axis, keepdims), max(a, axis, keepdims)
-
-
-def _count(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return jnp.sum(truth(jnp.asarray(x)), axis=axes, keepdims=keepdims, dtype=jnp.int32)
-
-
-_COUNT = op("count_nonzero", _count, lambda a, axes, keepdims: aval(reduced(a.shape, axes, keepdims), avals.int32),
-            ("axes", "keepdims"))  # fmt: skip
-
-
-def count_nonzero(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> array:
-    """How many elements are not 0.
-
-    Args:
-        a: an array, of any shape.
-        axis: the axis or axes to reduce; None for all of them.
-        keepdims: whether to keep reduced axes, with size 1.
-        stream: accepted, and ignored.
-
-    Returns:
-        An int32 array without the reduced axes.
-
-    Example:
-        >>> mx.count_nonzero(mx.array([[0, 1], [2, 3]]), axis=0)
-        array([1, 2], dtype=int32)
-    """
-    check_stream(stream)
-    node = require_array(a, "count_nonzero")
-    return wrap(apply(_COUNT, (node,), (axes_of(axis, node.aval.ndim), bool(keepdims))))
-
-
-def _arg_extreme(find: Callable[..., Any], reduce: Callable[..., Any]) -> Callable[..., Any]:
-    def impl(x: Any, axis: int | None, keepdims: bool) -> Any:
-        x = jnp.asarray(x)
-        shape = x.shape
-        if axis is None:
-            x = x.reshape(-1)
-        k = axis or 0
-        if x.dtype.kind == "c":
-            re, im = lax.real(x), lax.imag(x)
-            best = re == reduce(re, axis=k, keepdims=True)
-            im = jnp.where(best, im, -reduce(jnp.asarray([-math.inf, math.inf], im.dtype)))
-            x = jnp.where(x != x, jnp.asarray(math.nan, im.dtype), im)
-        x = x.astype(jnp.uint8) if x.dtype.kind == "b" else x
-        if x.shape[k] >= _LONG and jax.default_backend() == "cpu":
-            out = _in_two_passes(find, reduce, x, k).astype(jnp.uint32)
-        else:
-            out = find(x, axis=k).astype(jnp.uint32)
-        if not keepdims:
-            return out
-        return out.reshape(tuple([1 if axis is None or j == axis else n for j, n in enumerate(shape)]))
-
-    return impl
-
-
-_LONG = 1 << 12
-"""The size from which on a CPU searches in two passes, a fifth of the time of XLA's argmax."""
-
-
-def _in_two_passes(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis: int) -> Any:
-    """The first place of the largest (smallest) element: the value first, then where it is.
-
-    XLA may compute x twice and round differently, so that no element is the one found: then it has to be searched for.
-    """
-    n = x.shape[axis]
-    x = lax.stop_gradient(x)
-    places = lax.broadcasted_iota(jnp.int32, x.shape, axis)
-
-    def first(hit: Any) -> Any:
-        return jnp.min(jnp.where(hit, places, n), axis=axis)
-
-    found = first(x == reduce(x, axis=axis, keepdims=True))
-    if jnp.issubdtype(x.dtype, jnp.floating):
-        nan = first(x != x)
-        found = jnp.where(nan < n, nan, found)
-    return lax.cond(jnp.max(found, initial=0) < n, lambda x: found, lambda x: find(x, axis=axis).astype(jnp.int32), x)
-
-
-def _arg_infer(name: str) -> Callable[..., Aval]:
-    def infer(a: Aval, axis: int | None, keepdims: bool) -> Aval:
-        axes = tuple(range(a.ndim)) if axis is None else (axis,)
-        return aval(reduced(a.shape, axes, keepdims), avals.uint32)
-
-    return infer
-
-
-_PARAMS = ("axis", "keepdims")
-_ARGMAX = op("argmax", _arg_extreme(jnp.argmax, jnp.max), _arg_infer("argmax"), _PARAMS)
-_ARGMIN = op("argmin", _arg_extreme(jnp.argmin, jnp.min), _arg_infer("argmin"), _PARAMS)
-
-
-def _argument(record: Op, which: str) -> Callable[..., array]:
-    name = record.name
-
-    def function(a: array, /, axis: int | None = None, keepdims: bool = False, *, stream: Any = None) -> array:
-        check_stream(stream)
-        node = require_array(a, name)
-        axis = None if axis is None else index(axis)
-        if node.aval.size == 0:
-            raise ValueError(f"[{name}] Cannot {name} reduce zero size array.")
-        k = None if axis is None else axis_of(axis, node.aval.ndim, message=INVALID)
-        return wrap(apply(record, (node,), (k, bool(keepdims))))
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The index of the {which} element: the first, if several are equal; of the first NaN, if any.
-
-Args:
-    a: an array, of any shape.
-    axis: the axis to search along; None to search the flattened array.
-    keepdims: whether to keep reduced axes, with size 1.
-    stream: accepted, and ignored.
-
-Returns:
-    A uint32 array without the axis searched.
-
-Raises:
-    IndexError: if the axis is out of range.
-    ValueError: if `a` is empty.
-
-Example:
-{example(name)}
-"""
-    return function
-
-
-argmax = _argument(_ARGMAX, "largest")
-argmin = _argument(_ARGMIN, "smallest")
+sum = reduction_function(_SUM, "The sum of the elements.", _WIDE)
+prod = reduction_function(_PROD, "The product of the elements.", _WIDE)
+mean = reduction_function(_MEAN, "The mean of the elements.", _FLOAT, message=NO_MEAN_AXIS)
+logsumexp = reduction_function(
+    _LOGSUMEXP, "The logarithm of the sum of the exponentials.", _FLOAT, ", or if `a` is empty", guard=_check_logsumexp
+)
+all = reduction_function(_ALL, "Whether no element is 0.", "of bools")
+any = reduction_function(_ANY, "Whether some element is not 0.", "of bools")
+count_nonzero = reduction_function(_COUNT, "How many elements are not 0.", "of int32")

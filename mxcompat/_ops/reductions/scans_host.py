@@ -13,17 +13,17 @@ import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.policy import SCANNED_LINES
 
 from ..define import TABLE
 from . import scans  # noqa: F401  # for their records, in TABLE
 from .host import inexact, narrowed, widened
 
-__all__ = []
+__all__: list[str] = []
 
 _BACKWARD = (..., slice(None, None, -1))
-_FIRST, _LAST = (..., slice(None, 1)), (..., slice(-1, None))
+_FIRST = (..., slice(None, 1))
 _BUT_FIRST, _BUT_LAST = (..., slice(1, None)), (..., slice(None, -1))
-_ROWS = 32
 
 
 def _line(x: Any, axis: int | None, reverse: bool) -> Any:
@@ -60,7 +60,7 @@ def _scan(ufunc: np.ufunc, identity: Callable[[np.dtype], Any], for_complex: np.
         if not inclusive:
             target[_FIRST] = identity(dtype)
             source, target = source[_BUT_LAST], target[_BUT_FIRST]
-        if source.ndim > 1 and source.size >= _ROWS * source.shape[-1] and axis != x.ndim - 1:
+        if source.ndim > 1 and source.size >= SCANNED_LINES * source.shape[-1] and axis != x.ndim - 1:
             _by_columns(step, source, target)
         else:
             step.accumulate(source, -1, dtype, target)

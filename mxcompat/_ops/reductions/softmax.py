@@ -18,7 +18,7 @@ from ..arguments import axes_of, require_array
 from ..define import as_float, op
 from .reduce import wide
 
-__all__ = ["softmax"]
+__all__ = ["SOFTMAX", "softmax"]
 
 
 def _softmax(x: Any, axes: tuple[int, ...]) -> Any:
@@ -51,7 +51,7 @@ def _softmax_aval(a: Aval, axes: tuple[int, ...]) -> Aval:
     return aval(a.shape, as_float(a.dtype)) if floats else a
 
 
-_SOFTMAX = op("softmax", _softmax, _softmax_aval, ("axes",))
+SOFTMAX = op("softmax", _softmax, _softmax_aval, ("axes",))
 
 
 def softmax(a: array, /, axis: Any = None, *, precise: bool = False, stream: Any = None) -> array:
@@ -80,4 +80,4 @@ def softmax(a: array, /, axis: Any = None, *, precise: bool = False, stream: Any
     if node.aval.ndim == 0 and axis is not None and axis != () and axis != []:
         raise ValueError("[softmax] Received non-empty axes for array with 0 dimensions.")
     axes = axes_of(axis, node.aval.ndim) if node.aval.size else ()
-    return wrap(apply(_SOFTMAX, (node,), (axes,)))
+    return wrap(apply(SOFTMAX, (node,), (axes,)))

@@ -14,13 +14,12 @@ from jax import lax
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import expected
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import axis_of, require_array
+from ..arguments import axis_of, require_array, require_text
 from ..define import op
 
 __all__ = [
@@ -195,9 +194,7 @@ def searchsorted(sorted_sequence: array, values: array, /, side: str = "left", *
     """
     check_stream(stream)
     nodes = require_array(sorted_sequence, "searchsorted"), require_array(values, "searchsorted")
-    if not isinstance(side, str):
-        raise expected("searchsorted", "a string as side", side)
-    if side not in ("left", "right"):
+    if require_text(side, "searchsorted", "side") not in ("left", "right"):
         raise ValueError(f"[searchsorted] Invalid side '{side}'. Expected 'left' or 'right'.")
     ndim = nodes[0].aval.ndim
     if ndim != 1:

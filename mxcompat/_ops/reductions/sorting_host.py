@@ -13,17 +13,13 @@ from mxcompat._array.casting import converted_on_host
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, from_numpy
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.policy import PARTITIONED_AXIS, PARTITIONED_SHARE, SORTED_BY_KEYS
 
 from ..define import TABLE
 from . import partitioning, statistics  # noqa: F401  # for their records, in TABLE
 from .host import as_rows, inexact, narrowed, widened
 
-__all__ = []
-
-_SORT_BY_KEYS = 256
-"""From so many elements on, to sort numbers that hold key and place is faster than to sort places by keys."""
-_LONG, _FEW = 1 << 12, 1 / 16
-"""An axis of at least so many elements is partitioned without sorting it, if at most this part is on one side."""
+__all__: list[str] = []
 
 
 def _flat(x: Any, axis: int | None) -> tuple[Any, int]:
@@ -46,7 +42,7 @@ def _order(x: Any, axis: int) -> Any:
         return np.lexsort((x.imag, x.real), axis)
     if x.dtype.kind == "V":
         x = x.astype(np.float32)
-    if x.dtype.itemsize != 4 or x.size < _SORT_BY_KEYS:
+    if x.dtype.itemsize != 4 or x.size < SORTED_BY_KEYS:
         return np.argsort(x, axis, "stable")
     if x.dtype.kind == "f":
         numbers = x + np.float32(0)  # one zero
@@ -80,7 +76,7 @@ def _argsort(out: Aval, params: tuple, x: Any) -> Any:
 
 def _partition_order(x: Any, kth: int, axis: int) -> Any:
     n = x.shape[axis]
-    if n >= _LONG and min(kth + 1, n - kth) <= n * _FEW and x.dtype.kind != "c":
+    if n >= PARTITIONED_AXIS and min(kth + 1, n - kth) <= n * PARTITIONED_SHARE and x.dtype.kind != "c":
         return np.argpartition(widened(x), kth, axis)
     return _order(x, axis)
 
@@ -89,7 +85,7 @@ def _partition_order(x: Any, kth: int, axis: int) -> Any:
 def _partition(out: Aval, params: tuple, x: Any) -> Any:
     kth, axis = params
     x, axis = _flat(x, axis)
-    if x.shape[axis] < _LONG:
+    if x.shape[axis] < PARTITIONED_AXIS:
         return _ordered(x, axis)
     return np.take_along_axis(x, _partition_order(x, kth, axis), axis)
 
@@ -113,7 +109,7 @@ def _topk(out: Aval, params: tuple, x: Any) -> Any:
     n = x.shape[axis]
     if k == n:
         return x
-    if n >= _SORT_BY_KEYS and 0 < k <= n * _FEW and x.dtype.kind != "c":
+    if n >= SORTED_BY_KEYS and 0 < k <= n * PARTITIONED_SHARE and x.dtype.kind != "c":
         x = _last(np.partition(widened(x), n - k, axis), k, axis)
         return narrowed(_ordered(x, axis), out)
     return _last(_ordered(x, axis), k, axis)

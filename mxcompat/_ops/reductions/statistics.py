@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from operator import index
 from typing import Any
@@ -16,9 +17,11 @@ from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.op import Op
 
 from ..arguments import axes_of, axis_of, require_array
 from ..define import as_float, op
+from ..examples import example
 from .reduce import NO_MEAN_AXIS, mean_of, reduced, reduction_record, size_of, sum_of, wide
 from .sorting import sorted_values
 
@@ -68,52 +71,41 @@ _VAR = op("var", _var_of_any, _var_aval, ("axes", "keepdims", "ddof"))
 _STD = op("std", lambda x, **params: lax.sqrt(_var_of_any(x, **params)), _var_aval, ("axes", "keepdims", "ddof"))
 
 
-def var(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, stream: Any = None) -> array:
-    """The variance of the elements.
+def _deviation(record: Op, summary: str) -> Callable[..., array]:
+    """`var` or `std`."""
+    name = record.name
 
-    Args:
-        a: an array, of any shape.
-        axis: the axis or axes to reduce; None for all of them.
-        keepdims: whether to keep reduced axes, with size 1.
-        ddof: the divisor is the number of elements minus this.
-        stream: accepted, and ignored.
+    def function(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, stream: Any = None) -> array:
+        check_stream(stream)
+        node = require_array(a, name)
+        params = axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), bool(keepdims), index(ddof)
+        return wrap(apply(record, (node,), params))
 
-    Returns:
-        An array without the reduced axes, of the dtype of `a`; float32 for integers, bools and complex numbers.
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{summary}
 
-    Raises:
-        IndexError: if an axis is out of range.
-        ValueError: if an axis is named twice.
+Args:
+    a: an array, of any shape.
+    axis: the axis or axes to reduce; None for all of them.
+    keepdims: whether to keep reduced axes, with size 1.
+    ddof: the divisor of the variance is the number of elements minus this.
+    stream: accepted, and ignored.
 
-    Example:
-        >>> mx.var(mx.array([1.0, 2.0, 6.0]), ddof=1)
-        array(7, dtype=float32)
-    """
-    check_stream(stream)
-    node = require_array(a, "var")
-    return wrap(apply(_VAR, (node,), (axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), bool(keepdims), index(ddof))))
+Returns:
+    An array without the reduced axes, of the dtype of `a`; float32 for integers, bools and complex numbers.
+
+Raises:
+    IndexError: if an axis is out of range.
+    ValueError: if an axis is named twice.
+
+Example:
+{example(name)}
+"""
+    return function
 
 
-def std(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, stream: Any = None) -> array:
-    """The standard deviation of the elements: the square root of `var`, which see.
-
-    Args:
-        a: an array, of any shape.
-        axis: the axis or axes to reduce; None for all of them.
-        keepdims: whether to keep reduced axes, with size 1.
-        ddof: the divisor is the number of elements minus this.
-        stream: accepted, and ignored.
-
-    Returns:
-        An array without the reduced axes, of the dtype of `a`; float32 for integers, bools and complex numbers.
-
-    Example:
-        >>> mx.std(mx.array([1.0, 5.0, 9.0]), ddof=1)
-        array(4, dtype=float32)
-    """
-    check_stream(stream)
-    node = require_array(a, "std")
-    return wrap(apply(_STD, (node,), (axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), bool(keepdims), index(ddof))))
+var = _deviation(_VAR, "The variance of the elements.")
+std = _deviation(_STD, "The standard deviation of the elements: the square root of the variance.")
 
 
 def _median(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:

@@ -49,10 +49,10 @@ def _abstract(*avals: Any, forward: Callable, transpose: Callable, split: int) -
 def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> tuple[list[Any], list[Any]]:
     split = params["split"]
     outs = _linear_p.bind(*primals, **params)
-    residuals, moving = primals[:split], tangents[split:]
+    residuals, linear = primals[:split], tangents[split:]
     out_tangents: list[Any] = [jnp.zeros_like(o) for o in outs]
-    if any(type(t) is not ad.Zero for t in moving):
-        straight = [ad.instantiate_zeros(t) for t in moving]
+    if any(type(t) is not ad.Zero for t in linear):
+        straight = [ad.instantiate_zeros(t) for t in linear]
         out_tangents = _linear_p.bind(*residuals, *straight, **params)
     if any(type(t) is not ad.Zero for t in tangents[:split]):
         bending = [ad.instantiate_zeros(t) for t in tangents[:split]]

@@ -33,14 +33,14 @@ def _custom_vjp(*inputs: Any, program: Program, rule: Program, count: int) -> tu
     def forward(residuals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         args, captured, _, _ = residuals
 
-        def moving(*xs: Any) -> list[Any]:
+        def smooth_outputs(*xs: Any) -> list[Any]:
             full = list(args)
             for k, x in zip(linear, xs, strict=True):
                 full[k] = x
             outs = pure(program, full, captured)
             return [outs[k] for k in smooth]
 
-        return jax.jvp(moving, [args[k] for k in linear], list(tangents))[1]
+        return jax.jvp(smooth_outputs, [args[k] for k in linear], list(tangents))[1]
 
     def transpose(residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         args, _, extra, outs = residuals
@@ -93,10 +93,10 @@ def _custom_jvp(*inputs: Any, program: Program, rule: Program, count: int, activ
             if on
         ]
         outs = function(*primals)
-        moved = rule.replay([*args, *given, *extra])
+        found = rule.replay([*args, *given, *extra])
         return outs, tuple(
             t.astype(o.dtype) if jnp.issubdtype(o.dtype, np.inexact) else np.zeros(o.shape, jax.dtypes.float0)
-            for o, t in zip(outs, moved, strict=True)
+            for o, t in zip(outs, found, strict=True)
         )
 
     return function(tuple(map(jnp.asarray, args)), tuple(captured), tuple(extra))

@@ -9,10 +9,12 @@ from mxcompat._array.array import wrap
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import ITEM, Node
 from mxcompat._graph.ir.program import Program
+from mxcompat._ops.elementwise.casts import STOP_GRADIENT
 
 from .primitives import steps
 
 __all__ = ["describe", "letters"]
+
 
 def letters(number: int) -> str:
     """The name of the array with this number: A … Z, AA, AB, …"""
@@ -45,7 +47,7 @@ def describe(
     yield {"type": "constants", "constants": [(name(~(count + k)), wrap(n)) for k, n in enumerate(captured)]}
     avals: dict[Any, Aval] = {~k: a for k, a in enumerate(program.in_avals)}
     for slot, (op, params, slots) in enumerate(program.instructions):
-        if op.name == "stop_gradient":
+        if op is STOP_GRADIENT:
             avals[slot] = avals[slots[0]]
             continue
         if op is ITEM:
@@ -56,7 +58,7 @@ def describe(
         results = [((slot, k), a) for k, a in enumerate(result)] if isinstance(result, tuple) else [(slot, result)]
         given = [(roots.get(s, s), avals[roots.get(s, s)]) for s in slots]
         named = dict(zip(op.params, params, strict=True))
-        found = steps(op.name, named, [a for _, a in given], [a for _, a in results])
+        found = steps(op, named, [a for _, a in given], [a for _, a in results])
         between: list[tuple[Any, Aval]] = []
         for number, step in enumerate(found):
             last = number == len(found) - 1
@@ -78,6 +80,6 @@ def _roots(program: Program) -> dict[int, Any]:
     for slot, (op, params, slots) in enumerate(program.instructions):
         if op is ITEM:
             roots[slot] = (slots[0], params[0])
-        elif op.name == "stop_gradient":
+        elif op is STOP_GRADIENT:
             roots[slot] = roots.get(slots[0], slots[0])
     return roots

@@ -32,10 +32,10 @@ def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None:
     """
     if not isinstance(file, str) and not hasattr(file, "write"):
         raise ValueError("[export_to_dot] Accepts file-like objects or strings to be used as filenames.")
-    outputs = [x._node for x in flatten(args, strict=True)]
+    outputs = [x._node for x in flatten(args, require_array=True)]
     names = {}
     for key, tree in kwargs.items():
-        for x in flatten(tree, strict=True):
+        for x in flatten(tree, require_array=True):
             names[_identity(x._node)] = key
     text = "\n".join(["digraph {", *_lines(outputs, names), "}", ""])
     if isinstance(file, str):

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from mxcompat._array.array import array, wrap, wrap_all
-from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.capture import Capture, modes_of
 from mxcompat._graph.ir.node import SCALAR, Node, scalar
@@ -23,6 +22,7 @@ from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._io.reading import PathSource
 from mxcompat._io.safetensors_io import read_tensors, write_tensors
 from mxcompat._io.writing import array_bytes, open_path
+from mxcompat._ops.arguments import flag, require_text
 from mxcompat._version import __version__
 
 from ..calls import run
@@ -237,8 +237,9 @@ def export_function(
 
 
 def _check_texts(function: str, file: Any, metadata: Any) -> None:
-    if not isinstance(file, str) or not isinstance(metadata, (str, type(None))):
-        raise incompatible(function, "Expected strings as file and metadata.")
+    require_text(file, function, "file")
+    if metadata is not None:
+        require_text(metadata, function, "metadata")
 
 
 def _save(file: str, traces: Sequence[Traced], metadata: str | None) -> None:
@@ -296,8 +297,8 @@ def import_function(
         >>> f(mx.array(3.0), mx.array(4.0))
         (array(12, dtype=float32),)
     """
-    if not isinstance(file, str) or not isinstance(return_metadata, bool):
-        raise incompatible("import_function", "Expected a str and a bool.")
+    require_text(file, "import_function", "file")
+    flag(return_metadata, "import_function", "return_metadata")
     traces, metadata = _read(file)
     shapes: dict[tuple, tuple[Program, list[Node]]] = {}
 

@@ -10,8 +10,11 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from mxcompat._graph.ir.aval import Aval, aval, complex64
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import Rules
+from mxcompat._ops.define import TABLE
 
-__all__ = ["Step", "primitive_name", "steps"]
+__all__ = ["primitive_name", "steps"]
 
 _PRIMITIVES = {
     "addmm": "AddMM", "argpartition": "ArgPartition", "argsort": "ArgSort", "arctan2": "ArcTan2",
@@ -46,16 +49,27 @@ class Step(NamedTuple):
     arguments: list[Any]
 
 
-def steps(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> list[Step]:
+_STEPS = Rules()
+"""`rule(op, params, given, results)`: the steps of an op, from its params by name and the avals of what it reads and
+returns; None if these are those of an op without a rule."""
+
+_ARGUMENTS = Rules()
+"""`rule(params, given, results)`: the arguments of the one primitive of an op; None if they are its params."""
+
+
+def steps(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> list[Step]:
     """The primitives that MLX has for an op, the last of which returns what the op returns."""
-    found = _SEVERAL[name](name, params, given, results) if name in _SEVERAL else None
+    found = _STEPS[op](op, params, given, results) if op in _STEPS else None
     if found is not None:
         return list(found)
-    told = _ARGUMENTS.get(name)
-    arguments = told(params, given, results) if told is not None else None
+    arguments = _ARGUMENTS[op](params, given, results) if op in _ARGUMENTS else None
     if arguments is None:
         arguments = [list(p) if isinstance(p, tuple) else p for p in params.values()]
-    return [Step(primitive_name(name), list(range(len(given))), list(results), arguments)]
+    return [Step(primitive_name(op.name), list(range(len(given))), list(results), arguments)]
+
+
+def _records(*names: str) -> list[Op]:
+    return [TABLE[name] for name in names]
 
 
 def _code(*names: str) -> dict[str, int]:
@@ -73,11 +87,13 @@ def _kept(a: Aval, axes: Sequence[int]) -> tuple[int, ...]:
     return tuple([1 if k in axes else n for k, n in enumerate(a.shape)])
 
 
-def _reduced(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Any:
+@_STEPS.of(*_records(*_REDUCE, "argmin", "argmax", "logsumexp"))
+def _reduced(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Any:
     axes = params.get("axes", params.get("axis"))
     if axes is None or axes == ():
         return None
     axes = [axes] if isinstance(axes, int) else list(axes)
+    name = op.name
     arguments: list[Any] = [_REDUCE[name], axes] if name in _REDUCE else []
     if name in ("argmin", "argmax"):
         arguments = [int(name == "argmax"), axes[0]]
@@ -87,14 +103,23 @@ def _reduced(name: str, params: dict[str, Any], given: Sequence[Aval], results: 
     return [first] if params["keepdims"] else [first, Step("Squeeze", [~0], list(results), [axes])]
 
 
-def _elementwise(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Iterator[Step]:
+_ARITHMETIC = _records(
+    "add", "arctan2", "divide", "logaddexp", "maximum", "minimum", "multiply", "power", "remainder", "subtract"
+)  # fmt: skip
+_COMPARING = _records(
+    "equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_or", "not_equal", "where"
+)  # fmt: skip
+
+
+@_STEPS.of(*_ARITHMETIC, *_COMPARING, *_records(*_BITWISE))
+def _elementwise(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Iterator[Step]:
     """Operands are cast and broadcast first."""
     (result,) = results
     inputs = []
     made = 0
     for k, a in enumerate(given):
         place = k
-        if name in _ARITHMETIC and a.dtype is not result.dtype:
+        if op in _ARITHMETIC and a.dtype is not result.dtype:
             a = aval(a.shape, result.dtype)
             yield Step("AsType", [place], [a], [a.dtype])
             place, made = ~made, made + 1
@@ -102,10 +127,11 @@ def _elementwise(name: str, params: dict[str, Any], given: Sequence[Aval], resul
             yield Step("Broadcast", [place], [aval(result.shape, a.dtype)], [result.shape])
             place, made = ~made, made + 1
         inputs.append(place)
-    yield Step(primitive_name(name), inputs, [result], [_BITWISE[name]] if name in _BITWISE else [])
+    yield Step(primitive_name(op.name), inputs, [result], [_BITWISE[op.name]] if op.name in _BITWISE else [])
 
 
-def _equal(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Any:
+@_STEPS.of(TABLE["array_equal"])
+def _equal(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Any:
     a, b = given
     axes = list(range(a.ndim))
     if a != b or not axes:
@@ -118,7 +144,13 @@ def _equal(name: str, params: dict[str, Any], given: Sequence[Aval], results: Se
     ]
 
 
-def _stack(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Iterator[Step]:
+@_STEPS.of(TABLE["isnan"])
+def _isnan(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> list[Step]:
+    return [Step("NotEqual", [0, 0], list(results), [])]
+
+
+@_STEPS.of(TABLE["stack"])
+def _stack(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Iterator[Step]:
     axis = params["axis"] % results[0].ndim
     for k, a in enumerate(given):
         yield Step("ExpandDims", [k], [aval((*a.shape[:axis], 1, *a.shape[axis:]), a.dtype)], [[axis]])
@@ -126,7 +158,8 @@ def _stack(name: str, params: dict[str, Any], given: Sequence[Aval], results: Se
         yield Step("Concatenate", [~k for k in range(len(given))], list(results), [axis])
 
 
-def _fft(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Iterator[Step]:
+@_STEPS.of(TABLE["fft"])
+def _fft(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Iterator[Step]:
     kind = params["kind"]
     place = 0
     if ("rfft" not in kind.removeprefix("i") and given[0].dtype is not complex64) or kind.startswith("ir"):
@@ -141,28 +174,11 @@ def _scheme(params: dict[str, Any]) -> list[int]:
     return [group_size, bits, _MODE[mode]]
 
 
-def _quantized(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Any:
+@_STEPS.of(*_records("quantized_matmul", "quantized_matmul_fp"))
+def _quantized(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Any:
     """The packed weights, the last operand of ours, are the second of MLX's."""
     order = [0, len(given) - 1, *range(1, len(given) - 1)]
     return [Step("QuantizedMatmul", order, list(results), [*_scheme(params), params["transpose"]])]
-
-
-_ARITHMETIC = {
-    "add", "arctan2", "divide", "logaddexp", "maximum", "minimum", "multiply", "power", "remainder", "subtract",
-}  # fmt: skip
-_COMPARING = {
-    "equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_or", "not_equal", "where",
-}  # fmt: skip
-
-_SEVERAL: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys((*_REDUCE, "argmin", "argmax", "logsumexp"), _reduced),
-    **dict.fromkeys((*_ARITHMETIC, *_COMPARING, *_BITWISE), _elementwise),
-    "array_equal": _equal,
-    "fft": _fft,
-    "isnan": lambda name, params, given, results: [Step("NotEqual", [0, 0], list(results), [])],
-    **dict.fromkeys(("quantized_matmul", "quantized_matmul_fp"), _quantized),
-    "stack": _stack,
-}
 
 
 def _scan(name: str) -> Callable[..., Any]:
@@ -186,7 +202,7 @@ def _pad(params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval])
     return [list(range(given[0].ndim)), tuple([w[0] for w in widths]), tuple([w[1] for w in widths])]
 
 
-_ARGUMENTS: dict[str, Callable[[dict[str, Any], Sequence[Aval], Sequence[Aval]], list[Any] | None]] = {
+_TOLD: dict[str, Callable[[dict[str, Any], Sequence[Aval], Sequence[Aval]], list[Any] | None]] = {
     **{name: _scan(name) for name in _SCAN},
     **{name: lambda p, xs, ys, code=code: [code] for name, code in _LOG.items()},  # type: ignore[misc]
     "as_strided": lambda p, xs, ys: list(p.values()),
@@ -204,3 +220,4 @@ _ARGUMENTS: dict[str, Callable[[dict[str, Any], Sequence[Aval], Sequence[Aval]],
     "transpose": lambda p, xs, ys: [list(range(xs[0].ndim))[::-1] if p["axes"] is None else list(p["axes"])],
     "unflatten": lambda p, xs, ys: list(p.values()),
 }
+_ARGUMENTS.update({TABLE[name]: told for name, told in _TOLD.items()})

@@ -129,7 +129,7 @@ class ProgramReader:
                 raise DamagedProgram(f"program {len(self.programs)}: {error!r}") from error
 
     def _program(self, item: dict[str, Any]) -> Program:
-        with Capture([aval_of(*given) for given in item["inputs"]]) as capture:
+        with Capture([_aval_of(*given) for given in item["inputs"]]) as capture:
             inputs, env = capture.placeholders, []
 
             def at(slot: int) -> Node:
@@ -162,13 +162,13 @@ class ProgramReader:
             if kind == "dtype":
                 return dtype_named(value)
             if kind == "aval":
-                return aval_of(*value)
+                return _aval_of(*value)
             if kind == "program" and type(value) is int and 0 <= value < len(self.programs):
                 return self.programs[value]
         raise DamagedProgram(f"{data!r} is no parameter")
 
 
-def aval_of(name: Any, shape: Any) -> Aval:
+def _aval_of(name: Any, shape: Any) -> Aval:
     """The aval with the dtype of this name and this shape. Raises DamagedProgram if there is none."""
     if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 1 << 31 for n in shape):
         raise DamagedProgram(f"{shape!r} is no shape")

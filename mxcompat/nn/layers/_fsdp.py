@@ -11,6 +11,8 @@ import mxcompat.core as mx
 from mxcompat.nn.layers.base import Module
 from mxcompat.utils import tree_flatten, tree_unflatten
 
+__all__ = ["FullyShardedModule", "fully_shard"]
+
 
 def _cast(x: mx.array, dtype: mx.Dtype | None) -> mx.array:
     return x if dtype is None or x.dtype == dtype else x.astype(dtype)

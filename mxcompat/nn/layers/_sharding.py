@@ -9,6 +9,8 @@ from typing import Any
 import mxcompat.core as mx
 from mxcompat.utils import tree_map_with_path
 
+__all__ = ["all_to_sharded", "shard", "sharded_to_all", "sum_gradients"]
+
 
 @lru_cache
 def sum_gradients(group: mx.distributed.Group) -> Callable[[mx.array], mx.array]:
@@ -35,7 +37,7 @@ def _split(weight: mx.array, segments: int | list, axis: int) -> list[mx.array]:
     return mx.split(weight, segments, axis=axis)
 
 
-def _shard(parameters: dict, sharding_predicate: Callable, group: mx.distributed.Group | None = None) -> dict:
+def shard(parameters: dict, sharding_predicate: Callable, group: mx.distributed.Group | None = None) -> dict:
     """This rank's slice of each parameter, along the axis that ``sharding_predicate(path, weight)`` names.
 
     The predicate returns ``None`` (keep whole), an axis, or an axis and the segments which are sliced one by one.
@@ -61,7 +63,7 @@ def _shard(parameters: dict, sharding_predicate: Callable, group: mx.distributed
     return tree_map_with_path(cut, parameters)
 
 
-def _all_to_sharded(segments: int | list) -> Callable:
+def all_to_sharded(segments: int | list) -> Callable:
     """Slice the output features: the last axis of a bias, the one before the last of a weight."""
 
     def sharding(path: str, weight: mx.array) -> tuple[int, Any]:
@@ -70,7 +72,7 @@ def _all_to_sharded(segments: int | list) -> Callable:
     return sharding
 
 
-def _sharded_to_all(segments: int | list) -> Callable:
+def sharded_to_all(segments: int | list) -> Callable:
     """Slice the input features: the last axis of a weight; the bias stays whole."""
 
     def sharding(path: str, weight: mx.array) -> tuple[int, Any] | None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import mxcompat.core as mx
 
+__all__ = ["Plan", "carry_out", "plan_modules", "plan_parameters", "unwrap_module"]
+
 # A write to be done once the whole tree was found valid: container, key, new value.
 Plan = list[tuple[Any, Any, Any]]
 

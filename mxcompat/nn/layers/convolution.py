@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import mxcompat.core as mx
 from mxcompat.nn.layers.base import Module
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d"]
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "Convolution"]
 
 
 class Convolution(Module):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import mxcompat.core as mx
 from mxcompat.nn.layers._fsdp import FullyShardedModule, fully_shard
-from mxcompat.nn.layers._sharding import _all_to_sharded, _shard, _sharded_to_all, sum_gradients
+from mxcompat.nn.layers._sharding import all_to_sharded, shard, sharded_to_all, sum_gradients
 from mxcompat.nn.layers.base import Module
 from mxcompat.nn.layers.linear import Linear, affine
 from mxcompat.nn.layers.quantized import QuantizedModule, uniform_weight
@@ -56,8 +56,8 @@ def shard_inplace(
     """
     if not callable(sharding):
         _check_sharding(sharding)
-        sharding = _all_to_sharded(segments) if sharding == _KINDS[0] else _sharded_to_all(segments)
-    module.update(_shard(module.parameters(), sharding, group))
+        sharding = all_to_sharded(segments) if sharding == _KINDS[0] else sharded_to_all(segments)
+    module.update(shard(module.parameters(), sharding, group))
 
 
 def shard_linear(
@@ -118,7 +118,7 @@ class _Sharded(Module):
 
     def _take(self, parameters: dict, segments: int | list) -> Any:
         """Become this rank's slice of a layer with these parameters."""
-        self.update(_shard(parameters, type(self)._slices(segments), self.group))
+        self.update(shard(parameters, type(self)._slices(segments), self.group))
         return self
 
 
@@ -127,7 +127,7 @@ class _AllToSharded(_Sharded):
 
     _axis = 0
     _refusal = "Cannot shard the output of size {} across {} devices."
-    _slices = staticmethod(_all_to_sharded)
+    _slices = staticmethod(all_to_sharded)
 
 
 class _ShardedToAll(_Sharded):
@@ -135,7 +135,7 @@ class _ShardedToAll(_Sharded):
 
     _axis = 1
     _refusal = "The input of size {} cannot be sharded across {} devices."
-    _slices = staticmethod(_sharded_to_all)
+    _slices = staticmethod(sharded_to_all)
 
     def _summed(self, part: mx.array) -> mx.array:
         total = mx.distributed.all_sum(part, group=self.group)

@@ -8,7 +8,7 @@ import mxcompat.core as mx
 from mxcompat.nn.layers.base import Module
 from mxcompat.nn.layers.quantized import QQLinear, QuantizedLinear, uniform_weight
 
-__all__ = ["Bilinear", "Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "Linear", "affine"]
 
 
 def affine(x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array:

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import mxcompat.core as mx
+from mxcompat._graph import policy
 from mxcompat.nn.layers.base import Module
 
 __all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d"]
-
-# Overlapping windows of up to this many places are cut out as slices, which XLA fuses; larger ones are gathered.
-_MOST_SLICES = 64
 
 
 def _tiles(x: mx.array, counts: list[int], window: list[int]) -> mx.array:
@@ -66,7 +64,7 @@ def _sliding_windows(x: mx.array, window_shape: list[int], window_strides: list[
         count = len(counts)
         order = (0, *range(1, 2 * count, 2), *range(2, 2 * count + 1, 2), 2 * count + 1)
         return _tiles(x, counts, window_shape).transpose(*order)
-    if math.prod(window_shape) <= _MOST_SLICES:
+    if math.prod(window_shape) <= policy.POOLED_SLICES:
         return _slices(x, counts, window_shape, window_strides)
     return _strided(x, counts, window_shape, window_strides)
 

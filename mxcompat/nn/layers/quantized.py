@@ -10,7 +10,7 @@ import mxcompat.core as mx
 from mxcompat.nn.layers.base import Module
 from mxcompat.utils import tree_map_with_path
 
-__all__ = ["QQLinear", "QuantizedEmbedding", "QuantizedLinear", "quantize"]
+__all__ = ["QQLinear", "QuantizedEmbedding", "QuantizedLinear", "QuantizedModule", "quantize", "uniform_weight"]
 
 # Per mode: group size and bits per weight.
 _DEFAULTS = {"affine": (64, 4), "mxfp4": (32, 4), "nvfp4": (16, 4), "mxfp8": (32, 8)}

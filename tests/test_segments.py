@@ -1,11 +1,11 @@
-"""Derivatives of large programs, which run in pieces: the same numbers, and few compiles however long the loop."""
+"""Derivatives of large programs, which run in segments: the same numbers, and few compiles however long the loop."""
 
 import numpy as np
 import pytest
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.rules import LOWERING
-from mxcompat._transforms import split as pieces
+from mxcompat._transforms import split
 from mxcompat.ext import debug
 from tests.oracle import check, ours
 
@@ -52,7 +52,7 @@ def test_the_number_of_compiles_does_not_grow_with_the_loop():
 
 @pytest.fixture
 def tiny(monkeypatch, xla_only):
-    """Cut everything that can be cut into pieces of three instructions."""
+    """Split everything that can be split into segments of three instructions."""
     monkeypatch.setattr(policy, "FEW_NESTED", 2)
     monkeypatch.setattr(policy, "HEAVY_NESTED", 3)
     monkeypatch.setattr(policy, "HUGE_NESTED", 4)
@@ -64,7 +64,7 @@ def tiny(monkeypatch, xla_only):
 
 
 def several(mx, x):
-    """Outputs that later pieces read too, an integer on the way, a complex one, one that does not count."""
+    """Outputs that later segments read too, an integer on the way, a complex one, one that does not count."""
 
     def f(a, b):
         order = mx.argsort(a, axis=-1)
@@ -120,12 +120,12 @@ def second(mx, x):
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("run", [several, half_cotangent, kept, inside_compile, second])
-def test_pieces(run):
+def test_in_segments(run):
     check(run, X[:2, 0])
 
 
 @pytest.mark.usefixtures("tiny")
-def test_an_error_in_a_piece_leaves_the_arrays_as_they_were(monkeypatch):
+def test_an_error_in_a_segment_leaves_the_arrays_as_they_were(monkeypatch):
     x = ours.array(W)
     loss = unrolled(ours, ours.array(X), 3)
     _, grads = ours.value_and_grad(loss)({"in": x, "w": x, "b": ours.zeros((4,))})
@@ -134,7 +134,7 @@ def test_an_error_in_a_piece_leaves_the_arrays_as_they_were(monkeypatch):
         raise RuntimeError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setitem(LOWERING, pieces.PULL, fails)
+        patch.setitem(LOWERING, split.PULL, fails)
         with pytest.raises(RuntimeError, match="no room"):
             ours.eval(grads)
     ours.eval(grads)

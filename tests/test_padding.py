@@ -244,17 +244,17 @@ JOBS = (
 
 @functools.cache
 def outcomes(folder):
-    """What `growing_worker` wrote down on real MLX and on mxcompat."""
+    """What `padding_worker` wrote down on real MLX and on mxcompat."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MXCOMPAT_HOST": "0"}  # so that compiles count steps
     for side, runner in (("real", ()), ("ours", ("-m", "mxcompat"))):
-        command = [sys.executable, *runner, "tests/growing_worker.py", str(folder / side)]
+        command = [sys.executable, *runner, "tests/padding_worker.py", str(folder / side)]
         subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=900)
     return [json.loads((folder / side).read_text()) for side in ("real", "ours")]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("growing")
+    return tmp_path_factory.mktemp("padding")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mlx_lm") is None, reason="mlx-lm is not installed")

@@ -1,7 +1,7 @@
-"""Generates with each of mlx-lm's caches on whatever `import mlx` gives; a program of its own, see `test_growing`:
+"""Generates with each of mlx-lm's caches on whatever `import mlx` gives; a program of its own, see `test_padding`:
 
-    python tests/growing_worker.py OUT                     with real MLX
-    python -m mxcompat tests/growing_worker.py OUT         with mxcompat
+    python tests/padding_worker.py OUT                     with real MLX
+    python -m mxcompat tests/padding_worker.py OUT         with mxcompat
 
 OUT is JSON: for each cache the tokens, and how many programs had been compiled when each of them was there.
 """

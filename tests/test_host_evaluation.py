@@ -1,4 +1,4 @@
-"""Ops that only move small data are done with NumPy until their structure has proved to return."""
+"""Ops that read only small data are done with NumPy until their structure has proved to return."""
 
 import mlx.core as real
 import numpy as np
@@ -9,7 +9,7 @@ from mxcompat._graph import policy
 from mxcompat._graph.ir.rules import HOST
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.events import observers, stats
-from mxcompat._graph.run.schedule import Move, OpByOp
+from mxcompat._graph.run.schedule import HostFirst, OpByOp
 from mxcompat._ops.define import TABLE
 from mxcompat.ext.debug import clear_cache
 
@@ -91,7 +91,7 @@ def test_a_number_beyond_the_range_is_infinite():
 
 
 def test_no_memory_is_shared():
-    x = mx.zeros((64, 256))  # the smallest that may be written over, and the largest that NumPy moves
+    x = mx.zeros((64, 256))  # the smallest that may be written over, and the largest that NumPy takes
     mx.eval(x)
     y = x.reshape(-1)
     mx.eval(y)
@@ -134,7 +134,7 @@ def test_only_the_small_data_is_moved(monkeypatch):
         mx.eval(scores[tokens[-4:]] * 2)
         settle()
     observers.remove(observe)
-    assert any(isinstance(p, Move) for p in plans)
+    assert any(isinstance(p, HostFirst) for p in plans)
     assert len(calls) == sum(isinstance(p, OpByOp) and p.on_host for p in plans)
 
 

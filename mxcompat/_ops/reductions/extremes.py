@@ -1,0 +1,212 @@
+"""Reductions that choose an element: `max`, `min`, and where these are. Equal elements share the gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from operator import index
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.devices import check_stream
+from mxcompat._graph import policy
+from mxcompat._graph.ir.aval import Aval, aval, uint32
+from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.op import Op
+
+from ..arguments import INVALID, axis_of, require_array
+from ..define import op, same
+from ..examples import example
+from .reduce import reduced, reduction_function, reduction_record, size_of
+
+__all__ = ["argmax", "argmin", "max", "min", "minmax"]
+
+
+def _not_empty(name: str) -> Callable[[Aval, tuple[int, ...]], None]:
+    def check(a: Aval, axes: tuple[int, ...]) -> None:
+        for k in axes:
+            if a.shape[k] == 0:
+                raise ValueError(f"[{name}] Cannot {name} reduce over axis {k} with size 0.")
+
+    return check
+
+
+def _first_place(x: Any, axes: tuple[int, ...], worst: float) -> Any:
+    """Where, in the order of `axes`, the largest element (the smallest if `worst` is inf) first is; `axes` stay."""
+    search = lax.argmax if worst < 0 else lax.argmin
+    rest = [axis for axis in range(x.ndim) if axis not in axes]
+    flat = lax.reshape(lax.transpose(x, (*rest, *axes)), (*(x.shape[axis] for axis in rest), size_of(x, axes)))
+    return lax.expand_dims(search(flat, len(rest), jnp.int32), axes)
+
+
+def _places(x: Any, axes: tuple[int, ...]) -> Any:
+    """The places of the elements, counted in the order of `axes`."""
+    place = jnp.zeros((1,) * x.ndim, jnp.int32)
+    for axis in axes:
+        place = place * x.shape[axis] + lax.broadcasted_iota(
+            jnp.int32, tuple(n if k == axis else 1 for k, n in enumerate(x.shape)), axis
+        )
+    return place
+
+
+def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
+    """`jnp.max` or `jnp.min`, for complex numbers too: by the real part, then the imaginary part."""
+
+    @partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+    def real(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+        return reduce(x, axis=axis, keepdims=keepdims)
+
+    @real.defjvp
+    def real_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
+        x = primals[0]
+        found = reduce(x, axis=axes, keepdims=True)
+        equal = (x == found).astype(x.dtype)
+        count = jnp.sum(equal, axis=axes, keepdims=True, dtype=x.dtype)
+        # XLA may compute x twice and round differently (a product and a sum as one operation or as two), so that no
+        # element equals the one found. Then the place where it was found counts; to search for it takes long.
+        lost = (count == 0) & (found == found)
+        nowhere = jnp.full(found.shape, -1, jnp.int32)
+        place = lax.cond(jnp.any(lost), lambda: jnp.where(lost, _first_place(x, axes, worst), -1), lambda: nowhere)
+        share = jnp.where(lost, (_places(x, axes) == place).astype(x.dtype), equal / count)
+        out = found if keepdims else lax.squeeze(found, axes)
+        return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims, dtype=x.dtype)
+
+    def impl(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+        if x.dtype.kind != "c":
+            chosen = real if jnp.issubdtype(x.dtype, jnp.floating) else reduce
+            return chosen(x, axis=axes, keepdims=keepdims)
+        re, im = lax.real(x), lax.imag(x)
+        first = reduce(re, axis=axes, keepdims=True)
+        second = reduce(jnp.where(re == first, im, jnp.asarray(worst, im.dtype)), axis=axes, keepdims=True)
+        nan = jnp.any(x != x, axis=axes, keepdims=True)
+        out = lax.complex(jnp.where(nan, math.nan, first), jnp.where(nan, 0.0, second))
+        return out if keepdims else lax.squeeze(out, axes)
+
+    return impl
+
+
+_MAX = reduction_record("max", _extreme(jnp.max, -math.inf), same, _not_empty("max"), lazy=True)
+_MIN = reduction_record("min", _extreme(jnp.min, math.inf), same, _not_empty("min"), lazy=True)
+
+_OWN = "of the dtype of `a`"
+_EMPTY = ", or if a reduced axis has size 0"
+
+max = reduction_function(_MAX, "The largest element; NaN if there is one.", _OWN, _EMPTY)
+min = reduction_function(_MIN, "The smallest element; NaN if there is one.", _OWN, _EMPTY)
+
+
+def minmax(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> tuple[array, array]:
+    """The smallest and the largest element.
+
+    Args:
+        a: an array, of any shape.
+        axis: the axis or axes to reduce; None for all of them.
+        keepdims: whether to keep reduced axes, with size 1.
+        stream: accepted, and ignored.
+
+    Returns:
+        `(min(a, axis, keepdims), max(a, axis, keepdims))`
+
+    Example:
+        >>> mx.minmax(mx.array([3, 1, 2]))
+        (array(1, dtype=int32), array(3, dtype=int32))
+    """
+    check_stream(stream)
+    require_array(a, "minmax")
+    return min(a, axis, keepdims), max(a, axis, keepdims)
+
+
+def _arg_extreme(find: Callable[..., Any], reduce: Callable[..., Any]) -> Callable[..., Any]:
+    def impl(x: Any, axis: int | None, keepdims: bool) -> Any:
+        x = jnp.asarray(x)
+        shape = x.shape
+        if axis is None:
+            x = x.reshape(-1)
+        k = axis or 0
+        if x.dtype.kind == "c":
+            re, im = lax.real(x), lax.imag(x)
+            best = re == reduce(re, axis=k, keepdims=True)
+            im = jnp.where(best, im, -reduce(jnp.asarray([-math.inf, math.inf], im.dtype)))
+            x = jnp.where(x != x, jnp.asarray(math.nan, im.dtype), im)
+        x = x.astype(jnp.uint8) if x.dtype.kind == "b" else x
+        if x.shape[k] >= policy.SEARCHED_AXIS and jax.default_backend() == "cpu":
+            out = _in_two_passes(find, reduce, x, k).astype(jnp.uint32)
+        else:
+            out = find(x, axis=k).astype(jnp.uint32)
+        if not keepdims:
+            return out
+        return out.reshape(tuple([1 if axis is None or j == axis else n for j, n in enumerate(shape)]))
+
+    return impl
+
+
+def _in_two_passes(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis: int) -> Any:
+    """The first place of the largest (smallest) element: the value first, then where it is.
+
+    XLA may compute x twice and round differently, so that no element is the one found: then it has to be searched for.
+    """
+    n = x.shape[axis]
+    x = lax.stop_gradient(x)
+    places = lax.broadcasted_iota(jnp.int32, x.shape, axis)
+
+    def first(hit: Any) -> Any:
+        return jnp.min(jnp.where(hit, places, n), axis=axis)
+
+    found = first(x == reduce(x, axis=axis, keepdims=True))
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        nan = first(x != x)
+        found = jnp.where(nan < n, nan, found)
+    return lax.cond(jnp.max(found, initial=0) < n, lambda x: found, lambda x: find(x, axis=axis).astype(jnp.int32), x)
+
+
+def _arg_infer(a: Aval, axis: int | None, keepdims: bool) -> Aval:
+    axes = tuple(range(a.ndim)) if axis is None else (axis,)
+    return aval(reduced(a.shape, axes, keepdims), uint32)
+
+
+_PARAMS = ("axis", "keepdims")
+_ARGMAX = op("argmax", _arg_extreme(jnp.argmax, jnp.max), _arg_infer, _PARAMS)
+_ARGMIN = op("argmin", _arg_extreme(jnp.argmin, jnp.min), _arg_infer, _PARAMS)
+
+
+def _argument(record: Op, which: str) -> Callable[..., array]:
+    name = record.name
+
+    def function(a: array, /, axis: int | None = None, keepdims: bool = False, *, stream: Any = None) -> array:
+        check_stream(stream)
+        node = require_array(a, name)
+        axis = None if axis is None else index(axis)
+        if node.aval.size == 0:
+            raise ValueError(f"[{name}] Cannot {name} reduce zero size array.")
+        k = None if axis is None else axis_of(axis, node.aval.ndim, message=INVALID)
+        return wrap(apply(record, (node,), (k, bool(keepdims))))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""The index of the {which} element: the first, if several are equal; of the first NaN, if any.
+
+Args:
+    a: an array, of any shape.
+    axis: the axis to search along; None to search the flattened array.
+    keepdims: whether to keep reduced axes, with size 1.
+    stream: accepted, and ignored.
+
+Returns:
+    A uint32 array without the axis searched.
+
+Raises:
+    IndexError: if the axis is out of range.
+    ValueError: if `a` is empty.
+
+Example:
+{example(name)}
+"""
+    return function
+
+
+argmax = _argument(_ARGMAX, "largest")
+argmin = _argument(_ARGMIN, "smallest")

@@ -1,0 +1,109 @@
+"""The house rules that `ast` can check: what modules take from each other.
+
+`__all__` means one thing everywhere: the names that other modules of mxcompat take from a module. In a public module
+(none of whose names begins with an underscore) it also has what users may import.
+"""
+
+import ast
+from collections import defaultdict
+
+import pytest
+
+from .test_project import SOURCES, module_name
+
+TREES = {module_name(path): ast.parse(path.read_text()) for path in SOURCES}
+PACKAGES = {module_name(path) for path in SOURCES if path.name == "__init__.py"}
+MODULES = sorted(set(TREES) - PACKAGES - {"mxcompat.__main__", "mxcompat._graph.policy"})
+
+MLX_HAS_IT = {("mxcompat._array.printing", "_PrintOptionsContext")}
+"""What MLX itself calls by such a name."""
+
+FOR_USERS = {"mxcompat._dropin": {"uninstall"}}
+"""What only a user who tries things out takes."""
+
+
+def source(node, module):
+    """The module that an import is from, in full."""
+    if not node.level:
+        return node.module
+    package = module.split(".") if module in PACKAGES else module.split(".")[:-1]
+    return ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
+
+
+def taken_by(module):
+    """What a module takes from others of mxcompat: `from other import name`, or `other.name` of an imported module."""
+    imported = {}
+    for node in ast.walk(TREES[module]):
+        if isinstance(node, ast.ImportFrom):
+            for item in node.names:
+                whole = f"{source(node, module)}.{item.name}"
+                if whole in TREES:
+                    imported[item.asname or item.name] = whole
+                elif source(node, module) in TREES:
+                    yield source(node, module), item.name
+        elif isinstance(node, ast.Import):
+            imported |= {item.asname: item.name for item in node.names if item.asname and item.name in TREES}
+    for node in ast.walk(TREES[module]):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported:
+            yield imported[node.value.id], node.attr
+
+
+TAKEN = defaultdict(set)
+for _module in TREES:
+    for _other, _name in taken_by(_module):
+        TAKEN[_other].add(_name)
+
+
+def assigned(tree):
+    """The names that a module itself gives a meaning, and the value of each where it is assigned one."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                yield from ((name.id, node.value) for name in ast.walk(target) if isinstance(name, ast.Name))
+        elif isinstance(node, ast.AnnAssign):
+            yield node.target.id, node.value
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name, None
+
+
+def is_public(module):
+    return not any(part.startswith("_") for part in module.split("."))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_all_is_what_others_take(module):
+    names = dict(assigned(TREES[module]))
+    assert "__all__" in names, "say what others may take; an empty list if nothing"
+    exported = ast.literal_eval(names.pop("__all__"))
+    assert TAKEN[module] - set(exported) == set(), "taken, but not in __all__"
+    if not is_public(module):
+        assert set(exported) - TAKEN[module] == set(), "in __all__, but taken by nobody"
+        assert set(exported) - set(names) == set(), "to be taken from the modules that define them"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_is_left_over(module):
+    """What is defined is read in the module, or taken by others; but rules, which a decorator registers."""
+    registered = {node.name for node in TREES[module].body if getattr(node, "decorator_list", ())}
+    read = {node.id for node in ast.walk(TREES[module]) if isinstance(node, ast.Name) and type(node.ctx) is ast.Load}
+    names = dict(assigned(TREES[module]))
+    exported = {"__all__", *ast.literal_eval(names["__all__"])}
+    left = set(names) - read - exported - registered - FOR_USERS.get(module, set())
+    assert {name for name in left if not name.startswith("__")} == set()
+
+
+def test_no_module_takes_what_is_private_to_another():
+    private = {(module, n) for module, names in TAKEN.items() for n in names if n[0] == "_" and n[:2] != "__"}
+    assert private == MLX_HAS_IT
+
+
+def test_every_threshold_is_read():
+    """All of `policy` is for others."""
+    assert {name for name, _ in assigned(TREES["mxcompat._graph.policy"])} == TAKEN["mxcompat._graph.policy"]
+
+
+def test_these_checks_see_what_there_is():
+    assert "sin" in TAKEN["mxcompat._ops.elementwise.unary"]
+    assert "LARGE_GRAPH" in TAKEN["mxcompat._graph.policy"]
+    assert "linearize" in TAKEN["mxcompat._graph.ir.linearize"]
+    assert len(MODULES) > 200
