@@ -15,7 +15,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
-from .custom.function import CUSTOM
+from .custom.derive import CUSTOM
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .lowering import JVP, VJP, VMAP
 

@@ -8,7 +8,7 @@ twice. """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -26,15 +26,17 @@ from mxcompat._ops.define import TABLE
 from .calls import CALL, run
 from .lowering import VJP
 
-__all__: list[str] = []
+__all__ = ["PULL", "Segment", "cotangent_like", "segments", "zeros"]
 
-class _Segment(NamedTuple):
+
+class Segment(NamedTuple):
     """A part of a Program.
 
     Args:
         program: its instructions.
         inputs: the slots of the whole that it reads; the first `active` of them have gradients.
         outputs: the slots that others read; the first `moving` of them have cotangents.
+        captured: constants, which are its inputs after these.
     """
 
     program: Program
@@ -42,6 +44,7 @@ class _Segment(NamedTuple):
     active: int
     outputs: tuple[int, ...]
     moving: int
+    captured: list[Node]
 
 
 def _pull(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
@@ -63,11 +66,11 @@ def _in_segments(node: Node) -> list[Node] | None:
     key = ("segments", primals, outputs)
     if key not in program.facts:
         program.facts[key] = _cut(program, primals, outputs)
-    segments = program.facts[key]
-    if segments is None:
+    found = program.facts[key]
+    if found is None:
         return None
     env = {~k: n for k, n in enumerate(node.inputs[: len(program.in_avals)])}
-    for segment in segments:
+    for segment in found:
         results = items(run(segment.program, tuple([env[s] for s in segment.inputs])))
         env.update(zip(segment.outputs, results, strict=True))
     cotangents: dict[int, Node] = {}
@@ -76,27 +79,32 @@ def _in_segments(node: Node) -> list[Node] | None:
         cotangents[slot] = apply(TABLE["add"], (cotangents[slot], given)) if slot in cotangents else given
 
     for slot, given in zip(program.out_slots, node.inputs[len(program.in_avals) :], strict=False):
-        wanted = env[slot].aval
-        if wanted.dtype.kind in "fc":
-            cast = given if given.aval.dtype is wanted.dtype else apply(TABLE["astype"], (given,), (wanted.dtype,))
-            add(slot, cast if cast.aval is wanted else apply(TABLE["broadcast_to"], (cast,), (wanted.shape,)))
-    for segment in reversed(segments):
+        if env[slot].aval.dtype.kind in "fc":
+            add(slot, cotangent_like(given, env[slot].aval))
+    for segment in reversed(found):
         known = [cotangents.pop(s, None) for s in segment.outputs[: segment.moving]]
         if any(known):
             inputs = [env[s] for s in segment.inputs]
-            given = [_zeros(env[s].aval) if c is None else c for c, s in zip(known, segment.outputs, strict=False)]
+            given = [zeros(env[s].aval) if c is None else c for c, s in zip(known, segment.outputs, strict=False)]
             pulled = apply(PULL, (*inputs, *given), (segment.program, segment.active, segment.moving))
             for slot, gradient in zip(segment.inputs, items(pulled), strict=False):
                 add(slot, gradient)
-    gradients = [cotangents.get(~k) or _zeros(program.in_avals[k]) for k in range(primals)]
+    gradients = [cotangents.get(~k) or zeros(program.in_avals[k]) for k in range(primals)]
     return [*[env[s] for s in program.out_slots], *gradients]
 
 
-def _zeros(like: Aval) -> Node:
+def cotangent_like(given: Node, like: Aval) -> Node:
+    """A cotangent of this shape and dtype."""
+    cast = given if given.aval.dtype is like.dtype else apply(TABLE["astype"], (given,), (like.dtype,))
+    return cast if cast.aval is like else apply(TABLE["broadcast_to"], (cast,), (like.shape,))
+
+
+def zeros(like: Aval) -> Node:
+    """Zeros of this shape and dtype."""
     return apply(TABLE["broadcast_to"], (scalar(0, aval((), like.dtype)),), (like.shape,))
 
 
-def _cut(program: Program, primals: int, outputs: int) -> list[_Segment] | None:
+def _cut(program: Program, primals: int, outputs: int) -> list[Segment] | None:
     instructions = program.instructions
     if len(instructions) < policy.SMALLEST_SPLIT or any(a.dtype.kind not in "fc" for a in program.in_avals[:primals]):
         return None
@@ -108,10 +116,27 @@ def _cut(program: Program, primals: int, outputs: int) -> list[_Segment] | None:
     def moves(slot: int) -> bool:
         return slot in active and program.aval(slot).dtype.kind in "fc"
 
-    parts = _parts(program)
+    found = segments(program, _parts(program), moves)
+    return None if found is None or any(s.captured for s in found) else found
+
+
+def segments(
+    program: Program, parts: Sequence[Sequence[int]], moves: Callable[[int], bool], mode: str = "call"
+) -> list[Segment] | None:
+    """The segments of a Program.
+
+    Args:
+        parts: the slots of each, in an order of execution.
+        moves: whether a slot has a derivative.
+        mode: what they are captured as, see `Capture`.
+
+    Returns:
+        None if one would have to read, or hand on, several results as one.
+    """
+    instructions = program.instructions
     place = {s: k for k, part in enumerate(parts) for s in part}
     read_later = set(program.out_slots)
-    segments: list[_Segment] = []
+    found: list[Segment] = []
     for k in reversed(range(len(parts))):
         part = parts[k]
         reads = dict.fromkeys(s for j in part for s in instructions[j][2] if place.get(s) != k)
@@ -121,17 +146,15 @@ def _cut(program: Program, primals: int, outputs: int) -> list[_Segment] | None:
             return None
         inputs = sorted(reads, key=lambda s: not moves(s))
         results = sorted(handed_on, key=lambda s: not moves(s))
-        with Capture([program.aval(s) for s in inputs]) as capture:
+        with Capture([program.aval(s) for s in inputs], mode=mode) as capture:
             env: dict[int, Node] = dict(zip(inputs, capture.placeholders, strict=True))
             for j in part:
                 op, params, slots = instructions[j]
                 env[j] = apply(op, tuple([env[s] for s in slots]), params)
             body = capture.close([env[s] for s in results])
-        if body.captured:
-            return None
-        counts = sum(map(moves, inputs)), sum(map(moves, results))
-        segments.append(_Segment(body.program, tuple(inputs), counts[0], tuple(results), counts[1]))
-    return segments[::-1]
+        active, moving = sum(map(moves, inputs)), sum(map(moves, results))
+        found.append(Segment(body.program, tuple(inputs), active, tuple(results), moving, body.captured))
+    return found[::-1]
 
 
 def _parts(program: Program) -> list[list[int]]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .. import policy
+from ..ir.capture import PROMISE
 from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.liveness import live_out
 from ..ir.node import ITEM, Node
@@ -21,7 +22,7 @@ from .cache import Record
 from .compile import Executable
 from .segments import cut, is_heavy_node, is_huge, segments_of, unevaluated
 
-__all__ = ["Call", "Compile", "Inline", "Move", "OpByOp", "Plan", "Segments", "Split", "schedule"]
+__all__ = ["Call", "Compile", "Find", "Inline", "Move", "OpByOp", "Plan", "Segments", "Split", "schedule"]
 
 
 class Inline(NamedTuple):
@@ -107,7 +108,16 @@ class Split(NamedTuple):
         return f"[{self.node.op}] split into segments"
 
 
-Plan = Inline | Call | Compile | OpByOp | Move | Segments | Split
+class Find(NamedTuple):
+    """Find what these placeholders stand for, and plan again."""
+
+    placeholders: list[Node]
+
+    def __str__(self) -> str:
+        return f"find what {len(self.placeholders)} arguments of a rule are"
+
+
+Plan = Inline | Call | Compile | OpByOp | Move | Segments | Split | Find
 
 
 def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Plan:
@@ -143,6 +153,8 @@ def _without_executable(
     donated: tuple[int, ...],
 ) -> Plan:  # fmt: skip
     structure, order = subgraph.structure, subgraph.order
+    if structure.specialized and any(n.op.uncacheable for n in order):  # type: ignore[union-attr]
+        return _each_its_own(order, roots, temporary)
     known = program.record is not None
     structure.times_seen += 1
     if policy.HOST and host.on_host(subgraph.leaves):
@@ -166,6 +178,17 @@ def _without_executable(
         if parts is not None:
             return Split(order[0], parts, temporary)
     return Compile(program, scalars, donated)
+
+
+def _each_its_own(order: Sequence[Node], roots: Sequence[Node], temporary: bool | None) -> Plan:
+    """The plan for a stretch with nodes that are like no others: they become something else, one by one."""
+    promised = [n for n in order if n.op is PROMISE]
+    if promised:
+        return Find(promised)
+    if len(order) == 1:
+        return Split(order[0], SEGMENTS[order[0].op](order[0]), temporary)  # type: ignore[index]
+    own = [n for n in order if n.op.uncacheable]  # type: ignore[union-attr]
+    return Segments([*[stop for n in own for stop in (unevaluated(n.inputs), [n])], list(roots)], False, None)
 
 
 def _moved(subgraph: Subgraph, roots: Sequence[Node]) -> Move | None:

@@ -19,7 +19,7 @@ from mxcompat._ops.define import TABLE
 from mxcompat._ops.quantized.quantize import Scheme, scheme
 
 from ..calls import CALL, CHECKPOINT, PURE_CALL
-from ..custom.function import CUSTOM
+from ..custom.derive import CUSTOM
 from ..custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from ..lowering import JVP, VJP, VMAP
 
