@@ -10,7 +10,9 @@ from typing import Any
 
 from mxcompat._array.array import array
 
-__all__ = ["Snapshot", "Substitution", "TreeSlots", "flatten", "like_tuple", "map_arrays", "restore", "structure"]
+__all__ = [
+    "LEAF", "Snapshot", "Substitution", "TreeSlots", "flatten", "like_tuple", "map_arrays", "restore", "structure",
+]  # fmt: skip
 
 
 def flatten(tree: Any, strict: bool = False) -> list[array]:

@@ -42,7 +42,6 @@ PLACEHOLDER = Op("placeholder", _read_placeholder)
 """The op of a placeholder that has no value (`vmap`, `compile`)."""
 
 
-
 class Promise:
     """What a placeholder stands for, if that has to be found first, should anybody ask for its value.
 
@@ -153,7 +152,7 @@ class Capture:
         self.id = new_trace()
         self.mode = mode
         self.size = size
-        self.mapped: tuple[list[Node], list[int]] | None = None  # under "vmap": what is mapped over, and along which axes
+        self.mapped: tuple[list[Node], list[int]] | None = None  # under "vmap", if known: the whole arrays, their axes
         self._valueless = not {*map(type, arguments)} <= _READABLE
         self.placeholders = [
             Node(ALIAS, (), (a,), a.aval, self.id, a.value) if isinstance(a, Node) else self._placeholder(a)
@@ -191,14 +190,17 @@ class Capture:
         subgraph = self._linear(outputs)
         roots = list(outputs)
         slots = subgraph.roots
+        derives = derive is not None and subgraph.structure.specialized
         if keep:
             others = [k for k in live_out(subgraph) if k not in slots and subgraph.order[k].value is None]
+            if derives:  # part by part: no part hands on several results as one
+                others = [k for k in others if not isinstance(subgraph.order[k].aval, tuple)]
             roots += [subgraph.order[k] for k in others]
             slots += tuple(others)
         body = Body(subgraph.structure.program(slots), subgraph.leaves[len(self.placeholders) :], roots)
-        if derive is None or not subgraph.structure.specialized:
+        if not derives:
             return body
-        derived = derive(self, subgraph, body)
+        derived = derive(self, subgraph, body)  # type: ignore[misc]
         if derived is False:
             return body
         del subgraph, roots

@@ -109,12 +109,12 @@ class Split(NamedTuple):
 
 
 class Find(NamedTuple):
-    """Find what these placeholders stand for, and plan again."""
+    """Find what these arguments of a rule are, and plan again."""
 
     placeholders: list[Node]
 
     def __str__(self) -> str:
-        return f"find what {len(self.placeholders)} arguments of a rule are"
+        return f"find {len(self.placeholders)} arguments of a rule"
 
 
 Plan = Inline | Call | Compile | OpByOp | Move | Segments | Split | Find
@@ -153,7 +153,7 @@ def _without_executable(
     donated: tuple[int, ...],
 ) -> Plan:  # fmt: skip
     structure, order = subgraph.structure, subgraph.order
-    if structure.specialized and any(n.op.uncacheable for n in order):  # type: ignore[union-attr]
+    if structure.specialized and any(op.uncacheable for op, _, _ in structure.instructions):
         return _each_its_own(order, roots, temporary)
     known = program.record is not None
     structure.times_seen += 1
@@ -170,8 +170,7 @@ def _without_executable(
     if len(order) > 1:
         if _mostly_compiled(subgraph):
             return OpByOp(program, scalars, donated, False, False, compiles, "as nearly all have been compiled")
-        stops = segments_of(subgraph, roots) if temporary is None else []
-        if stops:
+        if stops := segments_of(subgraph, roots) if temporary is None else []:
             return Segments(stops, not is_huge(subgraph), (program, scalars, donated) if compiles else None)
     elif order[0].op in SEGMENTS and is_heavy_node(order[0]):
         parts = SEGMENTS[order[0].op](order[0])  # type: ignore[index]
@@ -182,13 +181,12 @@ def _without_executable(
 
 def _each_its_own(order: Sequence[Node], roots: Sequence[Node], temporary: bool | None) -> Plan:
     """The plan for a stretch with nodes that are like no others: they become something else, one by one."""
-    promised = [n for n in order if n.op is PROMISE]
-    if promised:
-        return Find(promised)
+    if found := [n for n in order if n.op is PROMISE]:
+        return Find(found)
     if len(order) == 1:
         return Split(order[0], SEGMENTS[order[0].op](order[0]), temporary)  # type: ignore[index]
-    own = [n for n in order if n.op.uncacheable]  # type: ignore[union-attr]
-    return Segments([*[stop for n in own for stop in (unevaluated(n.inputs), [n])], list(roots)], False, None)
+    stops = [stop for n in order if n.op.uncacheable for stop in (unevaluated(n.inputs), [n])]  # type: ignore[union-attr]
+    return Segments([*stops, list(roots)], False, None)
 
 
 def _moved(subgraph: Subgraph, roots: Sequence[Node]) -> Move | None:

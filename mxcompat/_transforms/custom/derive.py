@@ -68,9 +68,7 @@ def _values(node: Node) -> list[Node]:
 
 def _batched(node: Node, capture: Capture, active: tuple[bool, ...]) -> tuple[Op, tuple, tuple[Node, ...]]:
     program, call = node.params
-    inputs = [
-        _over_axis(n, capture) if on else n for n, on in zip(node.inputs, active, strict=False)
-    ]
+    inputs = [_over_axis(n, capture) if on else n for n, on in zip(node.inputs, active, strict=False)]
     body, out_axes = batching_rule(call, program, inputs, active, capture.size)
     return CUSTOM_VMAP, (program, body.program, call.count, active, out_axes), (*node.inputs, *body.captured)
 

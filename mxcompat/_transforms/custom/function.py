@@ -1,7 +1,7 @@
 """Functions with transformation rules of their own: `custom_function` and `custom_gradient`.
 
-A call inside a transform makes a CUSTOM node that holds the plain Program and the user's rules; the transforms around it
-run these, see `derive`.
+A call inside a transform makes a CUSTOM node that holds the plain Program and the user's rules; the transforms around
+it run these, see `derive`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mxcompat._array.array import array, wrap
-from mxcompat._graph.ir.aval import Aval, aval, format_shape
+from mxcompat._graph.ir.aval import Aval, format_shape
 from mxcompat._graph.ir.capture import Body, Capture, Promise
 from mxcompat._graph.ir.program import Program
 
@@ -125,5 +125,3 @@ def _flat_axes(tree: Any, axes: Any) -> Iterator[int | None]:
     elif isinstance(tree, dict):
         for key, item in tree.items():
             yield from _flat_axes(item, axes[key])
-
-
