@@ -28,6 +28,11 @@ class custom_function:
     Calls behave as calls of `f`. Where a rule is defined, the transform uses it; where not, it acts on the body of
     `f`. The function is pure: arrays it captures are constants, without gradient.
 
+    The function and its rules may call anything: where arrays have values (everywhere but under `vmap` and `compile`)
+    they can read these, with `np.array(x)`, `.item()` or `if`, and make arrays of what NumPy, a solver or a renderer
+    returns. Each rule is run once for each call of the function and each derivative. A derivative in which a rule has
+    read is computed in parts: what is behind the call, the rule, what is before it.
+
     Args:
         f: takes trees of arrays (and keyword arguments) and returns a tree of arrays.
 
@@ -38,6 +43,19 @@ class custom_function:
         >>> @clipped.vjp
         ... def clipped_vjp(x, cotangent, output):
         ...     return mx.clip(cotangent * output, -1, 1)
+
+        With foreign code, here the solution of a linear system by NumPy:
+
+        >>> import numpy as np
+        >>> A = np.array([[2.0, 1.0], [0.0, 1.0]], np.float32)
+        >>> @mx.custom_function
+        ... def solve(b):
+        ...     return mx.array(np.linalg.solve(A, np.array(b)))
+        >>> @solve.vjp
+        ... def solve_vjp(b, cotangent, output):
+        ...     return mx.array(np.linalg.solve(A.T, np.array(cotangent)))
+        >>> mx.grad(lambda b: solve(2 * b).sum())(mx.array([3.0, 1.0]))
+        array([1, 1], dtype=float32)
     """
 
     def __init__(self, f: Callable[..., Any]) -> None:
@@ -104,7 +122,8 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     Args:
         fun: takes arrays and returns `(value, pull)`, where `pull(cotangent)` returns the tuple of the cotangents of
-            the arguments. `pull` may close over anything `fun` computed; it cannot read values (`.item()`, `if`).
+            the arguments. `pull` may close over anything `fun` computed, and read values as the rules of a
+            `custom_function` may.
 
     Returns:
         A function with the arguments of `fun` that returns `value`. It can be differentiated, mapped and compiled.
