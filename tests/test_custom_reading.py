@@ -1,10 +1,15 @@
 """Rules of custom functions that read values: foreign code in them, as in real MLX."""
 
+import gc
+import threading
+import weakref
+
 import numpy as np
 import pytest
 
 from mxcompat import nn as our_nn
 from mxcompat import optimizers as our_optimizers
+from mxcompat.ext import debug
 from tests.oracle import check, ours, real
 
 X = np.array([1.0, 3.0, 2.0], np.float32)
@@ -324,8 +329,6 @@ def test_training():
 @pytest.mark.usefixtures("xla_only")
 @pytest.mark.parametrize("nested", [False, True])
 def test_the_same_work_again_compiles_nothing(nested):
-    from mxcompat.ext.debug import compiles
-
     def step(k):
         f, x = foreign(ours), ours.array(X) + k  # functions defined afresh
         gradient = ours.grad(lambda a: (ours.exp(f(a * 2)) * f(a)).sum())
@@ -333,10 +336,10 @@ def test_the_same_work_again_compiles_nothing(nested):
 
     for k in range(3):
         step(k)
-    before = compiles()
+    before = debug.compiles()
     for k in range(3):
         step(k)
-    assert compiles() == before
+    assert debug.compiles() == before
 
 
 def test_what_reads_nothing_stays_whole():
@@ -363,3 +366,62 @@ def test_rules_run_once():
     f = foreign(ours, seen=seen)
     ours.grad(lambda a: (f(f(a)) * a).sum())(ours.array(X))
     assert [rule for rule, *_ in seen] == ["vjp", "vjp"]
+
+
+def test_looking_inside():
+    """Run op by op, rules run on what has values already."""
+    x = ours.array(X)
+    for f in (foreign(ours), structural(ours)):
+        gradient = ours.grad(lambda a, f=f: (f(a * 2) * a).sum())
+        want = gradient(x)
+        with debug.eager():
+            assert ours.allclose(gradient(x), want).item()
+        with debug.nan_check():
+            assert ours.allclose(gradient(x), want).item()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda f: ours.vmap(ours.grad(lambda a: f(a * 2) * a)),
+        lambda f: lambda x: ours.grad(lambda b: ours.grad(lambda a: (f(a * 2) * a).sum())(b).sum())(x),
+    ],
+    ids=["vmap of grad", "grad of grad"],
+)
+def test_a_derivative_in_parts_is_exported_and_takes_other_shapes(make, tmp_path):
+    x, gradient = ours.array(X), make(structural(ours))
+    ours.export_function(str(tmp_path / "f.mlxfn"), gradient, x)
+    assert ours.allclose(ours.import_function(str(tmp_path / "f.mlxfn"))(x)[0], gradient(x)).item()
+    shapeless = ours.compile(gradient, shapeless=True)
+    for given in (x, x[:2]):
+        assert ours.allclose(shapeless(given), gradient(given)).item()
+
+
+def test_threads():
+    found = []
+
+    def work():
+        found.append(ours.grad(lambda a: (foreign(ours)(a * 2) * a).sum())(ours.array(X)).tolist())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert all(f == pytest.approx(found[0], rel=1e-6) for f in found)
+
+
+def test_nothing_is_kept():
+    """When all is over, what a rule read is gone with the arrays that show it."""
+    kept = []
+    f = ours.custom_function(lambda a: a * 2)
+
+    @f.vjp
+    def rule(a, cotangent, output):
+        kept.extend(weakref.ref(v) for v in (a, cotangent, output, cotangent._node.params[0]))
+        return ours.array(np.array(cotangent) * 3)
+
+    ours.eval(ours.grad(lambda a: (f(f(a) * a) * a).sum())(ours.array(X)))
+    gc.collect()
+    assert [r() for r in kept] == [None] * 8

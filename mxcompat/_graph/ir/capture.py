@@ -49,7 +49,7 @@ class Promise:
         aval: that of the node which `find` returns.
     """
 
-    __slots__ = ("aval", "find")
+    __slots__ = ("__weakref__", "aval", "find")
 
     def __init__(self, aval: Aval, find: Callable[[], Node]) -> None:
         self.aval = aval

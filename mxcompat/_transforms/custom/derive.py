@@ -102,7 +102,7 @@ def _derived(
     kind: type[Reverse] | type[Forward], primals: Sequence[Node], given: Sequence[Node], outputs: int,
     capture: Capture, subgraph: Subgraph, body: Body,
 ) -> Node | bool:  # fmt: skip
-    calls = {k for k, (op, params, _) in enumerate(body.program.instructions) if _is_call(op, params)}
+    calls = _calls(body.program)
     if not calls:
         return False
     sweep = kind(capture, body, primals, given, calls)
@@ -117,8 +117,15 @@ def _derived(
     return True
 
 
-def _is_call(op: Op, params: tuple) -> bool:
-    return op is CUSTOM or (op in (PURE_CALL, CHECKPOINT) and holds_custom(params[0]))
+def _calls(program: Program) -> set[int]:
+    """The slots of calls, and of what holds such."""
+    if "calls" not in program.facts:
+        program.facts["calls"] = {
+            k
+            for k, (op, params, _) in enumerate(program.instructions)
+            if op is CUSTOM or (op in (PURE_CALL, CHECKPOINT) and holds_custom(params[0]))
+        }
+    return program.facts["calls"]
 
 
 def _rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
