@@ -78,13 +78,11 @@ class Sweep:
         self._moving: dict[int, Node] = {}  # cotangents, or tangents
         self._active = _active(program, len(primals))
         self._calls = calls
-        self._parts = _parts(program, calls)
-        self._place = {slot: k for k, part in enumerate(self._parts) for slot in part}
 
     def ruled(self, outputs: int) -> list[int]:
         """The calls whose rules the derivative of the first outputs needs, in order."""
-        reached = _reached(self._program, self._active, outputs, self._behind_stops)
-        return [part[0] for part in self._parts if part[0] in self._calls and part[0] in reached]
+        found = self._calls & _reached(self._program, self._active, outputs, self._behind_stops)
+        return [part[0] for part in self._parts if part[0] in found] if len(found) > 1 else [*found]
 
     def active_inputs(self, call: int) -> tuple[bool, ...]:
         """Which of the inputs of a call that have derivatives depend on the primals."""
@@ -119,6 +117,15 @@ class Sweep:
         """The slots that hold results of a call, and which."""
         instructions = self._program.instructions
         return [(s, instructions[s][1][0]) for s in self._parts[self._place[call]][1:]]
+
+    @cached_property
+    def _parts(self) -> list[list[int]]:
+        return _parts(self._program, self._calls)
+
+    @cached_property
+    def _place(self) -> dict[int, int]:
+        """The part of each slot."""
+        return {slot: k for k, part in enumerate(self._parts) for slot in part}
 
     @cached_property
     def _segments(self) -> list[Segment]:
