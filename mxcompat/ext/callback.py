@@ -141,16 +141,18 @@ def _described(tree: Any) -> tuple[Any, tuple[Aval, ...]]:
 
 
 def _aval_of(item: Any) -> Aval | None:
+    shape: Any
+    dtype: Any
     if isinstance(item, array):
         return item._node.aval
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], (tuple, list)):
         shape, dtype = item
         if not all(isinstance(n, int) for n in shape) or isinstance(dtype, (tuple, list, dict, array)):
             return None
-    elif hasattr(item, "shape") and hasattr(item, "dtype"):
-        shape, dtype = item.shape, item.dtype
     else:
-        return None
+        shape, dtype = getattr(item, "shape", None), getattr(item, "dtype", None)
+        if shape is None or dtype is None:
+            return None
     found = dtype if isinstance(dtype, Dtype) else from_numpy(np.dtype(dtype))
     if found is None:
         raise TypeError(f"[host_callback] There are no arrays of dtype {dtype!r}.")

@@ -152,7 +152,7 @@ class Capture:
         self.id = new_trace()
         self.mode = mode
         self.size = size
-        self.mapped: tuple[list[Node], list[int]] | None = None  # under "vmap", if known: the whole arrays, their axes
+        self.mapped: tuple[list[Node], list] | None = None  # under "vmap", if known: the whole arrays, their axes
         self._valueless = not {*map(type, arguments)} <= _READABLE
         self.placeholders = [
             Node(ALIAS, (), (a,), a.aval, self.id, a.value) if isinstance(a, Node) else self._placeholder(a)

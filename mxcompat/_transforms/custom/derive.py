@@ -147,7 +147,7 @@ def _rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
 
 def _nested(
     sweep: Reverse | Forward, program: Program, count: int, inputs: Sequence[Promise], given: Sequence[Promise],
-    active: Sequence[bool], nodes: Sequence[Node],
+    active: tuple[bool, ...], nodes: Sequence[Node],
 ) -> Rule:  # fmt: skip
     """The rule of what runs a Program with calls in it: the derivative of that."""
     with Capture([*inputs, *given], mode=sweep.mode) as capture:

@@ -9,6 +9,7 @@ from typing import Any
 from mxcompat._array.array import array, wrap
 from mxcompat._graph.ir.aval import Aval, format_shape
 from mxcompat._graph.ir.capture import Body, Capture, Promise
+from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.program import Program
 
 from ..trees import flatten, map_arrays, restore
@@ -77,7 +78,7 @@ def forward_rule(
 
 
 def batching_rule(
-    call: UserCall, program: Program, inputs: Sequence[Promise], active: Sequence[bool], size: int
+    call: UserCall, program: Program, inputs: Sequence[Promise | Aval | Node], active: Sequence[bool], size: int
 ) -> tuple[Body, tuple[int | None, ...]]:
     """The vmap rule, of the arguments, the `active` ones with the mapped axis first; and the axes of its results.
 
