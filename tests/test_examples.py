@@ -46,6 +46,7 @@ EXAMPLES = {
     "char_gpt.py": ["--steps", "6", "--report", "3", "--dims", "32", "--layers", "1", "--write", "8"],
     "flow.py": ["--steps", "20", "--layers", "4", "--hidden", "32"],
     "transforms.py": ["--steps", "8"],
+    "implicit.py": ["--steps", "200"],
     "lora.py": ["--steps", "24", "--adapter-steps", "8", "--dims", "32", "--layers", "1"],
 }
 
@@ -83,6 +84,10 @@ LEARNS = {
         numbers(text, "test")[-1] < numbers(text, "test")[0] - 1 and "changes nothing: True" in text
     ),
     "transforms.py": lambda text: numbers(text, "error")[-1] < numbers(text, "error")[0] - 0.03,
+    "implicit.py": lambda text: (
+        numbers(text, "error of a cost")[0] < 0.02
+        and abs(numbers(text, "slope")[0] - numbers(text, "quotient")[0]) < 0.01
+    ),
     "lora.py": lambda text: (
         all(last < first - 0.05 for first, last in trainings(text))
         and text.count("loaded: the same logits: True") == text.count("fused: the same logits: True") == 3

@@ -21,6 +21,7 @@ from . import (
     host,  # noqa: F401  derivatives, and all that runs a Program, in NumPy
     split,  # noqa: F401  large derivatives run in segments
 )
+from .custom.derive import pulled_back, pushed_forward
 from .functions import check_callable, named_after
 from .lowering import JVP, VJP, check_indices
 from .trees import Substitution, TreeSlots, flatten, map_arrays
@@ -106,9 +107,10 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             outputs = [x._node for x in flatten(value)]
             _check_scalar(outputs[0])
             del given
-            body = capture.close(outputs, keep=True)
+            cotangents = [scalar(1.0, _ONE)]
+            body = capture.close(outputs, keep=True, derive=pulled_back(reals, cotangents))
         _stand_down(stand_ins, capture.placeholders, reals)
-        node = _pull_back(body, reals, 1, [scalar(1.0, _ONE)])
+        node = _pull_back(body, reals, cotangents)
         gradients = iter(wrap_all(node, len(body.outputs)))
         trees = [_like(args[k], gradients) for k in numbers]
         result: Any = trees[0] if len(trees) == 1 else tuple(trees) if trees else None
@@ -126,10 +128,13 @@ def _like(tree: Any, leaves: Iterator[array]) -> Any:
     return map_arrays(lambda _: next(leaves), tree)
 
 
-def _pull_back(body: Body, reals: Sequence[Node], outputs: int, cotangents: Sequence[Node]) -> Node:
+def _pull_back(body: Body, reals: Sequence[Node], cotangents: Sequence[Node]) -> Node:
     """The node of a vjp; the outputs of the body become outputs of it."""
+    outputs = len(cotangents)
     check_indices(body.program, len(reals), outputs, "VJP")
-    node = apply(VJP, (*reals, *body.captured, *cotangents), (body.program, len(reals), outputs))
+    node = body.derived
+    if node is None:
+        node = apply(VJP, (*reals, *body.captured, *cotangents), (body.program, len(reals), outputs))
     body.redirect(node)
     return node
 
@@ -175,9 +180,10 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
                 )
             if out.aval.shape != cotangents[k].shape:
                 raise _mismatch(out, cotangents[k].shape, only=len(result) == 1)
-        body = capture.close(outputs, keep=True)
+        given = _first_of_each(outputs, [c._node for c in cotangents[: len(outputs)]])
+        body = capture.close(outputs, keep=True, derive=pulled_back(reals, given))
     _stand_down(stand_ins, capture.placeholders, reals)
-    node = _pull_back(body, reals, len(outputs), _first_of_each(outputs, [c._node for c in cotangents[: len(outputs)]]))
+    node = _pull_back(body, reals, given)
     return result, wrap_all(node, len(body.outputs))
 
 
@@ -218,10 +224,13 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
         stand_ins = [wrap(p) for p in capture.placeholders]
         result = _as_list(fun(*stand_ins))
         outputs = [x._node for x in result]
-        body = capture.close(outputs, keep=True)
+        given = [t._node for t in tangents]
+        body = capture.close(outputs, keep=True, derive=pushed_forward(reals, given, len(outputs)))
     _stand_down(stand_ins, capture.placeholders, reals)
     check_indices(body.program, len(reals), len(outputs), "JVP")
-    node = apply(JVP, (*reals, *body.captured, *[t._node for t in tangents]), (body.program, len(reals), len(outputs)))
+    node = body.derived
+    if node is None:
+        node = apply(JVP, (*reals, *body.captured, *given), (body.program, len(reals), len(outputs)))
     body.redirect(node)
     return result, wrap_all(node, len(body.outputs))
 

@@ -25,6 +25,7 @@ from mxcompat._ops.define import TABLE
 from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .lowering import JVP, VJP, VMAP
+from .split import PULL
 
 __all__ = ["mapped"]
 
@@ -191,7 +192,7 @@ def _tuple(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, .
     return apply(op, tuple(all_batched(inputs, flags, size)))
 
 
-@BATCH.of(VJP)
+@BATCH.of(VJP, PULL)
 def _vjp(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
     program, primals, outputs = params
     count = len(program.in_avals)

@@ -13,7 +13,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import SPECIALIZE
 
-__all__ = ["CALL", "CHECKPOINT", "PURE_CALL", "TUPLE", "pure", "run"]
+__all__ = ["CALL", "CHECKPOINT", "PURE_CALL", "TUPLE", "holds_custom", "plain", "pure", "run", "smooth_inputs"]
 
 
 def pure(program: Program, args: Sequence[Any], captured: Sequence[Any]) -> tuple:
@@ -30,29 +30,46 @@ def _out_avals(*_: Any, program: Program, count: int = 0) -> tuple:
     return program.out_avals
 
 
-def _holds_custom(program: Program) -> bool:
+def holds_custom(program: Program) -> bool:
     """Whether a custom function waits in the program for the transform it will meet."""
     if "custom" not in program.facts:
         program.facts["custom"] = any(
-            op in SPECIALIZE and (op not in (CALL, PURE_CALL, CHECKPOINT) or _holds_custom(params[0]))
+            op in SPECIALIZE and (op not in (CALL, PURE_CALL, CHECKPOINT) or holds_custom(params[0]))
             for op, params, _ in program.instructions
         )
     return program.facts["custom"]
 
 
+def smooth_inputs(op: Op, params: tuple) -> slice:
+    """Which inputs of an op a derivative may pass through."""
+    if op in SPECIALIZE and op is not CALL:
+        return slice(params[1] if isinstance(params[1], int) else params[1].count)
+    return op.smooth
+
+
+def plain(op: Op, params: tuple, inputs: tuple[Node, ...]) -> tuple[Op, tuple, tuple[Node, ...]]:
+    """A call of a custom function, or of what holds such calls, as one that no transform will ever ask for rules."""
+    program, count = params[0], smooth_inputs(op, params).stop
+    if holds_custom(program):
+        with Capture(program.in_avals, mode="plain") as capture:
+            body = capture.close(program.rebuild(capture.placeholders))
+        program, inputs = body.program, (*inputs, *body.captured)
+    return CHECKPOINT if op is CHECKPOINT else PURE_CALL, (program, count), inputs
+
+
 def _open_call(node: Node, capture: Capture) -> bool:
     """Replace a call by its instructions, so that the custom functions among them meet the transform."""
     program = node.params[0]
-    opens = capture.mode != "call" and _holds_custom(program)
+    opens = capture.mode != "call" and holds_custom(program)
     if opens:
         node.become(TUPLE, (), tuple(program.rebuild(node.inputs)))
     return opens
 
 
 def _reclose(node: Node, capture: Capture) -> bool:
-    """Specialise the custom functions in the program of a node."""
+    """Specialise the custom functions in the program of a node, where that is not up to the sweep of a derivative."""
     program = node.params[0]
-    recloses = capture.mode != "call" and _holds_custom(program)
+    recloses = capture.mode in ("vmap", "plain") and holds_custom(program)
     if recloses:
         with Capture(program.in_avals, mode=capture.mode, size=capture.size) as inner:
             body = inner.close(program.rebuild(inner.placeholders))

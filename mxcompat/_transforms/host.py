@@ -23,7 +23,7 @@ from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
 from .batching import mapped
 from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
 from .compiling import CONSTANT
-from .custom.function import CUSTOM
+from .custom.derive import CUSTOM
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .lowering import JVP, VJP, VMAP
 from .split import PULL

@@ -18,7 +18,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import INDEX_ERROR
 
-from .calls import CALL, CHECKPOINT
+from .calls import CALL, CHECKPOINT, PURE_CALL
 from .tangents import tangent_avals
 
 __all__ = ["JVP", "VJP", "VMAP", "check_indices"]
@@ -145,8 +145,9 @@ def _check_indices(program: Program, active: set[int], outputs: int, transform: 
         reached.add(slot)
         op, params, slots = program.instructions[slot]
         pending.extend(slots)
-        if op in (CALL, CHECKPOINT, VMAP):
-            inner = {~k for k, s in enumerate(slots) if s in active}
+        if op in (CALL, CHECKPOINT, PURE_CALL, VMAP):
+            smooth = slots[: params[1]] if op is PURE_CALL else slots
+            inner = {~k for k, s in enumerate(smooth) if s in active}
             _check_indices(params[0], inner, len(params[0].out_slots), transform)
         elif op.indices is not None and any(s in active for s in slots[op.indices :]):
             rule = INDEX_ERROR.get(op)

@@ -15,9 +15,10 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
-from .custom.function import CUSTOM
+from .custom.derive import CUSTOM
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .lowering import JVP, VJP, VMAP
+from .split import PULL
 
 __all__ = ["reshaped"]
 
@@ -82,7 +83,7 @@ def _ruled(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, .
 
 
 _ADAPTED: dict[Op, Callable[[tuple, tuple[Node, ...]], tuple[tuple, tuple[Node, ...]]]] = {
-    **dict.fromkeys((CALL, PURE_CALL, CHECKPOINT, CUSTOM, VJP, JVP), _program_first),
+    **dict.fromkeys((CALL, PURE_CALL, CHECKPOINT, CUSTOM, VJP, PULL, JVP), _program_first),
     VMAP: _mapped,
     CUSTOM_VJP: _ruled,
     CUSTOM_JVP: _ruled,

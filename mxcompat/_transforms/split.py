@@ -9,7 +9,7 @@ computed twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -27,16 +27,17 @@ from mxcompat._ops.define import TABLE
 from .calls import CALL, run
 from .lowering import VJP
 
-__all__ = ["PULL"]
+__all__ = ["PULL", "Segment", "cotangent_like", "segments", "zeros"]
 
 
-class _Segment(NamedTuple):
+class Segment(NamedTuple):
     """A segment of a Program.
 
     Args:
         program: its instructions.
         inputs: the slots of the whole that it reads; the first `primals` of them have gradients.
         outputs: the slots that others read; the first `cotangents` of them have cotangents.
+        captured: constants, which are its inputs after these.
     """
 
     program: Program
@@ -44,6 +45,7 @@ class _Segment(NamedTuple):
     primals: int
     outputs: tuple[int, ...]
     cotangents: int
+    captured: list[Node]
 
 
 def _pull(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
@@ -64,12 +66,12 @@ def _in_segments(node: Node) -> list[Node] | None:
     program, primals, outputs = node.params
     key = ("segments", primals, outputs)
     if key not in program.facts:
-        program.facts[key] = _segments(program, primals, outputs)
-    segments = program.facts[key]
-    if segments is None:
+        program.facts[key] = _cut(program, primals, outputs)
+    found = program.facts[key]
+    if found is None:
         return None
     env = {~k: n for k, n in enumerate(node.inputs[: len(program.in_avals)])}
-    for segment in segments:
+    for segment in found:
         results = items(run(segment.program, tuple([env[s] for s in segment.inputs])))
         env.update(zip(segment.outputs, results, strict=True))
     cotangents: dict[int, Node] = {}
@@ -78,27 +80,32 @@ def _in_segments(node: Node) -> list[Node] | None:
         cotangents[slot] = apply(TABLE["add"], (cotangents[slot], given)) if slot in cotangents else given
 
     for slot, given in zip(program.out_slots, node.inputs[len(program.in_avals) :], strict=False):
-        wanted = env[slot].aval
-        if wanted.dtype.kind in "fc":
-            cast = given if given.aval.dtype is wanted.dtype else apply(TABLE["astype"], (given,), (wanted.dtype,))
-            add(slot, cast if cast.aval is wanted else apply(TABLE["broadcast_to"], (cast,), (wanted.shape,)))
-    for segment in reversed(segments):
+        if env[slot].aval.dtype.kind in "fc":
+            add(slot, cotangent_like(given, env[slot].aval))
+    for segment in reversed(found):
         known = [cotangents.pop(s, None) for s in segment.outputs[: segment.cotangents]]
         if any(known):
             inputs = [env[s] for s in segment.inputs]
-            given = [_zeros(env[s].aval) if c is None else c for c, s in zip(known, segment.outputs, strict=False)]
+            given = [zeros(env[s].aval) if c is None else c for c, s in zip(known, segment.outputs, strict=False)]
             pulled = apply(PULL, (*inputs, *given), (segment.program, segment.primals, segment.cotangents))
             for slot, gradient in zip(segment.inputs, items(pulled), strict=False):
                 add(slot, gradient)
-    gradients = [cotangents.get(~k) or _zeros(program.in_avals[k]) for k in range(primals)]
+    gradients = [cotangents.get(~k) or zeros(program.in_avals[k]) for k in range(primals)]
     return [*[env[s] for s in program.out_slots], *gradients]
 
 
-def _zeros(like: Aval) -> Node:
+def cotangent_like(given: Node, like: Aval) -> Node:
+    """A cotangent of this shape and dtype."""
+    cast = given if given.aval.dtype is like.dtype else apply(TABLE["astype"], (given,), (like.dtype,))
+    return cast if cast.aval is like else apply(TABLE["broadcast_to"], (cast,), (like.shape,))
+
+
+def zeros(like: Aval) -> Node:
+    """Zeros of this shape and dtype."""
     return apply(TABLE["broadcast_to"], (scalar(0, aval((), like.dtype)),), (like.shape,))
 
 
-def _segments(program: Program, primals: int, outputs: int) -> list[_Segment] | None:
+def _cut(program: Program, primals: int, outputs: int) -> list[Segment] | None:
     instructions = program.instructions
     if len(instructions) < policy.SMALLEST_SPLIT or any(a.dtype.kind not in "fc" for a in program.in_avals[:primals]):
         return None
@@ -107,53 +114,68 @@ def _segments(program: Program, primals: int, outputs: int) -> list[_Segment] | 
         if not active.isdisjoint(slots):
             active.add(k)
 
-    def smooth(slot: int) -> bool:
+    def moves(slot: int) -> bool:
         return slot in active and program.aval(slot).dtype.kind in "fc"
 
-    groups = _segment_slots(program)
-    place = {s: k for k, group in enumerate(groups) for s in group}
+    found = segments(program, _parts(program), moves)
+    return None if found is None or any(s.captured for s in found) else found
+
+
+def segments(
+    program: Program, parts: Sequence[Sequence[int]], moves: Callable[[int], bool], mode: str = "call"
+) -> list[Segment] | None:
+    """The segments of a Program.
+
+    Args:
+        parts: the slots of each, in an order of execution.
+        moves: whether a slot has a derivative.
+        mode: what they are captured as, see `Capture`.
+
+    Returns:
+        None if one would have to read, or hand on, several results as one.
+    """
+    instructions = program.instructions
+    place = {s: k for k, part in enumerate(parts) for s in part}
     read_later = set(program.out_slots)
-    segments: list[_Segment] = []
-    for k in reversed(range(len(groups))):
-        group = groups[k]
-        reads = dict.fromkeys(s for j in group for s in instructions[j][2] if place.get(s) != k)
-        handed_on = [s for s in group if s in read_later]
+    found: list[Segment] = []
+    for k in reversed(range(len(parts))):
+        part = parts[k]
+        reads = dict.fromkeys(s for j in part for s in instructions[j][2] if place.get(s) != k)
+        handed_on = [s for s in part if s in read_later]
         read_later.update(reads)
         if any(isinstance(program.aval(s), tuple) for s in (*reads, *handed_on)):
             return None
-        inputs = sorted(reads, key=lambda s: not smooth(s))
-        results = sorted(handed_on, key=lambda s: not smooth(s))
-        with Capture([program.aval(s) for s in inputs]) as capture:
+        inputs = sorted(reads, key=lambda s: not moves(s))
+        results = sorted(handed_on, key=lambda s: not moves(s))
+        with Capture([program.aval(s) for s in inputs], mode=mode) as capture:
             env: dict[int, Node] = dict(zip(inputs, capture.placeholders, strict=True))
-            for j in group:
+            for j in part:
                 op, params, slots = instructions[j]
                 env[j] = apply(op, tuple([env[s] for s in slots]), params)
             body = capture.close([env[s] for s in results])
-        if body.captured:
-            return None
-        counts = sum(map(smooth, inputs)), sum(map(smooth, results))
-        segments.append(_Segment(body.program, tuple(inputs), counts[0], tuple(results), counts[1]))
-    return segments[::-1]
+        active, moving = sum(map(moves, inputs)), sum(map(moves, results))
+        found.append(Segment(body.program, tuple(inputs), active, tuple(results), moving, body.captured))
+    return found[::-1]
 
 
-def _segment_slots(program: Program) -> list[list[int]]:
+def _parts(program: Program) -> list[list[int]]:
     """The slots of each segment, in execution order. Where the program repeats itself, the segments do."""
     following: dict[int, list[int]] = {}  # the items of an op with several results stay with it
     for k, (op, _, slots) in enumerate(program.instructions):
         if op is ITEM and slots[0] >= 0:
             following.setdefault(slots[0], []).append(k)
-    followers = {k for ks in following.values() for k in ks}
-    order = [j for k in range(len(program.instructions)) if k not in followers for j in (k, *following.get(k, ()))]
+    moved = {k for ks in following.values() for k in ks}
+    order = [j for k in range(len(program.instructions)) if k not in moved for j in (k, *following.get(k, ()))]
     kinds: dict[Any, int] = {}
     sequence = np.array([kinds.setdefault(program.instructions[k][:2], len(kinds)) for k in order])
     period, start = _period(sequence)
     size = period * max(1, policy.SEGMENT_SIZE // period) if period else policy.SEGMENT_SIZE
-    bounds = [0, *range(start or size, len(order) - size // 2, size), len(order)]
-    groups = [order[a:b] for a, b in pairwise(bounds)]
-    for earlier, later in pairwise(groups):
-        while later and later[0] in followers:
+    cuts = [0, *range(start or size, len(order) - size // 2, size), len(order)]
+    parts = [order[a:b] for a, b in pairwise(cuts)]
+    for earlier, later in pairwise(parts):
+        while later and later[0] in moved:
             earlier.append(later.pop(0))
-    return [group for group in groups if group]
+    return [part for part in parts if part]
 
 
 def _period(sequence: np.ndarray) -> tuple[int, int]:

@@ -10,7 +10,9 @@ from typing import Any
 
 from mxcompat._array.array import array
 
-__all__ = ["Snapshot", "Substitution", "TreeSlots", "flatten", "map_arrays", "restore", "structure"]
+__all__ = [
+    "LEAF", "Snapshot", "Substitution", "TreeSlots", "flatten", "like_tuple", "map_arrays", "restore", "structure",
+]  # fmt: skip
 
 
 def flatten(tree: Any, require_array: bool = False) -> list[array]:
@@ -44,11 +46,11 @@ def map_arrays(function: Callable[[array], Any], tree: Any) -> Any:
     if isinstance(tree, list):
         return [map_arrays(function, item) for item in tree]
     if isinstance(tree, tuple):
-        return _like_tuple(tree, [map_arrays(function, item) for item in tree])
+        return like_tuple(tree, [map_arrays(function, item) for item in tree])
     return function(tree) if isinstance(tree, array) else tree
 
 
-def _like_tuple(old: tuple, items: list[Any]) -> tuple:
+def like_tuple(old: tuple, items: list[Any]) -> tuple:
     """A tuple of these items, of the type of another: a named tuple, for example."""
     kind = type(old)
     if kind is tuple:
@@ -78,7 +80,7 @@ def restore(shape: Any, leaves: Iterator[Any]) -> Any:
     if isinstance(shape, list):
         return [next(leaves) if item is LEAF else restore(item, leaves) for item in shape]
     if isinstance(shape, tuple):
-        return _like_tuple(shape, [restore(item, leaves) for item in shape])
+        return like_tuple(shape, [restore(item, leaves) for item in shape])
     if isinstance(shape, dict):
         return {key: restore(item, leaves) for key, item in shape.items()}
     return shape
@@ -170,7 +172,7 @@ class TreeSlots:
             container[key] = leaf
         made = []
         for container, key, old, content in self._tuples:
-            container[key] = new = _like_tuple(old, content)
+            container[key] = new = like_tuple(old, content)
             made.append(new)
         return made
 
@@ -185,7 +187,7 @@ class TreeSlots:
         for (container, key, old, content), new in zip(self._tuples, made, strict=True):
             try:
                 if container[key] is new:
-                    container[key] = _like_tuple(old, content) if written else old
+                    container[key] = like_tuple(old, content) if written else old
             except LookupError:
                 continue
 

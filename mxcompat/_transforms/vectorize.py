@@ -66,6 +66,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         mapped = [k for k, axis in enumerate(axes) if axis is not None]
         avals = [aval(_without(leaves[k].shape, axes[k]), leaves[k].dtype) for k in mapped]
         with Capture(avals, mode="vmap", size=size) as capture:
+            capture.mapped = [reals[k] for k in mapped], [axes[k] for k in mapped]
             following = iter([wrap(p) for p in capture.placeholders])
             given = [wrap(n) if axis is None else next(following) for n, axis in zip(reals, axes, strict=True)]
             value = fun(*restore(structure(args), iter(given)))

@@ -1,9 +1,12 @@
-"""What MLX has not: debugging lazy programs, JAX in both directions, more derivatives."""
+"""What MLX has not: debugging lazy programs, JAX in both directions, host code, more derivatives."""
 
 from mxcompat._transforms.custom.function import custom_gradient
 
 from . import debug
+from .callback import host_callback
 from .derivatives import hessian, jacfwd, jacrev
 from .interop import from_jax, jax_function, to_jax
 
-__all__ = ["custom_gradient", "debug", "from_jax", "hessian", "jacfwd", "jacrev", "jax_function", "to_jax"]
+__all__ = [
+    "custom_gradient", "debug", "from_jax", "hessian", "host_callback", "jacfwd", "jacrev", "jax_function", "to_jax",
+]  # fmt: skip

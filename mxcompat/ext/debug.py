@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from mxcompat._graph import policy
-from mxcompat._graph.ir.capture import ALIAS, PLACEHOLDER, readable
+from mxcompat._graph.ir.capture import ALIAS, PLACEHOLDER, PROMISE, readable
 from mxcompat._graph.ir.linearize import clear_paths
 from mxcompat._graph.ir.node import ITEM, PACKAGE, SCALAR, TRACED, Node, created
 from mxcompat._graph.ir.program import Program
@@ -111,7 +111,7 @@ def _after_each_op(check: Any, before: Any = lambda node: None) -> Iterator[None
     thread = threading.get_ident()
 
     def run(node: Node) -> None:
-        leaf = node.op in (None, SCALAR, TRACED, ITEM, ALIAS, PLACEHOLDER) or node.value is not None
+        leaf = node.op in (None, SCALAR, TRACED, ITEM, ALIAS, PLACEHOLDER, PROMISE) or node.value is not None
         if leaf or threading.get_ident() != thread or not readable():
             return
         before(node)

@@ -9,7 +9,7 @@ from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
 from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward
 from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
 from mxcompat._transforms import calls, compiling, lowering
-from mxcompat._transforms.custom import function
+from mxcompat._transforms.custom import derive
 from mxcompat._transforms.custom import lowering as custom
 
 from .harness import check, data, program_of
@@ -240,7 +240,7 @@ def test_each_has_its_rules():
         calls.CHECKPOINT,
         calls.TUPLE,
         custom.CUSTOM_VMAP,
-        function.CUSTOM,
+        derive.CUSTOM,
         lowering.VMAP,
     }
     assert all(op in kind for op in {*runs, custom.CUSTOM_VJP} for kind in (HOST, PULLBACK, PUSHFORWARD))
@@ -248,4 +248,4 @@ def test_each_has_its_rules():
     second = {lowering.VJP, lowering.JVP}  # second derivatives are XLA's
     assert all(op in HOST and op not in PULLBACK and op not in PUSHFORWARD for op in second)
     mapped = {*runs, *second, custom.CUSTOM_VJP, custom.CUSTOM_JVP}
-    assert {op for op in mapped if op not in BATCH} == {function.CUSTOM}  # under vmap it is another op
+    assert {op for op in mapped if op not in BATCH} == {derive.CUSTOM}  # under vmap it is another op

@@ -7,7 +7,7 @@ makes the Program; leaving it, also by an exception, forgets the trace.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from .aval import Aval
@@ -18,7 +18,10 @@ from .op import Op
 from .program import Program
 from .rules import SPECIALIZE
 
-__all__ = ["ALIAS", "PLACEHOLDER", "Body", "Capture", "modes_of", "oldest_trace", "readable"]
+__all__ = [
+    "ALIAS", "PLACEHOLDER", "PROMISE", "Body", "Capture", "Derive", "Promise", "keep_promise", "modes_of",
+    "oldest_trace", "readable",
+]  # fmt: skip
 
 ALIAS = Op("alias", lambda x: x, lambda a: a)
 """The op of a placeholder that stands for a real array and may be evaluated (`grad`, `vjp`, `jvp`, `checkpoint`)."""
@@ -37,6 +40,35 @@ def _read_placeholder() -> None:
 
 PLACEHOLDER = Op("placeholder", _read_placeholder)
 """The op of a placeholder that has no value (`vmap`, `compile`)."""
+
+
+class Promise:
+    """What a placeholder stands for, if that has to be found first, should anybody ask for its value.
+
+    Args:
+        aval: that of the node which `find` returns.
+    """
+
+    __slots__ = ("__weakref__", "aval", "find")
+
+    def __init__(self, aval: Aval, find: Callable[[], Node]) -> None:
+        self.aval = aval
+        self.find = find
+
+
+PROMISE = Op("promise", _read_placeholder, lambda promise: promise.aval, ("promise",), uncacheable=True)
+"""The op of a placeholder whose value has not been asked for yet (in the rules of custom functions)."""
+
+
+def keep_promise(node: Node, capture: Capture | None = None) -> bool:
+    """Let a placeholder be what was promised, since a value is asked for, or since another function, which has it from
+    the one that it was made for, closes over it."""
+    (promise,) = node.params
+    node.become(ALIAS, (), (promise.find(),))
+    return True
+
+
+SPECIALIZE[PROMISE] = keep_promise
 
 _NO_TRACE = 1 << 62
 
@@ -77,11 +109,14 @@ class Body(NamedTuple):
         program: from the placeholders, then the captured nodes, to the outputs, then the kept nodes.
         captured: the nodes from outside that the body reads.
         outputs: the output nodes, then the kept ones: body nodes that something outside still holds.
+        derived: the node of its derivative, if closing it has made that; its results are the outputs', then the
+            gradients or tangents.
     """
 
     program: Program
     captured: list[Node]
     outputs: list[Node]
+    derived: Node | None = None
 
     def redirect(self, node: Node) -> None:
         """Let the outputs be outputs of `node`, the transform's, from now on: their handles then are of it."""
@@ -94,27 +129,40 @@ class Body(NamedTuple):
                     old.become(ITEM, (k,), (node,))
 
 
+Derive = Callable[["Capture", Subgraph, Body], "Node | bool"]
+"""What is asked, when a body is closed that has calls in it which a transform may rewrite, for the derivative: a node;
+or whether it has rewritten calls, so that the body is to be closed once more."""
+
+_READABLE = {Node, Promise}
+
+
 class Capture:
     """A capture under way.
 
     Args:
         arguments: what the placeholders stand for. For a node, the placeholder is an alias of it, which can be
-            evaluated if the node can; for an aval, it has no value.
-        mode: the kind of transform, "vjp", "jvp", "vmap" or "call": what custom functions in the body become.
+            evaluated if the node can, and so for a promise of one; for an aval, it has no value.
+        mode: the kind of transform: what custom functions in the body become. "vjp", "jvp" and "vmap" are transforms
+            that have rules for them, "call" leaves them to the transforms around, and "plain" says that none of these
+            will ever see the body.
         size: the size of the mapped axis, under "vmap".
     """
 
-    def __init__(self, arguments: Sequence[Node | Aval], *, mode: str = "call", size: int = 0) -> None:
+    def __init__(self, arguments: Sequence[Node | Aval | Promise], *, mode: str = "call", size: int = 0) -> None:
         self.id = new_trace()
         self.mode = mode
         self.size = size
-        self._valueless = not {*map(type, arguments)} <= {Node}
+        self.mapped: tuple[list[Node], list] | None = None  # under "vmap", if known: the whole arrays, their axes
+        self._valueless = not {*map(type, arguments)} <= _READABLE
         self.placeholders = [
-            Node(ALIAS, (), (a,), a.aval, self.id, a.value)
-            if isinstance(a, Node)
-            else Node(PLACEHOLDER, (), (), a, self.id)
+            Node(ALIAS, (), (a,), a.aval, self.id, a.value) if isinstance(a, Node) else self._placeholder(a)
             for a in arguments
         ]
+
+    def _placeholder(self, argument: Aval | Promise) -> Node:
+        if type(argument) is Promise:
+            return Node(PROMISE, (argument,), (), argument.aval, self.id)
+        return Node(PLACEHOLDER, (), (), argument, self.id)
 
     def __enter__(self) -> Capture:
         _traces.live.append(self)
@@ -125,7 +173,15 @@ class Capture:
         _traces.live.remove(self)
         _traces.valueless -= self._valueless
 
-    def close(self, outputs: Sequence[Node], *, keep: bool = False) -> Body:
+    @property
+    def is_enclosed(self) -> bool:
+        """Whether a transform around it that has rules for custom functions may see what comes of it."""
+        for capture in reversed(_traces.live):
+            if capture.id < self.id and capture.mode != "call":
+                return capture.mode != "plain"
+        return False
+
+    def close(self, outputs: Sequence[Node], *, keep: bool = False, derive: Derive | None = None) -> Body:
         """Close the body that computes `outputs`.
 
         With `keep`, body nodes that something outside still holds become outputs as well; the caller must then hold
@@ -134,11 +190,24 @@ class Capture:
         subgraph = self._subgraph(outputs)
         roots = list(outputs)
         slots = subgraph.roots
+        derives = derive is not None and subgraph.structure.specialized
         if keep:
             others = [k for k in live_out(subgraph) if k not in slots and subgraph.order[k].value is None]
+            if derives:  # part by part: no part hands on several results as one
+                others = [k for k in others if not isinstance(subgraph.order[k].aval, tuple)]
             roots += [subgraph.order[k] for k in others]
             slots += tuple(others)
-        return Body(subgraph.structure.program(slots), subgraph.leaves[len(self.placeholders) :], roots)
+        body = Body(subgraph.structure.program(slots), subgraph.leaves[len(self.placeholders) :], roots)
+        if not derives:
+            return body
+        derived = derive(self, subgraph, body)  # type: ignore[misc]
+        if derived is False:
+            return body
+        del subgraph, roots
+        if derived is not True:
+            return body._replace(derived=derived)
+        del body
+        return self.close(outputs, keep=keep)
 
     def _subgraph(self, outputs: Sequence[Node]) -> Subgraph:
         seen: set[Node] = set()

@@ -16,12 +16,13 @@ import jax
 import numpy as np
 
 from .. import policy
+from ..ir.capture import PROMISE, keep_promise
 from ..ir.linearize import linearize
 from ..ir.node import SCALAR, Node
 from . import cache, single
 from .events import notify, stats
 from .execute import execute, fail, store
-from .schedule import Call, Compile, OpByOp, Segments, Split, schedule
+from .schedule import Call, Compile, Find, OpByOp, Segments, Split, schedule
 from .segments import nested_apart, unevaluated
 from .values import jax_value, numpy_value
 
@@ -77,6 +78,8 @@ def _compute(roots: Sequence[Node], temporary: bool | None) -> None:
                 after = _compiling(plan, pending)
             elif type(plan) is Segments or type(plan) is Split:
                 after = _in_segments(plan)
+            elif type(plan) is Find:
+                after = _finding(plan)
             else:
                 execute(plan, subgraph)  # type: ignore[arg-type]
                 after = _waiting(plan) if type(plan) is OpByOp else None
@@ -94,6 +97,16 @@ def _compiling(plan: Compile, pending: Sequence[Node]) -> Callable[[], None]:
             fail(error, linearize(pending))
 
     return compile
+
+
+def _finding(plan: Find) -> Callable[[], None]:
+    def find() -> None:
+        with lock:
+            for node in plan.placeholders:
+                if node.op is PROMISE:  # another thread may have asked, too
+                    keep_promise(node)
+
+    return find
 
 
 def _waiting(plan: OpByOp) -> Callable[[], None] | None:

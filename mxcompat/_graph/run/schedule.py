@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .. import policy
+from ..ir.capture import PROMISE
 from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.liveness import live_out
 from ..ir.node import ITEM, Node
@@ -21,7 +22,7 @@ from .cache import Record
 from .compile import Executable
 from .segments import even_segments, is_heavy_node, is_huge, segments_of, unevaluated
 
-__all__ = ["Call", "Compile", "HostFirst", "Inline", "OpByOp", "Segments", "Split", "schedule"]
+__all__ = ["Call", "Compile", "Find", "HostFirst", "Inline", "OpByOp", "Segments", "Split", "schedule"]
 
 
 class Inline(NamedTuple):
@@ -107,7 +108,16 @@ class Split(NamedTuple):
         return f"[{self.node.op}] split into segments"
 
 
-Plan = Inline | Call | Compile | OpByOp | HostFirst | Segments | Split
+class Find(NamedTuple):
+    """Find what these arguments of a rule are, and plan again."""
+
+    placeholders: list[Node]
+
+    def __str__(self) -> str:
+        return f"find {len(self.placeholders)} arguments of a rule"
+
+
+Plan = Inline | Call | Compile | OpByOp | HostFirst | Segments | Split | Find
 
 
 def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Plan:
@@ -143,6 +153,8 @@ def _without_executable(
     donated: tuple[int, ...],
 ) -> Plan:  # fmt: skip
     structure, order = subgraph.structure, subgraph.order
+    if structure.specialized and any(op.uncacheable for op, _, _ in structure.instructions):
+        return _each_its_own(order, roots, temporary)
     known = program.record is not None
     structure.times_seen += 1
     if policy.HOST and host.on_host(subgraph.leaves):
@@ -158,14 +170,23 @@ def _without_executable(
     if len(order) > 1:
         if _mostly_compiled(subgraph):
             return OpByOp(program, scalars, donated, False, False, compiles, "as nearly all have been compiled")
-        segments = segments_of(subgraph, roots) if temporary is None else []
-        if segments:
+        if segments := segments_of(subgraph, roots) if temporary is None else []:
             return Segments(segments, not is_huge(subgraph), (program, scalars, donated) if compiles else None)
     elif order[0].op in SEGMENTS and is_heavy_node(order[0]):
         results = SEGMENTS[order[0].op](order[0])  # type: ignore[index]
         if results is not None:
             return Split(order[0], results, temporary)
     return Compile(program, scalars, donated)
+
+
+def _each_its_own(order: Sequence[Node], roots: Sequence[Node], temporary: bool | None) -> Plan:
+    """The plan for a subgraph with nodes that are like no others: they become something else, one by one."""
+    if found := [n for n in order if n.op is PROMISE]:
+        return Find(found)
+    if len(order) == 1:
+        return Split(order[0], SEGMENTS[order[0].op](order[0]), temporary)  # type: ignore[index]
+    segments = [nodes for n in order if n.op.uncacheable for nodes in (unevaluated(n.inputs), [n])]  # type: ignore[union-attr]
+    return Segments([*segments, list(roots)], False, None)
 
 
 def _host_first(subgraph: Subgraph, roots: Sequence[Node]) -> HostFirst | None:

@@ -1,30 +1,26 @@
 """Functions with transformation rules of their own: `custom_function` and `custom_gradient`.
 
-A call inside a transform makes a CUSTOM node that holds the plain Program and the user's rules. The innermost transform
-around it closes over it and specializes it: the user's rule is run on placeholders and its Program takes its place.
-So what is cached is structure, whether or not the function is defined afresh at every step.
+A call inside a transform makes a CUSTOM node that holds the plain Program and the user's rules; the transforms around
+it run these, see `derive`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.array import wrap, wrap_all
 from mxcompat._array.operands import node
-from mxcompat._graph.ir.aval import aval, format_shape
 from mxcompat._graph.ir.capture import Capture, modes_of
-from mxcompat._graph.ir.node import Node, apply, items
-from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import SPECIALIZE
+from mxcompat._graph.ir.node import apply
 
-from ..calls import CALL, PURE_CALL
+from ..calls import PURE_CALL
 from ..functions import check_callable, named_after
-from ..trees import flatten, map_arrays, restore, structure
-from .lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from ..trees import flatten, restore, structure
+from .derive import CUSTOM
+from .rules import UserCall
 
-__all__ = ["CUSTOM", "custom_function", "custom_gradient"]
+__all__ = ["custom_function", "custom_gradient"]
 
 
 class custom_function:
@@ -32,6 +28,11 @@ class custom_function:
 
     Calls behave as calls of `f`. Where a rule is defined, the transform uses it; where not, it acts on the body of
     `f`. The function is pure: arrays it captures are constants, without gradient.
+
+    The function and its rules may call anything: where arrays have values (everywhere but under `vmap` and `compile`)
+    they can read these, with `np.array(x)`, `.item()` or `if`, and make arrays of what NumPy, a solver or a renderer
+    returns. Each rule is run once for each call of the function and each derivative. A derivative in which a rule has
+    read is computed in parts: what is behind the call, the rule, what is before it.
 
     Args:
         f: takes trees of arrays (and keyword arguments) and returns a tree of arrays.
@@ -43,6 +44,19 @@ class custom_function:
         >>> @clipped.vjp
         ... def clipped_vjp(x, cotangent, output):
         ...     return mx.clip(cotangent * output, -1, 1)
+
+        With foreign code, here the solution of a linear system by NumPy:
+
+        >>> import numpy as np
+        >>> A = np.array([[2.0, 1.0], [0.0, 1.0]], np.float32)
+        >>> @mx.custom_function
+        ... def solve(b):
+        ...     return mx.array(np.linalg.solve(A, np.array(b)))
+        >>> @solve.vjp
+        ... def solve_vjp(b, cotangent, output):
+        ...     return mx.array(np.linalg.solve(A.T, np.array(cotangent)))
+        >>> mx.grad(lambda b: solve(2 * b).sum())(mx.array([3.0, 1.0]))
+        array([1, 1], dtype=float32)
     """
 
     def __init__(self, f: Callable[..., Any]) -> None:
@@ -86,22 +100,6 @@ class custom_function:
         return _called(self, args, kwargs)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Call:
-    """What the rules need to know of one call of a custom function. It holds no array: structures outlive their data.
-
-    Args:
-        function: whose rules they are.
-        arguments: the tree of `(args, kwargs)`, and `count`, how many arrays are in it.
-        value: the tree of the result.
-    """
-
-    function: custom_function
-    arguments: Any
-    count: int
-    value: Any
-
-
 def _called(function: custom_function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """The result of a call: a node that the innermost transform around it will specialize, if there is one."""
     arguments = structure((args, kwargs))
@@ -113,132 +111,11 @@ def _called(function: custom_function, args: tuple, kwargs: dict[str, Any]) -> A
     shape = structure(value)
     inputs = (*reals, *body.captured)
     if modes_of(reals):
-        call = _Call(function, arguments, len(reals), shape)
+        call = UserCall(function, arguments, len(reals), shape)
         node = apply(CUSTOM, inputs, (body.program, call))
     else:  # no transform will ever ask for the rules
         node = apply(PURE_CALL, inputs, (body.program, len(reals)))
     return restore(shape, iter(wrap_all(node)))
-
-
-def _specialize(node: Node, capture: Capture) -> bool:
-    """Rewrite the node of a call into what it means under the transform that closes over it."""
-    program, call = node.params
-    primals = node.inputs[: call.count]
-    active = tuple([n.trace >= capture.id for n in primals])
-    if capture.mode == "call":
-        return False
-    if getattr(call.function, f"_{capture.mode}") is None or not any(active):
-        if capture.mode == "vmap":
-            node.become(CALL, (program,), node.inputs)
-        else:
-            node.become(PURE_CALL, (program, call.count), node.inputs)
-        return True
-    rule = {"vjp": _reverse, "jvp": _forward, "vmap": _batched}[capture.mode]
-    op, params, captured = rule(node, capture, active)
-    node.become(op, params, (*node.inputs, *captured))
-    return True
-
-
-def _reverse(node: Node, outer: Capture, active: tuple[bool, ...]) -> tuple:
-    program, call = node.params
-    primals = node.inputs[: call.count]
-    with Capture((*primals, *program.out_avals, *items(node)), mode="vjp") as capture:
-        following = iter([wrap(p) for p in capture.placeholders])
-        args, kwargs = restore(call.arguments, following)
-        cotangents = restore(call.value, following)
-        outputs = restore(call.value, following)
-        result = call.function._vjp(args[0] if len(args) == 1 else args, cotangents, outputs, **kwargs)  # type: ignore[misc]
-        found = [x._node for x in flatten(result)]
-        if len(found) > len(primals) or any(f.aval.shape != p.aval.shape for f, p in zip(found, primals, strict=False)):
-            raise ValueError(
-                f"[custom_function] The vjp rule must return cotangents like the arguments, "
-                f"{[p.aval for p in primals]}, but returned {[f.aval for f in found]}."
-            )
-        body = capture.close(found)
-    return CUSTOM_VJP, (program, body.program, call.count), body.captured
-
-
-def _forward(node: Node, outer: Capture, active: tuple[bool, ...]) -> tuple:
-    program, call = node.params
-    primals = node.inputs[: call.count]
-    with Capture((*primals, *[p.aval for p, on in zip(primals, active, strict=True) if on]), mode="jvp") as capture:
-        following = iter([wrap(p) for p in capture.placeholders])
-        args, kwargs = restore(call.arguments, following)
-        if kwargs:
-            raise ValueError("[custom jvp] Function should only accept positional arguments")
-        switch = iter(active)
-        tangents = map_arrays(lambda _: next(following) if next(switch) else None, args)
-        one = len(args) == 1
-        result = call.function._jvp(args[0] if one else args, tangents[0] if one else tangents)  # type: ignore[misc]
-        found = [x._node for x in flatten(result)]
-        if [f.aval.shape for f in found] != [a.shape for a in program.out_avals]:
-            raise ValueError(
-                f"[custom_function] The jvp rule must return tangents like the outputs, {list(program.out_avals)}, but "
-                f"returned {[f.aval for f in found]}."
-            )
-        body = capture.close(found)
-    return CUSTOM_JVP, (program, body.program, call.count, active), body.captured
-
-
-def _batched(node: Node, outer: Capture, active: tuple[bool, ...]) -> tuple:
-    program, call = node.params
-    avals = [
-        aval((outer.size, *n.aval.shape), n.aval.dtype) if on else n.aval
-        for n, on in zip(node.inputs, active, strict=False)
-    ]
-    with Capture(avals) as capture:
-        args, kwargs = restore(call.arguments, iter([wrap(p) for p in capture.placeholders]))
-        if kwargs:
-            raise ValueError("[custom vmap] Function should only accept positional arguments")
-        switch = iter(active)
-        axes = map_arrays(lambda _: 0 if next(switch) else None, args)
-        one = len(args) == 1
-        result = call.function._vmap(args[0] if one else args, axes[0] if one else axes)  # type: ignore[misc]
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise ValueError("[custom vmap] Vmap function should return a tuple with 2 items.")
-        found = [x._node for x in flatten(result[0])]
-        out_axes = tuple(_flat_axes(*result))
-        shapes = [x.aval.shape for x in found]
-        wanted = [
-            a.shape if axis is None else _with_axis(a.shape, axis, outer.size)
-            for a, axis in zip(program.out_avals, out_axes, strict=False)
-        ]
-        if shapes != wanted:
-            raise ValueError(
-                f"[custom_function] The vmap rule must return what the function returns, with an axis more: arrays of "
-                f"shapes {[*map(format_shape, wanted)]}, but returned {[*map(format_shape, shapes)]}."
-            )
-        body = capture.close(found)
-    return CUSTOM_VMAP, (program, body.program, call.count, active, out_axes), body.captured
-
-
-def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
-    place = axis % (len(shape) + 1)
-    return (*shape[:place], size, *shape[place:])
-
-
-def _flat_axes(tree: Any, axes: Any) -> Iterator[int | None]:
-    """The axis of each array of a tree, from a tree of axes."""
-    if isinstance(tree, array):
-        yield axes
-    elif isinstance(tree, (list, tuple)):
-        for item, axis in zip(tree, axes, strict=True):
-            yield from _flat_axes(item, axis)
-    elif isinstance(tree, dict):
-        for key, item in tree.items():
-            yield from _flat_axes(item, axes[key])
-
-
-CUSTOM = Op(
-    "custom_function",
-    lambda *inputs, program, call: tuple(program.replay(inputs)),
-    lambda *_, program, call: program.out_avals,
-    ("program", "call"),
-    uncacheable=True,
-)
-"""A call of a custom function that has not met its transform yet."""
-
-SPECIALIZE[CUSTOM] = _specialize
 
 
 def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -246,7 +123,8 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     Args:
         fun: takes arrays and returns `(value, pull)`, where `pull(cotangent)` returns the tuple of the cotangents of
-            the arguments. `pull` may close over anything `fun` computed; it cannot read values (`.item()`, `if`).
+            the arguments. `pull` may close over anything `fun` computed, and read values as the rules of a
+            `custom_function` may.
 
     Returns:
         A function with the arguments of `fun` that returns `value`. It can be differentiated, mapped and compiled.

@@ -18,10 +18,11 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.quantized.quantize import Scheme, scheme
 
-from ..calls import CALL, CHECKPOINT, PURE_CALL
-from ..custom.function import CUSTOM
+from ..calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
+from ..custom.derive import CUSTOM
 from ..custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from ..lowering import JVP, VJP, VMAP
+from ..split import PULL
 
 __all__ = ["DamagedProgram", "ProgramReader", "ProgramWriter", "dtype_named"]
 
@@ -29,7 +30,7 @@ _OWN = {
     op.name: op
     for op in (
         ALIAS, ITEM, construct.CAST, construct.COPY, nest.NEST, CALL, CHECKPOINT, PURE_CALL, CUSTOM_JVP, CUSTOM_VJP,
-        CUSTOM_VMAP, JVP, VJP, VMAP,
+        CUSTOM_VMAP, JVP, PULL, TUPLE, VJP, VMAP,
     )
 }  # fmt: skip
 """The ops that no table holds: those of the layers below it, and the transforms'."""

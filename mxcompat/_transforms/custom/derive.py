@@ -1,0 +1,190 @@
+"""What calls of custom functions become under the transform that closes over them.
+
+Their rules are run, and if they read no value, each call becomes a node that holds the Program of its rule: what is
+cached is structure, whether or not the function is defined afresh at every step. Where a rule has read, or another
+transform is around, the derivative is made in parts instead (`sweep`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from mxcompat._graph.ir.aval import Aval, aval
+from mxcompat._graph.ir.capture import Body, Capture, Derive, Promise
+from mxcompat._graph.ir.linearize import Subgraph
+from mxcompat._graph.ir.node import Node, apply, items
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import SEGMENTS, SPECIALIZE
+
+from ..calls import CALL, CHECKPOINT, PURE_CALL, holds_custom, plain, smooth_inputs
+from ..lowering import JVP, VJP, VMAP
+from ..split import zeros
+from .lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from .rules import batching_rule, forward_rule, reverse_rule
+from .sweep import Forward, Reverse, Rule
+
+__all__ = ["CUSTOM", "pulled_back", "pushed_forward"]
+
+CUSTOM = Op(
+    "custom_function",
+    lambda *inputs, program, call: tuple(program.replay(inputs)),
+    lambda *_, program, call: program.out_avals,
+    ("program", "call"),
+    uncacheable=True,
+)
+"""A call of a custom function that has not met its transform yet."""
+
+
+def _specialize(node: Node, capture: Capture) -> bool:
+    """Rewrite the node of a call into what it means under the transform that closes over it, unless that is up to the
+    derivative of the whole body."""
+    program, call = node.params
+    active = tuple([n.trace >= capture.id for n in node.inputs[: call.count]])
+    if capture.mode == "call" or (capture.mode in ("vjp", "jvp") and capture.is_enclosed):
+        return False
+    if capture.mode == "plain" or (capture.mode != "vmap" and not any(active)):
+        node.become(*plain(node.op, node.params, node.inputs))  # type: ignore[arg-type]
+        return True
+    ruled = getattr(call.function, f"_{capture.mode}") is not None and any(active)
+    if capture.mode == "vmap":
+        node.become(*(_batched(node, capture, active) if ruled else (CALL, (program,), node.inputs)))
+        return True
+    if not ruled:
+        node.become(PURE_CALL, (program, call.count), node.inputs)
+    return not ruled
+
+
+SPECIALIZE[CUSTOM] = _specialize
+
+
+@SEGMENTS.of(CUSTOM)
+def _values(node: Node) -> list[Node]:
+    """The results, where only the values are asked for."""
+    op, params, inputs = plain(CUSTOM, node.params, node.inputs)
+    return items(apply(op, inputs, params))
+
+
+def _batched(node: Node, capture: Capture, active: tuple[bool, ...]) -> tuple[Op, tuple, tuple[Node, ...]]:
+    program, call = node.params
+    inputs = [_over_axis(n, capture) if on else n for n, on in zip(node.inputs, active, strict=False)]
+    body, out_axes = batching_rule(call, program, inputs, active, capture.size)
+    return CUSTOM_VMAP, (program, body.program, call.count, active, out_axes), (*node.inputs, *body.captured)
+
+
+def _over_axis(node: Node, capture: Capture) -> Promise | Aval:
+    """What a node of a mapped body is for all places of the axis, which comes first."""
+    wanted = aval((capture.size, *node.aval.shape), node.aval.dtype)
+    if capture.mapped is None:
+        return wanted
+    reals, axes = capture.mapped
+
+    def find() -> Node:
+        body = capture.close([node])
+        in_axes = (*axes, *[None] * len(body.captured))
+        return items(apply(VMAP, (*reals, *body.captured), (body.program, in_axes, (0,), capture.size)))[0]
+
+    return Promise(wanted, find)
+
+
+def pulled_back(primals: Sequence[Node], cotangents: Sequence[Node]) -> Derive:
+    """What closes the body of a vjp with these cotangents of its first outputs."""
+    return partial(_derived, Reverse, primals, cotangents, len(cotangents))
+
+
+def pushed_forward(primals: Sequence[Node], tangents: Sequence[Node], outputs: int) -> Derive:
+    """What closes the body of a jvp with these tangents of its placeholders, for the first outputs."""
+    return partial(_derived, Forward, primals, tangents, outputs)
+
+
+def _derived(
+    kind: type[Reverse] | type[Forward], primals: Sequence[Node], given: Sequence[Node], outputs: int,
+    capture: Capture, subgraph: Subgraph, body: Body,
+) -> Node | bool:  # fmt: skip
+    calls = _calls(body.program)
+    if not calls:
+        return False
+    sweep = kind(capture, body, primals, given, calls)
+    ruled = sweep.ruled(outputs)
+    for call in ruled if kind is Forward else reversed(ruled):
+        sweep.rules[call] = _rule(sweep, call, subgraph.order[call])
+    integers = bool(ruled) and any(p.aval.dtype.kind not in "fc" for p in primals)  # they have no place in JAX's rules
+    if capture.is_enclosed or sweep.has_read or integers:
+        return sweep.derived(outputs)
+    for call in calls:
+        _rewrite(subgraph.order[call], sweep, sweep.rules.get(call))
+    return True
+
+
+def _calls(program: Program) -> set[int]:
+    """The slots of calls, and of what holds such."""
+    if "calls" not in program.facts:
+        program.facts["calls"] = {
+            k
+            for k, (op, params, _) in enumerate(program.instructions)
+            if op is CUSTOM or (op in (PURE_CALL, CHECKPOINT) and holds_custom(params[0]))
+        }
+    return program.facts["calls"]
+
+
+def _rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
+    """Run the rule of a call."""
+    reverse = isinstance(sweep, Reverse)
+    program, count = node.params[0], smooth_inputs(node.op, node.params).stop  # type: ignore[arg-type]
+    inputs = sweep.inputs(call)
+    given = [*sweep.cotangents(call), *sweep.results(call)] if reverse else sweep.tangents(call)
+    active = sweep.active_inputs(call)
+    if node.op is not CUSTOM or getattr(node.params[1].function, "_vjp" if reverse else "_jvp") is None:
+        return _nested(sweep, program, count, inputs, given, active, node.inputs)
+    promises = [*inputs[:count], *given]
+    if reverse:
+        body = reverse_rule(node.params[1], promises, sweep.mode)
+    else:
+        body = forward_rule(node.params[1], promises, active, program.out_avals, sweep.mode)
+    return Rule(body.program, body.captured, count, active)
+
+
+def _nested(
+    sweep: Reverse | Forward, program: Program, count: int, inputs: Sequence[Promise], given: Sequence[Promise],
+    active: tuple[bool, ...], nodes: Sequence[Node],
+) -> Rule:  # fmt: skip
+    """The rule of what runs a Program with calls in it: the derivative of that."""
+    with Capture([*inputs, *given], mode=sweep.mode) as capture:
+        placeholders = capture.placeholders
+        primals, others, moving = placeholders[:count], placeholders[count : len(inputs)], placeholders[len(inputs) :]
+        outputs = len(program.out_avals)
+        if isinstance(sweep, Reverse):
+            mode, op, moving = "vjp", VJP, moving[:outputs]
+            derive = pulled_back(primals, moving)
+        else:
+            following = iter(moving)
+            moving = [next(following) if on else zeros(p.aval) for p, on in zip(primals, active, strict=True)]
+            mode, op, derive = "jvp", JVP, pushed_forward(primals, moving, outputs)
+        with Capture(primals, mode=mode) as inner:
+            within = inner.close(program.rebuild((*inner.placeholders, *others)), derive=derive)
+        derived = within.derived
+        if derived is None:
+            derived = apply(op, (*primals, *within.captured, *moving), (within.program, count, outputs))
+        else:
+            sweep.has_read = True
+        body = capture.close(items(derived, outputs))
+    real = dict(zip(placeholders, nodes, strict=False))
+    captured = [real.get(n, n) for n in within.captured]
+    return Rule(body.program, body.captured, len(inputs), active, (within.program, captured))
+
+
+def _rewrite(node: Node, sweep: Reverse | Forward, rule: Rule | None) -> None:
+    """Let the node of a call hold its rule, or nothing of it if none will be asked for."""
+    if rule is not None and rule.within is not None:
+        (program, captured), count = rule.within, node.params[1]
+        node.become(node.op, (program, count), (*node.inputs[:count], *captured))  # type: ignore[arg-type]
+        return
+    op, (program, count), inputs = plain(node.op, node.params, node.inputs)  # type: ignore[arg-type]
+    if rule is None:
+        node.become(op, (program, count), inputs)
+    elif isinstance(sweep, Reverse):
+        node.become(CUSTOM_VJP, (program, rule.program, count), (*inputs, *rule.captured))
+    else:
+        params = program, rule.program, count, rule.active
+        node.become(CUSTOM_JVP, params, (*inputs, *rule.captured))

@@ -1,0 +1,128 @@
+"""The user's rules, run on placeholders and closed into Programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mxcompat._array.array import array, wrap
+from mxcompat._graph.ir.aval import Aval, format_shape
+from mxcompat._graph.ir.capture import Body, Capture, Promise
+from mxcompat._graph.ir.node import Node
+from mxcompat._graph.ir.program import Program
+
+from ..trees import flatten, map_arrays, restore
+
+__all__ = ["UserCall", "batching_rule", "forward_rule", "reverse_rule"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class UserCall:
+    """What the rules need to know of one call of a custom function. It holds no array: structures outlive their data.
+
+    Args:
+        function: whose rules they are.
+        arguments: the tree of `(args, kwargs)`, and `count`, how many arrays are in it.
+        value: the tree of the result.
+    """
+
+    function: Any
+    arguments: Any
+    count: int
+    value: Any
+
+
+def reverse_rule(call: UserCall, promises: Sequence[Promise], mode: str) -> Body:
+    """The vjp rule, of primals, cotangents and outputs.
+
+    Args:
+        mode: what the rule is captured as, see `Capture`.
+    """
+    with Capture(promises, mode=mode) as capture:
+        following = iter([wrap(p) for p in capture.placeholders])
+        args, kwargs = restore(call.arguments, following)
+        cotangents = restore(call.value, following)
+        outputs = restore(call.value, following)
+        result = call.function._vjp(args[0] if len(args) == 1 else args, cotangents, outputs, **kwargs)
+        found = [x._node for x in flatten(result)]
+        primals = [p.aval for p in promises[: call.count]]
+        if len(found) > len(primals) or any(f.aval.shape != p.shape for f, p in zip(found, primals, strict=False)):
+            raise ValueError(
+                f"[custom_function] The vjp rule must return cotangents like the arguments, "
+                f"{primals}, but returned {[f.aval for f in found]}."
+            )
+        return capture.close(found)
+
+
+def forward_rule(
+    call: UserCall, promises: Sequence[Promise], active: Sequence[bool], outputs: Sequence[Aval], mode: str
+) -> Body:
+    """The jvp rule, of primals and the tangents of those that are `active`."""
+    with Capture(promises, mode=mode) as capture:
+        following = iter([wrap(p) for p in capture.placeholders])
+        args, kwargs = restore(call.arguments, following)
+        if kwargs:
+            raise ValueError("[custom jvp] Function should only accept positional arguments")
+        switch = iter(active)
+        tangents = map_arrays(lambda _: next(following) if next(switch) else None, args)
+        one = len(args) == 1
+        result = call.function._jvp(args[0] if one else args, tangents[0] if one else tangents)
+        found = [x._node for x in flatten(result)]
+        if [f.aval.shape for f in found] != [a.shape for a in outputs]:
+            raise ValueError(
+                f"[custom_function] The jvp rule must return tangents like the outputs, {list(outputs)}, but "
+                f"returned {[f.aval for f in found]}."
+            )
+        return capture.close(found)
+
+
+def batching_rule(
+    call: UserCall, program: Program, inputs: Sequence[Promise | Aval | Node], active: Sequence[bool], size: int
+) -> tuple[Body, tuple[int | None, ...]]:
+    """The vmap rule, of the arguments, the `active` ones with the mapped axis first; and the axes of its results.
+
+    Args:
+        program: the function's.
+        size: of the axis.
+    """
+    with Capture(inputs) as capture:
+        args, kwargs = restore(call.arguments, iter([wrap(p) for p in capture.placeholders]))
+        if kwargs:
+            raise ValueError("[custom vmap] Function should only accept positional arguments")
+        switch = iter(active)
+        axes = map_arrays(lambda _: 0 if next(switch) else None, args)
+        one = len(args) == 1
+        result = call.function._vmap(args[0] if one else args, axes[0] if one else axes)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise ValueError("[custom vmap] Vmap function should return a tuple with 2 items.")
+        found = [x._node for x in flatten(result[0])]
+        out_axes = tuple(_flat_axes(*result))
+        shapes = [x.aval.shape for x in found]
+        wanted = [
+            a.shape if axis is None else _with_axis(a.shape, axis, size)
+            for a, axis in zip(program.out_avals, out_axes, strict=False)
+        ]
+        if shapes != wanted:
+            raise ValueError(
+                f"[custom_function] The vmap rule must return what the function returns, with an axis more: arrays of "
+                f"shapes {[*map(format_shape, wanted)]}, but returned {[*map(format_shape, shapes)]}."
+            )
+        return capture.close(found), out_axes
+
+
+def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+    place = axis % (len(shape) + 1)
+    return (*shape[:place], size, *shape[place:])
+
+
+def _flat_axes(tree: Any, axes: Any) -> Iterator[int | None]:
+    """The axis of each array of a tree, from a tree of axes."""
+    if isinstance(tree, array):
+        yield axes
+    elif isinstance(tree, (list, tuple)):
+        for item, axis in zip(tree, axes, strict=True):
+            yield from _flat_axes(item, axis)
+    elif isinstance(tree, dict):
+        for key, item in tree.items():
+            yield from _flat_axes(item, axes[key])

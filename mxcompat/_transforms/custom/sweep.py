@@ -1,0 +1,365 @@
+"""Derivatives in parts: those of a body that calls custom functions, whose rules may read values.
+
+The body is cut at the calls. What is behind a call gives its cotangents as ordinary nodes (in forward mode, what is
+before it its tangents), its rule is applied to these, and the sweep goes on from what the rule returns. All nodes are
+of the world around the body, so that other transforms around see the function and what its rule did, as in MLX.
+
+None of them is made before it is wanted: rules are run on promises of their arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple
+
+from mxcompat._graph.ir.aval import Aval
+from mxcompat._graph.ir.capture import Body, Capture, Promise
+from mxcompat._graph.ir.node import ITEM, Node, apply, items
+from mxcompat._graph.ir.program import Program
+from mxcompat._ops.define import TABLE
+
+from ..calls import TUPLE, plain, run, smooth_inputs
+from ..lowering import JVP, VJP
+from ..split import PULL, Segment, cotangent_like, segments, zeros
+from ..tangents import tangent_avals
+
+__all__ = ["Forward", "Reverse", "Rule"]
+
+
+class Rule(NamedTuple):
+    """A rule that has been run.
+
+    Args:
+        program: from the first `count` inputs of the call, then (for a vjp) the cotangents and the outputs or (for a
+            jvp) the tangents of the inputs that have one, then what it captured, to the cotangents of the inputs or
+            the tangents of the outputs.
+        captured: nodes from outside the rule.
+        count: how many of the inputs it is given.
+        active: which of the inputs that have derivatives depend on the primals.
+        within: for a call that runs a Program in which there are other calls, that Program with their rules in it, and
+            what it captured.
+    """
+
+    program: Program
+    captured: list[Node]
+    count: int
+    active: tuple[bool, ...]
+    within: tuple[Program, list[Node]] | None = None
+
+
+class Sweep:
+    """The sweep over one body, as far as somebody has asked for it.
+
+    Args:
+        capture: whose body it is.
+        body: calls are among its instructions.
+        primals: what the placeholders stand for.
+        given: the cotangents of the first outputs, or the tangents of the primals.
+        calls: the slots of the calls.
+    """
+
+    _behind_stops = False
+    """Whether the rules of calls are run whose results only get to the outputs by way of a `stop_gradient`."""
+
+    def __init__(
+        self, capture: Capture, body: Body, primals: Sequence[Node], given: Sequence[Node], calls: set[int]
+    ) -> None:
+        self.has_read = False
+        self.mode = "call" if capture.is_enclosed else "plain"
+        self.rules: dict[int, Rule] = {}
+        self._capture = capture
+        self._program = program = body.program
+        self._primals = primals
+        self._given = given
+        self._values: dict[int, Node] = {~k: n for k, n in enumerate((*primals, *body.captured))}
+        self._results: dict[int, list[Node]] = {}  # of calls
+        self._moving: dict[int, Node] = {}  # cotangents, or tangents
+        self._active = _active(program, len(primals))
+        self._calls = calls
+
+    def ruled(self, outputs: int) -> list[int]:
+        """The calls whose rules the derivative of the first outputs needs, in order."""
+        found = self._calls & _reached(self._program, self._active, outputs, self._behind_stops)
+        return [part[0] for part in self._parts if part[0] in found] if len(found) > 1 else [*found]
+
+    def active_inputs(self, call: int) -> tuple[bool, ...]:
+        """Which of the inputs of a call that have derivatives depend on the primals."""
+        op, params, slots = self._program.instructions[call]
+        return tuple([s in self._active for s in slots[smooth_inputs(op, params)]])
+
+    def inputs(self, call: int) -> list[Promise]:
+        """The inputs of a call."""
+        slots = self._program.instructions[call][2]
+        return [self._promise(self._program.aval(s), lambda s=s: self._value(s)) for s in slots]
+
+    def results(self, call: int) -> list[Promise]:
+        """The results of a call."""
+        avals = self._program.avals[call]
+        return [self._promise(a, lambda k=k: self._called(call)[k]) for k, a in enumerate(avals)]
+
+    def _promise(self, aval: Aval, find: Callable[[], Node]) -> Promise:
+        def asked() -> Node:
+            self.has_read = True
+            return find()
+
+        return Promise(aval, asked)
+
+    def _moves(self, slot: int) -> bool:
+        """Whether a slot has a cotangent or tangent. Integers have one as arguments, and as results of calls."""
+        aval = self._program.aval(slot)
+        if slot not in self._active or isinstance(aval, tuple):
+            return False
+        return aval.dtype.kind in "fc" or slot < 0 or self._parts[self._place[slot]][0] in self._calls
+
+    def _items(self, call: int) -> list[tuple[int, int]]:
+        """The slots that hold results of a call, and which."""
+        instructions = self._program.instructions
+        return [(s, instructions[s][1][0]) for s in self._parts[self._place[call]][1:]]
+
+    @cached_property
+    def _parts(self) -> list[list[int]]:
+        return _parts(self._program, self._calls)
+
+    @cached_property
+    def _place(self) -> dict[int, int]:
+        """The part of each slot."""
+        return {slot: k for k, part in enumerate(self._parts) for slot in part}
+
+    @cached_property
+    def _segments(self) -> list[Segment]:
+        found = segments(self._program, self._parts, self._moves, self.mode)
+        assert found is not None, "the results of an op that has several are in its part"
+        return found
+
+    def _value(self, slot: int) -> Node:
+        if slot not in self._values:
+            k = self._place[slot]
+            if self._parts[k][0] in self._calls:
+                self._called(self._parts[k][0])
+            else:
+                self._hold(k, items(run(self._segments[k].program, self._inputs(k))))
+        return self._values[slot]
+
+    def _inputs(self, k: int) -> tuple[Node, ...]:
+        segment = self._segments[k]
+        return (*[self._value(s) for s in segment.inputs], *segment.captured)
+
+    def _hold(self, k: int, outputs: Sequence[Node]) -> None:
+        self._values.update(zip(self._segments[k].outputs, outputs, strict=False))
+
+    def _called(self, call: int) -> list[Node]:
+        """The results of a call."""
+        if call not in self._results:
+            op, params, slots = self._program.instructions[call]
+            inputs = tuple([self._value(s) for s in slots])
+            if self.mode == "plain":
+                op, params, inputs = plain(op, params, inputs)
+            self._results[call] = results = items(apply(op, inputs, params))
+            self._values.update({slot: results[k] for slot, k in self._items(call)})
+        return self._results[call]
+
+    def _apply(self, call: int, given: Sequence[Node]) -> list[Node]:
+        """What the rule of a call returns."""
+        program, captured, count, *_ = self.rules[call]
+        inputs = [self._value(s) for s in self._program.instructions[call][2][:count]]
+        return program.rebuild((*inputs, *given, *self._outside(captured)))
+
+    def _outside(self, captured: list[Node]) -> list[Node]:
+        """The same nodes, in the world around the body."""
+        inner = [n for n in captured if n.trace >= self._capture.id]
+        if not inner:
+            return captured
+        body = self._capture.close(inner)
+        inputs = (*self._primals, *body.captured)
+        outer = dict(zip(inner, body.program.rebuild(inputs), strict=True))
+        return [outer.get(n, n) for n in captured]
+
+
+class Reverse(Sweep):
+    """The sweep of a vjp. Rules are to be run from the last call to the first."""
+
+    @cached_property
+    def _done(self) -> list[int]:
+        """The part down to which the cotangents are known."""
+        outputs = zip(self._program.out_slots, self._given, strict=False)
+        for slot, cotangent in outputs:
+            if self._moves(slot) and self._program.aval(slot).dtype.kind in "fc":
+                self._add(slot, cotangent)
+        return [len(self._parts)]
+
+    def cotangents(self, call: int) -> list[Promise]:
+        """The cotangents of the results of a call."""
+        avals = self._program.avals[call]
+        return [self._promise(a, lambda k=k: self._cotangents(call)[k]) for k, a in enumerate(avals)]
+
+    def derived(self, outputs: int) -> Node:
+        """The node of the outputs, then of the gradients. The rules have been run."""
+        self._back_to(0)
+        values = [self._value(s) for s in self._program.out_slots]
+        avals = self._program.in_avals[: len(self._primals)]
+        return apply(TUPLE, (*values, *[self._moving.get(~k) or zeros(a) for k, a in enumerate(avals)]))
+
+    def _add(self, slot: int, cotangent: Node) -> None:
+        cotangent = cotangent_like(cotangent, self._program.aval(slot))
+        known = self._moving.get(slot)
+        self._moving[slot] = cotangent if known is None else apply(TABLE["add"], (known, cotangent))
+
+    def _cotangents(self, call: int) -> list[Node]:
+        self._back_to(self._place[call] + 1)
+        found: list[Node | None] = [None] * len(self._program.avals[call])
+        for slot, k in self._items(call):
+            known = self._moving.get(slot)
+            if known is not None:
+                found[k] = known if found[k] is None else apply(TABLE["add"], (found[k], known))  # type: ignore[arg-type]
+        return [c or zeros(a) for c, a in zip(found, self._program.avals[call], strict=True)]
+
+    def _back_to(self, k: int) -> None:
+        while self._done[0] > k:
+            self._done[0] -= 1
+            first = self._parts[self._done[0]][0]
+            if first in self._calls:
+                self._pull_call(first)
+            else:
+                self._pull(self._done[0])
+
+    def _pull(self, k: int) -> None:
+        program, slots, active, outputs, moving, _ = self._segments[k]
+        known = [self._moving.get(s) for s in outputs[:moving]]
+        if not any(known):
+            return
+        inputs = self._inputs(k)
+        cotangents = [c or zeros(self._program.aval(s)) for c, s in zip(known, outputs, strict=False)]
+        if self._values.keys() >= {*outputs}:
+            gradients = items(apply(PULL, (*inputs, *cotangents), (program, active, moving)))
+        else:
+            node = apply(VJP, (*inputs, *cotangents), (program, active, moving))
+            self._hold(k, items(node)[: len(outputs)])
+            gradients = items(node, len(outputs))
+        for slot, gradient in zip(slots, gradients, strict=False):
+            self._add(slot, gradient)
+
+    def _pull_call(self, call: int) -> None:
+        if call in self.rules and any(slot in self._moving for slot, _ in self._items(call)):
+            found = self._apply(call, [*self._cotangents(call), *self._called(call)])
+            for slot, cotangent in zip(self._program.instructions[call][2], found, strict=False):
+                if self._moves(slot):
+                    self._add(slot, cotangent)
+
+
+class Forward(Sweep):
+    """The sweep of a jvp. Rules are to be run from the first call to the last."""
+
+    _behind_stops = True
+
+    @cached_property
+    def _done(self) -> list[int]:
+        """The part up to which the tangents are known."""
+        self._moving.update({~k: cotangent_like(t, self._primals[k].aval) for k, t in enumerate(self._given)})
+        return [0]
+
+    def tangents(self, call: int) -> list[Promise]:
+        """The tangents of the inputs of a call that have one."""
+        slots = self._tangent_slots(call)
+        return [self._promise(self._program.aval(s), lambda k=k: self._tangents(call)[k]) for k, s in enumerate(slots)]
+
+    def derived(self, outputs: int) -> Node:
+        """The node of the outputs, then of the tangents of the first of them. The rules have been run."""
+        self._on_to(len(self._parts))
+        slots = self._program.out_slots
+        values = [self._value(s) for s in slots]
+        avals = tangent_avals(self._program, len(self._primals), outputs)
+        found = [self._moving.get(s) or zeros(a) for s, a in zip(slots, avals, strict=False)]
+        return apply(TUPLE, (*values, *found))
+
+    def _tangent_slots(self, call: int) -> list[int]:
+        slots = self._program.instructions[call][2]
+        return [s for s, on in zip(slots, self.active_inputs(call), strict=False) if on]
+
+    def _tangents(self, call: int) -> list[Node]:
+        self._on_to(self._place[call])
+        return [self._moving.get(s) or zeros(self._program.aval(s)) for s in self._tangent_slots(call)]
+
+    def _value(self, slot: int) -> Node:
+        if slot >= 0:  # values come with their tangents
+            self._on_to(self._place[slot] + 1)
+        return super()._value(slot)
+
+    def _on_to(self, k: int) -> None:
+        while self._done[0] < k:
+            self._done[0] += 1
+            first = self._parts[self._done[0] - 1][0]
+            if first in self._calls:
+                self._push_call(first)
+            else:
+                self._push(self._done[0] - 1)
+
+    def _push(self, k: int) -> None:
+        program, slots, active, outputs, moving, _ = self._segments[k]
+        known = [self._moving.get(s) for s in slots[:active]]
+        if not any(known):
+            return
+        tangents = [t or zeros(self._program.aval(s)) for t, s in zip(known, slots, strict=False)]
+        node = apply(JVP, (*self._inputs(k), *tangents), (program, active, moving))
+        self._hold(k, items(node)[: len(outputs)])
+        self._moving.update(zip(outputs[:moving], items(node, len(outputs)), strict=True))
+
+    def _push_call(self, call: int) -> None:
+        if call in self.rules:
+            found = self._apply(call, self._tangents(call))
+            for slot, k in self._items(call):
+                if self._moves(slot):
+                    self._moving[slot] = cotangent_like(found[k], self._program.aval(slot))
+
+
+def _active(program: Program, primals: int) -> set[int]:
+    """The slots that depend on the first inputs in a way that has a derivative."""
+    active = {~k for k in range(primals)}
+    for slot, (op, params, slots) in enumerate(program.instructions):
+        if not active.isdisjoint(slots[smooth_inputs(op, params)]):
+            active.add(slot)
+    return active
+
+
+def _reached(program: Program, active: set[int], outputs: int, behind_stops: bool) -> set[int]:
+    """The active slots that the first outputs depend on."""
+    reached: set[int] = set()
+    pending = list(program.out_slots[:outputs])
+    while pending:
+        slot = pending.pop()
+        if slot >= 0 and slot not in reached and (behind_stops or slot in active):
+            reached.add(slot)
+            op, params, slots = program.instructions[slot]
+            pending += slots if behind_stops else slots[smooth_inputs(op, params)]
+    return reached & active
+
+
+def _parts(program: Program, calls: set[int]) -> list[list[int]]:
+    """The slots of each part: calls, with their results, and what is between them."""
+    kinds: dict[int, int] = {}  # a call's slot for itself and its results
+    for slot, (op, _, slots) in enumerate(program.instructions):
+        kinds[slot] = slot if slot in calls else kinds[slots[0]] if op is ITEM and slots[0] >= 0 else -1
+    return [list(part) for _, part in groupby(_in_order(program), kinds.__getitem__)]
+
+
+def _in_order(program: Program) -> list[int]:
+    """The slots in the order in which MLX goes through a graph: depth first, the first inputs first. The results of an
+    op that has several come right after it."""
+    instructions = program.instructions
+    results: dict[int, list[int]] = {}
+    for slot, (op, _, slots) in enumerate(instructions):
+        if op is ITEM and slots[0] >= 0:
+            results.setdefault(slots[0], []).append(slot)
+    order: dict[int, None] = {}
+    stack = [s for s in reversed(program.out_slots) if s >= 0]
+    while stack:
+        slot = stack[-1]
+        waiting = [s for s in instructions[slot][2] if s >= 0 and s not in order] if slot not in order else []
+        if waiting:
+            stack += reversed(waiting)
+            continue
+        stack.pop()
+        if slot not in order:
+            order.update(dict.fromkeys((slot, *results.get(slot, ()))))
+    return [*order]

@@ -1,0 +1,227 @@
+"""Host code within lazy, mapped and compiled programs: `host_callback`.
+
+A call is one op: NumPy, which runs what is new, calls the function; XLA does by `jax.pure_callback`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._array.array import array, wrap_all
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
+from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import HOST, INDEX_ERROR
+from mxcompat._transforms.functions import check_callable, named_after
+from mxcompat._transforms.trees import LEAF, flatten, like_tuple, restore, structure
+
+__all__ = ["host_callback"]
+
+
+def host_callback(fn: Callable[..., Any], result_shapes: Any) -> Callable[..., Any]:
+    """A function of arrays that host code computes: NumPy, SciPy, a solver, a renderer.
+
+    It is lazy, and works where arrays have no value, too: under `compile`, and under `vmap`, which calls `fn` for one
+    entry after the other. Where arrays have values (under `grad`, say, and in the rules of a `custom_function`),
+    reading these with `np.array(x)` does without it.
+
+    Args:
+        fn: takes NumPy arrays where the function is given arrays, which it must not write to, and returns a tree of
+            NumPy arrays. It has to be pure: it may be called more often than the program says, or less. It must not
+            call the library.
+        result_shapes: the tree of what `fn` returns, with an array, anything that has `shape` and `dtype`, or a pair of
+            these for each array. Or a function that is given the arguments and returns such a tree.
+
+    Returns:
+        A function of trees of arrays. Arguments of other types are constants, and must be hashable.
+
+    Raises:
+        TypeError: if `result_shapes` holds something else.
+        ValueError: when it is evaluated, if `fn` returns another tree, shape or dtype than it says, and when it is
+            differentiated: a derivative is what the rules of a `custom_function` are for. What `fn` raises in compiled
+            code, and this, comes as JAX's `JaxRuntimeError`, with its text.
+
+    Example:
+        >>> import numpy as np
+        >>> sort = mx.ext.host_callback(np.sort, lambda x: x)
+        >>> mx.compile(lambda x: sort(x) * 2)(mx.array([3.0, 1.0, 2.0]))
+        array([2, 4, 6], dtype=float32)
+    """
+    check_callable(fn, "host_callback")
+
+    def call(*args: Any) -> Any:
+        arguments = structure(args)
+        value, avals = _described(result_shapes(*args) if callable(result_shapes) else result_shapes)
+        callback = _Callback(fn, avals, repr((arguments, value)), arguments, value)
+        node = apply(HOST_CALLBACK, tuple([x._node for x in flatten(args)]), (callback,))
+        return restore(value, iter(wrap_all(node)))
+
+    return named_after(fn, call)
+
+
+@dataclass(frozen=True)
+class _Callback:
+    """A function, and what it takes and returns. Those of the same function are the same."""
+
+    fn: Callable[..., Any]
+    avals: tuple[Aval, ...]
+    trees: str
+    arguments: Any = field(compare=False)
+    value: Any = field(compare=False)
+
+    def __repr__(self) -> str:
+        return getattr(self.fn, "__name__", repr(self.fn))
+
+    def __call__(self, *values: Any) -> tuple[np.ndarray, ...]:
+        """What the function returns, checked."""
+        result = self.fn(*restore(self.arguments, iter([np.asarray(v) for v in values])))
+        found: list[np.ndarray] = []
+        if not _matches(result, self.value, found):
+            raise ValueError(f"[host_callback] {self} must return a tree like result_shapes, but returned {result!r}.")
+        given = [(f.shape, f.dtype) for f in found]
+        wanted = [(a.shape, a.dtype.numpy) for a in self.avals]
+        if given != wanted:
+            raise ValueError(
+                f"[host_callback] {self} must return {_listed(wanted)}, as result_shapes says, but returned "
+                f"{_listed(given)}."
+            )
+        return tuple(found)
+
+
+def _listed(arrays: Sequence[tuple[tuple[int, ...], Any]]) -> str:
+    return ", ".join(f"{dtype}{list(shape)}" for shape, dtype in arrays)
+
+
+def _matches(result: Any, value: Any, found: list[np.ndarray]) -> bool:
+    """Whether a result has the tree of a value; its arrays are then added to `found`."""
+    if value is LEAF:
+        if isinstance(result, (np.ndarray, np.generic, jax.Array)):
+            found.append(np.asarray(result))
+            return True
+        return False
+    if isinstance(value, (list, tuple)):
+        same = isinstance(result, (list, tuple)) and len(result) == len(value)
+        return same and all(_matches(r, v, found) for r, v in zip(result, value, strict=True))
+    if isinstance(value, dict):
+        return (
+            isinstance(result, dict)
+            and result.keys() == value.keys()
+            and all(_matches(result[k], v, found) for k, v in value.items())
+        )
+    return True
+
+
+def _described(tree: Any) -> tuple[Any, tuple[Aval, ...]]:
+    """The structure of a tree of descriptions of arrays, and their avals."""
+    found: list[Aval] = []
+
+    def read(item: Any) -> Any:
+        described = _aval_of(item)
+        if described is not None:
+            found.append(described)
+            return LEAF
+        if isinstance(item, dict):
+            return {k: read(v) for k, v in item.items()}
+        if isinstance(item, list):
+            return [read(v) for v in item]
+        if isinstance(item, tuple):
+            return like_tuple(item, [read(v) for v in item])
+        raise TypeError(
+            "[host_callback] result_shapes must be a tree of arrays, of objects with a shape and a dtype, or of pairs "
+            f"(shape, dtype), but there is {item!r} in it."
+        )
+
+    return read(tree), tuple(found)
+
+
+def _aval_of(item: Any) -> Aval | None:
+    shape: Any
+    dtype: Any
+    if isinstance(item, array):
+        return item._node.aval
+    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], (tuple, list)):
+        shape, dtype = item
+        if not all(isinstance(n, int) for n in shape) or isinstance(dtype, (tuple, list, dict, array)):
+            return None
+    else:
+        shape, dtype = getattr(item, "shape", None), getattr(item, "dtype", None)
+        if shape is None or dtype is None:
+            return None
+    found = dtype if isinstance(dtype, Dtype) else from_numpy(np.dtype(dtype))
+    if found is None:
+        raise TypeError(f"[host_callback] There are no arrays of dtype {dtype!r}.")
+    return aval(tuple(shape), found)
+
+
+def _lowered(*inputs: Any, callback: _Callback) -> tuple[Any, ...]:
+    given = [jnp.asarray(x) for x in inputs]
+    kinds = [(x.shape, x.dtype) for x in given]
+
+    def host(*values: Any) -> list[np.ndarray]:
+        joined = [np.asarray(v).view(d).reshape(s) for v, (s, d) in zip(values, kinds, strict=True)]
+        return [_halves(r) if _is_wide(r.dtype) else r for r in callback(*joined)]
+
+    structs = [_struct(a.shape, a.dtype.numpy) for a in callback.avals]
+
+    @jax.custom_jvp
+    def function(*inputs: Any) -> tuple[Any, ...]:
+        parts = [jax.lax.bitcast_convert_type(x, np.uint32) if _is_wide(x.dtype) else x for x in inputs]
+        found = jax.pure_callback(host, structs, *parts, vmap_method="sequential")
+        return tuple(
+            jax.lax.bitcast_convert_type(r, a.dtype.numpy) if _is_wide(a.dtype.numpy) else r
+            for r, a in zip(found, callback.avals, strict=True)
+        )
+
+    @function.defjvp
+    def function_jvp(primals: Any, tangents: Any) -> Any:
+        # JAX traces this also where a rule of the user's stands before it, so it may only fail where it runs.
+        def fail(*_: Any) -> Any:
+            raise ValueError(_no_derivative("a derivative"))
+
+        def tangent(out: Any) -> Any:
+            if not jnp.issubdtype(out.dtype, np.inexact):
+                return np.zeros(out.shape, jax.dtypes.float0)
+            struct = jax.ShapeDtypeStruct(out.shape, np.float32)
+            return jax.pure_callback(fail, struct, out, vmap_method="sequential").astype(out.dtype)
+
+        outs = function(*primals)
+        return outs, tuple(map(tangent, outs))
+
+    return function(*given)
+
+
+def _is_wide(dtype: Any) -> bool:
+    """Whether JAX would make something else of it in the thread that calls back, where wide types are off."""
+    return dtype.itemsize == 8 and dtype.kind in "iuf"
+
+
+def _halves(x: np.ndarray) -> np.ndarray:
+    return np.asarray(x, order="C")[..., None].view(np.uint32)
+
+
+def _struct(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((*shape, 2), np.uint32) if _is_wide(dtype) else jax.ShapeDtypeStruct(shape, dtype)
+
+
+HOST_CALLBACK = Op("host_callback", _lowered, lambda *_, callback: callback.avals, ("callback",), indices=0)
+"""Calls a function of the host on its inputs, with respect to none of which there is a derivative."""
+
+
+@INDEX_ERROR.of(HOST_CALLBACK)
+def _no_derivative(transform: str) -> str:
+    return (
+        f"[host_callback] Cannot calculate {transform} of a function of the host. Give its derivative with the rules "
+        "of a custom_function around it."
+    )
+
+
+@HOST.of(HOST_CALLBACK)
+def _on_host(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple[np.ndarray, ...]:
+    (callback,) = params
+    return callback(*inputs)
