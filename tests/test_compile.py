@@ -94,6 +94,9 @@ COMPILE = {
         lambda a: mx.compile(lambda b: b * a * mx.sin(a))(a * 2).sum()
     )(mx.array([1.0, 2.0])),
     "within vmap, of what is captured": lambda mx, x: mx.vmap(lambda a: mx.compile(lambda b: b * a)(a + 1))(x),
+    "within vmap, of nothing but what is captured": lambda mx, x: mx.vmap(
+        lambda a: mx.compile(lambda b: b * a)(mx.array([1.0, 2.0, 3.0]))
+    )(mx.stack([x, x * 2])),
     "within compile, of what is captured": lambda mx, x: mx.compile(
         lambda a: [mx.compile(lambda b: b * a)(x), mx.compile(lambda: mx.exp(a) + 1)()]
     )(mx.array([1.0, 2.0, 3.0])),

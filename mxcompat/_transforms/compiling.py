@@ -61,7 +61,7 @@ def compile(
 
     Raises:
         ValueError: for arguments of other types, when `fun` reads the value of an array, and when it captures an
-            array that an enclosing transform differentiates or maps over: pass that as an argument.
+            array that an enclosing transform differentiates: pass that as an argument.
 
     Example:
         >>> mx.compile(lambda x, y: mx.exp(-x) + y)(mx.array(0.0), mx.array(1.0))
@@ -145,8 +145,8 @@ def _trace(
     fun: Callable[..., Any], args: tuple, kwargs: dict, leaves: Sequence[array], inputs: Any, outputs: Any,
     nodes: Sequence[Node],
 ) -> _Entry | None:  # fmt: skip
-    """None if the function reads what belongs to a `compile` (or an export) around it, and so had better be part of
-    that."""
+    """None if the function reads what belongs to a `compile`, an export or a `vmap` around it, and so had better be
+    part of that."""
     before = Snapshot([inputs, outputs])
     try:
         with Capture([n.aval for n in nodes]) as capture:
@@ -159,7 +159,7 @@ def _trace(
                 written = [x._node for x in flatten(outputs)]
             body = capture.close([*returned, *written])
         modes = modes_of(body.captured)
-        if modes - {"call"}:
+        if modes - {"call", "vmap"}:
             raise ValueError("[compile] Attempting to compile a function with uncaptured inputs is not allowed.")
     except BaseException:
         before.put_back()

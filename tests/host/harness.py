@@ -22,6 +22,7 @@ import mxcompat.core as mx
 from mxcompat._array.array import wrap
 from mxcompat._graph.ir.aval import aval, from_numpy, number
 from mxcompat._graph.ir.capture import Capture
+from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.linearize import linearize
 from mxcompat._graph.ir.node import SCALAR, Node
 from mxcompat._graph.ir.program import Program
@@ -138,9 +139,10 @@ def _check_derivatives(
     if jvp:
         with np.errstate(all="ignore"):
             _, found = push_forward(program, primals, given, tangents)
-        expected = _jitted(
-            lambda xs: jax.jvp(smooth, tuple(xs[:primals]), tuple(xs[primals:]))[1], given[:primals] + tangents
-        )
+        with differentiating(forward=True):
+            expected = _jitted(
+                lambda xs: jax.jvp(smooth, tuple(xs[:primals]), tuple(xs[primals:]))[1], given[:primals] + tangents
+            )
         got = [np.zeros(want[k].shape, want[k].dtype) if found[k] is None else found[k] for k in moving]
         _same(got, list(expected), tolerance, "tangents")
 

@@ -20,6 +20,7 @@ from mxcompat._array.casting import truth
 from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.direction import is_forward
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 
@@ -113,6 +114,11 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
     def real_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
         x = primals[0]
         found = reduce(x, axis=axes, keepdims=True)
+        out = found if keepdims else lax.squeeze(found, axes)
+        if is_forward():  # of the first of equal ones; backward they share
+            chosen = _places(x, axes) == _first_place(x, axes, worst)
+            moved = jnp.where(chosen, tangents[0], jnp.zeros((), x.dtype))
+            return out, jnp.sum(moved, axis=axes, keepdims=keepdims, dtype=x.dtype)
         equal = (x == found).astype(x.dtype)
         count = jnp.sum(equal, axis=axes, keepdims=True, dtype=x.dtype)
         # XLA may compute x twice and round differently (a product and a sum as one operation or as two), so that no
@@ -121,7 +127,7 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
         nowhere = jnp.full(found.shape, -1, jnp.int32)
         place = lax.cond(jnp.any(lost), lambda: jnp.where(lost, _first_place(x, axes, worst), -1), lambda: nowhere)
         share = jnp.where(lost, (_places(x, axes) == place).astype(x.dtype), equal / count)
-        out = found if keepdims else lax.squeeze(found, axes)
+        share = jnp.where(found == found, share, found)  # XLA takes 0 / 0 for 0 there
         return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims, dtype=x.dtype)
 
     def impl(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -169,12 +175,30 @@ def mean_of(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
 def _logsumexp(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     if not axes:
         return x
-    wider = wide(x)
-    sizes = lax.real(wider) if wider.dtype.kind == "c" else wider
-    largest = lax.stop_gradient(jnp.max(sizes, axis=axes, keepdims=True))
-    shift = jnp.where(jnp.isfinite(largest), largest, jnp.zeros((), largest.dtype)).astype(wider.dtype)
-    out = lax.log(sum_of(lax.exp(wider - shift), axes, True)) + shift
+    out = _logsumexp_of(wide(x), axes)
     return (out if keepdims else lax.squeeze(out, axes)).astype(x.dtype)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _logsumexp_of(x: Any, axes: tuple[int, ...]) -> Any:
+    largest = _largest_part(x, axes)
+    shift = jnp.where(jnp.isfinite(largest), largest, jnp.zeros((), largest.dtype)).astype(x.dtype)
+    return lax.log(sum_of(lax.exp(x - shift), axes, True)) + shift
+
+
+@_logsumexp_of.defjvp
+def _logsumexp_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """By the softmax, as in MLX: NaN for all elements if one is infinite."""
+    (x,) = primals
+    powers = lax.exp(x - _largest_part(x, axes))
+    softmax = powers / sum_of(powers, axes, True)
+    return _logsumexp_of(x, axes), sum_of(softmax * tangents[0], axes, True)
+
+
+def _largest_part(x: Any, axes: tuple[int, ...]) -> Any:
+    """The largest element, or real part."""
+    parts = lax.real(x) if x.dtype.kind == "c" else x
+    return lax.stop_gradient(jnp.max(parts, axis=axes, keepdims=True))
 
 
 def _check_logsumexp(a: Aval, axis: Any) -> None:
