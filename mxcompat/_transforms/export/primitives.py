@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 from mxcompat._graph.ir.aval import Aval, aval, complex64
 
-__all__ = ["Step", "primitive_name", "steps"]
+from .chain import Chain, Source, Step
+from .composed import COMPOSED
+
+__all__ = ["primitive_name", "steps"]
 
 _PRIMITIVES = {
     "addmm": "AddMM", "argpartition": "ArgPartition", "argsort": "ArgSort", "arctan2": "ArcTan2",
@@ -32,22 +35,18 @@ def primitive_name(name: str) -> str:
     return _PRIMITIVES.get(name) or "".join(part.capitalize() for part in name.split("_"))
 
 
-class Step(NamedTuple):
-    """One primitive.
+def steps(
+    name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval], numbers: Sequence[Any]
+) -> list[Step]:
+    """The primitives that MLX has for an op, the last of which returns what the op returns.
 
     Args:
-        inputs: which arrays it reads: `k` is input k of the op, `~k` the result of step k.
-        results: the avals of what it returns.
+        given: the avals of its inputs, `numbers` their values where they are Python numbers.
     """
-
-    name: str
-    inputs: list[int]
-    results: list[Aval]
-    arguments: list[Any]
-
-
-def steps(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> list[Step]:
-    """The primitives that MLX has for an op, the last of which returns what the op returns."""
+    if name in COMPOSED:
+        chain = Chain(given, numbers)
+        if COMPOSED[name](chain, **params) is not None:
+            return chain.steps
     found = _SEVERAL[name](name, params, given, results) if name in _SEVERAL else None
     if found is not None:
         return list(found)
@@ -90,7 +89,7 @@ def _reduced(name: str, params: dict[str, Any], given: Sequence[Aval], results: 
 def _elementwise(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Iterator[Step]:
     """Operands are cast and broadcast first."""
     (result,) = results
-    inputs = []
+    inputs: list[Source] = []
     made = 0
     for k, a in enumerate(given):
         place = k
@@ -148,7 +147,8 @@ def _quantized(name: str, params: dict[str, Any], given: Sequence[Aval], results
 
 
 _ARITHMETIC = {
-    "add", "arctan2", "divide", "logaddexp", "maximum", "minimum", "multiply", "power", "remainder", "subtract",
+    "add", "arctan2", "divide", "floor_divide", "logaddexp", "maximum", "minimum", "multiply", "power", "remainder",
+    "subtract",
 }  # fmt: skip
 _COMPARING = {
     "equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_or", "not_equal", "where",
@@ -198,7 +198,6 @@ _ARGUMENTS: dict[str, Callable[[dict[str, Any], Sequence[Aval], Sequence[Aval]],
     "pad": _pad,
     "quantize": lambda p, xs, ys: [*_scheme(p), False],
     "reshape": lambda p, xs, ys: [ys[0].shape],
-    "scatter_axis": lambda p, xs, ys: None if p["axis"] is None else [1, p["axis"]],
     "softmax": lambda p, xs, ys: [False] if p["axes"] == (xs[0].ndim - 1,) else None,
     "split": _split,
     "transpose": lambda p, xs, ys: [list(range(xs[0].ndim))[::-1] if p["axes"] is None else list(p["axes"])],
