@@ -233,12 +233,17 @@ def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
             _read(item, key, leaves)
     elif tree is None or isinstance(tree, (str, int, float)):
         key.append(type(tree))
-        key.append(tree)
+        key.append(tree if tree == tree else "nan")  # NaN is not equal to itself
     else:
         raise ValueError(
             "[compile] Function arguments must be trees of arrays or constants (floats, ints, strings, or None), but "
-            f"received type {type(tree).__name__}."
+            f"received type {_qualified(type(tree))}."
         )
+
+
+def _qualified(kind: type) -> str:
+    """The name of a type, with its module, as MLX's bindings write it."""
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 @contextmanager

@@ -209,7 +209,9 @@ def _window(c: Chain, plan: tuple, numbers: Sequence[Any]) -> tuple[list[int], l
                 return None
             stop = start + size * step
             stop = min(stop, n) if step > 0 else stop if stop >= 0 else -n - 1
-        starts.append(start), stops.append(stop), strides.append(step)
+        starts.append(start)
+        stops.append(stop)
+        strides.append(step)
     rest = shape[len(starts) :]
     return starts + [0] * len(rest), stops + list(rest), strides + [1] * len(rest)
 

@@ -142,7 +142,7 @@ def _scheme(params: dict[str, Any]) -> list[int]:
 
 def _quantized(name: str, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Any:
     """The packed weights, the last operand of ours, are the second of MLX's."""
-    order = [0, len(given) - 1, *range(1, len(given) - 1)]
+    order: list[Source] = [0, len(given) - 1, *range(1, len(given) - 1)]
     return [Step("QuantizedMatmul", order, list(results), [*_scheme(params), params["transpose"]])]
 
 
