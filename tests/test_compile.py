@@ -1,9 +1,11 @@
 """compile: keys, constants, captured state, shapeless, errors, against real MLX; and checkpoint."""
 
+import re
+
 import numpy as np
 import pytest
 
-from tests.oracle import check, ours
+from tests.oracle import check, ours, real
 
 X = np.array([1.0, 3.0, 2.0], np.float32)
 
@@ -94,6 +96,9 @@ COMPILE = {
         lambda a: mx.compile(lambda b: b * a * mx.sin(a))(a * 2).sum()
     )(mx.array([1.0, 2.0])),
     "within vmap, of what is captured": lambda mx, x: mx.vmap(lambda a: mx.compile(lambda b: b * a)(a + 1))(x),
+    "within vmap, of nothing but what is captured": lambda mx, x: mx.vmap(
+        lambda a: mx.compile(lambda b: b * a)(mx.array([1.0, 2.0, 3.0]))
+    )(mx.stack([x, x * 2])),
     "within compile, of what is captured": lambda mx, x: mx.compile(
         lambda a: [mx.compile(lambda b: b * a)(x), mx.compile(lambda: mx.exp(a) + 1)()]
     )(mx.array([1.0, 2.0, 3.0])),
@@ -123,6 +128,9 @@ COMPILE = {
         mx.grad(lambda w: mx.compile(lambda a: (a * w).sum())(x))(x * k) for k in (1.0, 2.0)
     ],
     "jvp of": lambda mx, x: mx.jvp(mx.compile(mx.sin), [x], [x]),
+    "NaN is a constant": lambda mx, x: traced(mx, lambda a, c: a * c, [((x, float("nan")), {})] * 2),
+    "an argument of another type": lambda mx, x: mx.compile(lambda a, b: a)(x, pytest.approx(1)),
+    "an argument that is a type": lambda mx, x: mx.compile(lambda a, b: a)(x, b=int),
     "shapeless": lambda mx, x: traced(
         mx,
         lambda a: a.sum(axis=0) * 2 + a,
@@ -193,6 +201,22 @@ def test_shapeless_takes_what_mlx_cannot_infer():
         for n in (3, 5, 3):
             x = mx.arange(float(n))
             assert mx.array_equal(compiled(x), want(x)).item(), name
+
+
+@pytest.mark.parametrize(
+    "index", [slice(1, None), slice(None, -1), slice(None, None, -1), (slice(None), slice(1, None))]
+)
+def test_shapeless_slice_of_an_axis_that_changes(index):
+    """Where it ends at the new length is not known: MLX says so at once, here other axes may change."""
+    message = "[Primitive::output_shapes] Slice cannot infer output shapes."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        real.compile(lambda a: a[index], shapeless=True)(real.ones((3, 3)))
+    compiled = ours.compile(lambda a: a[index], shapeless=True)
+    assert compiled(ours.ones((3, 3))).shape == np.ones((3, 3))[index].shape
+    with pytest.raises(ValueError, match=re.escape(message)):
+        compiled(ours.ones((5, 5)))
+    if not isinstance(index, tuple):
+        assert compiled(ours.ones((3, 5))).shape == np.ones((3, 5))[index].shape
 
 
 def test_failed_trace_leaves_state_alone():

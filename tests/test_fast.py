@@ -168,6 +168,38 @@ def test_rope_arguments():
     check(lambda mx, x: mx.vmap(lambda x: mx.fast.rope(x, 4, **ROPE))(mx.stack([x, x])), X)
 
 
+OFFSETS = np.array([3, 1])
+
+
+@pytest.mark.parametrize("traditional", [False, True])
+@pytest.mark.parametrize(
+    "call",
+    {
+        "compile": lambda mx, rope, x, o: mx.compile(rope)(x, o[0]),
+        "compile, one for each": lambda mx, rope, x, o: mx.compile(rope)(x, o),
+        "compile, int": lambda mx, rope, x, o: mx.compile(rope)(x, 3),
+        "compile, layer": lambda mx, rope, x, o: mx.compile(lambda x, o: rope(x, offset=o))(x, o[1]),
+        "vmap of the offset": lambda mx, rope, x, o: mx.vmap(lambda o: rope(x, o))(o),
+        "vmap of both": lambda mx, rope, x, o: mx.vmap(lambda x, o: rope(x[None], o))(x, o),
+        "vmap of offsets": lambda mx, rope, x, o: mx.vmap(lambda o: rope(x, o))(mx.stack([o, o + 2])),
+        "grad": lambda mx, rope, x, o: mx.grad(lambda x, o: (rope(x, o) ** 2 * x).sum())(x, o),
+        "grad within compile": lambda mx, rope, x, o: mx.compile(mx.grad(lambda x, o: (rope(x, o) * x).sum()))(x, o[1]),
+        "beyond 32 bits": lambda mx, rope, x, o: rope(x, 2**32 + 3),
+        "beyond 64 bits": lambda mx, rope, x, o: rope(x, 2**64),
+        "a bool": lambda mx, rope, x, o: rope(x, True),
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_rope_of_an_offset_without_a_value(call, traditional):
+    def function(mx, x, o):
+        def rope(x, offset):
+            return mx.fast.rope(x, 4, traditional=traditional, base=100.0, scale=1.0, offset=offset)
+
+        return call[1](mx, rope, x, o)
+
+    check(function, X, OFFSETS)
+
+
 @pytest.mark.usefixtures("xla_only")
 def test_an_offset_costs_no_compile():
     from mxcompat.ext.debug import compiles

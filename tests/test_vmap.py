@@ -24,6 +24,13 @@ VMAP = {
     "prefix tree": lambda mx, x, v: mx.vmap(lambda a, d: (a, d), in_axes=(0, [0, None]))(x, [v, v]),
     "out tree": lambda mx, x, v: mx.vmap(lambda a: (a, [a.sum(), a * 2]), out_axes=(1, [0, 1]))(x),
     "out None": lambda mx, x, v: mx.vmap(lambda a: (a, a * 2), out_axes=(0, 1))(x),
+    "out None of a linear function's gradient": lambda mx, x, v: mx.vmap(
+        mx.value_and_grad(lambda a: (a * 2).sum()), out_axes=(0, None)
+    )(x),
+    "out None of a gradient that depends": lambda mx, x, v: mx.vmap(mx.grad(lambda a: (a * a).sum()), out_axes=None)(x),
+    "out None of a tangent": lambda mx, x, v: mx.vmap(
+        lambda a: mx.jvp(lambda b: b * 2, [a], [mx.ones(4)])[1][0], out_axes=None
+    )(x),
     "constant out": lambda mx, x, v: mx.vmap(lambda a: mx.array(2.0))(v),
     "closed over": lambda mx, x, v: mx.vmap(lambda a: a * v[0])(x),
     "nested": lambda mx, x, v: mx.vmap(mx.vmap(lambda a: a + 1))(x),

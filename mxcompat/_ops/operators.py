@@ -65,7 +65,8 @@ def attach_operators(functions: Mapping[str, Any]) -> None:
     for record, name, noun in each(_ARITHMETIC):
         inplace = _no_integers if name == "truediv" else None
         _set(f"__{name}__", _arithmetic(record, name, noun))
-        _set(f"__r{name}__", _arithmetic(record, f"r{name}", noun, swapped=True))
+        swapped = name not in ("add", "mul")  # as in MLX, where `2 * x` and `x * 2` are one graph
+        _set(f"__r{name}__", _arithmetic(record, f"r{name}", noun, swapped))
         _set(f"__i{name}__", _inplace(_combine(record, inplace), f"i{name}", noun))
     for record, name, noun in each(_BITWISE):
         _set(f"__{name}__", _operator(_combine(record, _no_floats(f"with {noun}")), name, noun))

@@ -61,7 +61,7 @@ def compile(
 
     Raises:
         ValueError: for arguments of other types, when `fun` reads the value of an array, and when it captures an
-            array that an enclosing transform differentiates or maps over: pass that as an argument.
+            array that an enclosing transform differentiates: pass that as an argument.
 
     Example:
         >>> mx.compile(lambda x, y: mx.exp(-x) + y)(mx.array(0.0), mx.array(1.0))
@@ -145,8 +145,8 @@ def _trace(
     fun: Callable[..., Any], args: tuple, kwargs: dict, leaves: Sequence[array], inputs: Any, outputs: Any,
     nodes: Sequence[Node],
 ) -> _Entry | None:  # fmt: skip
-    """None if the function reads what belongs to a `compile` (or an export) around it, and so had better be part of
-    that."""
+    """None if the function reads what belongs to a `compile`, an export or a `vmap` around it, and so had better be
+    part of that."""
     snapshot = Snapshot([inputs, outputs])
     try:
         with Capture([n.aval for n in nodes]) as capture:
@@ -159,7 +159,7 @@ def _trace(
                 written = [x._node for x in flatten(outputs)]
             body = capture.close([*returned, *written])
         modes = modes_of(body.captured)
-        if modes - {"call"}:
+        if modes - {"call", "vmap"}:
             raise ValueError("[compile] Attempting to compile a function with uncaptured inputs is not allowed.")
     except BaseException:
         snapshot.put_back()
@@ -233,12 +233,17 @@ def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
             _read(item, key, leaves)
     elif tree is None or isinstance(tree, (str, int, float)):
         key.append(type(tree))
-        key.append(tree)
+        key.append(tree if tree == tree else "nan")  # NaN is not equal to itself
     else:
         raise ValueError(
             "[compile] Function arguments must be trees of arrays or constants (floats, ints, strings, or None), but "
-            f"received type {type(tree).__name__}."
+            f"received type {_qualified(type(tree))}."
         )
+
+
+def _qualified(kind: type) -> str:
+    """The name of a type, with its module, as MLX's bindings write it."""
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 @contextmanager

@@ -12,8 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mxcompat._array.casting import converted
 from mxcompat._array.errors import no_derivative
 from mxcompat._graph.ir.aval import Aval, aval
+from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import INDEX_ERROR
@@ -33,7 +35,8 @@ def _vjp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
         outs = program.replay([*xs, *args[primals:]])
         return outs[:outputs], outs
 
-    values, pull, outs = jax.vjp(function, points, has_aux=True)
+    with differentiating(forward=False):
+        values, pull, outs = jax.vjp(function, points, has_aux=True)
     (grads,) = pull([_cotangent(c, y) for c, y in zip(cotangents, values, strict=True)])
     if any(x is not a for x, a in zip(points, args, strict=False)):
         outs = program.replay(args)
@@ -54,7 +57,7 @@ def _cotangent(c: Any, y: Any) -> Any:
 
 
 def _gradient(g: Any, wanted: Aval) -> Any:
-    return _conjugate(jnp.asarray(g).astype(wanted.dtype.numpy))
+    return _conjugate(converted(g, wanted.dtype))
 
 
 def _conjugate(x: Any) -> Any:
@@ -81,7 +84,8 @@ def _jvp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
         return outs[:outputs], outs
 
     pushed = [jnp.asarray(t).astype(x.dtype) for x, t in zip(points, tangents, strict=True)]
-    _, out_tangents, outs = jax.jvp(function, (points,), (pushed,), has_aux=True)
+    with differentiating(forward=True):
+        _, out_tangents, outs = jax.jvp(function, (points,), (pushed,), has_aux=True)
     if any(x is not a for x, a in zip(points, args, strict=False)):
         outs = program.replay(args)
     avals = tangent_avals(program, primals, outputs)
@@ -91,7 +95,7 @@ def _jvp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
 def _tangent(t: Any, wanted: Aval) -> Any:
     if t.dtype == jax.dtypes.float0:
         return jnp.zeros(wanted.shape, wanted.dtype.numpy)
-    return jnp.asarray(t).astype(wanted.dtype.numpy)
+    return converted(t, wanted.dtype)
 
 
 JVP = Op(

@@ -13,6 +13,7 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
+from mxcompat._ops.indexing.gather import GATHER, SLICE
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
 from .custom.derive import CUSTOM
@@ -39,10 +40,22 @@ def _rebuilt(program: Program, inputs: Sequence[Node]) -> list[Node]:
     env: list[Node] = []
     for op, params, slots in program.instructions:
         given = tuple([env[s] if s >= 0 else inputs[~s] for s in slots])
-        if op in _ADAPTED:
+        if op in (SLICE, GATHER):
+            _check_window(params[0], program.aval(slots[0]).shape, given[0].aval.shape)
+        elif op in _ADAPTED:
             params, given = _ADAPTED[op](params, given)
         env.append(apply(op, given, params))
     return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
+
+
+def _check_window(plan: tuple, before: tuple[int, ...], now: tuple[int, ...]) -> None:
+    """Raise MLX's error for a slice along an axis of another length: whether it was to end there is not known."""
+    sizes = zip(before, now, strict=True)
+    for entry in plan:
+        if entry == "*":
+            return
+        if entry != "+" and len(set(next(sizes))) > 1 and isinstance(entry, tuple):
+            raise ValueError("[Primitive::output_shapes] Slice cannot infer output shapes.")
 
 
 def _anew(program: Program, avals: Sequence[Aval]) -> tuple[Program, list[Node]]:

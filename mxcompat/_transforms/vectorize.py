@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.errors import bad_cast, incompatible
 from mxcompat._graph.ir.aval import aval, format_shape
@@ -95,14 +97,30 @@ def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int 
         if not mapped.isdisjoint(slots[op.reads]):
             mapped.add(slot)
     placed: list[int | None] = []
-    for slot, axis, out in zip(program.out_slots, axes, program.out_avals, strict=True):
+    for k, (slot, axis, out) in enumerate(zip(program.out_slots, axes, program.out_avals, strict=True)):
         if axis is not None or slot in unmapped:
             placed.append(axis)
-        elif slot in mapped:
+        elif slot in mapped and k in _dependent(program, inputs):
             raise ValueError(f"[vmap] Axis -1 invalid for output with {out.ndim + 1} dimensions.")
         else:
             placed.append(out.ndim)
     return tuple(placed)
+
+
+def _dependent(program: Program, inputs: int) -> frozenset[int]:
+    """Which outputs of a Program depend on its first inputs, within transforms too: the gradient of a linear function
+    does not depend on the point. JAX is asked, since it takes derivatives apart."""
+    key = ("dependent outputs", inputs)
+    if key not in program.facts:
+        with jax.enable_x64(True):
+            structs = [jax.ShapeDtypeStruct(a.shape, a.dtype.numpy) for a in program.in_avals]
+            jaxpr = jax.make_jaxpr(lambda *xs: tuple(program.replay(xs)))(*structs).jaxpr
+        reached = {*map(id, jaxpr.invars[:inputs])}
+        for equation in jaxpr.eqns:
+            if not reached.isdisjoint(map(id, equation.invars)):
+                reached.update(map(id, equation.outvars))
+        program.facts[key] = frozenset(k for k, out in enumerate(jaxpr.outvars) if id(out) in reached)
+    return program.facts[key]
 
 
 def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ from mxcompat import testing
 from mxcompat._array.array import wrap
 from mxcompat._graph.ir.aval import aval, from_numpy, number
 from mxcompat._graph.ir.capture import Capture
+from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.linearize import linearize
 from mxcompat._graph.ir.node import SCALAR, Node
 from mxcompat._graph.ir.program import Program
@@ -158,15 +159,13 @@ def _derivatives(program: Program, primals: int, given: list[Any], grad: bool, j
         )  # fmt: skip
     if jvp:
         _, pushed = push_forward(program, primals, given, tangents)
-        got = [
-            np.zeros(outs[k].shape, outs[k].dtype.numpy) if pushed[k] is None else pushed[k] for k in moving
-        ]
-        found.append(
-            Found(
-                "tangents", got,
-                lambda *xs: jax.jvp(smooth, tuple(xs[:primals]), tuple(xs[primals:]))[1], given[:primals] + tangents,
-            )
-        )  # fmt: skip
+        got = [np.zeros(outs[k].shape, outs[k].dtype.numpy) if pushed[k] is None else pushed[k] for k in moving]
+
+        def forward(*xs: Any) -> list[Any]:
+            with differentiating(forward=True):
+                return jax.jvp(smooth, tuple(xs[:primals]), tuple(xs[primals:]))[1]
+
+        found.append(Found("tangents", got, forward, given[:primals] + tangents))
     return found
 
 

@@ -28,7 +28,7 @@ def _active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset
         for slot, (op, _, slots) in enumerate(program.instructions):
             aval = program.avals[slot]
             smooth = isinstance(aval, tuple) or aval.dtype.kind in "fc"
-            if smooth and any(s in active for s in slots[: op.indices]):
+            if smooth and any(s in active for s in slots[: op.indices][op.smooth]):
                 active.add(slot)
         program.facts[key] = frozenset(active)
     return program.facts[key]

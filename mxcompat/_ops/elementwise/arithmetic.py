@@ -6,11 +6,14 @@ the gradient.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
@@ -18,6 +21,7 @@ from mxcompat._array.casting import truth
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
+from mxcompat._graph.ir.direction import is_forward
 from mxcompat._graph.ir.node import Node, apply
 
 from ..arguments import require_array
@@ -65,6 +69,17 @@ def _remainder(x: Any, y: Any) -> Any:
     return jnp.where((rest != 0) & ((rest < 0) != (y < 0)) & (y != 0), rest + y, rest)
 
 
+@jax.custom_jvp
+def _float_remainder(x: Any, y: Any) -> Any:
+    return _remainder(x, y)
+
+
+@_float_remainder.defjvp
+def _float_remainder_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """MLX's derivative by the divisor is the rounded quotient, also where the divisor is infinite."""
+    return _float_remainder(*primals), tangents[0] - tangents[1] * lax.stop_gradient(_floor_divide(*primals))
+
+
 def _larger(x: Any, y: Any) -> Any:
     """Whether x is larger than y; complex numbers are ordered by their real, then their imaginary part."""
     if x.dtype.kind == "c":
@@ -80,7 +95,8 @@ def _max(x: Any, y: Any) -> Any:
 
 @_max.defjvp
 def _max_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    return _max(*primals), jnp.where(primals[0] > primals[1], *tangents)
+    x, y = primals
+    return _max(x, y), _chosen(x > y, x <= y, *tangents)
 
 
 @jax.custom_jvp
@@ -90,7 +106,13 @@ def _min(x: Any, y: Any) -> Any:
 
 @_min.defjvp
 def _min_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    return _min(*primals), jnp.where(primals[0] < primals[1], *tangents)
+    x, y = primals
+    return _min(x, y), _chosen(x < y, x >= y, *tangents)
+
+
+def _chosen(first: Any, second: Any, dx: Any, dy: Any) -> Any:
+    """The tangent of whichever is chosen; zero where neither is, as beside NaN."""
+    return jnp.where(first, dx, jnp.where(second, dy, jnp.zeros_like(dy)))
 
 
 def _maximum(x: Any, y: Any) -> Any:
@@ -116,10 +138,31 @@ def _power(x: Any, y: Any) -> Any:
     if kind in "iu":
         return _integer_power(x, y)
     x, y = jnp.broadcast_arrays(x, y)
+    if kind == "f" or x.dtype == jnp.bfloat16:
+        return _real_power(x, y)
     if kind == "c":
         vanishes = (x == 0) & (lax.real(y) > 0)
         return jnp.where(vanishes, jnp.zeros_like(x), lax.pow(jnp.where(vanishes, jnp.ones_like(x), x), y))
     return lax.pow(x, y)
+
+
+@jax.custom_jvp
+def _real_power(x: Any, y: Any) -> Any:
+    return lax.pow(x, y)
+
+
+@partial(_real_power.defjvp, symbolic_zeros=True)
+def _real_power_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """MLX's derivative by the exponent is 0 where the power is 0, and infinite at 0 ** 0. If the exponent is constant
+    there must be none at all: the logarithm of a negative base is NaN."""
+    (x, y), (dx, dy) = primals, tangents
+    out = _real_power(x, y)
+    change = jnp.zeros_like(out)
+    if not isinstance(dx, SymbolicZero):
+        change = change + jax.jvp(lambda x: lax.pow(x, y), (x,), (dx,))[1]
+    if not isinstance(dy, SymbolicZero):
+        change = change + dy * jnp.where(out == 0, jnp.zeros_like(out), lax.log(x) * out)
+    return out, change
 
 
 def _integer_power(x: Any, y: Any) -> Any:
@@ -163,7 +206,8 @@ divide = binary("divide", quotient, "The quotient of two arrays, element by elem
                 sample=_DIVISOR)  # fmt: skip
 floor_divide = binary("floor_divide", _floor_divide, "The quotient rounded down; 0 for an integer divided by 0.",
                       sample=_DIVISOR._replace(smooth=False))  # fmt: skip
-remainder = binary("remainder", _remainder, "The remainder of a division, with the sign of the divisor.", not_for="c",
+remainder = binary("remainder", lambda x, y: _float_remainder(*jnp.broadcast_arrays(x, y)),
+                   "The remainder of a division, with the sign of the divisor.", not_for="c",
                    message="Complex type not supported.", sample=_DIVISOR)  # fmt: skip
 maximum = binary("maximum", _maximum, "The larger of two elements; NaN if either is.", positional=True)
 minimum = binary("minimum", _minimum, "The smaller of two elements; NaN if either is.", positional=True)
@@ -209,7 +253,20 @@ def divmod(a: Any, b: Any, stream: Any = None) -> list[array]:
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
     dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype)).numpy  # type: ignore[arg-type]
-    return jnp.where(truth(jnp.asarray(condition)), jnp.asarray(x, dtype), jnp.asarray(y, dtype))
+    select = _select_forward if is_forward() and jnp.issubdtype(dtype, jnp.inexact) else jnp.where
+    return select(truth(jnp.asarray(condition)), jnp.asarray(x, dtype), jnp.asarray(y, dtype))
+
+
+@jax.custom_jvp
+def _select_forward(condition: Any, x: Any, y: Any) -> Any:
+    return jnp.where(condition, x, y)
+
+
+@_select_forward.defjvp
+def _select_forward_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """As MLX pushes tangents forward: times 1 or 0, so that one that is NaN shows though its operand is not chosen."""
+    chosen = primals[0].astype(np.uint8).astype(tangents[1].dtype)  # XLA takes bool * x for a selection
+    return _select_forward(*primals), chosen * tangents[1] + (1 - chosen) * tangents[2]
 
 
 def _where_aval(condition: Aval, x: Aval, y: Aval) -> Aval:

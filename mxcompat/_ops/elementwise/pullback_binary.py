@@ -37,10 +37,12 @@ def _first_is_min(a: Any, b: Any) -> Any:
     return larger(b, a) | (a != a) if a.dtype.kind == "c" else a < b
 
 
-def _steps(a: Any, b: Any) -> Any:
-    """How often the divisor has been taken away, of a remainder."""
-    rest = np.fmod(a, b)
-    return np.trunc(a / b) - ((rest != 0) & ((rest < 0) != (b < 0)) & (b != 0))
+def _second_is_max(a: Any, b: Any) -> Any:
+    return ~_first_is_max(a, b) if a.dtype.kind == "c" else a <= b  # neither is where one is NaN
+
+
+def _second_is_min(a: Any, b: Any) -> Any:
+    return ~_first_is_min(a, b) if a.dtype.kind == "c" else a >= b
 
 
 def _vanishing(a: Any, b: Any) -> Any:
@@ -55,8 +57,9 @@ def _by_base(t: Any, a: Any, b: Any, y: Any) -> Any:
 
 
 def _by_exponent(t: Any, a: Any, b: Any, y: Any) -> Any:
-    change = t * (np.log(np.where(a == 0, a.dtype.type(1), a)) * y)
-    return _chosen(~_vanishing(a, b), change) if a.dtype.kind == "c" else change
+    if a.dtype.kind == "c":
+        return _chosen(~_vanishing(a, b), t * (np.log(np.where(a == 0, a.dtype.type(1), a)) * y))
+    return t * _chosen(y != 0, np.log(a) * y)
 
 
 def _share(t: Any, a: Any, b: Any, y: Any) -> Any:
@@ -71,13 +74,13 @@ _PARTIALS: dict[str, tuple[Partial, Partial]] = {
     "divide": (lambda t, a, b, y: t / b, lambda t, a, b, y: -t * (y / b)),
     "maximum": (
         lambda t, a, b, y: _chosen(_first_is_max(a, b), t),
-        lambda t, a, b, y: _chosen(~_first_is_max(a, b), t),
+        lambda t, a, b, y: _chosen(_second_is_max(a, b), t),
     ),
     "minimum": (
         lambda t, a, b, y: _chosen(_first_is_min(a, b), t),
-        lambda t, a, b, y: _chosen(~_first_is_min(a, b), t),
+        lambda t, a, b, y: _chosen(_second_is_min(a, b), t),
     ),
-    "remainder": (lambda t, a, b, y: t, lambda t, a, b, y: -t * _steps(a, b)),
+    "remainder": (lambda t, a, b, y: t, lambda t, a, b, y: -t * np.floor(a / b)),
     "power": (_by_base, _by_exponent),
     "logaddexp": (_share, lambda t, a, b, y: _share(t, b, a, y)),
     "arctan2": (
@@ -135,4 +138,6 @@ def _push_where(tangents: Sequence[Any], y: Any, params: tuple, condition: Any, 
     _, da, db = tangents
     if da is None and db is None:
         return zero
-    return np.where(condition != 0, zero if da is None else _cast(da, y), zero if db is None else _cast(db, y))
+    chosen = (condition != 0).astype(y.dtype)  # as MLX has it: a tangent that is NaN shows though it is not chosen
+    moved = zero if da is None else chosen * _cast(da, y)
+    return moved if db is None else moved + (1 - chosen) * _cast(db, y)

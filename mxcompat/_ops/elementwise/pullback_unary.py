@@ -51,8 +51,15 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
     "radians": lambda x, y: x.dtype.type(math.pi / 180),
 }
 
+
+def _sign(x: Any) -> Any:
+    """0 for NaN, as MLX has it."""
+    sign = np.sign(x)
+    return np.where(sign == sign, sign, x.dtype.type(0))
+
+
 _PULLS: dict[str, Callable[[Any, Any], Any]] = {
-    "abs": lambda g, x: g * (np.conj(x) / _replaced(np.abs(x)) if x.dtype.kind == "c" else np.sign(x)),
+    "abs": lambda g, x: g * (np.conj(x) / _replaced(np.abs(x)) if x.dtype.kind == "c" else _sign(x)),
     "positive": lambda g, x: g,
     "negative": lambda g, x: -g,
     "update_negative": lambda g, x: -g,
@@ -63,7 +70,7 @@ _PULLS: dict[str, Callable[[Any, Any], Any]] = {
 """Cotangents, for ops that are linear, or not holomorphic."""
 
 _PUSHES: dict[str, Callable[[Any, Any], Any]] = {
-    "abs": lambda t, x: (t * (np.conj(x) / _replaced(np.abs(x)))).real if x.dtype.kind == "c" else t * np.sign(x),
+    "abs": lambda t, x: (t * (np.conj(x) / _replaced(np.abs(x)))).real if x.dtype.kind == "c" else t * _sign(x),
     "positive": lambda t, x: t,
     "negative": lambda t, x: -t,
     "update_negative": lambda t, x: -t,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mxcompat._array.promotion import promote
-from mxcompat._graph.ir.aval import Aval, Dtype, bool_
+from mxcompat._graph.ir.aval import Aval, Dtype, bool_, int32
 from mxcompat._graph.ir.rules import TANGENT_DTYPE
 
 from ..define import TABLE
@@ -38,6 +38,11 @@ def _logical(active: Sequence[Dtype], operands: Sequence[Aval]) -> Dtype | None:
     return active[0] if operands[0].dtype is bool_ else bool_
 
 
-@TANGENT_DTYPE.of(*[TABLE[name] for name in ("astype", "isfinite", "isinf", "isclose", "allclose")])
+@TANGENT_DTYPE.of(*[TABLE[name] for name in ("astype", "isfinite", "isinf", "isclose")])
 def _constant(active: Sequence[Dtype], operands: Sequence[Aval]) -> Dtype | None:
     return bool_
+
+
+@TANGENT_DTYPE.of(TABLE["allclose"])
+def _all_of(active: Sequence[Dtype], operands: Sequence[Aval]) -> Dtype | None:
+    return int32

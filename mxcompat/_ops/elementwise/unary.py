@@ -107,7 +107,7 @@ def _abs(x: Any) -> Any:
         return x
     if kind in "ic":
         return lax.abs(x)
-    return x * lax.stop_gradient(lax.sign(x))  # whose derivative at 0 is 0
+    return x * lax.stop_gradient(_sign(x))  # whose derivative is 0 at 0, and of NaN
 
 
 def _sign(x: Any) -> Any:

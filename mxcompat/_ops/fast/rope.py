@@ -12,7 +12,7 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import incompatible
+from mxcompat._array.errors import bad_cast, incompatible
 from mxcompat._graph.ir.aval import Aval, format_shape, int32
 from mxcompat._graph.ir.node import Node, apply
 
@@ -122,7 +122,13 @@ def rope(
 
 
 def _offset(value: Any) -> Node:
+    """An array as it is, as it may have no value yet; a number as one that may vary, in 32 bits as in MLX."""
+    if isinstance(value, (array, bool)):
+        return operands.node(value)
     try:
-        return operands.scalar_node(index(value), int32)
+        number = index(value)
     except TypeError:
         return operands.node(value)
+    if not -(2**63) <= number < 2**63:
+        raise bad_cast("an offset is a number of 64 bits")
+    return operands.scalar_node((number + 2**31) % 2**32 - 2**31, int32)

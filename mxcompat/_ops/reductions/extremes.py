@@ -16,6 +16,7 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, aval, uint32
+from mxcompat._graph.ir.direction import is_forward
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 
@@ -65,6 +66,11 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
     def real_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
         x = primals[0]
         found = reduce(x, axis=axes, keepdims=True)
+        out = found if keepdims else lax.squeeze(found, axes)
+        if is_forward():  # of the first of equal ones; backward they share
+            chosen = _places(x, axes) == _first_place(x, axes, worst)
+            moved = jnp.where(chosen, tangents[0], jnp.zeros((), x.dtype))
+            return out, jnp.sum(moved, axis=axes, keepdims=keepdims, dtype=x.dtype)
         equal = (x == found).astype(x.dtype)
         count = jnp.sum(equal, axis=axes, keepdims=True, dtype=x.dtype)
         # XLA may compute x twice and round differently (a product and a sum as one operation or as two), so that no
@@ -73,7 +79,7 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
         nowhere = jnp.full(found.shape, -1, jnp.int32)
         place = lax.cond(jnp.any(lost), lambda: jnp.where(lost, _first_place(x, axes, worst), -1), lambda: nowhere)
         share = jnp.where(lost, (_places(x, axes) == place).astype(x.dtype), equal / count)
-        out = found if keepdims else lax.squeeze(found, axes)
+        share = jnp.where(found == found, share, found)  # XLA takes 0 / 0 for 0 there
         return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims, dtype=x.dtype)
 
     def impl(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:

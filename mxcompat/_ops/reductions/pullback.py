@@ -87,7 +87,7 @@ _weighted("prod", _products_of_others)
 
 
 def _exponential_shares(y: Any, params: tuple, x: Any) -> Any:
-    powers, total, _ = powers_and_sum(x, params[0], True)
+    powers, total, _ = powers_and_sum(x, params[0])
     powers /= total
     return powers
 
@@ -111,13 +111,24 @@ def _extreme(name: str) -> None:
     def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
         y, t = _kept(y, params, x), widened(tangents[0])
         if x.dtype.kind != "c":
-            equal = x == y
-            return _summed(t * (equal / _count(equal, params, t.dtype)), params)
+            return _at_first(t, x, params, np.argmax if name == "max" else np.argmin)
         re, im = _complex_shares(y, params, x)
         return _summed(t.real * re + np.complex64(1j) * (t.imag * im), params)
 
     PULLBACK[op] = pullback
     PUSHFORWARD[op] = pushforward
+
+
+def _at_first(t: Any, x: Any, params: tuple, search: Callable[..., Any]) -> Any:
+    """The tangent of the first of the extreme elements, in the order of the axes; backward, equal ones share."""
+    axes, keepdims = params
+    kept = [k for k in range(x.ndim) if k not in axes]
+    order = [*kept, *axes]
+    sizes = tuple([x.shape[k] for k in kept])
+    rows = x.transpose(order).reshape(*sizes, -1)
+    place = search(rows, axis=-1)[..., None]
+    found = np.take_along_axis(t.transpose(order).reshape(rows.shape), place, -1)[..., 0]
+    return found.reshape([1 if k in axes else n for k, n in enumerate(x.shape)]) if keepdims else found
 
 
 def _count(equal: Any, params: tuple, dtype: Any) -> Any:

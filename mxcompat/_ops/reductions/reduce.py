@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -103,12 +105,30 @@ def mean_of(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
 def _logsumexp(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     if not axes:
         return x
-    wider = wide(x)
-    sizes = lax.real(wider) if wider.dtype.kind == "c" else wider
-    largest = lax.stop_gradient(jnp.max(sizes, axis=axes, keepdims=True))
-    shift = jnp.where(jnp.isfinite(largest), largest, jnp.zeros((), largest.dtype)).astype(wider.dtype)
-    out = lax.log(sum_of(lax.exp(wider - shift), axes, True)) + shift
+    out = _logsumexp_of(wide(x), axes)
     return (out if keepdims else lax.squeeze(out, axes)).astype(x.dtype)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _logsumexp_of(x: Any, axes: tuple[int, ...]) -> Any:
+    largest = _largest_part(x, axes)
+    shift = jnp.where(jnp.isfinite(largest), largest, jnp.zeros((), largest.dtype)).astype(x.dtype)
+    return lax.log(sum_of(lax.exp(x - shift), axes, True)) + shift
+
+
+@_logsumexp_of.defjvp
+def _logsumexp_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """By the softmax, as in MLX: NaN for all elements if one is infinite."""
+    (x,) = primals
+    powers = lax.exp(x - _largest_part(x, axes))
+    softmax = powers / sum_of(powers, axes, True)
+    return _logsumexp_of(x, axes), sum_of(softmax * tangents[0], axes, True)
+
+
+def _largest_part(x: Any, axes: tuple[int, ...]) -> Any:
+    """The largest element, or real part."""
+    parts = lax.real(x) if x.dtype.kind == "c" else x
+    return lax.stop_gradient(jnp.max(parts, axis=axes, keepdims=True))
 
 
 def _check_logsumexp(a: Aval, axis: Any) -> None:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 from mxcompat._graph.ir.aval import Aval, aval, complex64
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import Rules
 from mxcompat._ops.define import TABLE
+
+from .chain import Chain, Source, Step
+from .composed import COMPOSED
 
 __all__ = ["primitive_name", "steps"]
 
@@ -30,25 +33,6 @@ _PRIMITIVES = {
 """MLX's names of the primitives behind ops, where they are not the op's own name in capitals."""
 
 
-def primitive_name(name: str) -> str:
-    """The name that MLX gives an op's primitive."""
-    return _PRIMITIVES.get(name) or "".join(part.capitalize() for part in name.split("_"))
-
-
-class Step(NamedTuple):
-    """One primitive.
-
-    Args:
-        inputs: which arrays it reads: `k` is input k of the op, `~k` the result of step k.
-        results: the avals of what it returns.
-    """
-
-    name: str
-    inputs: list[int]
-    results: list[Aval]
-    arguments: list[Any]
-
-
 _STEPS = Rules()
 """`rule(op, params, given, results)`: the steps of an op, from its params by name and the avals of what it reads and
 returns; None if these are those of an op without a rule."""
@@ -56,9 +40,27 @@ returns; None if these are those of an op without a rule."""
 _ARGUMENTS = Rules()
 """`rule(params, given, results)`: the arguments of the one primitive of an op; None if they are its params."""
 
+_COMPOSED = {TABLE[name]: rule for name, rule in COMPOSED.items()}
+"""`rule(chain, **params)` puts the steps of an op together; None if they are not known."""
 
-def steps(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> list[Step]:
-    """The primitives that MLX has for an op, the last of which returns what the op returns."""
+
+def primitive_name(name: str) -> str:
+    """The name that MLX gives an op's primitive."""
+    return _PRIMITIVES.get(name) or "".join(part.capitalize() for part in name.split("_"))
+
+
+def steps(
+    op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval], numbers: Sequence[Any]
+) -> list[Step]:
+    """The primitives that MLX has for an op, the last of which returns what the op returns.
+
+    Args:
+        given: the avals of its inputs, `numbers` their values where they are Python numbers.
+    """
+    if op in _COMPOSED:
+        chain = Chain(given, numbers)
+        if _COMPOSED[op](chain, **params) is not None:
+            return chain.steps
     found = _STEPS[op](op, params, given, results) if op in _STEPS else None
     if found is not None:
         return list(found)
@@ -104,7 +106,8 @@ def _reduced(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Seq
 
 
 _ARITHMETIC = _records(
-    "add", "arctan2", "divide", "logaddexp", "maximum", "minimum", "multiply", "power", "remainder", "subtract"
+    "add", "arctan2", "divide", "floor_divide", "logaddexp", "maximum", "minimum", "multiply", "power", "remainder",
+    "subtract",
 )  # fmt: skip
 _COMPARING = _records(
     "equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_or", "not_equal", "where"
@@ -115,7 +118,7 @@ _COMPARING = _records(
 def _elementwise(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Iterator[Step]:
     """Operands are cast and broadcast first."""
     (result,) = results
-    inputs = []
+    inputs: list[Source] = []
     made = 0
     for k, a in enumerate(given):
         place = k
@@ -177,7 +180,7 @@ def _scheme(params: dict[str, Any]) -> list[int]:
 @_STEPS.of(*_records("quantized_matmul", "quantized_matmul_fp"))
 def _quantized(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Any:
     """The packed weights, the last operand of ours, are the second of MLX's."""
-    order = [0, len(given) - 1, *range(1, len(given) - 1)]
+    order: list[Source] = [0, len(given) - 1, *range(1, len(given) - 1)]
     return [Step("QuantizedMatmul", order, list(results), [*_scheme(params), params["transpose"]])]
 
 
@@ -214,7 +217,6 @@ _TOLD: dict[str, Callable[[dict[str, Any], Sequence[Aval], Sequence[Aval]], list
     "pad": _pad,
     "quantize": lambda p, xs, ys: [*_scheme(p), False],
     "reshape": lambda p, xs, ys: [ys[0].shape],
-    "scatter_axis": lambda p, xs, ys: None if p["axis"] is None else [1, p["axis"]],
     "softmax": lambda p, xs, ys: [False] if p["axes"] == (xs[0].ndim - 1,) else None,
     "split": _split,
     "transpose": lambda p, xs, ys: [list(range(xs[0].ndim))[::-1] if p["axes"] is None else list(p["axes"])],

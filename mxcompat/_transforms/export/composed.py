@@ -1,0 +1,309 @@
+"""What MLX makes of the ops that are one here and several primitives there: indexing, statistics, norms, copies.
+
+A rule lays the primitives down one after the other, on a `Chain`. One that cannot tell, or has a case that MLX computes
+in another way, returns None: the op is then told as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import pi, prod
+from typing import Any
+
+from mxcompat._graph.ir.aval import aval, bool_, float32, uint32
+
+from .chain import Chain, Constant, Part, Source
+
+__all__ = ["COMPOSED"]
+
+
+def _mean(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:
+    return c.mean(0, axes, keepdims) if c.of(0).dtype.kind == "f" and axes else None
+
+
+def _var(c: Chain, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
+    return c.variance(0, axes, keepdims, ddof)[0] if c.of(0).dtype.kind == "f" and axes else None
+
+
+def _std(c: Chain, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
+    variance = _var(c, axes, keepdims, ddof)
+    return None if variance is None else c.unary("Sqrt", variance, False)
+
+
+def _scaled(c: Chain, x: Source, squares: Source, eps: int) -> int:
+    """Over the root of a mean of squares."""
+    number = Constant(c.numbers[eps], float32)
+    return c.binary("Multiply", x, c.unary("Sqrt", c.binary("Add", squares, number), True))
+
+
+def _rms_norm(c: Chain) -> Any:
+    x = c.of(0)
+    if x.dtype is not float32 or c.numbers[1] is None:
+        return None
+    normal = _scaled(c, 0, c.mean(c.unary("Square", 0), [x.ndim - 1], True), 1)
+    return c.binary("Multiply", normal, 2) if len(c.given) > 2 else normal
+
+
+def _layer_norm(c: Chain, weighted: bool, biased: bool) -> Any:
+    x = c.of(0)
+    if x.dtype is not float32 or c.numbers[1] is None:
+        return None
+    squares, away = c.variance(0, [x.ndim - 1], True, 0)
+    out = _scaled(c, away, squares, 1)
+    if weighted:
+        out = c.binary("Multiply", out, 2)
+    return c.binary("Add", out, 2 + weighted) if biased else out
+
+
+def _flat(c: Chain, x: Source) -> Source:
+    a = c.of(x)
+    return x if a.ndim == 1 else c.add("Flatten", [x], [a.size], 0, a.ndim - 1)
+
+
+def _repeat(c: Chain, repeats: int, axis: int | None) -> Any:
+    if axis is None:
+        return _repeat_along(c, _flat(c, 0), repeats, 0)
+    return _repeat_along(c, 0, repeats, axis % c.of(0).ndim)
+
+
+def _repeat_along(c: Chain, x: Source, repeats: int, axis: int) -> Any:
+    shape = c.of(x).shape
+    if repeats == 1 or not c.of(x).size:
+        return None
+    lead, rest = shape[: axis + 1], shape[axis + 1 :]
+    apart = c.add("ExpandDims", [x], (*lead, 1, *rest), [axis + 1])
+    return c.reshape(c.broadcast(apart, (*lead, repeats, *rest)), (*shape[:axis], shape[axis] * repeats, *rest))
+
+
+def _tile(c: Chain, reps: tuple[int, ...]) -> Any:
+    ndim = max(len(reps), c.of(0).ndim)
+    shape = (1,) * (ndim - c.of(0).ndim) + c.of(0).shape
+    reps = (1,) * (ndim - len(reps)) + tuple(reps)
+    apart = [m for n, r in zip(shape, reps, strict=True) for m in ((1, n) if r != 1 else (n,))]
+    wide = tuple([m for n, r in zip(shape, reps, strict=True) for m in ((r, n) if r != 1 else (n,))])
+    if all(r == 1 for r in reps):
+        return None
+    return c.reshape(c.broadcast(c.reshape(0, apart), wide), [n * r for n, r in zip(shape, reps, strict=True)])
+
+
+def _outer(c: Chain) -> Any:
+    shape = (c.of(0).size, c.of(1).size)
+    if c.of(0).dtype is not c.of(1).dtype:
+        return None
+    first, second = c.reshape(_flat(c, 0), (shape[0], 1)), _flat(c, 1)
+    return c.add("Multiply", [c.broadcast(first, shape), c.broadcast(second, shape)], shape)
+
+
+def _norm(c: Chain, order: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    x = c.of(0)
+    if order is not None or x.dtype.kind != "f" or (len(axes) > 1 and (keepdims or len(axes) < x.ndim)):
+        return None
+    if len(axes) > 1:
+        return c.unary("Sqrt", c.sum(c.unary("Square", _flat(c, 0)), [0], False), False)
+    return c.unary("Sqrt", c.sum(c.unary("Square", 0), axes, keepdims), False)
+
+
+def _inner(c: Chain) -> Any:
+    x, y = c.of(0), c.of(1)
+    if x.ndim != 2 or y.ndim != 2 or x.dtype is not y.dtype:
+        return None
+    first = c.add("Transpose", [0], x.shape, [0, 1])
+    second = c.add("Transpose", [1], y.shape[::-1], [1, 0])
+    return c.add("Matmul", [first, second], (x.shape[0], y.shape[0]))
+
+
+def _roll(c: Chain, axes: tuple[int, ...] | None) -> Any:
+    shifts = c.numbers[1:]
+    if None in shifts or not c.of(0).size:
+        return None
+    shape = c.of(0).shape
+    if axes is None:
+        return c.reshape(_rolled(c, _flat(c, 0), shifts[0], 0), shape) if len(shifts) == 1 else None
+    if len(shifts) not in (1, len(axes)):
+        return None
+    x: Source = 0
+    for k, axis in enumerate(axes):
+        x = _rolled(c, x, shifts[k % len(shifts)], axis % len(shape))
+    return x if c.steps else None
+
+
+def _rolled(c: Chain, x: Source, shift: int, axis: int) -> Source:
+    a = c.of(x)
+    size = a.shape[axis]
+    at = -shift % size
+    if not at:
+        return x
+    parts = [aval((*a.shape[:axis], n, *a.shape[axis + 1 :]), a.dtype) for n in (at, size - at)]
+    split = Part(c.add("Split", [x], parts[0].shape, (at,), axis), 0)
+    c.steps[~split.of] = c.steps[~split.of]._replace(results=parts)
+    return c.add("Concatenate", [split._replace(number=1), split], a.shape, axis, dtype=a.dtype)
+
+
+def _topk(c: Chain, k: int, axis: int | None) -> Any:
+    if axis is None:
+        return None
+    shape = list(c.of(0).shape)
+    axis %= len(shape)
+    start = shape[axis] - k
+    parted = c.unary("Partition", 0, start, axis)
+    starts = [start if n == axis else 0 for n in range(len(shape))]
+    lengths = [k if n == axis else size for n, size in enumerate(shape)]
+    return c.add("Slice", [parted], lengths, tuple(starts), tuple(shape), (1,) * len(shape))
+
+
+def _scale(factor: float) -> Callable[..., Any]:
+    return lambda c: c.binary("Multiply", 0, c.constant(factor, 0)) if c.of(0).dtype.kind == "f" else None
+
+
+def _round(c: Chain, decimals: int) -> Any:
+    if c.of(0).dtype.kind != "f" or not decimals:
+        return c.unary("Round", 0)
+    raised = c.unary("Round", c.binary("Multiply", 0, c.constant(10.0**decimals, 0)))
+    return c.binary("Multiply", raised, c.constant(10.0**-decimals, 0))
+
+
+def _addmm(c: Chain) -> Any:
+    alpha, beta = c.numbers[3:] or (1.0, 1.0)
+    if alpha is None or beta is None or len({a.dtype for a in c.given[:3]}) > 1:
+        return None
+    shape = (*c.of(1).shape[:-1], c.of(2).shape[-1])
+    if c.of(1).ndim != 2 or c.of(2).ndim != 2:
+        return None
+    return c.add("AddMM", [1, 2, c.broadcast(0, shape)], shape, alpha, beta)
+
+
+def _isinf(c: Chain) -> Any:
+    if c.of(0).dtype.kind != "f":
+        return None
+    shape = c.of(0).shape
+    sides = [
+        c.add("Equal", [0, c.broadcast(c.constant(sign * float("inf"), 0), shape)], shape, False, dtype=bool_)
+        for sign in (1, -1)
+    ]
+    return c.add("LogicalOr", sides, shape)
+
+
+def _trunc(c: Chain) -> Any:
+    if c.of(0).dtype.kind != "f":
+        return None
+    negative = c.binary("Less", 0, c.constant(0, 0), bool_)
+    ways = [c.unary("Ceil", 0), c.unary("Floor", 0)]
+    return c.add("Select", [negative, *ways], c.of(0).shape, dtype=c.of(0).dtype)
+
+
+def _window(c: Chain, plan: tuple, numbers: Sequence[Any]) -> tuple[list[int], list[int], list[int]] | None:
+    """Where the slices of a plan start, where they stop, and their steps."""
+    shape = c.of(0).shape
+    values = iter(numbers)
+    starts, stops, strides = [], [], []
+    for entry in plan:
+        if entry == "+":
+            continue
+        n = shape[len(starts)]
+        if entry == ":":
+            start, stop, step = 0, n, 1
+        else:
+            size, step, known = (1, 1, None) if entry == "i" else entry
+            start = next(values) if known is None else known
+            if start is None:
+                return None
+            stop = start + size * step
+            stop = min(stop, n) if step > 0 else stop if stop >= 0 else -n - 1
+        starts.append(start)
+        stops.append(stop)
+        strides.append(step)
+    rest = shape[len(starts) :]
+    return starts + [0] * len(rest), stops + list(rest), strides + [1] * len(rest)
+
+
+def _lengths(c: Chain, plan: tuple) -> list[int]:
+    """How many places a plan takes along each axis."""
+    shape = c.of(0).shape
+    entries = [entry for entry in plan if entry != "+"]
+    taken = [n if e == ":" else 1 if e == "i" else e[0] for e, n in zip(entries, shape, strict=False)]
+    return taken + list(shape[len(taken) :])
+
+
+def _slice(c: Chain, plan: tuple) -> Any:
+    x: Source = 0
+    numbers = c.numbers[1:]
+    shape = c.of(0).shape
+    if plan == ("i",):  # MLX takes a row as it takes any rows
+        if numbers[0] is None:
+            return None
+        row = c.add("Gather", [0, Constant(numbers[0], uint32)], (1, *shape[1:]), [0], (1, *shape[1:]))
+        return c.squeeze(row, [0])
+    entries = [entry for entry in plan if entry != "+"]
+    if any(entry != ":" for entry in entries):
+        window = _window(c, plan, numbers)
+        if window is None:
+            return None
+        x = c.add("Slice", [x], _lengths(c, plan), *map(tuple, window))
+        x = c.squeeze(x, [k for k, entry in enumerate(entries) if entry == "i"])
+    kept = [entry for entry in plan if entry != "i"]
+    new = [k for k, entry in enumerate(kept) if entry == "+"]
+    if new:
+        sizes = list(c.of(x).shape)
+        for k in new:
+            sizes.insert(k, 1)
+        x = c.add("ExpandDims", [x], sizes, new)
+    return x if c.steps else None
+
+
+_COMBINED = {"set": 4, "add": 2, "multiply": 3, "maximum": 0, "minimum": 1}
+"""MLX's numbers for how values are combined with those that are there."""
+
+
+def _slice_update(c: Chain, plan: tuple, mode: str) -> Any:
+    window = None if "+" in plan else _window(c, plan, c.numbers[2:])
+    if window is None or mode not in _COMBINED or c.of(0).dtype is not c.of(1).dtype:
+        return None
+    value = c.broadcast(1, tuple(_lengths(c, plan)))
+    return c.add("SliceUpdate", [0, value], c.of(0).shape, _COMBINED[mode], *map(tuple, window))
+
+
+def _gather(c: Chain, plan: tuple) -> Any:
+    x: Source = 0
+    if plan[0] == "*":
+        x, plan = _flat(c, 0), plan[1:]
+    shape = c.of(x).shape
+    axes = [k for k, entry in enumerate(plan) if entry == "a"]
+    leading = axes == list(range(len(plan)))
+    if not leading and (len(axes) > 1 or set(plan) > {":", "a"}):
+        return None
+    indices: list[Source] = list(range(1, 1 + len(axes)))
+    common = max((c.of(i).shape for i in indices), key=lambda s: (len(s), prod(s)))
+    indices = [c.broadcast(i, common) for i in indices]
+    sizes = tuple([1 if k in axes else n for k, n in enumerate(shape)])
+    dims, at = len(common), 0 if leading else axes[0]
+    found = c.add("Gather", [x, *indices], (*common, *sizes), axes, sizes)
+    if at and dims:
+        order = [*range(dims, dims + at), *range(dims), *range(dims + at, dims + len(shape))]
+        found = c.add("Transpose", [found], [c.of(found).shape[k] for k in order], order)
+    return c.squeeze(found, range(at + dims, at + dims + len(axes)))
+
+
+def _scatter(c: Chain, plan: tuple, mode: str) -> Any:
+    if set(plan) != {"a"} or mode not in _COMBINED or c.of(0).dtype is not c.of(1).dtype:
+        return None
+    count = len(plan)
+    indices: list[Source] = list(range(2, 2 + count))
+    common = max((c.of(i).shape for i in indices), key=lambda s: (len(s), prod(s)))
+    rest = c.of(0).shape[count:]
+    indices = [c.broadcast(i, common) for i in indices]
+    value = c.reshape(c.broadcast(1, (*common, *rest)), (*common, *[1] * count, *rest))
+    return c.add("Scatter", [0, *indices, value], c.of(0).shape, _COMBINED[mode], list(range(count)))
+
+
+def _scatter_axis(c: Chain, axis: int | None) -> Any:
+    return None if axis is None else c.add("ScatterAxis", [0, 2, 1], c.of(0).shape, 1, axis)
+
+
+COMPOSED: dict[str, Callable[..., Any]] = {
+    "addmm": _addmm, "degrees": _scale(180 / pi), "gather": _gather, "inner": _inner, "isinf": _isinf,
+    "layer_norm": _layer_norm, "linalg_norm": _norm, "mean": _mean, "outer": _outer, "radians": _scale(pi / 180),
+    "repeat": _repeat, "rms_norm": _rms_norm, "roll": _roll, "round": _round, "scatter": _scatter,
+    "scatter_axis": _scatter_axis, "slice": _slice, "slice_update": _slice_update, "std": _std, "tile": _tile,
+    "topk": _topk, "trunc": _trunc, "var": _var,
+}  # fmt: skip
+"""`rule(chain, **params)`: lays down the primitives of an op, of which the last gives its result."""

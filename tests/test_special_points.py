@@ -1,0 +1,139 @@
+"""Derivatives, both ways, where they are special: at 0 and -0, ties, kinks, poles, infinities and NaN. All ops, against
+real MLX, in NumPy and in XLA.
+
+The calls of a group are evaluated together, so that XLA compiles once for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mxcompat.ext.debug import host_disabled
+from tests.oracle import ours, real, run, same
+
+INF, NAN = np.inf, np.nan
+POINTS = np.array(
+    [0.0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 2.5, -1.5, INF, -INF, NAN, 1e5, -1e5, 3.7, -3.7, 1e-6], np.float32
+)
+FIRST, SECOND = (grid.ravel().copy() for grid in np.meshgrid(POINTS, POINTS))
+WHOLE = np.array([0, 1, -1, 2, -2, 3, 5, -5, 7], np.int32)
+ROWS = np.array(
+    [[1, 1, 0], [2, 2, 2], [0, 0, 3], [-1, -1, -1], [0, -0.0, 1], [5, 4, 5], [0, 0, 0], [-1, 0, -2]], np.float32
+)
+WILD = np.array([[INF, 1, INF], [-INF, -INF, -INF], [NAN, 1, 2], [-INF, 1, 2]], np.float32)
+
+UNARY = (
+    "abs", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "ceil", "conj", "cos", "cosh", "degrees",
+    "erf", "erfinv", "exp", "expm1", "floor", "imag", "log", "log10", "log1p", "log2", "nan_to_num", "negative",
+    "radians", "real", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "square",
+    "stop_gradient", "tan", "tanh", "trunc",
+)  # fmt: skip
+TESTS = ("isfinite", "isinf", "isnan", "isneginf", "isposinf", "logical_not")
+BINARY = (
+    "add", "arctan2", "divide", "floor_divide", "logaddexp", "maximum", "minimum", "multiply", "power", "remainder",
+    "subtract",
+)  # fmt: skip
+COMPARISONS = (
+    "equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_or", "not_equal",
+)  # fmt: skip
+
+BACKWARD_ONLY = ("cumprod", "cumprod backward")
+"""Real MLX has no `jvp` for these."""
+
+Case = tuple[Callable[..., Any], tuple[np.ndarray, ...]]
+
+
+def named(names: tuple[str, ...], *points: np.ndarray) -> dict[str, Case]:
+    return {name: (lambda mx, *xs, name=name: getattr(mx, name)(*xs), points) for name in names}
+
+
+def along(name: str, x: np.ndarray, **options: Any) -> Case:
+    return lambda mx, x: getattr(mx, name)(x, axis=-1, **options), (x,)
+
+
+def reductions(names: tuple[str, ...], x: np.ndarray) -> dict[str, Case]:
+    kept = {f"{name} keepdims": along(name, x, keepdims=True) for name in names}
+    return {**{name: along(name, x) for name in names}, **kept}
+
+
+GROUPS: dict[str, dict[str, Case]] = {
+    "unary": named(UNARY, POINTS),
+    "tests": named(TESTS, POINTS),
+    "binary": named(BINARY, FIRST, SECOND),
+    "comparisons": named(COMPARISONS, FIRST, SECOND),
+    "powers": {
+        **{f"x ** {n!r}": (lambda mx, x, n=n: x**n, (POINTS,)) for n in (2, 3, 0.5, -1, 0, 1, 2.0)},
+        **{f"{n!r} ** x": (lambda mx, x, n=n: n**x, (POINTS,)) for n in (2, 0.5, 0, 1)},
+    },
+    "selections": {
+        "where": (lambda mx, x: mx.where(x > 0, mx.sqrt(x), 0), (POINTS,)),
+        "where of two": (lambda mx, x, y: mx.where(x > y, x, mx.log(y)), (FIRST, SECOND)),
+        "where of floats": (lambda mx, x, y: mx.where(x, x * 2, y), (FIRST, SECOND)),
+        "clip": (lambda mx, x: mx.clip(x, -1, 1), (POINTS,)),
+        "clip below": (lambda mx, x: mx.clip(x, 0.5, None), (POINTS,)),
+        "clip above": (lambda mx, x: mx.clip(x, None, 0.5), (POINTS,)),
+        "clip by arrays": (lambda mx, x, y: mx.clip(x, y, y), (FIRST, SECOND)),
+        "divmod": (lambda mx, x, y: mx.divmod(x, y)[0] + mx.divmod(x, y)[1], (FIRST, SECOND)),
+        "nan_to_num": (lambda mx, x: mx.nan_to_num(x, 1.0, 2.0, 3.0), (POINTS,)),
+        "sqrt of ceil": (lambda mx, x: mx.sqrt(mx.stop_gradient(mx.ceil(x)) + x), (POINTS,)),
+    },
+    "reductions": reductions(("sum", "mean", "max", "min", "prod", "var", "std", "logsumexp"), ROWS),
+    "reductions of the wild": reductions(("sum", "mean", "max", "min", "logsumexp"), WILD),
+    "others over an axis": {
+        "all axes": (lambda mx, x: mx.stack([mx.max(x), mx.min(x, axis=(1, 0)), mx.prod(x)]), (ROWS,)),
+        "ddof": along("var", ROWS, ddof=1),
+        "std ddof": along("std", ROWS, ddof=2),
+        **{name: along(name, ROWS) for name in ("softmax", "sort", "cumsum", "cumprod", "logcumsumexp")},
+        "argmax": along("argmax", ROWS),
+        "argsort": along("argsort", ROWS),
+        "cumprod backward": along("cumprod", ROWS, reverse=True, inclusive=False),
+        "norm": (lambda mx, x: mx.linalg.norm(x, axis=-1), (ROWS,)),
+        "norm 1": (lambda mx, x: mx.linalg.norm(x, 1, axis=-1), (ROWS,)),
+        "norm 3": (lambda mx, x: mx.linalg.norm(x, 3, axis=-1), (ROWS,)),
+        "norm of all": (lambda mx, x: mx.linalg.norm(x * 0), (ROWS,)),
+        "allclose": (lambda mx, x: mx.allclose(x, x), (ROWS,)),
+    },
+    "unary of integers": named(tuple(n for n in UNARY if n != "trunc"), WHOLE),
+}
+
+
+def derivatives(mx: Any, name: str, case: Case) -> Any:
+    function, points = case
+    xs = [mx.array(x) for x in points]
+    y = function(mx, *xs)
+    cotangent = (mx.arange(y.size).reshape(y.shape) % 5 + 1).astype(y.dtype)
+    tangents = [(mx.arange(x.size).reshape(x.shape) % 3 + 1 + k).astype(x.dtype) for k, x in enumerate(xs)]
+    pulled = mx.vjp(lambda *a: function(mx, *a), xs, [cotangent])[1]
+    pushed = [] if name in BACKWARD_ONLY else mx.jvp(lambda *a: function(mx, *a), xs, tangents)[1]
+    return [pulled, pushed]
+
+
+@pytest.mark.parametrize("tier", ["NumPy", "XLA"])
+@pytest.mark.parametrize("group", GROUPS)
+def test_derivatives(group: str, tier: str) -> None:
+    def every(mx: Any) -> dict[str, Any]:
+        return {name: derivatives(mx, name, case) for name, case in GROUPS[group].items()}
+
+    want = run(real, every)
+    with nullcontext() if tier == "NumPy" else host_disabled():
+        got = run(ours, every)
+    for result in (want, got):
+        if isinstance(result, Exception):
+            raise result
+    for name in want:
+        same(got[name], want[name], 1e-4, name)  # slopes of up to 1e5, and rounded differently
+
+
+def test_what_is_constant_has_no_tangent_that_is_infinite() -> None:
+    """0 * inf is NaN, but a constant adds nothing: in NumPy as in XLA."""
+    x = np.array([0.0, 1.0], np.float32)
+    call = GROUPS["selections"]["divmod"][0]
+    for tier in (nullcontext(), host_disabled()):
+        with tier:
+            tangent = ours.jvp(lambda x: call(ours, x, x), [ours.array(x)], [ours.ones(2)])[1][0]
+            assert np.array(tangent).tolist() == [0.0, 0.0]
