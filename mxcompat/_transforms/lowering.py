@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mxcompat._array.casting import converted
 from mxcompat._array.errors import no_derivative
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.op import Op
@@ -54,7 +55,7 @@ def _cotangent(c: Any, y: Any) -> Any:
 
 
 def _gradient(g: Any, wanted: Aval) -> Any:
-    return _conjugate(jnp.asarray(g).astype(wanted.dtype.numpy))
+    return _conjugate(converted(g, wanted.dtype))
 
 
 def _conjugate(x: Any) -> Any:
@@ -91,7 +92,7 @@ def _jvp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
 def _tangent(t: Any, wanted: Aval) -> Any:
     if t.dtype == jax.dtypes.float0:
         return jnp.zeros(wanted.shape, wanted.dtype.numpy)
-    return jnp.asarray(t).astype(wanted.dtype.numpy)
+    return converted(t, wanted.dtype)
 
 
 JVP = Op(

@@ -115,8 +115,15 @@ def _sign(x: Any) -> Any:
     if kind == "b":
         return x
     if kind == "c":
-        x = lax.stop_gradient(x)
+        return _direction(lax.stop_gradient(x))
     return jnp.where(x == x, lax.sign(x), jnp.zeros((), x.dtype))  # sign(nan) is 0
+
+
+def _direction(z: Any) -> Any:
+    """z/|z|: 0 of 0, and NaN in both parts of what is infinite or NaN."""
+    size = lax.abs(z)
+    unit = lax.complex(lax.real(z) / size, lax.imag(z) / size)
+    return jnp.where(z == 0, z, jnp.where(size < math.inf, unit, jnp.asarray(complex(math.nan, math.nan), z.dtype)))
 
 
 def _round(x: Any) -> Any:
@@ -131,7 +138,13 @@ def _scaled_log(base: float) -> Callable[[Any], Any]:
 
 
 def _times(factor: float) -> Callable[[Any], Any]:
-    return lambda x: _scaled(x, factor)
+    def impl(x: Any) -> Any:
+        if x.dtype.kind != "c":
+            return _scaled(x, factor)
+        re, im = lax.real(x), lax.imag(x)  # the product with factor + 0j, in which 0 times infinity is NaN
+        return lax.complex(factor * re - 0.0 * im, factor * im + 0.0 * re)
+
+    return impl
 
 
 def _scaled(x: Any, factor: float) -> Any:
@@ -171,7 +184,7 @@ def _near_edges(function: Callable[[Any], Any], slope: Callable[[Any, Any], Any]
 
 
 abs = unary("abs", _abs, _real_part, "The absolute value of each element.")
-sign = unary("sign", _sign, same, "-1, 0 or 1 by the sign of each element; z/|z| for complex ones, 0 for NaN.",
+sign = unary("sign", _sign, same, "-1, 0 or 1 by the sign of each element, 0 for NaN; z/|z| for complex ones.",
              sample=_STEPS)  # fmt: skip
 positive = unary("positive", lambda x: x, same, "Each element as it is.", arrays_only=True)
 negative = unary("negative", lax.neg, same, "Each element with the opposite sign.", not_for="b",
