@@ -1,7 +1,7 @@
 """Where an index plan points, for NumPy: basic indices that give a view, and arrays of indices into that.
 
 A read clips indices out of bounds, a write passes them over; both, as XLA, after negative ones were counted from the
-end once. NumPy itself raises IndexError for them, so that the usual case costs no check. """
+end once. NumPy itself raises IndexError for them, so that the usual case costs no check."""
 
 from __future__ import annotations
 
