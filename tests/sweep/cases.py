@@ -46,17 +46,21 @@ class Given:
         rng = np.random.default_rng(seed)
         low, high = self.low, self.high
         if dtype == "bool_":
-            return rng.random(shape) < 0.5 if low <= 0 else np.ones(shape, bool)
+            return _ordered(self, rng.random(shape) < 0.5 if low <= 0 else np.ones(shape, bool))
         if "int" in dtype:
-            low, high = (max(low, 0.0), max(high, 4.0)) if dtype[0] == "u" else (low, high)
+            low, high = (max(low, 0.0), max(high, 4.0)) if dtype[0] == "u" and not self.dtype else (low, high)
             low = max(low, 1.0) if self.low > 0 else low
-            return np.asarray(rng.integers(int(low), max(int(low), int(high)) + 1, shape))
+            return _ordered(self, np.asarray(rng.integers(int(low), max(int(low), int(high)) + 1, shape)))
         x = rng.uniform(low, high, shape)
         if dtype == "complex64":
             x = x + 1j * rng.uniform(low, high, shape)
         if self.matrix:
             x = _matrix(self.matrix, x)
         return np.asarray(x, np.complex64 if dtype == "complex64" else np.float32)
+
+
+def _ordered(given: Given, x: np.ndarray) -> np.ndarray:
+    return np.sort(x, axis=-1) if given.matrix == "sorted" else x
 
 
 def _matrix(kind: str, x: np.ndarray) -> np.ndarray:

@@ -22,7 +22,8 @@ class Cause:
     Args:
         reason: a sentence or two for the page.
         expression: a pattern, found in the expression.
-        dtypes, ways, whats: a finding's must be among them (of `ways`, the first word).
+        dtypes, ways, whats, families: a finding's must be among them (of `ways`, the first word).
+        real: a pattern, found in what real MLX gave.
     """
 
     reason: str
@@ -31,6 +32,7 @@ class Cause:
     ways: tuple[str, ...] = ()
     whats: tuple[str, ...] = ()
     real: str = ""
+    families: tuple[str, ...] = ()
 
     def explains(self, found: Finding) -> bool:
         return (
@@ -39,6 +41,7 @@ class Cause:
             and (not self.ways or found.way.split()[0] in self.ways)
             and (not self.whats or found.what in self.whats)
             and re.search(self.real, found.real) is not None
+            and (not self.families or found.family in self.families)
         )
 
 
@@ -60,6 +63,19 @@ CAUSES: tuple[Cause, ...] = (
         whats=("value",),
     ),
     Cause(
+        "A cast of a float to an integer or bool has the derivative zero, and so has what is made of one "
+        "(`randint`); MLX hands the derivative through.",
+        r"astype|randint",
+        ways=("vjp", "jvp"),
+        whats=("value",),
+    ),
+    Cause(
+        "`mean` of unsigned integers does not wrap around.",
+        r"mean|l1_loss|mse_loss|huber_loss|cross_entropy|gaussian_nll|nn\.losses",
+        ("uint8", "uint16", "uint32", "uint64"),
+        whats=("value",),
+    ),
+    Cause(
         "A bool array beside an int that does not fit int32 raises, as it does beside an int32 array; MLX wraps the "
         "int.",
         r"2\*\*(31|40)",
@@ -75,7 +91,7 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "NaN, infinity and floats out of range become other undefined numbers as unsigned integers.",
-        r"nan|inf|1e10|3.4e38|1e300",
+        r"nan|inf|1e10|3.4e38|1e300|softmax|special",
         ("uint8", "uint16", "uint32", "uint64"),
         whats=("value",),
     ),
@@ -86,9 +102,9 @@ CAUSES: tuple[Cause, ...] = (
         whats=("no exception",),
     ),
     Cause(
-        "Complex `power`: the derivative is the conjugate of JAX's, as all complex derivatives are; MLX forgets to "
+        "Complex `power`, `cumprod`, `logcumsumexp` and `arccosh`: the derivative is the right one; MLX forgets to "
         "conjugate it. A number to the power 0 is 1, also NaN and 0; MLX gives NaN.",
-        r"power|\*\*|\.pow\(|gelu_approx|GELU",
+        r"power|\*\*|\.pow\(|gelu_approx|GELU|cumprod|logcumsumexp|arccosh|acosh",
         ("complex64",),
         whats=("value",),
     ),
@@ -100,9 +116,9 @@ CAUSES: tuple[Cause, ...] = (
         whats=("value",),
     ),
     Cause(
-        "Tangents of `all` and `any` are zero; those of MLX are of a product and of a sum.",
-        r"\b(all|any)\(",
-        ways=("jvp",),
+        "Derivatives of `all`, `any` and what is made of them are zero; those of MLX are of a product and of a sum.",
+        r"\b(all|any|allclose|isclose|array_equal)\(",
+        ways=("jvp", "vjp"),
         whats=("value", "dtype"),
     ),
     Cause(
@@ -110,13 +126,42 @@ CAUSES: tuple[Cause, ...] = (
         "steps that it is made of, and adds up in half precision.",
         dtypes=HALVES,
         whats=("value",),
+        families=(
+            "reductions",
+            "products",
+            "linalg",
+            "fft",
+            "fast",
+            "quantized",
+            "activations",
+            "losses",
+            "layers",
+            "optimizers",
+        ),
     ),
     Cause(
-        "The message for index arrays that do not broadcast names their shapes; MLX's those of what it has made of "
-        "them.",
-        r"\[.*\]",
-        whats=("message",),
-        real="broadcast_shapes",
+        "The tangent of `irfft` of an odd size has the shape of its value; MLX's is smaller.",
+        r"irfft",
+        ways=("jvp",),
+        whats=("shape",),
+    ),
+    Cause(
+        "`to_fp8` of float64 is that of the rounded number; MLX gives 0.",
+        r"to_fp8",
+        ("float64",),
+        whats=("value",),
+    ),
+    Cause(
+        "Derivatives with respect to quantized weights raise ValueError, as with respect to indices; MLX raises "
+        "RuntimeError. Where two checks fail, the other one is named first.",
+        r"quantize|qmm|Quantized|QQLinear",
+        whats=("exception", "message", "no exception"),
+    ),
+    Cause(
+        "The gradient of `full` with respect to its value is the sum of the cotangent; MLX multiplies it by the value.",
+        r"mx\.full",
+        ways=("vjp",),
+        whats=("value",),
     ),
     Cause(
         "The tangent of `pad` contains that of `constant_values`; MLX forgets it.",

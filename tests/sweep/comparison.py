@@ -25,7 +25,8 @@ KINDS = {
 """What is no difference to mend: the two cannot both be followed, and mxcompat gives what is defined."""
 
 _REFUSED = re.compile(
-    "not implemented|not yet implemented|not supported|unsupported|NYI|cannot be vmapped|no implementation"
+    "not implemented|not yet implemented|not supported|unsupported|only supports|NYI|cannot be vmapped"
+    "|no implementation"
     "|Type of cotangents does not match primal output type",
     re.I,
 )

@@ -30,8 +30,9 @@ def share(found: Sequence[Finding], cells: int) -> float:
     return 100 * len(counted) / cells
 
 
-def section(found: Sequence[Finding], cells: int) -> str:
-    """What belongs between the markers."""
+def section(found: Sequence[Finding], cells: int, every: int | None = None) -> str:
+    """What belongs between the markers: the findings in so many cells, of `every` where they are a sample."""
+    compared = f"{cells} cells" if every in (None, cells) else f"A sample of {cells} of {every} cells"
     kinds = Counter(f.what for f in found)
     differ = sum(n for what, n in kinds.items() if what not in KINDS)
     integer = sum(f.what not in KINDS and cause_of(f) is INTEGER_DERIVATIVES for f in found)
@@ -39,7 +40,7 @@ def section(found: Sequence[Finding], cells: int) -> str:
         BEGIN,
         "",
         *_filled(
-            f"{cells} cells were compared: each case of the tables in `tests/sweep`, in every dtype, plain, compiled "
+            f"{compared} were compared: each case of the tables in `tests/sweep`, in every dtype, plain, compiled "
             f"and under every transform. {cells - len(found)} ({100 * (cells - len(found)) / cells:.1f} %) are the "
             f"same: type, dtype, shape, values, exception and message. {differ} differ: {differ - integer} "
             f"({share(found, cells):.2f} %), and {integer} derivatives with respect to integers. In the other "

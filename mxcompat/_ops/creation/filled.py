@@ -38,7 +38,8 @@ def _filled(shape: Any, dtype: Dtype | None, value: int) -> array:
     """An array full of 0 or of 1."""
     if dtype is None:
         dtype = _d.float32
-    out = aval(shape_of(shape), require_dtype(dtype, ""))
+    require_dtype(dtype, "")
+    out = aval(shape_of(shape), dtype)
     return wrap(Node(CONSTANT, (out, value), (), out, 0))
 
 

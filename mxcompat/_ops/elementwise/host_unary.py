@@ -184,5 +184,7 @@ def _nan_to_num(out: Aval, params: tuple, x: Any, nan: Any, posinf: Any, neginf:
     if dtype.kind in "biu":
         return x
     nan, posinf, neginf = nan.astype(dtype), posinf.astype(dtype), neginf.astype(dtype)
+    if dtype.kind == "c":  # the real infinities alone
+        return np.where(x != x, nan, np.where(x == math.inf, posinf, np.where(x == -math.inf, neginf, x)))
     infinite = np.where(x > 0, posinf, neginf)
     return np.where(np.isfinite(x), x, np.where(x != x, nan, infinite))

@@ -21,7 +21,7 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import truth
 from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir import aval as avals
-from mxcompat._graph.ir.aval import Aval, Dtype
+from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import apply
 
 from ..define import SAMPLES, Sample, as_bool, as_float, op, same, unary
@@ -297,13 +297,7 @@ def _replace_nonfinite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return jnp.where(x == jnp.asarray(-math.inf, x.dtype), neginf, out)
 
 
-def _nan_to_num_aval(a: Aval, *_: Aval) -> Aval:
-    if a.dtype.kind == "c" or a.dtype is avals.float64:
-        raise ValueError(f"[nan_to_num] Does not yet support given type: {a.dtype.name}.")
-    return a
-
-
-_NAN_TO_NUM = op("nan_to_num", _replace_nonfinite, _nan_to_num_aval)
+_NAN_TO_NUM = op("nan_to_num", _replace_nonfinite, lambda a, *_: a)
 
 
 def nan_to_num(
@@ -322,7 +316,7 @@ def nan_to_num(
         An array with the shape and the dtype of `a`.
 
     Raises:
-        ValueError: if `a` is float64 or complex64, as in MLX.
+        ValueError: if `a` is float64 or complex64, and `posinf` or `neginf` is not given, as in MLX.
 
     Example:
         >>> mx.nan_to_num(mx.array([1.0, float("nan")]))
@@ -330,7 +324,11 @@ def nan_to_num(
     """
     check_stream(stream)
     x = operands.node(a)
-    dtype = x.aval.dtype if x.aval.dtype.kind == "f" else avals.float32
+    dtype = x.aval.dtype
+    if (posinf is None or neginf is None) and (dtype.kind == "c" or dtype is avals.float64):
+        raise ValueError(f"[nan_to_num] Does not yet support given type: {dtype.name}.")
+    if dtype.kind != "f":
+        dtype = avals.float32
     largest = float(jnp.finfo(dtype.numpy).max)
     values = (nan, largest if posinf is None else posinf, -largest if neginf is None else neginf)
     return wrap(apply(_NAN_TO_NUM, (x, *(operands.scalar_node(float(v), dtype) for v in values))))
