@@ -56,7 +56,11 @@ def compared(case: Case, dtype: str, way: str, got: Any) -> Found | None:
             return Found("works here" if refused else "as its rows", *texts)
     if isinstance(want, Exception):
         return Found("works here" if _REFUSED.search(str(want)) else "no exception", repr(want)[:160], _short(got))
-    if dtype == "float64" and found[0].what == "value" and not differences(want, got, TOLERANCE["float32"]):
+    if (
+        "float64" in (dtype, *[g.dtype for g in case.given])
+        and found[0].what == "value"
+        and not differences(want, got, TOLERANCE["float32"])
+    ):
         return Found("more precise", *texts)
     return Found(found[0].what, *texts)
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.sweep.cases import DTYPES
 from tests.sweep.causes import CAUSES, INTEGER_DERIVATIVES, cause_of
 from tests.sweep.comparison import KINDS
 from tests.sweep.worker import Finding
@@ -63,7 +64,7 @@ def section(found: Sequence[Finding], cells: int, every: int | None = None) -> s
 def subject(found: Finding) -> str:
     """What a case is about, in a word."""
     called = re.search(r"\b((?:mx|nn|optim|utils)\.[a-z][\w.]*\w|nn\.[A-Z]\w+)", found.expression)
-    if called and called[1] not in ("mx.array", "mx.float32"):
+    if called and called[1] != "mx.array" and called[1][3:] not in DTYPES:
         return called[1]
     method = re.search(r"\bx\.(\w+)", found.expression)
     if method:
