@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -174,8 +175,8 @@ class _Given:
     def near(self, want: Any, got: Any, usual: float) -> Any:
         """Where the values are as near as they must be; `usual` is the tolerance if none was given."""
         limit = self.limit(usual)
-        if not limit and want.dtype.kind in "biu":
-            return want == got
+        if want.dtype.kind == "O" or (not limit and want.dtype.kind in "biu"):
+            return np.asarray(want == got)
         return np.isclose(got, want, rtol=limit, atol=limit, equal_nan=True)
 
     def limit(self, usual: float) -> float:
@@ -194,7 +195,9 @@ def _differences(given: _Given, want: Any, got: Any, where: str) -> Iterator[Dif
         elif given.counts(want) and str(want) != str(got):
             yield Difference(where, "message", str(want), str(got))
     elif isinstance(want, real.array) and isinstance(got, ours.array):
-        yield from _array_differences(given, want, got, where)
+        yield from _array_differences(given, want, got, where, partial(to_numpy, real), partial(to_numpy, ours))
+    elif isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
+        yield from _array_differences(given, want, got, where, np.asarray, np.asarray)
     elif isinstance(want, (real.array, real.Dtype)) or isinstance(got, (ours.array, ours.Dtype)):
         if _kind(want) != _kind(got) or str(want) != str(got):
             yield Difference(where, "type" if _kind(want) != _kind(got) else "value", want, got)
@@ -219,13 +222,16 @@ def _differences(given: _Given, want: Any, got: Any, where: str) -> Iterator[Dif
         yield Difference(where, "value", want, got)
 
 
-def _array_differences(given: _Given, want: Any, got: Any, where: str) -> Iterator[Difference]:
+def _array_differences(
+    given: _Given, want: Any, got: Any, where: str, read: Callable[[Any], Any], read_ours: Callable[[Any], Any]
+) -> Iterator[Difference]:
+    """Those of arrays whose data the last two functions read."""
     if str(want.dtype) != str(got.dtype):
         yield Difference(where, "dtype", want.dtype, got.dtype)
     if tuple(want.shape) != tuple(got.shape):
         yield Difference(where, "shape", tuple(want.shape), tuple(got.shape))
         return
-    w, g = _wide(to_numpy(given.real, want)), _wide(to_numpy(given.ours, got))
+    w, g = _wide(read(want)), _wide(read_ours(got))
     usual = TOLERANCE.get(str(want.dtype).rpartition(".")[2], 0.0)
     far = ~given.near(w, g, usual)
     if far.any():

@@ -61,6 +61,19 @@ VALUE_AND_GRAD = {
     "mask of a full constant": lambda mx, x: mx.grad(lambda a: masked(a, mx.full_like(a, 2.0) > 0, a).sum())(x),
     "integers": lambda mx, x: mx.grad(lambda a: (a * a).sum())(mx.array([1, 2, 3])),
     "integers times float": lambda mx, x: mx.grad(lambda a: (a * 2.5).sum())(mx.array([1, 2, 3])),
+    "negative, of unsigned": lambda mx, x: mx.vjp(
+        lambda a: 3 - a * 2, [mx.array([1, 2], mx.uint8)], [mx.array([1, 200], mx.uint8)]
+    ),
+    "negative, of unsigned, forward": lambda mx, x: mx.jvp(
+        lambda a: -a, [mx.array([1, 2], mx.uint32)], [mx.array([1, 2], mx.uint32)]
+    ),
+    "bits of unsigned": lambda mx, x: mx.vjp(
+        lambda a: (a & True, a << 2, a ^ a), [mx.array([1, 2], mx.uint64)], [mx.array([1, 2], mx.uint64)] * 3
+    ),
+    "bits of a float made of integers": lambda mx, x: mx.vjp(
+        lambda a: a * 2.0 + mx.stop_gradient(mx.view(a, mx.float32)), [mx.array([1, 2])], [mx.array([1.0, 2.0])]
+    ),
+    "kron of bools": lambda mx, x: mx.kron(mx.array([True, False]), mx.array([True, True])),
     "integer loss": lambda mx, x: mx.grad(lambda a: (a > 1).sum())(x),
     "half": lambda mx, x: mx.grad(lambda a: (a * a).sum())(x.astype(mx.float16)),
     "mixed dtypes": lambda mx, x: mx.grad(lambda a, b: (a * b).sum(), argnums=(0, 1))(x, x.astype(mx.bfloat16)),

@@ -6,6 +6,8 @@ Cases are expressions over a few arrays: `x` (2, 3, 4) of ints, `v` (5,) of ints
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -890,6 +892,29 @@ FUZZ = settings(max_examples=100, deadline=None, derandomize=True, suppress_heal
 @given(indices())
 def test_any_read(index):
     check(lambda mx, x: x[subscript(mx, index)], ARRAYS["x"], message=False)
+
+
+ENTRIES = (
+    ":",
+    "0:0",
+    "::-1",
+    "1",
+    "None",
+    "...",
+    "A([0, 1])",
+    "A([0, 1, 2])",
+    "A([[0], [1]])",
+    "A([[0, 1, 2], [0, 1, 1]])",
+)
+
+
+@pytest.mark.parametrize("first", ENTRIES)
+def test_arrays_of_indices_that_do_not_fit(first):
+    """The message names the shapes of what MLX makes of the slices and the arrays."""
+    for rest in itertools.product(ENTRIES, ENTRIES):
+        text = ", ".join((first, *rest))
+        if text.count("A(") > 1 and text.count("...") < 2:
+            check(lambda mx: eval(f"mx.zeros((3, 4, 5, 3))[{text}]", {"mx": mx, "A": mx.array}))  # noqa: B023
 
 
 VALUES = st.sampled_from([(), (1,), (4,), (3, 1), (2, 4), (2, 1, 1), (1, 1, 4)])

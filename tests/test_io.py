@@ -234,6 +234,8 @@ ERRORS = [
     lambda mx: mx.save_safetensors(3, {}),
     lambda mx: mx.save_safetensors("nowhere/a", {}),
     lambda mx: mx.save_safetensors("a", {"x": sample(mx, "float64")}),
+    lambda mx: mx.save_safetensors("/no/such/folder/a", {"x": sample(mx, "float64")}),
+    lambda mx: mx.save_safetensors(3, {"x": sample(mx, "float64")}),
     lambda mx: mx.save_gguf("a", {"x": 3}, {}),
     lambda mx: mx.save_gguf(None, {}, {}),
     lambda mx: mx.save_gguf(io.BytesIO(), {}, {}),

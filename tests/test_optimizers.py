@@ -107,6 +107,19 @@ def test_update_of_a_model() -> None:
     check_on(run, normal(5, 3), tol=1e-4)
 
 
+def test_weight_decay_of_integers_moves_them() -> None:
+    """The decayed gradient is a float, so the learning rate is one too."""
+
+    def run(mx, lib):
+        optimizer = lib.optim.SGD(0.1, momentum=0.9, weight_decay=0.01, dampening=0.1)
+        parameters = {"a": mx.array([3, -2])}
+        for _ in range(3):
+            parameters = optimizer.apply_gradients({"a": mx.array([1, 2])}, parameters)
+        return parameters, optimizer.state["a"]
+
+    check_on(run)
+
+
 def test_state_grows_with_the_parameters() -> None:
     def run(mx, lib):
         optimizer = lib.optim.SGD(0.1, 0.9)

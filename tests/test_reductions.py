@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mxcompat.ext.debug import host_disabled
 from tests.expressions import cases, check_derivatives, evaluate, vjp
 from tests.oracle import check, ours
 
@@ -401,3 +402,12 @@ def test_the_gradient_of_max_of_something_rounded_twice() -> None:
     x = rng.standard_normal((2, 4, 4, 3)).astype(np.float32)
     x[:, :2] = 0
     check(run, x, rng.standard_normal((2, 2, 2, 3)).astype(np.float32))
+
+
+def test_logsumexp_of_complex_numbers_is_on_the_branch_of_the_largest() -> None:
+    """Which need not be the principal one."""
+    rng = np.random.default_rng(0)
+    x = (rng.uniform(-3, 3, (24, 3)) + 1j * rng.uniform(-3, 3, (24, 3))).astype(np.complex64)
+    check(lambda mx, x: [mx.logsumexp(x), mx.logsumexp(x, axis=0), mx.logsumexp(x, axis=1, keepdims=True)], x)
+    with host_disabled():
+        check(lambda mx, x: [mx.logsumexp(x), mx.logsumexp(x, axis=0), mx.logsumexp(x, axis=1, keepdims=True)], x)

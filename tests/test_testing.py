@@ -110,6 +110,18 @@ def test_the_drop_in_excludes_real_mlx(monkeypatch):
         compare(lambda mx: 1)
 
 
+def test_arrays_of_numpy_are_compared_like_others():
+    def given(mx, x):
+        return np.array([1.0, 2.0, 3.0 if mx is ours else 3.5])
+
+    ((value,),) = [compare(given, 0).differences]
+    assert (value.what, value.where) == ("value", "[2]")
+    assert compare(lambda mx, x: np.arange(3, dtype=np.int8), 0)
+    assert [d.what for d in compare(lambda mx, x: np.arange(3 if mx is ours else 4), 0).differences] == ["shape"]
+    dtypes = compare(lambda mx, x: np.zeros(2, "f4" if mx is ours else "f8"), 0)
+    assert [d.what for d in dtypes.differences] == ["dtype"]
+
+
 def test_integers_are_compared_exactly():
     assert what(compare(lambda mx: mx.array(on(mx, 2**60, 2**60 + 1), dtype=mx.int64))) == [("", "value")]
     assert what(compare(lambda mx: mx.array(on(mx, 127, -1), dtype=mx.int8))) == [("", "value")]

@@ -62,9 +62,9 @@ def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, st
     if "__metadata__" in arrays:
         raise ValueError("[save_safetensors] __metadata__ cannot be the name of an array.")
     as_arrays(list(arrays.values()), "save_safetensors")
-    if any(x.dtype not in _NAMES for x in arrays.values()):
-        raise RuntimeError("[save_safetensors] received invalid dtype.")
     with writing(file, ".safetensors", "save_safetensors") as opened:
+        if any(x.dtype not in _NAMES for x in arrays.values()):
+            raise RuntimeError("[save_safetensors] received invalid dtype.")
         write_tensors(opened, arrays, metadata)
 
 

@@ -32,7 +32,7 @@ def _vjp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
     points = [_inexact(x) for x in args[:primals]]
 
     def function(xs: list[Any]) -> tuple[list[Any], list[Any]]:
-        outs = program.replay([*xs, *args[primals:]])
+        outs = _replayed(program, [*xs, *args[primals:]])
         return outs[:outputs], outs
 
     with differentiating(forward=False):
@@ -48,6 +48,20 @@ def _inexact(x: Any) -> Any:
     if jnp.issubdtype(x.dtype, np.inexact):
         return x
     return jnp.asarray(x, np.float64 if x.dtype.itemsize == 8 else np.float32)
+
+
+def _replayed(program: Program, inputs: list[Any]) -> list[Any]:
+    """`program.replay`, in which integers that floats stand for are integers again where no derivative passes: the bits
+    of a float are other ones."""
+    if all(x.dtype == a.dtype.numpy for x, a in zip(inputs, program.in_avals, strict=True)):
+        return program.replay(inputs)
+    env: list[Any] = []
+    for op, params, slots in program.instructions:
+        xs = [env[s] if s >= 0 else inputs[~s] for s in slots]
+        if op.smooth == slice(0):
+            xs = [converted(jax.lax.stop_gradient(x), program.aval(s).dtype) for x, s in zip(xs, slots, strict=True)]
+        env.append(op.lower(params, xs))
+    return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
 
 
 def _cotangent(c: Any, y: Any) -> Any:
@@ -80,7 +94,7 @@ def _jvp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
     points = [_inexact(x) for x in args[:primals]]
 
     def function(xs: list[Any]) -> tuple[list[Any], list[Any]]:
-        outs = program.replay([*xs, *args[primals:]])
+        outs = _replayed(program, [*xs, *args[primals:]])
         return outs[:outputs], outs
 
     pushed = [jnp.asarray(t).astype(x.dtype) for x, t in zip(points, tangents, strict=True)]

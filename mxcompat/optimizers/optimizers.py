@@ -74,10 +74,9 @@ class SGD(SlotOptimizer):
         return gradient + self.momentum * v if self.nesterov else v
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        rate = self._rate(gradient)
         if self.weight_decay != 0:
             gradient = gradient + self.weight_decay * parameter
-        return parameter - rate * self._direction(gradient, state)
+        return parameter - self._rate(gradient) * self._direction(gradient, state)
 
 
 class _RootOptimizer(SlotOptimizer):

@@ -41,7 +41,8 @@ def _full_of(name: str, value: int) -> Callable[..., array]:
         check_stream(stream)
         if dtype is None:
             dtype = _d.float32
-        out = aval(shape_of(shape), require_dtype(dtype, ""))
+        require_dtype(dtype, "")
+        out = aval(shape_of(shape), dtype)
         return wrap(Node(CONSTANT, (out, value), (), out, 0))
 
     function.__name__ = function.__qualname__ = name
@@ -125,7 +126,7 @@ def full(shape: int | Sequence[int], vals: Any, dtype: Dtype | None = None, *, s
         shape: an int or a sequence of ints.
         vals: a number, or an array that broadcasts to the shape.
         dtype: the dtype that a number takes, as if beside an array of it: 1.5 stays a float beside an integer dtype.
-            It does not change the dtype of an array.
+            It does not change the dtype of an array; and a float is float32 for complex64, too.
         stream: accepted, and ignored.
 
     Returns:
@@ -140,6 +141,8 @@ def full(shape: int | Sequence[int], vals: Any, dtype: Dtype | None = None, *, s
                [7, 7]], dtype=float32)
     """
     check_stream(stream)
+    if dtype is _d.complex64 and isinstance(vals, float):
+        dtype = _d.float32
     return wrap(apply(FULL, (operands.node(vals, dtype),), (shape_of(shape),)))
 
 

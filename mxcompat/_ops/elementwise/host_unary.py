@@ -76,23 +76,22 @@ def _rsqrt(x: Any) -> Any:
 
 
 def _sign(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        size = np.abs(x)
+        unit = np.where(size < math.inf, x / size, np.complex64(complex(math.nan, math.nan)))
+        return np.where(x == 0, x, unit).astype(x.dtype)
     sign = np.sign(x)
     return np.where(x == x, sign, sign.dtype.type(0))
-
-
-def _parts(function: Ufunc, x: Any) -> Any:
-    """A function of real numbers, of both parts of complex ones."""
-    out = np.empty(x.shape, x.dtype)
-    out.real = function(x.real)
-    out.imag = function(x.imag)
-    return out
 
 
 def _times(factor: float) -> Callable[..., Any]:
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         dtype = out.dtype.numpy
-        if dtype.kind == "c":  # part by part: an infinite part leaves the other one alone
-            return _parts(lambda part: part * np.float32(factor), x)
+        if dtype.kind == "c":  # the product with factor + 0j, in which 0 times infinity is NaN
+            out = np.empty(x.shape, dtype)
+            out.real = np.float32(factor) * x.real - np.float32(0) * x.imag
+            out.imag = np.float32(factor) * x.imag + np.float32(0) * x.real
+            return out
         return (x if x.dtype == dtype else x.astype(dtype)) * dtype.type(factor)
 
     return rule
@@ -183,5 +182,7 @@ def _nan_to_num(out: Aval, params: tuple, x: Any, nan: Any, posinf: Any, neginf:
     if dtype.kind in "biu":
         return x
     nan, posinf, neginf = nan.astype(dtype), posinf.astype(dtype), neginf.astype(dtype)
+    if dtype.kind == "c":  # the real infinities alone
+        return np.where(x != x, nan, np.where(x == math.inf, posinf, np.where(x == -math.inf, neginf, x)))
     infinite = np.where(x > 0, posinf, neginf)
     return np.where(np.isfinite(x), x, np.where(x != x, nan, infinite))

@@ -21,7 +21,7 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import truth
 from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir import aval as avals
-from mxcompat._graph.ir.aval import Aval, Dtype
+from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import apply
 
 from ..define import SAMPLES, Sample, as_bool, as_float, op, same, unary
@@ -115,8 +115,15 @@ def _sign(x: Any) -> Any:
     if kind == "b":
         return x
     if kind == "c":
-        x = lax.stop_gradient(x)
+        return _direction(lax.stop_gradient(x))
     return jnp.where(x == x, lax.sign(x), jnp.zeros((), x.dtype))  # sign(nan) is 0
+
+
+def _direction(z: Any) -> Any:
+    """z/|z|: 0 of 0, and NaN in both parts of what is infinite or NaN."""
+    size = lax.abs(z)
+    unit = lax.complex(lax.real(z) / size, lax.imag(z) / size)
+    return jnp.where(z == 0, z, jnp.where(size < math.inf, unit, jnp.asarray(complex(math.nan, math.nan), z.dtype)))
 
 
 def _round(x: Any) -> Any:
@@ -131,7 +138,13 @@ def _scaled_log(base: float) -> Callable[[Any], Any]:
 
 
 def _times(factor: float) -> Callable[[Any], Any]:
-    return lambda x: _scaled(x, factor)
+    def impl(x: Any) -> Any:
+        if x.dtype.kind != "c":
+            return _scaled(x, factor)
+        re, im = lax.real(x), lax.imag(x)  # the product with factor + 0j, in which 0 times infinity is NaN
+        return lax.complex(factor * re - 0.0 * im, factor * im + 0.0 * re)
+
+    return impl
 
 
 def _scaled(x: Any, factor: float) -> Any:
@@ -171,7 +184,7 @@ def _near_edges(function: Callable[[Any], Any], slope: Callable[[Any, Any], Any]
 
 
 abs = unary("abs", _abs, _real_part, "The absolute value of each element.")
-sign = unary("sign", _sign, same, "-1, 0 or 1 by the sign of each element; z/|z| for complex ones, 0 for NaN.",
+sign = unary("sign", _sign, same, "-1, 0 or 1 by the sign of each element, 0 for NaN; z/|z| for complex ones.",
              sample=_STEPS)  # fmt: skip
 positive = unary("positive", lambda x: x, same, "Each element as it is.", arrays_only=True)
 negative = unary("negative", lax.neg, same, "Each element with the opposite sign.", not_for="b",
@@ -284,13 +297,7 @@ def _replace_nonfinite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return jnp.where(x == jnp.asarray(-math.inf, x.dtype), neginf, out)
 
 
-def _nan_to_num_aval(a: Aval, *_: Aval) -> Aval:
-    if a.dtype.kind == "c" or a.dtype is avals.float64:
-        raise ValueError(f"[nan_to_num] Does not yet support given type: {a.dtype.name}.")
-    return a
-
-
-_NAN_TO_NUM = op("nan_to_num", _replace_nonfinite, _nan_to_num_aval)
+_NAN_TO_NUM = op("nan_to_num", _replace_nonfinite, lambda a, *_: a)
 
 
 def nan_to_num(
@@ -309,7 +316,7 @@ def nan_to_num(
         An array with the shape and the dtype of `a`.
 
     Raises:
-        ValueError: if `a` is float64 or complex64, as in MLX.
+        ValueError: if `a` is float64 or complex64, and `posinf` or `neginf` is not given, as in MLX.
 
     Example:
         >>> mx.nan_to_num(mx.array([1.0, float("nan")]))
@@ -317,7 +324,11 @@ def nan_to_num(
     """
     check_stream(stream)
     x = operands.node(a)
-    dtype = x.aval.dtype if x.aval.dtype.kind == "f" else avals.float32
+    dtype = x.aval.dtype
+    if (posinf is None or neginf is None) and (dtype.kind == "c" or dtype is avals.float64):
+        raise ValueError(f"[nan_to_num] Does not yet support given type: {dtype.name}.")
+    if dtype.kind != "f":
+        dtype = avals.float32
     largest = float(jnp.finfo(dtype.numpy).max)
     values = (nan, largest if posinf is None else posinf, -largest if neginf is None else neginf)
     return wrap(apply(_NAN_TO_NUM, (x, *(operands.scalar_node(float(v), dtype) for v in values))))

@@ -121,6 +121,9 @@ def _apply(a: Any, kind: str, sizes: tuple[int, ...] | None, axes: tuple[int, ..
         raise ValueError("[fftn] Requires array with at least one dimension.")
     if sizes is not None and len(sizes) != len(axes):
         raise ValueError("[fftn] Shape and axes have different sizes.")
+    if sizes is None and axes is not None:
+        for axis in axes:  # MLX looks their sizes up first
+            axis_of(axis, ndim, message="SmallVector out of range.")
     places = tuple([axis + ndim if axis < 0 else axis for axis in axes])
     if len(set(places)) < len(places):
         raise ValueError(f"[fftn] Duplicated axis received {format_shape(axes)}")

@@ -268,4 +268,31 @@ def shape_of(
     together = spots[-1] - spots[0] == len(spots) - 1
     if not together:
         at = 0
-    return (*out[:at], *broadcast(*indexed), *out[at:])
+    try:
+        picked = broadcast(*indexed)
+    except ValueError:
+        if op == "gather":
+            broadcast(*_as_indices(shape, plan, indexed, together))  # which raises, with the shapes that MLX names
+        raise
+    return (*out[:at], *picked, *out[at:])
+
+
+def _as_indices(
+    shape: tuple[int, ...], plan: Plan, indexed: list[tuple[int, ...]], together: bool
+) -> list[tuple[int, ...]]:
+    """The shapes of the arrays that MLX makes of the entries, up to the last array: slices have a dimension each,
+    before those of the arrays, or behind them where the arrays do not stand together."""
+    plan = tuple([entry for entry in plan if entry != "+"])
+    last = max(k for k, entry in enumerate(plan) if entry in ("a", "i"))
+    left = sum(entry not in ("a", "i") for entry in plan[: last + 1])
+    ones = (1,) * max(map(len, indexed))
+    before, after, behind = ((), ones, ()) if together else (ones, (), (1,) * left)
+    arrays = iter(indexed)
+    found = []
+    for entry, size in zip(plan[: last + 1], shape, strict=False):
+        if entry in ("a", "i"):
+            found.append((*next(arrays), *behind))
+        else:
+            left -= 1
+            found.append((*before, size if entry == ":" else entry[0], *(1,) * left, *after))
+    return found

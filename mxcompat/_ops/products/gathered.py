@@ -159,7 +159,7 @@ def mask_shape(batch: tuple[int, ...], rows: int, columns: int, size: int) -> tu
 
 def _masked_aval(a: Aval, b: Aval, *masks: Aval, size: int, given: tuple[bool, ...]) -> Aval:
     shape = product_shape(a.shape, b.shape)
-    dtype = inexact(a.dtype, b.dtype)
+    dtype = _real_floats(a.dtype, b.dtype, "block_masked_mm") if masks else inexact(a.dtype, b.dtype)
     for mask, wanted in zip(masks, _mask_shapes(a.shape, b.shape, size, given), strict=True):
         broadcast_into(mask.shape, wanted)
     return aval(shape, dtype)

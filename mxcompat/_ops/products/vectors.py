@@ -6,6 +6,7 @@ from operator import index
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
@@ -147,6 +148,8 @@ def _kron_aval(a: Aval, b: Aval) -> Aval:
 
 def _kron_impl(x: Any, y: Any) -> Any:
     dtype = common(x, y)
+    if dtype == np.bool_:  # JAX multiplies, which XLA has not for bools
+        return jnp.kron(jnp.asarray(x, np.uint8), jnp.asarray(y, np.uint8)).astype(dtype)
     return jnp.kron(jnp.asarray(x, dtype), jnp.asarray(y, dtype))
 
 

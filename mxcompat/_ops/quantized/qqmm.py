@@ -47,7 +47,7 @@ def _rounded_jvp(how: Scheme, primals: tuple, tangents: tuple) -> tuple[Any, Any
 def _check(name: str, x: Aval, w: Aval, scales: Aval | None, how: Scheme) -> int:
     """The number of columns of the product. Raises MLX's ValueError."""
     packed = w.dtype is _d.uint32
-    for place, a in (("first", x), ("second", w)):
+    for place, a in (("second", w), ("first", x)):
         if not (packed and a is w) and (a.dtype.kind != "f" or a.dtype is _d.float64):
             raise ValueError(
                 f"[{name}] Only real floating types except float64 are supported but {place} argument dtype == "

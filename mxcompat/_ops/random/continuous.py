@@ -18,7 +18,8 @@ from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._array.errors import expected
-from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import apply
 
@@ -158,17 +159,23 @@ def normal(
     return wrap(apply(_NORMAL, tuple(inputs), params))
 
 
+def _with_mean(dtype: Dtype) -> Dtype:
+    """The dtype of a float32 and a mean of this dtype."""
+    return promote(_float32, dtype)
+
+
 def _multivariate_normal(key: Any, mean: Any, cov: Any, shape: tuple[int, ...]) -> Any:
     root = square_root(cast(cov, np.float32))
     x = scaled(lax.erf_inv(_symmetric(key, (*shape, mean.shape[-1]))), np.float32(_SQRT2), 8.0)
     x = jnp.matmul(x[..., None, :], root, precision="highest")[..., 0, :]
     mean = jnp.asarray(mean)
-    return x + mean if mean.dtype.kind == "c" else x + mean.astype(np.float32)
+    dtype = _with_mean(from_numpy(mean.dtype)).numpy
+    return x.astype(dtype) + mean.astype(dtype)
 
 
 def _infer_multivariate(key: Aval, mean: Aval, cov: Aval, shape: tuple[int, ...]) -> Aval:
     check_bits(key, shape)
-    return aval((*shape, mean.shape[-1]), mean.dtype if mean.dtype.kind == "c" else _float32)
+    return aval((*shape, mean.shape[-1]), _with_mean(mean.dtype))
 
 
 _MULTIVARIATE = op("random_multivariate_normal", _multivariate_normal, _infer_multivariate, ("shape",), draws=True)
@@ -192,7 +199,7 @@ def multivariate_normal(
         key: a key; by default one split off the implicit key.
 
     Returns:
-        float32 array of shape (..., n).
+        Array of shape (..., n), of float32, or of float64 or complex64 where the mean is.
 
     Raises:
         ValueError: if the dtype is not float32, or shapes do not fit.

@@ -124,7 +124,7 @@ def _multivariate_normal(out: Aval, params: tuple, key: np.ndarray, mean: Any, c
     left, values, right = found
     x = normals(key, out.shape) * _ROOT
     x = np.matmul(x[..., None, :], (left * values[..., None, :]) @ right)[..., 0, :]
-    return x + (mean if mean.dtype.kind == "c" else cast(mean, x.dtype))
+    return x.astype(out.dtype.numpy) + cast(mean, out.dtype.numpy)
 
 
 def roots(cov: Any) -> tuple[Any, Any, Any] | None:

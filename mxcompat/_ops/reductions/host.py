@@ -134,7 +134,8 @@ def powers_and_sum(x: Any, axes: Any, bounded: bool = False) -> tuple[Any, Any, 
     `bounded` 0 where that is not finite."""
     if not x.ndim:
         x = x.reshape(1)[0, ...]  # an array, which scalars are not, to be written to
-    shift = np.maximum.reduce(x.real if x.dtype.kind == "c" else x, axes, None, None, True)
+    whole = bounded or x.dtype.kind != "c"  # the imaginary part tells the branch of a logarithm
+    shift = np.maximum.reduce(x if whole else x.real, axes, None, None, True)
     if bounded:
         shift = np.where(np.isfinite(shift), shift, shift.dtype.type(0))
     powers = np.subtract(x, shift, out=np.empty(x.shape, x.dtype))

@@ -111,8 +111,8 @@ def _logsumexp(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _logsumexp_of(x: Any, axes: tuple[int, ...]) -> Any:
-    largest = _largest_part(x, axes)
-    shift = jnp.where(jnp.isfinite(largest), largest, jnp.zeros((), largest.dtype)).astype(x.dtype)
+    largest = _largest(x, axes)
+    shift = jnp.where(jnp.isfinite(largest), largest, jnp.zeros((), largest.dtype))
     return lax.log(sum_of(lax.exp(x - shift), axes, True)) + shift
 
 
@@ -120,15 +120,14 @@ def _logsumexp_of(x: Any, axes: tuple[int, ...]) -> Any:
 def _logsumexp_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[Any, Any]:
     """By the softmax, as in MLX: NaN for all elements if one is infinite."""
     (x,) = primals
-    powers = lax.exp(x - _largest_part(x, axes))
+    powers = lax.exp(x - _largest(x, axes))
     softmax = powers / sum_of(powers, axes, True)
     return _logsumexp_of(x, axes), sum_of(softmax * tangents[0], axes, True)
 
 
-def _largest_part(x: Any, axes: tuple[int, ...]) -> Any:
-    """The largest element, or real part."""
-    parts = lax.real(x) if x.dtype.kind == "c" else x
-    return lax.stop_gradient(jnp.max(parts, axis=axes, keepdims=True))
+def _largest(x: Any, axes: tuple[int, ...]) -> Any:
+    """The largest element; of complex ones the imaginary part is that of MLX's branch."""
+    return lax.stop_gradient(jnp.max(x, axis=axes, keepdims=True))
 
 
 def _check_logsumexp(a: Aval, axis: Any) -> None:

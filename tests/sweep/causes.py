@@ -1,0 +1,176 @@
+"""Why a cell differs. What is of none of `comparison.KINDS` must have one of these causes, or it is a fault."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tests.sweep.cases import DTYPES
+from tests.sweep.worker import Finding
+
+__all__ = ["CAUSES", "INTEGER_DERIVATIVES", "Cause", "cause_of"]
+
+INTEGERS = tuple(d for d in DTYPES if "int" in d or d == "bool_")
+HALVES = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A reason, and the findings that it explains: those that agree with all of the arguments given.
+
+    Args:
+        reason: a sentence or two for the page.
+        expression: a pattern, found in the expression.
+        dtypes, ways, whats, families: a finding's must be among them (of `ways`, the first word).
+        real: a pattern, found in what real MLX gave.
+    """
+
+    reason: str
+    expression: str = ""
+    dtypes: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ()
+    whats: tuple[str, ...] = ()
+    real: str = ""
+    families: tuple[str, ...] = ()
+
+    def explains(self, found: Finding) -> bool:
+        return (
+            re.search(self.expression, found.expression) is not None
+            and (not self.dtypes or found.dtype in self.dtypes)
+            and (not self.ways or found.way.split()[0] in self.ways)
+            and (not self.whats or found.what in self.whats)
+            and re.search(self.real, found.real) is not None
+            and (not self.families or found.family in self.families)
+        )
+
+
+INTEGER_DERIVATIVES = Cause(
+    "Derivatives with respect to integers and bools: here computed in floats, truncated once, and of the dtype "
+    "of their argument. MLX truncates at every op, and gives some of them another dtype (int32 where a sum is "
+    "on the way).",
+    dtypes=INTEGERS,
+    ways=("vjp", "jvp"),
+)
+
+CAUSES: tuple[Cause, ...] = (
+    INTEGER_DERIVATIVES,
+    Cause(
+        "`logsumexp` of bools and unsigned integers, and what is made of it: MLX subtracts the largest element in "
+        "that dtype, which wraps around. Here it is that of the numbers.",
+        r"logsumexp|log_softmax|LogSoftmax|cross_entropy|softmin|Softmin",
+        ("bool_", "uint8", "uint16", "uint32", "uint64"),
+        whats=("value",),
+    ),
+    Cause(
+        "A cast of a float to an integer or bool has the derivative zero, and so has what is made of one "
+        "(`randint`); MLX hands the derivative through.",
+        r"astype|randint",
+        ways=("vjp", "jvp"),
+        whats=("value",),
+    ),
+    Cause(
+        "`mean` of unsigned integers does not wrap around.",
+        r"mean|l1_loss|mse_loss|huber_loss|cross_entropy|gaussian_nll|nn\.losses",
+        ("uint8", "uint16", "uint32", "uint64"),
+        whats=("value",),
+    ),
+    Cause(
+        "A bool array beside an int that does not fit int32 raises, as it does beside an int32 array; MLX wraps the "
+        "int.",
+        r"2\*\*(31|40)",
+        ("bool_",),
+        whats=("exception",),
+    ),
+    Cause(
+        "Shifts by a negative number, or by more bits than there are, are undefined: MLX's results depend on the "
+        "size of the array.",
+        r"<<|>>|_shift",
+        INTEGERS,
+        whats=("value",),
+    ),
+    Cause(
+        "NaN, infinity and floats out of range become other undefined numbers as unsigned integers.",
+        r"nan|inf|1e10|3.4e38|1e300|softmax|special",
+        ("uint8", "uint16", "uint32", "uint64"),
+        whats=("value",),
+    ),
+    Cause(
+        "Numbers from 2**63 to 2**64 - 1 are accepted as uint64.",
+        r"2\*\*63",
+        ("uint64",),
+        whats=("no exception",),
+    ),
+    Cause(
+        "Complex `power`, `cumprod`, `logcumsumexp` and `arccosh`: the derivative is the right one; MLX forgets to "
+        "conjugate it. A number to the power 0 is 1, also NaN and 0; MLX gives NaN.",
+        r"power|\*\*|\.pow\(|gelu_approx|GELU|cumprod|logcumsumexp|arccosh|acosh",
+        ("complex64",),
+        whats=("value",),
+    ),
+    Cause(
+        "Complex functions at infinity and NaN: which part of the result is NaN differs, in MLX by the size of the "
+        "array.",
+        dtypes=("complex64",),
+        ways=("special",),
+        whats=("value",),
+    ),
+    Cause(
+        "Derivatives of `all`, `any` and what is made of them are zero; those of MLX are of a product and of a sum.",
+        r"\b(all|any|allclose|isclose|array_equal)\(",
+        ways=("jvp", "vjp"),
+        whats=("value", "dtype"),
+    ),
+    Cause(
+        "Half precision: what is here one op is computed in float32 and rounded once; MLX rounds after each of the "
+        "steps that it is made of, and adds up in half precision.",
+        dtypes=HALVES,
+        whats=("value",),
+        families=(
+            "reductions",
+            "products",
+            "linalg",
+            "fft",
+            "fast",
+            "quantized",
+            "activations",
+            "losses",
+            "layers",
+            "optimizers",
+        ),
+    ),
+    Cause(
+        "The tangent of `irfft` of an odd size has the shape of its value; MLX's is smaller.",
+        r"irfft",
+        ways=("jvp",),
+        whats=("shape",),
+    ),
+    Cause(
+        "`to_fp8` of float64 is that of the rounded number; MLX gives 0.",
+        r"to_fp8",
+        ("float64",),
+        whats=("value",),
+    ),
+    Cause(
+        "Derivatives with respect to quantized weights raise ValueError, as with respect to indices; MLX raises "
+        "RuntimeError. Where two checks fail, the other one is named first.",
+        r"quantize|qmm|Quantized|QQLinear",
+        whats=("exception", "message", "no exception"),
+    ),
+    Cause(
+        "The gradient of `full` with respect to its value is the sum of the cotangent; MLX multiplies it by the value.",
+        r"mx\.full",
+        ways=("vjp",),
+        whats=("value",),
+    ),
+    Cause(
+        "The tangent of `pad` contains that of `constant_values`; MLX forgets it.",
+        r"mx\.pad\(.*constant_values=y",
+        ways=("jvp",),
+    ),
+)
+
+
+def cause_of(found: Finding, causes: Iterable[Cause] = CAUSES) -> Cause | None:
+    """The first cause that explains a finding; None if it is a fault."""
+    return next((cause for cause in causes if cause.explains(found)), None)

@@ -1,0 +1,69 @@
+"""What differs in a cell, and whether real MLX is right where it does.
+
+Real MLX refuses, dies, contradicts itself (its `vmap` is not its rows) or computes float64 in float32. Where mxcompat
+gives what follows from real MLX's own answers, that is no fault of either page of results, and is told apart.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from mxcompat.testing import TOLERANCE, differences
+from tests.oracle import real
+from tests.sweep.cases import Case
+from tests.sweep.ways import row_by_row, run
+
+__all__ = ["KINDS", "Found", "compared"]
+
+KINDS = {
+    "works here": "MLX raises, since it has no implementation",
+    "as its rows": "MLX's `vmap` is not what MLX gives for each row; mxcompat's is",
+    "more precise": "MLX computes float64 in float32: the two agree to that precision",
+    "MLX dies": "MLX ends the process",
+}
+"""What is no difference to mend: the two cannot both be followed, and mxcompat gives what is defined."""
+
+_REFUSED = re.compile(
+    "not implemented|not yet implemented|not supported|unsupported|only supports|NYI|cannot be vmapped"
+    "|no implementation"
+    "|Type of cotangents does not match primal output type",
+    re.I,
+)
+
+
+class Found(NamedTuple):
+    """What differs: one of `KINDS`, or the property ("value", "dtype", "shape", "exception", …); and both, in words."""
+
+    what: str
+    real: str
+    ours: str
+
+
+def compared(case: Case, dtype: str, way: str, got: Any) -> Found | None:
+    """What differs between what mxcompat gave in a cell and real MLX gives, the first thing; None if nothing does."""
+    want = run(real, case, dtype, way)
+    found = differences(want, got)
+    if not found:
+        return None
+    texts = _short(found[0].real), _short(found[0].ours)
+    if isinstance(got, Exception):
+        return Found(found[0].what, *texts)
+    if way.startswith("vmap"):
+        rows = row_by_row(real, case, dtype, way)
+        refused = isinstance(want, Exception)
+        if not isinstance(rows, Exception) and not differences(rows, got):
+            return Found("works here" if refused else "as its rows", *texts)
+    if isinstance(want, Exception):
+        return Found("works here" if _REFUSED.search(str(want)) else "no exception", repr(want)[:160], _short(got))
+    if (
+        "float64" in (dtype, *[g.dtype for g in case.given])
+        and found[0].what == "value"
+        and not differences(want, got, TOLERANCE["float32"])
+    ):
+        return Found("more precise", *texts)
+    return Found(found[0].what, *texts)
+
+
+def _short(x: Any) -> str:
+    return " ".join(str(x).split())[:160]

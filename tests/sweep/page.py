@@ -1,0 +1,100 @@
+"""The list of what differs, as the sweep writes it into docs/differences.md between two markers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.sweep.cases import DTYPES
+from tests.sweep.causes import CAUSES, INTEGER_DERIVATIVES, cause_of
+from tests.sweep.comparison import KINDS
+from tests.sweep.worker import Finding
+
+__all__ = ["BEGIN", "END", "PAGE", "faults", "mentions", "section", "share", "written"]
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "differences.md"
+BEGIN = "<!-- written by `python -m tests.sweep --write`: begin -->"
+END = "<!-- end -->"
+WIDTH = 118
+
+
+def faults(found: Sequence[Finding]) -> list[Finding]:
+    """The findings that nothing explains."""
+    return [f for f in found if f.what not in KINDS and cause_of(f) is None]
+
+
+def share(found: Sequence[Finding], cells: int) -> float:
+    """Which part of the cells differs, in percent, derivatives with respect to integers left aside."""
+    counted = [f for f in found if f.what not in KINDS and cause_of(f) is not INTEGER_DERIVATIVES]
+    return 100 * len(counted) / cells
+
+
+def section(found: Sequence[Finding], cells: int, every: int | None = None) -> str:
+    """What belongs between the markers: the findings in so many cells, of `every` where they are a sample."""
+    compared = f"{cells} cells" if every in (None, cells) else f"A sample of {cells} of {every} cells"
+    kinds = Counter(f.what for f in found)
+    differ = sum(n for what, n in kinds.items() if what not in KINDS)
+    integer = sum(f.what not in KINDS and cause_of(f) is INTEGER_DERIVATIVES for f in found)
+    lines = [
+        BEGIN,
+        "",
+        *_filled(
+            f"{compared} were compared: each case of the tables in `tests/sweep`, in every dtype, plain, compiled "
+            f"and under every transform. {cells - len(found)} ({100 * (cells - len(found)) / cells:.1f} %) are the "
+            f"same: type, dtype, shape, values, exception and message. {differ} differ: {differ - integer} "
+            f"({share(found, cells):.2f} %), and {integer} derivatives with respect to integers. In the other "
+            f"{len(found) - differ} MLX has no answer, or none that agrees with its own:"
+        ),
+        "",
+    ]
+    lines += [f"- {kinds[kind]} cells: {text}." for kind, text in KINDS.items() if kinds[kind]]
+    lines += ["", "Those that differ, by cause:"]
+    for cause in CAUSES:
+        mine = [f for f in found if f.what not in KINDS and cause_of(f) is cause]
+        if mine:
+            lines += ["", *_filled(f"- {cause.reason} ({len(mine)} cells)", "  ")]
+            lines += _filled(
+                f"Seen in: {', '.join(f'`{name}`' for name in sorted({subject(f) for f in mine}))}.", "  ", "  "
+            )
+    return "\n".join([*lines, "", END])
+
+
+def subject(found: Finding) -> str:
+    """What a case is about, in a word."""
+    called = re.search(r"\b((?:mx|nn|optim|utils)\.[a-z][\w.]*\w|nn\.[A-Z]\w+)", found.expression)
+    if called and called[1] != "mx.array" and called[1][3:] not in DTYPES:
+        return called[1]
+    method = re.search(r"\bx\.(\w+)", found.expression)
+    if method:
+        return f"array.{method[1]}"
+    operator = re.search(r"(?<=\s)[-+*/%@&|^<>=]+(?=\s|'|$)|'[^']*='", found.expression)
+    return operator[0].strip("'") if operator else "x[...]" if "[" in found.expression else found.expression
+
+
+def _filled(text: str, indent: str = "", first: str = "") -> list[str]:
+    lines = [first]
+    for word in text.split():
+        if len(lines[-1]) + len(word) >= WIDTH:
+            lines.append(indent)
+        lines[-1] += (" " if lines[-1].strip() else "") + word
+    return lines
+
+
+def written(page: str, new: str) -> str:
+    """A page with another section between its markers."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + new + after
+
+
+def mentions(page: str) -> dict[str, set[str]]:
+    """The reasons on a page, and what they are seen in."""
+    text = page.partition(BEGIN)[2].partition(END)[0]
+    found = {}
+    for block in re.split(r"\n(?=- )", text.partition("by cause:")[2]):
+        reason, seen, names = block.partition("Seen in:")
+        if seen:
+            found[" ".join(reason.strip("- \n").rpartition(" (")[0].split())] = set(re.findall(r"`([^`]*)`", names))
+    return found

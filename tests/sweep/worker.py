@@ -1,0 +1,160 @@
+"""Comparing cells in processes of their own: real MLX dies of some, and takes its process with it.
+
+A worker says of each cell that it begins, that mxcompat has answered, then what differs (lines of JSON). One that dies
+does so at the cell begun last; another goes on behind it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["Cell", "Finding", "all_cells", "sweep"]
+
+_SETTINGS = {"JAX_ENABLE_COMPILATION_CACHE": "0"}
+_LIMIT = 900.0
+_BLOCK = 1500
+
+
+class Cell(NamedTuple):
+    """A case (by its number), a dtype and a way."""
+
+    case: int
+    dtype: str
+    way: str
+
+
+class Finding(NamedTuple):
+    """What differs in a cell.
+
+    Args:
+        expression, dtype, way, family: of the cell.
+        what: what differs, see `comparison.Found`.
+        real, ours: what the two sides gave, in words.
+    """
+
+    expression: str
+    dtype: str
+    way: str
+    family: str
+    what: str
+    real: str = ""
+    ours: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.expression} [{self.dtype}, {self.way}] {self.what}: real MLX {self.real}, mxcompat {self.ours}"
+
+
+def all_cells(word: str = "") -> list[Cell]:
+    """Every cell, in the order of the tables; those whose expression or family has the word."""
+    from tests.sweep import behaviours, layers, ops
+    from tests.sweep.ways import ways_of
+
+    cases = [*ops.cases(), *layers.cases(), *behaviours.cases()]
+    _CASES[:] = cases
+    return [
+        Cell(k, dtype, way)
+        for k, case in enumerate(cases)
+        if word in case.expression or word == case.family
+        for dtype in case.dtypes
+        for way in ways_of(case, dtype)
+    ]
+
+
+_CASES: list[Any] = []
+
+
+def sweep(cells: list[Cell], processes: int = 2) -> Iterator[Finding]:
+    """Compare these cells in worker processes; what differs, in the order of the cells."""
+    blocks = [cells[k : k + _BLOCK] for k in range(0, len(cells), _BLOCK)]
+    with ThreadPoolExecutor(processes) as pool:
+        for found in pool.map(_block, blocks):
+            yield from found
+
+
+def _block(cells: list[Cell]) -> list[Finding]:
+    found: list[Finding] = []
+    left = cells
+    while left:
+        begun, findings, _, _ = _work(left)
+        found += findings
+        if begun < len(left):
+            found += _alone(left[begun])
+        left = left[begun + 1 :]
+    return found
+
+
+def _alone(cell: Cell) -> list[Finding]:
+    """The findings of a cell of which a worker died, if it is to blame: the memory may have been spoiled before."""
+    begun, findings, answered, end = _work([cell])
+    if begun:
+        return findings
+    case = _CASES[cell.case]
+    return [Finding(case.expression, *cell[1:], case.family, "MLX dies" if answered else "died", end)]
+
+
+def _work(cells: list[Cell]) -> tuple[int, list[Finding], bool, str]:
+    """Run a worker.
+
+    Returns:
+        The number of the cell of which it died (or of cells), what it found, whether mxcompat had answered, and how it
+        ended.
+    """
+    command = [sys.executable, "-W", "ignore", "-m", "tests.sweep.worker"]
+    root = Path(__file__).parent.parent.parent
+    try:
+        done = subprocess.run(
+            command, cwd=root, env=os.environ | _SETTINGS, input=json.dumps(cells), capture_output=True, text=True,
+            timeout=_LIMIT, check=False,
+        )  # fmt: skip
+        out, end = done.stdout, f"status {done.returncode}"
+        if done.returncode > 0:
+            raise RuntimeError(f"a worker ended with {end}:\n{done.stderr[-3000:]}")
+    except subprocess.TimeoutExpired as error:
+        out, end = (error.stdout or b"").decode(), "no answer"
+    begun, findings, answered = -1, [], False
+    for line in out.splitlines():
+        kind, *rest = json.loads(line)
+        if kind == "begin":
+            begun, answered = rest[0], False
+        elif kind == "ours":
+            answered = True
+        elif kind == "end":
+            begun = len(cells)
+        else:
+            findings.append(Finding(*rest))
+    return begun, findings, answered, end
+
+
+def _main() -> None:
+    from tests.oracle import ours, real
+    from tests.sweep.comparison import compared
+    from tests.sweep.ways import run
+
+    real.disable_compile()  # it calls a C++ compiler for every program, and what that changes is no behaviour
+    cells = [Cell(*c) for c in json.load(sys.stdin)]
+    all_cells("")
+    for k, cell in enumerate(cells):
+        _say("begin", k)
+        case = _CASES[cell.case]
+        got = run(ours, case, cell.dtype, cell.way)
+        _say("ours", k)
+        found = compared(case, cell.dtype, cell.way, got)
+        if found is not None:
+            _say("found", case.expression, cell.dtype, cell.way, case.family, *found)
+    _say("end")
+
+
+def _say(*what: Any) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _main()
