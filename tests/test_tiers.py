@@ -14,7 +14,7 @@ from mxcompat._graph import policy
 from mxcompat._graph.ir.rules import HOST
 from mxcompat._graph.run import events
 from mxcompat._graph.run.background import settle
-from mxcompat._graph.run.schedule import Call, Compile, OpByOp
+from mxcompat._graph.run.plan import Call, Compile, OpByOp
 from mxcompat._ops.define import TABLE
 from mxcompat.ext.debug import clear_cache, host_disabled
 

@@ -1,9 +1,12 @@
-"""What MLX has not: debugging lazy programs, JAX in both directions, more derivatives."""
+"""What MLX has not: debugging lazy programs, JAX in both directions, more derivatives, the choice of the same bits."""
 
 from mxcompat._transforms.custom.function import custom_gradient
 
 from . import debug
 from .derivatives import hessian, jacfwd, jacrev
+from .determinism import reproducible
 from .interop import from_jax, jax_function, to_jax
 
-__all__ = ["custom_gradient", "debug", "from_jax", "hessian", "jacfwd", "jacrev", "jax_function", "to_jax"]
+__all__ = [
+    "custom_gradient", "debug", "from_jax", "hessian", "jacfwd", "jacrev", "jax_function", "reproducible", "to_jax",
+]  # fmt: skip

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..ir.program import Program
 
-__all__ = ["array_inputs", "baked", "order"]
+__all__ = ["array_inputs", "baked", "groups", "order", "packed"]
 
 
 def order(program: Program, donated: tuple[int, ...]) -> list[int] | None:
@@ -36,3 +38,17 @@ def array_inputs(program: Program) -> list[int]:
 def baked(scalars: tuple, lifted: tuple[int, ...]) -> tuple:
     """The values of the scalars that are no arguments; None for those that are."""
     return tuple([None if k in lifted else v for k, v in enumerate(scalars)])
+
+
+def groups(program: Program, lifted: tuple[int, ...]) -> dict[np.dtype, list[int]]:
+    """The scalars that are arguments, by dtype: those of one dtype are passed as a vector."""
+    found: dict[np.dtype, list[int]] = {}
+    for k in lifted:
+        found.setdefault(program.in_avals[program.scalars[k]].dtype.numpy, []).append(k)
+    return found
+
+
+def packed(program: Program, scalars: tuple, lifted: tuple[int, ...]) -> list[np.ndarray]:
+    """These vectors."""
+    with np.errstate(over="ignore"):
+        return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in groups(program, lifted).items()]

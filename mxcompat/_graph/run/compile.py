@@ -18,7 +18,7 @@ from .. import policy
 from ..ir.aval import number
 from ..ir.program import Program
 from . import background, disk
-from .arguments import array_inputs, baked, order
+from .arguments import array_inputs, baked, groups, order, packed
 from .events import notify, stats
 
 __all__ = ["Executable", "is_heavy", "on_cpu", "on_disk"]
@@ -31,6 +31,8 @@ _QUICK = {
     "xla_allow_excess_precision": False,
 }
 _FAST = {"xla_allow_excess_precision": False}
+_REPRODUCIBLE = {**_FAST, "xla_gpu_deterministic_ops": True}
+"""On a GPU: no sums in the order in which threads arrive, and no choice between kernels by how long each takes."""
 
 _unknown: set[str] = set()
 """The options that this version of XLA does not know."""
@@ -60,6 +62,7 @@ class Executable:
         lifted: the scalars that are arguments; the others are baked in.
         donated: the positions, among the inputs that are not scalars, of buffers that it may write over.
         hurry: whether to compile quickly now, and for speed later; else for speed at once.
+        reproducible: whether it has to give the same bits in each run and each process.
     """
 
     __slots__ = (
@@ -68,20 +71,21 @@ class Executable:
     )  # fmt: skip
 
     def __init__(
-        self, program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], *, hurry: bool
-    ) -> None:
+        self, program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], *, hurry: bool,
+        reproducible: bool = False,
+    ) -> None:  # fmt: skip
         self.program = program
         self._donated = donated
         self._order = order(program, donated)
         self._runs = 0
         self._improving = False
         self._lowered: Any = None
-        options = _QUICK if hurry and on_cpu() else _FAST
+        options = _REPRODUCIBLE if reproducible else _QUICK if hurry and on_cpu() else _FAST
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
         self.lifted = self._place.lifted
         self.baked = baked(scalars, self.lifted)
         patience = policy.PATIENCE_HEAVY if is_heavy(program) else policy.PATIENCE_LIGHT
-        self._patience = 0 if found is _FAST else patience
+        self._patience = patience if found is _QUICK else 0
         if compiled is None:
             compiled = self._compile(options)
             stats.compiles += 1
@@ -98,7 +102,7 @@ class Executable:
             arrays = [arrays[k] for k in self._order]
         if self.lifted:
             with jax.enable_x64(True):
-                return self.call(*arrays, *_pack(self.program, scalars, self.lifted))
+                return self.call(*arrays, *packed(self.program, scalars, self.lifted))
         return self.call(*arrays)
 
     def fits(self, scalars: tuple) -> bool:
@@ -154,9 +158,12 @@ class Executable:
         notify("optimise", self.program)
 
 
-def on_disk(program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...]) -> bool:
+def on_disk(
+    program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], reproducible: bool
+) -> bool:
     """Whether an executable that is made of these would be loaded from the disk."""
-    return any(p.holds(o) for p in disk.places(program, scalars, lifted, donated) for o in (_FAST, _QUICK))
+    options = (_REPRODUCIBLE,) if reproducible else (_FAST, _QUICK)
+    return any(p.holds(o) for p in disk.places(program, scalars, lifted, donated) for o in options)
 
 
 def _stored(
@@ -165,7 +172,7 @@ def _stored(
     """The executable that is on the disk, its options and its place: rather one for speed, and one with these scalars
     lifted. If there is none, these options, and where to put it."""
     found = list(disk.places(program, scalars, lifted, donated))
-    for wanted in (_FAST, options) if options is not _FAST else (_FAST,):
+    for wanted in (_FAST, _QUICK) if options is _QUICK else (options,):
         for place in found:
             compiled = place.load(wanted)
             if compiled is not None:
@@ -174,9 +181,9 @@ def _stored(
 
 
 def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:
-    if not on_cpu():
-        return lowered.compile()
     known = {name: value for name, value in options.items() if name not in _unknown}
+    if not on_cpu():
+        known = {name: value for name, value in known.items() if name.startswith("xla_gpu_")}
     try:
         return lowered.compile(compiler_options=known)
     except jax.errors.JaxRuntimeError as error:
@@ -202,8 +209,8 @@ def _function(
         for k, (slot, v) in enumerate(zip(program.scalars, baked, strict=True))
         if k not in lifted
     }
-    groups = _groups(program, lifted)
-    specs += [jax.ShapeDtypeStruct((len(ks),), dtype) for dtype, ks in groups.items()]
+    vectors = groups(program, lifted)
+    specs += [jax.ShapeDtypeStruct((len(ks),), dtype) for dtype, ks in vectors.items()]
 
     def function(*args: Any) -> list[Any]:
         inputs: list[Any] = [None] * len(avals)
@@ -211,7 +218,7 @@ def _function(
             inputs[k] = v
         for k, v in zip(arrays, args, strict=False):
             inputs[k] = v
-        for vector, ks in zip(args[len(arrays) :], groups.values(), strict=True):
+        for vector, ks in zip(args[len(arrays) :], vectors.values(), strict=True):
             for place, k in enumerate(ks):
                 inputs[program.scalars[k]] = vector[place]
         return program.replay(inputs)
@@ -235,15 +242,3 @@ def _check(program: Program, out_info: Sequence[Any]) -> None:
                     f"[{op}] gave {got.dtype}{list(got.shape)} where {want.dtype}{list(want.shape)} was promised; "
                     "please report this as a bug of mxcompat."
                 )
-
-
-def _groups(program: Program, lifted: tuple[int, ...]) -> dict[np.dtype, list[int]]:
-    groups: dict[np.dtype, list[int]] = {}
-    for k in lifted:
-        groups.setdefault(program.in_avals[program.scalars[k]].dtype.numpy, []).append(k)
-    return groups
-
-
-def _pack(program: Program, scalars: tuple, lifted: tuple[int, ...]) -> list[np.ndarray]:
-    with np.errstate(over="ignore"):
-        return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in _groups(program, lifted).items()]

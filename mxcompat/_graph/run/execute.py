@@ -16,7 +16,7 @@ from ..ir.node import ITEM, SCALAR, Node, location
 from . import cache, donation, host, single
 from .compile import Executable
 from .events import stats
-from .schedule import Call, Inline, Move, OpByOp
+from .plan import Call, Inline, Move, OpByOp
 from .values import jax_value
 
 __all__ = ["blame", "execute", "store"]
@@ -28,14 +28,14 @@ def execute(plan: Call | Inline | Move | OpByOp, subgraph: Subgraph) -> None:
 
 
 def _call(plan: Call, subgraph: Subgraph) -> None:
-    program, executable, scalars, counts, timed = plan
+    program, executable, scalars, counts, timed, copied = plan
     order, leaves = subgraph.order, subgraph.leaves
     if len(order) == 1 and not scalars and len(leaves) == len(order[0].inputs) and not donation.any_large(leaves):
         node = order[0]
         single.remember(node.op, node.params, [i.aval for i in node.inputs], executable)  # type: ignore[arg-type]
     outputs = [order[k] for k in program.out_slots]
     start = perf_counter() if timed else 0.0
-    values = _run(executable, subgraph, scalars, counts)
+    values = _run(executable, subgraph, scalars, counts, copied)
     if timed:
         jax.block_until_ready(values)
         record = program.record
@@ -44,7 +44,9 @@ def _call(plan: Call, subgraph: Subgraph) -> None:
     store(outputs, values)
 
 
-def _run(executable: Executable, subgraph: Subgraph, scalars: tuple, counts: bool) -> list[Any]:
+def _run(
+    executable: Executable, subgraph: Subgraph, scalars: tuple, counts: bool, copied: tuple[int, ...]
+) -> list[Any]:
     """Run an executable on the leaves; an error says which op it came from, and which line of the user's called
     that."""
     stats.executions += 1
@@ -52,6 +54,8 @@ def _run(executable: Executable, subgraph: Subgraph, scalars: tuple, counts: boo
         arrays = [n.value for n in subgraph.leaves if n.op is not SCALAR]
         if not _HELD_BY_NUMPY.isdisjoint(map(type, arrays)):
             arrays = [jax_value(n) for n in subgraph.leaves if n.op is not SCALAR]
+        for k in copied:
+            arrays[k] = arrays[k].copy()
         return executable(arrays, scalars, counts)
     except Exception as error:
         blame(error, subgraph)

@@ -1,14 +1,13 @@
 """Schedule: look at a stretch of graph and at what is known of it, and decide how to compute it.
 
-The answer is a plan, a value that can be printed; `execute` carries it out. Nothing is run here, and nothing decided
-there.
+The answer is a plan; `execute` carries it out. Nothing is run here, and nothing decided there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import policy
 from ..ir.linearize import Subgraph, linearize, single_node
@@ -18,96 +17,10 @@ from ..ir.program import Program
 from ..ir.rules import SEGMENTS
 from . import cache, donation, host
 from .cache import Record
-from .compile import Executable
+from .plan import Call, Compile, Inline, Move, OpByOp, Plan, Segments, Split
 from .segments import cut, is_heavy_node, is_huge, segments_of, unevaluated
 
-__all__ = ["Call", "Compile", "Inline", "Move", "OpByOp", "Plan", "Segments", "Split", "schedule"]
-
-
-class Inline(NamedTuple):
-    """Replay the Program under the JAX trace that its inputs belong to."""
-
-    program: Program
-
-    def __str__(self) -> str:
-        return f"{len(self.program.instructions)} ops inline in the function that JAX is tracing"
-
-
-class Call(NamedTuple):
-    """Run an executable. `counts` says whether that may lead to a faster version; `timed`, to wait and note the
-    time."""
-
-    program: Program
-    executable: Executable
-    scalars: tuple
-    counts: bool
-    timed: bool
-
-    def __str__(self) -> str:
-        return f"the executable of {len(self.program.instructions)} ops"
-
-
-class Compile(NamedTuple):
-    """Compile the Program in a hurry, and plan again."""
-
-    program: Program
-    scalars: tuple
-    donated: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"compile {len(self.program.instructions)} ops as one"
-
-
-class OpByOp(NamedTuple):
-    """Run op by op: in NumPy, where it may be `light` work, or with executables of single ops. `compiles` has the whole
-    compiled in the background."""
-
-    program: Program
-    scalars: tuple
-    donated: tuple[int, ...]
-    on_host: bool
-    light: bool
-    compiles: bool
-    reason: str
-
-    def __str__(self) -> str:
-        where = "in NumPy" if self.on_host else "with executables of their own"
-        then = ", while the whole is being compiled" if self.compiles else ""
-        return f"{len(self.program.instructions)} ops one by one {where}, {self.reason}{then}"
-
-
-class Move(NamedTuple):
-    """Compute these slots, which only read small data, in NumPy, and plan again for the rest, which is known."""
-
-    slots: list[int]
-
-    def __str__(self) -> str:
-        return f"{len(self.slots)} ops on small data in NumPy first"
-
-
-class Segments(NamedTuple):
-    """Compute these nodes, one group after the other. `temporary` says whether they will be one program later."""
-
-    stops: list[list[Node]]
-    temporary: bool
-    compiles: tuple[Program, tuple, tuple[int, ...]] | None
-
-    def __str__(self) -> str:
-        return f"in {len(self.stops)} segments"
-
-
-class Split(NamedTuple):
-    """Compute one node, which has several results, by way of nodes that give the same."""
-
-    node: Node
-    parts: Sequence[Node]
-    temporary: bool | None
-
-    def __str__(self) -> str:
-        return f"[{self.node.op}] split into segments"
-
-
-Plan = Inline | Call | Compile | OpByOp | Move | Segments | Split
+__all__ = ["schedule"]
 
 
 def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Plan:
@@ -125,7 +38,10 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     if structure.traced:
         return Inline(program)
     scalars = tuple([leaves[k].value for k in program.scalars]) if program.scalars else ()
-    donated = donation.donated(subgraph, [order[k] for k in program.out_slots])
+    outputs = [order[k] for k in program.out_slots]
+    if policy.REPRODUCIBLE:
+        return _reproducible(subgraph, roots, temporary, program, scalars, outputs)
+    donated = donation.donated(subgraph, outputs)
     executable = cache.find(program, scalars, donated)
     if executable is not None:
         record = program.record
@@ -166,6 +82,36 @@ def _without_executable(
         if parts is not None:
             return Split(order[0], parts, temporary)
     return Compile(program, scalars, donated)
+
+
+def _reproducible(
+    subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, program: Program, scalars: tuple,
+    outputs: Sequence[Node],
+) -> Plan:  # fmt: skip
+    """The plan that follows from the structure alone, whatever is known of it and whoever holds the buffers: what is
+    huge is computed in segments, anything else by its one executable."""
+    if "huge" not in program.facts:
+        program.facts["huge"] = is_huge(subgraph)
+    if program.facts["huge"]:
+        plan = _in_segments(subgraph, roots, temporary)
+        if plan is not None:
+            return plan
+    written = donation.written(subgraph, outputs)
+    executable = cache.only(program)
+    if executable is None:
+        return Compile(program, scalars, written, True)
+    copied = tuple({*written}.difference(donation.donated(subgraph, outputs))) if written else ()
+    return Call(program, executable, scalars, False, False, copied)
+
+
+def _in_segments(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Segments | Split | None:
+    """The plan to compute what is huge in segments for good, if it can be cut."""
+    order = subgraph.order
+    if len(order) > 1:
+        stops = segments_of(subgraph, roots) if temporary is None else []
+        return Segments(stops, False, None) if stops else None
+    parts = SEGMENTS[order[0].op](order[0])  # type: ignore[index]
+    return Split(order[0], parts, temporary) if parts is not None else None
 
 
 def _moved(subgraph: Subgraph, roots: Sequence[Node]) -> Move | None:
