@@ -109,7 +109,7 @@ MISSING_SHARE = 6
 """A new structure runs op by op if no more of its ops than `MISSING`, or one in `MISSING_SHARE`, have yet to be
 compiled on their own: it may never return, and then compiling it would have been most of the work."""
 
-# --- The same bits ----------------------------------------------------------------------------------------------------
+# --- The same bits --------------------------------------------------------------------------------------------------
 
 REPRODUCIBLE = os.environ.get("MXCOMPAT_REPRODUCIBLE", "") not in ("", "0")
 """Whether a structure is computed in the same way whenever it is: by one executable, compiled for speed, or in the same
@@ -149,8 +149,8 @@ TRIALS = 8
 
 MARGIN = 0.5
 """What the host's best time has to be of the executable's best, for a program to stay there. The host's is the best of
-many more runs, and while XLA runs Python goes on: the gradient of a 4-layer MLP took 0.17 ms in NumPy and 0.18 ms in XLA
-by those times, 0.25 ms and 0.17 ms in a loop."""
+many more runs, and while XLA runs Python goes on: the gradient of a 4-layer MLP took 0.17 ms in NumPy and 0.18 ms in
+XLA by those times, 0.25 ms and 0.17 ms in a loop."""
 
 TRIED_SECONDS = 2e-4
 """Up to this time on the host, it may be: what is slower there gains by XLA whatever calling it costs."""

@@ -89,9 +89,7 @@ def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], repr
         if found is None:
             lifted = range(len(scalars)) if reproducible else record.varying
             _explain(record, program, scalars, donated, lifted, reproducible)
-            found = Executable(
-                program, scalars, lifted, donated, hurry=not reproducible, reproducible=reproducible
-            )
+            found = Executable(program, scalars, lifted, donated, hurry=not reproducible, reproducible=reproducible)
             if reproducible:
                 record.only = found
             else:

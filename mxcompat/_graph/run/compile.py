@@ -2,7 +2,7 @@
 
 The Program's replay is traced, lowered and compiled, in a hurry or for speed. An executable that was compiled in a
 hurry counts its runs, and is compiled again in the background once it has proved to return. What an earlier process has
-compiled is loaded from the disk instead. """
+compiled is loaded from the disk instead."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import Any
 
 import jax
-import numpy as np
 
 from .. import policy
 from ..ir.aval import number

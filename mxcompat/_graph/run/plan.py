@@ -53,7 +53,7 @@ class Compile(NamedTuple):
 
 class OpByOp(NamedTuple):
     """Run op by op: in NumPy, where it may be `light` work, or with executables of single ops. `compiles` has the whole
-    compiled in the background."""
+    compiled in the background; `tried` is an executable of the whole to time beside, whose results do not count."""
 
     program: Program
     scalars: tuple
@@ -62,6 +62,7 @@ class OpByOp(NamedTuple):
     light: bool
     compiles: bool
     reason: str
+    tried: Executable | None = None
 
     def __str__(self) -> str:
         where = "in NumPy" if self.on_host else "with executables of their own"

@@ -49,6 +49,8 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
             if record.xla_runs >= policy.TRIALS and record.host_best < policy.MARGIN * record.xla_best:
                 return OpByOp(program, scalars, donated, True, True, False, "which takes less time than XLA")
             timed = record.xla_runs < policy.TRIALS and record.host_best < policy.TRIED_SECONDS
+            if timed and not donated:  # so that its bits change once at most, and not at all if it stays in NumPy
+                return OpByOp(program, scalars, donated, True, True, False, "while XLA is timed", executable)
             return Call(program, executable, scalars, not temporary, timed)
         return Call(program, executable, scalars, not temporary, False)
     return _without_executable(subgraph, roots, temporary, program, scalars, donated)
@@ -118,7 +120,7 @@ def _moved(subgraph: Subgraph, roots: Sequence[Node]) -> Move | None:
     """The plan to do first in NumPy what only reads small data, if what is left then is known and the whole is not.
 
     A graph that is a new one at each step because a small array in it grows (the list of the tokens so far, say) is,
-    but for that array, the same at each step. """
+    but for that array, the same at each step."""
     slots = host.movable(subgraph)
     if not slots or len(slots) == len(subgraph.order):
         return None
