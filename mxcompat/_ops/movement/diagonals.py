@@ -17,6 +17,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import axis_of, integer, require_array
 from ..define import op
+from ..elementwise.by_bits import by_bits
 
 __all__ = ["diag", "diagonal", "distance", "on_diagonal", "sum_dtype", "trace", "tril", "triu"]
 
@@ -54,7 +55,7 @@ def _diagonal_impl(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     return jnp.diagonal(x, offset, -2, -1)
 
 
-DIAGONAL = op("diagonal", _diagonal_impl, _diagonal_aval, ("offset", "axis1", "axis2"))
+DIAGONAL = op("diagonal", by_bits(_diagonal_impl), _diagonal_aval, ("offset", "axis1", "axis2"))
 
 
 def diagonal(a: array, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: Any = None) -> array:
@@ -104,7 +105,7 @@ def distance(shape: tuple[int, ...]) -> Any:
     return columns - rows
 
 
-DIAG = op("diag", _diag_impl, _diag_aval, ("k",))
+DIAG = op("diag", by_bits(_diag_impl), _diag_aval, ("k",))
 
 
 def diag(a: array, /, k: int = 0, *, stream: Any = None) -> array:
@@ -198,7 +199,7 @@ def _triangle_impl(x: Any, k: int, upper: bool) -> Any:
     return jnp.where(kept, x, jnp.zeros((), x.dtype))
 
 
-TRIANGLE = op("triangle", _triangle_impl, _triangle_aval, ("k", "upper"))
+TRIANGLE = op("triangle", by_bits(_triangle_impl), _triangle_aval, ("k", "upper"))
 
 
 def tril(x: array, k: int = 0, *, stream: Any = None) -> array:
