@@ -150,7 +150,9 @@ def _trace_aval(a: Aval, offset: int, axis1: int, axis2: int) -> Aval:
 
 def _trace_impl(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     want = sum_dtype(_d.from_numpy(x.dtype)).numpy  # type: ignore[arg-type]
-    return jnp.sum(_diagonal_impl(x, offset, axis1, axis2), axis=-1, dtype=want)
+    half = want.itemsize == 2  # a float: integers are summed in 32 bits
+    found = jnp.sum(_diagonal_impl(x, offset, axis1, axis2), axis=-1, dtype=jnp.float32 if half else want)
+    return found.astype(want)
 
 
 TRACE = op("trace", _trace_impl, _trace_aval, ("offset", "axis1", "axis2"))
