@@ -106,7 +106,7 @@ def value(mx: Any, nn: Any, reduction: Callable[..., Any], bits: np.ndarray, dty
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_error(name: str, dtype: str, tier: Any) -> None:
-    """Half a unit and what float32 lacks where numbers cancel, or real MLX's; below what XLA takes for 0, anything."""
+    """Half a unit and a little, or real MLX's; below what XLA takes for 0, anything."""
     reduction, exact = REDUCTIONS[name]
     kind = KINDS[dtype]
     info = ml_dtypes.finfo(kind)
@@ -119,8 +119,10 @@ def test_error(name: str, dtype: str, tier: Any) -> None:
             theirs = value(real, real_nn, reduction, bits, dtype)
             with tier():
                 got = value(ours, our_nn, reduction, bits, dtype)
+            # what is near the mean is a difference of float32 numbers
+            lost = 2.0**-22 * np.abs(want).max() if name == "layer_norm" else 0.0
             ulp = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(want), float(info.smallest_normal)))) - info.nmant)
-            allowed = np.fmax(0.53 * ulp, np.where(np.isfinite(theirs), np.abs(theirs - want), 0))
+            allowed = np.fmax(0.51 * ulp + lost, np.where(np.isfinite(theirs), np.abs(theirs - want), 0))
             near = np.abs(got - want) <= allowed
         tiny = np.abs(want) < 2.0**-120
         right = near | (got == best) | tiny | (np.isnan(got) & np.isnan(best))
