@@ -9,7 +9,7 @@ from mxcompat._graph import policy
 from mxcompat._graph.ir.rules import HOST
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.events import observers, stats
-from mxcompat._graph.run.schedule import HostFirst, OpByOp
+from mxcompat._graph.run.plan import HostFirst, OpByOp
 from mxcompat._ops.define import TABLE
 from mxcompat.ext.debug import clear_cache
 

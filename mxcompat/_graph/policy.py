@@ -124,6 +124,12 @@ MISSING_SHARE = 6
 """A new structure runs op by op if no more of its ops than `MISSING`, or one in `MISSING_SHARE`, have yet to be
 compiled on their own: it may never return, and then compiling it would have been most of the work."""
 
+# --- The same bits --------------------------------------------------------------------------------------------------
+
+REPRODUCIBLE = os.environ.get("MXCOMPAT_REPRODUCIBLE", "") not in ("", "0")
+"""Whether a structure is computed in the same way whenever it is: by one executable, compiled for speed, or in the same
+segments. What comes after this in the file then decides nothing."""
+
 # --- The host tier ----------------------------------------------------------------------------------------------------
 
 HOST = os.environ.get("MXCOMPAT_HOST", "1") != "0"

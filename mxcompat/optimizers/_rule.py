@@ -67,14 +67,15 @@ class Rule:
     def _to_compile(self, optimizer: Any) -> tuple | None:
         """The settings to compile for, if any."""
         attributes = vars(optimizer)
-        seen = [*attributes, *attributes.values()]
+        seen = [policy.REPRODUCIBLE, *attributes, *attributes.values()]
         seen += [part for value in attributes.values() if isinstance(value, (list, tuple)) for part in value]
         if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):
             self._seen = seen
             settings = _settings(optimizer)
             if len(self._known) < policy.COMPILED_SETTINGS:
                 self._known.add(settings)
-            self._settings = settings if settings in self._known else None
+            # what an optimizer has been through must not show where runs are to be reproducible
+            self._settings = settings if policy.REPRODUCIBLE or settings in self._known else None
         return self._settings
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from mxcompat import ext
+
 from . import gpt, operations, training
 
 Step = Callable[[], Any]
@@ -39,6 +41,23 @@ class Workload:
 
 def _normal(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def reproducible(build: Callable[[Any], Step]) -> Callable[[Any], Step]:
+    """The same work, with the same bits in every run: what that costs. On real MLX it is so anyway."""
+
+    def made(mx: Any) -> Step:
+        step = build(mx)
+        if mx.__name__ != "mxcompat.core":
+            return step
+
+        def reproducibly() -> Any:
+            with ext.reproducible():
+                return step()
+
+        return reproducibly
+
+    return made
 
 
 def build_add(mx: Any) -> Step:
@@ -187,6 +206,7 @@ WORKLOADS = (
     Workload("build one add", build_add, most_us=1.2),
     Workload("build and evaluate one add, 8x8", eval_add, eval_add_jax, most_us=12),
     Workload("value_and_grad of a 4-layer MLP, 32 wide", mlp, mlp_jax, of_mlx=0.6),
+    Workload("  the same bits each time", reproducible(mlp), mlp_jax),
     Workload("train step of a 4-layer GPT", gpt.mlx_step, gpt.jax_step, of_jax=1.1, of_mlx=0.1),
     Workload("200 elementwise ops on 1M floats", elementwise, elementwise_jax, of_jax=1.1, of_mlx=0.4),
     Workload("vmap of an add, 4096x100 + 100x4096", vmap, vmap_jax, of_mlx=0.5),
@@ -194,6 +214,7 @@ WORKLOADS = (
     Workload("4-bit matmul, 1x512 by 512x2048", operations.quantized(1), operations.quantized_jax(1), of_mlx=1 / 3),
     Workload("4-bit matmul, 128 rows", operations.quantized(128), operations.quantized_jax(128), of_mlx=1 / 3),
     Workload("nn MLP, AdamW: train step", training.mlp, training.mlp_jax, of_jax=1.5, of_mlx=0.15),
+    Workload("  the same bits each time", reproducible(training.mlp), training.mlp_jax, of_jax=1.5),
     Workload("nn GPT, AdamW: train step", training.gpt, training.gpt_jax, of_jax=1.1),
     Workload("nn conv net, AdamW: train step", training.conv_net, training.conv_net_jax, of_jax=1.1),
 )

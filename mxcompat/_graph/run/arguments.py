@@ -6,7 +6,7 @@ import numpy as np
 
 from ..ir.program import Program
 
-__all__ = ["array_inputs", "baked", "groups", "order", "pack"]
+__all__ = ["array_inputs", "baked", "groups", "order", "packed"]
 
 
 def order(program: Program, donated: tuple[int, ...]) -> list[int] | None:
@@ -41,14 +41,14 @@ def baked(scalars: tuple, lifted: tuple[int, ...]) -> tuple:
 
 
 def groups(program: Program, lifted: tuple[int, ...]) -> dict[np.dtype, list[int]]:
-    """The lifted scalars, by dtype."""
-    groups: dict[np.dtype, list[int]] = {}
+    """The scalars that are arguments, by dtype: those of one dtype are passed as a vector."""
+    found: dict[np.dtype, list[int]] = {}
     for k in lifted:
-        groups.setdefault(program.in_avals[program.scalars[k]].dtype.numpy, []).append(k)
-    return groups
+        found.setdefault(program.in_avals[program.scalars[k]].dtype.numpy, []).append(k)
+    return found
 
 
-def pack(program: Program, scalars: tuple, lifted: tuple[int, ...]) -> list[np.ndarray]:
-    """The values of the lifted scalars: a vector per dtype."""
+def packed(program: Program, scalars: tuple, lifted: tuple[int, ...]) -> list[np.ndarray]:
+    """These vectors."""
     with np.errstate(over="ignore"):
         return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in groups(program, lifted).items()]

@@ -7,6 +7,7 @@ up becomes an argument, so that no number costs a compile each time it changes.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 from .. import policy
 from ..ir.program import Program
@@ -14,7 +15,7 @@ from . import background
 from .compile import Executable, on_disk
 from .events import notify, observers
 
-__all__ = ["Record", "compile_now", "compile_soon", "find", "record_of", "wait_if_sure"]
+__all__ = ["Record", "compile_now", "compile_soon", "find", "only", "record_of", "wait_if_sure"]
 
 
 class Record:
@@ -24,16 +25,17 @@ class Record:
     background. meanwhile: how often it has run while something was. seen: the values that the scalars had at first.
     varying: the scalars that had others since. lock: held by the thread that compiles it. host_runs, host_seconds: how
     often it has run op by op, and how long that took; host_best: the shortest. xla_runs, xla_best: the same for its
-    executable, where it was timed.
+    executable, where it was timed. only: the one executable for runs that are to be reproducible.
     """
 
     __slots__ = (
-        "compiled", "host_best", "host_runs", "host_seconds", "lock", "meanwhile", "pending", "seen", "varying",
-        "xla_best", "xla_runs",
+        "compiled", "host_best", "host_runs", "host_seconds", "lock", "meanwhile", "only", "pending", "seen",
+        "varying", "xla_best", "xla_runs",
     )  # fmt: skip
 
     def __init__(self, scalars: tuple) -> None:
         self.compiled: dict[tuple[int, ...], Executable] = {}
+        self.only: Executable | None = None
         self.pending: set[tuple[int, ...]] = set()
         self.meanwhile = 0
         self.seen = scalars
@@ -67,16 +69,31 @@ def find(program: Program, scalars: tuple, donated: tuple[int, ...]) -> Executab
     return found if found is not None and found.fits(scalars) else None
 
 
-def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...]) -> Executable:
+def only(program: Program) -> Executable | None:
+    """The executable that a Program always runs with where runs are to be reproducible, if there is one by now."""
+    record = program.record
+    return record.only if record is not None else None
+
+
+def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], reproducible: bool = False) -> Executable:
     """Compile a Program in a hurry; numbers that are known to vary become arguments. Of several threads that ask for
-    the same, one compiles."""
+    the same, one compiles.
+
+    Args:
+        reproducible: whether it is to be the `only` one: compiled for speed at once, and every number is an argument,
+            as XLA computes with what is constant.
+    """
     record = record_of(program, scalars)
     with record.lock:
-        found = find(program, scalars, donated)
+        found = record.only if reproducible else find(program, scalars, donated)
         if found is None:
-            _explain(record, program, scalars, donated)
-            found = Executable(program, scalars, record.varying, donated, hurry=True)
-            record.compiled[donated] = found
+            lifted = range(len(scalars)) if reproducible else record.varying
+            _explain(record, program, scalars, donated, lifted, reproducible)
+            found = Executable(program, scalars, lifted, donated, hurry=not reproducible, reproducible=reproducible)
+            if reproducible:
+                record.only = found
+            else:
+                record.compiled[donated] = found
     return found
 
 
@@ -87,7 +104,7 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
         record.meanwhile += 1
         return
     record.pending.add(donated)
-    _explain(record, program, scalars, donated)
+    _explain(record, program, scalars, donated, record.varying)
 
     def job() -> None:
         try:
@@ -112,13 +129,18 @@ def wait_if_sure(program: Program, donated: tuple[int, ...]) -> None:
         background.wait(lambda: donated not in record.pending)
 
 
-def _explain(record: Record, program: Program, scalars: tuple, donated: tuple[int, ...]) -> None:
+def _explain(
+    record: Record, program: Program, scalars: tuple, donated: tuple[int, ...], lifted: Iterable[int],
+    reproducible: bool = False,
+) -> None:  # fmt: skip
     if not observers:
         return
-    found = record.compiled.get(donated)
+    found = record.compiled.get(donated) if not reproducible else None
     reason = "other buffers can be written over" if record.compiled else "a new structure"
-    if found is not None or record.varying:
+    if reproducible:
+        reason = "for reproducible runs"
+    elif found is not None or record.varying:
         was = record.seen if found is None else found.baked
         changed = [f"{was[k]!r} is now {v!r}" for k, v in enumerate(scalars) if was[k] not in (None, v)]
         reason = "a number changed: " + ", ".join(changed)
-    notify("load" if on_disk(program, scalars, record.varying, donated) else "compile", program, reason)
+    notify("load" if on_disk(program, scalars, lifted, donated, reproducible) else "compile", program, reason)

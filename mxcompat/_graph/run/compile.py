@@ -18,7 +18,7 @@ from .. import policy
 from ..ir.aval import number
 from ..ir.program import Program
 from . import allocation, background, disk
-from .arguments import array_inputs, baked, groups, order, pack
+from .arguments import array_inputs, baked, groups, order, packed
 from .events import notify, stats
 
 __all__ = ["Executable", "on_cpu", "on_disk"]
@@ -31,6 +31,8 @@ _QUICK = {
     "xla_allow_excess_precision": False,
 }
 _FAST = {"xla_allow_excess_precision": False}
+_REPRODUCIBLE = {**_FAST, "xla_gpu_deterministic_ops": True}
+"""On a GPU: no sums in the order in which threads arrive, and no choice between kernels by how long each takes."""
 
 _unknown: set[str] = set()
 """The options that this version of XLA does not know."""
@@ -60,6 +62,7 @@ class Executable:
         lifted: the scalars that are arguments; the others are baked in.
         donated: the positions, among the inputs that are not scalars, of buffers that it may write over.
         hurry: whether to compile quickly now, and for speed later; else for speed at once.
+        reproducible: whether it has to give the same bits in each run and each process.
 
     `needs` is what it allocates, in bytes; 0 if that is little.
     """
@@ -70,21 +73,22 @@ class Executable:
     )  # fmt: skip
 
     def __init__(
-        self, program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], *, hurry: bool
-    ) -> None:
+        self, program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], *, hurry: bool,
+        reproducible: bool = False,
+    ) -> None:  # fmt: skip
         self.program = program
         self._donated = donated
         self._order = order(program, donated)
         self._runs = 0
         self._improving = False
         self._lowered: Any = None
-        options = _QUICK if hurry and on_cpu() else _FAST
+        options = _REPRODUCIBLE if reproducible else _QUICK if hurry and on_cpu() else _FAST
         allocation.require(allocation.results(program))
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
         self.lifted = self._place.lifted
         self.baked = baked(scalars, self.lifted)
         patience = policy.PATIENCE_HEAVY if _is_heavy(program) else policy.PATIENCE_LIGHT
-        self._patience = 0 if found is _FAST else patience
+        self._patience = patience if found is _QUICK else 0
         if compiled is None:
             compiled = self._compile(options)
             stats.compiles += 1
@@ -102,7 +106,7 @@ class Executable:
             arrays = [arrays[k] for k in self._order]
         if self.lifted:
             with jax.enable_x64(True):
-                return self.call(*arrays, *pack(self.program, scalars, self.lifted))
+                return self.call(*arrays, *packed(self.program, scalars, self.lifted))
         return self.call(*arrays)
 
     def fits(self, scalars: tuple) -> bool:
@@ -159,9 +163,12 @@ class Executable:
         notify("optimise", self.program)
 
 
-def on_disk(program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...]) -> bool:
+def on_disk(
+    program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], reproducible: bool
+) -> bool:
     """Whether an executable that is made of these would be loaded from the disk."""
-    return any(p.holds(o) for p in disk.places(program, scalars, lifted, donated) for o in (_FAST, _QUICK))
+    options = (_REPRODUCIBLE,) if reproducible else (_FAST, _QUICK)
+    return any(p.holds(o) for p in disk.places(program, scalars, lifted, donated) for o in options)
 
 
 def _stored(
@@ -170,7 +177,7 @@ def _stored(
     """The executable that is on the disk, its options and its place: rather one for speed, and one with these scalars
     lifted. If there is none, these options, and where to put it."""
     found = list(disk.places(program, scalars, lifted, donated))
-    for wanted in (_FAST, options) if options is not _FAST else (_FAST,):
+    for wanted in (_FAST, _QUICK) if options is _QUICK else (options,):
         for place in found:
             compiled = place.load(wanted)
             if compiled is not None:
@@ -179,9 +186,9 @@ def _stored(
 
 
 def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:
-    if not on_cpu():
-        return lowered.compile()
     known = {name: value for name, value in options.items() if name not in _unknown}
+    if not on_cpu():
+        known = {name: value for name, value in known.items() if name.startswith("xla_gpu_")}
     try:
         return lowered.compile(compiler_options=known)
     except jax.errors.JaxRuntimeError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .. import policy
 from ..ir.linearize import Subgraph
@@ -12,7 +12,7 @@ from ..ir.node import SCALAR, Node
 from .compile import on_cpu
 from .values import sole
 
-__all__ = ["any_large", "donated"]
+__all__ = ["any_large", "donated", "written"]
 
 
 def donated(subgraph: Subgraph, outputs: Sequence[Node]) -> tuple[int, ...]:
@@ -21,18 +21,30 @@ def donated(subgraph: Subgraph, outputs: Sequence[Node]) -> tuple[int, ...]:
     candidates = _worth_donating(subgraph)
     if not candidates:
         return ()
-    places = Counter(n.aval for n in outputs)
     free = set(unreachable_leaves(subgraph))
+    return _fitting(subgraph, outputs, lambda k, node: k in free and k in candidates and sole(node))
+
+
+def _fitting(subgraph: Subgraph, outputs: Sequence[Node], wanted: Callable[[int, Node], bool]) -> tuple[int, ...]:
+    """The positions, among the inputs that are not scalars, of wanted leaves, no more of an aval than outputs have."""
+    places = Counter(n.aval for n in outputs)
     found = []
     position = 0
     for k, node in enumerate(subgraph.leaves):
         if node.op is SCALAR:
             continue
-        if k in free and k in candidates and places[node.aval] and sole(node):
+        if places[node.aval] and wanted(k, node):
             places[node.aval] -= 1
             found.append(position)
         position += 1
     return tuple(found)
+
+
+def written(subgraph: Subgraph, outputs: Sequence[Node]) -> tuple[int, ...]:
+    """The positions of large buffers that an op writes over, and that fit an output, whoever can still reach them: what
+    the structure says of donation."""
+    large = {k for k in subgraph.structure.written if subgraph.leaves[k].aval.nbytes >= policy.DONATED_BYTES}
+    return _fitting(subgraph, outputs, lambda k, node: k in large) if large else ()
 
 
 def any_large(leaves: Sequence[Node]) -> bool:

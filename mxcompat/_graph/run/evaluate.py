@@ -22,7 +22,8 @@ from ..ir.node import SCALAR, Node
 from . import cache, single
 from .events import notify, stats
 from .execute import execute, fail, store
-from .schedule import Call, Compile, Find, OpByOp, Segments, Split, schedule
+from .plan import Call, Compile, Find, OpByOp, Segments, Split
+from .schedule import schedule
 from .segments import nested_apart, unevaluated
 from .values import jax_value, numpy_value
 

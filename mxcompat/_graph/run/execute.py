@@ -16,8 +16,8 @@ from ..ir.node import ITEM, SCALAR, Node, location
 from . import allocation, cache, donation, host, single
 from .compile import Executable
 from .events import stats
-from .schedule import Call, HostFirst, Inline, OpByOp
-from .values import jax_value
+from .plan import Call, HostFirst, Inline, OpByOp
+from .values import jax_value, to_jax
 
 __all__ = ["execute", "fail", "store"]
 
@@ -28,14 +28,14 @@ def execute(plan: Call | Inline | HostFirst | OpByOp, subgraph: Subgraph) -> Non
 
 
 def _call(plan: Call, subgraph: Subgraph) -> None:
-    program, executable, scalars, counts, timed = plan
+    program, executable, scalars, counts, timed, copied = plan
     order, leaves = subgraph.order, subgraph.leaves
     if len(order) == 1 and not scalars and len(leaves) == len(order[0].inputs) and not donation.any_large(leaves):
         node = order[0]
         single.remember(node.op, node.params, [i.aval for i in node.inputs], executable)  # type: ignore[arg-type]
     outputs = [order[k] for k in program.out_slots]
     start = perf_counter() if timed else 0.0
-    values = _run(executable, subgraph, scalars, counts)
+    values = _run(executable, subgraph, scalars, counts, copied)
     if timed:
         jax.block_until_ready(values)
         record = program.record
@@ -44,7 +44,9 @@ def _call(plan: Call, subgraph: Subgraph) -> None:
     store(outputs, values)
 
 
-def _run(executable: Executable, subgraph: Subgraph, scalars: tuple, counts: bool) -> list[Any]:
+def _run(
+    executable: Executable, subgraph: Subgraph, scalars: tuple, counts: bool, copied: tuple[int, ...]
+) -> list[Any]:
     """Run an executable on the leaves; an error says which op it came from, and which line of the user's called
     that."""
     stats.executions += 1
@@ -52,6 +54,8 @@ def _run(executable: Executable, subgraph: Subgraph, scalars: tuple, counts: boo
         arrays = [n.value for n in subgraph.leaves if n.op is not SCALAR]
         if not _HELD_BY_NUMPY.isdisjoint(map(type, arrays)):
             arrays = [jax_value(n) for n in subgraph.leaves if n.op is not SCALAR]
+        for k in copied:
+            arrays[k] = arrays[k].copy()
         return _called(executable, arrays, scalars, counts)
     except Exception as error:
         fail(error, subgraph)
@@ -93,7 +97,7 @@ def _inline(plan: Inline, subgraph: Subgraph) -> None:
 
 
 def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
-    program, scalars, donated, on_host, light, compiles, _ = plan
+    program, scalars, donated, on_host, light, compiles, _, tried = plan
     if compiles:
         cache.compile_soon(program, scalars, donated)
     record = cache.record_of(program, scalars)
@@ -111,7 +115,21 @@ def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
         record.host_best = min(record.host_best, taken)
     else:
         values = _with_executables(subgraph, program.out_slots)
+    if tried is not None:
+        _try(tried, record, subgraph, scalars)
     store([subgraph.order[k] for k in program.out_slots], values)
+
+
+def _try(executable: Executable, record: cache.Record, subgraph: Subgraph, scalars: tuple) -> None:
+    """Note what an executable that gives no buffer away takes."""
+    arrays = [
+        to_jax(n.value) if type(n.value) is np.ndarray else jax_value(n) for n in subgraph.leaves if n.op is not SCALAR
+    ]
+    jax.block_until_ready(arrays)
+    start = perf_counter()
+    jax.block_until_ready(executable(arrays, scalars, False))
+    record.xla_runs += 1
+    record.xla_best = min(record.xla_best, perf_counter() - start)
 
 
 def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]:

@@ -1,14 +1,13 @@
 """Schedule: look at a subgraph and at what is known of it, and decide how to compute it.
 
-The answer is a plan, a value that can be printed; `execute` carries it out. Nothing is run here, and nothing decided
-there.
+The answer is a plan; `execute` carries it out. Nothing is run here, and nothing decided there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import policy
 from ..ir.capture import PROMISE
@@ -19,105 +18,10 @@ from ..ir.program import Program
 from ..ir.rules import SEGMENTS
 from . import cache, donation, host
 from .cache import Record
-from .compile import Executable
+from .plan import Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, Segments, Split
 from .segments import even_segments, is_heavy_node, is_huge, segments_of, unevaluated
 
-__all__ = ["Call", "Compile", "Find", "HostFirst", "Inline", "OpByOp", "Segments", "Split", "schedule"]
-
-
-class Inline(NamedTuple):
-    """Replay the Program under the JAX trace that its inputs belong to."""
-
-    program: Program
-
-    def __str__(self) -> str:
-        return f"{len(self.program.instructions)} ops inline in the function that JAX is tracing"
-
-
-class Call(NamedTuple):
-    """Run an executable. `counts` says whether that may lead to a faster version; `timed`, to wait and note the
-    time."""
-
-    program: Program
-    executable: Executable
-    scalars: tuple
-    counts: bool
-    timed: bool
-
-    def __str__(self) -> str:
-        return f"the executable of {len(self.program.instructions)} ops"
-
-
-class Compile(NamedTuple):
-    """Compile the Program in a hurry, and plan again."""
-
-    program: Program
-    scalars: tuple
-    donated: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"compile {len(self.program.instructions)} ops as one"
-
-
-class OpByOp(NamedTuple):
-    """Run op by op: in NumPy, where it may be `light` work, or with executables of single ops. `compiles` has the whole
-    compiled in the background."""
-
-    program: Program
-    scalars: tuple
-    donated: tuple[int, ...]
-    on_host: bool
-    light: bool
-    compiles: bool
-    reason: str
-
-    def __str__(self) -> str:
-        where = "in NumPy" if self.on_host else "with executables of their own"
-        then = ", while the whole is being compiled" if self.compiles else ""
-        return f"{len(self.program.instructions)} ops one by one {where}, {self.reason}{then}"
-
-
-class HostFirst(NamedTuple):
-    """Compute these slots, which only read small data, in NumPy, and plan again for the rest, which is known."""
-
-    slots: list[int]
-
-    def __str__(self) -> str:
-        return f"{len(self.slots)} ops on small data in NumPy first"
-
-
-class Segments(NamedTuple):
-    """Compute segment after segment, each by its roots. `temporary` says whether they will be one program later."""
-
-    segments: list[list[Node]]
-    temporary: bool
-    compiles: tuple[Program, tuple, tuple[int, ...]] | None
-
-    def __str__(self) -> str:
-        return f"in {len(self.segments)} segments"
-
-
-class Split(NamedTuple):
-    """Compute one node, which has several results, by way of nodes that give the same."""
-
-    node: Node
-    results: Sequence[Node]
-    temporary: bool | None
-
-    def __str__(self) -> str:
-        return f"[{self.node.op}] split into segments"
-
-
-class Find(NamedTuple):
-    """Find what these arguments of a rule are, and plan again."""
-
-    placeholders: list[Node]
-
-    def __str__(self) -> str:
-        return f"find {len(self.placeholders)} arguments of a rule"
-
-
-Plan = Inline | Call | Compile | OpByOp | HostFirst | Segments | Split | Find
+__all__ = ["schedule"]
 
 
 def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Plan:
@@ -135,7 +39,10 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     if structure.traced:
         return Inline(program)
     scalars = tuple([leaves[k].value for k in program.scalars]) if program.scalars else ()
-    donated = donation.donated(subgraph, [order[k] for k in program.out_slots])
+    outputs = [order[k] for k in program.out_slots]
+    if policy.REPRODUCIBLE:
+        return _reproducible(subgraph, roots, temporary, program, scalars, outputs)
+    donated = donation.donated(subgraph, outputs)
     executable = cache.find(program, scalars, donated)
     if executable is not None:
         record = program.record
@@ -143,6 +50,8 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
             if record.xla_runs >= policy.TRIALS and record.host_best < policy.MARGIN * record.xla_best:
                 return OpByOp(program, scalars, donated, True, True, False, "which takes less time than XLA")
             timed = record.xla_runs < policy.TRIALS and record.host_best < policy.TRIED_SECONDS
+            if timed and not donated:  # so that its bits change once at most, and not at all if it stays in NumPy
+                return OpByOp(program, scalars, donated, True, True, False, "while XLA is timed", executable)
             return Call(program, executable, scalars, not temporary, timed)
         return Call(program, executable, scalars, not temporary, False)
     return _without_executable(subgraph, roots, temporary, program, scalars, donated)
@@ -177,6 +86,39 @@ def _without_executable(
         if results is not None:
             return Split(order[0], results, temporary)
     return Compile(program, scalars, donated)
+
+
+def _reproducible(
+    subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, program: Program, scalars: tuple,
+    outputs: Sequence[Node],
+) -> Plan:  # fmt: skip
+    """The plan that follows from the structure alone, whatever is known of it and whoever holds the buffers: what is
+    huge is computed in segments, anything else by its one executable."""
+    structure = subgraph.structure
+    if structure.specialized and any(op.uncacheable for op, _, _ in structure.instructions):
+        return _each_its_own(subgraph.order, roots, temporary)
+    if "huge" not in program.facts:
+        program.facts["huge"] = is_huge(subgraph)
+    if program.facts["huge"]:
+        plan = _in_segments(subgraph, roots, temporary)
+        if plan is not None:
+            return plan
+    written = donation.written(subgraph, outputs)
+    executable = cache.only(program)
+    if executable is None:
+        return Compile(program, scalars, written, True)
+    copied = tuple({*written}.difference(donation.donated(subgraph, outputs))) if written else ()
+    return Call(program, executable, scalars, False, False, copied)
+
+
+def _in_segments(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Segments | Split | None:
+    """The plan to compute what is huge in segments for good, if it can be cut."""
+    order = subgraph.order
+    if len(order) > 1:
+        segments = segments_of(subgraph, roots) if temporary is None else []
+        return Segments(segments, False, None) if segments else None
+    results = SEGMENTS[order[0].op](order[0])  # type: ignore[index]
+    return Split(order[0], results, temporary) if results is not None else None
 
 
 def _each_its_own(order: Sequence[Node], roots: Sequence[Node], temporary: bool | None) -> Plan:

@@ -26,6 +26,7 @@ from mxcompat._graph.ir.node import Node, apply
 
 from ..arguments import require_array
 from ..define import TABLE, Sample, as_floats, binary, broadcast, halves_in_float32, op
+from .by_bits import by_bits
 from .quotient import quotient
 
 __all__ = [
@@ -273,7 +274,7 @@ def _where_aval(condition: Aval, x: Aval, y: Aval) -> Aval:
     return aval(broadcast(condition.shape, x.shape, y.shape), promote(x.dtype, y.dtype))
 
 
-_WHERE = op("where", _where, _where_aval)
+_WHERE = op("where", by_bits(_where, slice(1, None)), _where_aval)
 
 
 def where(condition: Any, x: Any, y: Any, /, *, stream: Any = None) -> array:

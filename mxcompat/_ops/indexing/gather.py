@@ -20,6 +20,7 @@ from mxcompat._graph.ir.node import Node, apply
 
 from ..arguments import axis_of, require_array, require_axis, require_ints
 from ..define import broadcast, op
+from ..elementwise.by_bits import by_bits
 from .plan import Plan, check_integral, extent, has_arrays, place, shape_of, source_axes
 
 __all__ = [
@@ -142,10 +143,10 @@ def _read_aval(x: Aval, *inputs: Aval, plan: Plan) -> Aval:
     return aval(shape, x.dtype)
 
 
-SLICE = op("slice", _read, _read_aval, ("plan",))
+SLICE = op("slice", by_bits(_read), _read_aval, ("plan",))
 """`x[plan]` where only numbers are in the plan. Inputs: x, then those of the plan."""
 
-GATHER = op("gather", _read, _read_aval, ("plan",), indices=1)
+GATHER = op("gather", by_bits(_read), _read_aval, ("plan",), indices=1)
 """`x[plan]` with arrays of indices. A leading '*' in the plan flattens x first."""
 
 
@@ -240,7 +241,7 @@ def _with(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
     return (*shape[:axis], size, *shape[axis:])
 
 
-GATHER_AXIS = op("gather_axis", _gather_axis, _gather_axis_aval, ("axis",), indices=1)
+GATHER_AXIS = op("gather_axis", by_bits(_gather_axis), _gather_axis_aval, ("axis",), indices=1)
 
 
 def take_along_axis(a: array, /, indices: array, axis: int | None = -1, *, stream: Any = None) -> array:
@@ -313,7 +314,7 @@ def _dynamic_slice_aval(x: Aval, starts: Aval, *, axes: tuple[int, ...], size: t
     return aval(size, x.dtype)
 
 
-DYNAMIC_SLICE = op("dynamic_slice", _dynamic_slice, _dynamic_slice_aval, ("axes", "size"), indices=1)
+DYNAMIC_SLICE = op("dynamic_slice", by_bits(_dynamic_slice), _dynamic_slice_aval, ("axes", "size"), indices=1)
 
 
 def slice(

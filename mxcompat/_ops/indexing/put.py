@@ -16,6 +16,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import require_array, require_axis, require_ints
 from ..define import broadcast, op
+from ..elementwise.by_bits import by_bits
 from .gather import along_axis, check_window, positions, window_starts
 from .scatter import as_elements, scatter, stretch
 
@@ -58,7 +59,7 @@ def _masked_aval(x: Aval, value: Aval, mask: Aval) -> Aval:
     return x
 
 
-MASKED_SCATTER = op("masked_scatter", _masked, _masked_aval, indices=2, in_place=True)
+MASKED_SCATTER = op("masked_scatter", by_bits(_masked, slice(2)), _masked_aval, indices=2, in_place=True)
 """`x[mask] = value`: one value for all, or one row after the other for the places where the mask is true."""
 
 
@@ -94,7 +95,9 @@ def _scatter_axis_aval(x: Aval, values: Aval, indices: Aval, *, axis: int | None
     return x
 
 
-SCATTER_AXIS = op("scatter_axis", _scatter_axis, _scatter_axis_aval, ("axis",), indices=2, in_place=True)
+SCATTER_AXIS = op(
+    "scatter_axis", by_bits(_scatter_axis, slice(2)), _scatter_axis_aval, ("axis",), indices=2, in_place=True
+)
 
 
 def put_along_axis(a: array, /, indices: array, values: array, axis: int | None = None, *, stream: Any = None) -> array:
@@ -154,7 +157,14 @@ def _dynamic_update_aval(x: Aval, update: Aval, starts: Aval, *, axes: tuple[int
     return x
 
 
-DYNAMIC_UPDATE = op("dynamic_slice_update", _dynamic_update, _dynamic_update_aval, ("axes",), indices=2, in_place=True)
+DYNAMIC_UPDATE = op(
+    "dynamic_slice_update",
+    by_bits(_dynamic_update, slice(2)),
+    _dynamic_update_aval,
+    ("axes",),
+    indices=2,
+    in_place=True,
+)
 
 
 def slice_update(a: array, update: array, start_indices: array, axes: Sequence[int], *, stream: Any = None) -> array:

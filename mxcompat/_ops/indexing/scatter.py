@@ -22,6 +22,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
 from ..define import broadcast, op
+from ..elementwise.by_bits import by_bits
 from .gather import layout, locate, narrow, subscript, windows
 from .plan import Plan, shape_of, source_axes
 
@@ -243,11 +244,18 @@ def _write_aval(x: Aval, value: Aval, *inputs: Aval, plan: Plan, mode: str) -> A
     return x
 
 
-SLICE_UPDATE = op("slice_update", _write, _write_aval, ("plan", "mode"), in_place=True)
+_set = by_bits(_write, slice(2))
+
+
+def _written(*inputs: Any, plan: Any, mode: str) -> Any:
+    return (_set if mode == "set" else _write)(*inputs, plan=plan, mode=mode)
+
+
+SLICE_UPDATE = op("slice_update", _written, _write_aval, ("plan", "mode"), in_place=True)
 """`x[plan] = value` (mode "set"), or an update of what is there, where only numbers are in the plan. Inputs: x, the
 value, then those of the plan."""
 
-SCATTER = op("scatter", _write, _write_aval, ("plan", "mode"), indices=2, in_place=True)
+SCATTER = op("scatter", _written, _write_aval, ("plan", "mode"), indices=2, in_place=True)
 """The same with arrays of indices."""
 
 

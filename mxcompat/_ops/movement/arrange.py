@@ -20,6 +20,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import axis_of, integer, integers, is_sequence, plain, require_array, variadic
 from ..define import broadcast, op
+from ..elementwise.by_bits import by_bits
 from ..examples import example
 
 __all__ = [
@@ -180,7 +181,11 @@ def _flip_aval(a: Aval, axes: tuple[int, ...] | None) -> Aval:
     return a
 
 
-FLIP = op("flip", lambda x, axes: jax.lax.rev(jnp.asarray(x), _flip_axes(jnp.ndim(x), axes)), _flip_aval, ("axes",))
+def _flipped(x: Any, axes: Any) -> Any:
+    return jax.lax.rev(jnp.asarray(x), _flip_axes(jnp.ndim(x), axes))
+
+
+FLIP = op("flip", by_bits(_flipped), _flip_aval, ("axes",))
 
 
 def flip(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any = None) -> array:
@@ -231,7 +236,7 @@ def _roll_aval(a: Aval, *shifts: Aval, axes: tuple[int, ...] | None) -> Aval:
     return a
 
 
-ROLL = op("roll", _rolled, _roll_aval, ("axes",))
+ROLL = op("roll", by_bits(_rolled), _roll_aval, ("axes",))
 
 
 def roll(
@@ -312,7 +317,7 @@ def _strided_aval(a: Aval, shape: tuple[int, ...], strides: tuple[int, ...], off
     return aval(shape, a.dtype)
 
 
-AS_STRIDED = op("as_strided", _strided, _strided_aval, ("shape", "strides", "offset"))
+AS_STRIDED = op("as_strided", by_bits(_strided), _strided_aval, ("shape", "strides", "offset"))
 
 
 def as_strided(

@@ -18,6 +18,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import axis_of, integer, require_array
 from ..define import op
+from ..elementwise.by_bits import by_bits
 from ..examples import example
 
 __all__ = ["diag", "diagonal", "distance", "on_diagonal", "sum_dtype", "trace", "tril", "triu"]
@@ -56,7 +57,7 @@ def _diagonal_impl(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     return jnp.diagonal(x, offset, -2, -1)
 
 
-DIAGONAL = op("diagonal", _diagonal_impl, _diagonal_aval, ("offset", "axis1", "axis2"))
+DIAGONAL = op("diagonal", by_bits(_diagonal_impl), _diagonal_aval, ("offset", "axis1", "axis2"))
 
 
 def diagonal(a: array, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: Any = None) -> array:
@@ -106,7 +107,7 @@ def distance(shape: tuple[int, ...]) -> Any:
     return columns - rows
 
 
-DIAG = op("diag", _diag_impl, _diag_aval, ("k",))
+DIAG = op("diag", by_bits(_diag_impl), _diag_aval, ("k",))
 
 
 def diag(a: array, /, k: int = 0, *, stream: Any = None) -> array:
@@ -151,7 +152,9 @@ def _trace_aval(a: Aval, offset: int, axis1: int, axis2: int) -> Aval:
 
 def _trace_impl(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     want = sum_dtype(_d.from_numpy(x.dtype)).numpy  # type: ignore[arg-type]
-    return jnp.sum(_diagonal_impl(x, offset, axis1, axis2), axis=-1, dtype=want)
+    half = want.itemsize == 2  # a float: integers are summed in 32 bits
+    found = jnp.sum(_diagonal_impl(x, offset, axis1, axis2), axis=-1, dtype=jnp.float32 if half else want)
+    return found.astype(want)
 
 
 TRACE = op("trace", _trace_impl, _trace_aval, ("offset", "axis1", "axis2"))
@@ -200,7 +203,7 @@ def _triangle_impl(x: Any, k: int, upper: bool) -> Any:
     return jnp.where(kept, x, jnp.zeros((), x.dtype))
 
 
-TRIANGLE = op("triangle", _triangle_impl, _triangle_aval, ("k", "upper"))
+TRIANGLE = op("triangle", by_bits(_triangle_impl), _triangle_aval, ("k", "upper"))
 
 
 def _triangle(name: str, which: str, other: str, end: str) -> Callable[..., array]:

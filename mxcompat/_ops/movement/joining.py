@@ -20,6 +20,7 @@ from mxcompat._graph.ir.node import Node, apply
 
 from ..arguments import axis_of, integer, integers, is_sequence, require_array
 from ..define import op
+from ..elementwise.by_bits import by_bits
 from .shape import flatten
 
 __all__ = ["concat", "concatenate", "repeat", "section_bounds", "split", "stack", "tile", "tiled_shapes", "unstack"]
@@ -66,7 +67,11 @@ def _fits(shape: tuple[int, ...], other: tuple[int, ...], axis: int) -> bool:
     return shape[:axis] == other[:axis] and shape[axis + 1 :] == other[axis + 1 :]
 
 
-CONCATENATE = op("concatenate", lambda *xs, axis: jnp.concatenate(_common(xs), axis), _concatenated, ("axis",))
+def _concatenate(*xs: Any, axis: int) -> Any:
+    return jnp.concatenate(_common(xs), axis)
+
+
+CONCATENATE = op("concatenate", by_bits(_concatenate, slice(None)), _concatenated, ("axis",))
 
 
 def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
@@ -115,7 +120,11 @@ def _stacked(*avals: Aval, axis: int) -> Aval:
     return aval((*shape[:k], len(avals), *shape[k:]), reduce(promote, [a.dtype for a in avals]))
 
 
-STACK = op("stack", lambda *xs, axis: jnp.stack(_common(xs), axis), _stacked, ("axis",))
+def _stack(*xs: Any, axis: int) -> Any:
+    return jnp.stack(_common(xs), axis)
+
+
+STACK = op("stack", by_bits(_stack, slice(None)), _stacked, ("axis",))
 
 
 def stack(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
@@ -178,7 +187,7 @@ def _split_impl(x: Any, sections: int | tuple[int, ...], axis: int) -> tuple[Any
     return tuple([jax.lax.slice_in_dim(x, low, high, axis=axis) for low, high in parts])
 
 
-SPLIT = op("split", _split_impl, _split_avals, ("sections", "axis"))
+SPLIT = op("split", by_bits(_split_impl), _split_avals, ("sections", "axis"))
 
 
 def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, *, stream: Any = None) -> list[array]:
@@ -218,7 +227,7 @@ def _unstack_impl(x: Any, axis: int) -> tuple[Any, ...]:
     return tuple([jax.lax.squeeze(p, (axis,)) for p in parts])
 
 
-UNSTACK = op("unstack", _unstack_impl, _unstack_avals, ("axis",))
+UNSTACK = op("unstack", by_bits(_unstack_impl), _unstack_avals, ("axis",))
 
 
 def unstack(x: array, /, *, axis: int = 0, stream: Any = None) -> tuple[array, ...]:
@@ -264,7 +273,7 @@ def _repeat_impl(x: Any, repeats: int, axis: int | None) -> Any:
     return wide.reshape(*shape[:k], shape[k] * repeats, *shape[k + 1 :])
 
 
-REPEAT = op("repeat", _repeat_impl, _repeated, ("repeats", "axis"))
+REPEAT = op("repeat", by_bits(_repeat_impl), _repeated, ("repeats", "axis"))
 
 
 def repeat(array: array, /, repeats: int, axis: int | None = None, *, stream: Any = None) -> array:
@@ -314,7 +323,7 @@ def _tile_impl(x: Any, reps: tuple[int, ...]) -> Any:
     return wide.reshape([math.prod(p) for p in zip(shape, counts, strict=True)])
 
 
-TILE = op("tile", _tile_impl, _tiled, ("reps",))
+TILE = op("tile", by_bits(_tile_impl), _tiled, ("reps",))
 
 
 def tile(a: array, reps: int | Sequence[int], /, *, stream: Any = None) -> array:

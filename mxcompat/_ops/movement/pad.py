@@ -17,6 +17,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import integer, integers, is_sequence, require_array, require_text
 from ..define import op
+from ..elementwise.by_bits import by_bits
 
 __all__ = ["pad", "widths_by_axis"]
 
@@ -59,7 +60,7 @@ def _pad_impl(x: Any, value: Any = None, *, widths: _Widths, mode: str) -> Any:
     return jnp.pad(x, margins, mode) if x.ndim else x
 
 
-PAD = op("pad", _pad_impl, _pad_aval, ("widths", "mode"))
+PAD = op("pad", by_bits(_pad_impl, slice(None)), _pad_aval, ("widths", "mode"))
 
 
 def _widths(pad_width: Any) -> _Widths:

@@ -164,11 +164,15 @@ def _softmax(out: Aval, params: tuple, x: Any) -> Any:
 
 @HOST.of(TABLE["var"])
 def _var(out: Aval, params: tuple, x: Any) -> Any:
+    return narrowed(_variance(out, params, x), out)
+
+
+def _variance(out: Aval, params: tuple, x: Any) -> Any:
     axes, keepdims, ddof = params
     away = distances(x, axes)
     squares = away.real**2 + away.imag**2 if away.dtype.kind == "c" else np.multiply(away, away, out=away)
     total = np.add.reduce(squares, axes, None, None, keepdims)
-    return narrowed(total / max(x.size // max(out.size, 1) - ddof, 0), out)
+    return total / max(x.size // max(out.size, 1) - ddof, 0)
 
 
 def distances(x: Any, axes: tuple[int, ...]) -> Any:
@@ -180,7 +184,7 @@ def distances(x: Any, axes: tuple[int, ...]) -> Any:
 
 @HOST.of(TABLE["std"])
 def _std(out: Aval, params: tuple, x: Any) -> Any:
-    return narrowed(np.sqrt(widened(_var(out, params, x))), out)
+    return narrowed(np.sqrt(_variance(out, params, x)), out)
 
 
 def as_rows(x: Any, axes: tuple[int, ...]) -> Any:

@@ -68,7 +68,17 @@ def _var_of_any(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any
 
 
 _VAR = op("var", _var_of_any, _var_aval, ("axes", "keepdims", "ddof"))
-_STD = op("std", lambda x, **params: lax.sqrt(_var_of_any(x, **params)), _var_aval, ("axes", "keepdims", "ddof"))
+
+
+def _std(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
+    """Rounded once: a variance in half precision would make two roundings of it."""
+    x = jnp.asarray(x)
+    wider = wide(x)
+    root = lax.sqrt(_var_of_any(wider, axes, keepdims, ddof))
+    return root if wider is x else root.astype(x.dtype)
+
+
+_STD = op("std", _std, _var_aval, ("axes", "keepdims", "ddof"))
 
 
 def _deviation(record: Op, summary: str) -> Callable[..., array]:

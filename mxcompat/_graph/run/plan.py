@@ -1,0 +1,113 @@
+"""Plan: the ways to compute a subgraph, as values that can be printed.
+
+`schedule` decides on one, `execute` and `evaluate` carry it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..ir.node import Node
+from ..ir.program import Program
+from .compile import Executable
+
+__all__ = ["Call", "Compile", "Find", "HostFirst", "Inline", "OpByOp", "Plan", "Segments", "Split"]
+
+
+class Inline(NamedTuple):
+    """Replay the Program under the JAX trace that its inputs belong to."""
+
+    program: Program
+
+    def __str__(self) -> str:
+        return f"{len(self.program.instructions)} ops inline in the function that JAX is tracing"
+
+
+class Call(NamedTuple):
+    """Run an executable. `counts` says whether that may lead to a faster version; `timed`, to wait and note the time;
+    `copied`, which of the buffers that it writes over others can still reach, so that it is given copies."""
+
+    program: Program
+    executable: Executable
+    scalars: tuple
+    counts: bool
+    timed: bool
+    copied: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"the executable of {len(self.program.instructions)} ops"
+
+
+class Compile(NamedTuple):
+    """Compile the Program, and plan again: in a hurry, or once and for all, where runs are to be `reproducible`."""
+
+    program: Program
+    scalars: tuple
+    donated: tuple[int, ...]
+    reproducible: bool = False
+
+    def __str__(self) -> str:
+        return f"compile {len(self.program.instructions)} ops as one"
+
+
+class OpByOp(NamedTuple):
+    """Run op by op: in NumPy, where it may be `light` work, or with executables of single ops. `compiles` has the whole
+    compiled in the background; `tried` is an executable of the whole to time beside, whose results do not count."""
+
+    program: Program
+    scalars: tuple
+    donated: tuple[int, ...]
+    on_host: bool
+    light: bool
+    compiles: bool
+    reason: str
+    tried: Executable | None = None
+
+    def __str__(self) -> str:
+        where = "in NumPy" if self.on_host else "with executables of their own"
+        then = ", while the whole is being compiled" if self.compiles else ""
+        return f"{len(self.program.instructions)} ops one by one {where}, {self.reason}{then}"
+
+
+class HostFirst(NamedTuple):
+    """Compute these slots, which only read small data, in NumPy, and plan again for the rest, which is known."""
+
+    slots: list[int]
+
+    def __str__(self) -> str:
+        return f"{len(self.slots)} ops on small data in NumPy first"
+
+
+class Segments(NamedTuple):
+    """Compute segment after segment, each by its roots. `temporary` says whether they will be one program later."""
+
+    segments: list[list[Node]]
+    temporary: bool
+    compiles: tuple[Program, tuple, tuple[int, ...]] | None
+
+    def __str__(self) -> str:
+        return f"in {len(self.segments)} segments"
+
+
+class Split(NamedTuple):
+    """Compute one node, which has several results, by way of nodes that give the same."""
+
+    node: Node
+    results: Sequence[Node]
+    temporary: bool | None
+
+    def __str__(self) -> str:
+        return f"[{self.node.op}] split into segments"
+
+
+class Find(NamedTuple):
+    """Find what these arguments of a rule are, and plan again."""
+
+    placeholders: list[Node]
+
+    def __str__(self) -> str:
+        return f"find {len(self.placeholders)} arguments of a rule"
+
+
+Plan = Inline | Call | Compile | OpByOp | HostFirst | Segments | Split | Find

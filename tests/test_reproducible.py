@@ -1,0 +1,180 @@
+"""`mx.ext.reproducible`: the same bits in every run, in every process, and after a restart."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mxcompat.core as mx
+from mxcompat import ext
+from mxcompat import optimizers as optim
+from mxcompat._graph import policy
+from mxcompat._graph.run import events
+from mxcompat._graph.run.plan import Call, Compile, Segments, Split
+from mxcompat.ext.debug import clear_cache, compiles
+from tests.reproducible_worker import PROGRAMS, digest
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(program: str, first: int, last: int, path: Path, **more: str) -> list[str]:
+    command = [sys.executable, "-m", "tests.reproducible_worker", program, str(first), str(last), str(path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MXCOMPAT_REPRODUCIBLE": "1", **more}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_restarted_run_goes_on_as_the_first_did(program: str, tmp_path: Path) -> None:
+    path = tmp_path / "state.safetensors"
+    whole = run(program, 0, 40, path)
+    assert len({*whole}) == 40
+    disk = {"MXCOMPAT_CACHE": "1", "MXCOMPAT_CACHE_DIR": str(tmp_path / "cache"), "JAX_ENABLE_COMPILATION_CACHE": "0"}
+    for last in (40, 24):  # compiled afresh and stored, then loaded
+        assert run(program, 20, last, path, **disk) == whole[20:last]
+        assert any((tmp_path / "cache").iterdir())
+
+
+def repeated(program: str, times: int) -> list[str]:
+    """The bits of the first step, each time from the same state."""
+    made = PROGRAMS[program]()
+    start = {name: np.array(value) for name, value in made.state().items()}
+    found = []
+    for _ in range(times):
+        made.restore({name: mx.array(value) for name, value in start.items()})
+        found.append(digest(made.step(0)))
+    return found
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_a_step_has_been_through_does_not_show(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps in NumPy before, and its executables of the other kind, change nothing; nor does the fortieth run."""
+    clear_cache()
+    with ext.reproducible():
+        (first,) = repeated(program, 1)
+    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
+    other = repeated(program, 3)
+    compiles()  # waits for what is being compiled
+    other += repeated(program, 2)
+    assert len({*other, first}) > 1, "this program has the same bits anyway"
+    with ext.reproducible():
+        assert {*repeated(program, 40)} == {first}
+
+
+def test_buffers_that_others_hold_are_copied(plans) -> None:
+    """The executable writes over the buffer in any case, so that the bits do not depend on who holds it."""
+    data = np.arange(1 << 16, dtype=np.float32)
+    with ext.reproducible():
+        for held in (False, True, False):
+            x = mx.array(data) * 0.1
+            mx.eval(x)
+            other = x._node if held else None
+            x[5:9] = x[5:9] * 0.3 + 1
+            mx.eval(x)
+            want = data * np.float32(0.1)
+            if other is not None:
+                np.testing.assert_array_equal(np.array(other.value), want)
+            want[5:9] = want[5:9] * np.float32(0.3) + 1
+            np.testing.assert_allclose(np.array(x), want, rtol=1e-6)
+    writes = [p for p in plans if isinstance(p, Call) and p.executable._donated]
+    assert [bool(p.copied) for p in writes] == [False, True, False]
+    assert len({id(p.executable) for p in writes}) == 1
+
+
+@pytest.fixture
+def plans():
+    found = []
+
+    def observe(event, subject, reason):
+        if event == "plan":
+            found.append(subject)
+
+    clear_cache()
+    events.observers.append(observe)
+    yield found
+    events.observers.remove(observe)
+
+
+def test_one_executable_for_all_numbers(plans) -> None:
+    x = mx.array(np.linspace(0, 1, 50, dtype=np.float32))
+    with ext.reproducible():
+        before = compiles()
+        for k in range(5):
+            mx.eval(mx.exp(x * (0.1 * k)) * 3 + k)
+        assert compiles() == before + 1
+    assert [type(p) for p in plans] == [Compile, *[Call] * 5]
+    assert len({id(p.executable) for p in plans[1:]}) == 1
+
+
+def test_numbers_are_not_folded() -> None:
+    """XLA would take `x * 0.1 * 0.3` for one product with a constant, were they constants."""
+    x = np.linspace(0.1, 9, 1000, dtype=np.float32)
+    with ext.reproducible():
+        for a, b in ((0.1, 0.3), (0.1, 0.3), (0.7, 0.9)):
+            got = np.array(mx.array(x) * a * b)
+            np.testing.assert_array_equal(got, x * np.float32(a) * np.float32(b))
+
+
+def test_a_huge_derivative_is_cut_in_the_same_way_each_time(plans) -> None:
+    def loop(x):
+        for _ in range(400):
+            x = mx.sin(x) * 0.9 + x * 0.05
+        return x.sum()
+
+    with ext.reproducible():
+        x = mx.array(np.linspace(0, 1, 6, dtype=np.float32))
+        found = []
+        for _ in range(3):
+            found.append(np.array(mx.grad(loop)(x)))
+            found.append(np.array(mx.grad(loop)(x * 1)))  # beside something else
+    for got in found[2:]:
+        np.testing.assert_array_equal(got, found[0])
+    assert sum(isinstance(p, Segments | Split) for p in plans) >= 3
+
+
+def test_the_switch_and_the_context() -> None:
+    before = policy.REPRODUCIBLE
+    try:
+        ext.reproducible(False)
+        with ext.reproducible():
+            assert policy.REPRODUCIBLE
+            with ext.reproducible(False):
+                assert not policy.REPRODUCIBLE
+            assert policy.REPRODUCIBLE
+        assert not policy.REPRODUCIBLE
+        ext.reproducible()
+        assert policy.REPRODUCIBLE
+        with pytest.raises(ValueError, match="broken"), ext.reproducible(False):
+            raise ValueError("broken")
+        assert policy.REPRODUCIBLE
+    finally:
+        ext.reproducible(before)
+
+
+def test_an_optimizer_forgets_its_past() -> None:
+    """Of many settings an optimizer compiles the first ones only; here that must not decide anything."""
+    start = np.linspace(-1, 1, 200, dtype=np.float32)
+
+    def update(optimizer):
+        optimizer.weight_decay = 0.25
+        parameters = {"w": mx.array(start)}
+        optimizer.state = {
+            "step": mx.array(0, mx.uint64), "learning_rate": mx.array(0.1),
+            "w": {"m": mx.array(np.sin(start)), "v": mx.array(start**2)},
+        }  # fmt: skip
+        new = optimizer.apply_gradients({"w": mx.array(np.cos(start))}, parameters)
+        mx.eval(new)
+        return np.array(new["w"])
+
+    with ext.reproducible():
+        used = optim.AdamW(learning_rate=0.1)
+        for k in range(20):
+            used.weight_decay = 0.01 * k
+            mx.eval(used.apply_gradients({"w": mx.array(start)}, {"w": mx.array(start)}))
+        np.testing.assert_array_equal(update(used), update(optim.AdamW(learning_rate=0.1)))
