@@ -9,7 +9,6 @@ from sys import getrefcount
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..ir.node import SCALAR, Node
@@ -23,16 +22,16 @@ def jax_value(node: Node) -> Any:
     if type(value) is np.ndarray:
         taken = sole(node, value_held=True)
         with jax.enable_x64(True):  # what nobody else sees may be shared with XLA, which may write over it one day
-            node.value = value = jax.device_put(value) if taken else jnp.array(value)
+            node.value = value = jax.device_put(value if taken else np.array(value))
     elif type(value) is tuple and any(type(v) is np.ndarray for v in value):
         node.value = value = tuple([to_jax(v) if type(v) is np.ndarray else v for v in value])
     return value
 
 
 def to_jax(value: Any) -> jax.Array:
-    """A JAX array with a copy of NumPy's data."""
+    """A JAX array with a copy of NumPy's data. NumPy copies: `jnp.array` compiles a program for each shape."""
     with jax.enable_x64(True):
-        return jnp.array(value)
+        return jax.device_put(np.array(value))
 
 
 def numpy_value(node: Node) -> Any:
