@@ -22,6 +22,7 @@ import numpy as np
 import mxcompat as mx
 from mxcompat import nn, optimizers
 from mxcompat._graph.run import background
+from mxcompat.ext.debug import cache_info
 
 
 def resident() -> int:
@@ -91,7 +92,9 @@ WORKLOADS: dict[str, Callable[[int], Callable[[], None]]] = {
 
 def report(start: int, taken: float) -> dict[str, Any]:
     background.settle()
-    return {"resident": resident() - start, "seconds": taken}
+    found = cache_info()
+    held = {"structures": found.structure_bytes, "executables": found.executable_bytes, "count": found.executables}
+    return {"resident": resident() - start, "limit": found.limit, "seconds": round(taken, 2)} | held
 
 
 def main(name: str, rounds: str, count: str) -> None:
@@ -102,7 +105,7 @@ def main(name: str, rounds: str, count: str) -> None:
     for _ in range(int(rounds)):
         before = perf_counter()
         round()
-        print(json.dumps(report(start, perf_counter() - before)), flush=True)  # noqa: T201
+        print(json.dumps(report(start, perf_counter() - before)), flush=True)
 
 
 if __name__ == "__main__":

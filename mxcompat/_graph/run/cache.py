@@ -10,7 +10,7 @@ import threading
 
 from .. import policy
 from ..ir.program import Program
-from . import background
+from . import background, budget
 from .compile import Executable, on_disk
 from .events import notify, observers
 
@@ -77,6 +77,7 @@ def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...]) -> E
             _explain(record, program, scalars, donated)
             found = Executable(program, scalars, record.varying, donated, hurry=True)
             record.compiled[donated] = found
+            budget.enter(found)
     return found
 
 
@@ -92,7 +93,9 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
     def job() -> None:
         try:
             varying = frozenset(record.varying)
-            record.compiled[donated] = Executable(program, scalars, varying, donated, hurry=False)
+            found = Executable(program, scalars, varying, donated, hurry=False)
+            record.compiled[donated] = found
+            budget.enter(found)
         finally:
             record.pending.discard(donated)
 

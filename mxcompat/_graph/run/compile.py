@@ -2,23 +2,23 @@
 
 The Program's replay is traced, lowered and compiled, in a hurry or for speed. An executable that was compiled in a
 hurry counts its runs, and is compiled again in the background once it has proved to return. What an earlier process has
-compiled is loaded from the disk instead. """
+compiled is loaded from the disk instead."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from functools import cache
 from time import perf_counter
 from typing import Any
 
 import jax
-import numpy as np
 
 from .. import policy
-from ..ir.aval import number
 from ..ir.program import Program
-from . import background, disk
-from .arguments import array_inputs, baked, order
+from ..ir.structure import clock
+from . import background, budget, disk
+from .arguments import baked, function, order, packed, spec
 from .events import notify, stats
 
 __all__ = ["Executable", "is_heavy", "on_cpu", "on_disk"]
@@ -63,8 +63,8 @@ class Executable:
     """
 
     __slots__ = (
-        "_donated", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call", "lifted",
-        "program",
+        "__weakref__", "_donated", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call",
+        "last_used", "lifted", "nbytes", "program",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +76,8 @@ class Executable:
         self._runs = 0
         self._improving = False
         self._lowered: Any = None
+        self.last_used = clock.now
+        self.nbytes = policy.BYTES_PER_EXECUTABLE + policy.COMPILED_PER_INSTRUCTION * program.weight
         options = _QUICK if hurry and on_cpu() else _FAST
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
         self.lifted = self._place.lifted
@@ -87,6 +89,7 @@ class Executable:
             stats.compiles += 1
         else:
             stats.loaded += 1
+            self._weigh(self._place.loaded_bytes)
         self.call = compiled.__call__
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
@@ -94,11 +97,12 @@ class Executable:
         if counts and (self._runs < self._patience or self._improving):
             self._promote()
         notify("run", self.program)
+        self.last_used = clock.now
         if self._order is not None:
             arrays = [arrays[k] for k in self._order]
         if self.lifted:
             with jax.enable_x64(True):
-                return self.call(*arrays, *_pack(self.program, scalars, self.lifted))
+                return self.call(*arrays, *packed(self.program, scalars, self.lifted))
         return self.call(*arrays)
 
     def fits(self, scalars: tuple) -> bool:
@@ -114,14 +118,27 @@ class Executable:
             _check(self.program, traced.out_info)
             lowered = traced.lower()
             compiled = _compile(lowered, options)
-        # What is light may never be compiled again, and there is much of it: better traced again than kept.
-        self._lowered = lowered if self._patience == policy.PATIENCE_HEAVY else None
-        self._place.store_soon(options, compiled, perf_counter() - start)
+        if self._patience == policy.PATIENCE_HEAVY:
+            _keep_lowered(self, lowered)
+        self._place.store_soon(options, compiled, perf_counter() - start, self._weigh)
         return compiled
 
+    def _weigh(self, serialized: int) -> None:
+        """Note how long its serialized form is, if that is known."""
+        if serialized:
+            self.nbytes = policy.BYTES_PER_EXECUTABLE + policy.BYTES_PER_SERIALIZED * serialized
+            budget.make_room()
+
+    def forget(self) -> None:
+        """Let nothing find it any more. Who is about to call it still can."""
+        compiled = self.program.record.compiled
+        for donated in [donated for donated, found in list(compiled.items()) if found is self]:
+            compiled.pop(donated, None)
+        self._lowered = None
+
     def _trace(self) -> Any:
-        function, specs = _function(self.program, self.baked, self.lifted, self._order)
-        return jax.jit(function, donate_argnums=self._donated, keep_unused=True).trace(*specs)
+        replay, specs = function(self.program, self.baked, self.lifted, self._order)
+        return jax.jit(replay, donate_argnums=self._donated, keep_unused=True).trace(*specs)
 
     def _promote(self) -> None:
         """Count a run; if it is worth it, compile for speed in the background."""
@@ -145,13 +162,27 @@ class Executable:
             if compiled is None:
                 with jax.enable_x64(True):
                     compiled = _compile(self._lowered or self._trace().lower(), _FAST)
-                place.store_soon(_FAST, compiled, perf_counter() - start, instead_of=_QUICK)
+                place.store_soon(_FAST, compiled, perf_counter() - start, self._weigh, instead_of=_QUICK)
+            else:
+                self._weigh(place.loaded_bytes)
             self.call = compiled.__call__
         finally:
             self._improving = False
         self._lowered = None
         stats.optimised += 1
         notify("optimise", self.program)
+
+
+_with_lowered: deque[Executable] = deque()
+
+
+def _keep_lowered(executable: Executable, lowered: Any) -> None:
+    """Keep what an executable was lowered from, so that it need not be traced again to be compiled for speed. That may
+    never come, so only the latest have it, and none of the light ones, which are many."""
+    executable._lowered = lowered
+    _with_lowered.append(executable)
+    while len(_with_lowered) > policy.MOST_LOWERED:
+        _with_lowered.popleft()._lowered = None
 
 
 def on_disk(program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...]) -> bool:
@@ -187,63 +218,13 @@ def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:
     return _compile(lowered, options)
 
 
-def _function(
-    program: Program, baked: tuple, lifted: tuple[int, ...], order: list[int] | None
-) -> tuple[Callable[..., list[Any]], list[Any]]:
-    """The JAX function to compile, and the shapes of its arguments: the arrays, in that order, then a vector per dtype
-    of lifted."""
-    avals = program.in_avals
-    arrays = array_inputs(program)
-    if order is not None:
-        arrays = [arrays[k] for k in order]
-    specs: list[Any] = [_spec(avals[k]) for k in arrays]
-    constants = {
-        slot: number(v, avals[slot].dtype)
-        for k, (slot, v) in enumerate(zip(program.scalars, baked, strict=True))
-        if k not in lifted
-    }
-    groups = _groups(program, lifted)
-    specs += [jax.ShapeDtypeStruct((len(ks),), dtype) for dtype, ks in groups.items()]
-
-    def function(*args: Any) -> list[Any]:
-        inputs: list[Any] = [None] * len(avals)
-        for k, v in constants.items():
-            inputs[k] = v
-        for k, v in zip(arrays, args, strict=False):
-            inputs[k] = v
-        for vector, ks in zip(args[len(arrays) :], groups.values(), strict=True):
-            for place, k in enumerate(ks):
-                inputs[program.scalars[k]] = vector[place]
-        return program.replay(inputs)
-
-    return function, specs
-
-
-def _spec(aval: Any) -> Any:
-    if isinstance(aval, tuple):
-        return tuple(_spec(a) for a in aval)
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype.numpy)
-
-
 def _check(program: Program, out_info: Sequence[Any]) -> None:
     """An op whose lowering and shape rule disagree is a bug of ours, never to be passed on as a wrong dtype."""
     for slot, aval, info in zip(program.out_slots, program.out_avals, out_info, strict=True):
-        for got, want in zip(jax.tree.leaves(info), jax.tree.leaves(_spec(aval)), strict=True):
+        for got, want in zip(jax.tree.leaves(info), jax.tree.leaves(spec(aval)), strict=True):
             if got.shape != want.shape or got.dtype != want.dtype:
                 op = program.instructions[slot][0] if slot >= 0 else "input"
                 raise RuntimeError(
                     f"[{op}] gave {got.dtype}{list(got.shape)} where {want.dtype}{list(want.shape)} was promised; "
                     "please report this as a bug of mxcompat."
                 )
-
-
-def _groups(program: Program, lifted: tuple[int, ...]) -> dict[np.dtype, list[int]]:
-    groups: dict[np.dtype, list[int]] = {}
-    for k in lifted:
-        groups.setdefault(program.in_avals[program.scalars[k]].dtype.numpy, []).append(k)
-    return groups
-
-
-def _pack(program: Program, scalars: tuple, lifted: tuple[int, ...]) -> list[np.ndarray]:
-    with np.errstate(over="ignore"):
-        return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in _groups(program, lifted).items()]

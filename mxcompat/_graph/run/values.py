@@ -1,7 +1,7 @@
 """Values: the data of a node, as JAX needs it and as NumPy does.
 
 What NumPy has made stays a NumPy array until XLA needs it, and what XLA has made a JAX array; on a CPU either is seen
-as the other without a copy, where that is safe. """
+as the other without a copy, where that is safe."""
 
 from __future__ import annotations
 
