@@ -89,6 +89,10 @@ ABANDONED_SECONDS = 3600.0
 
 # --- The size of programs ---------------------------------------------------------------------------------------------
 
+TREE_FRAMES = 25_000
+"""The number of Python calls that walking a tree may take, one in the other: two for each of 5 000 levels, which MLX
+takes, in a program that is deep itself. They are on the heap, 100 bytes each."""
+
 LARGE_GRAPH = 2000
 """The number of nodes up to which a stretch of graph is one program: XLA's compile time is superlinear (3 000 ops 0.6
 s, 9 000 ops 7.7 s)."""
