@@ -202,6 +202,12 @@ def compile_seconds(weight: int) -> float:
     return 0.015 + 8e-4 * weight + 2.5e-6 * weight * weight
 
 
+LONG_SUM = 1 << 20
+"""From how many elements on narrow ones are summed block by block."""
+
+BLOCK_OF_SUM = 1 << 17
+"""The number of elements of such a block: widened they take half a megabyte."""
+
 SMALL_BYTES = 1 << 16
 """Up to how many bytes an array is small: what only moves such data had better be done with NumPy."""
 
