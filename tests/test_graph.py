@@ -376,18 +376,65 @@ class TestDebug:
         assert any("was float32[3,13]" in m or "was [float32[3,13]" in m or "op 0" in m for m in messages)
 
     def test_caches_are_bounded_and_visible(self):
-        assert 0 < mx.ext.debug.cache_size() <= 4096
+        info = mx.ext.debug.cache_info()
+        assert 0 < info.structures == mx.ext.debug.cache_size()
+        assert info.structure_bytes + info.executable_bytes <= info.limit == policy.CACHE_BYTES
         mx.ext.debug.clear_cache()
-        assert mx.ext.debug.cache_size() == 0
+        assert mx.ext.debug.cache_info() == (0, 0, 0, 0, info.limit)
         assert (mx.ones((2,)) + 1).tolist() == [2.0, 2.0]
 
-    def test_so_is_the_memory_for_structures(self, monkeypatch):
+    def test_structures_used_least_recently_go_first(self):
         mx.ext.debug.clear_cache()
-        monkeypatch.setattr(policy, "MOST_INSTRUCTIONS", 100)
-        for n in range(60):
-            mx.eval(mx.zeros((n, 2)).T.reshape(-1))
-        assert 50 < structure._instructions <= 100
-        assert structure._instructions == sum(len(s.instructions) for s in structure._structures.values())
+        before = mx.ext.debug.cache_limit(800_000)
+        try:
+            for n in range(120):
+                mx.eval(mx.zeros((n, 2)).T.reshape(-1))
+                mx.eval(mx.ones((3, 2)).T.reshape(-1) * 2)
+                assert 0 < structure.bytes_held() <= 200_000
+            held = [*structure._structures.values()]
+            assert 30 < len(held) < 100
+            assert structure.bytes_held() == sum(s.nbytes for s in held)
+            shapes = {s.avals[0].shape for s in held}
+            assert (3, 2) in shapes
+            assert (119, 2) in shapes
+            assert (1, 2) not in shapes
+        finally:
+            assert mx.ext.debug.cache_limit(before) == 800_000
+
+    def test_executables_used_least_recently_go_first(self, xla_only):
+        mx.ext.debug.clear_cache()
+        x = mx.ones((3, 5))
+        mx.eval(x)
+        for _ in range(3):  # op by op, then as a whole
+            mx.eval(mx.sin(x) * x)
+            mx.ext.debug.compiles()
+        before = mx.ext.debug.cache_limit(20 * policy.BYTES_PER_EXECUTABLE)
+        try:
+            for n in range(1, 20):
+                mx.eval(mx.cos(mx.ones((n, 7))))
+                compiles = mx.ext.debug.compiles()
+                mx.eval(mx.sin(x) * x)
+                assert mx.ext.debug.compiles() == compiles  # it was used all the time
+                info = mx.ext.debug.cache_info()
+                assert info.executable_bytes <= policy.executable_bytes()
+            assert 3 < info.executables < 15
+        finally:
+            mx.ext.debug.cache_limit(before)
+
+    def test_an_executable_larger_than_the_limit_is_kept_while_it_is_used(self, xla_only):
+        before = mx.ext.debug.cache_limit(1)
+        try:
+            for _ in range(3):
+                compiles = mx.ext.debug.compiles()
+                mx.eval(mx.tanh(mx.ones((3, 17))) * 2)
+            assert mx.ext.debug.compiles() == compiles
+            assert mx.ext.debug.cache_info().executables == 1
+        finally:
+            mx.ext.debug.cache_limit(before)
+
+    def test_the_limit_is_positive(self):
+        with pytest.raises(ValueError, match="cache_limit"):
+            mx.ext.debug.cache_limit(0)
 
     def test_derivatives(self):
         x = mx.array([1.0, 2.0])

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mxcompat as mx
 from mxcompat.ext.debug import host_disabled
 from tests.expressions import cases, check_derivatives, evaluate, vjp
 from tests.oracle import check, ours
@@ -411,3 +417,57 @@ def test_logsumexp_of_complex_numbers_is_on_the_branch_of_the_largest() -> None:
     check(lambda mx, x: [mx.logsumexp(x), mx.logsumexp(x, axis=0), mx.logsumexp(x, axis=1, keepdims=True)], x)
     with host_disabled():
         check(lambda mx, x: [mx.logsumexp(x), mx.logsumexp(x, axis=0), mx.logsumexp(x, axis=1, keepdims=True)], x)
+
+
+def counting(shape, dtype):
+    """Small integers, whose sums are exact in float32 and, as those below 0 are as many, finite in half precision."""
+    values = np.arange(math.prod(shape)) * 7919 % 13
+    return (values - (0 if np.dtype(dtype).kind in "ub" else 6)).astype(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("host", [True, False])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "bool", "int16", "uint16", "float16", "bfloat16", "float32"])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((1_300_003,), None), ((1201, 1009), None), ((1201, 1009), 0), ((1201, 1009), 1), ((3, 700_001), 1),
+     ((3, 700_001), 0), ((101, 103, 107), (0, 2)), ((101, 103, 107), (1, 2)), ((101, 103, 107), 1)],
+)  # fmt: skip
+def test_long_sums_of_narrow_elements(shape, axis, dtype, host):
+    import ml_dtypes
+
+    numpy = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    x = counting(shape, "float32" if dtype == "bfloat16" else dtype).astype(numpy)
+    exact = x.astype(np.float64).sum(axis)
+    with contextlib.nullcontext() if host else mx.ext.debug.host_disabled():
+        a = mx.array(x)
+        total, kept = mx.sum(a, axis), mx.sum(a, axis, keepdims=True)
+        mean = mx.mean(a, axis)
+        assert total.dtype == (mx.sum(a[:1], axis)).dtype
+        assert kept.shape == np.sum(x.astype(np.float32), axis, keepdims=True).shape
+        small = 2e-2 if dtype == "bfloat16" else 2e-3 if dtype == "float16" else 1e-5  # one rounding of the result
+        wanted = (total, exact), (kept.reshape(total.shape), exact), (mean, exact / (x.size / max(total.size, 1)))
+        for got, want in wanted:
+            np.testing.assert_allclose(np.array(got.astype(mx.float32)), want, rtol=small, atol=1e-6)
+        if numpy.kind in "fV":
+            largest = mx.max(a, axis).astype(mx.float32)
+            np.testing.assert_array_equal(np.array(largest), x.astype(np.float32).max(axis))
+            g = mx.grad(lambda a: (mx.sum(a, axis) * 2).sum().astype(mx.float32))(a)
+            assert g.dtype == a.dtype
+            assert mx.all(g == 2).item()
+
+
+def test_a_sum_of_bytes_makes_no_wide_copy():
+    code = """
+import numpy as np, resource, mxcompat as mx
+from mxcompat._graph.run import background
+mx.eval(mx.sum(mx.ones((64, 64), dtype=mx.uint8)), mx.sin(mx.ones((300, 300))))
+x = mx.ones((1 << 14, 1 << 12), dtype=mx.uint8)
+mx.eval(x)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with mx.ext.debug.host_disabled():
+    assert mx.sum(x).item() == 1 << 26 and mx.mean(x).item() == 1
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 100_000  # kB; a wide copy has 262 144

@@ -1,5 +1,6 @@
 """Trees of any nesting through the transforms: the same trees come out as from real MLX."""
 
+import sys
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mxcompat as mx
 from tests.oracle import check
 
 LEAF = st.integers(1, 4)
@@ -207,3 +209,76 @@ def test_types_of_trees_are_kept_where_mlx_keeps_them(through, kind):
     first, second = seen.values()
     named = [str(log).replace("ArrayImpl", "array") for log in (first, second)]
     assert named[0] == named[1]
+
+
+def nested(leaf, levels, kind):
+    """A leaf in so many lists, tuples or dicts, one in the other."""
+    for _ in range(levels):
+        leaf = [leaf] if kind is list else (leaf,) if kind is tuple else {"a": leaf}
+    return leaf
+
+
+def innermost(mx, tree):
+    while not isinstance(tree, mx.array):
+        (tree,) = tree.values() if isinstance(tree, dict) else tree
+    return tree
+
+
+@pytest.mark.parametrize("kind", [list, tuple, dict])
+@pytest.mark.parametrize("levels", [400, 1000, 5000])
+class TestDeepTrees:
+    def test_eval(self, kind, levels):
+        def both(mx, x):
+            tree = nested(x * 2, levels, kind)
+            mx.eval(tree)
+            mx.async_eval(tree)
+            return innermost(mx, tree)
+
+        check(both, X)
+
+    def test_grad(self, kind, levels):
+        def both(mx, x):
+            def loss(tree):
+                return (innermost(mx, tree) ** 2).sum()
+
+            tree = nested(x, levels, kind)
+            value, gradient = mx.value_and_grad(loss)(tree)
+            return value, innermost(mx, gradient), innermost(mx, mx.grad(loss)(tree))
+
+        check(both, X)
+
+    def test_value_and_grad_returns_it(self, kind, levels):
+        def both(mx, x):
+            (_, aux), gradient = mx.value_and_grad(lambda x: ((x**2).sum(), nested(x * 3, levels, kind)))(x)
+            return innermost(mx, aux), gradient
+
+        check(both, X)
+
+    def test_compile(self, kind, levels):
+        def both(mx, x):
+            state = [nested(x, levels, kind)]
+            through = mx.compile(lambda tree: nested(innermost(mx, tree) * 2, levels, kind))
+            reads = mx.compile(lambda y: y + innermost(mx, state[0]), inputs=state)
+            twice = innermost(mx, through(through(state[0])))
+            return twice, reads(x), reads(x * 2)
+
+        check(both, X)
+
+    def test_vmap_and_checkpoint(self, kind, levels):
+        def both(mx, x):
+            tree = nested(x, levels, kind)
+
+            def double(tree):
+                return nested(innermost(mx, tree) * 2, levels, kind)
+
+            return innermost(mx, mx.vmap(double)(tree)), innermost(mx, mx.checkpoint(double)(tree))
+
+        check(both, X)
+
+    def test_the_limit_of_recursion_is_as_before(self, kind, levels):
+        before = sys.getrecursionlimit()
+        mx.eval(nested(mx.ones((2,)), levels, kind))
+        assert sys.getrecursionlimit() == before
+
+
+X = np.array([1.0, 2.0, 3.0], np.float32)

@@ -11,12 +11,50 @@ import os
 
 # --- What is remembered -----------------------------------------------------------------------------------------------
 
-MOST_STRUCTURES = 4096
-"""The number of structures to remember at most."""
 
-MOST_INSTRUCTIONS = 1 << 17
-"""The number of instructions, those of nested programs counted, that remembered structures have in all, at most: some
-eighty megabytes of Python objects, and what XLA has made of them."""
+def _default_cache_bytes() -> int:
+    """A quarter of a gigabyte, or 2 % of the memory of a machine that has little."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1 << 26, min(1 << 28, memory // 50))
+
+
+CACHE_BYTES = int(os.environ.get("MXCOMPAT_CACHE_LIMIT") or _default_cache_bytes())
+"""How many bytes of memory structures and executables may hold, by the estimates below."""
+
+STRUCTURE_SHARE = 0.25
+"""What of that is for structures."""
+
+HELD_SHARE = 0.75
+"""What is left of either when room is made, so that it is not made each time: it sorts them."""
+
+
+def structure_bytes() -> int:
+    """How many bytes structures may hold."""
+    return int(STRUCTURE_SHARE * CACHE_BYTES)
+
+
+def executable_bytes() -> int:
+    """How many bytes executables may hold."""
+    return CACHE_BYTES - structure_bytes()
+
+
+BYTES_PER_STRUCTURE = 3000
+BYTES_PER_INSTRUCTION = 300
+"""What a structure takes in Python objects, with its Programs and their records: 3 000 structures of 33 instructions
+took 35 MB."""
+
+BYTES_PER_EXECUTABLE = 80_000
+BYTES_PER_SERIALIZED = 17
+"""What an executable takes, by the length of what it serializes to, on a CPU: gradients of a 3-layer MLP 111 kB and
+1.75 MB, of a loop of 60 products 394 kB and 6.6 MB, of a 2-layer transformer 281 kB and 4.3 MB, small expressions 37 kB
+and 0.69 MB; compiled for speed a fifth more."""
+
+COMPILED_PER_INSTRUCTION = 30_000
+"""What an executable takes for each instruction of its Program, as long as its serialized form is not known."""
+
+MOST_LOWERED = 4
+"""The number of executables for which what they were lowered from is kept, for the compile for speed that is to come:
+1.1 MB for the gradient of a 3-layer MLP."""
 
 TRIES = 4
 """The number of structures to try for roots of a kind: the road of a training loop takes the first, a loop that takes
@@ -49,6 +87,10 @@ ABANDONED_SECONDS = 3600.0
 """A file that is not whole after so many seconds was left behind by a process that is no more."""
 
 # --- The size of programs ---------------------------------------------------------------------------------------------
+
+TREE_FRAMES = 25_000
+"""The number of Python calls that walking a tree may take, one in the other: two for each of 5 000 levels, which MLX
+takes, in a program that is deep itself. They are on the heap, 100 bytes each."""
 
 LARGE_GRAPH = 2000
 """The number of nodes up to which a subgraph is one program: XLA's compile time is superlinear (3 000 ops 0.6
@@ -188,6 +230,12 @@ WORTH_WAITING = 0.5
 """What is being compiled is waited for if running it once on the host takes this share of the time to compile it. Of
 less, what the host gets done meanwhile is worth more: a 4-layer GPT trains in 80 ms a step there, then in 63; waiting
 for its executable took 0.9 s."""
+
+LONG_SUM = 1 << 20
+"""From how many elements on narrow ones are summed block by block."""
+
+BLOCK_OF_SUM = 1 << 17
+"""The number of elements of such a block: widened they take half a megabyte."""
 
 SMALL_BYTES = 1 << 16
 """Up to how many bytes an array is small: what reads only such data had better be done with NumPy."""

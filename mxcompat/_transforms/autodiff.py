@@ -24,7 +24,7 @@ from . import (
 from .custom.derive import pulled_back, pushed_forward
 from .functions import check_callable, named_after
 from .lowering import JVP, VJP, check_indices
-from .trees import Substitution, TreeSlots, flatten, map_arrays
+from .trees import Substitution, TreeSlots, flatten, map_arrays, restore, structure
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 
@@ -112,11 +112,11 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
         _stand_down(stand_ins, capture.placeholders, reals)
         node = _pull_back(body, reals, cotangents)
         gradients = iter(wrap_all(node, len(body.outputs)))
-        trees = [_like(args[k], gradients) for k in numbers]
+        trees = [_like(args[k], gradients, slots.deep) for k in numbers]
         result: Any = trees[0] if len(trees) == 1 else tuple(trees) if trees else None
         if names:
-            result = (result, {k: _like(v, gradients) for k, v in kwargs.items() if k in names})
-        return value if type(value) is array else map_arrays(lambda x: x, value), result
+            result = (result, {k: _like(v, gradients, slots.deep) for k, v in kwargs.items() if k in names})
+        return value if type(value) is array else _copied(value), result
 
     return named_after(fun, call)
 
@@ -124,8 +124,15 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
 _ONE = aval((), float32)
 
 
-def _like(tree: Any, leaves: Iterator[array]) -> Any:
-    return map_arrays(lambda _: next(leaves), tree)
+def _like(tree: Any, leaves: Iterator[array], deep: bool) -> Any:
+    return restore(structure(tree), leaves) if deep else map_arrays(lambda _: next(leaves), tree)
+
+
+def _copied(tree: Any) -> Any:
+    try:
+        return map_arrays(lambda x: x, tree)
+    except RecursionError:
+        return restore(structure(tree), iter(flatten(tree)))
 
 
 def _pull_back(body: Body, reals: Sequence[Node], cotangents: Sequence[Node]) -> Node:

@@ -24,7 +24,7 @@ from mxcompat._ops.creation.filled import FULL
 from .calls import CALL, run
 from .functions import check_callable, named_after
 from .reshaping import reshaped
-from .trees import Snapshot, Substitution, TreeSlots, flatten, restore, structure
+from .trees import Snapshot, Substitution, TreeSlots, deep, flatten, restore, structure
 
 __all__ = ["CONSTANT", "compile", "compile_disabled", "compile_frozen", "disable_compile", "enable_compile"]
 
@@ -80,9 +80,9 @@ def compile(
                 leaves.append(item)
                 kinds.append(array)
             else:
-                _read(item, kinds, leaves)
+                _read_tree(item, kinds, leaves)
         if kwargs:
-            _read(kwargs, kinds, leaves)
+            _read_tree(kwargs, kinds, leaves)
         nodes = [x._node for x in leaves]
         if inputs is not None:
             nodes += [x._node for x in flatten(inputs)]
@@ -215,8 +215,18 @@ def _freeze(entry: _Entry, avals: Sequence[Any]) -> _Entry:
     return entry._replace(program=body.program, captured=body.captured)
 
 
-def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
+def _read_tree(tree: Any, key: list[Any], leaves: list[array]) -> None:
     """Take a tree of arguments apart into its arrays and everything else, which decides whether a trace fits."""
+    before = len(key), len(leaves)
+    try:
+        _read(tree, key, leaves)
+    except RecursionError:
+        del key[before[0] :], leaves[before[1] :]
+        with deep():
+            _read(tree, key, leaves)
+
+
+def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
     if isinstance(tree, array):
         leaves.append(tree)
         key.append(array)

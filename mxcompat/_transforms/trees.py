@@ -1,24 +1,58 @@
 """Trees: lists, tuples and dicts of arrays, as MLX walks them: dicts in insertion order, other leaves untouched.
 
-A tree made like another has its tuples' types, named tuples among them, and plain lists and dicts.
+A tree made like another has its tuples' types, named tuples among them, and plain lists and dicts. Walks recurse, which
+is fast; one that comes to the limit of that begins again with another limit.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from mxcompat._array.array import array
+from mxcompat._graph import policy
 
 __all__ = [
-    "LEAF", "Snapshot", "Substitution", "TreeSlots", "flatten", "like_tuple", "map_arrays", "restore", "structure",
+    "LEAF", "Snapshot", "Substitution", "TreeSlots", "deep", "flatten", "like_tuple", "map_arrays", "restore",
+    "structure",
 ]  # fmt: skip
+
+
+_deep = threading.Lock()
+_walks = 0
+_limit = 0
+
+
+@contextmanager
+def deep() -> Iterator[None]:
+    """Within this context Python recurses as deep as a tree of 5 000 levels needs. The limit is one of all threads."""
+    global _walks, _limit
+    with _deep:
+        if not _walks:
+            _limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_limit, policy.TREE_FRAMES))
+        _walks += 1
+    try:
+        yield
+    finally:
+        with _deep:
+            _walks -= 1
+            if not _walks:
+                sys.setrecursionlimit(_limit)
 
 
 def flatten(tree: Any, require_array: bool = False) -> list[array]:
     """The arrays of a tree. With `require_array`, any other leaf raises ValueError."""
     out: list[array] = []
-    _flatten([tree], out, require_array)
+    try:
+        _flatten([tree], out, require_array)
+    except RecursionError:
+        out.clear()
+        with deep():
+            _flatten([tree], out, require_array)
     return out
 
 
@@ -68,21 +102,39 @@ class Leaf:
 LEAF = Leaf()
 
 
+class _Deep:
+    """A structure that has so many levels that restoring it needs another limit."""
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = shape
+
+
 def structure(tree: Any) -> Any:
     """The tree without its arrays, to `restore` later."""
-    return map_arrays(lambda _: LEAF, tree)
+    try:
+        return map_arrays(lambda _: LEAF, tree)
+    except RecursionError:
+        with deep():
+            return _Deep(map_arrays(lambda _: LEAF, tree))
 
 
 def restore(shape: Any, leaves: Iterator[Any]) -> Any:
-    """The tree of this structure with these leaves."""
+    """The tree of this `structure` with these leaves."""
+    if type(shape) is _Deep:
+        with deep():
+            return _restore(shape.shape, leaves)
+    return _restore(shape, leaves)
+
+
+def _restore(shape: Any, leaves: Iterator[Any]) -> Any:
     if shape is LEAF:
         return next(leaves)
     if isinstance(shape, list):
-        return [next(leaves) if item is LEAF else restore(item, leaves) for item in shape]
+        return [next(leaves) if item is LEAF else _restore(item, leaves) for item in shape]
     if isinstance(shape, tuple):
-        return like_tuple(shape, [restore(item, leaves) for item in shape])
+        return like_tuple(shape, [_restore(item, leaves) for item in shape])
     if isinstance(shape, dict):
-        return {key: restore(item, leaves) for key, item in shape.items()}
+        return {key: _restore(item, leaves) for key, item in shape.items()}
     return shape
 
 
@@ -91,7 +143,12 @@ class Snapshot:
 
     def __init__(self, tree: Any) -> None:
         self._saved: list[tuple[Any, Any]] = []
-        self._save(tree)
+        try:
+            self._save(tree)
+        except RecursionError:
+            self._saved.clear()
+            with deep():
+                self._save(tree)
 
     def _save(self, tree: Any) -> None:
         if isinstance(tree, dict):
@@ -119,10 +176,12 @@ _NUMBERS = {int, float}
 class TreeSlots:
     """The arrays of lists and dicts, and where in them they are, to put others there.
 
-    Whoever looks at the same lists and dicts sees the others. A tuple that holds arrays is replaced by another.
+    Whoever looks at the same lists and dicts sees the others. A tuple that holds arrays is replaced by another. `deep`
+    says whether a tree has so many levels that walking it needs another limit.
     """
 
     def __init__(self) -> None:
+        self.deep = False
         self.arrays: list[array] = []
         self._slots: list[tuple[Any, Any]] = []
         self._tuples: list[tuple[Any, Any, tuple, list[Any]]] = []  # what is in a tuple comes before it
@@ -139,8 +198,15 @@ class TreeSlots:
 
         With `require_array`, other leaves raise ValueError.
         """
-        before = len(self.arrays)
-        self._find(container, ((key, container[key]),), require_array)
+        before, tuples = len(self.arrays), len(self._tuples)
+        entry = ((key, container[key]),)
+        try:
+            self._find(container, entry, require_array)
+        except RecursionError:
+            self.deep = True
+            del self.arrays[before:], self._slots[before:], self._tuples[tuples:]
+            with deep():
+                self._find(container, entry, require_array)
         return range(before, len(self.arrays))
 
     def _find(self, container: Any, entries: Iterable[tuple[Any, Any]], require_array: bool) -> None:

@@ -21,7 +21,7 @@ from mxcompat._ops.arguments import axis_of
 from .custom.lowering import CUSTOM_VMAP
 from .functions import check_callable, named_after
 from .lowering import VMAP
-from .trees import flatten, restore, structure
+from .trees import deep, flatten, restore, structure
 
 __all__ = ["vmap"]
 
@@ -169,7 +169,12 @@ def _flat_axes(tree: Any, axes: Any, what: str) -> list[int | None]:
 
     if isinstance(tree, array) and isinstance(axes, tuple) and len(axes) == 1:
         axes = axes[0]  # as if the one argument, or output, were in a tuple
-    visit(tree, axes)
+    try:
+        visit(tree, axes)
+    except RecursionError:
+        found.clear()
+        with deep():
+            visit(tree, axes)
     return found
 
 

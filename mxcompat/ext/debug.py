@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import jax
 import numpy as np
@@ -20,12 +20,15 @@ from mxcompat._graph.ir.capture import ALIAS, PLACEHOLDER, PROMISE, readable
 from mxcompat._graph.ir.linearize import clear_paths
 from mxcompat._graph.ir.node import ITEM, PACKAGE, SCALAR, TRACED, Node, created
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.structure import clear_structures, structure_count
-from mxcompat._graph.run import background, events, single
+from mxcompat._graph.ir.structure import bytes_held, clear_structures, forget_the_oldest, structure_count
+from mxcompat._graph.run import background, budget, events, single
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._transforms.compiling import compile_disabled
 
-__all__ = ["cache_size", "clear_cache", "compiles", "eager", "explain", "host_disabled", "nan_check"]
+__all__ = [
+    "CacheInfo", "cache_info", "cache_limit", "cache_size", "clear_cache", "compiles", "eager", "explain",
+    "host_disabled", "nan_check",
+]  # fmt: skip
 
 
 def compiles() -> int:
@@ -48,12 +51,72 @@ def cache_size() -> int:
     return structure_count()
 
 
+class CacheInfo(NamedTuple):
+    """What is remembered of programs, and about how much memory that takes, in bytes.
+
+    Args:
+        structures, structure_bytes: structures of graphs, which are Python objects.
+        executables, executable_bytes: what XLA has compiled.
+        limit: how many bytes the two may take together.
+    """
+
+    structures: int
+    structure_bytes: int
+    executables: int
+    executable_bytes: int
+    limit: int
+
+
+def cache_info() -> CacheInfo:
+    """What is remembered of programs. The bytes are estimates, from the number of instructions and the size of the
+    machine code.
+
+    Example:
+        >>> info = mx.ext.debug.cache_info()
+        >>> info.structure_bytes + info.executable_bytes <= info.limit
+        True
+    """
+    return CacheInfo(structure_count(), bytes_held(), budget.count(), budget.held(), policy.CACHE_BYTES)
+
+
+def cache_limit(limit: int | None = None) -> int:
+    """How much memory remembered programs may take; what was used least recently is forgotten first.
+
+    At first a quarter of a gigabyte, 2 % of the memory of a machine with less than 12.5 GB, or what the environment
+    variable `MXCOMPAT_CACHE_LIMIT` says.
+
+    Args:
+        limit: the new limit in bytes; None leaves it as it is.
+
+    Returns:
+        The limit before, in bytes.
+
+    Raises:
+        ValueError: if the limit is not positive.
+
+    Example:
+        >>> before = mx.ext.debug.cache_limit(1 << 30)
+        >>> mx.ext.debug.cache_limit(before)
+        1073741824
+    """
+    before = policy.CACHE_BYTES
+    if limit is not None:
+        if limit <= 0:
+            raise ValueError(f"[cache_limit] Expected a positive number of bytes, got {limit}.")
+        policy.CACHE_BYTES = int(limit)
+        if forget_the_oldest():
+            clear_paths()
+        budget.make_room()
+    return before
+
+
 def clear_cache() -> None:
-    """Forget every program and its compiled code. Arrays are unaffected."""
+    """Forget every program and its compiled code, and give the memory back to the system. Arrays are unaffected."""
     background.settle()
     clear_structures()
     clear_paths()
     single.clear()
+    budget.clear()
 
 
 @contextmanager

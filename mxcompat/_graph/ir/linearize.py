@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from .. import policy
 from .node import ITEM, SCALAR, TRACED, Node
 from .op import Op
-from .structure import Structure, intern, remembers
+from .structure import Structure, clock, forget_the_oldest, intern, remembers
 
 __all__ = ["Subgraph", "clear_paths", "linearize", "single_node"]
 
@@ -129,11 +129,15 @@ def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
     for path in paths:
         found = path.follow(roots, trace, placeholders)
         if found is not None:
+            found.structure.last_used = clock.now
             if path is not paths[0]:
                 _paths[kind] = (path, *[p for p in paths if p is not path])
             return found
     found = _walk(roots, trace, placeholders)
     structure = found.structure
+    structure.last_used = clock.now
+    if forget_the_oldest():
+        clear_paths()  # which hold structures; those in use are found again
     if not structure.seen_before:
         structure.seen_before = True  # and so may well return again
     elif remembers(found.order):

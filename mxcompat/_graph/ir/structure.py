@@ -14,7 +14,20 @@ from .op import Op
 from .program import Instruction, Program
 from .rules import SPECIALIZE
 
-__all__ = ["Structure", "clear_structures", "intern", "remembers", "structure_count"]
+__all__ = [
+    "Structure", "bytes_held", "clear_structures", "clock", "forget_the_oldest", "intern", "remembers",
+    "structure_count",
+]  # fmt: skip
+
+
+class _Clock:
+    """What time is here: it goes on whenever something new is remembered, so that what is found again need but note it.
+    """
+
+    now = 0
+
+
+clock = _Clock()
 
 
 class Structure:
@@ -32,12 +45,12 @@ class Structure:
     `kinds` has SCALAR for a leaf that is a Python number and TRACED for one whose value is a JAX tracer, `traced` says
     whether there is one of these. `uses` and `leaf_uses` say how often results and leaves are read, `written` which
     leaves an op writes over, `times_seen` how often the scheduler has seen it, `seen_before` whether it was walked
-    before.
+    before; `last_used` when it was found last, by the `clock`, and `nbytes` about how much memory it takes.
     """
 
     __slots__ = (
-        "_last", "_programs", "avals", "held", "in_avals", "instructions", "kinds", "leaf_uses", "scalars",
-        "seen_before", "specialized", "times_seen", "traced", "uses", "written",
+        "_last", "_programs", "avals", "held", "in_avals", "instructions", "kinds", "last_used", "leaf_uses",
+        "nbytes", "scalars", "seen_before", "specialized", "times_seen", "traced", "uses", "written",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +77,8 @@ class Structure:
         self.avals = avals
         self.times_seen = 0
         self.seen_before = False
+        self.last_used = clock.now
+        self.nbytes = policy.BYTES_PER_STRUCTURE + policy.BYTES_PER_INSTRUCTION * len(instructions)
         self._programs: dict[tuple[int, ...], Program] = {}
 
     def program_for(self, live: list[int], roots: tuple[int, ...]) -> Program:
@@ -101,6 +116,7 @@ def intern(
     Args:
         code: op, params and slots of each node, flat: what distinguishes subgraphs with leaves of the same avals.
     """
+    global _held
     avals: list[Any] = []
     kinds: list[Op | None] = []
     for node in leaves:
@@ -112,24 +128,33 @@ def intern(
         instructions = tuple([(n.op, n.params, tuple([slots[i] for i in n.inputs])) for n in order])
         found = Structure(instructions, key[1], key[2], [n.aval for n in order])  # type: ignore[arg-type]
         if remembered:
+            clock.now += 1
             found = _structures.setdefault(key, found)
-            _forget_the_oldest(len(order))
+            _held += found.nbytes
     return found
 
 
-_instructions = 0
-"""The number of instructions of the structures that are remembered."""
+_held = 0
+"""The bytes of the structures that are remembered."""
 
 
-def _forget_the_oldest(added: int) -> None:
-    """Make room for a structure that has been added."""
-    global _instructions
-    _instructions += added
-    while len(_structures) > policy.MOST_STRUCTURES or (
-        _instructions > policy.MOST_INSTRUCTIONS and len(_structures) > 1
-    ):
-        oldest = _structures.pop(next(iter(_structures)), None)
-        _instructions -= len(oldest.instructions) if oldest is not None else 0
+def bytes_held() -> int:
+    """The bytes that the structures which are remembered take, by their estimates."""
+    return _held
+
+
+def forget_the_oldest() -> bool:
+    """Make room if structures hold more than they may. Those found least recently go first. Says whether any did."""
+    global _held
+    limit = policy.structure_bytes()
+    if _held <= limit:
+        return False
+    for key, structure in sorted(_structures.items(), key=lambda item: item[1].last_used)[:-1]:
+        if _held <= policy.HELD_SHARE * limit:
+            break
+        if _structures.pop(key, None) is not None:
+            _held -= structure.nbytes
+    return True
 
 
 def structure_count() -> int:
@@ -139,6 +164,6 @@ def structure_count() -> int:
 
 def clear_structures() -> None:
     """Forget the structures, and with them the programs and their executables."""
-    global _instructions
+    global _held
     _structures.clear()
-    _instructions = 0
+    _held = 0

@@ -1,12 +1,17 @@
-"""Arguments: which of a Program's inputs its executable takes, and in which order."""
+"""Arguments: which of a Program's inputs its executable takes, in which order, and the JAX function that takes them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import jax
 import numpy as np
 
+from ..ir.aval import number
 from ..ir.program import Program
 
-__all__ = ["array_inputs", "baked", "groups", "order", "packed"]
+__all__ = ["baked", "function", "order", "packed", "spec"]
 
 
 def order(program: Program, donated: tuple[int, ...]) -> list[int] | None:
@@ -40,15 +45,53 @@ def baked(scalars: tuple, lifted: tuple[int, ...]) -> tuple:
     return tuple([None if k in lifted else v for k, v in enumerate(scalars)])
 
 
-def groups(program: Program, lifted: tuple[int, ...]) -> dict[np.dtype, list[int]]:
-    """The scalars that are arguments, by dtype: those of one dtype are passed as a vector."""
-    found: dict[np.dtype, list[int]] = {}
+def function(
+    program: Program, baked: tuple, lifted: tuple[int, ...], order: list[int] | None
+) -> tuple[Callable[..., list[Any]], list[Any]]:
+    """The JAX function to compile, and the shapes of its arguments: the arrays, in that order, then a vector per dtype
+    of lifted."""
+    avals = program.in_avals
+    arrays = array_inputs(program)
+    if order is not None:
+        arrays = [arrays[k] for k in order]
+    specs: list[Any] = [spec(avals[k]) for k in arrays]
+    constants = {
+        slot: number(v, avals[slot].dtype)
+        for k, (slot, v) in enumerate(zip(program.scalars, baked, strict=True))
+        if k not in lifted
+    }
+    groups = _groups(program, lifted)
+    specs += [jax.ShapeDtypeStruct((len(ks),), dtype) for dtype, ks in groups.items()]
+
+    def replay(*args: Any) -> list[Any]:
+        inputs: list[Any] = [None] * len(avals)
+        for k, v in constants.items():
+            inputs[k] = v
+        for k, v in zip(arrays, args, strict=False):
+            inputs[k] = v
+        for vector, ks in zip(args[len(arrays) :], groups.values(), strict=True):
+            for place, k in enumerate(ks):
+                inputs[program.scalars[k]] = vector[place]
+        return program.replay(inputs)
+
+    return replay, specs
+
+
+def spec(aval: Any) -> Any:
+    """The shape and dtype of an input, or of several, as JAX has them."""
+    if isinstance(aval, tuple):
+        return tuple(spec(a) for a in aval)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype.numpy)
+
+
+def _groups(program: Program, lifted: tuple[int, ...]) -> dict[np.dtype, list[int]]:
+    groups: dict[np.dtype, list[int]] = {}
     for k in lifted:
-        found.setdefault(program.in_avals[program.scalars[k]].dtype.numpy, []).append(k)
-    return found
+        groups.setdefault(program.in_avals[program.scalars[k]].dtype.numpy, []).append(k)
+    return groups
 
 
 def packed(program: Program, scalars: tuple, lifted: tuple[int, ...]) -> list[np.ndarray]:
-    """These vectors."""
+    """The scalars that are arguments: a vector for each dtype."""
     with np.errstate(over="ignore"):
-        return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in groups(program, lifted).items()]
+        return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in _groups(program, lifted).items()]

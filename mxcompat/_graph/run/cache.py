@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from .. import policy
 from ..ir.program import Program
-from . import background
+from . import background, budget
 from .compile import Executable, on_disk
 from .events import notify, observers
 
@@ -94,6 +94,7 @@ def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], repr
                 record.only = found
             else:
                 record.compiled[donated] = found
+            budget.enter(found)
     return found
 
 
@@ -109,7 +110,9 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
     def job() -> None:
         try:
             varying = frozenset(record.varying)
-            record.compiled[donated] = Executable(program, scalars, varying, donated, hurry=False)
+            found = Executable(program, scalars, varying, donated, hurry=False)
+            record.compiled[donated] = found
+            budget.enter(found)
         finally:
             record.pending.discard(donated)
 

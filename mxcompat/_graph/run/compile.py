@@ -7,7 +7,8 @@ compiled is loaded from the disk instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from functools import cache
 from time import perf_counter
 from typing import Any
@@ -15,10 +16,10 @@ from typing import Any
 import jax
 
 from .. import policy
-from ..ir.aval import number
 from ..ir.program import Program
-from . import allocation, background, disk
-from .arguments import array_inputs, baked, groups, order, packed
+from ..ir.structure import clock
+from . import allocation, background, budget, disk
+from .arguments import baked, function, order, packed, spec
 from .events import notify, stats
 
 __all__ = ["Executable", "on_cpu", "on_disk"]
@@ -68,8 +69,8 @@ class Executable:
     """
 
     __slots__ = (
-        "_donated", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call", "lifted",
-        "needs", "program",
+        "__weakref__", "_donated", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call",
+        "last_used", "lifted", "nbytes", "needs", "program",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +83,8 @@ class Executable:
         self._runs = 0
         self._improving = False
         self._lowered: Any = None
+        self.last_used = clock.now
+        self.nbytes = policy.BYTES_PER_EXECUTABLE + policy.COMPILED_PER_INSTRUCTION * program.weight
         options = _REPRODUCIBLE if reproducible else _QUICK if hurry and on_cpu() else _FAST
         allocation.require(allocation.results(program))
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
@@ -94,6 +97,7 @@ class Executable:
             stats.compiles += 1
         else:
             stats.loaded += 1
+            self._weigh(self._place.loaded_bytes)
         self.call = compiled.__call__
         self.needs = allocation.needs(compiled)
 
@@ -102,6 +106,7 @@ class Executable:
         if counts and (self._runs < self._patience or self._improving):
             self._promote()
         notify("run", self.program)
+        self.last_used = clock.now
         if self._order is not None:
             arrays = [arrays[k] for k in self._order]
         if self.lifted:
@@ -123,14 +128,29 @@ class Executable:
             allocation.require_possible(traced.jaxpr.jaxpr)
             lowered = traced.lower()
             compiled = _compile(lowered, options)
-        # What is light may never be compiled again, and there is much of it: better traced again than kept.
-        self._lowered = lowered if self._patience == policy.PATIENCE_HEAVY else None
-        self._place.store_soon(options, compiled, perf_counter() - start)
+        if self._patience == policy.PATIENCE_HEAVY:
+            _keep_lowered(self, lowered)
+        self._place.store_soon(options, compiled, perf_counter() - start, self._weigh)
         return compiled
 
+    def _weigh(self, serialized: int) -> None:
+        """Note how long its serialized form is, if that is known."""
+        if serialized:
+            self.nbytes = policy.BYTES_PER_EXECUTABLE + policy.BYTES_PER_SERIALIZED * serialized
+            budget.make_room()
+
+    def forget(self) -> None:
+        """Let nothing find it any more. Who is about to call it still can."""
+        compiled = self.program.record.compiled
+        for donated in [donated for donated, found in list(compiled.items()) if found is self]:
+            compiled.pop(donated, None)
+        if self.program.record.only is self:
+            self.program.record.only = None
+        self._lowered = None
+
     def _trace(self) -> Any:
-        function, specs = _function(self.program, self.baked, self.lifted, self._order)
-        return jax.jit(function, donate_argnums=self._donated, keep_unused=True).trace(*specs)
+        replay, specs = function(self.program, self.baked, self.lifted, self._order)
+        return jax.jit(replay, donate_argnums=self._donated, keep_unused=True).trace(*specs)
 
     def _promote(self) -> None:
         """Count a run; if it is worth it, compile for speed in the background."""
@@ -154,13 +174,27 @@ class Executable:
             if compiled is None:
                 with jax.enable_x64(True):
                     compiled = _compile(self._lowered or self._trace().lower(), _FAST)
-                place.store_soon(_FAST, compiled, perf_counter() - start, instead_of=_QUICK)
+                place.store_soon(_FAST, compiled, perf_counter() - start, self._weigh, instead_of=_QUICK)
+            else:
+                self._weigh(place.loaded_bytes)
             self.call = compiled.__call__
         finally:
             self._improving = False
         self._lowered = None
         stats.optimised += 1
         notify("optimise", self.program)
+
+
+_with_lowered: deque[Executable] = deque()
+
+
+def _keep_lowered(executable: Executable, lowered: Any) -> None:
+    """Keep what an executable was lowered from, so that it need not be traced again to be compiled for speed. That may
+    never come, so only the latest have it, and none of the light ones, which are many."""
+    executable._lowered = lowered
+    _with_lowered.append(executable)
+    while len(_with_lowered) > policy.MOST_LOWERED:
+        _with_lowered.popleft()._lowered = None
 
 
 def on_disk(
@@ -199,48 +233,10 @@ def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:
     return _compile(lowered, options)
 
 
-def _function(
-    program: Program, baked: tuple, lifted: tuple[int, ...], order: list[int] | None
-) -> tuple[Callable[..., list[Any]], list[Any]]:
-    """The JAX function to compile, and the shapes of its arguments: the arrays, in that order, then a vector per dtype
-    of lifted."""
-    avals = program.in_avals
-    arrays = array_inputs(program)
-    if order is not None:
-        arrays = [arrays[k] for k in order]
-    specs: list[Any] = [_spec(avals[k]) for k in arrays]
-    constants = {
-        slot: number(v, avals[slot].dtype)
-        for k, (slot, v) in enumerate(zip(program.scalars, baked, strict=True))
-        if k not in lifted
-    }
-    vectors = groups(program, lifted)
-    specs += [jax.ShapeDtypeStruct((len(ks),), dtype) for dtype, ks in vectors.items()]
-
-    def function(*args: Any) -> list[Any]:
-        inputs: list[Any] = [None] * len(avals)
-        for k, v in constants.items():
-            inputs[k] = v
-        for k, v in zip(arrays, args, strict=False):
-            inputs[k] = v
-        for vector, ks in zip(args[len(arrays) :], vectors.values(), strict=True):
-            for place, k in enumerate(ks):
-                inputs[program.scalars[k]] = vector[place]
-        return program.replay(inputs)
-
-    return function, specs
-
-
-def _spec(aval: Any) -> Any:
-    if isinstance(aval, tuple):
-        return tuple(_spec(a) for a in aval)
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype.numpy)
-
-
 def _check(program: Program, out_info: Sequence[Any]) -> None:
     """An op whose lowering and shape rule disagree is a bug of ours, never to be passed on as a wrong dtype."""
     for slot, aval, info in zip(program.out_slots, program.out_avals, out_info, strict=True):
-        for got, want in zip(jax.tree.leaves(info), jax.tree.leaves(_spec(aval)), strict=True):
+        for got, want in zip(jax.tree.leaves(info), jax.tree.leaves(spec(aval)), strict=True):
             if got.shape != want.shape or got.dtype != want.dtype:
                 op = program.instructions[slot][0] if slot >= 0 else "input"
                 raise RuntimeError(

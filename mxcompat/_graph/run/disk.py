@@ -42,17 +42,22 @@ class Place:
         donated: the positions of buffers that it may write over.
     """
 
-    __slots__ = ("_key", "_note", "lifted")
+    __slots__ = ("_key", "_note", "lifted", "loaded_bytes")
 
     def __init__(self, program: Program, scalars: tuple, lifted: tuple[int, ...], donated: tuple[int, ...]) -> None:
         self.lifted = lifted
+        self.loaded_bytes = 0
         self._key = _key(program, baked(scalars, lifted), lifted, donated)
         self._note = _key(program, donated, "lifted") if lifted else None
 
     def load(self, options: dict[str, Any]) -> jax.stages.Compiled | None:
         """The executable, compiled with these options, if there is one. It is neither traced nor lowered."""
         name = self._name(options)
-        return _load(name, _executable) if name is not None else None
+        return _load(name, self._executable) if name is not None else None
+
+    def _executable(self, payload: bytes) -> jax.stages.Compiled:
+        self.loaded_bytes = len(payload)
+        return _executable(payload)
 
     def holds(self, options: dict[str, Any]) -> bool:
         """Whether `load` is likely to find something."""
@@ -60,26 +65,28 @@ class Place:
         return name is not None and folder.holds(name)
 
     def store_soon(
-        self, options: dict[str, Any], compiled: jax.stages.Compiled, seconds: float,
+        self, options: dict[str, Any], compiled: jax.stages.Compiled, seconds: float, weigh: Callable[[int], None],
         instead_of: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
         """Store an executable, in the background, if the `seconds` that it took to compile make that worth it.
 
         Args:
+            weigh: is told the length of its serialized form, stored or not, where that can be known.
             instead_of: the options of the one that is not needed any more then.
         """
         name, note = self._name(options), self._note
-        if name is None or seconds < policy.STORED_SECONDS or _given_by_jax():
+        if _given_by_jax():
+            return
+        if name is None or seconds < policy.STORED_SECONDS:
+            background.submit(lambda: weigh(len(_serialized(compiled))))
             return
         unneeded = self._name(instead_of) if instead_of is not None else None
 
         def job() -> None:
-            from jax.experimental.serialize_executable import serialize
-
-            try:
-                payload = pickle.dumps(serialize(compiled))
-            except (ValueError, TypeError, NotImplementedError, pickle.PicklingError, jax.errors.JaxRuntimeError):
-                return  # it holds what no file can, so it is compiled in each process
+            payload = _serialized(compiled)
+            weigh(len(payload))
+            if not payload:
+                return
             folder.write(name, _packed(payload, name))
             if note is not None:
                 folder.write(note.hex(), _packed(",".join(map(str, self.lifted)).encode(), note.hex()))
@@ -112,6 +119,16 @@ def _key(program: Program, *rest: Any) -> bytes | None:
         return digest(program, *rest)
     except NoDigest:
         return None
+
+
+def _serialized(compiled: jax.stages.Compiled) -> bytes:
+    """The executable as bytes; none if it holds what no file can, so that it is compiled in each process."""
+    from jax.experimental.serialize_executable import serialize
+
+    try:
+        return pickle.dumps(serialize(compiled))
+    except (ValueError, TypeError, NotImplementedError, pickle.PicklingError, jax.errors.JaxRuntimeError):
+        return b""
 
 
 def _given_by_jax() -> bool:

@@ -17,6 +17,7 @@ from ..ir.node import SCALAR, TRACED, Node
 from ..ir.op import Op
 from ..ir.program import Program
 from ..ir.rules import COST, COVERED, HOST
+from . import budget
 from .cache import compile_now
 from .compile import Executable
 from .values import jax_value, settled
@@ -86,6 +87,15 @@ def remember(op: Op, params: tuple, avals: Sequence[Aval], found: Executable) ->
     if len(_executables) >= policy.MOST_SINGLE_NODES:
         _executables.clear()
     _executables[op, params, *avals] = found
+
+
+def _forget(gone: set[Executable]) -> None:
+    for key, found in list(_executables.items()):
+        if found in gone:
+            _executables.pop(key, None)
+
+
+budget.forgotten.append(_forget)
 
 
 def clear() -> None:

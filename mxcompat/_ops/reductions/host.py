@@ -12,6 +12,7 @@ from mxcompat._graph.ir.rules import HOST
 
 from ..define import TABLE
 from . import extremes, softmax, statistics  # noqa: F401  # for their records, in TABLE
+from .blocks import reduced_in_blocks
 from .reduce import size_of
 
 __all__ = ["as_rows", "distances", "inexact", "narrowed", "powers_and_sum", "widened"]
@@ -50,7 +51,7 @@ def _total(ufunc: np.ufunc) -> Callable[..., Any]:
         if not axes:
             return x
         if _half(out):
-            return reduce(x, axes, _FLOAT32, None, keepdims).astype(out.dtype.numpy)
+            return reduced_in_blocks(ufunc, x, axes, keepdims).astype(out.dtype.numpy)
         return reduce(x, axes, out.dtype.numpy, None, keepdims)
 
     return rule
@@ -64,7 +65,10 @@ HOST[TABLE["prod"]] = _total(np.multiply)
 def _mean(out: Aval, params: tuple, x: Any) -> Any:
     axes, keepdims = params
     half = _half(out)
-    total = np.add.reduce(x, axes, _FLOAT32 if half else out.dtype.numpy, None, keepdims)
+    if half:
+        total = reduced_in_blocks(np.add, x, axes, keepdims)
+    else:
+        total = np.add.reduce(x, axes, out.dtype.numpy, None, keepdims)
     count = x.size // max(out.size, 1)
     if out.dtype.kind == "c":
         mean = total / count
@@ -81,7 +85,7 @@ def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
         if not axes:
             return x
         if _half(out):
-            return reduce(x.astype(_FLOAT32), axes, None, None, keepdims).astype(out.dtype.numpy)
+            return reduced_in_blocks(ufunc, x, axes, keepdims).astype(out.dtype.numpy)
         found = reduce(x, axes, None, None, keepdims)
         if out.dtype.kind == "c":
             return np.where(found == found, found, np.complex64(np.nan))

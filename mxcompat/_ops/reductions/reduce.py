@@ -25,6 +25,7 @@ from mxcompat._graph.ir.op import Op
 from ..arguments import INVALID, axes_of, require_array
 from ..define import as_bool, as_float, op
 from ..examples import example
+from .blocks import summed
 
 __all__ = [
     "NO_MEAN_AXIS", "all", "any", "count_nonzero", "logsumexp", "mean", "mean_of", "prod", "reduced",
@@ -49,12 +50,14 @@ def _accumulated(dtype: Dtype) -> Dtype:
 
 
 def reduction_record(
-    name: str, impl: Callable[..., Any], result: Callable[[Dtype], Dtype], check: Any = None, lazy: bool = False
-) -> Op:
+    name: str, impl: Callable[..., Any], result: Callable[[Dtype], Dtype], check: Any = None, lazy: bool = False,
+    casts: bool = True,
+) -> Op:  # fmt: skip
     """A record of a reduction, with `axes` and `keepdims`.
 
     `impl(x, axes, keepdims)` is given its input cast to the result's dtype, unless that is bool. `check(aval, axes)`
-    raises if there is nothing to reduce. With `lazy`, no axes means no change, not even of dtype.
+    raises if there is nothing to reduce. With `lazy`, no axes means no change, not even of dtype. Without `casts`,
+    `impl` is given its input as it is, and the dtype of the result.
     """
 
     def infer(a: Aval, axes: tuple[int, ...], keepdims: bool) -> Aval:
@@ -67,6 +70,8 @@ def reduction_record(
         if lazy and not axes:
             return x
         want = result(avals.from_numpy(x.dtype))  # type: ignore[arg-type]
+        if not casts:
+            return impl(x, axes, keepdims, want.numpy)
         if want.kind != "b" and x.dtype.kind != "c":
             x = x.astype(want.numpy)
         return impl(x, axes, keepdims)
@@ -95,11 +100,27 @@ def wide(x: Any) -> Any:
 
 
 def mean_of(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    total = sum_of(wide(x), axes, keepdims)
-    size = jnp.asarray(size_of(x, axes), total.dtype)
+    return _divided(sum_of(wide(x), axes, keepdims), size_of(x, axes)).astype(x.dtype)
+
+
+def _accumulator(dtype: Any) -> Any:
+    """What to add up in for a result of this dtype."""
+    return jnp.float32 if dtype.itemsize == 2 else dtype
+
+
+def _sum(x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
+    return summed(x, axes, keepdims, _accumulator(dtype)).astype(dtype)
+
+
+def _mean(x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
+    return _divided(summed(x, axes, keepdims, _accumulator(dtype)), size_of(x, axes)).astype(dtype)
+
+
+def _divided(total: Any, count: int) -> Any:
+    size = jnp.asarray(count, total.dtype)
     if total.dtype.kind == "c":
         return total / size
-    return (total * (jnp.ones((), total.dtype) / size)).astype(x.dtype)  # as MLX has it
+    return total * (jnp.ones((), total.dtype) / size)  # as MLX has it
 
 
 def _logsumexp(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -137,9 +158,9 @@ def _check_logsumexp(a: Aval, axis: Any) -> None:
         raise ValueError("[logsumexp] Received non-empty axes for array with 0 dimensions.")
 
 
-_SUM = reduction_record("sum", sum_of, _accumulated, lazy=True)
+_SUM = reduction_record("sum", _sum, _accumulated, lazy=True, casts=False)
 _PROD = reduction_record("prod", _prod, _accumulated, lazy=True)
-_MEAN = reduction_record("mean", mean_of, as_float)
+_MEAN = reduction_record("mean", _mean, as_float, casts=False)
 _LOGSUMEXP = reduction_record("logsumexp", _logsumexp, as_float)
 _ALL = reduction_record("all", lambda x, axes, keepdims: jnp.all(truth(x), axis=axes, keepdims=keepdims), as_bool)
 _ANY = reduction_record("any", lambda x, axes, keepdims: jnp.any(truth(x), axis=axes, keepdims=keepdims), as_bool)

@@ -1,0 +1,67 @@
+"""The memory of long processes: what is remembered of programs is bounded in bytes, and the bytes are true.
+
+The long forms are left out unless asked for with `-m soak`. Each runs in a process of its own.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MB = 10**6
+
+
+def worked(name, rounds, count, *, host, limit=None, seconds=300):
+    """What `worker` said after each round."""
+    settings = {"MXCOMPAT_CACHE": "0", "MXCOMPAT_HOST": str(int(host)), "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    if limit is not None:
+        settings["MXCOMPAT_CACHE_LIMIT"] = str(limit)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.soak.worker", name, str(rounds), str(count)], cwd=ROOT,
+        env=os.environ | settings, capture_output=True, text=True, timeout=seconds,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    print(f"\n{name} x {count}, host {host}\n{done.stdout}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_executables_stay_within_the_limit():
+    reports = worked("structures", 3, 12, host=False, limit=8 * MB)
+    assert all(0 < r["executables"] <= 6 * MB and 0 < r["count"] < 12 for r in reports)
+    assert all(r["structures"] <= 2 * MB for r in reports)
+    assert reports[-1]["resident"] - reports[0]["resident"] < 8 * MB
+
+
+def test_structures_stay_within_the_limit():
+    reports = worked("structures", 3, 300, host=True, limit=4 * MB)
+    assert all(0.5 * MB < r["structures"] <= MB for r in reports)
+    assert reports[-1]["resident"] - reports[0]["resident"] < 4 * MB
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("name", "count"), [("structures", 200), ("batches", 40)])
+def test_the_bytes_of_executables_are_true(name, count):
+    (report,) = worked(name, 1, count, host=False, limit=2000 * MB, seconds=1200)
+    held = report["executables"] + report["structures"]
+    assert held / 2 < report["resident"] < 2 * held
+
+
+@pytest.mark.soak
+def test_the_bytes_of_structures_are_true():
+    (report,) = worked("structures", 1, 3000, host=True, limit=1000 * MB, seconds=1200)
+    assert report["structures"] / 2 < report["resident"] < 2 * report["structures"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("host", [True, False])
+@pytest.mark.parametrize(
+    ("name", "count", "most"), [("batches", 200, 500), ("structures", 3000, 1000), ("loops", 100, 500)]
+)
+def test_long_processes(name, count, most, host):
+    first, *_, last = worked(name, 3, count, host=host, seconds=7200)
+    assert last["resident"] < most * MB
+    assert last["resident"] < 1.1 * first["resident"] + 20 * MB

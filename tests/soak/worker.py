@@ -1,0 +1,112 @@
+"""Workloads whose programs are new again and again, each for a process of its own, which prints what it holds.
+
+    python -m tests.soak.worker batches 2 25
+
+does two rounds of 25 batch sizes and prints a line of JSON after each: the growth of resident memory since the imports,
+and what the caches of programs hold.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import mxcompat as mx
+from mxcompat import nn, optimizers
+from mxcompat._graph.run import background
+from mxcompat.ext.debug import cache_info
+
+
+def resident() -> int:
+    """The bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def batches(count: int) -> Callable[[], None]:
+    """A step of training for each of so many sizes of the batch."""
+    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
+    optimizer = optimizers.Adam(1e-3)
+    step = nn.value_and_grad(model, lambda x, y: nn.losses.cross_entropy(model(x), y).mean())
+
+    def round() -> None:
+        for size in range(1, count + 1):
+            loss, grads = step(mx.random.normal((size, 32)), mx.random.randint(0, 8, (size,)))
+            optimizer.update(model, grads)
+            mx.eval(loss, model.parameters(), optimizer.state)
+
+    return round
+
+
+_UNARY = ("sin", "cos", "tanh", "abs", "square", "exp", "negative", "floor", "sigmoid", "sign")
+_BINARY = ("add", "multiply", "subtract", "maximum", "minimum", "logaddexp")
+
+
+def structures(count: int) -> Callable[[], None]:
+    """So many graphs, none of which is like another."""
+    choose = random.Random(0)
+
+    def round() -> None:
+        for _ in range(count):
+            rows, columns = choose.randint(1, 40), choose.randint(1, 40)
+            xs = [mx.array(np.ones((rows, columns), np.float32)), mx.ones((columns,))]
+            for _ in range(choose.randint(5, 15)):
+                if choose.random() < 0.5:
+                    xs.append(getattr(mx, choose.choice(_UNARY))(choose.choice(xs)))
+                else:
+                    xs.append(getattr(mx, choose.choice(_BINARY))(choose.choice(xs), choose.choice(xs)))
+            mx.eval(sum(map(mx.sum, xs)))
+
+    return round
+
+
+def loops(count: int) -> Callable[[], None]:
+    """The gradient of a loop of so many different lengths."""
+    w = mx.random.normal((16, 16)) * 0.1
+
+    def round() -> None:
+        for length in range(60, 60 + count):
+
+            def unrolled(w: mx.array, steps: int = length) -> mx.array:
+                h = mx.ones((4, 16))
+                for _ in range(steps):
+                    h = mx.tanh(h @ w)
+                return h.sum()
+
+            mx.eval(mx.grad(unrolled)(w))
+
+    return round
+
+
+WORKLOADS: dict[str, Callable[[int], Callable[[], None]]] = {
+    "batches": batches, "structures": structures, "loops": loops,
+}  # fmt: skip
+
+
+def report(start: int, taken: float) -> dict[str, Any]:
+    background.settle()
+    found = cache_info()
+    held = {"structures": found.structure_bytes, "executables": found.executable_bytes, "count": found.executables}
+    return {"resident": resident() - start, "limit": found.limit, "seconds": round(taken, 2)} | held
+
+
+def main(name: str, rounds: str, count: str) -> None:
+    mx.eval(mx.sin(mx.ones((512, 512))))  # what is loaded once
+    background.settle()
+    start = resident()
+    round = WORKLOADS[name](int(count))
+    for _ in range(int(rounds)):
+        before = perf_counter()
+        round()
+        print(json.dumps(report(start, perf_counter() - before)), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
