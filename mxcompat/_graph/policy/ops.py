@@ -1,0 +1,86 @@
+"""Which of several ways an op is computed in."""
+
+from __future__ import annotations
+
+ALIGNED_BYTES = 1 << 16
+"""From this many bytes on, a copy lies where XLA can take it over without copying it again."""
+
+CHUNK_BYTES = 1 << 24
+"""What is read at a time of a file that Python opened."""
+
+COPIED_BYTES = 1 << 14
+"""Up to how many bytes copying costs less than `np.broadcast_to`."""
+
+COPIED_MATRICES = 1 << 14
+"""Up to how many elements of matrices it is faster to copy those that are chosen than to take them one by one."""
+
+CACHED_ELEMENTS = 1 << 13
+"""How many elements NumPy takes through all steps of a long computation at a time: what fits into a cache."""
+
+LOOPED_FLOAT64 = 1 << 16
+LOOPED_ERF = 48
+"""Up to how many elements a loop over float64 is quicker than compiling for it, one of `erf` quicker than NumPy."""
+
+FEW_PAIRS = 128
+"""Up to how many pairs of random words Python's integers are faster than NumPy."""
+
+SINGLE_DRAWS = 16
+"""Up to how many draws of a vmap are made one by one."""
+
+REMEMBERED_ANGLES = 1 << 15
+"""Up to so many angles of `rope` are remembered for the next layer, or for the keys after the queries."""
+
+SHIFTED_FRAMES = 32
+"""Frames that overlap this many times at most are added as shifted signals; beyond it, a scatter is less to compile."""
+
+NARROW_ROW = 128
+"""Rows of fewer elements are updated element by element, which NumPy does fast, longer ones row by row."""
+
+SCANNED_LINES = 128
+"""From so many lines on, which do not lie along memory, NumPy scans them all together, step by step: a cumsum of 128
+lines of 256 takes 0.16 ms so and 0.26 ms line by line, one of 64 lines 0.16 ms and 0.05 ms."""
+
+SEARCHED_AXIS = 1 << 12
+"""From this size on a CPU searches for a maximum in two passes, a fifth of the time of XLA's argmax."""
+
+SORTED_BY_KEYS = 256
+"""From so many elements on, to sort numbers that hold key and place is faster than to sort places by keys."""
+
+PARTITIONED_AXIS = 1 << 12
+PARTITIONED_SHARE = 1 / 16
+"""An axis of at least so many elements is partitioned without sorting it, if at most this share is on one side."""
+
+SHIFTED_TAPS = 64
+SINGLE_GROUPS = 16
+"""XLA has no fast code for groups on CPUs, least of all for their gradients. A kernel of at most so many elements that
+sees one channel is a sum of shifted inputs, 10 to 40 times as fast; so many groups run one by one, up to 40 times."""
+
+PATCHES_BYTES, PATCHES_ROWS, PATCHES_TAPS = 8 << 20, 1 << 11, 9
+THIN_INPUTS, THIN_OUTPUTS = 4, 16
+WIDE_INPUTS, WIDE_OUTPUTS, WIDE_IMAGES = 8, 32, 8
+"""Where a product with patches of the input is faster than XLA's convolution, values and gradients counted: a kernel of
+one element takes 0.3 to 0.5 of the time; few channels (thin) 0.4 to 0.8; more output channels than input channels
+(wide) 0.5 to 0.9, as long as the patches fit the cache."""
+
+PATCHES_AT_A_TIME = 1 << 26
+"""How many bytes patches take at a time in NumPy; more images than that go one part after the other."""
+
+PHASES_WORK, PHASES_OUTPUTS = 1 << 22, 4
+"""From how many multiplications, and above how many channels, a dilated input is convolved by phases: what is small had
+better be compiled quickly."""
+
+POOLED_SLICES = 64
+"""Windows of up to this many places that overlap are cut out as slices, which XLA fuses; larger ones are gathered."""
+
+COMPILED_SETTINGS = 8
+"""How many settings of one optimizer are worth a compile."""
+
+LARGE_SCAN = 1 << 15
+"""From this many elements on a scan is compiled as one over pairs. Of a million, cumsum takes 2.3 ms instead of 3.7,
+cummax 3.2 instead of 11, logcumsumexp 19 instead of 221, and half a second more to compile."""
+
+LONG_SUM = 1 << 20
+"""From how many elements on narrow ones are summed block by block."""
+
+BLOCK_OF_SUM = 1 << 17
+"""The number of elements of such a block: widened they take half a megabyte."""

@@ -1,0 +1,63 @@
+"""What is remembered, in memory and on the disk, and how large an array may be."""
+
+from __future__ import annotations
+
+HELD_SHARE = 0.75
+"""What is left of either when room is made, so that it is not made each time: it sorts them."""
+
+BYTES_PER_STRUCTURE = 3000
+BYTES_PER_INSTRUCTION = 300
+"""What a structure takes in Python objects, with its Programs and their records: 3 000 structures of 33 instructions
+took 35 MB."""
+
+BYTES_PER_EXECUTABLE = 80_000
+BYTES_PER_SERIALIZED = 17
+"""What an executable takes, by the length of what it serializes to, on a CPU: gradients of a 3-layer MLP 111 kB and
+1.75 MB, of a loop of 60 products 394 kB and 6.6 MB, of a 2-layer transformer 281 kB and 4.3 MB, small expressions 37 kB
+and 0.69 MB; compiled for speed a fifth more."""
+
+COMPILED_PER_INSTRUCTION = 30_000
+"""What an executable takes for each instruction of its Program, as long as its serialized form is not known."""
+
+MOST_LOWERED = 4
+"""The number of executables for which what they were lowered from is kept, for the compile for speed that is to come:
+1.1 MB for the gradient of a 3-layer MLP."""
+
+TRIES = 4
+"""The number of structures to try for roots of a kind: the road of a training loop takes the first, a loop that takes
+turns between a few programs one of the next. Each try that fails costs 1 us."""
+
+MOST_KINDS_OF_ROOTS = 4096
+MOST_SINGLE_NODES = 4096
+MOST_INFERRED = 4096
+MOST_TRACES = 512
+MOST_PLANS = 4096
+MOST_COMPOSED = 256
+MOST_NUMBERS = 512
+MOST_AVALS = 1 << 16
+"""At most so many are remembered of: kinds of roots, for which structures are known; executables of single nodes, which
+are found without linearizing; results of shape rules, for each op; traces of a compiled function; plans of how to do
+work of a kind, for each op that makes some; losses, or updates of an optimizer, that are one node; leaves of numbers;
+avals."""
+
+STORED_SECONDS = 0.01
+"""What took less time to compile is not stored on the disk. Loading one op takes 3 ms, compiling it 30 to 75; loading a
+train step of a 4-layer GPT 0.17 s, compiling it for speed 13 s on the same busy machine."""
+
+STORED_BYTES = 1 << 30
+"""The size of all executables on the disk, at most: one op has 8 kB, a train step of a 4-layer GPT 1 MB."""
+
+STORED_SHARE = 0.9
+"""What of that is left when room is made, so that it is not made at each store: it reads the whole directory."""
+
+ABANDONED_SECONDS = 3600.0
+"""A file that is not whole after so many seconds was left behind by a process that is no more."""
+
+LARGE_ALLOCATION = 1 << 28
+"""From this many bytes on it is asked first whether they are there, which takes 30 us."""
+
+LONGEST_AXIS = (1 << 31) - 1
+"""The length of an axis, at most: MLX has 32 bits for it."""
+
+MOST_BYTES = (1 << 63) - 1
+"""The size of an array, at most: XLA ends the process if it has to count further."""
