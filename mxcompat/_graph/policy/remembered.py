@@ -5,6 +5,10 @@ from __future__ import annotations
 HELD_SHARE = 0.75
 """What is left of either when room is made, so that it is not made each time: it sorts them."""
 
+TRIMMED_BYTES = 1 << 25
+"""After so many bytes were given up, what Python and the allocator keep of them is looked for: a collection takes a
+second where a process has ten million objects."""
+
 BYTES_PER_STRUCTURE = 3000
 BYTES_PER_INSTRUCTION = 300
 """What a structure takes in Python objects, with its Programs and their records: 3 000 structures of 33 instructions

@@ -76,8 +76,8 @@ def make_room() -> None:
             in_use -= executable.nbytes
             gone.add(executable)
         _held.difference_update(gone)
-    _give_up(gone)
-    background.submit(_trim)
+    if _give_up(gone):
+        background.submit(_trim)
 
 
 def clear() -> None:
@@ -85,15 +85,25 @@ def clear() -> None:
     with _lock:
         gone = set(_held)
         _held.clear()
-    _give_up(gone)
-    _trim()
+    if _give_up(gone):
+        _trim()
 
 
-def _give_up(gone: set[Any]) -> None:
+def _give_up(gone: set[Any]) -> bool:
+    """Let nothing find these any more. Returns whether so much has been given up that it is time to `_trim`."""
+    global _given_up
     for executable in gone:
         executable.forget()
+        _given_up += executable.nbytes
     for tell in forgotten:
         tell(gone)
+    if _given_up < policy.TRIMMED_BYTES:
+        return False
+    _given_up = 0
+    return True
+
+
+_given_up = 0
 
 
 def _trim() -> None:
