@@ -13,14 +13,21 @@ imported when first used, so that `import mxcompat` costs little more than `impo
 
 from __future__ import annotations
 
+import gc as _gc
 import importlib as _importlib
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from mxcompat import core as core
-from mxcompat._dropin import install_as_mlx as install_as_mlx
-from mxcompat._version import __version__ as __version__
-from mxcompat.core import *  # noqa: F403
+_collects = _gc.isenabled()
+_gc.disable()  # what is imported stays: to look for garbage in it takes as long as all the rest but for JAX's part
+try:
+    from mxcompat import core as core
+    from mxcompat._dropin import install_as_mlx as install_as_mlx
+    from mxcompat._version import __version__ as __version__
+    from mxcompat.core import *  # noqa: F403
+finally:
+    if _collects:
+        _gc.enable()
 
 if TYPE_CHECKING:
     from mxcompat import ext as ext
