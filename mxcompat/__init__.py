@@ -18,8 +18,9 @@ import importlib as _importlib
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-_collects = _gc.isenabled()
-_gc.disable()  # what is imported stays: to look for garbage in it takes as long as all the rest but for JAX's part
+_collects = _gc.isenabled() and not _gc.get_freeze_count()
+if _collects:
+    _gc.disable()  # what is imported stays: to look for garbage in it takes as long as all the rest, JAX's left out
 try:
     from mxcompat import core as core
     from mxcompat._dropin import install_as_mlx as install_as_mlx
@@ -27,6 +28,8 @@ try:
     from mxcompat.core import *  # noqa: F403
 finally:
     if _collects:
+        _gc.freeze()
+        _gc.unfreeze()  # all that there is counts as old now, and is not looked through at once
         _gc.enable()
 
 if TYPE_CHECKING:
