@@ -19,7 +19,7 @@ SINGLE_SECONDS = 1e-4
 HEAVY_SECONDS = 2e-2
 """What takes this long on the host is compiled when it is seen for the second time."""
 
-HEAVY_RUNS = 50
+HEAVY_RUNS = 200
 """The same, unless compiling it is likely to take longer than so many runs. The gradient of a loop of 2 048 steps takes
 0.25 s, and compiling it minutes."""
 

@@ -68,7 +68,7 @@ def _without_executable(
     structure.times_seen += 1
     if policy.HOST and host.on_host(subgraph.leaves):
         takes = host.estimated_seconds(program) if host.has_rules(program) else math.inf
-        if takes > policy.LIGHT_SECONDS and structure.times_seen == 1 and temporary is None:
+        if takes > policy.LIGHT_SECONDS and not known and temporary is None:
             plan = _host_first(subgraph, roots)
             if plan is not None:
                 return plan
