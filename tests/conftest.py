@@ -26,5 +26,23 @@ def xla_only():
         yield
 
 
+@pytest.fixture
+def plans():
+    """The plans that are carried out, in order; nothing is known before."""
+    from mxcompat._graph.run.events import observers
+    from mxcompat.ext.debug import clear_cache
+
+    found = []
+
+    def observe(event, subject, reason):
+        if event == "plan":
+            found.append(subject)
+
+    clear_cache()
+    observers.append(observe)
+    yield found
+    observers.remove(observe)
+
+
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

@@ -14,7 +14,6 @@ import mxcompat.core as mx
 from mxcompat import ext
 from mxcompat import optimizers as optim
 from mxcompat._graph import policy
-from mxcompat._graph.run import events
 from mxcompat._graph.run.plan import Call, Compile, Segments, Split
 from mxcompat.ext.debug import clear_cache, compiles
 from tests.reproducible_worker import PROGRAMS, digest
@@ -85,20 +84,6 @@ def test_buffers_that_others_hold_are_copied(plans) -> None:
     writes = [p for p in plans if isinstance(p, Call) and p.executable._donated]
     assert [bool(p.copied) for p in writes] == [False, True, False]
     assert len({id(p.executable) for p in writes}) == 1
-
-
-@pytest.fixture
-def plans():
-    found = []
-
-    def observe(event, subject, reason):
-        if event == "plan":
-            found.append(subject)
-
-    clear_cache()
-    events.observers.append(observe)
-    yield found
-    events.observers.remove(observe)
 
 
 def test_one_executable_for_all_numbers(plans) -> None:

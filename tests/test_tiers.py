@@ -16,24 +16,9 @@ from mxcompat._graph.run import events
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.plan import Call, Compile, OpByOp
 from mxcompat._ops.define import TABLE
-from mxcompat.ext.debug import clear_cache, host_disabled
+from mxcompat.ext.debug import host_disabled
 
 RNG = np.random.default_rng(3)
-
-
-@pytest.fixture
-def plans():
-    """The plans that are carried out, in order."""
-    found = []
-
-    def observe(event, subject, reason):
-        if event == "plan":
-            found.append(subject)
-
-    clear_cache()
-    events.observers.append(observe)
-    yield found
-    events.observers.remove(observe)
 
 
 def data(*shape):

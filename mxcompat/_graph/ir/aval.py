@@ -16,29 +16,9 @@ import numpy as np
 from .. import policy
 
 __all__ = [
-    "DTYPES",
-    "Aval",
-    "Dtype",
-    "aval",
-    "bfloat16",
-    "bool_",
-    "check_axes",
-    "check_size",
-    "complex64",
-    "float16",
-    "float32",
-    "float64",
-    "format_shape",
-    "from_numpy",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "number",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
+    "DTYPES", "Aval", "Dtype", "aval", "bfloat16", "bool_", "check_axes", "check_size", "complex64", "float16",
+    "float32", "float64", "format_shape", "from_numpy", "int8", "int16", "int32", "int64", "number", "uint8", "uint16",
+    "uint32", "uint64",
 ]  # fmt: skip
 
 

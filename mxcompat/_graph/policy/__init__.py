@@ -31,7 +31,7 @@ def _default_cache_bytes() -> int:
 
 
 CACHE_BYTES = int(os.environ.get("MXCOMPAT_CACHE_LIMIT") or _default_cache_bytes())
-"""How many bytes of memory structures and executables may hold, by the estimates below."""
+"""How many bytes of memory structures and executables may hold, by the estimates of `remembered`."""
 
 STRUCTURE_SHARE = 0.25
 """What of that is for structures."""

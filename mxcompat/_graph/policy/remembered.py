@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 HELD_SHARE = 0.75
-"""What is left of either when room is made, so that it is not made each time: it sorts them."""
+"""What is left of the structures, or of the executables, when room is made, so that it is not made each time: it sorts
+them."""
 
 TRIMMED_BYTES = 1 << 25
 """After so many bytes were given up, what Python and the allocator keep of them is looked for: a collection takes a

@@ -17,9 +17,7 @@ from .. import policy
 from ..ir.aval import Aval, check_size
 from ..ir.program import Program
 
-__all__ = [
-    "largest", "needs", "out_of_memory", "require", "require_possible", "results",
-]  # fmt: skip
+__all__ = ["largest", "needs", "out_of_memory", "require", "require_possible", "results"]
 
 
 def require(wanted: int) -> None:

@@ -65,7 +65,7 @@ class Executable:
         hurry: whether to compile quickly now, and for speed later; else for speed at once.
         reproducible: whether it has to give the same bits in each run and each process.
 
-    `needs` is what it allocates, in bytes; 0 if that is little.
+    `needs` is what it allocates of this process's memory, in bytes; 0 if that is little.
     """
 
     __slots__ = (
@@ -86,7 +86,8 @@ class Executable:
         self.last_used = clock.now
         self.nbytes = policy.BYTES_PER_EXECUTABLE + policy.COMPILED_PER_INSTRUCTION * program.weight
         options = _REPRODUCIBLE if reproducible else _QUICK if hurry and on_cpu() else _FAST
-        allocation.require(allocation.results(program))
+        if on_cpu():
+            allocation.require(allocation.results(program))
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
         self.lifted = self._place.lifted
         self.baked = baked(scalars, self.lifted)
@@ -99,7 +100,7 @@ class Executable:
             stats.loaded += 1
             self._weigh(self._place.loaded_bytes)
         self.call = compiled.__call__
-        self.needs = allocation.needs(compiled)
+        self.needs = allocation.needs(compiled) if on_cpu() else 0
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
         """Run. `arrays` are the inputs that are not scalars, in order. What `counts` may lead to a faster version."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir.aval import number
 from ..ir.capture import oldest_trace
-from ..ir.linearize import Subgraph, single_node
+from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.node import ITEM, SCALAR, Node, location
 from . import allocation, cache, donation, host, single
 from .compile import Executable
@@ -162,11 +162,13 @@ def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]
 
 def _host_first(plan: HostFirst, subgraph: Subgraph) -> None:
     """The nodes that have values then are leaves of what is left."""
+    nodes = [subgraph.order[k] for k in plan.slots]
+    first = linearize(nodes)
     try:
-        values = host.run_slots(subgraph, plan.slots)
+        values = host.run(first, first.roots)
     except Exception as error:
-        fail(error, subgraph)
-    store([subgraph.order[k] for k in plan.slots], values)
+        fail(error, first)
+    store(nodes, values)
 
 
 def store(nodes: Iterable[Node], values: Iterable[Any]) -> None:

@@ -26,7 +26,7 @@ from .compile import on_cpu
 from .interpret import run_instructions
 from .values import numpy_value, settled, to_jax
 
-__all__ = ["estimated_seconds", "has_rules", "on_host", "run", "run_slots", "small_slots"]
+__all__ = ["estimated_seconds", "has_rules", "on_host", "run", "small_slots"]
 
 
 def on_host(leaves: Sequence[Node]) -> bool:
@@ -109,20 +109,6 @@ def run(subgraph: Subgraph, out_slots: Sequence[int], products: bool = False) ->
             uses[s] += 1
         env = run_instructions(structure, inputs, _fallback, uses)
         return [settled(env[s], structure.avals[s]) for s in out_slots]
-
-
-def run_slots(subgraph: Subgraph, slots: Sequence[int]) -> list[Any]:
-    """The values of these slots, which are in order and read leaves and each other only."""
-    structure = subgraph.structure
-    found: dict[int, Any] = {}
-    with np.errstate(all="ignore"):
-        for slot in slots:
-            op, params, given = structure.instructions[slot]
-            inputs = [found[s] if s >= 0 else numpy_value(subgraph.leaves[~s]) for s in given]
-            out = structure.avals[slot]
-            result = HOST[op](out, params, *inputs)
-            found[slot] = settled(_fallback(op, out, params, inputs) if result is None else result, out)
-    return [found[s] for s in slots]
 
 
 def _fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
