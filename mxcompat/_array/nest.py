@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array as packed
 from collections.abc import Callable
 from itertools import chain
+from operator import countOf
 from typing import Any
 
 import jax.numpy as jnp
@@ -54,10 +55,13 @@ def nest_of(value: Any, dtype: Dtype | None = None) -> Node:
 
 
 def _sequence(value: list | tuple, dtype: Dtype | None) -> Node:
+    n = len(value)
+    if (dtype is None or dtype is _d.float32) and countOf(map(type, value), float) == n and n:
+        return leaf(_floats(value), aval((n,), _d.float32))
     kinds = set(map(type, value))
     if kinds <= _NUMBERS and kinds:  # the loop below, once through
         data, dtype = _numbers_array(value, kinds, dtype)
-        return leaf(data, aval((len(value),), dtype))  # nobody else has these data
+        return leaf(data, aval((n,), dtype))  # nobody else has these data
     shape: list[int] = []
     first: Any = value
     level = [value]
