@@ -126,7 +126,7 @@ def test_the_readme_has_one_command_to_run_and_one_to_test():
     main, tests = readme_commands()
     assert main.startswith("python3 -m venv .venv && .venv/bin/pip install -e '.[examples]' && ")
     assert main.endswith(".venv/bin/python -m mxcompat examples/digits.py")
-    assert tests.endswith(".venv/bin/python -m pytest")
+    assert tests.endswith(".venv/bin/python -m pytest -n auto")
 
 
 def test_ci_runs_the_readmes_test_command():
