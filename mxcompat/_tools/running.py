@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mxcompat._dropin import install_as_mlx
 
-__all__ = ["run_program"]
+__all__ = ["as_mlx", "run_program"]
 
 
 def run_program(argv: Sequence[str]) -> int:
@@ -36,20 +36,20 @@ def run_program(argv: Sequence[str]) -> int:
 
 
 def _prepare(argv: Sequence[str], directory: str) -> None:
-    """What the program expects to find: its own arguments, its directory on the path, and `mlx`, here and in the
-    Python processes that it starts."""
-    install_as_mlx()
+    """What the program expects to find: its own arguments, its directory on the path, and `mlx`."""
+    entries = as_mlx()
     sys.argv[:] = argv
     sys.path[0] = directory
-    sys.path[1:1] = _for_children()  # what processes started by multiprocessing get
+    sys.path[1:1] = entries  # what processes started by multiprocessing get
 
 
-def _for_children() -> list[str]:
-    """Let the Python processes that this one starts find mxcompat under MLX's name, by PYTHONPATH.
+def as_mlx() -> list[str]:
+    """Put mxcompat in MLX's place, here and, by PYTHONPATH, in the Python processes that this one starts.
 
     Returns:
-        The entries that this put in front of it.
+        What this put in front of PYTHONPATH.
     """
+    install_as_mlx()
     package = Path(__file__).resolve().parents[1]
     entries = [str(package / "_children")]
     if str(package.parent) not in sys.path[1:]:  # not installed, or installed in place
