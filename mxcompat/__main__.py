@@ -115,7 +115,14 @@ def _check(paths: list[str]) -> int:
     return 1 if result.problems else 0
 
 
+def _profile(argv: list[str]) -> int:
+    from mxcompat._tools.profile.command import profile
+
+    return profile(argv)
+
+
 COMMANDS = {
+    "profile": Command("SCRIPT [args]", "run a script and say where the time went; see `profile --help`", _profile),
     "check": Command("PATH...", "what the programs under PATH use of MLX's API that mxcompat does not have", _check),
     "info": Command("", "versions, devices, and the compiled programs that are kept on disk", _info),
     "clear-cache": Command("", "remove these", _clear_cache),
