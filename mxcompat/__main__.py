@@ -6,7 +6,6 @@ them.
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from collections.abc import Callable
@@ -98,21 +97,10 @@ def _amount(usage: Any) -> str:
     return f"{usage.entries} compiled programs of {usage.bytes / 1e6:.1f} MB"
 
 
-def _check(paths: list[str]) -> int:
-    from mxcompat._check import check
+def _check(argv: list[str]) -> int:
+    from mxcompat._tools.check.command import check
 
-    if not paths:
-        print("mxcompat: check what? Name files or folders", file=sys.stderr)
-        return 2
-    missing = [p for p in paths if not os.path.exists(p)]
-    if missing:
-        print(f"mxcompat: no such file or directory: {', '.join(missing)}", file=sys.stderr)
-        return 2
-    result = check(paths)
-    for problem in result.problems:
-        print(problem)
-    print(f"{result.files} files use {result.names} names of MLX; {len(result.problems)} places use what is missing.")
-    return 1 if result.problems else 0
+    return check(argv)
 
 
 def _profile(argv: list[str]) -> int:
@@ -123,7 +111,7 @@ def _profile(argv: list[str]) -> int:
 
 COMMANDS = {
     "profile": Command("SCRIPT [args]", "run a script and say where the time went; see `profile --help`", _profile),
-    "check": Command("PATH...", "what the programs under PATH use of MLX's API that mxcompat does not have", _check),
+    "check": Command("PATH...", "what the programs under PATH use of MLX that is missing here, or slow", _check),
     "info": Command("", "versions, devices, and the compiled programs that are kept on disk", _info),
     "clear-cache": Command("", "remove these", _clear_cache),
 }

@@ -232,34 +232,3 @@ def test_info():
     out = python("-m", "mxcompat", "info")
     for word in ("mxcompat", "MLX 0.32.4", "jax", "Python", "backend"):
         assert word in out
-
-
-def test_check_finds_what_is_missing(program):
-    path = program("""
-        import mlx.core as mx
-        import mlx.nonsense
-        from mlx.core import array, nothing_like_it
-        from mlx import core
-
-        x = mx.array([1]) + array(2)
-        y = mx.frobnicate(x)
-        z = core.array.no_such_method
-        w = x.whatever.it.may_be
-        other.frobnicate(mx)
-    """)
-    program("import numpy\n", "unconcerned.py")
-    out = python("-m", "mxcompat", "check", path.parent, status=1)
-    problems = [line.rpartition(":")[0].rpartition(":")[2] + line.rpartition(":")[2] for line in out.splitlines()[:-1]]
-    assert problems == [
-        "3 mlx.nonsense is not in mxcompat",
-        "4 mlx.core.nothing_like_it is not in mxcompat",
-        "8 mlx.core.frobnicate is not in mxcompat",
-        "9 mlx.core.array.no_such_method is not in mxcompat",
-    ]
-    assert out.splitlines()[-1].startswith("1 files use ")
-    assert "cannot be read: SyntaxError" in python("-m", "mxcompat", "check", program("1 +"), status=1)
-
-
-def test_check_is_content_with_a_program_that_fits(program):
-    path = program("import mlx.core as mx\nx = mx.array([1], dtype=mx.float32)\n")
-    assert "0 places" in python("-m", "mxcompat", "check", path)
