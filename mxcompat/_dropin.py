@@ -58,7 +58,16 @@ def install_as_mlx() -> None:
 
 
 def installed() -> bool:
-    """Whether `mlx` means mxcompat in this process."""
+    """Whether `mlx` means mxcompat in this process.
+
+    A program that has imported `mlx.core` as `mx` may ask `hasattr(mx, "__mxcompat__")`: mxcompat's version is there.
+
+    Example:
+        >>> import mxcompat
+        >>> mxcompat.install_as_mlx()
+        >>> mxcompat.installed()
+        True
+    """
     return _finder in sys.meta_path
 
 

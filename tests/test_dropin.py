@@ -112,7 +112,26 @@ def test_find_spec_and_metadata():
         assert metadata.distribution("mlx").metadata["Name"] == "mlx"
         assert "mlx" in metadata.packages_distributions()["mlx"]
         assert metadata.version("numpy")
+        assert mxcompat.installed() and mlx.core.__mxcompat__ == mxcompat.__version__
         assert mlx.core.__version__ == MLX_VERSION
+    """)
+
+
+def test_what_programs_ask_of_a_distribution():
+    code("""
+        import importlib.metadata as metadata, importlib.util as util
+        import mxcompat
+        assert not mxcompat.installed()
+        mxcompat.install_as_mlx()
+        import mlx.core, mlx.nn
+        assert mxcompat.installed()
+        assert metadata.metadata("mlx")["Version"] == metadata.version("MLX") == mlx.core.__version__
+        assert [d.metadata["Name"] for d in metadata.distributions(name="mlx")][0] == "mlx"
+        assert not metadata.requires("mlx") and not metadata.entry_points(group="no such", name="mlx")
+        assert util.find_spec("mlx").submodule_search_locations is not None
+        assert util.find_spec("mlx.nn").submodule_search_locations is not None
+        assert mlx.core.__file__ == mxcompat.core.__file__
+        assert {"mlx", "numpy"} <= {d.metadata["Name"] for d in metadata.distributions()}
     """)
 
 

@@ -18,7 +18,7 @@ import jax
 from .. import policy
 from ..ir.program import Program
 from ..ir.structure import clock
-from . import allocation, background, budget, disk
+from . import allocation, background, budget, disk, notice
 from .arguments import baked, function, order, packed, spec
 from .events import notify, span, stats
 
@@ -94,7 +94,7 @@ class Executable:
         patience = policy.PATIENCE_HEAVY if _is_heavy(program) else policy.PATIENCE_LIGHT
         self._patience = patience if found is _QUICK else 0
         if compiled is None:
-            with span("compile", program):
+            with span("compile", program), notice.if_long(len(program.instructions)):
                 compiled = self._compile(options)
             stats.compiles += 1
         else:
