@@ -75,17 +75,19 @@ def has_attribute(cls: type, name: str) -> bool:
 
 @cache
 def _set_by_methods(cls: type) -> set[str]:
-    """The attributes that methods of a class, or of those it derives from, give `self`."""
+    """The attributes that methods of a class, or of those it derives from, may give `self`: what they read or set, and
+    the entries of the dictionary that a module is."""
     found: set[str] = set()
     for base in cls.__mro__:
         if base.__module__.split(".")[0] == "mxcompat":
             tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
-            found |= {
-                node.attr
-                for node in ast.walk(tree)
-                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-            }
+            found |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+            found |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and _is_name(node.value)}
     return found
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value.isidentifier()
 
 
 @cache

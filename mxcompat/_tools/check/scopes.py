@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from .names import is_mlx, of_others
 
-__all__ = ["Annotated", "Entry", "Imported", "Scope", "Self", "Value", "loop_variables"]
+__all__ = ["Annotated", "Entry", "Imported", "Scope", "Self", "Value", "assigned_variables", "loop_variables"]
 
 
 class Imported(NamedTuple):
@@ -58,7 +58,8 @@ _SCOPES = (*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef)
 class Scope:
     """The names of a module, function, class or comprehension, and the scopes within it.
 
-    `attributes` of a class are what its methods bind to attributes of `self`, each with the scope it is written in.
+    `attributes` of a class are what its methods bind to attributes of `self`, each with the scope it is written in;
+    `replaced` are, of the whole program, the attributes of other objects that are assigned.
     """
 
     def __init__(self, node: ast.AST, parent: Scope | None = None) -> None:
@@ -66,6 +67,7 @@ class Scope:
         self.parent = parent
         self.bindings: dict[str, list[Binding]] = defaultdict(list)
         self.attributes: dict[str, list[tuple[ast.expr | None, Scope]]] = defaultdict(list)
+        self.replaced: set[str] = parent.replaced if parent is not None else set()
         self.inner: dict[ast.AST, Scope] = {}
         self._bind_arguments()
         for child in ast.iter_child_nodes(node):
@@ -107,11 +109,15 @@ class Scope:
             self._collect(child)
 
     def _bind_attribute(self, target: ast.expr, value: ast.expr | None) -> None:
-        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-            scope = self.find(target.value.id)
-            binding = scope.bindings[target.value.id] if scope is not None else []
-            if binding and isinstance(binding[0], Self):
-                binding[0].scope.attributes[target.attr].append((value, self))
+        if not isinstance(target, ast.Attribute):
+            return
+        owner = target.value.id if isinstance(target.value, ast.Name) else ""
+        scope = self.find(owner)
+        binding = scope.bindings[owner] if scope is not None else []
+        if binding and isinstance(binding[0], Self):
+            binding[0].scope.attributes[target.attr].append((value, self))
+        else:
+            self.replaced.add(target.attr)
 
 
 def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
@@ -179,3 +185,12 @@ def loop_variables(loops: Iterable[ast.AST]) -> set[str]:
         for name in ast.walk(loop.target)
         if isinstance(name, ast.Name)
     }
+
+
+def assigned_variables(loops: Iterable[ast.AST]) -> set[str]:
+    """The names that are given values within these loops."""
+    return {node.id for loop in loops for node in ast.walk(loop) if isinstance(node, ast.Name) and _is_stored(node)}
+
+
+def _is_stored(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
-from .scopes import Scope, loop_variables
+from .scopes import Scope, assigned_variables, loop_variables
 from .types import ARRAY, Known, Types
 
 __all__ = ["slow"]
@@ -66,10 +66,11 @@ def _changes_shape(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> b
     if not isinstance(node, ast.Subscript) or types.of(node.value, scope) != ARRAY:
         return False
     varying = loop_variables(loops)
+    changing = varying | assigned_variables(loops)
     for index in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
         if isinstance(index, ast.Slice):
-            ends = [_mentions(end, varying) for end in (index.lower, index.upper)]
-            if ends[0] != ends[1]:
+            ends = [index.lower, index.upper]
+            if any(_mentions(end, varying) for end in ends) and not all(_mentions(e, changing) for e in ends):
                 return True
     return False
 

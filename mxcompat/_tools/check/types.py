@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from mxcompat._array.array import array
 
@@ -15,25 +16,29 @@ from .scopes import Annotated, Entry, Imported, Scope, Self, Value
 __all__ = ["ARRAY", "Instance", "Known", "Types", "called"]
 
 
-class Known(NamedTuple):
+@dataclass(frozen=True)
+class Known:
     """A module, function or class of MLX's, by its full name."""
 
     name: str
 
 
-class Instance(NamedTuple):
+@dataclass(frozen=True)
+class Instance:
     """An instance of a class of MLX's."""
 
     cls: type
 
 
-class Several(NamedTuple):
+@dataclass(frozen=True)
+class Several:
     """A list or tuple of instances of a class."""
 
     cls: type
 
 
-class Method(NamedTuple):
+@dataclass(frozen=True)
+class Method:
     """A method of an instance."""
 
     cls: type
@@ -108,7 +113,7 @@ class Types:
         key = (scope, name)
         if key not in self._attributes:
             self._attributes[key] = _PENDING
-            given = scope.attributes.get(name, [])
+            given = scope.attributes.get(name, []) if name not in scope.replaced else []
             self._attributes[key] = _one(self.of(value, s) if value is not None else None for value, s in given)
         return self._attributes[key]
 
@@ -187,9 +192,10 @@ def _returned(function: Any) -> Type:
 
 
 def _instance(type_: Type) -> Type:
-    """An instance of what an annotation names."""
+    """An instance of what an annotation names, if that is an array: of a layer it may be a class of the program's that
+    derives from it."""
     found = lookup(type_.name) if isinstance(type_, Known) and type_.name else None
-    return Instance(found) if isinstance(found, type) and issubclass(found, PLAIN) else None
+    return ARRAY if found is array else None
 
 
 def _one(types: Iterable[Type]) -> Type:
