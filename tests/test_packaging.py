@@ -75,16 +75,8 @@ def environment(distributions, tmp_path_factory):
     """An environment with the wheel, what the examples need, and the type checkers; its `bin`."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, with_pip=True)
-    run(
-        folder / "bin" / "pip",
-        "install",
-        "-q",
-        f"{distributions[1]}[examples]",
-        "mypy",
-        "pyright",
-        "pytest",
-        cwd=folder,
-    )
+    tools = (f"{distributions[1]}[examples]", "mypy", "pyright", "pytest")
+    run(folder / "bin" / "pip", "install", "-q", *tools, cwd=folder)
     return folder / "bin"
 
 

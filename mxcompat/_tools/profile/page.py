@@ -31,7 +31,8 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #8884; white-space: nowrap; }
 td:last-child, th:last-child { text-align: left; }
 .scroll { overflow-x: auto; } code { font-size: .9em; } svg { display: block; width: 100%; }
-.bar { width: 10rem; } .key { display: inline-block; width: .8em; height: .8em; margin-right: .4em; }
+.bar svg { min-width: 8rem; } .why { white-space: normal; min-width: 20rem; }
+.key { display: inline-block; width: .8em; height: .8em; margin-right: .4em; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; } dd { margin: 0; }
 """
 
@@ -63,7 +64,7 @@ def _page(profile: Profile, program: str) -> Iterator[str]:
     yield "<div class='scroll'><table><tr><th>seconds</th><th>ops</th><th>asked for at</th><th>why</th></tr>"
     for compile in profile.compiles:
         yield f"<tr><td>{compile.seconds:.3f}</td><td>{compile.ops}</td><td>{escape(short(compile.place))}</td>"
-        yield f"<td>{escape(why(compile))}</td></tr>"
+        yield f"<td class='why'>{escape(why(compile))}</td></tr>"
     yield "</table></div>"
     backend = f"jax {jax.__version__} on {jax.devices()[0].device_kind}"
     yield f"<p><small>mxcompat {__version__} with the API of MLX {MLX_VERSION}, {escape(backend)}.</small></p></html>"

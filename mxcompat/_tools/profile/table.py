@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import textwrap
 from collections.abc import Iterator
 
 from .record import KINDS, Compile, Profile
@@ -28,13 +29,14 @@ def table(profile: Profile, program: str, top: int) -> Iterator[str]:
     yield ""
     yield f"{len(profile.compiles)} compiles, {profile.background:.3f} s of them in the background"
     for compile in sorted(profile.compiles, key=lambda c: -c.seconds)[:top]:
-        yield f"{compile.seconds:9.3f} s {compile.ops:>6} ops  {short(compile.place)}: {why(compile)}"
+        reason = textwrap.shorten(why(compile), 100, placeholder=" ...")
+        yield f"{compile.seconds:9.3f} s {compile.ops:>6} ops  {short(compile.place)}: {reason}"
 
 
 def why(compile: Compile) -> str:
     """Why something was compiled, and whether the program waited."""
     loaded = ", loaded from disk" if compile.loaded else ""
-    return compile.reason + loaded + (" (in the background)" if compile.background else "")
+    return ("in the background, " if compile.background else "") + compile.reason + loaded
 
 
 def shares(profile: Profile) -> list[tuple[str, float]]:
