@@ -19,7 +19,7 @@ _said = threading.Event()
 def if_long(count: int) -> Iterator[None]:
     """A context for compiling a program of so many operations, which says so if it takes long and somebody waits."""
     waits = threading.current_thread().name != background.THREAD
-    if _said.is_set() or not waits or not sys.stderr.isatty():
+    if _said.is_set() or not waits or sys.stderr is None or not sys.stderr.isatty():
         yield
         return
     timer = threading.Timer(policy.NOTICE_SECONDS, _say, [count])

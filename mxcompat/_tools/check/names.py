@@ -82,12 +82,9 @@ def _set_by_methods(cls: type) -> set[str]:
         if base.__module__.split(".")[0] == "mxcompat":
             tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
             found |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-            found |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and _is_name(node.value)}
+            texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+            found |= {text for text in texts if isinstance(text, str) and text.isidentifier()}
     return found
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and value.isidentifier()
 
 
 @cache
