@@ -53,12 +53,16 @@ def __getattr__(name: str) -> _Any:
 
 def load_ipython_extension(shell: _Any) -> None:
     """For `%load_ext mxcompat`: puts mxcompat in MLX's place, and shows arrays and modules with their sizes."""
-    _importlib.import_module("mxcompat._tools.notebook").load(shell)
+    from mxcompat._tools.notebook import load
+
+    load(shell)
 
 
 def unload_ipython_extension(shell: _Any) -> None:
     """For `%unload_ext mxcompat`."""
-    _importlib.import_module("mxcompat._tools.notebook").unload(shell)
+    from mxcompat._tools.notebook import unload
+
+    unload(shell)
 
 
 def __dir__() -> list[str]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from mxcompat._version import MLX_VERSION
 
-__all__ = ["install_as_mlx", "installed", "is_of_others"]
+__all__ = ["install_as_mlx", "installed", "is_of_others", "uninstall"]
 
 _PARTS = frozenset({"core", "nn", "optimizers", "utils"})
 """What MLX has below `mlx`, and mxcompat below `mxcompat` under the same names."""
