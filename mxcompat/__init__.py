@@ -25,6 +25,7 @@ _gc.disable()
 try:
     from mxcompat import core as core
     from mxcompat._dropin import install_as_mlx as install_as_mlx
+    from mxcompat._dropin import installed as installed
     from mxcompat._version import __version__ as __version__
     from mxcompat.core import *  # noqa: F403
 finally:
@@ -48,6 +49,20 @@ def __getattr__(name: str) -> _Any:
     if not name.startswith("__") and hasattr(core, name):
         return getattr(core, name)
     raise AttributeError(f"module 'mxcompat' has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: _Any) -> None:
+    """For `%load_ext mxcompat`: puts mxcompat in MLX's place, and shows arrays and modules with their sizes."""
+    from mxcompat._tools.notebook import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: _Any) -> None:
+    """For `%unload_ext mxcompat`."""
+    from mxcompat._tools.notebook import unload
+
+    unload(shell)
 
 
 def __dir__() -> list[str]:

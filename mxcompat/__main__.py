@@ -1,74 +1,66 @@
-"""The command line: run MLX programs on mxcompat.
+"""The command line: run MLX programs on mxcompat, and the tools for those who write them.
 
-python -m mxcompat SCRIPT [args]      run a script, `import mlx...` being mxcompat
-python -m mxcompat -m MODULE [args]   the same for a module
-python -m mxcompat check PATH         what of MLX's API the programs under PATH use that mxcompat does not have
-python -m mxcompat info               versions, devices, and the compiled programs that are kept on disk
-python -m mxcompat clear-cache        remove these
+A first argument that is in `COMMANDS` is a command, anything else the program to run. `python -m mxcompat --help` lists
+them.
 """
 
 from __future__ import annotations
 
-import os
 import platform
-import runpy
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from mxcompat._dropin import install_as_mlx
+from mxcompat._tools.running import run_program
 from mxcompat._version import MLX_VERSION, __version__
 
-_USAGE = "usage:\n" + (__doc__ or "").partition("\n\n")[2].rstrip()
+
+class Command(NamedTuple):
+    """A command: its arguments and what it does, as `--help` shows them, and what is called with the arguments given.
+
+    That returns the exit status, and imports what it needs itself.
+    """
+
+    arguments: str
+    about: str
+    run: Callable[[list[str]], int]
 
 
 def main(argv: list[str]) -> int:
     """Run the command line `argv`, without the program's name. Returns the exit status."""
     if not argv or argv[0] in ("-h", "--help"):
-        print(_USAGE, file=sys.stdout if argv else sys.stderr)
+        print(_usage(), file=sys.stdout if argv else sys.stderr)
         return 0 if argv else 2
     first, *rest = argv
-    if first == "info" and not rest:
-        return _info()
-    if first == "clear-cache" and not rest:
-        return _clear_cache()
-    if first == "check" and rest:
-        return _check(rest)
     if first == "--version":
         print(f"mxcompat {__version__} (MLX {MLX_VERSION})")
         return 0
-    if first == "-m" and rest:
-        _prepare(rest, sys.path[0])
-        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
-        return 0
-    if first.startswith("-"):
-        print(f"mxcompat: unknown option {first}\n{_USAGE}", file=sys.stderr)
+    if first in COMMANDS:
+        return COMMANDS[first].run(rest)
+    if first.startswith("-") and (first != "-m" or not rest):
+        print(f"mxcompat: unknown option {first}\n{_usage()}", file=sys.stderr)
         return 2
-    if not os.path.exists(first):
-        print(f"mxcompat: no such script: {first}", file=sys.stderr)
+    return run_program(argv)
+
+
+def _usage() -> str:
+    rows = [("SCRIPT [args]", "run a script, `import mlx...` being mxcompat")]
+    rows += [("-m MODULE [args]", "the same for a module")]
+    rows += [(f"{name} {command.arguments}".rstrip(), command.about) for name, command in COMMANDS.items()]
+    return "\n".join(["usage:", *[f"python -m mxcompat {call:<22} {about}" for call, about in rows]])
+
+
+def _no_arguments(given: list[str]) -> bool:
+    """Whether none were given; says so if not."""
+    if given:
+        print(f"mxcompat: unexpected arguments: {' '.join(given)}", file=sys.stderr)
+    return not given
+
+
+def _info(argv: list[str]) -> int:
+    if not _no_arguments(argv):
         return 2
-    _prepare(argv, str(Path(first).resolve().parent))
-    runpy.run_path(first, run_name="__main__")
-    return 0
-
-
-def _prepare(argv: list[str], directory: str) -> None:
-    """What the program expects to find: its own arguments, its directory on the path, and `mlx`, here and in the
-    Python processes that it starts."""
-    install_as_mlx()
-    sys.argv[:] = argv
-    sys.path[0] = directory
-    package = Path(__file__).resolve().parent
-    entries = [str(package / "_children")]
-    if str(package.parent) not in sys.path[1:]:  # not installed, or installed in place
-        entries.append(str(package.parent))
-    sys.path[1:1] = entries  # what processes started by multiprocessing get
-    known = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([*entries, *([known] if known else [])])
-
-
-def _info() -> int:
     import jax
 
     from mxcompat._graph.run import folder
@@ -88,7 +80,9 @@ def _info() -> int:
     return 0
 
 
-def _clear_cache() -> int:
+def _clear_cache(argv: list[str]) -> int:
+    if not _no_arguments(argv):
+        return 2
     from mxcompat._graph.run import folder
 
     directory = folder.directory()
@@ -103,18 +97,24 @@ def _amount(usage: Any) -> str:
     return f"{usage.entries} compiled programs of {usage.bytes / 1e6:.1f} MB"
 
 
-def _check(paths: list[str]) -> int:
-    from mxcompat._check import check
+def _check(argv: list[str]) -> int:
+    from mxcompat._tools.check.command import check
 
-    missing = [p for p in paths if not os.path.exists(p)]
-    if missing:
-        print(f"mxcompat: no such file or directory: {', '.join(missing)}", file=sys.stderr)
-        return 2
-    result = check(paths)
-    for problem in result.problems:
-        print(problem)
-    print(f"{result.files} files use {result.names} names of MLX; {len(result.problems)} places use what is missing.")
-    return 1 if result.problems else 0
+    return check(argv)
+
+
+def _profile(argv: list[str]) -> int:
+    from mxcompat._tools.profile.command import profile
+
+    return profile(argv)
+
+
+COMMANDS = {
+    "profile": Command("SCRIPT [args]", "run a script and say where the time went; see `profile --help`", _profile),
+    "check": Command("PATH...", "what the programs under PATH use of MLX that is missing here, or slow", _check),
+    "info": Command("", "versions, devices, and the compiled programs that are kept on disk", _info),
+    "clear-cache": Command("", "remove these", _clear_cache),
+}
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any
 
 from mxcompat._version import MLX_VERSION
 
-__all__ = ["install_as_mlx", "installed"]
+__all__ = ["install_as_mlx", "installed", "is_of_others", "uninstall"]
 
 _PARTS = frozenset({"core", "nn", "optimizers", "utils"})
 """What MLX has below `mlx`, and mxcompat below `mxcompat` under the same names."""
@@ -58,7 +58,16 @@ def install_as_mlx() -> None:
 
 
 def installed() -> bool:
-    """Whether `mlx` means mxcompat in this process."""
+    """Whether `mlx` means mxcompat in this process.
+
+    A program that has imported `mlx.core` as `mx` may ask `hasattr(mx, "__mxcompat__")`: mxcompat's version is there.
+
+    Example:
+        >>> import mxcompat
+        >>> mxcompat.install_as_mlx()
+        >>> mxcompat.installed()
+        True
+    """
     return _finder in sys.meta_path
 
 
@@ -124,12 +133,20 @@ class _Finder(MetaPathFinder):
                 return None
             return ModuleSpec(fullname, _Alias(ours), is_package=spec.submodule_search_locations is not None)
         if part and part not in _REAL_ONLY and fullname == f"mlx.{part}":
-            # Another project's package in the `mlx` namespace, such as mlx.data.
-            return PathFinder.find_spec(fullname, [str(Path(entry or ".") / "mlx") for entry in sys.path])
+            return _others(fullname)
         return None
 
     def find_distributions(self, context: DistributionFinder.Context = DistributionFinder.Context()) -> Iterable[Any]:
         return [_MLX()] if context.name is None or context.name.lower() == "mlx" else []
+
+
+def is_of_others(name: str) -> bool:
+    """Whether `mlx.NAME` is another project's package in MLX's namespace, such as mlx.data, and installed."""
+    return _part(name) not in _PARTS | _REAL_ONLY and _others(name) is not None
+
+
+def _others(name: str) -> ModuleSpec | None:
+    return PathFinder.find_spec(name, [str(Path(entry or ".") / "mlx") for entry in sys.path])
 
 
 class _MLX(Distribution):

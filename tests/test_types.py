@@ -13,6 +13,7 @@ import mxcompat as mx
 
 STUB = Path(mx.__file__).parent / "_array" / "array.pyi"
 NOT_WRITTEN = {"__annotations__", "__doc__", "__module__", "__slots__", "__weakref__", "__dict__", "_node"}
+NOT_WRITTEN |= {"__firstlineno__", "__static_attributes__"}  # of every class, from Python 3.13 on
 MODULES = {name for name, value in vars(mx.core).items() if isinstance(value, ModuleType)}
 PACKAGES = ("core", "nn", "nn.layers", "optimizers", "ext", *(f"core.{name}" for name in sorted(MODULES)))
 

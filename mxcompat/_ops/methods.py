@@ -41,7 +41,10 @@ def attach(functions: Mapping[str, Any]) -> None:
 
 
 def _property(function: Any) -> property:
-    return property(lambda self: function(self), doc=(function.__doc__ or "").partition("\n")[0])
+    def get(self: array) -> array:
+        return function(self)
+
+    return property(get, doc=(function.__doc__ or "").partition("\n")[0])
 
 
 def _reshape(function: Any) -> Any:

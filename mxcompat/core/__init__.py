@@ -98,6 +98,7 @@ from mxcompat._transforms.evaluation import async_eval, eval
 from mxcompat._transforms.export.functions import FunctionExporter, export_function, exporter, import_function
 from mxcompat._transforms.vectorize import vmap
 from mxcompat._version import MLX_VERSION as __version__
+from mxcompat._version import __version__ as __mxcompat__
 from mxcompat.core import cuda, distributed, fast, fft, linalg, metal, random
 
 __all__ = [

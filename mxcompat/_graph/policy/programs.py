@@ -62,3 +62,6 @@ MISSING = 2
 MISSING_SHARE = 6
 """A new structure runs op by op if no more of its ops than `MISSING`, or one in `MISSING_SHARE`, have yet to be
 compiled on their own: it may never return, and then compiling it would have been most of the work."""
+
+NOTICE_SECONDS = 2.0
+"""How long somebody at a terminal waits for a compile before being told of it. Most take less than one second."""

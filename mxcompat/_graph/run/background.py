@@ -12,7 +12,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["settle", "submit", "wait"]
+from .events import span
+
+__all__ = ["THREAD", "settle", "submit", "wait"]
+
+THREAD = "mxcompat-background"
+"""The name of the thread."""
 
 _jobs: deque[Callable[[], None]] = deque()
 _lasting: deque[Callable[[], None]] = deque()
@@ -26,7 +31,7 @@ def submit(job: Callable[[], None], lasting: bool = False) -> None:
     with _changed:
         (_lasting if lasting else _jobs).append(job)
         if _thread is None:  # it lives as long as there are jobs, and is no daemon: Python waits for it at exit
-            thread = threading.Thread(target=_work, name="mxcompat-background", daemon=False)
+            thread = threading.Thread(target=_work, name=THREAD, daemon=False)
             thread.start()
             _thread = thread
 
@@ -38,7 +43,7 @@ def settle() -> None:
 
 def wait(until: Callable[[], bool]) -> None:
     """Wait until something is so that a job brings about."""
-    with _changed:
+    with span("wait"), _changed:
         _changed.wait_for(until)
 
 

@@ -18,9 +18,9 @@ import jax
 from .. import policy
 from ..ir.program import Program
 from ..ir.structure import clock
-from . import allocation, background, budget, disk
+from . import allocation, background, budget, disk, notice
 from .arguments import baked, function, order, packed, spec
-from .events import notify, stats
+from .events import notify, span, stats
 
 __all__ = ["Executable", "on_cpu", "on_disk"]
 
@@ -94,7 +94,8 @@ class Executable:
         patience = policy.PATIENCE_HEAVY if _is_heavy(program) else policy.PATIENCE_LIGHT
         self._patience = patience if found is _QUICK else 0
         if compiled is None:
-            compiled = self._compile(options)
+            with span("compile", program), notice.if_long(len(program.instructions)):
+                compiled = self._compile(options)
             stats.compiles += 1
         else:
             stats.loaded += 1
@@ -173,7 +174,7 @@ class Executable:
         try:
             compiled = place.load(_FAST)  # another process may have been quicker
             if compiled is None:
-                with jax.enable_x64(True):
+                with span("compile", self.program), jax.enable_x64(True):
                     compiled = _compile(self._lowered or self._trace().lower(), _FAST)
                 place.store_soon(_FAST, compiled, perf_counter() - start, self._weigh, instead_of=_QUICK)
             else:

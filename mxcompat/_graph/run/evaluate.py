@@ -20,7 +20,7 @@ from ..ir.capture import PROMISE, keep_promise
 from ..ir.linearize import linearize
 from ..ir.node import SCALAR, Node
 from . import cache, single
-from .events import notify, stats
+from .events import notify, span, stats
 from .execute import execute, fail, store
 from .plan import Call, Compile, Find, OpByOp, Segments, Split
 from .schedule import schedule
@@ -51,7 +51,8 @@ def evaluate(roots: Sequence[Node]) -> Sequence[Node]:
         with lock:
             while pre_eval_hooks:
                 pre_eval_hooks.pop()()
-    _compute(pending, None)
+    with span("evaluate"):
+        _compute(pending, None)
     return [pending[0], *known] if stats.executions == before + 1 else roots
 
 
@@ -163,15 +164,12 @@ def evaluated_on_host(node: Node) -> np.ndarray:
 
 def wait(nodes: Sequence[Node]) -> None:
     """Block until the values of the nodes that `evaluate` returned are there."""
-    looking = True
-    for node in nodes:
-        value = node.value
-        block = getattr(value, "block_until_ready", None)  # a NumPy array and a JAX tracer have none
-        if block is not None:
-            if looking:
-                _look(value)
-                looking = False
-            block()
+    values = [n.value for n in nodes if hasattr(n.value, "block_until_ready")]  # a NumPy array and a tracer have none
+    if values:
+        with span("wait"):
+            _look(values[0])
+            for value in values:
+                value.block_until_ready()
 
 
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: sleep(0))

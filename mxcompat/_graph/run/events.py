@@ -1,11 +1,13 @@
-"""Events: what the engine tells of itself, to counters and to whoever observes (`ext.debug`)."""
+"""Events: what the engine tells of itself, to counters and to whoever observes (`ext.debug`) or takes the time (the
+profiler)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Protocol
 
-__all__ = ["notify", "observers", "stats"]
+__all__ = ["notify", "observers", "span", "stats", "timers"]
 
 
 class Stats:
@@ -27,6 +29,39 @@ stats = Stats()
 
 observers: list[Callable[[str, Any, str], None]] = []
 """Called with what happened ("plan", "run", "compile", "load", "optimise"), to which Plan or Program, and why."""
+
+
+class Timer(Protocol):
+    """Takes the time of kinds of work: "evaluate", and within it "host", "run" and "compile"; "wait" for values that
+    are on their way. Work of one kind may be part of another's. Both are called in the thread that does the work."""
+
+    def begin(self, kind: str, subject: Any) -> None: ...
+
+    def end(self) -> None: ...
+
+
+timers: list[Timer] = []
+"""Told when work of a kind begins and ends."""
+
+
+def span(kind: str, subject: Any = None) -> AbstractContextManager[None]:
+    """A context for work of a kind; `subject` is the Program of a compile."""
+    return _timed(kind, subject) if timers else _NOTHING
+
+
+_NOTHING = nullcontext()
+
+
+@contextmanager
+def _timed(kind: str, subject: Any) -> Iterator[None]:
+    told = list(timers)
+    for timer in told:
+        timer.begin(kind, subject)
+    try:
+        yield
+    finally:
+        for timer in told:
+            timer.end()
 
 
 def notify(event: str, subject: Any, reason: str = "") -> None:

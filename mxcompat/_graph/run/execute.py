@@ -15,7 +15,7 @@ from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.node import ITEM, SCALAR, Node, location
 from . import allocation, cache, donation, host, single
 from .compile import Executable
-from .events import stats
+from .events import span, stats
 from .plan import Call, HostFirst, Inline, OpByOp
 from .values import jax_value, to_jax
 
@@ -24,7 +24,8 @@ __all__ = ["execute", "fail", "store"]
 
 def execute(plan: Call | Inline | HostFirst | OpByOp, subgraph: Subgraph) -> None:
     """Compute what the plan says, of this subgraph."""
-    _EXECUTE[type(plan)](plan, subgraph)
+    with span(plan.tier):
+        _EXECUTE[type(plan)](plan, subgraph)
 
 
 def _call(plan: Call, subgraph: Subgraph) -> None:

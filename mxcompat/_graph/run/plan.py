@@ -20,6 +20,11 @@ class Inline(NamedTuple):
 
     program: Program
 
+    @property
+    def tier(self) -> str:
+        """Where it runs: "host" or "run", which is XLA's."""
+        return "host"
+
     def __str__(self) -> str:
         return f"{len(self.program.instructions)} ops inline in the function that JAX is tracing"
 
@@ -34,6 +39,10 @@ class Call(NamedTuple):
     counts: bool
     timed: bool
     copied: tuple[int, ...] = ()
+
+    @property
+    def tier(self) -> str:
+        return "run"
 
     def __str__(self) -> str:
         return f"the executable of {len(self.program.instructions)} ops"
@@ -64,6 +73,10 @@ class OpByOp(NamedTuple):
     reason: str
     tried: Executable | None = None
 
+    @property
+    def tier(self) -> str:
+        return "host" if self.on_host else "run"
+
     def __str__(self) -> str:
         where = "in NumPy" if self.on_host else "with executables of their own"
         then = ", while the whole is being compiled" if self.compiles else ""
@@ -74,6 +87,10 @@ class HostFirst(NamedTuple):
     """Compute these slots, which only read small data, in NumPy, and plan again for the rest, which is known."""
 
     slots: list[int]
+
+    @property
+    def tier(self) -> str:
+        return "host"
 
     def __str__(self) -> str:
         return f"{len(self.slots)} ops on small data in NumPy first"

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from ..ir.node import SCALAR, Node
+from .events import span
 
 __all__ = ["aligned", "aligned_bytes", "jax_value", "numpy_value", "settled", "sole", "to_jax"]
 
@@ -59,9 +60,8 @@ def numpy_value(node: Node) -> Any:
         return value
     if node.op is SCALAR:
         return node.aval.dtype.numpy.type(value)
-    if type(value) is tuple:
-        return tuple([np.asarray(v) for v in value])
-    return np.asarray(value)
+    with span("wait"):
+        return tuple([np.asarray(v) for v in value]) if type(value) is tuple else np.asarray(value)
 
 
 def settled(value: Any, promised: Any) -> Any:

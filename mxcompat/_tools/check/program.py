@@ -1,0 +1,152 @@
+"""One program: its syntax tree is gone through once, and every use of MLX looked up."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from .findings import Finding, Report
+from .names import has_attribute, is_mlx, missing, of_others, parameters
+from .scopes import Scope
+from .slow import slow
+from .types import ARRAY, Instance, Known, Types, called
+
+__all__ = ["look_through"]
+
+_KERNELS = {f"mlx.core.fast.{name}" for name in ("metal_kernel", "cuda_kernel", "precompiled_cuda_kernel")}
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_EXPECTED = {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException"}
+
+
+def look_through(tree: ast.Module, path: str, report: Report) -> None:
+    """Add what is to be known of a program to the report."""
+    _Program(tree, path, report).look()
+
+
+class _Program:
+    def __init__(self, tree: ast.Module, path: str, report: Report) -> None:
+        self.tree = tree
+        self.path = path
+        self.report = report
+        self.names: set[str] = set()
+        self.found: dict[Finding, None] = {}  # one entry each, in order
+        self.types = Types()
+        attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+        self.stored = {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
+        self.loops: list[ast.AST] = []
+        self.guarded = False
+
+    def look(self) -> None:
+        self._visit(self.tree, Scope(self.tree))
+        self.report.files += bool(self.names)
+        self.report.names |= self.names
+        self.report.findings += self.found
+
+    def _say(self, node: ast.AST, kind: str, message: str, cure: str = "") -> None:
+        self.found[Finding(self.path, getattr(node, "lineno", 1), kind, message, cure)] = None
+
+    def _visit(self, node: ast.AST, scope: Scope) -> None:
+        outer, guarded = self.loops, self.guarded
+        if node in scope.inner:
+            inner = scope.inner[node]
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+                self.loops = []  # it runs when it is called
+            for child in ast.iter_child_nodes(node):
+                self._visit(child, scope if _is_outside(node, child) else inner)
+        elif isinstance(node, ast.Try):
+            self.guarded = guarded or _expects(node)
+            for child in node.body:
+                self._visit(child, scope)
+            self.guarded = guarded
+            for child in (*node.handlers, *node.orelse, *node.finalbody):
+                self._visit(child, scope)
+        else:
+            self._look_at(node, scope)
+            if isinstance(node, _LOOPS):
+                self.loops = [*outer, node]
+            for child in ast.iter_child_nodes(node):
+                self._visit(child, scope)
+        self.loops, self.guarded = outer, guarded
+
+    def _look_at(self, node: ast.AST, scope: Scope) -> None:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for name in _imports(node):
+                self._use(node, name)
+        elif isinstance(node, ast.Attribute):
+            self._attribute(node, scope)
+        elif isinstance(node, ast.Call):
+            self._call(node, scope)
+        if self.loops or isinstance(node, (ast.For, ast.comprehension)):
+            for message, cure in slow(node, self.loops, scope, self.types):
+                self._say(node if hasattr(node, "lineno") else node.iter, "slow", message, cure)  # type: ignore[attr-defined]
+
+    def _use(self, node: ast.AST, name: str) -> None:
+        """A name of MLX's is used."""
+        self.names.add(name)
+        other = of_others(name)
+        if other is not None:
+            self._say(node, "other", f"{other} is a module of another distribution's, which is imported as it is")
+            return
+        lacking = missing(name)
+        if lacking is not None:
+            self._lacks(node, lacking)
+        elif name in _KERNELS:
+            cure = "write it with mx operations, or in JAX or Pallas by mxcompat.ext.jax_function"
+            self._say(node, "kernel", f"{name.rpartition('.')[2]} cannot run where there is no Metal or CUDA", cure)
+
+    def _lacks(self, node: ast.AST, name: str) -> None:
+        self._say(node, "guarded" if self.guarded else "missing", f"{name} is not in mxcompat")
+
+    def _attribute(self, node: ast.Attribute, scope: Scope) -> None:
+        type_ = self.types.of(node, scope)
+        if isinstance(type_, Known):
+            self._use(node, type_.name)
+            return
+        base = self.types.of(node.value, scope)
+        if not isinstance(base, Instance) or not isinstance(node.ctx, ast.Load) or has_attribute(base.cls, node.attr):
+            return
+        if base == ARRAY or node.attr not in self.stored:  # layers take any attribute
+            self._lacks(node, f"{_name(base)}.{node.attr}")
+
+    def _call(self, node: ast.Call, scope: Scope) -> None:
+        function = called(self.types.of(node.func, scope))
+        known = parameters(function) if callable(function) else None
+        if known is None:
+            return
+        for keyword in node.keywords:
+            if keyword.arg is not None and keyword.arg not in known:
+                text = f"{ast.unparse(node.func)} has no argument named {keyword.arg}"
+                self._say(keyword, "argument", text)
+
+
+def _name(type_: Instance) -> str:
+    return "mlx.core.array" if type_ == ARRAY else f"mlx.{type_.cls.__module__.split('.')[1]}.{type_.cls.__name__}"
+
+
+def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (item.name for item in node.names if is_mlx(item.name))
+    elif not node.level and node.module and is_mlx(node.module):
+        yield node.module
+        yield from (f"{node.module}.{item.name}" for item in node.names if item.name != "*")
+
+
+def _is_outside(node: ast.AST, child: ast.AST) -> bool:
+    """Whether a part of a function or class is evaluated where that is defined: decorators, bases, defaults."""
+    body = getattr(node, "body", None)
+    inside = body if isinstance(body, list) else [body]
+    comprehension = isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
+    return not comprehension and child not in inside
+
+
+def _expects(node: ast.Try) -> bool:
+    """Whether a `try` is prepared for a name that is not there."""
+    caught = [name for handler in node.handlers for name in _caught(handler)]
+    return not _EXPECTED.isdisjoint(caught)
+
+
+def _caught(handler: ast.ExceptHandler) -> Iterator[str]:
+    if handler.type is None:
+        yield "BaseException"
+    else:
+        yield from (node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name))

@@ -1,0 +1,196 @@
+"""Scopes: which names a module, a function or a class of a program binds, and to what.
+
+Nothing is run, and the order of statements does not count: a name means something only if all that is bound to it in
+its scope is of one type.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from .names import is_mlx, of_others
+
+__all__ = ["Annotated", "Entry", "Imported", "Scope", "Self", "Value", "assigned_variables", "loop_variables"]
+
+
+class Imported(NamedTuple):
+    """A name of MLX's, in full."""
+
+    name: str
+
+
+class Value(NamedTuple):
+    """The value of an expression."""
+
+    node: ast.expr
+
+
+class Entry(NamedTuple):
+    """An entry of the value of an expression: of a loop over it, or of a tuple taken apart."""
+
+    node: ast.expr
+    loop: bool
+
+
+class Annotated(NamedTuple):
+    """Something of the type that an annotation names."""
+
+    node: ast.expr
+
+
+class Self(NamedTuple):
+    """The instance that a method belongs to."""
+
+    scope: Scope
+
+
+Binding = Imported | Value | Entry | Annotated | Self | None
+"""What a name is bound to; None is anything."""
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_SCOPES = (*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef)
+
+
+class Scope:
+    """The names of a module, function, class or comprehension, and the scopes within it.
+
+    `attributes` of a class are what its methods bind to attributes of `self`, each with the scope it is written in;
+    `replaced` are, of the whole program, the attributes of other objects that are assigned.
+    """
+
+    def __init__(self, node: ast.AST, parent: Scope | None = None) -> None:
+        self.node = node
+        self.parent = parent
+        self.bindings: dict[str, list[Binding]] = defaultdict(list)
+        self.attributes: dict[str, list[tuple[ast.expr | None, Scope]]] = defaultdict(list)
+        self.replaced: set[str] = parent.replaced if parent is not None else set()
+        self.inner: dict[ast.AST, Scope] = {}
+        self._bind_arguments()
+        for child in ast.iter_child_nodes(node):
+            self._collect(child)
+
+    def find(self, name: str) -> Scope | None:
+        """The scope that binds a name as it is read here. The names of a class are not seen in its methods."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.bindings and (scope is self or not isinstance(scope.node, ast.ClassDef)):
+                return scope
+            scope = scope.parent
+        return None
+
+    def _bind_arguments(self) -> None:
+        if not isinstance(self.node, _FUNCTIONS):
+            return
+        arguments = self.node.args
+        given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        for arg in given:
+            self.bindings[arg.arg].append(Annotated(arg.annotation) if arg.annotation is not None else None)
+        for extra in (arguments.vararg, arguments.kwarg):
+            if extra is not None:
+                self.bindings[extra.arg].append(None)
+        if given and self.parent is not None and isinstance(self.parent.node, ast.ClassDef):
+            self.bindings[given[0].arg] = [Self(self.parent)]
+
+    def _collect(self, node: ast.AST) -> None:
+        if isinstance(node, _SCOPES):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                self.bindings[node.name].append(None)
+            self.inner[node] = Scope(node, self)
+            return
+        for name, binding in _bound(node):
+            self.bindings[name].append(binding)
+        for target, value in _assignments(node):
+            self._bind_attribute(target, value)
+        for child in ast.iter_child_nodes(node):
+            self._collect(child)
+
+    def _bind_attribute(self, target: ast.expr, value: ast.expr | None) -> None:
+        if not isinstance(target, ast.Attribute):
+            return
+        owner = target.value.id if isinstance(target.value, ast.Name) else ""
+        scope = self.find(owner)
+        binding = scope.bindings[owner] if scope is not None else []
+        if binding and isinstance(binding[0], Self):
+            binding[0].scope.attributes[target.attr].append((value, self))
+        else:
+            self.replaced.add(target.attr)
+
+
+def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """What a statement assigns to what; None for what is not written down."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, (ast.Tuple, ast.List)):
+                yield from ((element, None) for element in target.elts)
+            else:
+                yield target, node.value
+    elif isinstance(node, ast.AnnAssign):
+        yield node.target, node.value
+    elif isinstance(node, ast.AugAssign):
+        yield node.target, None
+
+
+def _bound(node: ast.AST) -> Iterator[tuple[str, Binding]]:
+    """The names that a node itself binds."""
+    if isinstance(node, ast.Import):
+        for item in node.names:
+            if is_mlx(item.name) and of_others(item.name) is None:
+                yield item.asname or "mlx", Imported(item.name if item.asname else "mlx")
+            else:
+                yield (item.asname or item.name.split(".")[0]), None
+    elif isinstance(node, ast.ImportFrom):
+        ours = not node.level and node.module and is_mlx(node.module) and of_others(node.module) is None
+        for item in node.names:
+            yield item.asname or item.name, Imported(f"{node.module}.{item.name}") if ours else None
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _targets(target, Value(node.value), Entry(node.value, loop=False))
+    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id, Annotated(node.annotation)
+    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        read = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
+        yield node.target.id, Value(ast.copy_location(ast.BinOp(read, node.op, node.value), node))
+    elif isinstance(node, ast.NamedExpr):
+        yield node.target.id, Value(node.value)
+    elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+        yield from _targets(node.target, Entry(node.iter, loop=True), None)
+    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+        yield from _targets(node.optional_vars, None, None)
+    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        yield node.name, None
+    elif isinstance(node, (ast.Global, ast.Nonlocal)):
+        yield from ((name, None) for name in node.names)
+
+
+def _targets(target: ast.expr, whole: Binding, entry: Binding) -> Iterator[tuple[str, Binding]]:
+    if isinstance(target, ast.Name):
+        yield target.id, whole
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for element in target.elts:
+            yield from _targets(element, entry, None)
+    elif isinstance(target, ast.Starred):
+        yield from _targets(target.value, None, None)
+
+
+def loop_variables(loops: Iterable[ast.AST]) -> set[str]:
+    """The names that change at each turn of these loops."""
+    return {
+        name.id
+        for loop in loops
+        if isinstance(loop, (ast.For, ast.AsyncFor))
+        for name in ast.walk(loop.target)
+        if isinstance(name, ast.Name)
+    }
+
+
+def assigned_variables(loops: Iterable[ast.AST]) -> set[str]:
+    """The names that are given values within these loops."""
+    return {node.id for loop in loops for node in ast.walk(loop) if isinstance(node, ast.Name) and _is_stored(node)}
+
+
+def _is_stored(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)

@@ -1,0 +1,208 @@
+"""Types: what an expression of a program is, where that is plain: something of MLX's, an instance of one of its
+classes, several of them, or a method."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from mxcompat._array.array import array
+
+from .names import PLAIN, lookup, result
+from .scopes import Annotated, Entry, Imported, Scope, Self, Value
+
+__all__ = ["ARRAY", "Instance", "Known", "Types", "called"]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A module, function or class of MLX's, by its full name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An instance of a class of MLX's."""
+
+    cls: type
+
+
+@dataclass(frozen=True)
+class Several:
+    """A list or tuple of instances of a class."""
+
+    cls: type
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of an instance."""
+
+    cls: type
+    name: str
+
+
+Type = Known | Instance | Several | Method | Self | None
+"""None is anything."""
+
+_PENDING = Known("")
+"""The type of a name that is being found out: what is made of it is of the type of its other values."""
+
+ARRAY = Instance(array)
+
+
+class Types:
+    """Finds the types of the expressions of one program."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[Scope, str], Type] = {}
+        self._attributes: dict[tuple[Scope, str], Type] = {}
+
+    def of(self, node: ast.expr, scope: Scope) -> Type:
+        """The type of an expression that is written in a scope."""
+        find = _RULES.get(type(node))
+        return find(self, node, scope) if find is not None else None
+
+    def of_name(self, name: str, scope: Scope) -> Type:
+        where = scope.find(name)
+        if where is None:
+            return None
+        key = (where, name)
+        if key not in self._names:
+            self._names[key] = _PENDING
+            self._names[key] = _one(self._of_binding(binding, where) for binding in where.bindings[name])
+        return self._names[key]
+
+    def _of_binding(self, binding: Any, scope: Scope) -> Type:
+        if isinstance(binding, Imported):
+            return Known(binding.name)
+        if isinstance(binding, Value):
+            return self.of(binding.node, scope)
+        if isinstance(binding, Self):
+            return binding
+        if isinstance(binding, Annotated):
+            return _instance(self.of(binding.node, scope))
+        if isinstance(binding, Entry):
+            whole = self.of(binding.node, scope.parent if _is_comprehension(scope) and scope.parent else scope)
+            if whole is _PENDING:
+                return whole
+            if isinstance(whole, Several) or (whole == ARRAY and binding.loop):
+                return Instance(whole.cls)  # type: ignore[union-attr]
+        return None
+
+    def _of_attribute(self, node: ast.Attribute, scope: Scope) -> Type:
+        base = self.of(node.value, scope)
+        if base is _PENDING:
+            return base
+        if isinstance(base, Known):
+            return Known(f"{base.name}.{node.attr}")
+        if isinstance(base, Self):
+            return self._of_own(node.attr, base.scope)
+        if isinstance(base, Instance):
+            found = getattr(base.cls, node.attr, None)
+            if isinstance(found, property):
+                return _returned(found)
+            return Method(base.cls, node.attr) if callable(found) else None
+        return None
+
+    def _of_own(self, name: str, scope: Scope) -> Type:
+        """An attribute of an instance of a class of the program's."""
+        key = (scope, name)
+        if key not in self._attributes:
+            self._attributes[key] = _PENDING
+            given = scope.attributes.get(name, []) if name not in scope.replaced else []
+            self._attributes[key] = _one(self.of(value, s) if value is not None else None for value, s in given)
+        return self._attributes[key]
+
+    def _of_call(self, node: ast.Call, scope: Scope) -> Type:
+        function = called(self.of(node.func, scope))
+        if function is _PENDING:
+            return _PENDING
+        if isinstance(function, type):
+            return Instance(function) if issubclass(function, PLAIN) else None
+        return _returned(function)
+
+    def _of_name(self, node: ast.Name, scope: Scope) -> Type:
+        return self.of_name(node.id, scope)
+
+    def _of_operation(self, node: ast.BinOp, scope: Scope) -> Type:
+        left, right = self.of(node.left, scope), self.of(node.right, scope)
+        if left == ARRAY or (right == ARRAY and isinstance(node.left, ast.Constant)):
+            return ARRAY
+        return _PENDING if _PENDING in (left, right) else None
+
+    def _of_comparison(self, node: ast.Compare, scope: Scope) -> Type:
+        arithmetic = all(isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)) for op in node.ops)
+        return self._same(node.left, scope) if arithmetic and len(node.ops) == 1 else None
+
+    def _same(self, node: ast.expr, scope: Scope) -> Type:
+        """The type of what an operation on one array, or a part of it, is."""
+        type_ = self.of(node, scope)
+        return type_ if type_ in (ARRAY, _PENDING) else None
+
+    def _of_sign(self, node: ast.UnaryOp, scope: Scope) -> Type:
+        return None if isinstance(node.op, ast.Not) else self._same(node.operand, scope)
+
+    def _of_entry(self, node: ast.Subscript, scope: Scope) -> Type:
+        base = self.of(node.value, scope)
+        if isinstance(base, Several):
+            return None if isinstance(node.slice, ast.Slice) else Instance(base.cls)
+        return base if base in (ARRAY, _PENDING) else None
+
+    def _of_choice(self, node: ast.IfExp, scope: Scope) -> Type:
+        return _one([self.of(node.body, scope), self.of(node.orelse, scope)])
+
+
+_RULES: dict[type, Any] = {
+    ast.Attribute: Types._of_attribute,
+    ast.BinOp: Types._of_operation,
+    ast.Call: Types._of_call,
+    ast.Compare: Types._of_comparison,
+    ast.IfExp: Types._of_choice,
+    ast.Name: Types._of_name,
+    ast.Subscript: Types._of_entry,
+    ast.UnaryOp: Types._of_sign,
+}
+
+
+def called(type_: Type) -> Any:
+    """The Python object that is called where something of this type is; None if that is not plain."""
+    if type_ is _PENDING:
+        return _PENDING
+    if isinstance(type_, Known):
+        found = lookup(type_.name)
+        return found if callable(found) else None
+    if isinstance(type_, Method):
+        return getattr(type_.cls, type_.name)
+    if isinstance(type_, Instance):
+        return type_.cls.__dict__.get("__call__")  # a layer
+    return None
+
+
+def _returned(function: Any) -> Type:
+    if function is None:
+        return None
+    cls, several = result(function)
+    if cls is None:
+        return None
+    return Several(cls) if several else Instance(cls)
+
+
+def _instance(type_: Type) -> Type:
+    """An instance of what an annotation names, if that is an array: of a layer it may be a class of the program's that
+    derives from it."""
+    found = lookup(type_.name) if isinstance(type_, Known) and type_.name else None
+    return ARRAY if found is array else None
+
+
+def _one(types: Iterable[Type]) -> Type:
+    """The type of what is of any of these types: theirs, if it is the same."""
+    found = {type_ for type_ in types if type_ is not _PENDING}
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_comprehension(scope: Scope) -> bool:
+    return isinstance(scope.node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))

@@ -1,0 +1,242 @@
+"""The record of a profile: what every place of a program that asked for values cost, and what was compiled for it.
+
+A `Recorder` is told by the engine when work begins and ends (`_graph.run.events`). Time is charged to the innermost
+kind of work, and to the line of the user's that asked for it; the time since the evaluation before, in which Python
+built what is evaluated now, is that line's "python".
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from types import FrameType
+from typing import Any
+
+import jax
+
+from mxcompat._graph.ir.node import PACKAGE
+from mxcompat._graph.run import background, events
+
+from .timeline import Timeline
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None
+
+__all__ = ["KINDS", "Compile", "Line", "Profile", "recorded"]
+
+KINDS = {
+    "python": "Python, which builds what is evaluated: the time since the evaluation before",
+    "plan": "finding out what is to be computed, and how",
+    "host": "computing in NumPy, what is new or small",
+    "compile": "XLA's compiler, while the program waits for it",
+    "run": "computing by what XLA has compiled, until Python goes on",
+    "wait": "waiting for values, or for a compile in the background",
+}
+
+_AFTER = "after the last evaluation"
+_ELSEWHERE = "in the background"
+
+
+@dataclass
+class Line:
+    """What a line of the program cost: how often it evaluated, how many operations at most, and the seconds of each
+    kind."""
+
+    count: int = 0
+    ops: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(KINDS, 0.0))
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values())
+
+
+@dataclass
+class Compile:
+    """A compile, or what was loaded from disk in its place: of how many operations, why, for which line, in how many
+    seconds."""
+
+    place: str
+    ops: int
+    reason: str
+    seconds: float = 0.0
+    background: bool = False
+    loaded: bool = False
+
+
+@dataclass
+class Profile:
+    """What was recorded: lines by their places, compiles in their order, and the whole."""
+
+    lines: dict[str, Line] = field(default_factory=lambda: defaultdict(Line))
+    compiles: list[Compile] = field(default_factory=list)
+    timeline: Timeline = field(default_factory=Timeline)
+    wall: float = 0.0
+    memory: dict[str, int] = field(default_factory=dict)
+
+    def total(self, kind: str) -> float:
+        return sum(line.seconds[kind] for line in self.lines.values())
+
+    @property
+    def background(self) -> float:
+        return sum(c.seconds for c in self.compiles if c.background)
+
+
+@contextmanager
+def recorded() -> Iterator[Profile]:
+    """Record what happens within this context, in all threads. The profile is complete at its end, which waits for
+    the compile that is under way in the background."""
+    recorder = _Recorder()
+    profile = recorder.profile
+    profile.memory["before"] = _peak_memory()
+    events.timers.append(recorder)
+    events.observers.append(recorder.observe)
+    try:
+        yield profile
+    finally:
+        recorder.finish()
+        profile.memory["peak"] = _peak_memory()
+        device = jax.devices()[0].memory_stats() or {}
+        if "peak_bytes_in_use" in device:
+            profile.memory["device"] = device["peak_bytes_in_use"]
+        events.timers.remove(recorder)
+        events.observers.remove(recorder.observe)
+        background.wait(lambda: not recorder.compiling)
+        for compile in profile.compiles:
+            if not compile.seconds and not compile.loaded:
+                compile.reason += ", not begun when the program ended"
+
+
+def _peak_memory() -> int:
+    """The most memory that this process has had, in bytes; 0 where that is not known."""
+    if resource is None:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak << 10
+
+
+class _Work:
+    """Work under way: its kind, since when it has not been charged, and whether it ran anything."""
+
+    __slots__ = ("annotation", "kind", "ran", "since", "start", "subject")
+
+    def __init__(self, kind: str, subject: Any, since: float, place: str) -> None:
+        self.kind = "plan" if kind == "evaluate" else kind
+        self.subject = subject
+        self.start = self.since = since
+        self.ran = ""
+        self.annotation = jax.profiler.TraceAnnotation(f"{kind} {place}")
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[_Work] = []
+        self.place = _ELSEWHERE
+
+
+class _Recorder:
+    def __init__(self) -> None:
+        self.profile = Profile()
+        self._thread = _Thread()
+        self._main = threading.get_ident()
+        self._start = self._idle_since = perf_counter()
+        self._lock = threading.Lock()
+        self._asked: dict[int, Compile] = {}
+        self.compiling = False
+        """Whether the thread in the background is at a compile that is being recorded."""
+
+    def begin(self, kind: str, subject: Any) -> None:
+        now = perf_counter()
+        thread = self._thread
+        if thread.stack:
+            self._charge(thread.stack[-1], now)
+        elif threading.current_thread().name != background.THREAD:
+            thread.place = _place()
+            if threading.get_ident() == self._main:
+                self._add(thread.place, "python", self._idle_since, now)
+        if kind == "evaluate":
+            self.profile.lines[thread.place].count += 1
+        elif thread.stack:
+            thread.stack[-1].ran = kind
+        if thread.place is _ELSEWHERE:
+            self.compiling = True
+        work = _Work(kind, subject, perf_counter(), thread.place)
+        work.annotation.__enter__()
+        thread.stack.append(work)
+
+    def end(self) -> None:
+        now = perf_counter()
+        thread = self._thread
+        work = thread.stack.pop()
+        work.annotation.__exit__(None, None, None)
+        if work.kind == "plan" and work.ran in ("", "xla"):  # a single op, which needs no plan
+            work.kind = "run" if work.ran else "host"
+        self._charge(work, now)
+        if work.kind == "compile":
+            self._compiled(work, now)
+        if thread.stack:
+            thread.stack[-1].since = now
+        elif threading.get_ident() == self._main:
+            self._idle_since = now
+
+    def observe(self, event: str, subject: Any, reason: str) -> None:
+        """What the engine says of plans and compiles."""
+        thread = self._thread
+        if event == "plan" and thread.stack:
+            line = self.profile.lines[thread.place]
+            program = getattr(subject, "program", None)
+            line.ops = max(line.ops, len(program.instructions) if program is not None else 0)
+            thread.stack[-1].ran = "plan"
+        elif event == "run" and thread.stack and not thread.stack[-1].ran:
+            thread.stack[-1].ran = "xla"
+        elif event in ("compile", "load"):
+            compile = Compile(thread.place, len(subject.instructions), reason, loaded=event == "load")
+            with self._lock:
+                self.profile.compiles.append(compile)
+                self._asked[id(subject)] = compile
+
+    def finish(self) -> None:
+        """The program is at its end."""
+        now = perf_counter()
+        self._add(_AFTER, "python", self._idle_since, now)
+        self.profile.wall = now - self._start
+
+    def _charge(self, work: _Work, now: float) -> None:
+        self._add(self._thread.place, work.kind, work.since, now)
+
+    def _add(self, place: str, kind: str, start: float, end: float) -> None:
+        if place is _ELSEWHERE:
+            return  # what nobody waits for is in the list of compiles
+        self.profile.lines[place].seconds[kind] += end - start
+        if threading.get_ident() == self._main:
+            self.profile.timeline.add(kind, start - self._start, end - self._start)
+
+    def _compiled(self, work: _Work, now: float) -> None:
+        program = work.subject
+        with self._lock:
+            compile = self._asked.pop(id(program), None)
+            if compile is None:
+                compile = Compile(self._thread.place, len(program.instructions), "again, for speed")
+                self.profile.compiles.append(compile)
+        compile.seconds = now - work.start
+        if self._thread.place is _ELSEWHERE:
+            compile.background = True
+            self.compiling = False
+
+
+def _place() -> str:
+    """The line of the user's that is being executed."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith((PACKAGE, _CONTEXTLIB)):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else _ELSEWHERE
+
+
+_CONTEXTLIB = contextmanager.__code__.co_filename

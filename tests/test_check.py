@@ -1,0 +1,252 @@
+"""`python -m mxcompat check`: what is missing is found, with arguments and methods; what is slow has a cure; what is
+neither is left alone."""
+
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from mxcompat._tools.check import command
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def check(tmp_path, capsys):
+    """Checks a program: its findings as (line, kind, message), and its exit status."""
+
+    def run(text, name="program.py"):
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(text).lstrip("\n"))
+        status = command.check(["--json", str(path)])
+        found = json.loads(capsys.readouterr().out)
+        assert status == (0 if found["fits"] else 1)
+        return [(f["line"], f["kind"], f["message"]) for f in found["findings"]]
+
+    return run
+
+
+def test_names_that_are_missing(check):
+    found = check("""
+        import mlx.core as mx
+        import mlx.nonsense
+        from mlx.core import array, nothing_like_it
+        from mlx import core
+
+        x = mx.array([1]) + array(2)
+        y = mx.frobnicate(x)
+        z = core.array.no_such_method
+        other.frobnicate(mx)
+        def f(mx):
+            return mx.frobnicate
+    """)
+    assert found == [
+        (2, "missing", "mlx.nonsense is not in mxcompat"),
+        (3, "missing", "mlx.core.nothing_like_it is not in mxcompat"),
+        (7, "missing", "mlx.core.frobnicate is not in mxcompat"),
+        (8, "missing", "mlx.core.array.no_such_method is not in mxcompat"),
+    ]
+
+
+ARRAYS = [
+    "mx.ones(3)",
+    "-x",
+    "x.T",
+    "x + a",
+    "2 * x",
+    "x[a:]",
+    "x.sum(axis=0)",
+    "x < a",
+    "x if a else -x",
+    "mx.split(x, 2)[0]",
+]
+
+
+@pytest.mark.parametrize("expression", ARRAYS)
+def test_methods_of_arrays(check, expression):
+    text = f"import mlx.core as mx\ndef f(a, x: mx.array):\n    y = {expression}\n    y.frobnicate()\n    y.shape\n"
+    assert check(text) == [(4, "missing", "mlx.core.array.frobnicate is not in mxcompat")]
+
+
+UNKNOWN = ["a", "a + a", "a[x]", "mx.load(a)", "(x, x)", "x.split(2)", "x in a", "not x", "x.shape", "x if a else a"]
+
+
+@pytest.mark.parametrize("expression", UNKNOWN)
+def test_what_is_not_plainly_an_array_is_left_alone(check, expression):
+    text = f"import mlx.core as mx\ndef f(a, x: mx.array):\n    y = {expression}\n    y.frobnicate()\n"
+    assert check(text) == []
+
+
+def test_a_name_with_several_meanings_has_none(check):
+    assert check("import mlx.core as mx\nx = mx.ones(3)\nx = open('f')\nx.read()") == []
+    found = check("import mlx.core as mx\nx = mx.ones(3)\nfor k in range(3):\n    x = x + k\nx.frobnicate")
+    assert found == [(5, "missing", "mlx.core.array.frobnicate is not in mxcompat")]
+
+
+def test_layers_and_optimizers(check):
+    found = check("""
+        import mlx.nn as nn
+        import mlx.optimizers as optim
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(3, 4, biass=False)
+                self.layer.mine = 1
+
+            def __call__(self, x):
+                self.layer.weight, self.layer.mine, self.whatever
+                return self.layer.frobnicate(self.layer(x).sum().nothing)
+
+        opt = optim.Adam(learning_rate=1e-3, momentum=0.9)
+        opt.updat(Net(), {})
+        opt.update(Net(), gradient={})
+    """)
+    assert found == [
+        (7, "argument", "nn.Linear has no argument named biass"),
+        (12, "missing", "mlx.core.array.nothing is not in mxcompat"),
+        (12, "missing", "mlx.nn.Linear.frobnicate is not in mxcompat"),
+        (14, "argument", "optim.Adam has no argument named momentum"),
+        (15, "missing", "mlx.optimizers.Adam.updat is not in mxcompat"),
+        (16, "argument", "opt.update has no argument named gradient"),
+    ]
+
+
+def test_a_layer_that_is_replaced_from_outside_may_be_any(check):
+    text = """
+        import mlx.nn as nn
+
+        class Net(nn.Module):
+            def __init__(self):
+                self.layer = nn.Linear(3, 4)
+
+            def __call__(self, x):
+                return self.layer.frobnicate
+
+        """
+    assert [kind for _, kind, _ in check(text)] == ["missing"]
+    assert check(text + "net = Net()\n        net.layer = other") == []
+
+
+def test_arguments(check):
+    found = check("""
+        import mlx.core as mx
+        x = mx.zeros((3,), dtype=mx.float32, stream=mx.cpu)
+        x.sum(axis=0, keepdim=True)
+        mx.sum(x, keep=1, **{})
+        mx.savez("f", anything=x)
+    """)
+    assert found == [
+        (3, "argument", "x.sum has no argument named keepdim"),
+        (4, "argument", "mx.sum has no argument named keep"),
+    ]
+
+
+def test_what_a_program_expects_to_be_missing(check):
+    found = check("""
+        import mlx.core as mx
+        try:
+            from mlx.core import frobnicate
+        except ImportError:
+            frobnicate = None
+        try:
+            mx.frobnicate()
+        except ValueError:
+            mx.sin(1.0)
+    """)
+    assert [kind for _, kind, _ in found] == ["guarded", "missing"]
+
+
+SLOW = [
+    ("x[i].item()", "waits for one entry"),
+    ("float(x[i, 0])", "waits for one entry"),
+    ("x[i] = 1.0", "writes one entry"),
+    ("x = mx.concatenate([x, x[:1]])", "an array that grows"),
+    ("y = x[: i + 1].sum()", "a slice whose length changes"),
+    ("y = mx.compile(g)(x)", "traced at each turn"),
+]
+
+
+@pytest.mark.parametrize(("statement", "message"), SLOW)
+def test_what_is_slow_in_a_loop(check, statement, message):
+    text = f"import mlx.core as mx\nx = mx.ones((9, 9))\nfor i in range(9):\n    {statement}\n"
+    ((line, kind, said),) = check(text)
+    assert (line, kind) == (4, "slow")
+    assert message in said
+    assert check(text.replace("for i in range(9):", "if i:")) == []
+
+
+QUICK = [
+    "x[i : i + 2].sum()",
+    "x[n : n + i]; n = n + i",
+    "x[mx.array([0])] = 1.0",
+    "loss = (x * i).sum()",
+    "y[i].item()",
+    "x.sum().item()",
+]
+
+
+@pytest.mark.parametrize("statement", QUICK)
+def test_what_is_not_slow_in_a_loop(check, statement):
+    assert check(f"import mlx.core as mx\nx = mx.ones((9, 9))\nfor i in range(9):\n    {statement}\n") == []
+
+
+def test_a_function_within_a_loop_is_not_the_loop(check):
+    text = "import mlx.core as mx\nx = mx.ones(3)\nfor i in range(9):\n    def f():\n        return mx.compile(g)\n"
+    assert check(text) == []
+
+
+def test_arrays_taken_apart(check):
+    found = check("import mlx.core as mx\nx = mx.ones(3)\nfor y in x:\n    pass\nz = [y.frobnicate for y in x]")
+    assert [(line, kind) for line, kind, _ in found] == [(3, "slow"), (5, "missing"), (5, "slow")]
+
+
+def test_kernels(check):
+    ((line, kind, message),) = check("import mlx.core as mx\nk = mx.fast.metal_kernel(name='k', source='')\n")
+    assert (line, kind) == (2, "kernel")
+    assert "Metal" in message
+
+
+def test_other_distributions_in_the_namespace(check, tmp_path, monkeypatch):
+    (tmp_path / "mlx" / "mine").mkdir(parents=True)
+    (tmp_path / "mlx" / "mine" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = check("import mlx.data as dx\nfrom mlx.mine import x\ndx.buffer_from_vector([])\nimport mlx.yours")
+    assert {(line, kind) for line, kind, _ in found} == {(1, "other"), (2, "other"), (4, "missing")}
+
+
+def test_a_file_that_is_no_program(check):
+    ((line, kind, message),) = check("x = 1\n1 +")
+    assert (line, kind) == (2, "unreadable")
+    assert message.startswith("cannot be read: SyntaxError")
+
+
+def test_a_folder_and_its_summary(tmp_path, capsys):
+    (tmp_path / "a.py").write_text("import mlx.core as mx\nmx.frobnicate\n")
+    (tmp_path / "b.py").write_text("import numpy\n")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "c.py").write_text("import mlx.core as mx\nmx.frobnicate\n")
+    assert command.check([str(tmp_path)]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{tmp_path / 'a.py'}:2: mlx.core.frobnicate is not in mxcompat",
+        "1 files use 2 names of MLX; 1 places use what is missing.",
+    ]
+    assert command.check([str(tmp_path / "nowhere")]) == 2
+    assert "no such file or directory" in capsys.readouterr().err
+
+
+def test_the_examples_fit(capsys):
+    assert command.check([str(ROOT / "examples")]) == 0
+    assert "; 0 places use what is missing" in capsys.readouterr().out
+
+
+def test_a_progress_bar_in_a_terminal_only(tmp_path, capsys, monkeypatch):
+    (tmp_path / "a.py").write_text("x = 1\n")
+    command.check([str(tmp_path)])
+    assert capsys.readouterr().err == ""
+    paths = [tmp_path / "a.py"] * 3
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    bar = command._with_progress(paths)
+    assert type(bar).__name__ == "tqdm"
+    assert list(bar) == paths

@@ -1,0 +1,134 @@
+"""The pytest plugin: a suite written for MLX runs on mxcompat, on real MLX, and on both. Each case is a process."""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from pytest_mxcompat import Run, compare
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """Writes files of a suite, and returns what runs it."""
+
+    def write(**files):
+        for name, text in files.items():
+            (tmp_path / f"{name}.py").write_text(textwrap.dedent(text))
+
+        def run(*args, status=0):
+            command = ["-m", "pytest", "-q", "-p", "pytest_mxcompat", *args]
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            done = subprocess.run(
+                [sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+            )
+            assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
+            return done.stdout + done.stderr
+
+        return run
+
+    return write
+
+
+WHERE = """
+    import subprocess, sys
+    import mlx.core as mx
+
+    def test_where():
+        told = subprocess.run([sys.executable, "-c", "import mlx.core as mx; print(mx.__name__)"], capture_output=True)
+        assert {mx.__name__, told.stdout.decode().strip()} == {NAME}
+"""
+
+
+def test_mlx_is_mxcompat_in_conftest_tests_and_the_processes_they_start(suite):
+    conftest = "import mlx.core as mx\nassert mx.__name__ == 'mxcompat.core'"
+    out = suite(conftest=conftest, test_it=WHERE.replace("NAME", "'mxcompat.core'"))("-v", "--mlx", "mxcompat")
+    assert "mlx: mxcompat with the API of MLX 0.32.4" in out
+    assert "1 passed" in out
+
+
+def test_mlx_is_real(suite):
+    out = suite(test_it=WHERE.replace("NAME", "'mlx.core'"))("-v", "--mlx=real")
+    assert "mlx: real MLX 0.32.4" in out
+    assert "1 passed" in out
+
+
+def test_both_says_what_differs(suite):
+    run = suite(
+        test_it="""
+        import pytest
+        import mlx.core as mx
+
+        @pytest.mark.parametrize("n", [1, 2])
+        def test_same(n):
+            assert mx.ones(n).sum().item() == n
+
+        def test_other():
+            assert mx.__name__ == "mlx.core", "not here"
+
+        def test_skipped():
+            pytest.skip("never")
+
+        def test_with_the_fixture(mx):
+            assert mx.__name__ in ("mlx.core", "mxcompat.core")
+        """
+    )
+    out = run("--mlx", "both", "--", "test_it.py", status=1)
+    report = out.partition(" mxcompat and real MLX ")[2].splitlines()
+    assert [line.split()[:4] for line in report[1:4]] == [
+        ["failed", "passed", "skipped", "seconds"],
+        ["mxcompat", "1", "3", "1"],
+        ["real", "0", "4", "1"],
+    ]
+    assert report[5:] == [
+        "5 tests, 1 with another outcome",
+        "test_it.py::test_other",
+        "    mxcompat  failed: AssertionError: not here",
+        "    real      passed",
+    ]
+    assert "0 with another outcome" in run("--mlx", "both", "-k", "same")
+
+
+def test_the_fixture_is_both_without_the_option(suite):
+    out = suite(test_it="def test_sum(mx):\n    assert mx.ones(3).sum().item() == 3")("-vv")
+    assert sorted(re.findall(r"test_sum\[(\w+)\] PASSED", out)) == ["mxcompat", "real"]
+
+
+def test_without_the_option_nothing_is_imported(suite):
+    suite(
+        test_it="""
+        import sys
+
+        def test_it():
+            assert "pytest_mxcompat" in sys.modules
+            assert not {"mlx", "mxcompat", "jax", "numpy"} & set(sys.modules)
+        """
+    )()
+
+
+def test_too_late_for_mxcompat(suite):
+    run = suite(early="import mlx.core", test_it="")
+    assert "Real MLX is imported already (mlx.core)" in run("-p", "early", "--mlx", "mxcompat", status=4)
+
+
+def test_what_cannot_be_collected_counts(suite):
+    out = suite(test_it="import mlx.core as mx\nassert mx.__name__ == 'mlx.core', 'not here'")(
+        "--mlx", "both", status=2
+    )
+    assert "1 tests, 1 with another outcome\ntest_it.py\n    mxcompat  error:" in out
+
+
+def test_times_that_differ_are_mentioned():
+    ours = {"a": Run("passed", 3.0, ""), "b": Run("passed", 0.2, ""), "c": Run("failed", 9.0, "no")}
+    theirs = {"a": Run("passed", 1.0, ""), "b": Run("passed", 0.01, ""), "d": Run("passed", 1.0, "")}
+    lines, differ = compare({"mxcompat": ours, "real": theirs})
+    assert differ
+    assert lines[-2:] == ["1 with another time (seconds: mxcompat, real)", "     3.00     1.00  a"]
+    assert lines[lines.index("c") : lines.index("c") + 3] == ["c", "    mxcompat  failed: no", "    real      not run"]
+    assert not compare({"mxcompat": ours, "real": ours})[1]
