@@ -1,5 +1,6 @@
 """The drop-in and the command line: programs written for MLX find mxcompat. Each case is a process of its own."""
 
+import ast
 import os
 import pkgutil
 import subprocess
@@ -251,3 +252,21 @@ def test_info():
     out = python("-m", "mxcompat", "info")
     for word in ("mxcompat", "MLX 0.32.4", "jax", "Python", "backend"):
         assert word in out
+
+
+def test_where_mxcompat_lies_hides_nothing_of_the_program(tmp_path):
+    """In a checkout there is a package `tests`; the program's own has no `__init__`, and is found after it."""
+    (tmp_path / "program.py").write_text("import sys, mlx.core; print(sys.path)")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def path(*command):
+        done = subprocess.run(
+            [sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+        )
+        return ast.literal_eval(done.stdout) if done.returncode == 0 else None
+
+    if path("-c", "import mxcompat, sys; print(sys.path)") is None:
+        pytest.skip("mxcompat is not installed in this environment")
+    first, ours, *others = path("-m", "mxcompat", "program.py")
+    assert (first, Path(ours).name) == (str(tmp_path), "_children")
+    assert str(ROOT) not in others

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import array
+import reprlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -143,3 +146,11 @@ def test_printing_evaluates() -> None:
 def test_arguments_of_vmap_and_compile_have_no_value(show) -> None:
     check(lambda mx: mx.vmap(lambda x: show(x) and x)(mx.array([1.0, 2.0])))
     check(lambda mx: mx.compile(lambda x: show(x) and x)(mx.array([1.0])), message=False)
+
+
+def test_reprlib():
+    def texts(mx):
+        arrays = (mx.zeros(100), mx.zeros((20, 20)), mx.array(3.0), {"a": mx.zeros(30)}, [mx.array([1, 2])])
+        return [reprlib.repr(x) for x in (*arrays, array.array("d", [1, 2]))]
+
+    same_text(texts)

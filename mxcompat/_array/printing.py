@@ -8,6 +8,7 @@ the first and last three.
 
 from __future__ import annotations
 
+import reprlib
 from functools import lru_cache
 from types import NoneType
 from typing import Any
@@ -176,3 +177,14 @@ def _float(x: float) -> str:
 def _complex(z: complex) -> str:
     sign = "+" if z.imag >= 0 or z.imag != z.imag else ""
     return f"{_float(z.real)}{sign}{_float(z.imag)}j"
+
+
+def _repr_array(self: reprlib.Repr, x: Any, level: int) -> str:
+    if isinstance(getattr(x, "_node", None), Node):
+        return self.repr_instance(x, level)
+    return _repr_standard_array(self, x, level)
+
+
+_repr_standard_array = reprlib.Repr.repr_array
+reprlib.Repr.repr_array = _repr_array  # type: ignore[method-assign]
+"""Python takes whatever is called `array` for one of its own there: what debuggers and pytest show goes through it."""

@@ -21,7 +21,7 @@ def run_program(argv: Sequence[str]) -> int:
     """
     first, *rest = argv
     if first == "-m" and rest:
-        _prepare(rest, sys.path[0])
+        _prepare(rest, None)
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
         return 0
     if first.startswith("-"):
@@ -35,25 +35,28 @@ def run_program(argv: Sequence[str]) -> int:
     return 0
 
 
-def _prepare(argv: Sequence[str], directory: str) -> None:
-    """What the program expects to find: its own arguments, its directory on the path, and `mlx`."""
-    entries = as_mlx()
+def _prepare(argv: Sequence[str], directory: str | None) -> None:
+    """What the program expects to find: its own arguments, its directory (None: where Python was started) first on the
+    path, and `mlx`."""
+    started_in = sys.path.pop(0)
+    before, after = as_mlx()
     sys.argv[:] = argv
-    sys.path[0] = directory
-    sys.path[1:1] = entries  # what processes started by multiprocessing get
+    sys.path[:0] = [started_in if directory is None else directory, *before]
+    sys.path += after
 
 
-def as_mlx() -> list[str]:
+def as_mlx() -> tuple[list[str], list[str]]:
     """Put mxcompat in MLX's place, here and, by PYTHONPATH, in the Python processes that this one starts.
 
     Returns:
-        What this put in front of PYTHONPATH.
+        What this put in front of PYTHONPATH, and what it put behind it: for `sys.path`, which the processes of
+        `multiprocessing` inherit.
     """
     install_as_mlx()
     package = Path(__file__).resolve().parents[1]
-    entries = [str(package / "_children")]
-    if str(package.parent) not in sys.path[1:]:  # not installed, or installed in place
-        entries.append(str(package.parent))
+    before, after = [str(package / "_children")], []
+    if not any(finder.find_spec("mxcompat", None) for finder in sys.meta_path):
+        after.append(str(package.parent))  # found from the directory that Python was started in alone
     known = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([*entries, *([known] if known else [])])
-    return entries
+    os.environ["PYTHONPATH"] = os.pathsep.join([*before, *([known] if known else []), *after])
+    return before, after

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 from ..ir.aval import number
 from ..ir.program import Program
 
-__all__ = ["baked", "function", "order", "packed", "spec"]
+__all__ = ["baked", "check_results", "function", "order", "packed", "spec"]
 
 
 def order(program: Program, donated: tuple[int, ...]) -> list[int] | None:
@@ -95,3 +95,15 @@ def packed(program: Program, scalars: tuple, lifted: tuple[int, ...]) -> list[np
     """The scalars that are arguments: a vector for each dtype."""
     with np.errstate(over="ignore"):
         return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in _groups(program, lifted).items()]
+
+
+def check_results(program: Program, out_info: Sequence[Any]) -> None:
+    """An op whose lowering and shape rule disagree is a bug of ours, never to be passed on as a wrong dtype."""
+    for slot, aval, info in zip(program.out_slots, program.out_avals, out_info, strict=True):
+        for got, want in zip(jax.tree.leaves(info), jax.tree.leaves(spec(aval)), strict=True):
+            if got.shape != want.shape or got.dtype != want.dtype:
+                op = program.instructions[slot][0] if slot >= 0 else "input"
+                raise RuntimeError(
+                    f"[{op}] gave {got.dtype}{list(got.shape)} where {want.dtype}{list(want.shape)} was promised; "
+                    "please report this as a bug of mxcompat."
+                )

@@ -19,8 +19,9 @@ from .. import policy
 from ..ir.program import Program
 from ..ir.structure import clock
 from . import allocation, background, budget, disk, notice
-from .arguments import baked, function, order, packed, spec
+from .arguments import baked, check_results, function, order, packed
 from .events import notify, span, stats
+from .rounding import round_products
 
 __all__ = ["Executable", "on_cpu", "on_disk"]
 
@@ -126,9 +127,9 @@ class Executable:
         start = perf_counter()
         with jax.enable_x64(True):
             traced = self._trace()
-            _check(self.program, traced.out_info)
+            check_results(self.program, traced.out_info)
             allocation.require_possible(traced.jaxpr.jaxpr)
-            lowered = traced.lower()
+            lowered = _lower(traced)
             compiled = _compile(lowered, options)
         if self._patience == policy.PATIENCE_HEAVY:
             _keep_lowered(self, lowered)
@@ -175,7 +176,7 @@ class Executable:
             compiled = place.load(_FAST)  # another process may have been quicker
             if compiled is None:
                 with span("compile", self.program), jax.enable_x64(True):
-                    compiled = _compile(self._lowered or self._trace().lower(), _FAST)
+                    compiled = _compile(self._lowered or _lower(self._trace()), _FAST)
                 place.store_soon(_FAST, compiled, perf_counter() - start, self._weigh, instead_of=_QUICK)
             else:
                 self._weigh(place.loaded_bytes)
@@ -221,6 +222,13 @@ def _stored(
     return found[0], options, None
 
 
+def _lower(traced: Any) -> Any:
+    lowered = traced.lower()
+    if on_cpu():
+        round_products(lowered.compiler_ir("stablehlo"))
+    return lowered
+
+
 def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:
     known = {name: value for name, value in options.items() if name not in _unknown}
     if not on_cpu():
@@ -233,15 +241,3 @@ def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:
             raise
         _unknown.add(refused)  # versions of XLA differ in what can be set
     return _compile(lowered, options)
-
-
-def _check(program: Program, out_info: Sequence[Any]) -> None:
-    """An op whose lowering and shape rule disagree is a bug of ours, never to be passed on as a wrong dtype."""
-    for slot, aval, info in zip(program.out_slots, program.out_avals, out_info, strict=True):
-        for got, want in zip(jax.tree.leaves(info), jax.tree.leaves(spec(aval)), strict=True):
-            if got.shape != want.shape or got.dtype != want.dtype:
-                op = program.instructions[slot][0] if slot >= 0 else "input"
-                raise RuntimeError(
-                    f"[{op}] gave {got.dtype}{list(got.shape)} where {want.dtype}{list(want.shape)} was promised; "
-                    "please report this as a bug of mxcompat."
-                )

@@ -1,0 +1,46 @@
+"""Products are rounded before they are added to each other, in optimised code too."""
+
+import jax
+import numpy as np
+import pytest
+
+import mxcompat.core as mx
+from mxcompat import ext
+from mxcompat._graph.run.rounding import round_products
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def optimised(xla_only):
+    with ext.reproducible():  # one executable, made for speed
+        yield
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float64])
+@pytest.mark.parametrize(
+    "difference",
+    [
+        lambda x, y: x * x - y * y,
+        lambda x, y: x * y + (-y) * x,
+        lambda x, y: (x[:, None] * y[:, None]).reshape(-1) - mx.transpose(x.reshape(1, -1) * y).reshape(-1),
+        lambda x, y: mx.grad(lambda z: (x * x * z - z * y * y).sum())(x),
+    ],
+)
+def test_equal_products_cancel(difference, dtype):
+    x = mx.array(RNG.standard_normal(1000), dtype)
+    assert not np.array(mx.compile(difference)(x, x + 0)).any()
+
+
+def test_products_that_overflow_do_not_add_up():
+    """Real MLX has NaN here too."""
+    u, v = mx.array([[-5e19, 1.2e20]]), mx.array([[1e19, 1.2e19]])
+    assert np.isnan(mx.compile(lambda u, v: (u * v).sum(1))(u, v).item())
+
+
+def test_nothing_else_changes():
+    a = RNG.standard_normal(100).astype(np.float32)
+    lowered = jax.jit(lambda a: (a * a + a, (a * a).astype("bfloat16") + a.astype("bfloat16"))).lower(a)
+    before = str(lowered.compiler_ir("stablehlo"))
+    round_products(lowered.compiler_ir("stablehlo"))
+    assert str(lowered.compiler_ir("stablehlo")) == before
