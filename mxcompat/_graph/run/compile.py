@@ -69,7 +69,7 @@ class Executable:
     """
 
     __slots__ = (
-        "__weakref__", "_donated", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call",
+        "__weakref__", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call", "donated",
         "last_used", "lifted", "nbytes", "needs", "program",
     )  # fmt: skip
 
@@ -78,7 +78,7 @@ class Executable:
         reproducible: bool = False,
     ) -> None:  # fmt: skip
         self.program = program
-        self._donated = donated
+        self.donated = donated
         self._order = order(program, donated)
         self._runs = 0
         self._improving = False
@@ -151,14 +151,18 @@ class Executable:
 
     def _trace(self) -> Any:
         replay, specs = function(self.program, self.baked, self.lifted, self._order)
-        return jax.jit(replay, donate_argnums=self._donated, keep_unused=True).trace(*specs)
+        return jax.jit(replay, donate_argnums=self.donated, keep_unused=True).trace(*specs)
 
     def _promote(self) -> None:
         """Count a run; if it is worth it, compile for speed in the background."""
         self._runs += 1
         if self._runs == self._patience:
             self._improving = True
-            background.submit(self._optimize)
+            try:
+                background.submit(self._optimize)
+            except BaseException:
+                self._improving = False  # nobody is to wait for what never comes
+                raise
 
     def wait_if_sure(self) -> None:
         """Wait for the faster version once this has run often enough while that was being compiled."""
@@ -168,7 +172,7 @@ class Executable:
     def _optimize(self) -> None:
         place = self._place
         if self._lowered is None:  # traced again, so with this thread's settings of JAX
-            place = disk.Place(self.program, self.baked, self.lifted, self._donated)
+            place = disk.Place(self.program, self.baked, self.lifted, self.donated)
         start = perf_counter()
         try:
             compiled = place.load(_FAST)  # another process may have been quicker
