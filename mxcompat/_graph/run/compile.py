@@ -21,6 +21,7 @@ from ..ir.structure import clock
 from . import allocation, background, budget, disk
 from .arguments import baked, function, order, packed, spec
 from .events import notify, stats
+from .forked import require_threads
 
 __all__ = ["Executable", "on_cpu", "on_disk"]
 
@@ -42,6 +43,7 @@ _unknown: set[str] = set()
 @cache
 def on_cpu() -> bool:
     """Whether JAX computes on the CPU, where arrays are in this process's memory. Starts JAX's back-end."""
+    require_threads()
     return jax.default_backend() == "cpu"
 
 
@@ -77,6 +79,7 @@ class Executable:
         self, program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], *, hurry: bool,
         reproducible: bool = False,
     ) -> None:  # fmt: skip
+        require_threads()
         self.program = program
         self.donated = donated
         self._order = order(program, donated)
@@ -104,6 +107,7 @@ class Executable:
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
         """Run. `arrays` are the inputs that are not scalars, in order. What `counts` may lead to a faster version."""
+        require_threads()
         if counts and (self._runs < self._patience or self._improving):
             self._promote()
         notify("run", self.program)
