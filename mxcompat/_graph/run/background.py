@@ -41,11 +41,12 @@ def settle() -> None:
 
 
 def wait(until: Callable[[], bool]) -> None:
-    """Wait until something is so that a job brings about."""
+    """Wait until something is so that a job brings about, or no job is left: one may never have come here, where an
+    interrupt came first."""
     if forked.is_cut_off():
         return
     with _changed:
-        _changed.wait_for(until)
+        _changed.wait_for(lambda: until() or _thread is None)
 
 
 def _next() -> Callable[[], None] | None:

@@ -162,11 +162,7 @@ class Executable:
         self._runs += 1
         if self._runs == self._patience:
             self._improving = True
-            try:
-                background.submit(self._optimize)
-            except BaseException:
-                self._improving = False  # nobody is to wait for what never comes
-                raise
+            background.submit(self._optimize)
 
     def wait_if_sure(self) -> None:
         """Wait for the faster version once this has run often enough while that was being compiled."""
