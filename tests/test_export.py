@@ -4,7 +4,10 @@ import contextlib
 import io
 import json
 import os
+import random
 import struct
+from collections import Counter
+from pathlib import Path
 
 import mlx.nn as real_nn
 import numpy as np
@@ -611,3 +614,64 @@ def test_a_callback_is_told_the_arguments_of_primitives(fn):
         return repr([told(part) for part in parts if part["type"] == "primitive"])
 
     check(run, np.array([[1.0, 2.0], [3.0, 4.0]], np.float32))
+
+
+def parts(data):
+    """Every place in nested lists and dicts: what holds it, and where."""
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        yield data, key
+        if isinstance(value, (dict, list)):
+            yield from parts(value)
+
+
+OTHERS = {
+    bool: [0, None, "a"], int: [-1, 0, 1, 7, -5, 2**31, 2**40, 1.5, None, "x", True], float: [0, "a", [0]],
+    str: ["add", "sin", "matmul", "float16", "int8", "graph:vjp", "zz", 3], list: [[], None, 5, [[]], [0, 0, 0]],
+    dict: [{}, {"float": "nan"}, 0, [1]], type(None): [0, -1, "a", [0], True],
+}  # fmt: skip
+
+
+def damaged(kind, seed):
+    """What becomes of a function of whose file one part was changed."""
+    draw = random.Random(seed)
+
+    def change(graph):
+        holder, key = draw.choice(list(parts(graph)))
+        holder[key] = draw.choice(OTHERS[type(holder[key])])
+
+    x = ours.ones((3, 3))
+    w = ours.ones((3, 3)) * 0.5
+    functions = {
+        "layers": lambda x: (ours.softmax(x @ w, axis=-1).sum(axis=0), ours.concatenate([x, x], axis=1)[:, ::2]),
+        "transforms": lambda x: (ours.grad(lambda x: ours.sin(x).sum())(x), ours.vmap(lambda a: ours.argmax(a))(x)),
+        "movement": lambda x: (ours.pad(x, 1), ours.take(x, ours.array([0, 1]), axis=1), x.T.reshape(-1), ours.sort(x)),
+    }
+    ours.export_function("f.mlxfn", functions[kind], x)
+    raw = Path("f.mlxfn").read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
+    graph = json.loads(header["__metadata__"]["graph"])
+    change(graph)
+    header["__metadata__"]["graph"] = json.dumps(graph)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    Path("f.mlxfn").write_bytes(len(text).to_bytes(8, "little") + text + raw[8 + length :])
+    try:
+        imported = ours.import_function("f.mlxfn")
+    except RuntimeError as error:
+        return "refused" if "damaged" in str(error) else repr(error)
+    try:
+        ours.eval(imported(x))
+    except (ValueError, TypeError, IndexError, RuntimeError, OverflowError) as error:
+        return "for other arguments" if "No imported function found" in str(error) else repr(error)
+    return "works"
+
+
+@pytest.mark.parametrize("kind", ["layers", "transforms", "movement"])
+def test_a_damaged_file_is_refused_at_import(kind):
+    """Or works, but for a few whose parameters only the host's rules refuse: with an error of MLX's kinds."""
+    found = Counter(damaged(kind, seed) for seed in range(60))
+    assert found["refused"] > 30
+    assert found["works"] > 1
+    late = found.keys() - {"refused", "works", "for other arguments"}
+    assert len(late) <= 3, late

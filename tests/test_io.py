@@ -371,6 +371,35 @@ def test_a_zip_bomb_is_refused():
         ours.load(io.BytesIO(bytes(whole)), format="npz")
 
 
+def test_an_archive_beyond_the_memory_is_refused_before_it_is_unpacked(monkeypatch):
+    from mxcompat._graph import policy
+    from mxcompat._graph.run import allocation
+
+    ours.savez_compressed("a.npz", **{f"x{k}": ours.zeros(100_000) for k in range(8)})
+    assert os.path.getsize("a.npz") < 100_000
+    monkeypatch.setattr(policy, "LARGE_ALLOCATION", 1000)
+    monkeypatch.setattr(allocation, "_available", lambda: 1_000_000)
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *args: pytest.fail("unpacked"))
+    with pytest.raises(RuntimeError, match=r"\[malloc\] Unable to allocate 320\d{4} bytes, of which 1000000"):
+        ours.load("a.npz")
+
+
+def test_many_small_arrays():
+    """They are made without a collection of Python's, which goes on afterwards."""
+    import gc
+
+    ours.savez("a.npz", **{f"x{k}": ours.array([k, k + 1]) for k in range(3000)})
+    ours.save_safetensors("a", {f"x{k}": ours.array([k, k + 1]) for k in range(3000)})
+    for name in ("a.npz", "a.safetensors"):
+        enabled = gc.isenabled()
+        arrays = ours.load(name)
+        assert gc.isenabled() == enabled
+        assert len(arrays) == 3000
+        assert arrays["x77"].tolist() == [77, 78]
+        total = ours.stack(list(arrays.values())).sum()
+        assert total.item() == 3000 * 3000
+
+
 def tensors(header, data=b"", length=None):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     with open("a.safetensors", "wb") as file:

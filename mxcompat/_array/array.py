@@ -21,6 +21,7 @@ from mxcompat._graph.run.evaluate import evaluated
 
 from . import convert, printing
 from .construct import jax_node
+from .errors import expected
 from .nest import nest_of
 
 __all__ = ["ArrayIterator", "array", "wrap", "wrap_all"]
@@ -89,11 +90,11 @@ class array:
         Raises:
             ValueError: if there is not exactly one.
         """
-        return convert.item(self._node)
+        return convert.item(_node_of(self, "item"))
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers; a number if the array has no axes."""
-        return convert.tolist(self._node)
+        return convert.tolist(_node_of(self, "tolist"))
 
     def __repr__(self) -> str:
         return printing.render(self._node)
@@ -173,6 +174,14 @@ class array:
 
 
 array.__module__ = "mxcompat.core"
+
+
+def _node_of(x: Any, method: str) -> Node:
+    """The node of what a method was called on: `map(mx.array.item, xs)` may give it anything."""
+    if isinstance(x, array):
+        return x._node
+    raise expected(method, "an array", x)
+
 
 _new = array.__new__
 

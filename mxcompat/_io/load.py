@@ -13,6 +13,7 @@ from mxcompat._ops.arguments import flag, require_text
 from .gguf_io import load_gguf
 from .npy import load_npy
 from .npz import load_npz
+from .reading import uncollected
 from .safetensors_io import load_safetensors
 
 __all__ = ["load"]
@@ -60,11 +61,12 @@ def load(
         raise ValueError(f"[load] metadata not supported for format {format}")
     if format == "npy":
         return load_npy(file)
-    if format == "npz":
-        return load_npz(file)
-    if format not in ("safetensors", "gguf"):
+    if format not in ("npz", "safetensors", "gguf"):
         raise ValueError(f"[load] Unknown file format {format}")
-    arrays, metadata = load_safetensors(file) if format == "safetensors" else load_gguf(file)
+    with uncollected():
+        if format == "npz":
+            return load_npz(file)
+        arrays, metadata = load_safetensors(file) if format == "safetensors" else load_gguf(file)
     return (arrays, metadata) if return_metadata else arrays
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -100,13 +101,19 @@ def _header(source: Source) -> tuple[Any, bool, tuple[int, ...], int]:
         raise invalid
     text = source.read(8 + width, length).tobytes()
     try:
-        header = ast.literal_eval(text.decode("utf-8" if lead[6] == 3 else "latin1").strip())
-        descr, fortran, shape = header["descr"], header["fortran_order"], header["shape"]
+        descr, fortran, shape = _parsed(text, "utf-8" if lead[6] == 3 else "latin1")
     except (ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError) as error:
         raise invalid from error
     if not isinstance(shape, tuple) or not all(type(n) is int and 0 <= n < 1 << 31 for n in shape):
         raise invalid
     return descr, bool(fortran), shape, 8 + width + length
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: bytes, encoding: str) -> tuple[Any, Any, Any]:
+    """What a header says. The members of an archive often say the same."""
+    header = ast.literal_eval(text.decode(encoding).strip())
+    return header["descr"], header["fortran_order"], header["shape"]
 
 
 def _dtype(descr: Any) -> Dtype:

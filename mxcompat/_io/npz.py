@@ -8,6 +8,7 @@ from typing import Any
 
 from mxcompat._array.array import array
 from mxcompat._array.errors import expected
+from mxcompat._graph.run import allocation
 
 from .npy import read_npy, write_npy
 from .reading import Source
@@ -97,6 +98,7 @@ def load_npz(file: Any) -> dict[str, array]:
             "[load_npz] Input must be a zip file or a file-like object that can be opened with zipfile.ZipFile"
         ) from error
     with archive:
+        allocation.require(sum(info.file_size for info in archive.infolist() if _can_be(info)))
         arrays = {}
         for info in archive.infolist():
             try:
@@ -109,13 +111,18 @@ def load_npz(file: Any) -> dict[str, array]:
         return arrays
 
 
+def _can_be(info: zipfile.ZipInfo) -> bool:
+    """Whether a member can be as large as it claims to be."""
+    return info.file_size <= _MOST_INFLATION * (info.compress_size + 1)
+
+
 class _Member(Source):
     """A file in the archive. It is read from front to back."""
 
     def __init__(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
         self.name = info.filename
         self.size = info.file_size
-        if info.file_size > _MOST_INFLATION * (info.compress_size + 1):
+        if not _can_be(info):
             raise zipfile.BadZipFile(f"{info.filename} claims to inflate to {info.file_size} bytes")
         self.file = archive.open(info)
         self._position = 0

@@ -6,11 +6,13 @@ through here.
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -20,9 +22,10 @@ from mxcompat._array.array import array, wrap
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, leaf
+from mxcompat._graph.run.forked import require_threads
 from mxcompat._graph.run.values import aligned_bytes
 
-__all__ = ["PathSource", "Source", "StreamSource", "array_of", "deferred", "source_of"]
+__all__ = ["PathSource", "Source", "StreamSource", "array_of", "deferred", "source_of", "uncollected"]
 
 
 class Source:
@@ -133,16 +136,35 @@ def source_of(file: Any, function: str) -> Source:
     return StreamSource(file)
 
 
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """While arrays are made of the entries of a file, nothing is collected: all of it stays, and Python's collector
+    would look through hundreds of thousands of them again and again."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 def array_of(data: np.ndarray, shape: tuple[int, ...], dtype: Dtype) -> array:
     """An array of bytes that nobody else will write to."""
-    return wrap(leaf(_jax_value(data, aval(shape, dtype)), aval(shape, dtype)))
+    a = aval(shape, dtype)
+    return wrap(leaf(_numpy_value(data, a) if a.nbytes <= policy.SMALL_BYTES else _jax_value(data, a), a))
+
+
+def _numpy_value(data: np.ndarray, a: Aval) -> np.ndarray:
+    """The elements; a byte that is neither 0 nor 1 is no bool."""
+    whole = data.astype(bool) if a.dtype.kind == "b" else data.view(a.dtype.numpy)
+    return whole.reshape(a.shape)
 
 
 def _jax_value(data: np.ndarray, a: Aval) -> Any:
+    require_threads()
     with jax.enable_x64(True):
-        if a.dtype.kind == "b":
-            return jax.device_put(data.astype(bool).reshape(a.shape))  # another byte than 0 and 1 is no bool
-        return jax.device_put(data.view(a.dtype.numpy).reshape(a.shape))
+        return jax.device_put(_numpy_value(data, a))
 
 
 class _Deferred(Node):

@@ -3,7 +3,7 @@
     python -m tests.soak.worker batches 2 25
 
 does two rounds of 25 batch sizes and prints a line of JSON after each: the growth of resident memory since the imports,
-and what the caches of programs hold.
+and what the caches of programs hold. With SOAK_SIDE=real it does the same on real MLX.
 """
 
 from __future__ import annotations
@@ -19,10 +19,15 @@ from typing import Any
 
 import numpy as np
 
-import mxcompat as mx
-from mxcompat import nn, optimizers
-from mxcompat._graph.run import background
-from mxcompat.ext.debug import cache_info
+REAL = os.environ.get("SOAK_SIDE") == "real"
+if REAL:
+    import mlx.core as mx
+    from mlx import nn, optimizers
+else:
+    import mxcompat as mx
+    from mxcompat import nn, optimizers
+    from mxcompat._graph.run import background
+    from mxcompat.ext.debug import cache_info
 
 
 def resident() -> int:
@@ -91,6 +96,8 @@ WORKLOADS: dict[str, Callable[[int], Callable[[], None]]] = {
 
 
 def report(start: int, taken: float) -> dict[str, Any]:
+    if REAL:
+        return {"resident": resident() - start, "seconds": round(taken, 2)}
     background.settle()
     found = cache_info()
     held = {"structures": found.structure_bytes, "executables": found.executable_bytes, "count": found.executables}
@@ -99,7 +106,8 @@ def report(start: int, taken: float) -> dict[str, Any]:
 
 def main(name: str, rounds: str, count: str) -> None:
     mx.eval(mx.sin(mx.ones((512, 512))))  # what is loaded once
-    background.settle()
+    if not REAL:
+        background.settle()
     start = resident()
     round = WORKLOADS[name](int(count))
     for _ in range(int(rounds)):

@@ -86,7 +86,7 @@ class Op:
         named = dict(zip(self.params, params, strict=True))
         rule = SHAPE.get(self)
         try:
-            result = rule(*avals, **named) if rule is not None else self._eval_shape(avals, named)
+            result = rule(*avals, **named) if rule is not None else self.abstract(params, avals)
         except OverflowError as error:
             raise OverflowError(f"[{self.name}] {error}") from None
         if len(self.memo) >= policy.MOST_INFERRED:
@@ -98,7 +98,9 @@ class Op:
         """The op on JAX values."""
         return LOWERING[self](*inputs, **dict(zip(self.params, params, strict=True)))
 
-    def _eval_shape(self, avals: list[Aval], named: dict[str, Any]) -> Any:
+    def abstract(self, params: tuple, avals: Sequence[Aval]) -> Any:
+        """The result's aval(s), of what the lowering gives: whatever that raises for params that it cannot take."""
+        named = dict(zip(self.params, params, strict=True))
         with jax.enable_x64(True):
             structs = [jax.ShapeDtypeStruct(a.shape, a.dtype.numpy) for a in avals]
             out = jax.eval_shape(lambda *xs: LOWERING[self](*xs, **named), *structs)

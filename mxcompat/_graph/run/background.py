@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from . import forked
 from .events import span
 
 __all__ = ["THREAD", "settle", "submit", "wait"]
@@ -28,6 +29,8 @@ _thread: threading.Thread | None = None
 def submit(job: Callable[[], None], lasting: bool = False) -> None:
     """Have a job done some time. A `lasting` one, which is short, is done before others, and when the process ends."""
     global _thread
+    if forked.is_cut_off():
+        return
     with _changed:
         (_lasting if lasting else _jobs).append(job)
         if _thread is None:  # it lives as long as there are jobs, and is no daemon: Python waits for it at exit
@@ -42,9 +45,12 @@ def settle() -> None:
 
 
 def wait(until: Callable[[], bool]) -> None:
-    """Wait until something is so that a job brings about."""
+    """Wait until something is so that a job brings about, or no job is left: one may never have come here, where an
+    interrupt came first."""
+    if forked.is_cut_off():
+        return
     with span("wait"), _changed:
-        _changed.wait_for(until)
+        _changed.wait_for(lambda: until() or _thread is None)
 
 
 def _next() -> Callable[[], None] | None:
@@ -68,3 +74,14 @@ def _work() -> None:
             logging.getLogger(__name__).exception(
                 "a job in the background failed; what it was to improve stays as it is"
             )
+
+
+def _in_child() -> None:
+    """The thread is the parent's, and so are its jobs."""
+    global _changed, _thread
+    _changed, _thread = threading.Condition(), None
+    _jobs.clear()
+    _lasting.clear()
+
+
+forked.in_child.append(_in_child)

@@ -104,7 +104,6 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
     if donated in record.pending:
         record.meanwhile += 1
         return
-    record.pending.add(donated)
     _explain(record, program, scalars, donated, record.varying)
 
     def job() -> None:
@@ -116,7 +115,12 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
         finally:
             record.pending.discard(donated)
 
-    background.submit(job)
+    try:
+        record.pending.add(donated)
+        background.submit(job)
+    except BaseException:
+        record.pending.discard(donated)  # nobody is to wait for what never comes
+        raise
 
 
 def wait_if_sure(program: Program, donated: tuple[int, ...]) -> None:

@@ -21,6 +21,7 @@ from ..ir.structure import clock
 from . import allocation, background, budget, disk, notice
 from .arguments import baked, check_results, function, order, packed
 from .events import notify, span, stats
+from .forked import require_threads
 from .rounding import round_products
 
 __all__ = ["Executable", "on_cpu", "on_disk"]
@@ -43,6 +44,7 @@ _unknown: set[str] = set()
 @cache
 def on_cpu() -> bool:
     """Whether JAX computes on the CPU, where arrays are in this process's memory. Starts JAX's back-end."""
+    require_threads()
     return jax.default_backend() == "cpu"
 
 
@@ -70,7 +72,7 @@ class Executable:
     """
 
     __slots__ = (
-        "__weakref__", "_donated", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call",
+        "__weakref__", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call", "donated",
         "last_used", "lifted", "nbytes", "needs", "program",
     )  # fmt: skip
 
@@ -78,8 +80,9 @@ class Executable:
         self, program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], *, hurry: bool,
         reproducible: bool = False,
     ) -> None:  # fmt: skip
+        require_threads()
         self.program = program
-        self._donated = donated
+        self.donated = donated
         self._order = order(program, donated)
         self._runs = 0
         self._improving = False
@@ -106,6 +109,7 @@ class Executable:
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
         """Run. `arrays` are the inputs that are not scalars, in order. What `counts` may lead to a faster version."""
+        require_threads()
         if counts and (self._runs < self._patience or self._improving):
             self._promote()
         notify("run", self.program)
@@ -153,7 +157,7 @@ class Executable:
 
     def _trace(self) -> Any:
         replay, specs = function(self.program, self.baked, self.lifted, self._order)
-        return jax.jit(replay, donate_argnums=self._donated, keep_unused=True).trace(*specs)
+        return jax.jit(replay, donate_argnums=self.donated, keep_unused=True).trace(*specs)
 
     def _promote(self) -> None:
         """Count a run; if it is worth it, compile for speed in the background."""
@@ -170,7 +174,7 @@ class Executable:
     def _optimize(self) -> None:
         place = self._place
         if self._lowered is None:  # traced again, so with this thread's settings of JAX
-            place = disk.Place(self.program, self.baked, self.lifted, self._donated)
+            place = disk.Place(self.program, self.baked, self.lifted, self.donated)
         start = perf_counter()
         try:
             compiled = place.load(_FAST)  # another process may have been quicker

@@ -35,6 +35,9 @@ pre_eval_hooks: list[Callable[[], None]] = []
 lock = threading.RLock()
 """Held while the graph is walked for an evaluation; who rewrites pending nodes that others may see holds it too."""
 
+if hasattr(os, "register_at_fork"):  # a fork waits for an evaluation under way: its child finds no half of one
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+
 
 def evaluate(roots: Sequence[Node]) -> Sequence[Node]:
     """Compute the roots. Returns when the work is under way, not when it is done.

@@ -16,6 +16,7 @@ from ..ir.node import ITEM, SCALAR, Node, location
 from . import allocation, cache, donation, host, single
 from .compile import Executable
 from .events import span, stats
+from .interrupts import uninterrupted
 from .plan import Call, HostFirst, Inline, OpByOp
 from .values import jax_value, to_jax
 
@@ -29,12 +30,20 @@ def execute(plan: Call | Inline | HostFirst | OpByOp, subgraph: Subgraph) -> Non
 
 
 def _call(plan: Call, subgraph: Subgraph) -> None:
-    program, executable, scalars, counts, timed, copied = plan
+    program, executable, scalars = plan.program, plan.executable, plan.scalars
     order, leaves = subgraph.order, subgraph.leaves
     if len(order) == 1 and not scalars and len(leaves) == len(order[0].inputs) and not donation.any_large(leaves):
         node = order[0]
         single.remember(node.op, node.params, [i.aval for i in node.inputs], executable)  # type: ignore[arg-type]
     outputs = [order[k] for k in program.out_slots]
+    if executable.donated:
+        uninterrupted(lambda: _run_and_store(plan, subgraph, outputs))
+    else:
+        _run_and_store(plan, subgraph, outputs)
+
+
+def _run_and_store(plan: Call, subgraph: Subgraph, outputs: Sequence[Node]) -> None:
+    program, executable, scalars, counts, timed, copied = plan
     start = perf_counter() if timed else 0.0
     values = _run(executable, subgraph, scalars, counts, copied)
     if timed:
@@ -42,7 +51,11 @@ def _call(plan: Call, subgraph: Subgraph) -> None:
         record = program.record
         record.xla_runs += 1
         record.xla_best = min(record.xla_best, perf_counter() - start)
-    store(outputs, values)
+    try:
+        store(outputs, values)
+    except BaseException:  # of a signal's handler, say: if it wrote over its inputs, these values are all there is
+        store(outputs, values)
+        raise
 
 
 def _run(

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..ir.node import SCALAR, Node
 from .events import span
+from .forked import require_threads
 
 __all__ = ["aligned", "aligned_bytes", "jax_value", "numpy_value", "settled", "sole", "to_jax"]
 
@@ -22,6 +23,7 @@ def jax_value(node: Node) -> Any:
     """The value of a node, which is not a Python number, as a JAX array; it stays one."""
     value = node.value
     if type(value) is np.ndarray:
+        require_threads()
         taken = sole(node, value_held=True)
         with jax.enable_x64(True):  # what nobody else sees may be shared with XLA, which may write over it one day
             node.value = value = jax.device_put(value if taken else aligned(value))
@@ -32,6 +34,7 @@ def jax_value(node: Node) -> Any:
 
 def to_jax(value: Any) -> jax.Array:
     """A JAX array with a copy of NumPy's data."""
+    require_threads()
     with jax.enable_x64(True):
         return jax.device_put(aligned(value))
 

@@ -141,6 +141,8 @@ def full(shape: int | Sequence[int], vals: Any, dtype: Dtype | None = None, *, s
                [7, 7]], dtype=float32)
     """
     check_stream(stream)
+    if dtype is not None:
+        require_dtype(dtype, "full")
     if dtype is _d.complex64 and isinstance(vals, float):
         dtype = _d.float32
     return wrap(apply(FULL, (operands.node(vals, dtype),), (shape_of(shape),)))
@@ -177,7 +179,7 @@ def full_like(a: array, /, vals: Any, dtype: Dtype | None = None, *, stream: Any
     """
     check_stream(stream)
     x = require_array(a, "full_like")
-    want = x.aval.dtype if dtype is None else dtype
+    want = x.aval.dtype if dtype is None else require_dtype(dtype, "full_like")
     return wrap(apply(FULL_LIKE, (x, cast(operands.node(vals, want), want))))
 
 

@@ -205,7 +205,7 @@ def linspace(
     flag(endpoint, "linspace", "endpoint")
     if count < 0:
         raise ValueError(f"[linspace] number of samples, {count}, must be non-negative.")
-    dtype = _d.float32 if dtype is None else dtype
+    dtype = _d.float32 if dtype is None else require_dtype(dtype, "linspace")
     work = _d.float64 if dtype is _d.float64 else _d.float32
     inputs = (operands.scalar_node(first, work), operands.scalar_node(last, work))
     return wrap(apply(LINSPACE, inputs, (count, endpoint, dtype)))

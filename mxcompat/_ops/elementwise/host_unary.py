@@ -17,7 +17,8 @@ from mxcompat._graph.policy import LOOPED_FLOAT64
 
 from ..define import TABLE
 from ..indexing import at  # noqa: F401  # its records, in TABLE
-from . import erf, unary  # noqa: F401  # and those of `unary`
+from . import erf
+from .unary import rounding_factors
 
 __all__ = ["sigmoid"]
 
@@ -160,7 +161,7 @@ def _round(out: Aval, params: tuple, x: Any) -> Any:
 
 
 def _rounded(x: Any, decimals: int) -> Any:
-    up, down = (np.float32(10.0**k).astype(x.dtype) for k in (decimals, -decimals))
+    up, down = (factor.astype(x.dtype) for factor in rounding_factors(decimals))
     return np.rint(x * up) * down
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 import jax
@@ -20,10 +19,12 @@ from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import truth
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import expected
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import apply
 
+from ..arguments import integer
 from ..define import SAMPLES, Sample, as_bool, as_float, op, same, unary
 from .quotient import quotient
 
@@ -70,6 +71,7 @@ __all__ = [
     "real",
     "reciprocal",
     "round",
+    "rounding_factors",
     "rsqrt",
     "sigmoid",
     "sign",
@@ -246,6 +248,14 @@ atanh = arctanh
 conjugate = conj
 
 
+def rounding_factors(decimals: int) -> tuple[np.float32, np.float32]:
+    """What to multiply by before rounding, and after it: MLX does not divide, so neither does this, to land on its
+    digits."""
+    with np.errstate(over="ignore", divide="ignore"):
+        up = np.float32(f"1e{decimals}")
+        return up, np.float32(1) / up
+
+
 def _round_to(x: Any, decimals: int) -> Any:
     x = jnp.asarray(x)
     dtype = x.dtype
@@ -255,8 +265,7 @@ def _round_to(x: Any, decimals: int) -> Any:
         x = x.astype(np.float32)
     if decimals == 0:
         return _round(x)
-    # MLX multiplies by the reciprocal, rounded to float32, instead of dividing; so does this, to land on its digits.
-    up, down = (jnp.asarray(np.float32(10.0**k), x.dtype) for k in (decimals, -decimals))
+    up, down = (jnp.asarray(factor, x.dtype) for factor in rounding_factors(decimals))
     out = _round(x * up) * down
     return out.astype(dtype) if dtype.kind != "b" else out != 0
 
@@ -284,7 +293,14 @@ def round(a: Any, /, decimals: int = 0, stream: Any = None) -> array:
         array([1.2, 2.8], dtype=float32)
     """
     check_stream(stream)
-    return wrap(apply(_ROUND, (operands.node(a),), (index(decimals),)))
+    return wrap(apply(_ROUND, (operands.node(a),), (_decimals(decimals),)))
+
+
+def _decimals(value: Any) -> int:
+    try:
+        return integer(value)
+    except OverflowError:
+        raise expected("round", "an int of 32 bits as decimals", value) from None
 
 
 def _replace_nonfinite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:

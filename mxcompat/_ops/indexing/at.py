@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import jax.numpy as jnp
 
@@ -16,7 +16,7 @@ from ..elementwise.quotient import quotient
 from .plan import parse
 from .scatter import FILL, stretch, stripped, value_node, write
 
-__all__ = ["ArrayAt"]
+__all__ = ["ArrayAt", "at"]
 
 _UNSET = object()
 
@@ -50,9 +50,11 @@ class ArrayAt:
 
     __slots__ = ("_index", "_node")
 
-    def __init__(self, x: array) -> None:
-        self._node = x._node
-        self._index: Any = _UNSET
+    _node: Node
+    _index: Any
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError("mlx.core.ArrayAt: no constructor defined!")
 
     def __getitem__(self, indices: Any) -> ArrayAt:
         self._index = indices
@@ -100,6 +102,13 @@ class ArrayAt:
             mode, new = "multiply", apply(_RECIPROCAL, (new,))
         plan, nodes = parse(index, x.aval.shape, "scatter")
         return wrap(write(x, new, plan, nodes, mode))
+
+
+def at(x: array) -> ArrayAt:
+    """Updates of this array."""
+    made = object.__new__(ArrayAt)
+    made._node, made._index = x._node, _UNSET
+    return made
 
 
 def _whole(mode: str, x: Node, value: Node, strip: bool) -> array:

@@ -17,7 +17,7 @@ from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.run.evaluate import evaluated_on_host
 
 from ..movement.shape import RESHAPE
-from .at import ArrayAt
+from .at import ArrayAt, at
 from .gather import SLICE, read
 from .plan import is_full, parse, place
 from .put import MASKED_SCATTER
@@ -110,7 +110,7 @@ def attach() -> None:
     """Give `array` its subscripts and `at`."""
     array.__getitem__ = getitem  # type: ignore[attr-defined]
     array.__setitem__ = setitem  # type: ignore[attr-defined]
-    array.at = property(lambda self: ArrayAt(self), doc=ArrayAt.__doc__)  # type: ignore[attr-defined]
+    array.at = property(at, doc=ArrayAt.__doc__)  # type: ignore[attr-defined]
 
 
 attach()

@@ -16,7 +16,7 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import axis_of, integer, require_array
+from ..arguments import axis_of, integer, require_array, require_dtype
 from ..define import op
 from ..elementwise.by_bits import by_bits
 from ..examples import example
@@ -186,7 +186,7 @@ def trace(
         array(3, dtype=float32)
     """
     check_stream(stream)
-    x = cast(require_array(a, "trace"), dtype)
+    x = cast(require_array(a, "trace"), None if dtype is None else require_dtype(dtype, "trace"))
     return wrap(apply(TRACE, (x,), (integer(offset), index(axis1), index(axis2))))
 
 

@@ -191,4 +191,5 @@ def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]
         >>> mx.einsum_path("ij,jk,kl->il", mx.ones((2, 3)), mx.ones((3, 50)), mx.ones((50, 4)))[0]
         [(1, 2), (0, 1)]
     """
+    require_text(subscripts, "einsum_path", "subscripts")
     return describe(subscripts, [n.aval.shape for n in variadic(operands, "einsum_path")])

@@ -1,11 +1,13 @@
-"""Long sums of narrow elements, block by block: each block is widened on its own, and stays in the cache.
+"""Long reductions, block by block: a block is widened, or numbered, on its own, and stays in the cache.
 
 XLA makes a tree of a long reduction on a CPU, into which it does not fuse the cast before it: the sum of 128 MB of
-bytes made a copy of half a gigabyte and took 15 times as long as this. NumPy casts in pieces, but slowly.
+bytes made a copy of half a gigabyte and took 15 times as long as this. NumPy casts in pieces, but slowly. To find where
+an extreme is XLA writes down the place of each element, four bytes each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,7 +18,7 @@ from jax import lax
 
 from mxcompat._graph import policy
 
-__all__ = ["reduced_in_blocks", "summed"]
+__all__ = ["found_in_blocks", "places_in_blocks", "reduced_in_blocks", "summed"]
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
@@ -63,3 +65,63 @@ def reduced_in_blocks(ufunc: np.ufunc, x: Any, axes: tuple[int, ...], keepdims: 
     joined = np.concatenate(parts)
     found = ufunc.reduce(joined, 0, None, None, True) if 0 in axes else joined
     return found if keepdims else found.squeeze(axes)
+
+
+def found_in_blocks(
+    search: Callable[[Any, int], Any], better: Callable[[Any, Any], Any], x: Any, axis: int
+) -> Any:  # fmt: skip
+    """Where along an axis the element is that `search` finds, with JAX: int32, without the axis.
+
+    Args:
+        search: the places in an array, along an axis.
+        better: whether an element found later is to be preferred to one found before.
+    """
+    if x.size < 2 * policy.BLOCK_OF_SUM:
+        return search(x, axis)
+    n, rows = x.shape[0], max(1, policy.BLOCK_OF_SUM * x.shape[0] // x.size)
+    starts = jnp.arange(n // rows, dtype=jnp.int32) * rows
+    rest = x[n // rows * rows :]
+
+    def block(start: Any) -> Any:
+        return lax.dynamic_slice_in_dim(x, start, rows, 0)
+
+    if axis:
+        within = search if rows > 1 else partial(found_in_blocks, search, better)
+        found = lax.map(lambda start: _by_row(within, block(start), axis), starts)
+        found = found.reshape(len(starts) * rows, *found.shape[2:])
+        return jnp.concatenate([found, search(rest, axis)]) if len(rest) else found
+
+    def step(best: tuple[Any, Any], part: Any, start: Any) -> tuple[Any, Any]:
+        place = search(part, 0)
+        value = jnp.take_along_axis(part, place[None], 0)[0]
+        wins = better(value, best[0])
+        return jnp.where(wins, value, best[0]), jnp.where(wins, place + start, best[1])
+
+    first = x[0], jnp.zeros(x.shape[1:], jnp.int32)
+    best, _ = lax.scan(lambda best, start: (step(best, block(start), start), None), first, starts)
+    return (step(best, rest, jnp.int32(n // rows * rows)) if len(rest) else best)[1]
+
+
+def _by_row(search: Callable[[Any, int], Any], block: Any, axis: int) -> Any:
+    return search(block, axis) if len(block) > 1 else search(block[0], axis - 1)[None]
+
+
+def places_in_blocks(name: str, x: Any, axis: int) -> Any:
+    """What `argmax` or `argmin` of NumPy finds along an axis of a large array, whose half precision is widened."""
+    n, rows = x.shape[0], max(1, policy.BLOCK_OF_SUM * x.shape[0] // x.size)
+    if x.size < 2 * policy.BLOCK_OF_SUM:
+        return getattr(_wide(x), name)(axis)
+    blocks = [x[k : k + rows] for k in range(0, n, rows)]
+    if axis and rows == 1:
+        return np.stack([places_in_blocks(name, b[0], axis - 1) for b in blocks])
+    found = [np.asarray(getattr(_wide(b), name)(axis)) for b in blocks]
+    if axis:
+        return np.concatenate(found)
+    values = np.stack([np.take_along_axis(b, f[None], 0)[0] for b, f in zip(blocks, found, strict=True)])
+    best = getattr(_wide(values), name)(0)
+    return best * rows + np.take_along_axis(np.stack(found), best[None], 0)[0]
+
+
+def _wide(x: Any) -> Any:
+    """Half precision as float32."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x

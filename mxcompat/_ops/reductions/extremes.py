@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import partial
 from operator import index
@@ -23,6 +24,7 @@ from mxcompat._graph.ir.op import Op
 from ..arguments import INVALID, axis_of, require_array
 from ..define import op, same
 from ..examples import example
+from .blocks import found_in_blocks
 from .reduce import reduced, reduction_function, reduction_record, size_of
 
 __all__ = ["argmax", "argmin", "max", "min", "minmax"]
@@ -139,16 +141,32 @@ def _arg_extreme(find: Callable[..., Any], reduce: Callable[..., Any]) -> Callab
             best = re == reduce(re, axis=k, keepdims=True)
             im = jnp.where(best, im, -reduce(jnp.asarray([-math.inf, math.inf], im.dtype)))
             x = jnp.where(x != x, jnp.asarray(math.nan, im.dtype), im)
-        x = x.astype(jnp.uint8) if x.dtype.kind == "b" else x
-        if x.shape[k] >= policy.SEARCHED_AXIS and jax.default_backend() == "cpu":
-            out = _in_two_passes(find, reduce, x, k).astype(jnp.uint32)
+        x = lax.stop_gradient(x)
+        search = partial(_searched, find, reduce)
+        if x.size >= policy.LONG_SUM and jax.default_backend() == "cpu":
+            out = found_in_blocks(search, _BETTER[find], x, k).astype(jnp.uint32)
         else:
-            out = find(x, axis=k).astype(jnp.uint32)
+            out = search(x, k).astype(jnp.uint32)
         if not keepdims:
             return out
         return out.reshape(tuple([1 if axis is None or j == axis else n for j, n in enumerate(shape)]))
 
     return impl
+
+
+def _after(beyond: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda value, best: beyond(value, best) | ((value != value) & (best == best))
+
+
+_BETTER = {jnp.argmax: _after(operator.gt), jnp.argmin: _after(operator.lt)}
+"""Whether the element at a later place is the one to find. The first NaN is."""
+
+
+def _searched(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis: int) -> Any:
+    x = x.astype(jnp.uint8) if x.dtype.kind == "b" else x
+    if x.shape[axis] >= policy.SEARCHED_AXIS and jax.default_backend() == "cpu":
+        return _in_two_passes(find, reduce, x, axis)
+    return find(x, axis=axis).astype(jnp.int32)
 
 
 def _in_two_passes(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis: int) -> Any:
@@ -157,7 +175,6 @@ def _in_two_passes(find: Callable[..., Any], reduce: Callable[..., Any], x: Any,
     XLA may compute x twice and round differently, so that no element is the one found: then it has to be searched for.
     """
     n = x.shape[axis]
-    x = lax.stop_gradient(x)
     places = lax.broadcasted_iota(jnp.int32, x.shape, axis)
 
     def first(hit: Any) -> Any:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST
 
 from ..define import TABLE
 from . import extremes, softmax, statistics  # noqa: F401  # for their records, in TABLE
-from .blocks import reduced_in_blocks
+from .blocks import places_in_blocks, reduced_in_blocks
 from .reduce import size_of
 
 __all__ = ["as_rows", "distances", "inexact", "narrowed", "powers_and_sum", "widened"]
@@ -123,7 +125,10 @@ def _place(name: str) -> Callable[..., Any]:
 
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         axis, keepdims = params
-        found = getattr(widened(x), name)(axis).astype(_UINT32)
+        if axis is None:
+            x, axis = x.reshape(-1), 0
+        search = getattr(widened(x), name) if x.size < policy.LONG_SUM else partial(places_in_blocks, name, x)
+        found = search(axis).astype(_UINT32)
         return found.reshape(out.shape) if keepdims else found
 
     return rule

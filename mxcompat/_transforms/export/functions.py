@@ -356,7 +356,10 @@ def _function(item: dict[str, Any], reader: ProgramReader, arrays: dict[str, arr
         if "array" in held:
             captured.append(arrays[held["array"]]._node)
         else:
-            captured.append(scalar(reader.decode(held["number"]), aval((), dtype_named(held["dtype"]))))
+            number = reader.decode(held["number"])
+            if not isinstance(number, (bool, int, float, complex)):
+                raise DamagedProgram(f"{number!r} is no number")
+            captured.append(scalar(number, aval((), dtype_named(held["dtype"]))))
     keywords = tuple(item["keywords"])
     traced = Traced(reader.programs[item["program"]], captured, item["positional"], keywords, item["shapeless"])
     count = len(traced.arguments)

@@ -121,6 +121,7 @@ class ProgramReader:
 
     def __init__(self, data: Any) -> None:
         self.programs: list[Program] = []
+        self._checked: set[tuple] = set()
         if not isinstance(data, list):
             raise DamagedProgram("it has no list of programs")
         for item in data:
@@ -140,11 +141,37 @@ class ProgramReader:
                 op = _op(name)
                 if len(params) != len(op.params):
                     raise DamagedProgram(f"{name} takes {len(op.params)} parameters, not {len(params)}")
-                env.append(apply(op, tuple([at(s) for s in slots]), tuple([self.decode(p) for p in params])))
+                node = apply(op, tuple([at(s) for s in slots]), tuple([self.decode(p) for p in params]))
+                self._check(node)
+                env.append(node)
             body = capture.close([at(s) for s in item["outputs"]])
         if body.captured:
             raise DamagedProgram("an instruction has no inputs")
         return body.program
+
+    def _check(self, node: Node) -> None:
+        """Raise DamagedProgram if an op cannot be computed with such params, or would give something else. Shape rules
+        trust the params, since a function of the library has made them; here a file has."""
+        op, avals = node.op, tuple([n.aval for n in node.inputs])
+        if op is ITEM:
+            (index,) = node.params
+            if type(index) is not int or not 0 <= index < len(avals[0]):
+                raise DamagedProgram(f"there is no output {index!r}")
+            return
+        if op.name in _OWN and any(type(p) is int and p < 0 for p in node.params):
+            raise DamagedProgram(f"[{op}] counts {node.params!r}")
+        if op.indices is not None and any(a.dtype.kind not in "bui" for a in avals[op.indices :]):
+            raise DamagedProgram(f"[{op}] has indices that are no integers")
+        key = (op, repr(node.params), avals)  # where 1, 1.0 and True are different
+        if key in self._checked:
+            return
+        try:
+            found = op.abstract(node.params, avals)  # type: ignore[union-attr]
+        except Exception as error:
+            raise DamagedProgram(f"[{op}] cannot be computed with {node.params!r}") from error
+        if found != node.aval:
+            raise DamagedProgram(f"[{op}] with {node.params!r} would give {found}")
+        self._checked.add(key)
 
     def decode(self, data: Any) -> Any:
         """What `ProgramWriter.encode` was given."""

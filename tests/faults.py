@@ -1,0 +1,95 @@
+"""Fault injection: something goes wrong at the n-th thing that the engine does.
+
+    with failing_at(7, interrupted) as points:
+        step()
+
+A point is an op in NumPy, forward or backward, a trace, a compile, a run of an executable, and storing a value. The
+number of them is `points.count`.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import pytest
+
+from mxcompat._graph.ir.node import Node
+from mxcompat._graph.ir.rules import HOST, PULLBACK
+from mxcompat._graph.run import compile, execute
+
+__all__ = ["KINDS", "Points", "failing_at"]
+
+
+def _broken() -> NoReturn:
+    raise RuntimeError("broken here")
+
+
+def _interrupted() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def _out_of_memory() -> NoReturn:
+    raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 123456789 bytes.")
+
+
+KINDS: dict[type[BaseException], Callable[[], None]] = {
+    RuntimeError: _broken, KeyboardInterrupt: _interrupted, MemoryError: _out_of_memory,
+}  # fmt: skip
+"""What may go wrong, and how it comes about."""
+
+
+class Points:
+    """Counts what this thread does, and has something go wrong at the n-th."""
+
+    def __init__(self, n: int | None, happens: Callable[[], None]) -> None:
+        self.count = 0
+        self.name = ""
+        self._n, self._happens = n, happens
+        self._thread = threading.get_ident()
+
+    def reach(self, name: str) -> None:
+        """Be at a point."""
+        if threading.get_ident() != self._thread:
+            return
+        self.count += 1
+        if self.count == self._n:
+            self.name = name
+            self._happens()
+
+    def before(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, with a point before it."""
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            self.reach(name)
+            return function(*args, **kwargs)
+
+        return watched
+
+
+@contextmanager
+def failing_at(n: int | None, happens: Callable[[], None] = _broken) -> Iterator[Points]:
+    """Have something go wrong at the n-th point; None counts them alone."""
+    points = Points(n, happens)
+
+    def run(executable: Any, arrays: Any, scalars: Any, counts: bool = True) -> Any:
+        points.reach("run")
+        out = called(executable, arrays, scalars, counts)
+        if happens is _interrupted:
+            points.reach("after the run")  # what else fails there fails within XLA
+        return out
+
+    called = compile.Executable.__call__
+    with pytest.MonkeyPatch.context() as patch:
+        for kind, rules in (("host", HOST), ("pullback", PULLBACK)):
+            for op, rule in list(rules.items()):
+                patch.setitem(rules, op, points.before(f"{kind} {op}", rule))
+        patch.setattr(compile, "_compile", points.before("compile", compile._compile))
+        patch.setattr(compile.Executable, "_trace", points.before("trace", compile.Executable._trace))
+        patch.setattr(compile.Executable, "__call__", run)
+        patch.setattr(execute, "jax_value", points.before("move", execute.jax_value))
+        patch.setattr(Node, "hold", points.before("store", Node.hold))
+        yield points

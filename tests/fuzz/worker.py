@@ -1,0 +1,107 @@
+"""Making calls in processes of their own: of some real MLX dies.
+
+    python -m tests.fuzz.worker ours 0 1000
+
+says of each call that it begins, and then how it ended (lines of JSON). A call that takes too long ends the process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz.mutations import Call, call
+
+SECONDS = 10.0
+"""What a call may take of a processor."""
+
+PATIENCE = 120.0
+"""After so many seconds a call is taken to wait for what will never come."""
+
+MEMORY = 1 << 28
+"""What the machine is said to have left: what needs more is refused, and no machine has to have it."""
+
+
+def _limit(side: str) -> None:
+    """Die of what takes too long, by a signal, and of an allocation beyond all measure."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    most = (8 << 30) if side == "ours" else (4 << 30)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    if side == "ours":
+        from mxcompat._graph import policy
+        from mxcompat._graph.run import allocation
+
+        policy.LARGE_ALLOCATION = 1 << 24
+        allocation._available = lambda: MEMORY
+
+
+def _made(side: str, given: Call) -> list[Any]:
+    """How a call ended: what came back, or the type and the words of the exception."""
+    from mxcompat.ext.debug import host_disabled
+    from tests.oracle import ours, real
+    from tests.sweep.ways import environment, prepared
+
+    mx = ours if side == "ours" else real
+    values = [g.values(given.dtype, given.case.seed + k) for k, g in enumerate(given.case.given)]
+    arrays = prepared(mx, values, [g.dtype or given.dtype for g in given.case.given])
+    mx.random.seed(7)
+    names = environment(mx, given.dtype) | dict(zip("xyz", arrays, strict=False))
+
+    def run() -> Any:
+        out = eval(given.expression, names)
+        mx.eval(out)
+        return out
+
+    try:
+        if given.compiled and side == "ours":
+            with host_disabled():
+                return ["value", type(run()).__name__]
+        return ["value", type(run()).__name__]
+    except Exception as error:
+        return ["error", type(error).__name__, str(error)[:400], str(error.__cause__ or "")[:200]]
+
+
+def _timed(make: Callable[[], list[Any]]) -> list[Any]:
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    try:
+        return make()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def main(side: str, first: str, last: str) -> None:
+    """Make the calls from one number to before another."""
+    from tests.oracle import real
+
+    real.disable_compile()  # it calls a C++ compiler for every program
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a call prints
+    warnings.simplefilter("error", RuntimeWarning)
+    np.seterr(all="warn")
+    _limit(side)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for number in range(int(first), int(last)):
+            out.write(json.dumps(["begin", number]) + "\n")
+            out.flush()
+            ended = _timed(lambda number=number: _made(side, call(number)))
+            out.write(json.dumps(["end", number, *ended]) + "\n")
+    out.write(json.dumps(["done"]) + "\n")
+    out.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

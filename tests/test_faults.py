@@ -1,0 +1,164 @@
+"""A step of training that fails, is interrupted or runs out of memory, at every point: nothing is lost, and what is
+done again gives the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+import mxcompat.core as mx
+from mxcompat import nn, optimizers
+from mxcompat._graph.run import background
+from mxcompat._graph.run.evaluate import lock
+from mxcompat.ext.debug import clear_cache, host_disabled
+from mxcompat.utils import tree_flatten, tree_unflatten
+
+from .faults import KINDS, failing_at
+
+
+class Training:
+    """A small network and its optimizer, and one step of both, evaluated at its end."""
+
+    def __init__(self, compiled: bool, layers: int = 2) -> None:
+        mx.random.seed(3)
+        inner = [nn.Linear(8, 8) for _ in range(layers - 2)]
+        self.model = nn.Sequential(nn.Linear(4, 8), *inner, nn.ReLU(), nn.Linear(8, 2))
+        self.optimizer = optimizers.Adam(0.1)
+        self.optimizer.init(self.model.trainable_parameters())
+        mx.eval(self.model.parameters(), self.optimizer.state)
+        rng = np.random.default_rng(0)
+        self.x, self.y = (mx.array(rng.normal(size=(6, n)).astype(np.float32)) for n in (4, 2))
+        held = [self.model.state, self.optimizer.state]
+        self._build = mx.compile(self._update, inputs=held, outputs=held) if compiled else self._update
+        self._loss = nn.value_and_grad(self.model, lambda x, y: ((self.model(x) - y) ** 2).mean())
+
+    def _update(self, x: mx.array, y: mx.array) -> mx.array:
+        loss, gradients = self._loss(x, y)
+        self.optimizer.update(self.model, gradients)
+        return loss
+
+    def held(self) -> list[tuple[str, mx.array]]:
+        return tree_flatten({"model": self.model.parameters(), "optimizer": self.optimizer.state})
+
+    def put_back(self, arrays: list[tuple[str, mx.array]]) -> None:
+        """Let these be the parameters and the state again."""
+        tree = tree_unflatten(arrays)
+        self.model.update(tree["model"])
+        for name, value in tree["optimizer"].items():
+            self.optimizer.state[name] = value
+
+    def step(self) -> None:
+        loss = self._build(self.x, self.y)
+        mx.eval(loss, self.model.parameters(), self.optimizer.state)
+
+
+def numbers(arrays: list[tuple[str, mx.array]]) -> dict[str, np.ndarray]:
+    return {name: np.array(x) for name, x in arrays}
+
+
+def same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], tolerance: float) -> None:
+    assert found.keys() == wanted.keys()
+    for name, x in wanted.items():
+        np.testing.assert_allclose(found[name], x, rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+def nothing_is_held() -> None:
+    """Another thread could evaluate, and no job is waited for in vain."""
+    assert lock.acquire(blocking=False)
+    lock.release()
+    background.settle()
+
+
+def raised(function: Callable[[], None]) -> BaseException | None:
+    try:
+        function()
+    except BaseException as error:
+        return error
+    return None
+
+
+def every_point(compiled: bool, host: bool, kind: type[BaseException], cold: bool, layers: int = 2) -> set[str]:
+    """Have a step fail at every point; the kinds of points there were. It is `cold` if nothing is known of programs."""
+    met: set[str] = set()
+    with nullcontext() if host else host_disabled():
+        training = Training(compiled, layers)
+        start = training.held()
+        before = numbers(start)
+        training.step()
+        after = numbers(training.held())
+        n = 0
+        while True:
+            n += 1
+            training.put_back([(name, mx.array(before[name])) for name, _ in start])
+            start = training.held()
+            if cold:
+                clear_cache()
+            background.settle()
+            with failing_at(n, KINDS[kind]) as points:
+                error = raised(training.step)
+            if error is None:
+                assert points.count == n - 1, "not every point was met, or nothing came of one"
+                return met
+            assert type(error) is (RuntimeError if kind is MemoryError else kind)
+            at_once = kind is MemoryError and points.name != "store"  # where no memory is asked for
+            assert not at_once or str(error).startswith("[malloc] Unable to allocate 123456789 bytes")
+            met.add(points.name.split()[0])
+            nothing_is_held()
+            same(numbers(start), before, 0.0)
+            current = training.held()
+            mx.eval(current)  # what had been built when it failed is computed now, where it had not been
+            for name, x in numbers(current).items():
+                is_as_before = np.array_equal(x, before[name])
+                assert is_as_before or np.allclose(x, after[name], 1e-4, 1e-6), (n, points.name, name)
+            training.put_back(start)
+            training.step()
+            same(numbers(training.held()), after, 1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_every_point_of_a_step_in_numpy(compiled, kind):
+    assert {"host", "pullback", "store"} <= every_point(compiled, True, kind, cold=True)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [KeyboardInterrupt, *[pytest.param(k, marks=pytest.mark.exhaustive) for k in (RuntimeError, MemoryError)]],
+)
+def test_every_point_of_a_step_of_xla(kind):
+    assert {"run", "store"} <= every_point(True, False, kind, cold=False)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("host", [True, False])
+def test_every_point_of_a_first_step(host, compiled, kind):
+    """Nothing is known of any program: each is traced and compiled."""
+    met = every_point(compiled, host, kind, cold=True, layers=4)
+    assert {"host", "store"} <= met if host else {"trace", "compile", "run", "store"} <= met
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])
+def test_a_buffer_that_is_written_over_is_not_lost(kind, xla_only):
+    """A write into a cache is in place: an interrupt waits until what came out is stored."""
+    for n in range(1, 20):
+        cache = mx.zeros((256, 256)) + 1
+        mx.eval(cache)
+        cache[3] = mx.ones((256,)) * 7
+        with failing_at(n, KINDS[kind]) as points:
+            error = raised(lambda cache=cache: mx.eval(cache))
+        if error is None:
+            assert n > 1
+            assert points.count == n - 1
+            return
+        assert type(error) is kind
+        nothing_is_held()
+        data = np.array(cache)
+        assert data[3].sum() == 7 * 256, points.name
+        assert data.sum() == 255 * 256 + 7 * 256
+    pytest.fail("no end of points")
