@@ -2,6 +2,7 @@
 
 python -m mxcompat SCRIPT [args]      run a script, `import mlx...` being mxcompat
 python -m mxcompat -m MODULE [args]   the same for a module
+python -m mxcompat launch -n 4 SCRIPT [args]   the script as 4 processes that find each other (launch -h: all options)
 python -m mxcompat check PATH         what of MLX's API the programs under PATH use that mxcompat does not have
 python -m mxcompat info               versions, devices, and the compiled programs that are kept on disk
 python -m mxcompat clear-cache        remove these
@@ -29,6 +30,8 @@ def main(argv: list[str]) -> int:
         print(_USAGE, file=sys.stdout if argv else sys.stderr)
         return 0 if argv else 2
     first, *rest = argv
+    if first == "launch":
+        return _launch(rest)
     if first == "info" and not rest:
         return _info()
     if first == "clear-cache" and not rest:
@@ -66,6 +69,12 @@ def _prepare(argv: list[str], directory: str) -> None:
     sys.path[1:1] = entries  # what processes started by multiprocessing get
     known = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([*entries, *([known] if known else [])])
+
+
+def _launch(argv: list[str]) -> int:
+    from mxcompat._distributed.launch import main
+
+    return main(argv)
 
 
 def _info() -> int:

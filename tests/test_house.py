@@ -19,8 +19,11 @@ MODULES = sorted(set(TREES) - PACKAGES - {"mxcompat.__main__"} - POLICY)
 MLX_HAS_IT = {("mxcompat._array.printing", "_PrintOptionsContext")}
 """What MLX itself calls by such a name."""
 
-FOR_USERS = {"mxcompat._dropin": {"uninstall"}}
-"""What only a user who tries things out takes."""
+FOR_USERS = {
+    "mxcompat._dropin": {"uninstall"},
+    "mxcompat._distributed.launch": {"launch_jaccl", "launch_ring"},
+}
+"""What only a user who tries things out takes, or a program for MLX."""
 
 
 def source(node, module):

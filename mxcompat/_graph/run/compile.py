@@ -21,6 +21,7 @@ from ..ir.structure import clock
 from . import allocation, background, budget, disk
 from .arguments import baked, function, order, packed, spec
 from .events import notify, stats
+from .platform import backend
 
 __all__ = ["Executable", "on_cpu", "on_disk"]
 
@@ -42,7 +43,7 @@ _unknown: set[str] = set()
 @cache
 def on_cpu() -> bool:
     """Whether JAX computes on the CPU, where arrays are in this process's memory. Starts JAX's back-end."""
-    return jax.default_backend() == "cpu"
+    return backend() == "cpu"
 
 
 def _is_heavy(program: Program) -> bool:
