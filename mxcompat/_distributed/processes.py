@@ -105,7 +105,7 @@ class _Merged:
 
 
 def _pass_on(stream: BinaryIO, merged: _Merged, rank: int) -> None:
-    """Pass on whole lines; part of one if the rest does not come, as of a question, or of text that is written slowly."""
+    """Pass on whole lines; part of one if the rest does not come, as of a question."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     pending = ""
     while True:
