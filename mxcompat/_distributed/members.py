@@ -11,7 +11,9 @@ import atexit
 import json
 import threading
 import time
-from collections.abc import Sequence
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -68,7 +70,9 @@ class World:
             self._links, said = Links.meet(found.rank, found.size, found.address, self._timeout)
             _initialize(said["coordinator"], found.size, found.rank)
         platform.backend()  # which waits for the others, now that they come
+        self._flying: deque[tuple[Call, Any]] = deque(maxlen=policy.MOST_FLYING)
         atexit.register(self._leave)
+        steps.explanations.append(self._explain)
         steps.count()
 
     def agree(self, ranks: Sequence[int], call: Call, value: Any = None) -> list[Any]:
@@ -95,6 +99,29 @@ class World:
         if "error" in answer:
             raise RuntimeError(f"[{call.op}] {answer['error']}")
         return answer["values"]
+
+    def start(self, call: Call, collective: Callable[[], Any]) -> Any:
+        """Start a collective that all have agreed on. It may fail here, or when its result is asked for."""
+        try:
+            result = collective()
+        except Exception as error:
+            raise self._broken_off(call, error) from error
+        self._flying.append((call, weakref.ref(result)))
+        return result
+
+    def _explain(self, error: Exception) -> Exception | None:
+        """The error to raise for one that came with a value, if a collective has failed meanwhile."""
+        for call, reference in self._flying:
+            result = reference()
+            try:
+                if result is not None and result.is_ready():
+                    result.block_until_ready()
+            except Exception as cause:
+                return self._broken_off(call, cause)
+        return None
+
+    def _broken_off(self, call: Call, cause: Exception) -> RuntimeError:
+        return self._failure(call, f"A rank has ended in the middle of it, or cannot be reached any more. ({cause})")
 
     def _lead(self, ranks: Sequence[int], call: Call, value: Any) -> list[Any]:
         others = [r for r in ranks if r != self.rank]

@@ -227,9 +227,20 @@ def sent_within_transforms(group: Any) -> Any:
     x = own(group)
     if group.rank() % 2 == 0:
         sends = mx.compile(lambda x: D.send(mx.exp(x), group.rank() + 1) * 2)
-        return done(sends(x)), done(sends(x + 1)), done(mx.vmap(lambda x: D.send(x, group.rank() + 1))(x))
+        return done(sends(x)), done(sends(x + 1))
     receives = mx.compile(lambda x: D.recv_like(x, group.rank() - 1) + x)
-    return done(receives(x)), done(receives(x)), done(mx.vmap(lambda x: D.recv_like(x, group.rank() - 1))(x))
+    return done(receives(x)), done(receives(x))
+
+
+@ours_only("real MLX receives one entry of a batch, and leaves the others for whoever comes next")
+def sent_in_a_batch(group: Any) -> Any:
+    x = own(group)
+    if group.rank() % 2 == 0:
+        mx.eval(mx.vmap(lambda x: D.send(x, group.rank() + 1))(x))
+    else:
+        sent = np.array(x) * group.rank() / (group.rank() + 1)
+        got = mx.vmap(lambda x: D.recv_like(x, group.rank() - 1) + x)(x)
+        np.testing.assert_allclose(np.array(got), sent + np.array(x), rtol=1e-6)
 
 
 @job
@@ -333,8 +344,16 @@ def averaged_gradients(group: Any) -> Any:
         loss,
         [done(nn.average_gradients(copy(gradients), group, size)) for size in (32 << 20, 0, 200)],
         done(nn.average_gradients(halves, group)),
-        done(*nn.utils.clip_grad_norm_sharded(gradients, 0.1, group)),
     )
+
+
+@job
+def clipped_by_the_norm_of_all(group: Any) -> Any:
+    x, y = (a[group.rank() :: group.size()] for a in batch(4 * group.size()))
+    model = mlp()
+    _, gradients = nn.value_and_grad(model, lambda x, y: squared(model, x, y))(x, y)
+    mx.eval(gradients)
+    return done(*nn.utils.clip_grad_norm_sharded(gradients, 0.1, group))
 
 
 @job

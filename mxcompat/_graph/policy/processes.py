@@ -15,6 +15,9 @@ CARD_BYTES = 512
 MOST_COLLECTIVES = 1024
 """How many programs of collectives are kept. An executable of one takes about 50 KB."""
 
+MOST_FLYING = 256
+"""Among how many collectives that may be under way the one is looked for that has failed."""
+
 LINE_SECONDS = 0.1
 """How long the launcher waits for the rest of a line: the parts that one `print` writes come within a millisecond, or a
 few tens of them on a busy machine."""

@@ -170,8 +170,11 @@ def evaluated_on_host(node: Node) -> np.ndarray:
     value = node.value
     if type(value) is np.ndarray:
         return value
-    with np.errstate(all="ignore"):
-        return np.asarray(numpy_value(node))
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(numpy_value(node))
+    except Exception as error:
+        raise steps.explained(error)  # noqa: B904  it says itself what caused it
 
 
 def wait(nodes: Sequence[Node]) -> None:
@@ -181,10 +184,13 @@ def wait(nodes: Sequence[Node]) -> None:
         value = node.value
         block = getattr(value, "block_until_ready", None)  # a NumPy array and a JAX tracer have none
         if block is not None:
-            if looking:
-                _look(value)
-                looking = False
-            block()
+            try:
+                if looking:
+                    _look(value)
+                    looking = False
+                block()
+            except Exception as error:
+                raise steps.explained(error)  # noqa: B904  it says itself what caused it
 
 
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: sleep(0))

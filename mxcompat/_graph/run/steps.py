@@ -10,14 +10,14 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..ir.linearize import Subgraph
 from ..ir.node import Node, created, location
 from ..ir.rules import STEP
 from .segments import unevaluated
 
-__all__ = ["count", "lock", "segments", "sequence", "take"]
+__all__ = ["count", "explained", "explanations", "lock", "segments", "sequence", "take"]
 
 lock = threading.RLock()
 """Held while a step is taken."""
@@ -43,6 +43,20 @@ def _forget(node: Node) -> None:
     """A step that has failed is not taken again unless it is asked for."""
     for number in [number for number, reference in _pending.items() if reference() is node]:
         _pending.pop(number, None)
+
+
+explanations: list[Callable[[Exception], Exception | None]] = []
+"""What is asked for the error to raise when a value does not come: some step may be under way that has failed."""
+
+
+def explained(error: Exception) -> Exception:
+    """The error to raise for one that came with a value."""
+    for explain in explanations:
+        found = explain(error)
+        if found is not None:
+            found.__cause__ = error
+            return found
+    return error
 
 
 def sequence(subgraph: Subgraph) -> list[Node]:

@@ -71,7 +71,8 @@ def _run(node: Node) -> Any:
     what = f"{given.dtype}{list(given.shape)}".removeprefix("mlx.core.")
     between = f" from rank {ranks[0]} to rank {ranks[1]}" if record in (SEND, RECV) else f" over {len(ranks)} ranks"
     kind = "sent" if record in (SEND, RECV) else record.name
-    world.agree(ranks, members.Call(record.name, what + between, location(node), kind))
+    call = members.Call(record.name, what + between, location(node), kind)
+    world.agree(ranks, call)
     if not given.size:
         return np.zeros(out.shape, out.dtype.numpy)
     if record is RECV:
@@ -81,7 +82,7 @@ def _run(node: Node) -> Any:
     if not given.ndim:
         value = value.reshape(1)
     with jax.enable_x64(True):
-        result = collective(_KINDS[record], value, ranks)
+        result = world.start(call, lambda: collective(_KINDS[record], value, ranks))
         if record is SEND:
             return value.reshape(out.shape)
         return result if result.shape == out.shape else result.reshape(out.shape)
