@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["BACKENDS", "MEMBER", "Peers", "are_named", "peers", "timeout"]
+__all__ = ["BACKENDS", "MEMBER", "Peers", "peers", "timeout"]
 
 
 class Peers(NamedTuple):
@@ -48,11 +48,6 @@ def peers() -> Peers | None:
         return None
     os.environ[MEMBER] = str(os.getpid())
     return found
-
-
-def are_named() -> bool:
-    """Whether a launcher names the others, so that JAX's back-end must not start without them."""
-    return _named() is not None and peers() is not None
 
 
 def timeout() -> float:

@@ -22,7 +22,7 @@ import numpy as np
 from mxcompat._graph import policy
 from mxcompat._graph.run import platform, steps
 
-from .environment import Peers, are_named, peers, timeout
+from .environment import Peers, peers, timeout
 from .links import Gone, Late, Links, listening, named
 
 __all__ = ["Call", "joined"]
@@ -207,5 +207,5 @@ def _initialize(*args: Any, **kwargs: Any) -> None:
     jax.distributed.initialize(*args, **kwargs, heartbeat_timeout_seconds=max(10, int(timeout())))
 
 
-if are_named():
+if peers() is not None:
     platform.before_start.append(joined)

@@ -39,8 +39,8 @@ def different(rank):
     if what == "ended" and rank:
         sys.exit(0)
     if what == "elsewhere" and rank:
-        time.sleep(9)
-        return x
+        time.sleep(14)
+        sys.exit(0)
     if what == "both send":
         return D.send(x, 1 - rank)
     return D.all_sum(x * 2)

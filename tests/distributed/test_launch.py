@@ -139,7 +139,7 @@ def test_two_processes_find_each_other(kind, tmp_path):
     finally:
         for process in processes:
             process.kill()
-            process.wait()
+            process.communicate()
 
 
 def test_who_is_meant(monkeypatch):
