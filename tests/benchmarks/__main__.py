@@ -81,8 +81,8 @@ _TABLES = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("words", nargs="*", help=f"{', '.join(_TABLES)}, for that table; and of it only what has one of "
-                        "the other words in its name")  # fmt: skip
+    parser.add_argument("words", nargs="*", help=f"{', '.join(_TABLES)}, for that table; and of it only what has one "
+                        "of the other words in its name")  # fmt: skip
     parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}, cold {cold.ROUNDS}, everyday {everyday.ROUNDS}; "
                         "fewer where a side takes seconds")  # fmt: skip
     parser.add_argument("--json", type=Path, help="write the numbers to a file too")
