@@ -34,7 +34,7 @@ class Peers(NamedTuple):
 BACKENDS = ("any", "mpi", "ring", "nccl", "jaccl", "jaccl-ring")
 """The names of MLX's backends that launchers know."""
 
-MEMBER = "MXCOMPATMEMBER"
+MEMBER = "MXCOMPAT_MEMBER"
 """The variable with the id of the process that was meant."""
 
 _ALL = ("any", "mpi", "nccl", "jaccl", "ring")
