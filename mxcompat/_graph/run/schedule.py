@@ -33,7 +33,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
             it is a whole.
     """
     structure, slots, order, leaves = subgraph
-    if structure.stepped:
+    if structure.stepped and not structure.traced:
         return _in_steps(subgraph, roots)
     if len(order) > policy.LARGE_GRAPH and not structure.traced:
         return Segments(even_segments(subgraph), False, None)

@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 
+from .. import policy
 from ..ir.linearize import Subgraph
 from ..ir.node import Node, created, location
 from ..ir.rules import STEP
@@ -35,14 +36,16 @@ def count() -> None:
 
 def _number(node: Node) -> None:
     if node.op in STEP and not node.trace:
-        number = next(_numbers)
-        _pending[number] = weakref.ref(node, lambda _: _pending.pop(number, None))
+        if len(_pending) > policy.MOST_FLYING:
+            _forget(None)
+        _pending[next(_numbers)] = weakref.ref(node)
 
 
-def _forget(node: Node) -> None:
-    """A step that has failed is not taken again unless it is asked for."""
-    for number in [number for number, reference in _pending.items() if reference() is node]:
-        _pending.pop(number, None)
+def _forget(node: Node | None) -> None:
+    """Forget a step, which then is only taken if it is asked for; None: those that are gone."""
+    for number, reference in list(_pending.items()):
+        if reference() is node:
+            _pending.pop(number, None)
 
 
 explanations: list[Callable[[Exception], Exception | None]] = []
@@ -64,7 +67,7 @@ def sequence(subgraph: Subgraph) -> list[Node]:
     wanted = dict.fromkeys([n for n in subgraph.order if n.op in STEP])
     found: list[Node] = []
     last = 0
-    for number, reference in sorted(_pending.items()):
+    for number, reference in list(_pending.items()):
         node = reference()
         if node is None or node.value is not None or node.op not in STEP:
             _pending.pop(number, None)
