@@ -58,6 +58,12 @@ def _no_arguments(given: list[str]) -> bool:
     return not given
 
 
+def _launch(argv: list[str]) -> int:
+    from mxcompat._distributed.launch import main
+
+    return main(argv)
+
+
 def _info(argv: list[str]) -> int:
     if not _no_arguments(argv):
         return 2
@@ -110,6 +116,7 @@ def _profile(argv: list[str]) -> int:
 
 
 COMMANDS = {
+    "launch": Command("-n N SCRIPT [args]", "run it as N processes that find each other; see `launch --help`", _launch),
     "profile": Command("SCRIPT [args]", "run a script and say where the time went; see `profile --help`", _profile),
     "check": Command("PATH...", "what the programs under PATH use of MLX that is missing here, or slow", _check),
     "info": Command("", "versions, devices, and the compiled programs that are kept on disk", _info),

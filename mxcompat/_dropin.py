@@ -25,7 +25,10 @@ __all__ = ["install_as_mlx", "installed", "is_of_others", "uninstall"]
 _PARTS = frozenset({"core", "nn", "optimizers", "utils"})
 """What MLX has below `mlx`, and mxcompat below `mxcompat` under the same names."""
 
-_REAL_ONLY = frozenset({"__array_api_info", "_distributed_utils", "_reprlib_fix", "extension"})
+_RENAMED = {"_distributed_utils": "_distributed"}
+"""What is below `mlx`, and below `mxcompat` under another name."""
+
+_REAL_ONLY = frozenset({"__array_api_info", "_reprlib_fix", "extension"})
 """What only makes sense in real MLX: not found, even where real MLX is installed."""
 
 
@@ -126,8 +129,8 @@ class _Finder(MetaPathFinder):
         if fullname == "mlx":
             return ModuleSpec("mlx", _Namespace(), is_package=True)
         part = _part(fullname)
-        if part in _PARTS:
-            ours = "mxcompat" + fullname[len("mlx") :]
+        if part in _PARTS or part in _RENAMED:
+            ours = "mxcompat." + _RENAMED.get(part, part) + fullname[len(f"mlx.{part}") :]
             spec = importlib.util.find_spec(ours)
             if spec is None:
                 return None

@@ -14,6 +14,7 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.run.evaluate import evaluate, evaluated, evaluated_on_host
+from mxcompat._graph.run.platform import backend
 
 from .construct import node_of
 
@@ -114,7 +115,7 @@ def _in_numpy(node: Node) -> bool:
     """Whether the data, once there, are NumPy's, and a type of its own. Beside an accelerator they belong there."""
     if node.value is None:
         evaluate([node])
-    return type(node.value) is np.ndarray and node.aval.dtype is not _d.bfloat16 and jax.default_backend() == "cpu"
+    return type(node.value) is np.ndarray and node.aval.dtype is not _d.bfloat16 and backend() == "cpu"
 
 
 def pickled(node: Node) -> tuple[np.ndarray, int]:

@@ -16,6 +16,8 @@ from typing import Any
 
 import jax
 
+from mxcompat._graph.run.platform import backend
+
 __all__ = [
     "Device", "DeviceType", "Stream", "StreamContext", "ThreadLocalStream", "check_stream", "clear_streams", "cpu",
     "default_device", "default_stream", "device_count", "device_info", "gpu", "host_memory", "is_available",
@@ -128,7 +130,7 @@ def _make(kind: type[Stream], device: Device, numbers: Any) -> Any:
 
 @functools.cache
 def _accelerators() -> tuple[Any, ...]:
-    return () if jax.default_backend() == "cpu" else tuple(jax.local_devices())
+    return () if backend() == "cpu" else tuple(jax.local_devices())
 
 
 def _as_device(device: Any, function: str) -> Device:
@@ -325,6 +327,7 @@ def synchronize(stream: Stream | ThreadLocalStream | Device | DeviceType | None 
     """
     if stream is not None:
         _resolve(stream, "synchronize")
+    backend()
     for x in jax.live_arrays():
         if not x.is_deleted():
             x.block_until_ready()

@@ -8,12 +8,16 @@ from typing import Any
 import jax
 
 from mxcompat._graph.ir.capture import Capture
-from mxcompat._graph.ir.node import Node, caller
+from mxcompat._graph.ir.node import Node, apply, caller
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import SPECIALIZE
+from mxcompat._graph.ir.rules import SPECIALIZE, STEP
+from mxcompat._ops.define import TABLE
 
-__all__ = ["CALL", "CHECKPOINT", "PURE_CALL", "TUPLE", "holds_custom", "plain", "pure", "run", "smooth_inputs"]
+__all__ = [
+    "CALL", "CHECKPOINT", "PURE_CALL", "TUPLE", "holds_custom", "holds_steps", "is_stepped", "plain", "pure", "run",
+    "smooth_inputs",
+]  # fmt: skip
 
 
 def pure(program: Program, args: Sequence[Any], captured: Sequence[Any]) -> tuple:
@@ -31,13 +35,25 @@ def _out_avals(*_: Any, program: Program, count: int = 0) -> tuple:
 
 
 def holds_custom(program: Program) -> bool:
-    """Whether a custom function waits in the program for the transform it will meet."""
+    """Whether a custom function, or a step, waits in the program for the transform it will meet."""
     if "custom" not in program.facts:
         program.facts["custom"] = any(
-            op in SPECIALIZE and (op not in (CALL, PURE_CALL, CHECKPOINT) or holds_custom(params[0]))
+            op in STEP or (op in SPECIALIZE and (op not in (CALL, PURE_CALL, CHECKPOINT) or holds_custom(params[0])))
             for op, params, _ in program.instructions
         )
     return program.facts["custom"]
+
+
+def holds_steps(program: Program) -> bool:
+    """Whether there are steps in the program, to any depth."""
+    if "steps" not in program.facts:
+        program.facts["steps"] = any(is_stepped(op, params) for op, params, _ in program.instructions)
+    return program.facts["steps"]
+
+
+def is_stepped(op: Op, params: tuple) -> bool:
+    """Whether an instruction is a step, or runs a program with steps in it."""
+    return op in STEP or any(isinstance(p, Program) and holds_steps(p) for p in params)
 
 
 def smooth_inputs(op: Op, params: tuple) -> slice:
@@ -68,12 +84,16 @@ def _open_call(node: Node, capture: Capture) -> bool:
 
 def _reclose(node: Node, capture: Capture) -> bool:
     """Specialise the custom functions in the program of a node, where that is not up to the sweep of a derivative."""
-    program = node.params[0]
+    program, count = node.params
+    if capture.mode == "vmap" and holds_steps(program):
+        others = [apply(TABLE["stop_gradient"], (n,)) for n in node.inputs[count:]]
+        node.become(TUPLE, (), tuple(program.rebuild((*node.inputs[:count], *others))))
+        return True
     recloses = capture.mode in ("vmap", "plain") and holds_custom(program)
     if recloses:
         with Capture(program.in_avals, mode=capture.mode, size=capture.size) as inner:
             body = inner.close(program.rebuild(inner.placeholders))
-        node.become(node.op, (body.program, node.params[1]), (*node.inputs, *body.captured))  # type: ignore[arg-type]
+        node.become(node.op, (body.program, count), (*node.inputs, *body.captured))  # type: ignore[arg-type]
     return recloses
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from mxcompat._array.array import wrap, wrap_all
 from mxcompat._graph.ir.capture import Capture
-from mxcompat._graph.ir.node import apply
 
 from .calls import CHECKPOINT
 from .functions import check_callable, named_after
+from .stepwise import called
 from .trees import flatten, restore, structure
 
 __all__ = ["checkpoint"]
@@ -40,7 +40,7 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
             value = fun(*inner_args, **inner_kwargs)
             shape = structure(value)
             body = capture.close([x._node for x in flatten(value)])
-        node = apply(CHECKPOINT, (*reals, *body.captured), (body.program, len(reals)))
+        node = called(CHECKPOINT, (body.program, len(reals)), (*reals, *body.captured))
         return restore(shape, iter(wrap_all(node)))
 
     return named_after(fun, call)

@@ -21,9 +21,10 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._ops.creation.filled import FULL
 
-from .calls import CALL, run
+from .calls import CALL
 from .functions import check_callable, named_after
 from .reshaping import reshaped
+from .stepwise import run_in_parts
 from .trees import Snapshot, Substitution, TreeSlots, deep, flatten, restore, structure
 
 __all__ = ["CONSTANT", "compile", "compile_disabled", "compile_frozen", "disable_compile", "enable_compile"]
@@ -105,7 +106,7 @@ def compile(
             if nodes[k].trace and nodes[k].value is None:
                 # What the trace before this left in a state that is not listed as output has no value.
                 nodes[k] = apply(FULL, (scalar(0, aval((), nodes[k].aval.dtype)),), (nodes[k].aval.shape,))
-        results = wrap_all(run(entry.program, (*nodes, *entry.captured)))
+        results = wrap_all(run_in_parts(entry.program, (*nodes, *entry.captured)))
         if outputs is not None:
             TreeSlots.of(outputs).fill(results[entry.returned :])
         return restore(entry.value, iter(results))
@@ -129,7 +130,7 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
             assert traced is not None, "it must not capture"
             entry = _freeze(traced, avals)
             _remember(entries, avals, entry)
-        return wrap_all(run(entry.program, (*nodes, *entry.captured)))
+        return wrap_all(run_in_parts(entry.program, (*nodes, *entry.captured)))
 
     return call
 

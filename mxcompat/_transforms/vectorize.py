@@ -14,13 +14,15 @@ from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.errors import bad_cast, incompatible
 from mxcompat._graph.ir.aval import aval, format_shape
 from mxcompat._graph.ir.capture import Capture
-from mxcompat._graph.ir.node import ITEM, apply
+from mxcompat._graph.ir.node import ITEM, Node, apply
 from mxcompat._graph.ir.program import Program
 from mxcompat._ops.arguments import axis_of
 
+from .calls import holds_steps
 from .custom.lowering import CUSTOM_VMAP
 from .functions import check_callable, named_after
 from .lowering import VMAP
+from .stepwise import mapped_over
 from .trees import deep, flatten, restore, structure
 
 __all__ = ["vmap"]
@@ -78,10 +80,18 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         flat_out = _placed(body.program, len(mapped), flat_out)
         inputs = (*[reals[k] for k in mapped], *body.captured)
         flat_in = (*[axes[k] for k in mapped], *[None] * len(body.captured))
-        node = apply(VMAP, inputs, (body.program, flat_in, flat_out, size))
+        over = mapped_over if holds_steps(body.program) else _over_axis
+        node = over(body.program, inputs, flat_in, flat_out, size)
         return restore(structure(value), iter(wrap_all(node)))
 
     return named_after(fun, call)
+
+
+def _over_axis(
+    program: Program, inputs: tuple[Node, ...], in_axes: tuple[int | None, ...], out_axes: tuple[int | None, ...],
+    size: int,
+) -> Node:  # fmt: skip
+    return apply(VMAP, inputs, (program, in_axes, out_axes, size))
 
 
 def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int | None, ...]:

@@ -1,7 +1,7 @@
 """`mlx.core.distributed`, name for name. Re-exports only."""
 
+from mxcompat._distributed.group import Group
 from mxcompat._ops.distributed.collectives import (
-    Group,
     all_gather,
     all_max,
     all_min,

@@ -1,8 +1,8 @@
 """`python -m tests.benchmarks [TABLE] [WORDS] [--rounds N] [--json FILE]`: measure, and print medians and ratios.
 
-TABLE is `cold` (what a process meets for the first time) or `everyday` (small calls); without it, what is warm, beside
-hand-written `jax.jit`. With WORDS, only the rows whose names contain one of them. Exits with status 1 if a target is
-missed.
+TABLE is `cold` (what a process meets for the first time), `everyday` (small calls) or `distributed` (two processes);
+without it, what is warm, beside hand-written `jax.jit`. With WORDS, only the rows whose names contain one of them.
+Exits with status 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import cold, everyday, generation, processes, timing
+from . import cold, distributed, everyday, generation, processes, timing
 from .table import Row, Table, present
 from .workloads import WORKLOADS, Workload
 
@@ -71,14 +71,18 @@ def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
         yield import_row(rounds)
 
 
-_TABLES = {"cold": (cold.rows, cold.ROUNDS), "everyday": (everyday.rows, everyday.ROUNDS)}
+_TABLES = {
+    "cold": (cold.rows, cold.ROUNDS),
+    "distributed": (distributed.rows, distributed.ROUNDS),
+    "everyday": (everyday.rows, everyday.ROUNDS),
+}
 """The tables with a name of their own: what measures each, and in how many rounds unless told otherwise."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("words", nargs="*", help="cold or everyday, for that table; and of it only what has one of "
-                        "the other words in its name")  # fmt: skip
+    parser.add_argument("words", nargs="*", help=f"{', '.join(_TABLES)}, for that table; and of it only what has one "
+                        "of the other words in its name")  # fmt: skip
     parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}, cold {cold.ROUNDS}, everyday {everyday.ROUNDS}; "
                         "fewer where a side takes seconds")  # fmt: skip
     parser.add_argument("--json", type=Path, help="write the numbers to a file too")

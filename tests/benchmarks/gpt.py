@@ -61,8 +61,11 @@ def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     return fn(tree, *rest)
 
 
-def mlx_step(mx: Any, layers: int = LAYERS) -> Callable[[], float]:
-    """The step as an MLX user writes it, nothing compiled. Each call trains once and gives the loss."""
+def mlx_step(
+    mx: Any, layers: int = LAYERS, average: Callable[[Any], Any] = lambda gradients: gradients
+) -> Callable[[], float]:
+    """The step as an MLX user writes it, nothing compiled. Each call trains once and gives the loss. Where there are
+    others that do the same, `average` makes of the gradients those of all."""
 
     def layer_norm(p: Any, x: Any) -> Any:
         mean = mx.mean(x, axis=-1, keepdims=True)
@@ -104,6 +107,7 @@ def mlx_step(mx: Any, layers: int = LAYERS) -> Callable[[], float]:
         t += 1
         rate = RATE * (1 - BETA2**t) ** 0.5 / (1 - BETA1**t)
         loss, grads = value_and_grad(params, x, y)
+        grads = average(grads)
         m = tree_map(lambda m, g: BETA1 * m + (1 - BETA1) * g, m, grads)
         v = tree_map(lambda v, g: BETA2 * v + (1 - BETA2) * mx.square(g), v, grads)
         params = tree_map(lambda p, m, v: p - rate * m / (mx.sqrt(v) + EPS), params, m, v)

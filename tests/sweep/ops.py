@@ -587,7 +587,7 @@ NOT_SWEPT = {
             "distributed.recv_like", "distributed.sum_scatter", "distributed.Group.rank", "distributed.Group.size",
             "distributed.Group.split",
         ),
-        "a group of one: tests/test_distributed.py",
+        "tests/test_distributed.py and tests/distributed",
     ),
     **dict.fromkeys(
         ("fast.metal_kernel", "fast.cuda_kernel", "fast.precompiled_cuda_kernel"), "raise: no Metal, no CUDA compiler"

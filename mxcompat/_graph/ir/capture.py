@@ -19,8 +19,8 @@ from .program import Program
 from .rules import SPECIALIZE
 
 __all__ = [
-    "ALIAS", "PLACEHOLDER", "PROMISE", "Body", "Capture", "Derive", "Promise", "keep_promise", "modes_of",
-    "oldest_trace", "readable",
+    "ALIAS", "PLACEHOLDER", "PROMISE", "Body", "Capture", "Derive", "Promise", "innermost_trace", "keep_promise",
+    "modes_of", "oldest_trace", "readable",
 ]  # fmt: skip
 
 ALIAS = Op("alias", lambda x: x, lambda a: a)
@@ -86,6 +86,12 @@ def oldest_trace() -> int:
     """The id of the outermost capture under way in this thread; larger than any id where there is none."""
     live = _traces.live
     return live[0].id if live else _NO_TRACE
+
+
+def innermost_trace() -> int:
+    """The id of the innermost capture under way in this thread; 0 where there is none."""
+    live = _traces.live
+    return live[-1].id if live else 0
 
 
 def modes_of(nodes: Sequence[Node]) -> set[str]:

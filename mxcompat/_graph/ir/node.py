@@ -37,7 +37,7 @@ class Node:
     inputs: how often a node is referred to says who holds it (`liveness`).
     """
 
-    __slots__ = ("aval", "inputs", "op", "params", "trace", "value", "where")
+    __slots__ = ("__weakref__", "aval", "inputs", "op", "params", "trace", "value", "where")
 
     op: Op | None
     params: tuple

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH", "CONTRACTION", "COST", "COVERED", "HOST", "INDEX_ERROR", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD",
-    "SEGMENTS", "SHAPE", "SPECIALIZE", "TANGENT_DTYPE", "Rules",
+    "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD",
+    "TANGENT_DTYPE", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -95,6 +96,23 @@ if the op had better run as a whole."""
 SPECIALIZE = Rules()
 """`rule(node, capture)`, called on each node of a body that a transform closes over: may rewrite the node into what it
 means under that transform (`capture.mode`), and says whether it did."""
+
+STEP = Rules()
+"""`rule(node)`: the values of an op that runs by itself, as a step of the evaluation: it is never part of an
+executable, nor of what NumPy runs, and such steps are taken in the order in which they were made. The node's inputs
+have values; the result is a tuple, also of one. See `run.steps`."""
+
+STEP_PULLBACK = Rules()
+"""`rule(params, inputs, cotangents)`: for an op with a rule in STEP, nodes of the cotangents of its inputs, from nodes
+of those of its outputs."""
+
+STEP_PUSHFORWARD = Rules()
+"""`rule(params, inputs, tangents)`: for an op with a rule in STEP, nodes of the tangents of its outputs, from nodes of
+those of its inputs."""
+
+STEP_BATCH = Rules()
+"""`rule(params, inputs, batched, size)`: for an op with a rule in STEP, nodes of its outputs over a new first axis, as
+BATCH has it."""
 
 TANGENT_DTYPE = Rules()
 """`rule(active, operands)`: the dtype that `jvp` gives the tangent of a bool result, from those of the operands that

@@ -12,7 +12,7 @@ from .. import policy
 from .node import SCALAR, TRACED, Node
 from .op import Op
 from .program import Instruction, Program
-from .rules import SPECIALIZE
+from .rules import SPECIALIZE, STEP
 
 __all__ = [
     "Structure", "bytes_held", "clear_structures", "clock", "forget_the_oldest", "intern", "remembers",
@@ -43,14 +43,15 @@ class Structure:
         avals: the avals of the instructions' results.
 
     `kinds` has SCALAR for a leaf that is a Python number and TRACED for one whose value is a JAX tracer, `traced` says
-    whether there is one of these. `uses` and `leaf_uses` say how often results and leaves are read, `written` which
-    leaves an op writes over, `times_seen` how often the scheduler has seen it, `seen_before` whether it was walked
-    before; `last_used` when it was found last, by the `clock`, and `nbytes` about how much memory it takes.
+    whether there is one of these; `stepped`, whether an op runs by itself. `uses` and `leaf_uses` say how often results
+    and leaves are read, `written` which leaves an op writes over, `times_seen` how often the scheduler has seen it,
+    `seen_before` whether it was walked before; `last_used` when it was found last, by the `clock`, and `nbytes` about
+    how much memory it takes.
     """
 
     __slots__ = (
         "_last", "_programs", "avals", "held", "in_avals", "instructions", "kinds", "last_used", "leaf_uses",
-        "nbytes", "scalars", "seen_before", "specialized", "times_seen", "traced", "uses", "written",
+        "nbytes", "scalars", "seen_before", "specialized", "stepped", "times_seen", "traced", "uses", "written",
     )  # fmt: skip
 
     def __init__(
@@ -64,7 +65,8 @@ class Structure:
         self.traced = TRACED in kinds
         self.uses = [0] * len(instructions)
         self.leaf_uses = [0] * len(in_avals)
-        self.specialized = any(op in SPECIALIZE for op, _, _ in instructions)
+        self.stepped = any(op in STEP for op, _, _ in instructions)
+        self.specialized = self.stepped or any(op in SPECIALIZE for op, _, _ in instructions)
         self.written = {~slots[0] for op, _, slots in instructions if op.in_place and slots[0] < 0}
         for _, _, slots in instructions:
             for s in slots:

@@ -11,6 +11,7 @@ import os
 
 from .host import *
 from .ops import *
+from .processes import *
 from .programs import *
 from .remembered import *
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..ir.aval import number
 from ..ir.program import Program
 
-__all__ = ["baked", "check_results", "function", "order", "packed", "spec"]
+__all__ = ["baked", "check_results", "function", "order", "packed"]
 
 
 def order(program: Program, donated: tuple[int, ...]) -> list[int] | None:

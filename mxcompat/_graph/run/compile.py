@@ -22,6 +22,7 @@ from . import allocation, background, budget, disk, notice
 from .arguments import baked, check_results, function, order, packed
 from .events import notify, span, stats
 from .forked import require_threads
+from .platform import backend
 from .rounding import round_products
 
 __all__ = ["Executable", "on_cpu", "on_disk"]
@@ -45,7 +46,7 @@ _unknown: set[str] = set()
 def on_cpu() -> bool:
     """Whether JAX computes on the CPU, where arrays are in this process's memory. Starts JAX's back-end."""
     require_threads()
-    return jax.default_backend() == "cpu"
+    return backend() == "cpu"
 
 
 def _is_heavy(program: Program) -> bool:

@@ -142,7 +142,7 @@ def _process() -> str:
     versions = [f"{name} {version(name)}" for name in ("jax", "jaxlib", "numpy")]
     lines = [
         *versions, sys.version, sys.platform, platform.machine(),
-        f"{backend.platform} {backend.platform_version} {jax.devices()[0].device_kind}",
+        f"{backend.platform} {backend.platform_version} {jax.local_devices()[0].device_kind}",
         *[f"{name}={os.environ.get(name)}" for name in _ENVIRONMENT],
         *_processor(), *_sources(),
     ]  # fmt: skip

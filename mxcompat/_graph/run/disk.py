@@ -183,7 +183,7 @@ def _executable(payload: bytes) -> jax.stages.Compiled:
 
     if _LAPACK in payload:
         _start_lapack()
-    return deserialize_and_load(*pickle.loads(payload), execution_devices=jax.devices()[:1])
+    return deserialize_and_load(*pickle.loads(payload), execution_devices=jax.local_devices()[:1])
 
 
 @cache

@@ -19,10 +19,10 @@ from .. import policy
 from ..ir.capture import PROMISE, keep_promise
 from ..ir.linearize import linearize
 from ..ir.node import SCALAR, Node
-from . import cache, single
+from . import cache, single, steps
 from .events import notify, span, stats
 from .execute import execute, fail, store
-from .plan import Call, Compile, Find, OpByOp, Segments, Split
+from .plan import Call, Compile, Find, OpByOp, Segments, Split, Step
 from .schedule import schedule
 from .segments import nested_apart, unevaluated
 from .values import jax_value, numpy_value
@@ -83,6 +83,8 @@ def _compute(roots: Sequence[Node], temporary: bool | None) -> None:
                 after = _compiling(plan, pending)
             elif type(plan) is Segments or type(plan) is Split:
                 after = _in_segments(plan)
+            elif type(plan) is Step:
+                after = _taking(plan)
             elif type(plan) is Find:
                 after = _finding(plan)
             else:
@@ -102,6 +104,17 @@ def _compiling(plan: Compile, pending: Sequence[Node]) -> Callable[[], None]:
             fail(error, linearize(pending))
 
     return compile
+
+
+def _taking(plan: Step) -> Callable[[], None]:
+    def take() -> None:
+        with steps.lock:  # the values of others may be needed for it to end, so the graph stays free
+            if plan.node.value is None:
+                values = steps.take(plan.node)
+                with lock:
+                    store([plan.node], [values])
+
+    return take
 
 
 def _finding(plan: Find) -> Callable[[], None]:
@@ -161,18 +174,24 @@ def evaluated_on_host(node: Node) -> np.ndarray:
     value = node.value
     if type(value) is np.ndarray:
         return value
-    with np.errstate(all="ignore"):
-        return np.asarray(numpy_value(node))
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(numpy_value(node))
+    except Exception as error:
+        raise steps.explained(error)  # noqa: B904  it says itself what caused it
 
 
 def wait(nodes: Sequence[Node]) -> None:
     """Block until the values of the nodes that `evaluate` returned are there."""
     values = [n.value for n in nodes if hasattr(n.value, "block_until_ready")]  # a NumPy array and a tracer have none
     if values:
-        with span("wait"):
-            _look(values[0])
-            for value in values:
-                value.block_until_ready()
+        try:
+            with span("wait"):
+                _look(values[0])
+                for value in values:
+                    value.block_until_ready()
+        except Exception as error:
+            raise steps.explained(error)  # noqa: B904  it says itself what caused it
 
 
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: sleep(0))

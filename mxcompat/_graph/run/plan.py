@@ -12,7 +12,7 @@ from ..ir.node import Node
 from ..ir.program import Program
 from .compile import Executable
 
-__all__ = ["Call", "Compile", "Find", "HostFirst", "Inline", "OpByOp", "Plan", "Segments", "Split"]
+__all__ = ["Call", "Compile", "Find", "HostFirst", "Inline", "OpByOp", "Plan", "Segments", "Split", "Step"]
 
 
 class Inline(NamedTuple):
@@ -118,6 +118,15 @@ class Split(NamedTuple):
         return f"[{self.node.op}] split into segments"
 
 
+class Step(NamedTuple):
+    """Take a step: run one node by itself, by its rule."""
+
+    node: Node
+
+    def __str__(self) -> str:
+        return f"[{self.node.op}] by itself"
+
+
 class Find(NamedTuple):
     """Find what these arguments of a rule are, and plan again."""
 
@@ -127,4 +136,4 @@ class Find(NamedTuple):
         return f"find {len(self.placeholders)} arguments of a rule"
 
 
-Plan = Inline | Call | Compile | OpByOp | HostFirst | Segments | Split | Find
+Plan = Inline | Call | Compile | OpByOp | HostFirst | Segments | Split | Step | Find

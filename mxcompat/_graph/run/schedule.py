@@ -16,9 +16,9 @@ from ..ir.liveness import live_out
 from ..ir.node import ITEM, Node
 from ..ir.program import Program
 from ..ir.rules import SEGMENTS
-from . import cache, donation, host
+from . import cache, donation, host, steps
 from .cache import Record
-from .plan import Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, Segments, Split
+from .plan import Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, Segments, Split, Step
 from .segments import even_segments, is_heavy_node, is_huge, segments_of, unevaluated
 
 __all__ = ["schedule"]
@@ -33,6 +33,8 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
             it is a whole.
     """
     structure, slots, order, leaves = subgraph
+    if structure.stepped and not structure.traced:
+        return _in_steps(subgraph, roots)
     if len(order) > policy.LARGE_GRAPH and not structure.traced:
         return Segments(even_segments(subgraph), False, None)
     program = structure.program((0,)) if len(order) == 1 else structure.program_for(live_out(subgraph), slots)
@@ -55,6 +57,14 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
             return Call(program, executable, scalars, not temporary, timed)
         return Call(program, executable, scalars, not temporary, False)
     return _without_executable(subgraph, roots, temporary, program, scalars, donated)
+
+
+def _in_steps(subgraph: Subgraph, roots: Sequence[Node]) -> Step | Segments:
+    """The plan for a subgraph with nodes that run by themselves, those made before them first."""
+    sequence = steps.sequence(subgraph)
+    if sequence == subgraph.order and len(sequence) == 1:
+        return Step(sequence[0])
+    return Segments(steps.segments(linearize(unevaluated([*sequence, *roots])), sequence, roots), False, None)
 
 
 def _without_executable(

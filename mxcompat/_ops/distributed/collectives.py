@@ -1,77 +1,52 @@
-"""`distributed` for a group of one process.
-
-XLA programs span devices, not MLX's processes, so the group that `init` gives has one member: everything that is
-summed, gathered or compared over it is what this process passed in. Code written for several processes runs.
+"""`distributed`: the public functions. Between several processes each makes a node of a collective (`records`); in a
+group of one what goes in comes out.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from operator import index
-from typing import Any, NoReturn
+from typing import Any
 
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import node_of
 from mxcompat._array.errors import expected
-from mxcompat._graph.ir.aval import Dtype
-from mxcompat._graph.ir.node import apply
+from mxcompat._distributed.environment import peers
+from mxcompat._distributed.group import Group, group_for
+from mxcompat._graph.ir.aval import Dtype, format_shape
+from mxcompat._graph.ir.capture import innermost_trace
+from mxcompat._graph.ir.node import Node, apply, caller, items
+from mxcompat._graph.ir.op import Op
 
 from ..arguments import flag, integers, require_dtype, require_text
 from ..define import op
 from ..examples import example
+from .records import GATHER, MAX, MIN, RECV, SCATTER, SEND, SUM
 
 __all__ = [
-    "Group", "all_gather", "all_max", "all_min", "all_sum", "init", "is_available", "recv", "recv_like", "send",
-    "sum_scatter",
+    "all_gather", "all_max", "all_min", "all_sum", "init", "is_available", "recv", "recv_like", "send", "sum_scatter",
 ]  # fmt: skip
 
-_BACKENDS = ("any", "mpi", "nccl", "jaccl", "ring")
 _STRICT = {
     "any": "[distributed] Couldn't initialize any backend",
     "mpi": "Cannot initialize MPI",
     "nccl": "Cannot initialize nccl distributed backend.",
     "jaccl": "Cannot initialize jaccl distributed backend.",
-    "ring": "[ring] mxcompat runs in one process; use init(strict=False) for a group of one.",
+    "ring": "[ring] This process is alone: start it with python -m mxcompat launch, or set MLX_RANK and MLX_HOSTFILE.",
 }
 
 
-class Group:
-    """A group of processes that can communicate: here always this one alone. `init` makes it."""
-
-    __slots__ = ()
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeError("mlx.core.distributed.Group: no constructor defined!")
-
-    def rank(self) -> int:
-        """The number of this process in the group: 0."""
-        return 0
-
-    def size(self) -> int:
-        """How many processes there are in the group: 1."""
-        return 1
-
-    def split(self, color: int, key: int = -1) -> Group:
-        """Always raises RuntimeError: a group of one cannot be split."""
-        index(color), index(key)
-        raise RuntimeError("Cannot split the distributed group further.")
-
-
-Group.__module__ = "mxcompat.core.distributed"
-_group = object.__new__(Group)
-
-
 def is_available(backend: str = "any") -> bool:
-    """Whether there is a backend for groups of several processes: False.
+    """Whether this process was started as one of several that can form a group.
 
     Args:
         backend: "any", "mpi", "nccl", "jaccl" or "ring".
     """
     require_text(backend, "is_available", "backend")
-    return False
+    found = peers()
+    return found is not None and backend in found.backends
 
 
 def init(
@@ -80,7 +55,10 @@ def init(
     *,
     all_gather_factory: Callable[[int, int], Callable[[bytes, int], bytes]] | None = None,
 ) -> Group:
-    """The group of all processes, which is this one.
+    """The group of all processes that were started together. The first call waits for the others.
+
+    What it communicates over is JAX's: gloo between CPUs, NCCL between GPUs, the interconnect of TPUs. The name of
+    MLX's backend only decides for which launchers there is a group, and that one of "ring" cannot be split.
 
     Args:
         strict: raise instead of giving a group of one.
@@ -88,7 +66,8 @@ def init(
         all_gather_factory: accepted, and ignored.
 
     Raises:
-        RuntimeError: if `strict`, or if MLX's launcher has started this process as one of several.
+        RuntimeError: if `strict` and this process was not started as one of several; and if others do not come within
+            the limit (`MXCOMPAT_DISTRIBUTED_TIMEOUT`, 100 seconds by default).
         ValueError: for another backend.
 
     Example:
@@ -96,34 +75,41 @@ def init(
         1
     """
     flag(strict, "init", "strict")
-    if require_text(backend, "init", "backend") not in _BACKENDS:
+    if require_text(backend, "init", "backend") not in _STRICT:
         raise ValueError(
             "[distributed] The only valid values for backend are 'any', 'mpi', 'nccl', 'jaccl' and 'ring' but "
             f"'{backend}' was provided."
         )
-    rank = os.environ.get("MLX_RANK")
-    if backend in ("any", "ring") and rank and os.environ.get("MLX_HOSTFILE"):
-        raise RuntimeError(
-            f"[ring] This is process {rank} of a group (MLX_RANK and MLX_HOSTFILE are set), but mxcompat runs in one: "
-            "every process would work for itself. Start it alone."
-        )
-    if strict:
+    group = group_for(backend)
+    if strict and group.size() == 1:
         raise RuntimeError(_STRICT[backend])
-    return _group
+    return group
 
 
-def _checked(group: Group | None, function: str) -> None:
-    if group is not None and not isinstance(group, Group):
+def _group(group: Group | None, function: str) -> Group:
+    if group is None:
+        return group_for("any")
+    if not isinstance(group, Group):
         raise expected(function, "a Group or None", group)
+    return group
 
 
-def _alone(name: str, summary: str, shape: str = "The same shape and dtype.") -> Callable[..., array]:
-    """A collective over a group of one: what goes in comes out."""
-    record = op(name, jnp.asarray, lambda a: a)
+def _collective(name: str, record: Op, summary: str, shape: str, ranked: bool = False) -> Callable[..., array]:
+    """A collective of all members of a group."""
+    alone = op(name, jnp.asarray, lambda a: a)
 
     def function(x: Any, *, group: Group | None = None, stream: Any = None) -> array:
-        _checked(group, name)
-        return wrap(apply(record, (node_of(x),)))
+        members = _group(group, name)
+        node = node_of(x)
+        if members.size() == 1:
+            return wrap(apply(alone, (node,)))
+        if name == "sum_scatter" and (not node.aval.ndim or node.aval.shape[0] % members.size()):
+            raise ValueError(
+                f"[sum_scatter] Invalid shape={format_shape(node.aval.shape)} for a group of size {members.size()}. "
+                "The first dimension (axis 0) must be divisible by the group size and input mst have at least one."
+            )
+        params = (members.ranks, members.rank()) if ranked else (members.ranks,)
+        return wrap(items(apply(record, (node,), params))[0])
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{summary}
@@ -134,7 +120,10 @@ Args:
     stream: accepted, and ignored.
 
 Returns:
-    `x`, as the group has one member. {shape}
+    {shape}
+
+Raises:
+    RuntimeError: when it is evaluated, if not all members of the group come to it with arrays of one dtype and shape.
 
 Example:
 {example("distributed." + name)}
@@ -142,29 +131,47 @@ Example:
     return function
 
 
-all_sum = _alone("all_sum", "The sum of the arrays of all processes.")
-all_max = _alone("all_max", "The elementwise maximum of the arrays of all processes.")
-all_min = _alone("all_min", "The elementwise minimum of the arrays of all processes.")
-all_gather = _alone("all_gather", "The arrays of all processes, concatenated along the first axis.")
-sum_scatter = _alone("sum_scatter", "This process's share, along the first axis, of the sum of all arrays.")
+_SAME = "An array of the same shape and dtype."
+all_sum = _collective("all_sum", SUM, "The sum of the arrays of all processes.", _SAME)
+all_max = _collective("all_max", MAX, "The elementwise maximum of the arrays of all processes.", _SAME)
+all_min = _collective("all_min", MIN, "The elementwise minimum of the arrays of all processes.", _SAME)
+all_gather = _collective(
+    "all_gather", GATHER, "The arrays of all processes, concatenated along the first axis.",
+    "An array with as many times the rows as the group has members. Scalars become a vector.", ranked=True,
+)  # fmt: skip
+sum_scatter = _collective(
+    "sum_scatter", SCATTER, "This process's share, along the first axis, of the sum of all arrays.",
+    "An array with the rows of `x` divided by the number of members.", ranked=True,
+)  # fmt: skip
 
 
 def send(x: Any, dst: int, *, group: Group | None = None, stream: Any = None) -> array:
-    """Always raises ValueError: there is nobody to send to.
+    """Send an array to another process, which has to `recv` it.
 
     Args:
         x: an array.
         dst: the number of the process to send to.
         group: a group of processes; None for all.
         stream: accepted, and ignored.
+
+    Returns:
+        `x`. It is sent when this is evaluated.
+
+    Raises:
+        RuntimeError: when it is evaluated, if the other does not receive an array of this shape and dtype.
+        ValueError: if there is no such process, or nobody else in the group.
     """
-    _checked(group, "send")
-    node_of(x), index(dst)
-    raise ValueError("Cannot send to a singleton group")
+    members, node, dst = _group(group, "send"), node_of(x), index(dst)
+    if members.size() == 1:
+        raise ValueError("Cannot send to a singleton group")
+    if not 0 <= dst < members.size():
+        raise ValueError(f"Invalid destination={dst} for a group of size {members.size()}")
+    _require_another(members, dst)
+    return wrap(items(apply(SEND, (node,), ((members.ranks[members.rank()], members.ranks[dst]),)))[0])
 
 
 def recv(shape: Sequence[int], dtype: Dtype, src: int, *, group: Group | None = None, stream: Any = None) -> array:
-    """Always raises ValueError: there is nobody to receive from.
+    """Receive an array from another process, which has to `send` it.
 
     Args:
         shape: the shape of the array to receive.
@@ -172,22 +179,51 @@ def recv(shape: Sequence[int], dtype: Dtype, src: int, *, group: Group | None = 
         src: the number of the process to receive from.
         group: a group of processes; None for all.
         stream: accepted, and ignored.
+
+    Returns:
+        An array of that shape and dtype. It is received when this is evaluated.
+
+    Raises:
+        RuntimeError: when it is evaluated, if the other does not send an array of this shape and dtype.
+        ValueError: if there is no such process, or nobody else in the group.
     """
-    _checked(group, "recv")
-    integers(shape), index(src)
+    members, sizes = _group(group, "recv"), tuple(integers(shape))
     require_dtype(dtype, "recv")
-    raise ValueError("Cannot recv from a singleton group")
+    return _received(members, sizes, dtype, index(src), ())
 
 
 def recv_like(x: Any, src: int, *, group: Group | None = None, stream: Any = None) -> array:
-    """Always raises ValueError: there is nobody to receive from.
+    """Receive an array like another one from a process, which has to `send` it.
 
     Args:
         x: an array of the shape and dtype to receive.
         src: the number of the process to receive from.
         group: a group of processes; None for all.
         stream: accepted, and ignored.
+
+    Returns:
+        An array of that shape and dtype. It is received when this is evaluated.
+
+    Raises:
+        RuntimeError: when it is evaluated, if the other does not send an array of this shape and dtype.
+        ValueError: if there is no such process, or nobody else in the group.
     """
-    _checked(group, "recv_like")
-    node_of(x), index(src)
-    raise ValueError("Cannot recv from a singleton group")
+    members, node = _group(group, "recv_like"), node_of(x)
+    return _received(members, node.aval.shape, node.aval.dtype, index(src), (node,))
+
+
+def _received(group: Group, shape: tuple[int, ...], dtype: Dtype, src: int, inputs: tuple[Node, ...]) -> array:
+    if group.size() == 1:
+        raise ValueError("Cannot recv from a singleton group")
+    if not 0 <= src < group.size():
+        raise ValueError(f"Invalid source={src} for a group of size {group.size()}")
+    _require_another(group, src)
+    params = ((group.ranks[src], group.ranks[group.rank()]), shape, dtype)
+    avals = RECV.infer((params, *[n.aval for n in inputs]))
+    trace = max([n.trace for n in inputs], default=innermost_trace())  # without inputs it is of whatever is traced
+    return wrap(items(Node(RECV, params, inputs, avals, trace, None, caller()))[0])
+
+
+def _require_another(group: Group, other: int) -> None:
+    if other == group.rank():
+        raise RuntimeError(f"[distributed] Rank {other} cannot communicate with itself.")

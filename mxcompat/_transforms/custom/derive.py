@@ -16,9 +16,9 @@ from mxcompat._graph.ir.linearize import Subgraph
 from mxcompat._graph.ir.node import Node, apply, items
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import SEGMENTS, SPECIALIZE
+from mxcompat._graph.ir.rules import SEGMENTS, SPECIALIZE, STEP, STEP_PULLBACK, STEP_PUSHFORWARD
 
-from ..calls import CALL, CHECKPOINT, PURE_CALL, holds_custom, plain, smooth_inputs
+from ..calls import CALL, CHECKPOINT, PURE_CALL, holds_custom, holds_steps, plain, smooth_inputs
 from ..lowering import JVP, VJP, VMAP
 from ..split import zeros
 from .lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
@@ -106,11 +106,16 @@ def _derived(
     if not calls:
         return False
     sweep = kind(capture, body, primals, given, calls)
+    for call in calls:
+        node = subgraph.order[call]
+        if node.op in STEP and node.value is not None:
+            sweep.take_values(call, node.value)
     ruled = sweep.ruled(outputs)
     for call in ruled if kind is Forward else reversed(ruled):
         sweep.rules[call] = _rule(sweep, call, subgraph.order[call])
     integers = bool(ruled) and any(p.aval.dtype.kind not in "fc" for p in primals)  # they have no place in JAX's rules
-    if capture.is_enclosed or sweep.has_read or integers:
+    stepped = holds_steps(body.program) or any(holds_steps(rule.program) for rule in sweep.rules.values())
+    if capture.is_enclosed or sweep.has_read or integers or stepped:
         return sweep.derived(outputs)
     for call in calls:
         _rewrite(subgraph.order[call], sweep, sweep.rules.get(call))
@@ -118,12 +123,12 @@ def _derived(
 
 
 def _calls(program: Program) -> set[int]:
-    """The slots of calls, and of what holds such."""
+    """The slots of calls, and of what holds such, and of steps."""
     if "calls" not in program.facts:
         program.facts["calls"] = {
             k
             for k, (op, params, _) in enumerate(program.instructions)
-            if op is CUSTOM or (op in (PURE_CALL, CHECKPOINT) and holds_custom(params[0]))
+            if op is CUSTOM or op in STEP or (op in (PURE_CALL, CHECKPOINT) and holds_custom(params[0]))
         }
     return program.facts["calls"]
 
@@ -131,6 +136,8 @@ def _calls(program: Program) -> set[int]:
 def _rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
     """Run the rule of a call."""
     reverse = isinstance(sweep, Reverse)
+    if node.op in STEP:
+        return _step_rule(sweep, call, node)
     program, count = node.params[0], smooth_inputs(node.op, node.params).stop  # type: ignore[arg-type]
     inputs = sweep.inputs(call)
     given = [*sweep.cotangents(call), *sweep.results(call)] if reverse else sweep.tangents(call)
@@ -143,6 +150,22 @@ def _rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
     else:
         body = forward_rule(node.params[1], promises, active, program.out_avals, sweep.mode)
     return Rule(body.program, body.captured, count, active)
+
+
+def _step_rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
+    """The rule of a step."""
+    reverse = isinstance(sweep, Reverse)
+    count, outputs = len(node.inputs), len(node.aval)
+    given = [*sweep.cotangents(call), *sweep.results(call)] if reverse else sweep.tangents(call)
+    with Capture([*sweep.inputs(call), *given], mode=sweep.mode) as capture:
+        inputs, moving = capture.placeholders[:count], capture.placeholders[count:]
+        found = (
+            STEP_PULLBACK[node.op](node.params, inputs, moving[:outputs])  # type: ignore[index]
+            if reverse
+            else STEP_PUSHFORWARD[node.op](node.params, inputs, moving)  # type: ignore[index]
+        )
+        body = capture.close(found)
+    return Rule(body.program, body.captured, count, sweep.active_inputs(call))
 
 
 def _nested(

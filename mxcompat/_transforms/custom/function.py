@@ -16,6 +16,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..calls import PURE_CALL
 from ..functions import check_callable, named_after
+from ..stepwise import called
 from ..trees import flatten, restore, structure
 from .derive import CUSTOM
 from .rules import UserCall
@@ -114,7 +115,7 @@ def _called(function: custom_function, args: tuple, kwargs: dict[str, Any]) -> A
         call = UserCall(function, arguments, len(reals), shape)
         node = apply(CUSTOM, inputs, (body.program, call))
     else:  # no transform will ever ask for the rules
-        node = apply(PURE_CALL, inputs, (body.program, len(reals)))
+        node = called(PURE_CALL, (body.program, len(reals)), inputs)
     return restore(shape, iter(wrap_all(node)))
 
 

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.capture import Body, Capture, Promise
-from mxcompat._graph.ir.node import ITEM, Node, apply, items
+from mxcompat._graph.ir.node import Node, apply, items, leaf
 from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import STEP
 from mxcompat._ops.define import TABLE
 
 from ..calls import TUPLE, plain, run, smooth_inputs
 from ..lowering import JVP, VJP
 from ..split import PULL, Segment, cotangent_like, segments, zeros
+from ..stepwise import called, parts
 from ..tangents import tangent_avals
 
 __all__ = ["Forward", "Reverse", "Rule"]
@@ -120,7 +121,7 @@ class Sweep:
 
     @cached_property
     def _parts(self) -> list[list[int]]:
-        return _parts(self._program, self._calls)
+        return parts(self._program, self._calls)
 
     @cached_property
     def _place(self) -> dict[int, int]:
@@ -154,11 +155,19 @@ class Sweep:
         if call not in self._results:
             op, params, slots = self._program.instructions[call]
             inputs = tuple([self._value(s) for s in slots])
-            if self.mode == "plain":
-                op, params, inputs = plain(op, params, inputs)
-            self._results[call] = results = items(apply(op, inputs, params))
-            self._values.update({slot: results[k] for slot, k in self._items(call)})
+            if op in STEP or self.mode != "plain":
+                self._have(call, items(apply(op, inputs, params)))
+            else:
+                self._have(call, items(called(*plain(op, params, inputs))))
         return self._results[call]
+
+    def _have(self, call: int, results: list[Node]) -> None:
+        self._results[call] = results
+        self._values.update({slot: results[k] for slot, k in self._items(call)})
+
+    def take_values(self, call: int, values: Sequence[Any]) -> None:
+        """Note what a step has given already, as the function has read it: it is not taken again."""
+        self._have(call, [leaf(v, a) for v, a in zip(values, self._program.avals[call], strict=True)])
 
     def _apply(self, call: int, given: Sequence[Node]) -> list[Node]:
         """What the rule of a call returns."""
@@ -333,33 +342,3 @@ def _reached(program: Program, active: set[int], outputs: int, behind_stops: boo
             op, params, slots = program.instructions[slot]
             pending += slots if behind_stops else slots[smooth_inputs(op, params)]
     return reached & active
-
-
-def _parts(program: Program, calls: set[int]) -> list[list[int]]:
-    """The slots of each part: calls, with their results, and what is between them."""
-    kinds: dict[int, int] = {}  # a call's slot for itself and its results
-    for slot, (op, _, slots) in enumerate(program.instructions):
-        kinds[slot] = slot if slot in calls else kinds[slots[0]] if op is ITEM and slots[0] >= 0 else -1
-    return [list(part) for _, part in groupby(_in_order(program), kinds.__getitem__)]
-
-
-def _in_order(program: Program) -> list[int]:
-    """The slots in the order in which MLX goes through a graph: depth first, the first inputs first. The results of an
-    op that has several come right after it."""
-    instructions = program.instructions
-    results: dict[int, list[int]] = {}
-    for slot, (op, _, slots) in enumerate(instructions):
-        if op is ITEM and slots[0] >= 0:
-            results.setdefault(slots[0], []).append(slot)
-    order: dict[int, None] = {}
-    stack = [s for s in reversed(program.out_slots) if s >= 0]
-    while stack:
-        slot = stack[-1]
-        waiting = [s for s in instructions[slot][2] if s >= 0 and s not in order] if slot not in order else []
-        if waiting:
-            stack += reversed(waiting)
-            continue
-        stack.pop()
-        if slot not in order:
-            order.update(dict.fromkeys((slot, *results.get(slot, ()))))
-    return [*order]

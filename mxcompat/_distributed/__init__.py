@@ -1,0 +1,1 @@
+"""Groups of processes: who the others are, how they agree, and the launcher."""

@@ -1,0 +1,88 @@
+"""Hosts: which machines to start processes on, and MLX's file format for that."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Host", "Hostfile"]
+
+
+@dataclass
+class Host:
+    """Where one rank runs.
+
+    Args:
+        rank: its number.
+        ssh_hostname: the name for ssh; "127.0.0.1" and "localhost" are this machine.
+        ips: its addresses, if they are known.
+        rdma: names of devices, which only MLX uses.
+    """
+
+    rank: int
+    ssh_hostname: str
+    ips: list[str]
+    rdma: list[Any]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is this machine."""
+        return self.ssh_hostname in ("127.0.0.1", "localhost")
+
+    @property
+    def address(self) -> str:
+        """Where the other ranks can reach it."""
+        return self.ips[0] if self.ips else "127.0.0.1" if self.is_local else self.ssh_hostname
+
+
+@dataclass
+class Hostfile:
+    """The hosts of all ranks, a backend, and settings for the environment ("NAME=VALUE")."""
+
+    hosts: list[Host]
+    backend: str = ""
+    envs: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """What is in such a file."""
+        hosts = [{"ssh": h.ssh_hostname, "ips": h.ips, "rdma": h.rdma} for h in self.hosts]
+        return {"backend": self.backend, "envs": self.envs, "hosts": hosts}
+
+    @classmethod
+    def from_file(cls, hostfile: str | Path) -> Hostfile:
+        """Read a file: a list of hosts, or an object with `hosts` and, if need be, `backend` and `envs`. A host has
+        `ssh`, and `ips` and `rdma` if need be.
+
+        Raises:
+            ValueError: if there is no such file, or it is something else.
+        """
+        path = Path(hostfile)
+        if not path.exists():
+            raise ValueError(f"Hostfile {path} doesn't exist")
+        try:
+            data = json.loads(path.read_text())
+            found: dict[str, Any] = {"hosts": data} if isinstance(data, list) else data
+            hosts = [
+                Host(rank, host["ssh"], host.get("ips", []), host.get("rdma", []))
+                for rank, host in enumerate(found["hosts"])
+            ]
+            return cls(hosts, found.get("backend", ""), found.get("envs", []))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"Failed to parse hostfile {path} ({error})") from error
+
+    @classmethod
+    def from_list(cls, hostlist: str, repeats: int = 1) -> Hostfile:
+        """From names or addresses with commas between them, each `repeats` times."""
+        names = [name for name in hostlist.split(",") for _ in range(repeats)]
+        return cls([Host(rank, name, [name] if _is_address(name) else [], []) for rank, name in enumerate(names)])
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

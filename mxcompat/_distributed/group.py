@@ -1,0 +1,75 @@
+"""Groups: which of the processes that were started together take part in a collective."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any, NoReturn
+
+from . import members
+
+__all__ = ["Group", "group_for"]
+
+
+class Group:
+    """A group of processes that can communicate. `init` makes one of all, `split` smaller ones."""
+
+    __slots__ = ("_backend", "_rank", "ranks")
+
+    _backend: str
+    _rank: int
+    ranks: tuple[int, ...]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError("mlx.core.distributed.Group: no constructor defined!")
+
+    def rank(self) -> int:
+        """The number of this process in the group, from 0 on."""
+        return self._rank
+
+    def size(self) -> int:
+        """How many processes there are in the group."""
+        return len(self.ranks)
+
+    def split(self, color: int, key: int = -1) -> Group:
+        """The group of those that call this with the same color. All members of the group have to call it.
+
+        Args:
+            color: which of the new groups this process is to be in.
+            key: where in it: those with smaller ones come first; by default the order stays.
+
+        Raises:
+            RuntimeError: for a group of one, and for one of the backend "ring", which cannot be split.
+        """
+        color, key = index(color), index(key)
+        world = members.joined() if self.size() > 1 else None
+        if world is None:
+            raise RuntimeError("Cannot split the distributed group further.")
+        if self._backend == "ring":
+            raise RuntimeError("[ring] Group split not supported.")
+        call = members.Call("split", f"a group of {self.size()}", "", "split")
+        said = world.agree(self.ranks, call, (color, self._rank if key < 0 else key))
+        chosen = sorted((k, r) for r, (c, k) in zip(self.ranks, said, strict=True) if c == color)
+        return _made(tuple([r for _, r in chosen]), world.rank, self._backend)
+
+
+Group.__module__ = "mxcompat.core.distributed"
+
+
+def _made(ranks: tuple[int, ...], rank: int, backend: str) -> Group:
+    group = object.__new__(Group)
+    group.ranks = ranks
+    group._rank = ranks.index(rank)
+    group._backend = backend
+    return group
+
+
+_alone = _made((0,), 0, "any")
+
+
+def group_for(backend: str) -> Group:
+    """The group of all processes, as a backend of MLX's would make it: of this one alone where that could not."""
+    world = members.joined()
+    if world is None or backend not in world.backends:
+        return _alone
+    only = world.backends[1:] if backend == "any" else (backend,)
+    return _made(tuple(range(world.size)), world.rank, only[0] if len(only) == 1 else "any")

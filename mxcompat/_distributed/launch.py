@@ -1,0 +1,154 @@
+"""The launcher: start a program as several processes, here or on other machines, that find each other.
+
+`python -m mxcompat launch -n 4 script.py` takes the options of MLX's `mlx.launch`, and what programs take from
+`mlx._distributed_utils.launch` is here, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mxcompat._graph import policy
+
+from .common import Host, Hostfile
+from .environment import BACKENDS, MEMBER
+from .links import free_port
+from .processes import run_all
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the launcher's command line. Returns the exit status."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.print_python:
+        sys.stdout.write(f"{sys.executable}\n")
+        return 0
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if args.module:
+        command = ["-m", *args.module]
+    if not command:
+        parser.error("No script is provided")
+    try:
+        hostfile = Hostfile.from_list(args.hosts, args.repeat_hosts)
+        if args.hostfile is not None:
+            hostfile = Hostfile.from_file(args.hostfile)
+    except ValueError as error:
+        parser.error(str(error))
+    backend = args.backend or hostfile.backend or "any"
+    if backend not in BACKENDS:
+        parser.error(f"The backend should be one of {{{', '.join(map(repr, BACKENDS))}}}")
+    args.env = [*hostfile.envs, *args.env]
+    return _launch(hostfile.hosts, args, command, backend)
+
+
+def launch_ring(parser: Any, hosts: Sequence[Host], args: argparse.Namespace, command: Sequence[str]) -> int:
+    """Start a command on hosts, as `mlx.launch --backend ring` does. Returns the exit status.
+
+    Args:
+        parser: accepted, and ignored.
+        hosts: one for each rank.
+        args: `env`, `cwd`, `python`, `verbose` and `starting_port` are read, if they are there.
+        command: a script and its arguments, or any other command.
+    """
+    return _launch(hosts, args, command, "ring")
+
+
+def launch_jaccl(parser: Any, hosts: Sequence[Host], args: argparse.Namespace, command: Sequence[str]) -> int:
+    """The same for `--backend jaccl`: JAX communicates its own way."""
+    return _launch(hosts, args, command, "jaccl")
+
+
+def _launch(hosts: Sequence[Host], args: argparse.Namespace, command: Sequence[str], backend: str) -> int:
+    option = vars(args).get
+    settings = dict(setting.partition("=")[::2] for setting in option("env") or ())
+    coordinator = f"{hosts[0].address}:{_port(hosts, option('starting_port'))}"
+    whole = _with_python(command, option("python") or sys.executable)
+    commands, environments = [], []
+    for rank, host in enumerate(hosts):
+        told = {
+            **settings,
+            "MLX_RANK": str(rank),
+            "MLX_WORLD_SIZE": str(len(hosts)),
+            "MXCOMPAT_BACKEND": backend,
+            "MXCOMPAT_COORDINATOR": coordinator,
+            "PYTHONUNBUFFERED": "1",
+            **_own_gpu(rank, hosts),
+        }
+        commands.append(whole if host.is_local else _by_ssh(host, whole, _own() | told, option("cwd") or os.getcwd()))
+        environments.append(os.environ | told)
+        environments[-1].pop(MEMBER, None)
+        if option("dry_run") or option("verbose"):
+            shown = [f"{name}={value}" for name, value in told.items()] if host.is_local else []
+            sys.stdout.write(shlex.join([*shown, *commands[-1]]) + "\n")
+    return 0 if option("dry_run") else run_all(commands, environments, option("cwd"))
+
+
+def _own() -> dict[str, str]:
+    """The settings of mxcompat in this process's environment."""
+    return {name: value for name, value in os.environ.items() if name.startswith("MXCOMPAT_") and name != MEMBER}
+
+
+def _with_python(command: Sequence[str], python: str) -> list[str]:
+    """A command; of a script, or of a module after -m, with this Python and mxcompat as MLX."""
+    is_program = command[0] == "-m" or command[0].endswith(".py")
+    return [python, "-m", "mxcompat", *command] if is_program else list(command)
+
+
+def _by_ssh(host: Host, command: Sequence[str], told: dict[str, str], cwd: str) -> list[str]:
+    """The command for another machine. It has a terminal there, so that it ends with ssh."""
+    settings = [f"{name}={value}" for name, value in told.items()]
+    remote = f"cd {shlex.quote(cwd)} && exec env {shlex.join([*settings, *command])}"
+    return ["ssh", "-tt", "-o", "LogLevel=QUIET", host.ssh_hostname, remote]
+
+
+def _port(hosts: Sequence[Host], given: int | None) -> int:
+    if given is not None:
+        return given
+    return free_port() if all(host.is_local for host in hosts) else policy.LAUNCH_PORT
+
+
+def _own_gpu(rank: int, hosts: Sequence[Host]) -> dict[str, str]:
+    """A GPU for each rank of this machine, where there are enough."""
+    if not hosts[rank].is_local:
+        return {}
+    local = [r for r, host in enumerate(hosts) if host.is_local]
+    gpus = len([*Path("/dev").glob("nvidia[0-9]*")])
+    return {"JAX_LOCAL_DEVICE_IDS": str(local.index(rank))} if 1 < len(local) <= gpus else {}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mxcompat launch", allow_abbrev=False,
+        description="Start a program as several processes that find each other with mx.distributed.init().",
+    )  # fmt: skip
+    add = parser.add_argument
+    add("-n", "--repeat-hosts", type=_count, default=1, metavar="N", help="how many processes to start on each host")
+    add("--hosts", default="127.0.0.1", help="names or addresses, with commas between them, to reach by ssh")
+    add("--hostfile", help="a JSON file with the hosts, as MLX's")
+    add("--backend", help=f"the backend that mx.distributed.init() is asked for: {', '.join(BACKENDS)}")
+    add("--env", action="append", default=[], metavar="NAME=VALUE", help="set a variable for the processes")
+    add("--cwd", help="the directory to start in (default: this one)")
+    add("--python", help="the Python for scripts (default: this one)")
+    add("-p", "--starting-port", type=int, help="the port of rank 0 (default: a free one here)")
+    add("--dry-run", action="store_true", help="print the commands and end")
+    add("--verbose", action="store_true", help="print the commands, then run them")
+    add("--print-python", action="store_true", help="print the path of this Python and end")
+    for name in ("--mpi-arg", "--connections-per-ip", "--nccl-port"):
+        add(name, help="accepted, and ignored")
+    add("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="the program: a module")
+    add("command", nargs=argparse.REMAINDER, help="the program: a script or a command, and its arguments")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"invalid positive_number value: {text!r}")
+    return int(text)

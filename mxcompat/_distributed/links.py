@@ -1,0 +1,269 @@
+"""Links: connections between the ranks, over which they agree on what comes next. No data of arrays goes over them.
+
+Rank 0 can be met at an address that all know; there the ranks learn where the others listen. Of two ranks the higher
+one connects, when the two first have something to do with each other. A message is a JSON object with its length.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import select
+import socket
+import struct
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mxcompat._graph import policy
+
+__all__ = ["Gone", "Late", "Links", "free_port", "listening", "named"]
+
+_LEAVING = {"leaving": True}
+_LENGTH = struct.Struct("!I")
+
+
+class Gone(Exception):
+    """A rank has closed its connection."""
+
+    def __init__(self, rank: int) -> None:
+        super().__init__(rank)
+        self.rank = rank
+
+
+class Late(Exception):
+    """Some ranks have not sent anything in time."""
+
+    def __init__(self, ranks: Iterable[int]) -> None:
+        super().__init__(ranks)
+        self.ranks = sorted(ranks)
+
+
+class Links:
+    """The connections of one rank.
+
+    Args:
+        rank: this one.
+        listener: where higher ranks connect.
+        endpoints: host and port of each rank's listener.
+        secret: what those who connect must know.
+        sockets: the connections there are, by rank.
+    """
+
+    def __init__(
+        self, rank: int, listener: socket.socket, endpoints: Sequence[tuple[str, int]], secret: str,
+        sockets: dict[int, socket.socket],
+    ) -> None:  # fmt: skip
+        self.rank = rank
+        self._listener = listener
+        self._endpoints = endpoints
+        self._secret = secret
+        self._sockets = sockets
+
+    @classmethod
+    def meet(cls, rank: int, size: int, address: str, seconds: float) -> tuple[Links, dict[str, Any]]:
+        """The links of a rank, and what rank 0 has said to all: the address for JAX's own coordinator.
+
+        Raises:
+            RuntimeError: if not all came in time.
+        """
+        host, port = _split(address)
+        deadline = time.monotonic() + seconds
+        return _host_meeting(size, host, port, deadline) if rank == 0 else _join(rank, size, host, port, deadline)
+
+    def send(self, rank: int, message: dict[str, Any]) -> None:
+        """Send a message to a lower rank, or to one that has connected.
+
+        Raises:
+            Gone: if it has ended, or has not connected.
+        """
+        if rank > self.rank and rank not in self._sockets:
+            raise Gone(rank)
+        if rank not in self._sockets:
+            self._sockets[rank] = self._connect(rank)
+        try:
+            _send(self._sockets[rank], message)
+        except OSError:
+            raise Gone(rank) from None
+
+    def receive(self, ranks: Iterable[int], deadline: float) -> dict[int, dict[str, Any]]:
+        """A message of each of some ranks.
+
+        Raises:
+            Gone: if one of them has ended.
+            Late: if some have not sent theirs by then (`time.monotonic`).
+        """
+        missing = set(ranks)
+        found: dict[int, dict[str, Any]] = {}
+        while missing:
+            waiting = {self._sockets[r]: r for r in missing if r in self._sockets}
+            left = deadline - time.monotonic()
+            ready = select.select([*waiting, self._listener], [], [], max(0.0, left))[0]
+            if not ready:
+                raise Late(missing)
+            for connection in ready:
+                if connection is self._listener:
+                    self._accept()
+                    continue
+                rank = waiting[connection]
+                try:
+                    message = _receive(connection)
+                except (OSError, EOFError):
+                    raise Gone(rank) from None
+                if message == _LEAVING:
+                    raise Gone(rank)
+                found[rank] = message
+                missing.discard(rank)
+        return found
+
+    def wait_for_the_end(self, seconds: float) -> None:
+        """Wait until all that have connected have ended."""
+        deadline = time.monotonic() + seconds
+        open_ = list(self._sockets.values())
+        while open_ and (left := deadline - time.monotonic()) > 0:
+            for connection in select.select(open_, [], [], left)[0]:
+                try:
+                    ended = not connection.recv(1 << 16)
+                except OSError:
+                    ended = True
+                if ended:
+                    open_.remove(connection)
+
+    def leave(self) -> None:
+        """Tell all that are connected that nothing more will come."""
+        for rank in self._sockets:
+            try:
+                self.send(rank, _LEAVING)
+            except Gone:
+                continue  # it knows
+
+    def _connect(self, rank: int) -> socket.socket:
+        try:
+            connection = socket.create_connection(self._endpoints[rank], timeout=30)
+            _settle(connection)
+            _send(connection, {"rank": self.rank, "secret": self._secret})
+        except OSError:
+            raise Gone(rank) from None
+        return connection
+
+    def _accept(self) -> None:
+        connection, _ = self._listener.accept()
+        connection.settimeout(5)
+        try:
+            hello = _receive(connection)
+        except (OSError, EOFError, ValueError):
+            hello = {}
+        if secrets.compare_digest(str(hello.get("secret")), self._secret):
+            _settle(connection)
+            self._sockets[int(hello["rank"])] = connection
+        else:
+            connection.close()
+
+
+def _host_meeting(size: int, host: str, port: int, deadline: float) -> tuple[Links, dict[str, Any]]:
+    listener = socket.create_server(("", port), backlog=size)
+    sockets: dict[int, socket.socket] = {}
+    endpoints = {0: (host, port)}
+    while len(endpoints) < size:
+        if not select.select([listener], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            missing = [r for r in range(size) if r not in endpoints]
+            error = f"Of {size} ranks, {named(missing)} did not come in time"
+            for other in sockets.values():
+                _send(other, {"error": error})
+            raise RuntimeError(f"[init] {error}.")
+        connection, (their_host, *_) = listener.accept()
+        connection.settimeout(5)
+        try:
+            hello = _receive(connection)
+            rank, theirs = hello["rank"], hello["size"]
+        except (OSError, EOFError, ValueError, KeyError):
+            connection.close()
+            continue
+        if theirs != size or rank in endpoints or not 0 < rank < size:
+            error = f"Rank {rank} of {theirs} came to a group of {size}, of which {named(endpoints)} had come before"
+            for other in (connection, *sockets.values()):
+                _send(other, {"error": error})
+            raise RuntimeError(f"[init] {error}.")
+        _settle(connection)
+        sockets[rank], endpoints[rank] = connection, (their_host, hello["port"])
+    said = {
+        "endpoints": [endpoints[r] for r in range(size)],
+        "secret": secrets.token_hex(16),
+        "coordinator": f"{host}:{free_port()}",
+    }
+    for connection in sockets.values():
+        _send(connection, said)
+    return Links(0, listener, said["endpoints"], said["secret"], sockets), said
+
+
+def _join(rank: int, size: int, host: str, port: int, deadline: float) -> tuple[Links, dict[str, Any]]:
+    while True:
+        try:
+            connection = socket.create_connection((host, port), timeout=max(0.1, deadline - time.monotonic()))
+            break
+        except OSError:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"[init] Rank 0 could not be met at {host}:{port} in time.") from None
+            time.sleep(0.05)  # it may not have been started yet
+    listener = socket.create_server(("", 0), backlog=size)
+    _settle(connection)
+    connection.settimeout(max(0.1, deadline - time.monotonic()) + policy.GRACE_SECONDS)
+    try:
+        _send(connection, {"rank": rank, "size": size, "port": listener.getsockname()[1]})
+        said = _receive(connection)
+    except (OSError, EOFError):
+        raise RuntimeError("[init] Rank 0 waited for others, and has ended, or waits still.") from None
+    if "error" in said:
+        raise RuntimeError(f"[init] {said['error']}.")
+    _settle(connection)
+    return Links(rank, listener, [tuple(e) for e in said["endpoints"]], said["secret"], {0: connection}), said
+
+
+def named(ranks: Iterable[int]) -> str:
+    """Ranks in words."""
+    found = sorted(ranks)
+    return f"rank {found[0]}" if len(found) == 1 else "ranks " + ", ".join(map(str, found))
+
+
+def listening() -> tuple[socket.socket, tuple[str, int, str]]:
+    """A new listener, its host and port, and a secret."""
+    listener = socket.create_server(("", 0), backlog=128)
+    return listener, (socket.gethostname(), listener.getsockname()[1], secrets.token_hex(16))
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"[init] The address of rank 0 must be host:port, but is {address!r}.")
+    return host.strip("[]"), int(port)
+
+
+def free_port() -> int:
+    """A port that is free now."""
+    with socket.create_server(("", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+def _settle(connection: socket.socket) -> None:
+    connection.settimeout(None)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _send(connection: socket.socket, message: dict[str, Any]) -> None:
+    data = json.dumps(message).encode()
+    connection.sendall(_LENGTH.pack(len(data)) + data)
+
+
+def _receive(connection: socket.socket) -> dict[str, Any]:
+    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
+    return json.loads(_exactly(connection, length))
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        part = connection.recv(count - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data

@@ -1,0 +1,23 @@
+"""What is decided about several processes: how long they wait for each other, and what they remember."""
+
+from __future__ import annotations
+
+GRACE_SECONDS = 5.0
+"""How much longer a rank waits for one that itself waits for all, and how long the launcher lets the others say what is
+wrong before it ends them: a traceback on two cores under full load took 2 s."""
+
+LAUNCH_PORT = 32323
+"""Where rank 0 is met on another machine, whose free ports are not known here: the port that MLX's launcher takes."""
+
+CARD_BYTES = 512
+"""How much a rank has to say of where it listens; the longest host name has 255 letters."""
+
+MOST_COLLECTIVES = 1024
+"""How many programs of collectives are kept. An executable of one takes about 50 KB."""
+
+MOST_FLYING = 256
+"""Among how many collectives that may be under way the one is looked for that has failed."""
+
+LINE_SECONDS = 0.1
+"""How long the launcher waits for the rest of a line: the parts that one `print` writes come within a millisecond, or a
+few tens of them on a busy machine."""

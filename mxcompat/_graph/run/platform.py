@@ -1,0 +1,29 @@
+"""The platform: what JAX computes on. To ask starts JAX's back-end, and a few things have to come before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+__all__ = ["backend", "before_start", "has_started"]
+
+before_start: list[Callable[[], Any]] = []
+"""What is called, once, before JAX's back-end is started: a process that is one of several joins the others then."""
+
+_started: list[str] = []
+
+
+def backend() -> str:
+    """The name of JAX's default back-end, which is started: "cpu", "gpu" or "tpu"."""
+    if not _started:
+        while before_start:
+            before_start.pop()()
+        _started.append(jax.default_backend())
+    return _started[0]
+
+
+def has_started() -> bool:
+    """Whether JAX's back-end has been started from here."""
+    return bool(_started)

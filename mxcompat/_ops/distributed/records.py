@@ -1,0 +1,169 @@
+"""The collectives as ops that run by themselves: what comes out, how they run, and what they are under transforms.
+
+Each has one output. Derivatives are MLX's: of what this rank put in, with respect to what it gets out itself, so that
+nothing is communicated for the cotangents. The new axis of a batch is carried along behind the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from mxcompat._array.array import array, wrap
+from mxcompat._distributed import members
+from mxcompat._distributed.programs import collective
+from mxcompat._graph.ir.aval import Aval, aval, number
+from mxcompat._graph.ir.node import SCALAR, Node, apply, items, location
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import STEP, STEP_BATCH, STEP_PULLBACK, STEP_PUSHFORWARD
+from mxcompat._graph.run.values import jax_value
+
+from ..creation.filled import zeros
+from ..movement.pad import pad
+
+__all__ = ["GATHER", "MAX", "MIN", "RECV", "SCATTER", "SEND", "SUM"]
+
+
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise RuntimeError(
+        "[distributed] A collective runs by itself, with the other processes of its group: it cannot be part of a "
+        "function that JAX traces, nor of an exported one."
+    )
+
+
+def _step(name: str, shape: Callable[..., Aval], params: tuple[str, ...] = (), *, reads: slice = slice(None)) -> Op:
+    """A collective of the ranks among its params."""
+    record = Op(name, _refuse, lambda *avals, **named: (shape(*avals, **named),), ("ranks", *params), reads=reads)
+    STEP[record] = lambda node: (_run(node),)
+    return record
+
+
+def _gathered(a: Aval, ranks: tuple[int, ...]) -> Aval:
+    return aval((len(ranks) * a.shape[0], *a.shape[1:]), a.dtype) if a.ndim else aval((len(ranks),), a.dtype)
+
+
+def _share(a: Aval, ranks: tuple[int, ...], rank: int) -> Aval:
+    return aval((a.shape[0] // len(ranks), *a.shape[1:]), a.dtype)
+
+
+SUM = _step("all_sum", lambda a, ranks: a)
+MAX = _step("all_max", lambda a, ranks: a)
+MIN = _step("all_min", lambda a, ranks: a)
+GATHER = _step("all_gather", lambda a, ranks, rank: _gathered(a, ranks), ("rank",))
+SCATTER = _step("sum_scatter", _share, ("rank",))
+SEND = _step("send", lambda a, ranks: a)
+RECV = _step("recv", lambda *_, ranks, shape, dtype: aval(shape, dtype), ("shape", "dtype"), reads=slice(0))
+"""Its input, if it has one, is what it is like."""
+
+_KINDS = {SUM: "sum", MAX: "max", MIN: "min", GATHER: "gather", SCATTER: "scatter", SEND: "send", RECV: "send"}
+
+
+def _run(node: Node) -> Any:
+    """The result of a collective, once all its ranks have come to it."""
+    record, ranks, (out,) = node.op, node.params[0], node.aval
+    assert record is not None
+    given = out if record is RECV else node.inputs[0].aval
+    world = members.joined()
+    assert world is not None, "it is one of several"
+    what = f"{given.dtype}{list(given.shape)}".removeprefix("mlx.core.")
+    between = f" from rank {ranks[0]} to rank {ranks[1]}" if record in (SEND, RECV) else f" over {len(ranks)} ranks"
+    kind = "sent" if record in (SEND, RECV) else record.name
+    call = members.Call(record.name, what + between, location(node), kind)
+    world.agree(ranks, call)
+    if not given.size:
+        return np.zeros(out.shape, out.dtype.numpy)
+    if record is RECV:
+        value: Any = np.zeros(given.shape, given.dtype.numpy)
+    else:
+        value = _value(node.inputs[0])
+    if not given.ndim:
+        value = value.reshape(1)
+    with jax.enable_x64(True):
+        result = world.start(call, lambda: collective(_KINDS[record], value, ranks))
+        if record is SEND:
+            return value.reshape(out.shape)
+        return result if result.shape == out.shape else result.reshape(out.shape)
+
+
+def _value(node: Node) -> Any:
+    return np.asarray(number(node.value, node.aval.dtype)) if node.op is SCALAR else jax_value(node)
+
+
+def _again(record: Op, x: array, params: tuple) -> array:
+    """The result of the same collective of something else."""
+    return wrap(items(apply(record, (x._node,), params))[0])
+
+
+@STEP_PULLBACK.of(SUM, MAX, MIN, SEND)
+def _own(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> Sequence[Node]:
+    return cotangents
+
+
+@STEP_PULLBACK.of(GATHER)
+def _own_rows(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
+    (x,), (g,) = inputs, map(wrap, cotangents)
+    _, rank = params
+    if not x.aval.ndim:
+        return [g[rank]._node]
+    rows = x.aval.shape[0]
+    return [g[rank * rows : (rank + 1) * rows]._node]
+
+
+@STEP_PULLBACK.of(SCATTER)
+def _own_share(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
+    (x,), (g,) = inputs, map(wrap, cotangents)
+    _, rank = params
+    rows = g.shape[0]
+    widths = [(rank * rows, x.aval.shape[0] - (rank + 1) * rows), *[(0, 0)] * (g.ndim - 1)]
+    return [pad(g, widths)._node]
+
+
+@STEP_PULLBACK.of(RECV)
+def _nothing(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
+    return [zeros(x.aval.shape, x.aval.dtype)._node for x in inputs]
+
+
+for _record in (SUM, MAX, MIN, GATHER, SCATTER):
+    STEP_PUSHFORWARD[_record] = lambda params, inputs, tangents, record=_record: [
+        _again(record, wrap(tangents[0]), params)._node
+    ]
+
+
+@STEP_PUSHFORWARD.of(SEND)
+def _kept(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> Sequence[Node]:
+    return tangents
+
+
+@STEP_PUSHFORWARD.of(RECV)
+def _still(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> list[Node]:
+    _, shape, dtype = params
+    return [zeros(shape, dtype)._node]
+
+
+for _record in (SUM, MAX, MIN, SEND):
+    STEP_BATCH[_record] = lambda params, inputs, batched, size, record=_record: items(apply(record, inputs, params))
+
+
+def _behind_the_first(record: Op) -> Callable[..., list[Node]]:
+    """The rule of a collective that joins or divides along the first axis."""
+
+    def rule(params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> list[Node]:
+        x = wrap(inputs[0])
+        if x.ndim == 1:  # of scalars, each of which becomes a row
+            return [_again(record, x[None], params).swapaxes(0, 1)._node]
+        return [_again(record, x.swapaxes(0, 1), params).swapaxes(0, 1)._node]
+
+    return rule
+
+
+STEP_BATCH[GATHER] = _behind_the_first(GATHER)
+STEP_BATCH[SCATTER] = _behind_the_first(SCATTER)
+
+
+@STEP_BATCH.of(RECV)
+def _all_at_once(params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> list[Node]:
+    ranks, shape, dtype = params
+    return items(apply(RECV, tuple(inputs), (ranks, (size, *shape), dtype)))

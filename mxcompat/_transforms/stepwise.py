@@ -1,0 +1,147 @@
+"""Programs in parts: cut at some of their instructions, which are to meet the world around one by one.
+
+So it is with steps (collectives), which never are part of what is compiled: where a Program has steps in it, nodes for
+its parts take the place of a node that holds it. The sweeps of `custom/sweep.py` cut at the calls likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from mxcompat._graph.ir.node import ITEM, Node, apply, items
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import STEP, STEP_BATCH
+from mxcompat._ops.batching import broadcast_unbatched
+from mxcompat._ops.define import TABLE
+
+from .calls import CALL, TUPLE, holds_steps, is_stepped, run, smooth_inputs
+from .lowering import VMAP
+from .split import Segment, segments
+
+__all__ = ["called", "mapped_over", "parts", "run_in_parts"]
+
+
+def run_in_parts(program: Program, inputs: tuple[Node, ...]) -> Node:
+    """The node that runs a Program on inputs that are known to fit it; if it has steps in it, from its parts."""
+    return _parted(program, inputs, len(inputs)) if holds_steps(program) else run(program, inputs)
+
+
+def called(op: Op, params: tuple, inputs: tuple[Node, ...]) -> Node:
+    """The node of an op that runs a Program of which only some inputs have gradients; if that has steps in it, from its
+    parts."""
+    program, count, *_ = params
+    return _parted(program, inputs, count) if holds_steps(program) else apply(op, inputs, params)
+
+
+def _parted(program: Program, inputs: tuple[Node, ...], count: int) -> Node:
+    env: dict[int, Node] = {~k: n for k, n in enumerate(inputs)}
+    env |= {~k: apply(TABLE["stop_gradient"], (n,)) for k, n in enumerate(inputs) if k >= count}
+    for part, segment in _cut(program):
+        op, params, slots = program.instructions[part[0]]
+        if is_stepped(op, params):
+            _place(program, part, items(_alone(op, params, tuple([env[s] for s in slots]))), env)
+        else:
+            results = items(run(segment.program, (*[env[s] for s in segment.inputs], *segment.captured)))
+            env.update(zip(segment.outputs, results, strict=True))
+    return apply(TUPLE, tuple([env[s] for s in program.out_slots]))
+
+
+def _alone(op: Op, params: tuple, inputs: tuple[Node, ...]) -> Node:
+    if op in STEP or any(n.trace for n in inputs):
+        return apply(op, inputs, params)
+    return _parted(params[0], inputs, len(inputs) if op is CALL else smooth_inputs(op, params).stop)
+
+
+def _place(program: Program, part: Sequence[int], results: Sequence[Node], env: dict[int, Any]) -> None:
+    """Note the results of the op that a part begins with, which the others of the part take apart."""
+    for slot in part[1:]:
+        env[slot] = results[program.instructions[slot][1][0]]
+
+
+def _cut(program: Program) -> list[tuple[list[int], Segment]]:
+    """The parts of a Program between its steps, and these."""
+    if "cut" not in program.facts:
+        steps = {k for k, (op, params, _) in enumerate(program.instructions) if is_stepped(op, params)}
+        found = parts(program, steps)
+        cut = segments(program, found, lambda slot: False)
+        assert cut is not None, "the results of an op that has several are in its part"
+        program.facts["cut"] = list(zip(found, cut, strict=True))
+    return program.facts["cut"]
+
+
+def mapped_over(
+    program: Program, inputs: Sequence[Node], in_axes: tuple[int | None, ...], out_axes: tuple[int | None, ...],
+    size: int,
+) -> Node:  # fmt: skip
+    """What a node of VMAP with these params computes, for a Program with steps in it: from its parts."""
+    env: dict[int, tuple[Node, bool]] = {
+        ~k: (n if axis is None else _moved(n, axis, 0), axis is not None)
+        for k, (n, axis) in enumerate(zip(inputs, in_axes, strict=True))
+    }
+    for part, segment in _cut(program):
+        op, params, slots = program.instructions[part[0]]
+        stepped = is_stepped(op, params)
+        reads = slots if stepped else segment.inputs
+        given, flags = tuple([env[s][0] for s in reads]), tuple([env[s][1] for s in reads])
+        if not stepped:
+            node = _segment_over_axis(segment, given, flags, size)
+            found = zip(segment.outputs, items(node), strict=True)
+        else:
+            results = STEP_BATCH[op](params, given, flags, size) if any(flags) else items(apply(op, given, params))
+            found = [(s, results[program.instructions[s][1][0]]) for s in part[1:]]
+        env.update({slot: (result, any(flags)) for slot, result in found})
+    outputs = []
+    for slot, axis in zip(program.out_slots, out_axes, strict=True):
+        node, on = env[slot]
+        outputs.append(_moved(node if on else broadcast_unbatched(node, size), 0, axis or 0))
+    return apply(TUPLE, tuple(outputs))
+
+
+def _segment_over_axis(segment: Segment, given: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node:
+    inputs = (*given, *segment.captured)
+    if not any(flags):
+        return run(segment.program, inputs)
+    axes = (*[0 if on else None for on in flags], *[None] * len(segment.captured))
+    return apply(VMAP, inputs, (segment.program, axes, (0,) * len(segment.outputs), size))
+
+
+def _moved(node: Node, source: int, target: int) -> Node:
+    if source == target:
+        return node
+    order = [k for k in range(node.aval.ndim) if k != source]
+    order.insert(target, source)
+    return apply(TABLE["transpose"], (node,), (tuple(order),))
+
+
+def parts(program: Program, alone: set[int]) -> list[list[int]]:
+    """The slots of each part of a Program: those that are `alone`, with what takes their results apart, and what is
+    between them."""
+    kinds: dict[int, int] = {}
+    for slot, (op, _, slots) in enumerate(program.instructions):
+        kinds[slot] = slot if slot in alone else kinds[slots[0]] if op is ITEM and slots[0] >= 0 else -1
+    return [list(part) for _, part in groupby(_in_order(program), kinds.__getitem__)]
+
+
+def _in_order(program: Program) -> list[int]:
+    """The slots in the order in which MLX goes through a graph: depth first, the first inputs first. The results of an
+    op that has several come right after it."""
+    instructions = program.instructions
+    results: dict[int, list[int]] = {}
+    for slot, (op, _, slots) in enumerate(instructions):
+        if op is ITEM and slots[0] >= 0:
+            results.setdefault(slots[0], []).append(slot)
+    order: dict[int, None] = {}
+    stack = [s for s in reversed(program.out_slots) if s >= 0]
+    while stack:
+        slot = stack[-1]
+        waiting = [s for s in instructions[slot][2] if s >= 0 and s not in order] if slot not in order else []
+        if waiting:
+            stack += reversed(waiting)
+            continue
+        stack.pop()
+        if slot not in order:
+            order.update(dict.fromkeys((slot, *results.get(slot, ()))))
+    return [*order]

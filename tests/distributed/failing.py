@@ -1,0 +1,55 @@
+"""Programs of which one rank does what it should not, by name. They say what the ranks are told."""
+
+import os
+import signal
+import sys
+import time
+
+import mlx.core as mx
+
+D = mx.distributed
+what = sys.argv[1]
+if what == "late":
+    time.sleep(3 * int(os.environ["MLX_RANK"]))
+group = D.init()
+rank = group.rank()
+x = mx.ones(3)
+mx.eval(D.all_sum(x))
+
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def different(rank):
+    if what == "shape":
+        return D.all_sum(mx.ones(3 + rank))
+    if what == "dtype":
+        return D.all_sum(x.astype(mx.int32 if rank else mx.float32))
+    if what == "op":
+        return D.all_max(x) if rank else D.all_sum(x)
+    if what == "killed" and rank:
+        kill()
+    if what == "killed in it" and rank:
+        from mxcompat._ops.distributed import records
+
+        records.collective = lambda *_: kill()
+    if what == "raised" and rank:
+        raise KeyError("its own")
+    if what == "ended" and rank:
+        sys.exit(0)
+    if what == "elsewhere" and rank:
+        time.sleep(14)
+        sys.exit(0)
+    if what == "both send":
+        return D.send(x, 1 - rank)
+    return D.all_sum(x * 2)
+
+
+for _ in range(2):
+    try:
+        mx.eval(different(rank))
+        told = "nothing"
+    except RuntimeError as error:
+        told = str(error)
+    sys.stdout.write(f"rank {rank} is told: {told}\n")

@@ -1,0 +1,76 @@
+"""Groups of processes for the tests: mxcompat's launcher, and real MLX's ring without its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+MEMBER = str(Path(__file__).with_name("member.py"))
+PATIENCE = 600
+"""Seconds after which something hangs: all of this takes a tenth of that, but not on a busy machine."""
+
+
+def environment(**settings: str) -> dict[str, str]:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("MLX_", "MXCOMPAT_COORD", "MXCOMPAT_MEMBER"))}
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return inherited | {"PYTHONPATH": path, "MXCOMPAT_DISTRIBUTED_TIMEOUT": "240"} | settings
+
+
+def launch(size: int, *command: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run a command under mxcompat's launcher."""
+    line = [sys.executable, "-m", "mxcompat", "launch", "-n", str(size), *command]
+    return subprocess.run(
+        line, cwd=ROOT, env=environment(**settings), capture_output=True, text=True, timeout=PATIENCE, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def ours(folder: Path, size: int, jobs: Sequence[str], skew: float = 0.0) -> list[dict[str, Any]]:
+    """What each rank of a group of ours has written down."""
+    result = launch(size, MEMBER, str(folder / "ours"), str(skew), *jobs)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return _read(folder / "ours", size)
+
+
+def real(folder: Path, size: int, jobs: Sequence[str]) -> list[dict[str, Any]]:
+    """What each rank of real MLX's ring has written down."""
+    hosts = folder / "hosts.json"
+    hosts.write_text(json.dumps([[f"127.0.0.1:{port}"] for port in free_ports(size)]))
+    line = [sys.executable, MEMBER, str(folder / "real"), "0", *jobs]
+    ranks = [
+        subprocess.Popen(
+            line, cwd=ROOT, env=environment(MLX_RANK=str(rank), MLX_HOSTFILE=str(hosts)),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for rank in range(size)
+    ]  # fmt: skip
+    try:
+        for process in ranks:
+            output, _ = process.communicate(timeout=PATIENCE)
+            assert process.returncode == 0, output
+    finally:
+        for process in ranks:
+            process.kill()
+            process.communicate()
+    return _read(folder / "real", size)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, for now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def _read(path: Path, size: int) -> list[dict[str, Any]]:
+    return [pickle.loads(Path(f"{path}.{rank}").read_bytes()) for rank in range(size)]

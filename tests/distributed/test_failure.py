@@ -1,0 +1,92 @@
+"""What goes wrong in a group says so, on every rank that is left, with the op, the ranks and the line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from .processes import launch
+
+PROGRAM = Path(__file__).with_name("failing.py")
+HERE = f"{PROGRAM}:"
+
+
+def told(what: str, limit: int = 240, size: int = 2) -> tuple[int, dict[int, list[str]]]:
+    """The exit status, and what each rank is told by each of two collectives."""
+    result = launch(size, str(PROGRAM), what, MXCOMPAT_DISTRIBUTED_TIMEOUT=str(limit))
+    lines = [line.partition("is told: ") for line in result.stdout.splitlines()]
+    found: dict[int, list[str]] = {rank: [] for rank in range(size)}
+    for start, _, text in lines:
+        if text:
+            assert start.startswith(f"[{start.split()[-1]}] rank"), "each line says which rank wrote it"
+            found[int(start.split()[-1])].append(text)
+    return result.returncode, found
+
+
+@pytest.mark.parametrize(
+    ("what", "texts"),
+    [
+        ("shape", ("[all_sum] float32[3] over 2 ranks", "[all_sum] float32[4] over 2 ranks")),
+        pytest.param("dtype", ("[all_sum] float32[3]", "[all_sum] int32[3]"), marks=pytest.mark.exhaustive),
+        pytest.param("op", ("[all_sum] float32[3]", "[all_max] float32[3]"), marks=pytest.mark.exhaustive),
+        pytest.param("both send", ("from rank 0 to rank 1", "from rank 1 to rank 0"), marks=pytest.mark.exhaustive),
+    ],
+)
+def test_ranks_that_differ(what, texts):
+    """All are told what each was about to do, and where; and may go on."""
+    status, found = told(what)
+    assert status == 0
+    for rank in (0, 1):
+        assert len(found[rank]) == 2
+        for text in found[rank]:
+            assert "The ranks do not agree on what comes next" in text
+            assert HERE in text
+            assert all(part in text for part in texts)
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "why"),
+    [
+        ("killed", 137, "Rank 1 has ended."),
+        pytest.param("killed in it", 137, "A rank has ended in the middle of it", marks=pytest.mark.exhaustive),
+        pytest.param("raised", 1, "Rank 1 has ended.", marks=pytest.mark.exhaustive),
+        pytest.param("ended", 0, "Rank 1 has ended.", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_rank_that_ends(what, status, why):
+    """The other is told at once, and again if it tries again; the launcher's status is of the first that failed."""
+    found_status, found = told(what)
+    assert found_status == status
+    assert found[1] == []
+    first, second = found[0]
+    assert "[all_sum] float32[3] over 2 ranks" in first
+    assert HERE in first
+    assert "on rank 0" in first
+    assert why in first
+    assert "The ranks have come apart before" in second
+
+
+@pytest.mark.exhaustive
+def test_a_rank_that_is_elsewhere():
+    status, found = told("elsewhere", limit=10)
+    assert status == 0
+    assert "After 10 s rank 1 had not come to the same point." in found[0][0]
+    assert "have come apart before" in found[0][1]
+
+
+@pytest.mark.exhaustive
+def test_a_rank_that_starts_late():
+    status, found = told("late", size=3)
+    assert status == 0
+    assert found == {rank: ["nothing"] * 2 for rank in range(3)}
+
+
+@pytest.mark.exhaustive
+def test_a_rank_that_never_starts():
+    """Rank 0 names it."""
+    program = "import os, sys, mxcompat as mx\nif os.environ['MLX_RANK'] == '1': sys.exit(0)\nmx.distributed.init()"
+    result = launch(3, "--", sys.executable, "-c", program, MXCOMPAT_DISTRIBUTED_TIMEOUT="8")
+    assert result.returncode == 1
+    assert "[init] Of 3 ranks, rank 1 did not come in time." in result.stderr

@@ -1,0 +1,73 @@
+"""The jobs, done by groups of mxcompat's processes and, where it does them, of real MLX's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mxcompat.testing import TOLERANCE
+
+from .jobs import JOBS, OURS_ONLY
+from .processes import ours, real
+
+SHARED = [name for name in JOBS if name not in OURS_ONLY]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """What two ranks of ours and of real MLX's have found; the second of ours comes late to each job."""
+    folder = tmp_path_factory.mktemp("two")
+    return ours(folder, 2, [*JOBS], skew=0.02), real(folder, 2, SHARED)
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("four")
+    return ours(folder, 4, [*JOBS], skew=0.1), real(folder, 4, SHARED)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_two_ranks(two, job):
+    compare(*two, job)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("job", JOBS)
+def test_four_ranks(four, job):
+    compare(*four, job)
+
+
+def compare(ours: list[dict[str, Any]], real: list[dict[str, Any]], job: str) -> None:
+    for rank, found in enumerate(ours):
+        result = found[job]
+        assert not _failed(result), f"rank {rank}: {result}"
+        if job in OURS_ONLY:
+            assert result is None  # it has compared by itself
+        else:
+            assert not _failed(real[rank][job]), f"real MLX, rank {rank}: {real[rank][job]}"
+            _same(result, real[rank][job], f"rank {rank}")
+
+
+def _failed(result: Any) -> bool:
+    return isinstance(result, tuple) and result[:1] == ("error",)
+
+
+def _same(got: Any, want: Any, where: str) -> None:
+    if isinstance(want, dict):
+        assert list(got) == list(want), where
+        for key in want:
+            _same(got[key], want[key], f"{where}[{key!r}]")
+    elif isinstance(want, tuple) and len(want) == 2 and isinstance(want[1], np.ndarray):
+        (dtype, values), (wanted, expected) = got, want
+        assert dtype == wanted, where
+        assert values.shape == expected.shape, where
+        tolerance = TOLERANCE.get(dtype, 0)
+        np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance, err_msg=where)
+    elif isinstance(want, (list, tuple)):
+        assert len(got) == len(want), where
+        for k, (a, b) in enumerate(zip(got, want, strict=True)):
+            _same(a, b, f"{where}[{k}]")
+    else:
+        assert got == want, where

@@ -1,0 +1,214 @@
+"""The launcher, and how a process finds the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from mxcompat._distributed.common import Host, Hostfile
+from mxcompat._distributed.environment import peers, timeout
+from mxcompat._distributed.launch import main
+
+from .processes import PATIENCE, ROOT, environment, free_ports, launch
+
+SUM = """
+import mlx.core as mx
+mx.random.seed(0)
+mx.default_device()
+x = mx.ones(2) + 1
+group = mx.distributed.init({arguments})
+print(group.rank(), group.size(), mx.distributed.all_sum(x).tolist())
+"""
+
+
+def dry_run(capsys, *options):
+    assert main([*options, "--dry-run"] if "--dry-run" not in options else [*options]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_commands_for_this_machine(capsys):
+    first, second = dry_run(capsys, "-n", "2", "--env", "A=b c", "-p", "7000", "--dry-run", "script.py", "-n", "3")
+    assert first.split(" MLX_RANK")[0] == "'A=b c'"
+    assert "MLX_RANK=1 MLX_WORLD_SIZE=2" in second
+    assert "MXCOMPAT_COORDINATOR=127.0.0.1:7000" in second
+    assert second.endswith(f"{sys.executable} -m mxcompat script.py -n 3")
+
+
+def test_commands_for_other_machines(capsys, tmp_path):
+    hosts = tmp_path / "hosts.json"
+    hosts.write_text(json.dumps({"backend": "ring", "envs": ["A=1"], "hosts": [
+        {"ssh": "one", "ips": ["10.0.0.1"]}, {"ssh": "two"},
+    ]}))  # fmt: skip
+    first, second = dry_run(
+        capsys, "--hostfile", str(hosts), "--cwd", "/there", "--python", "py", "--dry-run", "-m", "mod", "-x"
+    )
+    assert first.startswith("ssh -tt -o LogLevel=QUIET one 'cd /there && exec env ")
+    assert "MXCOMPAT_COORDINATOR=10.0.0.1:32323" in second
+    assert "MXCOMPAT_BACKEND=ring" in second
+    assert "A=1" in second
+    assert second.endswith("py -m mxcompat -m mod -x'")
+    lines = dry_run(capsys, "--hosts", "a,b", "-n", "2", "--dry-run", "--", "echo", "hi")
+    assert [line.split()[4] for line in lines] == ["a", "a", "b", "b"]
+    assert all(line.endswith("echo hi'") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["-n", "2"], "No script is provided"),
+        (["-n", "0", "x"], "invalid positive_number value: '0'"),
+        (["--backend", "foo", "x.py"], "The backend should be one of"),
+        (["--hostfile", "none.json", "x.py"], "Hostfile none.json doesn't exist"),
+    ],
+)
+def test_command_lines_that_are_wrong(options, text, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(options)
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # real MLX leaves files open
+def test_hostfiles_as_real_mlx(tmp_path):
+    from mlx._distributed_utils import common
+
+    for content in (
+        '{"backend": "ring", "envs": ["A=1"], "hosts": [{"ssh": "x", "ips": ["1.1.1.1"]}, {"ssh": "y", "rdma": [0]}]}',
+        '[{"ssh": "x", "ips": ["1.1.1.1"]}]', '{"hosts": [{"ips": []}]}', "nonsense",
+    ):  # fmt: skip
+        path = tmp_path / "hosts.json"
+        path.write_text(content)
+        assert _read(Hostfile, path) == _read(common.Hostfile, path)
+    assert _read(Hostfile, tmp_path / "none") == _read(common.Hostfile, tmp_path / "none")
+    assert repr(Hostfile.from_list("a,1.2.3.4", 2)) == repr(common.Hostfile.from_list("a,1.2.3.4", 2))
+    assert repr(Host(0, "a", [], [])) == repr(common.Host(0, "a", [], []))
+
+
+def _read(kind, path):
+    try:
+        found = kind.from_file(path)
+    except ValueError as error:
+        return str(error)
+    return repr(found), found.to_json()
+
+
+ENVIRONMENTS = {
+    "mxcompat": {"MXCOMPAT_COORDINATOR": "{first}", "MLX_RANK": "{rank}", "MLX_WORLD_SIZE": "2"},
+    "ring": {"MLX_RANK": "{rank}", "MLX_HOSTFILE": "{hosts}"},
+    "nccl": {"MLX_RANK": "{rank}", "MLX_WORLD_SIZE": "2", "NCCL_HOST_IP": "127.0.0.1", "NCCL_PORT": "{port}"},
+    "jax": {"JAX_COORDINATOR_ADDRESS": "{first}", "JAX_PROCESS_ID": "{rank}", "JAX_NUM_PROCESSES": "2"},
+    "mpi": {
+        "OMPI_MCA_orte_hnp_uri": "{port}.0;tcp://127.0.0.1:1", "OMPI_COMM_WORLD_RANK": "{rank}",
+        "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "{rank}",
+    },
+}  # fmt: skip
+"""What those set that start processes."""
+
+
+@pytest.mark.parametrize(
+    "kind", ["ring", *[pytest.param(k, marks=pytest.mark.exhaustive) for k in ("nccl", "jax", "mpi")]]
+)
+def test_two_processes_find_each_other(kind, tmp_path):
+    """Whoever has started them; though much else comes before init, which starts no back-end."""
+    port, other = free_ports(2)
+    hosts = tmp_path / "hosts.json"
+    hosts.write_text(json.dumps([[f"127.0.0.1:{port}"], [f"127.0.0.1:{other}"]]))
+    program = tmp_path / "program.py"
+    program.write_text(SUM.format(arguments="" if kind == "jax" else f"True, {kind!r}"))
+    processes = []
+    for rank in (0, 1):
+        told = {
+            k: v.format(rank=rank, first=f"127.0.0.1:{port}", port=port, hosts=hosts)
+            for k, v in ENVIRONMENTS[kind].items()
+        }
+        line = [sys.executable, "-m", "mxcompat", str(program)]
+        processes.append(
+            subprocess.Popen(
+                line, env=environment(**told), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+            )
+        )
+    try:
+        for rank, process in enumerate(processes):
+            out, err = process.communicate(timeout=PATIENCE)
+            assert f"{rank} 2 [4.0, 4.0]" in out, err
+            assert process.returncode == 0, err
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def test_who_is_meant(monkeypatch):
+    for name, value in ENVIRONMENTS["nccl"].items():
+        monkeypatch.setenv(name, value.format(rank=1, port=5))
+    monkeypatch.setenv("MXCOMPAT_MEMBER", "")  # noted by monkeypatch, and
+    monkeypatch.delenv("MXCOMPAT_MEMBER")
+    found = peers()
+    assert found is not None
+    assert (found.rank, found.size, found.address, found.backends) == (1, 2, "127.0.0.1:5", ("any", "nccl"))
+    monkeypatch.setenv("MXCOMPAT_MEMBER", str(os.getppid()))  # its child is not
+    assert peers() is None
+
+
+def test_the_limit(monkeypatch):
+    monkeypatch.delenv("MXCOMPAT_DISTRIBUTED_TIMEOUT", raising=False)
+    assert timeout() == 100
+    for wrong in ("soon", "-1", "0"):
+        monkeypatch.setenv("MXCOMPAT_DISTRIBUTED_TIMEOUT", wrong)
+        with pytest.raises(ValueError, match="MXCOMPAT_DISTRIBUTED_TIMEOUT must be a number of seconds"):
+            timeout()
+
+
+def test_output_input_and_status():
+    program = (
+        "import os, sys; rank = os.environ['MLX_RANK']; print('out', end=' '); print('of', rank); "
+        "sys.stderr.write('err\\n'); sys.exit(3 if rank == '1' else 0)"
+    )
+    result = launch(2, "--", sys.executable, "-c", program)
+    assert result.returncode == 3
+    assert sorted(result.stdout.splitlines()) == ["[0] out of 0", "[1] out of 1"]
+    assert "[0] err" in result.stderr
+    assert "rank 1 ended with status 3" in result.stderr
+    line = [sys.executable, "-m", "mxcompat", "launch", "-n", "2", "--", sys.executable, "-c", "print(input('? ') * 2)"]
+    asked = subprocess.run(
+        line, input="ab\n", env=environment(), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    assert asked.stdout.count("abab") == 2
+
+
+def test_an_interrupt_ends_all():
+    program = "import time; print('ready', flush=True); time.sleep(1000)"
+    line = [sys.executable, "-m", "mxcompat", "launch", "-n", "2", "--", sys.executable, "-c", program]
+    process = subprocess.Popen(
+        line, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert sorted(process.stdout.readline() for _ in range(2)) == ["[0] ready\n", "[1] ready\n"]
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert err.count("KeyboardInterrupt") == 2
+
+
+def test_what_mlx_lm_takes_of_the_launcher(tmp_path):
+    """`mlx_lm.share` starts itself on the hosts of a file, by MLX's own names."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import argparse, sys\n"
+        "from mlx._distributed_utils.common import Hostfile\n"
+        "from mlx._distributed_utils.launch import launch_ring\n"
+        "hosts = Hostfile.from_list('127.0.0.1', 2).hosts\n"
+        "args = argparse.Namespace(cwd=None, env=['A=7'], verbose=False, python=None, starting_port=None)\n"
+        "code = 'import os; print(os.environ[\"A\"], os.environ[\"MLX_RANK\"])'\n"
+        "launch_ring(None, hosts, args, [sys.executable, '-c', code])\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "mxcompat", str(program)], env=environment(), cwd=tmp_path, capture_output=True,
+        text=True, timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    assert sorted(result.stdout.splitlines()) == ["[0] 7 0", "[1] 7 1"]
