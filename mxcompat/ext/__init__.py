@@ -1,15 +1,16 @@
-"""What MLX has not: debugging lazy programs, JAX in both directions, host code, more derivatives, the choice of the
-same bits."""
+"""What MLX has not: loops and branches that are compiled, debugging lazy programs, JAX in both directions, host code,
+more derivatives, the choice of the same bits."""
 
 from mxcompat._transforms.custom.function import custom_gradient
 
 from . import debug
 from .callback import host_callback
+from .control_flow import cond, fori_loop, scan, switch, while_loop
 from .derivatives import hessian, jacfwd, jacrev
 from .determinism import reproducible
 from .interop import from_jax, jax_function, to_jax
 
 __all__ = [
-    "custom_gradient", "debug", "from_jax", "hessian", "host_callback", "jacfwd", "jacrev", "jax_function",
-    "reproducible", "to_jax",
+    "cond", "custom_gradient", "debug", "fori_loop", "from_jax", "hessian", "host_callback", "jacfwd", "jacrev",
+    "jax_function", "reproducible", "scan", "switch", "to_jax", "while_loop",
 ]  # fmt: skip
