@@ -8,9 +8,10 @@ from .callback import host_callback
 from .control_flow import cond, fori_loop, scan, switch, while_loop
 from .derivatives import hessian, jacfwd, jacrev
 from .determinism import reproducible
+from .exporting import export, load, stablehlo
 from .interop import from_jax, jax_function, to_jax
 
 __all__ = [
-    "cond", "custom_gradient", "debug", "fori_loop", "from_jax", "hessian", "host_callback", "jacfwd", "jacrev",
-    "jax_function", "reproducible", "scan", "switch", "to_jax", "while_loop",
+    "cond", "custom_gradient", "debug", "export", "fori_loop", "from_jax", "hessian", "host_callback", "jacfwd",
+    "jacrev", "jax_function", "load", "reproducible", "scan", "stablehlo", "switch", "to_jax", "while_loop",
 ]  # fmt: skip
