@@ -6,12 +6,13 @@ from mxcompat._transforms.custom.function import custom_gradient
 from . import debug
 from .callback import host_callback
 from .control_flow import cond, fori_loop, scan, switch, while_loop
-from .derivatives import hessian, jacfwd, jacrev
+from .derivatives import hessian, hvp, jacfwd, jacrev, linearize, value_and_jac
 from .determinism import reproducible
 from .exporting import export, load, stablehlo
 from .interop import from_jax, jax_function, to_jax
 
 __all__ = [
-    "cond", "custom_gradient", "debug", "export", "fori_loop", "from_jax", "hessian", "host_callback", "jacfwd",
-    "jacrev", "jax_function", "load", "reproducible", "scan", "stablehlo", "switch", "to_jax", "while_loop",
+    "cond", "custom_gradient", "debug", "export", "fori_loop", "from_jax", "hessian", "host_callback", "hvp",
+    "jacfwd", "jacrev", "jax_function", "linearize", "load", "reproducible", "scan", "stablehlo", "switch", "to_jax",
+    "value_and_jac", "while_loop",
 ]  # fmt: skip
