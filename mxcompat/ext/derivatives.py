@@ -1,6 +1,7 @@
 """More derivatives, from the transforms that MLX has: whole matrices of them, products with these, linearization.
 
-Arguments and results may be trees. A derivative of a tree by a tree is the one tree with the other at each of its arrays.
+Arguments and results may be trees. A derivative of a tree by a tree is the one tree with the other at each of its
+arrays.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ def hessian(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]
     """The matrix of second derivatives of `fun`, which returns a scalar array (or anything that `jacrev` takes).
 
     Returns:
-        A function that returns an array of shape `in + in`; for trees, and several `argnums`, the tree of arguments with
-        that tree in the place of each array.
+        A function that returns an array of shape `in + in`; for trees, and several `argnums`, the tree of arguments
+        with that tree in the place of each array.
 
     Example:
         >>> mx.ext.hessian(lambda x: (x**3).sum())(mx.array([1.0, 2.0]))
@@ -204,7 +205,8 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
         differentiated, mapped and compiled.
 
     Raises:
-        ValueError: if tangents are not like the primals.
+        ValueError: if a primal is not an array of floats, if `fun` reads a value, and if tangents are not like the
+            primals.
 
     Example:
         >>> value, push = mx.ext.linearize(mx.square, mx.array(3.0))
@@ -213,6 +215,8 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
     """
     check_callable(fun, "linearize")
     point, shape = [x._node for x in flatten(primals, require_array=True)], structure(primals)
+    if any(n.aval.dtype.kind not in "fc" for n in point):
+        raise ValueError(f"[linearize] Primals must be arrays of floats, not {[n.aval for n in point]}.")
     with Capture([n.aval for n in point]) as capture:
         value = fun(*restore(shape, iter([wrap(p) for p in capture.placeholders])))
         result = structure(value)
