@@ -49,7 +49,7 @@ class Error(NamedTuple):
 
     def get(self) -> str | None:
         """What failed first, or None. Evaluates the code."""
-        code = int(self.code.item())
+        code = int(self.code)
         return self.messages[code - 1][1] if code else None
 
     def throw(self) -> None:
@@ -60,7 +60,7 @@ class Error(NamedTuple):
             IndexError: where an index was out of bounds.
             ValueError: where a `check` failed.
         """
-        code = int(self.code.item())
+        code = int(self.code)
         if code:
             kind, text = self.messages[code - 1]
             raise _KINDS[kind](text)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import jaxpr_as_fun
 
 from mxcompat import core as mx
 from mxcompat._array.array import wrap, wrap_all
@@ -275,5 +274,7 @@ def _spec(a: Aval) -> jax.ShapeDtypeStruct:
 
 
 def _as_lowering(jaxpr: Any) -> Callable[..., tuple[Any, ...]]:
+    from jax.extend.core import jaxpr_as_fun  # here, since what it imports takes long to import
+
     run = jaxpr_as_fun(jaxpr)
     return lambda *inputs: tuple(run(*[jax.numpy.asarray(x) for x in inputs]))

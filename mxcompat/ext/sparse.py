@@ -150,7 +150,7 @@ def from_coo(values: Any, rows: Any, columns: Any, shape: Sequence[int]) -> Spar
     for what, places, n in (("row", rows, height), ("column", columns, width)):
         if places.dtype.kind not in "iu":
             raise ValueError(f"[sparse] The {what}s must be integers, not {places.dtype.name}.")
-        if places.size and not places._node.trace and not 0 <= mx.min(places).item() <= mx.max(places).item() < n:
+        if places.size and not places._node.trace and (int(mx.min(places)) < 0 or int(mx.max(places)) >= n):
             raise IndexError(f"[sparse] A {what} is out of bounds for a matrix of shape {(height, width)}.")
     return SparseMatrix(values, mx.stack([rows.astype(mx.int32), columns.astype(mx.int32)], 1), (height, width))
 

@@ -31,7 +31,7 @@ def arange(
     if dtype is None:
         whole = all(isinstance(n, int) for n in (start, stop, step))
         dtype = mx.int32 if whole else mx.float32
-    numbers = np.arange(start, stop, step, np.float64 if dtype.kind == "f" else None)
+    numbers = np.arange(float(start) if dtype.kind == "f" else start, stop, step)
     return mx.array(numbers.astype(dtype.numpy), dtype)
 
 
