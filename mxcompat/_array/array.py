@@ -7,8 +7,8 @@ operators that are ops are attached by `_ops.methods`, from the op table.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import jax
@@ -21,6 +21,7 @@ from mxcompat._graph.run.evaluate import evaluated
 
 from . import convert, printing
 from .construct import jax_node
+from .devices import Device, default_device
 from .errors import expected
 from .nest import nest_of
 
@@ -167,11 +168,30 @@ class array:
         return evaluated(self._node)
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
-        """The module with the functions of the Python array API."""
-        if api_version is not None:
-            raise ValueError("Explicitly specifying api_version is not yet implemented.")
-        return sys.modules[array.__module__]
+        """The namespace of the Python array API standard, `mxcompat.ext.array_api`.
 
+        Raises:
+            ValueError: for a version of the standard that it does not follow.
+        """
+        namespace = import_module("mxcompat.ext.array_api")
+        if api_version is not None and not _FIRST_API <= api_version <= namespace.__array_api_version__:
+            raise ValueError(f"[__array_namespace__] Version {api_version!r} of the standard is not followed.")
+        return namespace
+
+    @property
+    def device(self) -> Device:
+        """The device that operations run on: memory is one for all."""
+        return default_device()
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> array:
+        """The same array: memory is one for all devices."""
+        if not isinstance(device, Device):
+            raise TypeError(f"[to_device] Expected a Device, got {type(device).__name__}.")
+        return wrap(self._node)
+
+
+_FIRST_API = "2021.12"
+"""The oldest version of the standard."""
 
 array.__module__ = "mxcompat.core"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from sys import _getframe
 from typing import Any
 
-from mxcompat._array.array import array
+from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import type_name
 from mxcompat._array.errors import expected, incompatible
 from mxcompat._array.operands import operand
@@ -44,7 +44,7 @@ _BITWISE = {
     "left_shift": ("lshift", "left shift"),
     "right_shift": ("rshift", "right shift"),
 }
-"""Plain and in place: MLX has no reflected ones."""
+"""Plain, in place, and reflected, which MLX has not."""
 
 _COMPARISONS = {
     "less": ("lt", "less than"),
@@ -70,6 +70,7 @@ def attach_operators(functions: Mapping[str, Any]) -> None:
         _set(f"__i{name}__", _inplace(_combine(record, inplace), f"i{name}", noun))
     for record, name, noun in each(_BITWISE):
         _set(f"__{name}__", _operator(_combine(record, _no_floats(f"with {noun}")), name, noun))
+        _set(f"__r{name}__", _reflected(vars(array)[f"__{name}__"], f"r{name}", noun))
         short = noun if name == "xor" else f"with {noun}"  # MLX's own wording
         _set(f"__i{name}__", _inplace(_combine(record, _no_floats(short)), f"i{name}", noun))
     for record, name, noun in each(_COMPARISONS):
@@ -167,6 +168,18 @@ def _operator(combine: Combine, name: str, noun: str) -> Callable[[array, Any], 
         return out
 
     return method
+
+
+def _reflected(method: Callable[[array, Any], array], name: str, noun: str) -> Callable[[array, Any], array]:
+    """The operator for an array on the right of what is none."""
+
+    def reflected(self: array, other: Any) -> array:
+        left = operand(other, self._node.aval.dtype)
+        if left is None:
+            raise _refuse(noun, name, other)
+        return method(wrap(left), self)
+
+    return reflected
 
 
 def _inplace(combine: Combine, name: str, noun: str) -> Callable[[array, Any], array]:

@@ -18,12 +18,12 @@ from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import INDEX_ERROR
+from mxcompat._graph.ir.rules import INDEX_ERROR, WITHIN
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
 from .tangents import tangent_avals
 
-__all__ = ["JVP", "VJP", "VMAP", "check_indices"]
+__all__ = ["JVP", "VJP", "VMAP", "check_indices", "dependent_outputs"]
 
 
 def _vjp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
@@ -151,9 +151,7 @@ def check_indices(program: Program, primals: int, outputs: int, transform: str) 
 
 def _check_indices(program: Program, active: set[int], outputs: int, transform: str) -> None:
     """`active` are the slots of the differentiated inputs."""
-    for slot, (op, _, slots) in enumerate(program.instructions):
-        if any(s in active for s in slots[op.smooth]):
-            active.add(slot)
+    _add_dependent(program, active)
     reached = set()
     pending = list(program.out_slots[:outputs])
     while pending:
@@ -163,12 +161,35 @@ def _check_indices(program: Program, active: set[int], outputs: int, transform: 
         reached.add(slot)
         op, params, slots = program.instructions[slot]
         pending.extend(slots)
-        if op in (CALL, CHECKPOINT, PURE_CALL, VMAP):
-            smooth = slots[: params[1]] if op is PURE_CALL else slots
-            inner = {~k for k, s in enumerate(smooth) if s in active}
-            _check_indices(params[0], inner, len(params[0].out_slots), transform)
+        within = WITHIN.get(op)
+        if within is not None:
+            for inner, inputs in within(params, {k for k, s in enumerate(slots) if s in active}, transform):
+                _check_indices(inner, {~k for k in inputs}, len(inner.out_slots), transform)
         elif op.indices is not None and any(s in active for s in slots[op.indices :]):
             rule = INDEX_ERROR.get(op)
             message = no_derivative(op.name, "indices", transform) if rule is None else rule(transform)
             if message is not None:
                 raise ValueError(message)
+
+
+@WITHIN.of(CALL, CHECKPOINT, VMAP)
+def _as_they_are(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
+    return [(params[0], active)]
+
+
+@WITHIN.of(PURE_CALL)
+def _the_first(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
+    return [(params[0], {k for k in active if k < params[1]})]
+
+
+def dependent_outputs(program: Program, inputs: set[int]) -> set[int]:
+    """Which outputs of a Program depend on these inputs in a way that may have a derivative."""
+    active = {~k for k in inputs}
+    _add_dependent(program, active)
+    return {k for k, s in enumerate(program.out_slots) if s in active}
+
+
+def _add_dependent(program: Program, active: set[int]) -> None:
+    for slot, (op, _, slots) in enumerate(program.instructions):
+        if any(s in active for s in slots[op.smooth]):
+            active.add(slot)

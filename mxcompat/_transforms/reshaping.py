@@ -21,7 +21,7 @@ from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .lowering import JVP, VJP, VMAP
 from .split import PULL
 
-__all__ = ["reshaped"]
+__all__ = ["ADAPTED", "anew", "reshaped"]
 
 
 def reshaped(program: Program, avals: Sequence[Aval], captured: Sequence[Node] = ()) -> tuple[Program, list[Node]]:
@@ -42,8 +42,8 @@ def _rebuilt(program: Program, inputs: Sequence[Node]) -> list[Node]:
         given = tuple([env[s] if s >= 0 else inputs[~s] for s in slots])
         if op in (SLICE, GATHER):
             _check_window(params[0], program.aval(slots[0]).shape, given[0].aval.shape)
-        elif op in _ADAPTED:
-            params, given = _ADAPTED[op](params, given)
+        elif op in ADAPTED:
+            params, given = ADAPTED[op](params, given)
         env.append(apply(op, given, params))
     return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
 
@@ -58,7 +58,8 @@ def _check_window(plan: tuple, before: tuple[int, ...], now: tuple[int, ...]) ->
             raise ValueError("[Primitive::output_shapes] Slice cannot infer output shapes.")
 
 
-def _anew(program: Program, avals: Sequence[Aval]) -> tuple[Program, list[Node]]:
+def anew(program: Program, avals: Sequence[Aval]) -> tuple[Program, list[Node]]:
+    """The program for inputs of these avals, and what it captured."""
     return (program, []) if tuple(avals) == program.in_avals else reshaped(program, avals)
 
 
@@ -66,7 +67,7 @@ def _program_first(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple
     """For ops whose first inputs are those of the Program, as they are: calls, `vjp` and `jvp`."""
     program, *others = params
     count = len(program.in_avals)
-    inner, more = _anew(program, [n.aval for n in given[:count]])
+    inner, more = anew(program, [n.aval for n in given[:count]])
     return (inner, *others), (*given[:count], *more, *given[count:])
 
 
@@ -80,7 +81,7 @@ def _mapped(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, 
         n.aval if axis is None else aval((*n.aval.shape[:axis], *n.aval.shape[axis + 1 :]), n.aval.dtype)
         for n, axis in zip(given, in_axes, strict=True)
     ]
-    inner, more = _anew(program, avals)
+    inner, more = anew(program, avals)
     return (inner, (*in_axes, *[None] * len(more)), out_axes, sizes.pop()), (*given, *more)
 
 
@@ -91,14 +92,15 @@ def _ruled(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, .
     own, extra = given[: len(inner.in_avals)], given[len(inner.in_avals) :]
     args = [n.aval for n in given[:count]]
     tangents = [a for a, on in zip(args, active[0], strict=True) if on] if active else [*inner.out_avals] * 2
-    changed, more = _anew(rule, [*args, *tangents, *[n.aval for n in extra]])
+    changed, more = anew(rule, [*args, *tangents, *[n.aval for n in extra]])
     return (inner, changed, count, *active), (*own, *extra, *more)
 
 
-_ADAPTED: dict[Op, Callable[[tuple, tuple[Node, ...]], tuple[tuple, tuple[Node, ...]]]] = {
+ADAPTED: dict[Op, Callable[[tuple, tuple[Node, ...]], tuple[tuple, tuple[Node, ...]]]] = {
     **dict.fromkeys((CALL, PURE_CALL, CHECKPOINT, CUSTOM, VJP, PULL, JVP), _program_first),
     VMAP: _mapped,
     CUSTOM_VJP: _ruled,
     CUSTOM_JVP: _ruled,
     CUSTOM_VMAP: _program_first,  # its rule is given the mapped axis, of whatever size, when it runs
 }
+"""For ops that run Programs: their params, and their inputs, for inputs of other shapes."""

@@ -25,7 +25,7 @@ from .lowering import VMAP
 from .stepwise import mapped_over
 from .trees import deep, flatten, restore, structure
 
-__all__ = ["vmap"]
+__all__ = ["flat_axes", "vmap"]
 
 
 def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
@@ -61,7 +61,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         if kwargs:
             raise TypeError("[vmap] Keyword arguments are not supported.")
         leaves = flatten(args, require_array=True)
-        axes = _flat_axes(args[0] if len(args) == 1 else args, in_axes, "")
+        axes = flat_axes(args[0] if len(args) == 1 else args, in_axes, "")
         reals = [x._node for x in leaves]
         size = _size(leaves, axes)
         if size is None:
@@ -75,7 +75,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             given = [wrap(n) if axis is None else next(following) for n, axis in zip(reals, axes, strict=True)]
             value = fun(*restore(structure(args), iter(given)))
             outputs = flatten(value, require_array=True)
-            flat_out = _flat_axes(value, out_axes, "output ")
+            flat_out = flat_axes(value, out_axes, "output ")
             body = capture.close([x._node for x in outputs])
         flat_out = _placed(body.program, len(mapped), flat_out)
         inputs = (*[reals[k] for k in mapped], *body.captured)
@@ -149,7 +149,7 @@ def _size(leaves: list[array], axes: list[int | None]) -> int | None:
     return size
 
 
-def _flat_axes(tree: Any, axes: Any, what: str) -> list[int | None]:
+def flat_axes(tree: Any, axes: Any, what: str) -> list[int | None]:
     """The axis of each array of `tree`, from the prefix tree `axes`; axes made non-negative."""
     found: list[int | None] = []
 

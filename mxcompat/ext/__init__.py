@@ -1,15 +1,19 @@
-"""What MLX has not: debugging lazy programs, JAX in both directions, host code, more derivatives, the choice of the
-same bits."""
+"""What MLX has not: loops and branches that are compiled, debugging lazy programs, JAX in both directions, host code,
+more derivatives, the choice of the same bits."""
 
 from mxcompat._transforms.custom.function import custom_gradient
 
-from . import debug
+from . import debug, sparse
 from .callback import host_callback
-from .derivatives import hessian, jacfwd, jacrev
+from .checking import check, checkify
+from .control_flow import cond, fori_loop, scan, switch, while_loop
+from .derivatives import hessian, hvp, jacfwd, jacrev, linearize, value_and_jac
 from .determinism import reproducible
+from .exporting import export, load, stablehlo
 from .interop import from_jax, jax_function, to_jax
 
 __all__ = [
-    "custom_gradient", "debug", "from_jax", "hessian", "host_callback", "jacfwd", "jacrev", "jax_function",
-    "reproducible", "to_jax",
+    "check", "checkify", "cond", "custom_gradient", "debug", "export", "fori_loop", "from_jax", "hessian",
+    "host_callback", "hvp", "jacfwd", "jacrev", "jax_function", "linearize", "load", "reproducible", "scan", "sparse",
+    "stablehlo", "switch", "to_jax", "value_and_jac", "while_loop",
 ]  # fmt: skip

@@ -1,67 +1,87 @@
-"""Whole derivative matrices, from the transforms that MLX has."""
+"""More derivatives, from the transforms that MLX has: whole matrices of them, products with these, linearization.
+
+Arguments and results may be trees. A derivative of a tree by a tree is the one tree with the other at each of its
+arrays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+
 from mxcompat import core as mx
+from mxcompat._array.array import wrap, wrap_all
+from mxcompat._graph.ir.aval import Aval
+from mxcompat._graph.ir.capture import Capture
+from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._transforms.control.customs import close_settled, modes_around
+from mxcompat._transforms.functions import check_callable, named_after
+from mxcompat._transforms.lowering import check_indices
+from mxcompat._transforms.trees import flatten, restore, structure
 
-__all__ = ["hessian", "jacfwd", "jacrev"]
+__all__ = ["hessian", "hvp", "jacfwd", "jacrev", "linearize", "value_and_jac"]
+
+Argnums = int | Sequence[int]
 
 
-def jacrev(fun: Callable[..., mx.array], argnums: int = 0) -> Callable[..., mx.array]:
+def jacrev(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """The Jacobian of `fun`, a row per output: reverse mode, for functions with few outputs.
 
     Args:
-        fun: returns one array, of shape `out`.
-        argnums: the argument to differentiate with respect to, an array of shape `in`.
+        fun: returns an array, of shape `out`, or a tree of arrays.
+        argnums: the argument to differentiate with respect to, an array of shape `in` or a tree of arrays; or several.
 
     Returns:
-        A function that returns an array of shape `out + in`.
+        A function that returns an array of shape `out + in`; for trees, the tree of results with the tree of arguments
+        in the place of each array. With several `argnums` that is a tuple.
 
     Example:
         >>> mx.ext.jacrev(lambda x: x**2)(mx.array([1.0, 2.0]))
         array([[2, 0],
                [0, 4]], dtype=float32)
     """
-
-    def jacobian(*args: Any) -> mx.array:
-        x = args[argnums]
-        out = fun(*args)
-
-        def pull(cotangent: mx.array) -> mx.array:
-            return mx.vjp(lambda a: fun(*args[:argnums], a, *args[argnums + 1 :]), [x], [cotangent])[1][0]
-
-        basis = mx.eye(out.size, dtype=out.dtype).reshape(out.size, *out.shape)
-        return mx.vmap(pull)(basis).reshape(*out.shape, *x.shape)
-
-    return jacobian
+    return named_after(fun, lambda *args, **kwargs: _reverse(fun, argnums, args, kwargs)[1])
 
 
-def jacfwd(fun: Callable[..., mx.array], argnums: int = 0) -> Callable[..., mx.array]:
+def jacfwd(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """The Jacobian of `fun`, a column per input: forward mode, for functions with few inputs.
 
     Args, result and example are those of `jacrev`.
     """
-
-    def jacobian(*args: Any) -> mx.array:
-        x = args[argnums]
-
-        def push(tangent: mx.array) -> mx.array:
-            return mx.jvp(lambda a: fun(*args[:argnums], a, *args[argnums + 1 :]), [x], [tangent])[1][0]
-
-        columns = mx.vmap(push, out_axes=-1)(mx.eye(x.size, dtype=x.dtype).reshape(x.size, *x.shape))
-        return columns.reshape(*columns.shape[:-1], *x.shape)
-
-    return jacobian
+    return named_after(fun, lambda *args, **kwargs: _forward(fun, argnums, args, kwargs)[1])
 
 
-def hessian(fun: Callable[..., mx.array], argnums: int = 0) -> Callable[..., mx.array]:
-    """The matrix of second derivatives of `fun`, which returns a scalar array.
+def value_and_jac(fun: Callable[..., Any], argnums: Argnums = 0, mode: str = "reverse") -> Callable[..., Any]:
+    """A function that returns the value of `fun` and its Jacobian, which share their computation.
+
+    Args:
+        fun, argnums: as for `jacrev`.
+        mode: "reverse", for few outputs, or "forward", for few inputs.
+
+    Raises:
+        ValueError: for another mode.
+
+    Example:
+        >>> mx.ext.value_and_jac(mx.square)(mx.array([1.0, 3.0]))
+        (array([1, 9], dtype=float32), array([[2, 0],
+               [0, 6]], dtype=float32))
+    """
+    ways = {"reverse": _reverse, "forward": _forward}
+    if mode not in ways:
+        raise ValueError(f"[value_and_jac] mode must be 'reverse' or 'forward', not {mode!r}.")
+    return named_after(fun, lambda *args, **kwargs: ways[mode](fun, argnums, args, kwargs))
+
+
+def hessian(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """The matrix of second derivatives of `fun`, which returns a scalar array (or anything that `jacrev` takes).
 
     Returns:
-        A function that returns an array of shape `in + in`.
+        A function that returns an array of shape `in + in`; for trees, and several `argnums`, the tree of arguments
+        with that tree in the place of each array.
 
     Example:
         >>> mx.ext.hessian(lambda x: (x**3).sum())(mx.array([1.0, 2.0]))
@@ -69,3 +89,192 @@ def hessian(fun: Callable[..., mx.array], argnums: int = 0) -> Callable[..., mx.
                [0, 12]], dtype=float32)
     """
     return jacfwd(jacrev(fun, argnums), argnums)
+
+
+def hvp(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+    """The product of the Hessian of `fun` with a vector, without the matrix: forward over reverse mode.
+
+    Args:
+        fun: returns a scalar array.
+        argnums: the argument to differentiate with respect to, an array or a tree of arrays.
+
+    Returns:
+        A function of the arguments of `fun` and, last, the vector, like that argument, which returns the product, like
+        it too.
+
+    Raises:
+        ValueError: if the vector is not like the argument.
+
+    Example:
+        >>> mx.ext.hvp(lambda x: (x**3).sum())(mx.array([1.0, 2.0]), mx.array([1.0, 1.0]))
+        array([6, 12], dtype=float32)
+    """
+    check_callable(fun, "hvp")
+
+    def product(*given: Any, **kwargs: Any) -> Any:
+        *args, vector = given
+        point, direction = flatten(args[argnums]), flatten(vector)
+        if [x.shape for x in point] != [v.shape for v in direction]:
+            raise ValueError(
+                f"[hvp] The vector must have the shapes of argument {argnums}, {[x.shape for x in point]}, but has "
+                f"{[v.shape for v in direction]}."
+            )
+        shape = structure(args[argnums])
+
+        def gradient(*leaves: mx.array) -> list[mx.array]:
+            inner = [*args]
+            inner[argnums] = restore(shape, iter(leaves))
+            return flatten(mx.grad(fun, argnums)(*inner, **kwargs))
+
+        return restore(shape, iter(mx.jvp(gradient, point, direction)[1]))
+
+    return named_after(fun, product)
+
+
+class _Flat:
+    """A function of the arrays of some of its arguments, which returns a list of arrays."""
+
+    def __init__(self, fun: Callable[..., Any], argnums: Argnums, args: tuple, kwargs: dict[str, Any]) -> None:
+        check_callable(fun, "jacobian")
+        numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+        if not numbers or any(not -len(args) <= k < len(args) for k in numbers):
+            raise ValueError(f"[jacobian] argnums {argnums} do not fit a call with {len(args)} positional arguments.")
+        self._fun, self._args, self._kwargs = fun, list(args), kwargs
+        self._numbers = [k % len(args) for k in numbers]
+        wanted = tuple([args[k] for k in self._numbers])
+        self.leaves = flatten(wanted, require_array=True)
+        self.arguments = structure(wanted[0] if isinstance(argnums, int) else wanted)
+        self._wanted = structure(wanted)
+        self.result: Any = None
+
+    def __call__(self, *leaves: mx.array) -> list[mx.array]:
+        for k, value in zip(self._numbers, restore(self._wanted, iter(leaves)), strict=True):
+            self._args[k] = value
+        value = self._fun(*self._args, **self._kwargs)
+        self.result = structure(value)
+        return flatten(value, require_array=True)
+
+    def tree(self, values: Sequence[mx.array], blocks: Sequence[Sequence[mx.array]]) -> tuple[Any, Any]:
+        """The value, and the tree of Jacobians: for each result one for each array of the arguments."""
+        rows = [restore(self.arguments, iter(row)) for row in blocks]
+        return restore(self.result, iter(values)), restore(self.result, iter(rows))
+
+
+def _reverse(fun: Callable[..., Any], argnums: Argnums, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    flat = _Flat(fun, argnums, args, kwargs)
+    values = flat(*flat.leaves)
+    blocks = []
+    for k, out in enumerate(values):
+
+        def pull(cotangent: mx.array, k: int = k) -> list[mx.array]:
+            return mx.vjp(lambda *leaves: flat(*leaves)[k], flat.leaves, [cotangent])[1]
+
+        rows = mx.vmap(pull)(mx.eye(out.size, dtype=out.dtype).reshape(out.size, *out.shape))
+        blocks.append([g.reshape(*out.shape, *x.shape) for g, x in zip(rows, flat.leaves, strict=True)])
+    return flat.tree(values, blocks)
+
+
+def _forward(fun: Callable[..., Any], argnums: Argnums, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    flat = _Flat(fun, argnums, args, kwargs)
+    values = flat(*flat.leaves)
+    columns = []
+    for k, x in enumerate(flat.leaves):
+
+        def push(tangent: mx.array, k: int = k) -> list[mx.array]:
+            tangents = [tangent if j == k else mx.zeros_like(y) for j, y in enumerate(flat.leaves)]
+            return mx.jvp(flat, flat.leaves, tangents)[1]
+
+        pushed = mx.vmap(push, out_axes=-1)(mx.eye(x.size, dtype=x.dtype).reshape(x.size, *x.shape))
+        columns.append([t.reshape(*t.shape[:-1], *x.shape) for t in pushed])
+    return flat.tree(values, list(zip(*columns, strict=True)))
+
+
+def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of `fun`, and its derivative there as a linear function, which costs no more than that.
+
+    `mx.jvp` computes the function again with every product. This keeps what the products need: for solvers that take
+    many at one point.
+
+    Args:
+        fun: takes and returns trees of arrays.
+        primals: the point, trees of arrays of floats.
+
+    Returns:
+        The value, and a function of tangents like the primals that returns the tangent of the value. It can be
+        differentiated, mapped and compiled.
+
+    Raises:
+        ValueError: if a primal is not an array of floats, if `fun` reads a value, and if tangents are not like the
+            primals.
+
+    Example:
+        >>> value, push = mx.ext.linearize(mx.square, mx.array(3.0))
+        >>> value, push(mx.array(1.0)), push(mx.array(2.0))
+        (array(9, dtype=float32), array(6, dtype=float32), array(12, dtype=float32))
+    """
+    check_callable(fun, "linearize")
+    point, shape = [x._node for x in flatten(primals, require_array=True)], structure(primals)
+    if any(n.aval.dtype.kind not in "fc" for n in point):
+        raise ValueError(f"[linearize] Primals must be arrays of floats, not {[n.aval for n in point]}.")
+    with Capture([n.aval for n in point]) as capture:
+        value = fun(*restore(shape, iter([wrap(p) for p in capture.placeholders])))
+        result = structure(value)
+        outputs = [x._node for x in flatten(value, require_array=True)]
+        body = close_settled(capture, outputs, (("jvp", 0), *modes_around(point)))
+    check_indices(body.program, len(point), len(outputs), "JVP")
+    forward, linear = _linearized(body.program, len(point))
+    found = wrap_all(apply(forward, (*point, *body.captured)))
+    values, kept = found[: len(outputs)], found[len(outputs) :]
+
+    def push(*tangents: Any) -> Any:
+        given = [x._node for x in flatten(tangents, require_array=True)]
+        if [n.aval for n in given] != [n.aval for n in point] or len(tangents) != len(primals):
+            raise ValueError(
+                f"[linearize] Tangents must be like the primals, {[n.aval for n in point]}, not "
+                f"{[n.aval for n in given]}."
+            )
+        return restore(result, iter(wrap_all(apply(linear, (*[x._node for x in kept], *given)))))
+
+    return restore(result, iter(values)), push
+
+
+def _linearized(program: Program, primals: int) -> tuple[Op, Op]:
+    """The op of the outputs of a Program and what its derivative needs, and the op of that and tangents. Found once."""
+    key = ("linearized", primals)
+    if key not in program.facts:
+        program.facts[key] = _linearize(program, primals)
+    return program.facts[key]
+
+
+def _linearize(program: Program, primals: int) -> tuple[Op, Op]:
+    trees: list[Any] = []
+
+    def forward(*inputs: Any) -> tuple[Any, ...]:
+        rest = inputs[primals:]
+        outs, push = jax.linearize(lambda *xs: tuple(program.replay([*xs, *rest])), *inputs[:primals])
+        kept, tree = jax.tree.flatten(push)
+        trees.append(tree)
+        return (*outs, *kept)
+
+    with jax.enable_x64(True):
+        specs = [_spec(a) for a in program.in_avals]
+        first = jax.make_jaxpr(forward)(*specs)
+        kept = first.out_avals[len(program.out_avals) :]
+        tree = trees[-1]
+
+        def linear(*inputs: Any) -> tuple[Any, ...]:
+            return jax.tree.unflatten(tree, inputs[: len(kept)])(*inputs[len(kept) :])
+
+        second = jax.make_jaxpr(linear)(*[jax.ShapeDtypeStruct(a.shape, a.dtype) for a in kept], *specs[:primals])
+    return Op("linearized", _as_lowering(first)), Op("linear", _as_lowering(second))
+
+
+def _spec(a: Aval) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(a.shape, a.dtype.numpy)
+
+
+def _as_lowering(jaxpr: Any) -> Callable[..., tuple[Any, ...]]:
+    from jax.extend.core import jaxpr_as_fun  # here, since what it imports takes long to import
+
+    run = jaxpr_as_fun(jaxpr)
+    return lambda *inputs: tuple(run(*[jax.numpy.asarray(x) for x in inputs]))

@@ -17,8 +17,8 @@ from .. import policy
 
 __all__ = [
     "DTYPES", "Aval", "Dtype", "aval", "bfloat16", "bool_", "check_axes", "check_size", "complex64", "float16",
-    "float32", "float64", "format_shape", "from_numpy", "int8", "int16", "int32", "int64", "number", "uint8", "uint16",
-    "uint32", "uint64",
+    "float32", "float64", "format_shape", "from_numpy", "int8", "int16", "int32", "int64", "is_known", "number",
+    "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
 
@@ -107,8 +107,10 @@ def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
     found = _AVALS.get((shape, dtype))
     if found is None:
         found = Aval()
-        found.shape = shape = tuple(int(n) for n in shape)
-        check_size(shape, dtype.size)
+        if is_known(shape):
+            shape = tuple([int(n) for n in shape])
+            check_size(shape, dtype.size)
+        found.shape = shape
         found.dtype = dtype
         found.ndim = len(shape)
         found.size = math.prod(shape)
@@ -117,6 +119,11 @@ def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
             _AVALS.clear()  # an aval made again is another object: what was remembered of the old is not found
         found = _AVALS.setdefault((shape, dtype), found)
     return found
+
+
+def is_known(shape: Sequence[Any]) -> bool:
+    """Whether all sizes are numbers; where what is traced is to take any size, some are symbols."""
+    return all(isinstance(n, (int, np.integer)) for n in shape)
 
 
 def check_size(shape: Sequence[int], itemsize: int) -> None:

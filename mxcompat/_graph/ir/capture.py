@@ -20,7 +20,7 @@ from .rules import SPECIALIZE
 
 __all__ = [
     "ALIAS", "PLACEHOLDER", "PROMISE", "Body", "Capture", "Derive", "Promise", "innermost_trace", "keep_promise",
-    "modes_of", "oldest_trace", "readable",
+    "modes_of", "oldest_trace", "readable", "transforms_of",
 ]  # fmt: skip
 
 ALIAS = Op("alias", lambda x: x, lambda a: a)
@@ -101,6 +101,19 @@ def modes_of(nodes: Sequence[Node]) -> set[str]:
         return set()
     newest = max([n.trace for n in nodes], default=0)
     return {capture.mode for capture in live if capture.id <= newest}
+
+
+def transforms_of(nodes: Sequence[Node]) -> list[Capture]:
+    """The captures under way in this thread, innermost first, that have rules for custom functions and on whose
+    arguments these nodes may depend."""
+    newest = max([n.trace for n in nodes], default=0)
+    found: list[Capture] = []
+    for capture in reversed(_traces.live):
+        if capture.id <= newest and capture.mode == "plain":
+            break
+        if capture.id <= newest and capture.mode != "call":
+            found.append(capture)
+    return found
 
 
 def readable() -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from .node import Node, apply
 from .op import Op
 
-__all__ = ["Instruction", "Program"]
+__all__ = ["Instruction", "Program", "programs_in"]
 
 Instruction = tuple[Op, tuple, tuple[int, ...]]
 """An op, its params, and the slots of its inputs."""
@@ -46,7 +46,7 @@ class Program:
         self.out_avals = tuple([self.aval(s) for s in out_slots])
         self.record: Any = None  # what has been made of it, see `run.cache`
         self.facts: dict[Any, Any] = {}  # what has been found out about it, by whoever asks
-        nested = [p.weight for _, params, _ in instructions for p in params if isinstance(p, Program)]
+        nested = [p.weight for _, params, _ in instructions for p in programs_in(params)]
         self.weight: int = len(instructions) + sum(nested)  # the number of instructions, to any depth
 
     def __repr__(self) -> str:
@@ -83,6 +83,17 @@ class Program:
         for op, params, slots in self.instructions:
             env.append(apply(op, tuple([env[s] if s >= 0 else inputs[~s] for s in slots]), params))
         return [env[s] if s >= 0 else inputs[~s] for s in self.out_slots]
+
+
+def programs_in(params: tuple) -> list[Program]:
+    """The Programs among the params of an op, and in tuples among them."""
+    found: list[Program] = []
+    for p in params:
+        if isinstance(p, Program):
+            found.append(p)
+        elif type(p) is tuple and p and isinstance(p[0], Program):
+            found += p
+    return found
 
 
 def _slots(slots: Iterable[int]) -> str:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH", "CONTRACTION", "COST", "COVERED", "HOST", "INDEX_ERROR", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD",
-    "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD",
-    "TANGENT_DTYPE", "Rules",
+    "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD", "TANGENT_DTYPE",
+    "WITHIN", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -122,3 +122,8 @@ the first of those."""
 INDEX_ERROR = Rules()
 """`rule(transform)`: what MLX says of a derivative ("VJP" or "JVP") with respect to the indices of an op, or None if it
 says nothing. Without one the op's name and the word "indices" make the message."""
+
+WITHIN = Rules()
+"""`rule(params, active, transform)`, for ops that run Programs: pairs of a Program and those of its inputs that depend
+on what is differentiated, from those of the op's inputs that do (sets of positions). Raises ValueError where no
+derivative ("VJP" or "JVP") passes."""

@@ -19,7 +19,7 @@ from ..ir.aval import Aval, aval, from_numpy
 from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, SCALAR, Node
 from ..ir.op import Op
-from ..ir.program import Program
+from ..ir.program import Program, programs_in
 from ..ir.rules import COST, COVERED, HOST
 from . import single
 from .compile import on_cpu
@@ -47,7 +47,7 @@ def _has_rules(program: Program) -> bool:
     for op, params, _ in program.instructions:
         if op is ITEM:
             continue
-        if any(isinstance(p, Program) for p in params):
+        if programs_in(params):
             covered = COVERED.get(op)
             if covered is None or not covered(HOST, params, ()):
                 return False

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from .. import policy
 from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, Node
-from ..ir.program import Program
+from ..ir.program import programs_in
 from ..ir.rules import SEGMENTS
 
 __all__ = ["even_segments", "is_heavy_node", "is_huge", "nested_apart", "segments_of", "unevaluated"]
@@ -54,7 +54,7 @@ def _draws(subgraph: Subgraph) -> list[Node]:
 
 def _weight(params: tuple) -> int:
     """The number of instructions in the programs among an op's params."""
-    return sum([p.weight for p in params if isinstance(p, Program)])
+    return sum([p.weight for p in programs_in(params)])
 
 
 def is_heavy_node(node: Node) -> bool:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.promotion import promote
-from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
+from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy, is_known
 
 from ..define import op
 from .cpu import Sizes, convolve_on_cpu, plain
@@ -35,7 +35,7 @@ def _conv(
         w = jnp.flip(w, tuple(range(1, 1 + spatial)))
     padding = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
 
-    convolve = convolve_on_cpu if jax.default_backend() == "cpu" else plain
+    convolve = convolve_on_cpu if jax.default_backend() == "cpu" and is_known(x.shape) else plain
     return convolve(x, w, stride, padding, kernel_dilation, input_dilation, groups)
 
 

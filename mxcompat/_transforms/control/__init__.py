@@ -1,0 +1,1 @@
+"""Control flow that is compiled: loops and branches whose bodies are Programs."""

@@ -1,0 +1,100 @@
+"""Control flow over an axis more, in NumPy, and for inputs of other shapes."""
+
+from __future__ import annotations
+
+from mxcompat._graph.ir.aval import aval
+from mxcompat._graph.ir.node import Node, apply, items
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import BATCH
+from mxcompat._ops.batching import all_batched
+from mxcompat._ops.define import TABLE
+
+from ..batching import batched
+from ..calls import TUPLE
+from ..reshaping import ADAPTED, anew
+from .ops import COND, SCAN, WHILE
+
+__all__: list[str] = []
+
+
+def _swapped(node: Node) -> Node:
+    """The first two axes in the other order: steps and batch."""
+    order = (1, 0, *range(2, node.aval.ndim))
+    return apply(TABLE["transpose"], (node,), (order,))
+
+
+@BATCH.of(SCAN)
+def _scan(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
+    """All of the carry has the axis, since a step may bring it in."""
+    program, carry, sequences, *others = params
+    found = batched(program, (*[True] * carry, *flags[carry:]), size)
+    if found is None:
+        return None
+    end = carry + sequences
+    init = all_batched(inputs[:carry], flags[:carry], size)
+    along = [_swapped(n) if on else n for n, on in zip(inputs[carry:end], flags[carry:end], strict=True)]
+    outs = items(apply(op, (*init, *along, *inputs[end:], *found.captured), (found.program, carry, sequences, *others)))
+    return apply(TUPLE, (*outs[:carry], *map(_swapped, outs[carry:])))
+
+
+@BATCH.of(COND)
+def _cond(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
+    """Where all entries take the same branch; where not, XLA selects between them."""
+    branches, reads = params
+    over = [tuple([flags[k + 1] for k in places]) for places in reads]
+    if flags[0] or not all(map(any, over)):
+        return None
+    found = [batched(program, on, size) for program, on in zip(branches, over, strict=True)]
+    given = list(inputs)
+    places = []
+    for one, read in zip(found, reads, strict=True):
+        if one is None:
+            return None
+        places.append((*read, *range(len(given) - 1, len(given) - 1 + len(one.captured))))
+        given += one.captured
+    return apply(op, tuple(given), (tuple([one.program for one in found if one is not None]), tuple(places)))
+
+
+def _scan_anew(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
+    program, carry, sequences, length, reverse = params
+    avals = [n.aval for n in given]
+    along = range(carry, carry + sequences)
+    lengths = {avals[k].shape[0] for k in along} or {length}
+    if len(lengths) > 1:
+        raise ValueError(f"[scan] Arrays of {' and '.join(map(str, sorted(lengths)))} steps are scanned over together.")
+    for k in along:
+        avals[k] = aval(avals[k].shape[1:], avals[k].dtype)
+    inner, more = anew(program, avals)
+    _check_carry("scan", inner.out_avals[:carry], avals)
+    return (inner, carry, sequences, lengths.pop(), reverse), (*given, *more)
+
+
+def _while_anew(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
+    program, test, carry = params
+    count = len(program.in_avals)
+    avals = [n.aval for n in given]
+    inner, more = anew(program, avals[:count])
+    tested, others = anew(test, [*avals[:carry], *avals[count:]])
+    _check_carry("while_loop", inner.out_avals, avals)
+    return (inner, tested, carry), (*given[:count], *more, *given[count:], *others)
+
+
+def _cond_anew(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
+    inputs, branches, reads = list(given), [], []
+    for program, places in zip(*params, strict=True):
+        inner, more = anew(program, [given[k + 1].aval for k in places])
+        branches.append(inner)
+        reads.append((*places, *range(len(inputs) - 1, len(inputs) - 1 + len(more))))
+        inputs += more
+    if len({program.out_avals for program in branches}) > 1:
+        raise ValueError("[cond] Branches return arrays of other shapes for inputs of other shapes.")
+    return (tuple(branches), tuple(reads)), tuple(inputs)
+
+
+def _check_carry(name: str, outs: tuple, given: list) -> None:
+    for k, (out, init) in enumerate(zip(outs, given, strict=False)):
+        if out is not init:
+            raise ValueError(f"[{name}] Array {k} of the carry is {init}, but {out} after a step.")
+
+
+ADAPTED.update({SCAN: _scan_anew, WHILE: _while_anew, COND: _cond_anew})

@@ -1,0 +1,152 @@
+"""Bodies: the user's functions of loops and branches, run once on placeholders and closed into Programs.
+
+What they draw without a key is drawn from the implicit key as if Python ran them: the key is one more array of the
+carry, and moves on from step to step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mxcompat._array.array import array, wrap
+from mxcompat._array.construct import node_of
+from mxcompat._array.operands import node as number_node
+from mxcompat._graph.ir.aval import Aval, aval, uint32
+from mxcompat._graph.ir.capture import PLACEHOLDER, Body, Capture
+from mxcompat._graph.ir.node import Node
+from mxcompat._graph.ir.program import Program
+from mxcompat._ops.random.state import state as random_state
+
+from ..trees import flatten, like_tuple, restore, structure
+from .customs import close_settled, modes_around
+
+__all__ = ["Traced", "arrays_in", "check_alike", "traced", "with_paths"]
+
+KEY = aval((2,), uint32)
+"""What the implicit key is."""
+
+
+class Traced(NamedTuple):
+    """A function that has been run.
+
+    Args:
+        program: from the implicit key if it has drawn from that, what it was given, and what it captured, to, again,
+            the key and what it returned.
+        captured: nodes from outside.
+        value: the tree of what it returned.
+        draws: whether it has drawn from the implicit key.
+        key: the same from the implicit key to itself, if nothing else plays a part in that.
+    """
+
+    program: Program
+    captured: list[Node]
+    value: Any
+    draws: bool
+    key: Body | None
+
+    def keyed(self, returns: bool = True) -> Traced:
+        """The same with the implicit key among the inputs, and the outputs if it `returns` that, in any case."""
+        if self.draws:
+            return self
+        with Capture([KEY, *self.program.in_avals]) as capture:
+            key, *inputs = capture.placeholders
+            body = capture.close([*([key] if returns else []), *self.program.rebuild(inputs)])
+        return self._replace(program=body.program, captured=[*self.captured, *body.captured])
+
+
+def traced(
+    fun: Callable[..., Any], arguments: Any, avals: Sequence[Aval], given: Sequence[Node], convert: Callable[[Any], Any]
+) -> Traced:
+    """Run a function on placeholders.
+
+    Args:
+        arguments: the structure of the tuple of its arguments.
+        avals: those of the arrays in it.
+        given: nodes that these stand for, or are parts of: which transforms are around.
+        convert: what to do with the value that it returns.
+    """
+    with Capture([KEY, *avals]) as capture:
+        first, *others = capture.placeholders
+        before = random_state[0]
+        random_state[0] = wrap(first)
+        try:
+            value = convert(fun(*restore(arguments, iter(map(wrap, others)))))
+            key = random_state[0]._node
+        finally:
+            random_state[0] = before
+        outputs = [x._node for x in flatten(value)]
+        if key is first:
+            capture.placeholders = others
+            body = _closed(capture, outputs, given)
+            return Traced(body.program, body.captured, structure(value), False, None)
+        body = _closed(capture, [key, *outputs], given)
+        capture.placeholders = [first]
+        alone = capture.close([key])
+        own = not any(op is PLACEHOLDER for op, _, _ in alone.program.instructions)
+    return Traced(body.program, body.captured, structure(value), True, alone if own else None)
+
+
+def _closed(capture: Capture, outputs: Sequence[Node], given: Sequence[Node]) -> Body:
+    modes = modes_around(given)
+    if capture.is_enclosed and not modes:  # what it captured may depend on a transform where nothing given does
+        modes = modes_around([n for n in capture.close(outputs).captured if n.trace < capture.id])
+    return close_settled(capture, outputs, modes)
+
+
+def arrays_in(tree: Any, function: str, what: str, path: str = "") -> Any:
+    """The tree, with arrays for its numbers.
+
+    Raises:
+        TypeError: for what is neither an array nor a number, None, or a list, tuple or dict of these.
+    """
+    if isinstance(tree, array) or tree is None:
+        return tree
+    if isinstance(tree, (bool, int, float, complex)):
+        return wrap(number_node(tree))
+    if isinstance(tree, (np.ndarray, np.generic)):
+        return wrap(node_of(np.asarray(tree)))
+    if isinstance(tree, dict):
+        return {k: arrays_in(v, function, what, f"{path}[{k!r}]") for k, v in tree.items()}
+    if isinstance(tree, list):
+        return [arrays_in(v, function, what, f"{path}[{k}]") for k, v in enumerate(tree)]
+    if isinstance(tree, tuple):
+        return like_tuple(tree, [arrays_in(v, function, what, f"{path}[{k}]") for k, v in enumerate(tree)])
+    raise TypeError(
+        f"[{function}] {what}{path} must be an array, a number, None, or a tree of these, not {type(tree).__name__}."
+    )
+
+
+def with_paths(tree: Any, path: str) -> Iterator[tuple[str, array]]:
+    """The arrays of a tree, each with how to get to it."""
+    if isinstance(tree, array):
+        yield path, tree
+    elif isinstance(tree, dict):
+        for k, v in tree.items():
+            yield from with_paths(v, f"{path}[{k!r}]")
+    elif isinstance(tree, (list, tuple)):
+        for k, v in enumerate(tree):
+            yield from with_paths(v, f"{path}[{k}]")
+
+
+def check_alike(function: str, what: str, old: Any, new: Any, before: str, after: str) -> list[array]:
+    """The arrays of one tree in the order of those of another.
+
+    Args:
+        what: the name of the trees.
+        before, after: where each of them is found, for the message.
+
+    Raises:
+        ValueError: if they differ in the places, shapes or dtypes of their arrays; it names the first that does.
+    """
+    wanted, given = dict(with_paths(old, what)), dict(with_paths(new, what))
+    for path in {**wanted, **given}:
+        kinds = [str(found[path]._node.aval) if path in found else "no array" for found in (wanted, given)]
+        if kinds[0] != kinds[1]:
+            raise ValueError(
+                f"[{function}] {what} must have the same arrays {before} and {after}, but {path} is {kinds[0]} "
+                f"{before} and {kinds[1]} {after}."
+            )
+    return [given[path] for path in wanted]

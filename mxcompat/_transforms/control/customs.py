@@ -1,0 +1,114 @@
+"""What calls of custom functions become within a body that runs many times, or perhaps not at all.
+
+A derivative cannot be cut at them, as it is elsewhere (`custom/sweep`): how often they are called is not known. So
+their rules are run at once, for the transform that is around, on arguments that have no value, and the call becomes a
+node that holds the Program of its rule. Derivatives of higher order are those of the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+from mxcompat._graph.ir.aval import Aval, aval
+from mxcompat._graph.ir.capture import Body, Capture, Promise, transforms_of
+from mxcompat._graph.ir.linearize import Subgraph
+from mxcompat._graph.ir.node import Node
+from mxcompat._graph.ir.program import Program
+
+from ..calls import TUPLE, holds_custom, plain
+from ..custom.derive import CUSTOM
+from ..custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from ..custom.rules import UserCall, batching_rule, forward_rule, reverse_rule
+
+__all__ = ["close_settled", "modes_around"]
+
+Modes = tuple[tuple[str, int], ...]
+"""The modes of the transforms around, innermost first, and the size of the axis of each that maps."""
+
+
+def modes_around(nodes: Sequence[Node]) -> Modes:
+    """Those of the transforms under way on whose arguments these nodes may depend."""
+    return tuple([(capture.mode, capture.size) for capture in transforms_of(nodes)])
+
+
+def close_settled(capture: Capture, outputs: Sequence[Node], modes: Modes) -> Body:
+    """Close a body; its calls of custom functions become what they are under these transforms."""
+    if not modes:
+        capture.mode = "plain"
+        return capture.close(outputs)
+    body = capture.close(outputs, derive=partial(_settle, modes))
+    while holds_custom(body.program):  # in what one of the calls runs
+        body = capture.close(outputs, derive=partial(_settle, modes))
+    return body
+
+
+def _settle(modes: Modes, capture: Capture, subgraph: Subgraph, body: Body) -> bool:
+    """Rewrite the calls of custom functions in a body; says whether there were any."""
+    found = False
+    for node in subgraph.order:
+        if node.op is CUSTOM:
+            _rewrite(node, modes)
+            found = True
+        elif node.params and isinstance(node.params[0], Program) and holds_custom(node.params[0]):
+            node.become(TUPLE, (), tuple(node.params[0].rebuild(node.inputs)))
+            found = True
+    return found
+
+
+def _rewrite(node: Node, modes: Modes) -> None:
+    program, call = node.params
+    rule = _rule(call, program, modes) if modes else None
+    if rule is None:
+        node.become(*plain(CUSTOM, node.params, node.inputs))  # type: ignore[arg-type]
+        return
+    mode = modes[0][0]
+    if mode == "vmap":
+        body, out_axes = rule
+        every = (True,) * call.count
+        node.become(CUSTOM_VMAP, (program, body.program, call.count, every, out_axes), (*node.inputs, *body.captured))
+        return
+    _, (program, count), inputs = plain(CUSTOM, node.params, node.inputs)
+    settled, captured = _settled(rule, modes[1:])
+    if mode == "vjp":
+        node.become(CUSTOM_VJP, (program, settled, count), (*inputs, *captured))
+    else:
+        node.become(CUSTOM_JVP, (program, settled, count, (True,) * count), (*inputs, *captured))
+
+
+def _rule(call: UserCall, program: Program, modes: Modes) -> Any:
+    """What the rule for the innermost transform says, if the function has one."""
+    (mode, size), outer = modes[0], modes[1:]
+    if getattr(call.function, f"_{mode}") is None:
+        return None
+    args, outs = program.in_avals[: call.count], program.out_avals
+    within = "call" if outer else "plain"
+    if mode == "vjp":
+        return reverse_rule(call, _promises(*args, *outs, *outs), within)
+    if mode == "jvp":
+        return forward_rule(call, _promises(*args, *args), (True,) * call.count, outs, within)
+    every = [aval((size, *a.shape), a.dtype) for a in args]
+    return batching_rule(call, program, _promises(*every), (True,) * call.count, size)
+
+
+def _promises(*avals: Aval) -> list[Promise]:
+    return [Promise(a, _no_value) for a in avals]
+
+
+def _no_value() -> NoReturn:
+    raise ValueError(
+        "[custom_function] Within a loop or a branch that is compiled, rules cannot read values: they are run once, "
+        "not at every step."
+    )
+
+
+def _settled(body: Body, modes: Modes) -> tuple[Program, Sequence[Node]]:
+    """The Program of a rule, for the transforms further out."""
+    if not modes:
+        return body.program, body.captured
+    count = len(body.program.in_avals) - len(body.captured)
+    with Capture(body.program.in_avals[:count]) as capture:
+        outs = body.program.rebuild([*capture.placeholders, *body.captured])
+        closed = close_settled(capture, outs, modes)
+    return closed.program, closed.captured

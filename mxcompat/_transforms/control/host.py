@@ -1,0 +1,233 @@
+"""Control flow in NumPy: a Python loop over a Program, or one of several; and its derivatives, step by step.
+
+A derivative keeps the carry of each step, and runs the steps again, from the last to the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph import policy
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import COST, COVERED, HOST, PULLBACK, PUSHFORWARD, Rules
+from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward, pull_back, push_forward
+from mxcompat._graph.run.host import estimated_seconds
+from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
+
+from .ops import COND, SCAN, WHILE
+
+__all__: list[str] = []
+
+
+def _can(kind: Rules, program: Program, primals: tuple[int, ...]) -> bool:
+    """Whether the rules of this kind reach through a Program, with respect to these inputs."""
+    if kind is HOST:
+        return can_interpret(program)
+    return (can_pull_back if kind is PULLBACK else can_push_forward)(program, primals)
+
+
+def _smooth(program: Program, carry: int, given: Sequence[bool]) -> tuple[int, ...]:
+    """The inputs of a body that have derivatives: the carry, which may have one after a step, and those given."""
+    avals = program.in_avals
+    return tuple([k for k, a in enumerate(avals) if a.dtype.kind in "fc" and (k < carry or given[k])])
+
+
+def _added(a: Any, b: Any) -> Any:
+    return b if a is None else a if b is None else a + b
+
+
+# SCAN
+
+
+def _steps(length: int, reverse: bool) -> Sequence[int]:
+    return range(length - 1, -1, -1) if reverse else range(length)
+
+
+def _inputs(params: tuple, state: Sequence[Any], inputs: Sequence[Any], k: int) -> list[Any]:
+    """What the body is given at step k."""
+    _, carry, sequences, *_ = params
+    end = carry + sequences
+    return [*state, *[x[k] for x in inputs[carry:end]], *inputs[end:]]
+
+
+@HOST.of(SCAN)
+def _scan(out: tuple, params: tuple, *inputs: Any) -> tuple | None:
+    program, carry, _, length, reverse = params
+    if not can_interpret(program):
+        return None
+    state: Sequence[Any] = inputs[:carry]
+    stacked = [np.empty(a.shape, a.dtype.numpy) for a in out[carry:]]
+    try:
+        for k in _steps(length, reverse):
+            outs = interpret(program, _inputs(params, state, inputs, k))
+            state = outs[:carry]
+            for ys, y in zip(stacked, outs[carry:], strict=True):
+                ys[k] = y
+    except NoRule:
+        return None
+    return (*state, *stacked)
+
+
+@PULLBACK.of(SCAN)
+def _scan_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
+    program, carry, sequences, length, reverse = params
+    end = carry + sequences
+    primals = _smooth(program, carry, wanted)
+    states: list[Sequence[Any]] = [inputs[:carry]]
+    for k in _steps(length, reverse)[:-1]:
+        states.append(interpret(program, _inputs(params, states[-1], inputs, k))[:carry])
+    found: list[Any] = [*g[:carry], *[None] * (len(inputs) - carry)]
+    for k in primals:
+        if carry <= k < end:
+            found[k] = np.zeros_like(inputs[k])
+    for k in reversed(_steps(length, reverse)):
+        cotangents = [*found[:carry], *[None if c is None else c[k] for c in g[carry:]]]
+        pulled = pull_back(program, primals, _inputs(params, states.pop(), inputs, k), cotangents)[1]
+        found[:carry] = [None] * carry
+        for j, c in zip(primals, pulled, strict=True):
+            if carry <= j < end:
+                found[j][k] = c
+            else:
+                found[j] = _added(found[j], c)
+    return tuple(found)
+
+
+@PUSHFORWARD.of(SCAN)
+def _scan_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any]:
+    program, carry, sequences, length, reverse = params
+    end = carry + sequences
+    primals = _smooth(program, carry, [t is not None for t in tangents])
+    state: Sequence[Any] = inputs[:carry]
+    moving = list(tangents[:carry])
+    stacked = [np.zeros(a.shape, a.dtype) if a.dtype.kind in "fcV" else None for a in y[carry:]]
+    for k in _steps(length, reverse):
+        given = _inputs(params, state, inputs, k)
+        pushed = [*moving, *[None if t is None else t[k] for t in tangents[carry:end]], *tangents[end:]]
+        full = [np.zeros_like(given[j]) if pushed[j] is None else pushed[j] for j in primals]
+        outs, found = push_forward(program, primals, given, full)
+        state, moving = outs[:carry], found[:carry]
+        for ts, t in zip(stacked, found[carry:], strict=True):
+            if ts is not None and t is not None:
+                ts[k] = t
+    return [*moving, *stacked]
+
+
+@COVERED.of(SCAN)
+def _scan_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+    program, carry, *_ = params
+    return can_interpret(program) and (kind is HOST or _can(kind, program, _smooth(program, carry, wanted)))
+
+
+COST[SCAN] = lambda out, params, *avals: max(params[3], 1) * estimated_seconds(params[0])
+
+
+# WHILE
+
+
+def _run_while(params: tuple, inputs: Sequence[Any], step: Callable[[list[Any]], Sequence[Any]]) -> Sequence[Any]:
+    """The carry for which the test is not true.
+
+    Raises:
+        NoRule: if that takes more steps than NumPy is to do.
+    """
+    program, test, carry = params
+    count = len(program.in_avals)
+    state: Sequence[Any] = inputs[:carry]
+    for _ in range(policy.MOST_HOST_STEPS):
+        if not interpret(test, [*state, *inputs[count:]])[0]:
+            return state
+        state = step([*state, *inputs[carry:count]])
+    raise NoRule("[while_loop] it is left to XLA")
+
+
+@HOST.of(WHILE)
+def _while(out: tuple, params: tuple, *inputs: Any) -> tuple | None:
+    program, test, _ = params
+    if not (can_interpret(program) and can_interpret(test)):
+        return None
+    try:
+        return tuple(_run_while(params, inputs, lambda given: interpret(program, given)))
+    except NoRule:
+        return None
+
+
+@PUSHFORWARD.of(WHILE)
+def _while_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any]:
+    program, _, carry = params
+    count = len(program.in_avals)
+    primals = _smooth(program, carry, [t is not None for t in tangents[:count]])
+    moving = list(tangents[:carry])
+
+    def step(given: list[Any]) -> Sequence[Any]:
+        pushed = [*moving, *tangents[carry:count]]
+        full = [np.zeros_like(given[j]) if pushed[j] is None else pushed[j] for j in primals]
+        outs, moving[:] = push_forward(program, primals, given, full)
+        return outs
+
+    _run_while(params, inputs, step)
+    return moving
+
+
+@COVERED.of(WHILE)
+def _while_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+    program, test, carry = params
+    if kind is PULLBACK or not (can_interpret(program) and can_interpret(test)):
+        return False
+    return kind is HOST or _can(kind, program, _smooth(program, carry, wanted[: len(program.in_avals)]))
+
+
+COST[WHILE] = lambda out, params, *avals: policy.LIKELY_STEPS * sum(map(estimated_seconds, params[:2]))
+
+
+# COND
+
+
+def _branch(params: tuple, inputs: Sequence[Any]) -> tuple[Program, tuple[int, ...]]:
+    """The Program to run, and which of the inputs it is given."""
+    branches, reads = params
+    k = min(max(int(inputs[0]), 0), len(branches) - 1)
+    return branches[k], tuple([j + 1 for j in reads[k]])
+
+
+@HOST.of(COND)
+def _cond(out: tuple, params: tuple, *inputs: Any) -> tuple | None:
+    program, places = _branch(params, inputs)
+    if not can_interpret(program):
+        return None
+    try:
+        return tuple(interpret(program, [inputs[k] for k in places]))
+    except NoRule:
+        return None
+
+
+@PULLBACK.of(COND)
+def _cond_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
+    program, places = _branch(params, inputs)
+    primals = _smooth(program, 0, [wanted[k] for k in places])
+    _, pulled = pull_back(program, primals, [inputs[k] for k in places], g)
+    found: list[Any] = [None] * len(inputs)
+    for j, c in zip(primals, pulled, strict=True):
+        found[places[j]] = _added(found[places[j]], c)
+    return tuple(found)
+
+
+@PUSHFORWARD.of(COND)
+def _cond_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any]:
+    program, places = _branch(params, inputs)
+    given = [tangents[k] for k in places]
+    primals = _smooth(program, 0, [t is not None for t in given])
+    return push_forward(program, primals, [inputs[k] for k in places], [given[j] for j in primals])[1]
+
+
+@COVERED.of(COND)
+def _cond_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+    pairs = zip(*params, strict=True)
+    if kind is HOST:
+        return all(can_interpret(p) for p, _ in pairs)
+    return all(_can(kind, p, _smooth(p, 0, [wanted[k + 1] for k in places])) for p, places in pairs)
+
+
+COST[COND] = lambda out, params, *avals: max(map(estimated_seconds, params[0]))

@@ -1,0 +1,142 @@
+"""Creation functions of the standard. A `device` says where, as a stream does in MLX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from mxcompat import core as mx
+from mxcompat.core import Device, Dtype, array
+
+__all__ = [
+    "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace", "meshgrid",
+    "ones", "ones_like", "tril", "triu", "zeros", "zeros_like",
+]  # fmt: skip
+
+Shape = int | tuple[int, ...]
+
+_DEFAULTS = {"b": mx.bool_, "i": mx.int32, "u": mx.uint64, "f": mx.float32, "c": mx.complex64}
+"""The dtype of Python numbers, by the kind of NumPy's."""
+
+
+def arange(
+    start: float, /, stop: float | None = None, step: float = 1, *, dtype: Dtype | None = None,
+    device: Device | None = None,
+) -> array:  # fmt: skip
+    """Evenly spaced numbers from `start` up to, but not including, `stop`; from 0 to `start` without it."""
+    if stop is None:
+        start, stop = 0, start
+    if dtype is None:
+        whole = all(isinstance(n, int) for n in (start, stop, step))
+        dtype = mx.int32 if whole else mx.float32
+    numbers = np.arange(float(start) if dtype.kind == "f" else start, stop, step)
+    return mx.array(numbers.astype(dtype.numpy), dtype)
+
+
+def asarray(
+    obj: Any, /, *, dtype: Dtype | None = None, device: Device | None = None, copy: bool | None = None
+) -> array:
+    """An array of a number, nested lists or tuples, or what has the buffer or DLPack protocol.
+
+    Unlike `mx.array` it keeps the double precision of NumPy's and JAX's arrays.
+
+    Raises:
+        ValueError: if `copy` is False and one is needed.
+        OverflowError: for numbers beyond the range of the dtype.
+    """
+    if isinstance(obj, (array, jax.Array)) or copy is False:
+        return mx.asarray(obj, dtype, copy=copy)
+    if isinstance(obj, (bool, int, float, complex, list, tuple)) and not _holds_array(obj):
+        given = np.asarray(obj, None if dtype is None else dtype.numpy)
+        if dtype is None and not isinstance(obj, np.generic):
+            dtype = _DEFAULTS[given.dtype.kind]
+            if dtype is mx.int32 and given.size and not -(2**31) <= given.min() <= given.max() < 2**31:
+                dtype = mx.int64
+        obj = given
+    if dtype is None and isinstance(obj, (np.ndarray, np.generic)) and obj.dtype == np.float64:
+        dtype = mx.float64
+    return mx.array(obj, dtype)
+
+
+def _holds_array(obj: Any) -> bool:
+    return isinstance(obj, array) or (isinstance(obj, (list, tuple)) and any(map(_holds_array, obj)))
+
+
+def empty(shape: Shape, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
+    """An array of this shape, of zeros."""
+    return zeros(shape, dtype=dtype, device=device)
+
+
+def empty_like(x: array, /, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
+    """An array of the shape of another, and of its dtype if none is given, of zeros."""
+    return zeros_like(x, dtype=dtype, device=device)
+
+
+def eye(
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Dtype | None = None, device: Device | None = None
+) -> array:
+    """Ones on diagonal k, zeros elsewhere."""
+    return mx.eye(n_rows, n_cols, k, dtype or mx.float32, stream=device)
+
+
+def from_dlpack(x: Any, /, *, device: Device | None = None, copy: bool | None = None) -> array:
+    """An array of what has the DLPack protocol."""
+    return mx.from_dlpack(x, copy=copy)
+
+
+def full(shape: Shape, fill_value: Any, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
+    """One number everywhere; by default of the dtype of that number."""
+    value = asarray(fill_value, dtype=dtype)
+    return mx.broadcast_to(value, (shape,) if isinstance(shape, int) else tuple(shape), stream=device)
+
+
+def full_like(x: array, /, fill_value: Any, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
+    """One number everywhere, with the shape of another array, and its dtype if none is given."""
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device)
+
+
+def linspace(
+    start: complex, stop: complex, /, num: int, *, dtype: Dtype | None = None, device: Device | None = None,
+    endpoint: bool = True,
+) -> array:  # fmt: skip
+    """`num` evenly spaced numbers from `start` to `stop`, which is the last of them if it is the `endpoint`."""
+    numbers = np.linspace(start, stop, num, endpoint=endpoint)
+    dtype = dtype or (mx.complex64 if numbers.dtype.kind == "c" else mx.float32)
+    return mx.array(numbers.astype(dtype.numpy), dtype)
+
+
+def meshgrid(*arrays: array, indexing: str = "xy") -> list[array]:
+    """The coordinates of a grid, from those along each axis."""
+    return list(mx.meshgrid(*arrays, indexing=indexing)) if arrays else []
+
+
+def ones(shape: Shape, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
+    """Ones."""
+    return mx.ones(shape, dtype or mx.float32, stream=device)
+
+
+def ones_like(x: array, /, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
+    """Ones, with the shape of another array, and its dtype if none is given."""
+    return mx.ones(x.shape, dtype or x.dtype, stream=device)
+
+
+def tril(x: array, /, *, k: int = 0) -> array:
+    """The matrices without what is above diagonal k."""
+    return mx.tril(x, k)
+
+
+def triu(x: array, /, *, k: int = 0) -> array:
+    """The matrices without what is below diagonal k."""
+    return mx.triu(x, k)
+
+
+def zeros(shape: Shape, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
+    """Zeros."""
+    return mx.zeros(shape, dtype or mx.float32, stream=device)
+
+
+def zeros_like(x: array, /, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
+    """Zeros, with the shape of another array, and its dtype if none is given."""
+    return mx.zeros(x.shape, dtype or x.dtype, stream=device)

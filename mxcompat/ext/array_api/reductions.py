@@ -1,0 +1,120 @@
+"""Statistical and utility functions of the standard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mxcompat import core as mx
+from mxcompat.core import Dtype, array
+
+__all__ = [
+    "all", "any", "count_nonzero", "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min", "prod", "std",
+    "sum", "summed", "var",
+]  # fmt: skip
+
+Axes = int | tuple[int, ...] | None
+
+
+def all(x: array, /, *, axis: Axes = None, keepdims: bool = False) -> array:
+    """Whether all elements are true."""
+    return mx.all(x, axis, keepdims)
+
+
+def any(x: array, /, *, axis: Axes = None, keepdims: bool = False) -> array:
+    """Whether one element is true."""
+    return mx.any(x, axis, keepdims)
+
+
+def count_nonzero(x: array, /, *, axis: Axes = None, keepdims: bool = False) -> array:
+    """How many elements are not zero, an int32."""
+    return mx.sum((x != 0).astype(mx.int32), axis, keepdims)
+
+
+def summed(x: array, dtype: Dtype | None) -> array:
+    """The elements as the dtype that a sum or product of them has: int32, or uint32, for what is narrower."""
+    if dtype is None:
+        dtype = x.dtype
+        if dtype.kind in "bi" and dtype.size < 4:
+            dtype = mx.int32
+        elif dtype.kind == "u" and dtype.size < 4:
+            dtype = mx.uint32
+    return x.astype(dtype)
+
+
+def cumulative_sum(
+    x: array, /, *, axis: int | None = None, dtype: Dtype | None = None, include_initial: bool = False
+) -> array:
+    """The sums of the elements up to each place along an axis, which may be left out for a vector."""
+    return _cumulative(mx.cumsum, x, axis, dtype, include_initial, 0)
+
+
+def cumulative_prod(
+    x: array, /, *, axis: int | None = None, dtype: Dtype | None = None, include_initial: bool = False
+) -> array:
+    """The products of the elements up to each place along an axis, which may be left out for a vector."""
+    return _cumulative(mx.cumprod, x, axis, dtype, include_initial, 1)
+
+
+def _cumulative(
+    scan: Callable[..., array], x: array, axis: int | None, dtype: Dtype | None, include_initial: bool, first: int
+) -> array:
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"[cumulative] axis is needed for an array of {x.ndim} axes.")
+        axis = 0
+    x = summed(x, dtype)
+    found = scan(x, axis).astype(x.dtype)
+    if include_initial:
+        shape = [1 if k == axis % x.ndim else n for k, n in enumerate(x.shape)]
+        found = mx.concatenate([mx.full(shape, first, x.dtype), found], axis)
+    return found
+
+
+def diff(
+    x: array, /, *, axis: int = -1, n: int = 1, prepend: array | None = None, append: array | None = None
+) -> array:
+    """The differences of neighbours along an axis, taken n times."""
+    given = [a for a in (prepend, x, append) if a is not None]
+    return mx.diff(mx.concatenate(given, axis) if len(given) > 1 else x, n, axis)
+
+
+def max(x: array, /, *, axis: Axes = None, keepdims: bool = False) -> array:
+    """The largest element; NaN if there is one."""
+    return mx.max(x, axis, keepdims)
+
+
+def mean(x: array, /, *, axis: Axes = None, keepdims: bool = False) -> array:
+    """The mean of the elements."""
+    return mx.mean(x, axis, keepdims)
+
+
+def min(x: array, /, *, axis: Axes = None, keepdims: bool = False) -> array:
+    """The smallest element; NaN if there is one."""
+    return mx.min(x, axis, keepdims)
+
+
+def prod(x: array, /, *, axis: Axes = None, dtype: Dtype | None = None, keepdims: bool = False) -> array:
+    """The product of the elements."""
+    x = summed(x, dtype)
+    return mx.prod(x, axis, keepdims).astype(x.dtype)
+
+
+def std(x: array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> array:
+    """The standard deviation; `correction` is taken off the number of elements."""
+    return mx.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
+
+
+def sum(x: array, /, *, axis: Axes = None, dtype: Dtype | None = None, keepdims: bool = False) -> array:
+    """The sum of the elements."""
+    x = summed(x, dtype)
+    return mx.sum(x, axis, keepdims).astype(x.dtype)
+
+
+def var(x: array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> array:
+    """The variance; `correction` is taken off the number of elements."""
+    found = mx.var(x, axis, keepdims)
+    if not correction:
+        return found
+    count = x.size / found.size if found.size else float("nan")
+    left = count - correction
+    return found * (count / left) if left > 0 else mx.full(found.shape, mx.nan, found.dtype)

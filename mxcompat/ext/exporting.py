@@ -1,0 +1,294 @@
+"""Functions as StableHLO, to run elsewhere: `stablehlo`, `export` and `load`.
+
+What comes out is what `jax.export` makes of a function that was written for JAX: servers, IREE and converters to other
+formats take it, and so does JAX without this library.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import export as jax_export
+
+from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._graph.ir.aval import Aval, aval, number
+from mxcompat._graph.ir.capture import Capture, modes_of
+from mxcompat._graph.ir.node import SCALAR, Node, apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import WITHIN
+from mxcompat._graph.run.evaluate import evaluate
+from mxcompat._ops.random.state import state as random_state
+from mxcompat._transforms.control.customs import close_settled
+from mxcompat._transforms.functions import check_callable
+from mxcompat._transforms.vectorize import flat_axes
+
+from .symbolic import SIZES, any_size, same_values
+
+__all__ = ["Exported", "StableHLO", "export", "load", "stablehlo"]
+
+
+class StableHLO(NamedTuple):
+    """A function as StableHLO.
+
+    Args:
+        text: MLIR, to read and to feed to compilers that take it.
+        bytecode: the same as a portable artifact, which later versions of StableHLO read too.
+    """
+
+    text: str
+    bytecode: bytes
+
+
+class Exported:
+    """A function that needs no Python source: a lazy function of trees of arrays, and what can be written to a file.
+
+    Args:
+        exported: what `jax.export` made, or has read.
+        vjp_order: how often it can be differentiated; None if what was read says it.
+    """
+
+    def __init__(self, exported: jax_export.Exported, vjp_order: int | None = None) -> None:
+        self.jax = exported
+        self._vjp_order = vjp_order
+        self._op = Op("exported", self._lowered)
+        WITHIN[self._op] = self._derivative
+
+    def __call__(self, *args: Any) -> Any:
+        """The function, of arrays like those that it was exported for.
+
+        Raises:
+            ValueError: if their tree, shapes or dtypes are others, and when it is differentiated more often than
+                `vjp_order` says, or in forward mode.
+        """
+        leaves, _ = _flatten(args, "exported")
+        self._check(leaves, jax.tree.structure((args, {}), is_leaf=_is_array))
+        results = wrap_all(apply(self._op, tuple([x._node for x in leaves])))
+        return jax.tree.unflatten(self.jax.out_tree, results)
+
+    def __repr__(self) -> str:
+        return f"Exported({self.jax.fun_name}, {', '.join(map(str, self.jax.in_avals))})"
+
+    def serialize(self) -> bytes:
+        """What `load`, and `jax.export.deserialize`, read.
+
+        Raises:
+            ImportError: without the package flatbuffers (`pip install 'mxcompat[export]'`).
+            ValueError: for a function that was loaded.
+        """
+        if self._vjp_order is None:
+            raise ValueError("[exported] What was loaded is in its file already.")
+        with jax.enable_x64(True):
+            return bytes(self.jax.serialize(vjp_order=self._vjp_order))
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write that to a file."""
+        Path(file).write_bytes(self.serialize())
+
+    @property
+    def stablehlo(self) -> StableHLO:
+        """The function as StableHLO."""
+        return StableHLO(self.jax.mlir_module(), self.jax.mlir_module_serialized)
+
+    def _lowered(self, *arrays: Any) -> tuple[Any, ...]:
+        args, kwargs = jax.tree.unflatten(self.jax.in_tree, [jnp.asarray(x) for x in arrays])
+        return tuple(jax.tree.leaves(self.jax.call(*args, **kwargs)))
+
+    def _derivative(self, params: tuple, active: set[int], transform: str) -> list:
+        if transform == "JVP" or not (self.jax.has_vjp() if self._vjp_order is None else self._vjp_order):
+            wanted = "vjp_order=1" if transform == "VJP" else "grad or vjp instead of jvp"
+            raise ValueError(f"[exported] Cannot calculate {transform}: it was exported without. Use {wanted}.")
+        return []
+
+    def _check(self, leaves: Sequence[array], tree: Any) -> None:
+        if tree != self.jax.in_tree:
+            raise ValueError(f"[exported] Expected arguments of the tree {self.jax.in_tree}, got {tree}.")
+        symbols: dict[Any, int] = {}
+        for k, (x, wanted) in enumerate(zip(leaves, self.jax.in_avals, strict=True)):
+            fits = x._node.aval.dtype.numpy == wanted.dtype and x.ndim == len(wanted.shape)
+            for n, m in zip(x.shape, wanted.shape, strict=False):
+                fits = fits and n == (m if isinstance(m, int) else symbols.setdefault(m, n))
+            if not fits:
+                raise ValueError(f"[exported] Array {k} of the arguments must be {wanted}, not {x._node.aval}.")
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, array)
+
+
+def _flatten(tree: Any, function: str) -> tuple[list[array], Any]:
+    """The arrays of a tree in JAX's order, and the tree."""
+    leaves, structure = jax.tree.flatten(tree, is_leaf=_is_array)
+    for x in leaves:
+        if not _is_array(x):
+            raise ValueError(
+                f"[{function}] Arguments and results must be trees of arrays, but there is a {type(x).__name__} in one."
+            )
+    return leaves, structure
+
+
+def stablehlo(
+    fun: Callable[..., Any], *args: Any, batch_axes: Any = None, platforms: Sequence[str] | None = None
+) -> StableHLO:
+    """A function as StableHLO, for compilers that take that: IREE, converters to CoreML, XLA.
+
+    Args: those of `export`.
+
+    Returns:
+        Its text, and its bytecode.
+
+    Raises:
+        ValueError: as `export` does.
+
+    Example:
+        >>> module = mx.ext.stablehlo(mx.exp, mx.zeros((2, 3)))
+        >>> "stablehlo.exponential" in module.text, len(module.bytecode) > 100
+        (True, True)
+    """
+    return _exported("stablehlo", fun, args, batch_axes, 0, platforms).stablehlo
+
+
+def export(
+    fun: Callable[..., Any], *args: Any, batch_axes: Any = None, vjp_order: int = 0,
+    platforms: Sequence[str] | None = None,
+) -> Exported:  # fmt: skip
+    """A function that can be written to a file and runs without its Python source, in later versions too.
+
+    Args:
+        fun: takes and returns trees (of lists, tuples and dicts) of arrays. Arrays that it captures, the weights of a
+            module for example, become constants.
+        args: examples of its arguments: their shapes and dtypes count.
+        batch_axes: the axes that may have any size, the same one for all: an int, or a tree of ints and None, as
+            `vmap` takes it. The function is run for three sizes, to see what depends on them. None: the sizes of the
+            examples are the only ones.
+        vjp_order: how often it can be differentiated in reverse mode. The rules of custom functions are in it.
+        platforms: what it is to run on, "cpu", "cuda", "rocm" or "tpu"; by default what JAX computes on here.
+
+    Returns:
+        A lazy function of the same arguments, which has `save`, `serialize` and `stablehlo`, and as `jax` what
+        `jax.export` knows of it.
+
+    Raises:
+        ValueError: if an argument or a result is no tree of arrays, if `fun` draws random numbers without a key (they
+            would be the same ones forever), uses host code, or does something else for each size of the batch.
+
+    Example:
+        >>> f = mx.ext.export(lambda x: x * mx.array([1.0, 2.0]), mx.zeros((1, 2)), batch_axes=0, vjp_order=1)
+        >>> again = mx.ext.load(f.serialize())
+        >>> again(mx.ones((3, 2))).shape, mx.grad(lambda x: again(x).sum())(mx.ones((1, 2)))
+        ((3, 2), array([[1, 2]], dtype=float32))
+    """
+    return _exported("export", fun, args, batch_axes, vjp_order, platforms)
+
+
+def load(file: str | os.PathLike[str] | bytes) -> Exported:
+    """A function that `export`, or `jax.export`, has written.
+
+    Args:
+        file: a path, or the bytes themselves.
+
+    Raises:
+        ValueError: if it is something else.
+        ImportError: without the package flatbuffers (`pip install 'mxcompat[export]'`).
+    """
+    data = bytes(file) if isinstance(file, (bytes, bytearray)) else Path(file).read_bytes()
+    try:
+        with jax.enable_x64(True):
+            return Exported(jax_export.deserialize(bytearray(data)))
+    except ImportError:
+        raise
+    except Exception as error:
+        raise ValueError(f"[load] This is no exported function: {error}") from error
+
+
+class _Trace(NamedTuple):
+    """What a function has built for one size of the batch."""
+
+    program: Program
+    captured: list[Node]
+    out_tree: Any
+
+
+def _exported(
+    name: str, fun: Callable[..., Any], args: tuple, batch_axes: Any, vjp_order: int, platforms: Sequence[str] | None
+) -> Exported:
+    check_callable(fun, name)
+    leaves, tree = _flatten(args, name)
+    avals = [x._node.aval for x in leaves]
+    if batch_axes is None:
+        trace = _traced(name, fun, avals, tree, vjp_order)
+        values = [number(n.value, n.aval.dtype) if n.op is SCALAR else n.value for n in trace.captured]
+        program, shapes = trace.program, [a.shape for a in avals]
+    else:
+        axes = _in_jax_order(args, batch_axes)
+        (symbol,) = jax_export.symbolic_shape("batch")
+        traces = [_traced(name, fun, _sized(avals, axes, n), tree, vjp_order) for n in SIZES]
+        trace = traces[0]
+        program = any_size([t.program for t in traces], symbol)
+        if len({len(t.captured) for t in traces}) > 1:
+            raise ValueError(f"[{name}] The function captures other arrays for each size of the batch.")
+        values = [same_values(nodes, symbol) for nodes in zip(*[t.captured for t in traces], strict=True)]
+        shapes = [program.in_avals[k].shape for k in range(len(avals))]
+    specs = [jax.ShapeDtypeStruct(s, a.dtype.numpy) for s, a in zip(shapes, avals, strict=True)]
+    dtypes = [a.dtype.numpy for a in program.in_avals[len(avals) :]]
+
+    def function(*given: Any) -> Any:
+        constants = [jnp.asarray(v, d) for v, d in zip(values, dtypes, strict=True)]
+        outs = program.replay([*jax.tree.leaves(given), *constants])
+        return jax.tree.unflatten(
+            trace.out_tree, [jnp.asarray(o, a.dtype.numpy) for o, a in zip(outs, program.out_avals, strict=True)]
+        )
+
+    function.__name__ = getattr(fun, "__name__", "function")
+    try:
+        with jax.enable_x64(True):
+            exporter = jax_export.export(jax.jit(function), platforms=platforms)
+            return Exported(exporter(*jax.tree.unflatten(tree, specs)), vjp_order)
+    except Exception as error:
+        slot = getattr(error, "mxcompat_slot", None)
+        where = f" the op {program.instructions[slot][0]} of" if slot is not None else ""
+        raise ValueError(f"[{name}] Cannot export{where} this function: {error}") from error
+
+
+def _traced(name: str, fun: Callable[..., Any], avals: Sequence[Aval], tree: Any, vjp_order: int) -> _Trace:
+    key = random_state[0]._node
+    with Capture(avals) as capture:
+        value = fun(*jax.tree.unflatten(tree, [wrap(p) for p in capture.placeholders]))
+        results, out_tree = _flatten(value, name)
+        body = close_settled(capture, [x._node for x in results], (("vjp", 0),) * vjp_order)
+    if random_state[0]._node is not key:
+        random_state[0] = wrap(key)
+        raise ValueError(
+            f"[{name}] The function draws random numbers without a key, which would be the same ones in every call. "
+            "Give it a key as an argument."
+        )
+    if modes_of(body.captured):
+        raise ValueError(f"[{name}] Cannot export a function that uses the arguments of one around it.")
+    evaluate([n for n in body.captured if n.value is None])
+    return _Trace(body.program, body.captured, out_tree)
+
+
+def _in_jax_order(args: tuple, batch_axes: Any) -> list[int | None]:
+    """The axis of each array; that of the arrays of dicts, which JAX sorts, too."""
+    ordered = _sorted(args)
+    return flat_axes(ordered[0] if len(args) == 1 else ordered, batch_axes, "")
+
+
+def _sorted(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {k: _sorted(tree[k]) for k in sorted(tree)}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)([_sorted(t) for t in tree])
+    return tree
+
+
+def _sized(avals: Sequence[Aval], axes: Sequence[int | None], size: int) -> list[Aval]:
+    return [
+        a if axis is None else aval((*a.shape[:axis], size, *a.shape[axis + 1 :]), a.dtype)
+        for a, axis in zip(avals, axes, strict=True)
+    ]

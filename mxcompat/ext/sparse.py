@@ -1,0 +1,192 @@
+"""Sparse matrices: the elements that are not zero, and where they are, as `jax.experimental.sparse.BCOO` stores them.
+
+Products are made of reads and writes by index: they are lazy, run wherever these do, and have gradients with respect to
+the values and to what is dense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mxcompat import core as mx
+from mxcompat.core import Dtype, array
+
+from .interop import from_jax, to_jax
+
+__all__ = ["SparseMatrix", "from_bcoo", "from_coo", "from_dense", "matmul"]
+
+
+class SparseMatrix(NamedTuple):
+    """A matrix of which only some elements are stored. Made by `from_dense`, `from_coo` and `from_bcoo`.
+
+    It is a tree: functions that are compiled, mapped or checkpointed take and return it. To differentiate with respect
+    to the values, let these be the argument, see `with_values`.
+
+    Args:
+        values: the elements, an array of shape (n,).
+        indices: their rows and columns, an int32 array of shape (n, 2). Elements at the same place are added up.
+        shape: the numbers of rows and columns.
+
+    Example:
+        >>> s = mx.ext.sparse.from_dense(mx.array([[0.0, 2.0], [3.0, 0.0]]))
+        >>> s @ mx.array([1.0, 10.0])
+        array([20, 3], dtype=float32)
+        >>> mx.grad(lambda v: (s.with_values(v) @ mx.array([1.0, 10.0])).sum())(s.values)
+        array([10, 1], dtype=float32)
+    """
+
+    values: array
+    indices: array
+    shape: tuple[int, int]
+
+    @property
+    def dtype(self) -> Dtype:
+        """The type of the elements."""
+        return self.values.dtype
+
+    @property
+    def T(self) -> SparseMatrix:
+        """The transpose."""
+        return SparseMatrix(self.values, self.indices[:, ::-1], (self.shape[1], self.shape[0]))
+
+    def with_values(self, values: array) -> SparseMatrix:
+        """A matrix with other elements at the same places.
+
+        Raises:
+            ValueError: if there are more or less of them.
+        """
+        if values.shape != self.values.shape:
+            raise ValueError(f"[sparse] Expected values of shape {self.values.shape}, got {values.shape}.")
+        return SparseMatrix(values, self.indices, self.shape)
+
+    def todense(self) -> array:
+        """The matrix with all its elements."""
+        rows, columns = self.indices[:, 0], self.indices[:, 1]
+        return mx.zeros(self.shape, self.dtype).at[rows, columns].add(self.values)
+
+    def to_bcoo(self) -> Any:
+        """The same as a matrix of JAX's."""
+        from jax.experimental.sparse import BCOO  # here, since it takes long to import
+
+        return BCOO((to_jax(self.values), to_jax(self.indices)), shape=self.shape)
+
+    def astype(self, dtype: Dtype) -> SparseMatrix:
+        """The matrix with elements of another type."""
+        return self.with_values(self.values.astype(dtype))
+
+    def __matmul__(self, other: array | SparseMatrix) -> array:
+        return matmul(self, other)
+
+    def __mul__(self, other: Any) -> SparseMatrix:
+        """Each element times a number, or times that of a dense matrix at its place."""
+        if isinstance(other, array) and other.ndim:
+            dense = mx.broadcast_to(other, self.shape)
+            return self.with_values(self.values * dense[self.indices[:, 0], self.indices[:, 1]])
+        return self.with_values(self.values * other)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> SparseMatrix:
+        return self.with_values(-self.values)
+
+    def __add__(self, other: SparseMatrix) -> SparseMatrix:  # type: ignore[override]
+        """The sum, which stores the elements of both."""
+        if not isinstance(other, SparseMatrix) or other.shape != self.shape:
+            what = other.shape if isinstance(other, SparseMatrix) else type(other).__name__
+            raise ValueError(f"[sparse] Only a sparse matrix of shape {self.shape} can be added, not {what}.")
+        values, indices = [self.values, other.values], [self.indices, other.indices]
+        return SparseMatrix(mx.concatenate(values), mx.concatenate(indices), self.shape)
+
+    def __sub__(self, other: SparseMatrix) -> SparseMatrix:
+        return self + -other
+
+    def __repr__(self) -> str:
+        return f"SparseMatrix({self.dtype.name}{list(self.shape)}, {self.values.size} elements)"
+
+
+def from_dense(x: array) -> SparseMatrix:
+    """The matrix of the elements that are not zero. Evaluates `x`: how many these are decides on the shapes.
+
+    Raises:
+        ValueError: if `x` is no matrix.
+
+    Example:
+        >>> mx.ext.sparse.from_dense(mx.eye(3))
+        SparseMatrix(float32[3, 3], 3 elements)
+    """
+    if x.ndim != 2:
+        raise ValueError(f"[sparse] A matrix is needed, not an array of shape {x.shape}.")
+    places = mx.array(np.argwhere(np.asarray(x != 0)).astype(np.int32).reshape(-1, 2))
+    return SparseMatrix(x[places[:, 0], places[:, 1]], places, (x.shape[0], x.shape[1]))
+
+
+def from_coo(values: Any, rows: Any, columns: Any, shape: Sequence[int]) -> SparseMatrix:
+    """A matrix from its elements and where they are.
+
+    Args:
+        values: n numbers.
+        rows, columns: n integers each. Elements at the same place are added up.
+        shape: the numbers of rows and columns.
+
+    Raises:
+        ValueError: if their lengths differ.
+        IndexError: if a place is outside the shape; where the arrays have no value it is not checked.
+
+    Example:
+        >>> mx.ext.sparse.from_coo([1.0, 2.0], [0, 1], [2, 0], (2, 3)).todense()
+        array([[0, 0, 1],
+               [2, 0, 0]], dtype=float32)
+    """
+    values, rows, columns = [x if isinstance(x, array) else mx.array(x) for x in (values, rows, columns)]
+    if not values.shape == rows.shape == columns.shape or values.ndim != 1:
+        raise ValueError(
+            f"[sparse] values, rows and columns must be vectors of one length, not of shapes {values.shape}, "
+            f"{rows.shape} and {columns.shape}."
+        )
+    height, width = shape
+    for what, places, n in (("row", rows, height), ("column", columns, width)):
+        if places.dtype.kind not in "iu":
+            raise ValueError(f"[sparse] The {what}s must be integers, not {places.dtype.name}.")
+        if places.size and not places._node.trace and (int(mx.min(places)) < 0 or int(mx.max(places)) >= n):
+            raise IndexError(f"[sparse] A {what} is out of bounds for a matrix of shape {(height, width)}.")
+    return SparseMatrix(values, mx.stack([rows.astype(mx.int32), columns.astype(mx.int32)], 1), (height, width))
+
+
+def from_bcoo(matrix: Any) -> SparseMatrix:
+    """A matrix of JAX's, `jax.experimental.sparse.BCOO`, without a copy.
+
+    Raises:
+        ValueError: if it has other axes than two that are sparse.
+    """
+    if matrix.n_batch or matrix.n_dense or matrix.n_sparse != 2:
+        raise ValueError(f"[sparse] A matrix with two sparse axes is needed, not {matrix!r}.")
+    return SparseMatrix(from_jax(matrix.data), from_jax(matrix.indices).astype(mx.int32), tuple(matrix.shape))
+
+
+def matmul(a: array | SparseMatrix, b: array | SparseMatrix) -> array:
+    """The product of a sparse matrix with a dense one, or a vector, or of a dense one with a sparse one. That of two
+    sparse ones is dense, too.
+
+    Raises:
+        ValueError: if the shapes do not fit.
+
+    Example:
+        >>> s = mx.ext.sparse.from_dense(mx.array([[0.0, 2.0], [3.0, 0.0]]))
+        >>> mx.ext.sparse.matmul(mx.array([[1.0, 10.0]]), s)
+        array([[30, 2]], dtype=float32)
+    """
+    if not isinstance(a, SparseMatrix):
+        if not isinstance(b, SparseMatrix):
+            return mx.matmul(a, b)
+        found = matmul(b.T, a.T if a.ndim == 2 else a)
+        return found.T if a.ndim == 2 else found
+    dense = b.todense() if isinstance(b, SparseMatrix) else b
+    if dense.ndim not in (1, 2) or dense.shape[0] != a.shape[1]:
+        raise ValueError(f"[sparse] Matrices of shapes {a.shape} and {dense.shape} do not fit; use vmap for a batch.")
+    rows, columns = a.indices[:, 0], a.indices[:, 1]
+    values = a.values[:, None] if dense.ndim == 2 else a.values
+    terms = values * dense[columns]
+    return mx.zeros((a.shape[0], *dense.shape[1:]), terms.dtype).at[rows].add(terms)
