@@ -3,7 +3,7 @@ same bits."""
 
 from mxcompat._transforms.custom.function import custom_gradient
 
-from . import debug
+from . import debug, sharding
 from .callback import host_callback
 from .derivatives import hessian, jacfwd, jacrev
 from .determinism import reproducible
@@ -11,5 +11,5 @@ from .interop import from_jax, jax_function, to_jax
 
 __all__ = [
     "custom_gradient", "debug", "from_jax", "hessian", "host_callback", "jacfwd", "jacrev", "jax_function",
-    "reproducible", "to_jax",
+    "reproducible", "sharding", "to_jax",
 ]  # fmt: skip

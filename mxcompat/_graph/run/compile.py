@@ -21,6 +21,7 @@ from ..ir.structure import clock
 from . import allocation, background, budget, disk
 from .arguments import baked, function, order, packed, spec
 from .events import notify, stats
+from .partition import calling, out_shardings
 
 __all__ = ["Executable", "on_cpu", "on_disk"]
 
@@ -85,7 +86,8 @@ class Executable:
         self._lowered: Any = None
         self.last_used = clock.now
         self.nbytes = policy.BYTES_PER_EXECUTABLE + policy.COMPILED_PER_INSTRUCTION * program.weight
-        options = _REPRODUCIBLE if reproducible else _QUICK if hurry and on_cpu() else _FAST
+        hurry = hurry and on_cpu() and program.placement is None  # processes that share a mesh run the same code
+        options = _REPRODUCIBLE if reproducible else _QUICK if hurry else _FAST
         if on_cpu():
             allocation.require(allocation.results(program))
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
@@ -99,7 +101,7 @@ class Executable:
         else:
             stats.loaded += 1
             self._weigh(self._place.loaded_bytes)
-        self.call = compiled.__call__
+        self.call = calling(program, compiled, self._order)
         self.needs = allocation.needs(compiled) if on_cpu() else 0
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
@@ -151,7 +153,8 @@ class Executable:
 
     def _trace(self) -> Any:
         replay, specs = function(self.program, self.baked, self.lifted, self._order)
-        return jax.jit(replay, donate_argnums=self._donated, keep_unused=True).trace(*specs)
+        outs = out_shardings(self.program)
+        return jax.jit(replay, donate_argnums=self._donated, keep_unused=True, out_shardings=outs).trace(*specs)
 
     def _promote(self) -> None:
         """Count a run; if it is worth it, compile for speed in the background."""

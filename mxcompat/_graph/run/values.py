@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from ..ir.node import SCALAR, Node
+from .partition import whole
 
 __all__ = ["aligned", "aligned_bytes", "jax_value", "numpy_value", "settled", "sole", "to_jax"]
 
@@ -60,8 +61,8 @@ def numpy_value(node: Node) -> Any:
     if node.op is SCALAR:
         return node.aval.dtype.numpy.type(value)
     if type(value) is tuple:
-        return tuple([np.asarray(v) for v in value])
-    return np.asarray(value)
+        return tuple([whole(v) for v in value])
+    return whole(value)
 
 
 def settled(value: Any, promised: Any) -> Any:
