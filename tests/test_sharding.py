@@ -1,11 +1,13 @@
 """`mx.ext.sharding`, in processes of their own: how many devices there are is settled when JAX starts."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -51,6 +53,22 @@ def test_a_mesh_over_two_processes():
     first, second = run(*[("tests/sharding_worker.py", port, rank) for rank in range(2)], devices=2)
     assert first.splitlines()[-1] == second.splitlines()[-1]
     assert first.splitlines()[-1].startswith("losses")
+
+
+def test_the_example(tmp_path):
+    """On two devices: the losses of one, half the memory, the collectives, and a plot."""
+    plot = tmp_path / "plot.svg"
+    small = "--devices 2 --steps 2 --dims 32 --layers 1 --context 8 --vocabulary 64".split()
+    (out,) = run(("examples/sharded_gpt.py", *small, "--plot", plot), devices=1)
+    apart = [float(n) for n in re.findall(r"([\d.e-]+) apart", out)]
+    assert len(apart) == 2
+    assert max(apart) < 1e-4
+    assert re.search(r"partitioned: \d+ ops over \{'data': 2\}: .*1 all-reduce among 2 devices of \d+ bytes", out), out
+    assert "all-gather" in out.partition("fully sharded")[2]
+    lines = ElementTree.parse(plot).getroot().findall("{http://www.w3.org/2000/svg}polyline")
+    heights = [[float(p.split(",")[1]) for p in line.get("points").split()] for line in lines]
+    assert heights[0][0] == heights[0][1], "data parallel, each device holds the whole"
+    assert 250 - heights[1][1] == pytest.approx((250 - heights[1][0]) / 2, rel=0.2)
 
 
 class Text:
