@@ -1,5 +1,6 @@
 """`mx.ext.sharding`, in processes of their own: how many devices there are is settled when JAX starts."""
 
+import json
 import os
 import re
 import socket
@@ -69,6 +70,26 @@ def test_the_example(tmp_path):
     heights = [[float(p.split(",")[1]) for p in line.get("points").split()] for line in lines]
     assert heights[0][0] == heights[0][1], "data parallel, each device holds the whole"
     assert 250 - heights[1][1] < 0.8 * (250 - heights[1][0]), "fully sharded, but for what is small"
+
+
+def test_a_training_step_for_256_devices():
+    """What docs/scaling.md says of it: the collectives of each layout, how many devices they are among, their bytes."""
+    (out,) = run(("tests/sharding_pod.py",), devices=256)
+    found = json.loads(out)
+    size, loss = found["parameters"], 4
+    collectives = {name: [tuple(c) for c in cs] for name, cs in found["collectives"].items()}
+    assert collectives["data parallel"] == [("all-reduce", size + loss, 256)]
+    assert sorted(collectives["fully sharded, told"]) == [
+        ("all-gather", size // 2, 256),
+        ("all-gather", size // 2, 256),
+        ("all-reduce", size + loss, 256),
+    ]
+    assert max(bytes for _, bytes, _ in collectives["fully sharded"]) < size // 4
+    rows, width = 1024 // 64, 1024
+    assert sorted(collectives["tensor parallel"]) == [
+        ("all-reduce", 4 * rows * width, 4),
+        ("all-reduce", size // 4 + loss, 64),
+    ]
 
 
 class Text:

@@ -50,8 +50,8 @@ with as_on_an_accelerator() if dry else contextlib.nullcontext(), mx.ext.debug.h
 
 
 def counted(dry: bool, fresh: bool = False) -> dict[str, int]:
-    """How often a loop of `STEPS` steps that prints `PRINTED` losses moves data, by direction; `fresh` says whether each
-    step's batch comes from the host."""
+    """How often a loop of `STEPS` steps that prints `PRINTED` losses moves data, by direction; `fresh` says whether
+    each step's batch comes from the host."""
     command = [sys.executable, "-c", _LOOP, *map(str, (PRINTED, STEPS, int(dry), int(fresh)))]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
