@@ -106,7 +106,11 @@ def _spread(mesh: Any, aval: Any) -> Any:
 
 def _mesh(sharding: Any) -> Any:
     """The mesh of a value with this sharding; of several, a tuple."""
-    return tuple(map(_mesh, sharding)) if type(sharding) is tuple else getattr(sharding, "mesh", None)
+    if type(sharding) is tuple:
+        return tuple(map(_mesh, sharding))
+    if sharding is not None and not isinstance(sharding, NamedSharding):
+        raise ValueError(f"[sharding] Expected arrays that are laid out by a NamedSharding, got {sharding}.")
+    return sharding and sharding.mesh
 
 
 def _flat(meshes: Any) -> list[Mesh | None]:
