@@ -26,7 +26,7 @@ def steps(workload: Workload, real: bool = True) -> dict[str, Callable[[], Any]]
     sides = {"mxcompat": lambda: workload.mlx(mxcompat.core)}
     if workload.jax is not None:
         sides["jax.jit"] = workload.jax
-    if real and importlib.util.find_spec("mlx.core"):
+    if real and importlib.util.find_spec("mlx"):
         import mlx.core
 
         sides["MLX"] = lambda: workload.mlx(mlx.core)
