@@ -123,7 +123,7 @@ def differences(
         ...     print(difference)
         result[0]: shape: real MLX (2,), mxcompat (3,)
     """
-    return list(_differences(_Given(*_sides(), tolerance, messages), want, got, where))
+    return list(_differences(Given(*_sides(), tolerance, messages), want, got, where))
 
 
 def _sides() -> tuple[Any, Any]:
@@ -164,7 +164,7 @@ def _given(mx: Any, tree: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Given:
+class Given:
     """What stays the same on the way through a tree."""
 
     real: Any
@@ -187,7 +187,7 @@ class _Given:
         return not isinstance(error, (AttributeError, TypeError)) if self.messages is None else self.messages
 
 
-def _differences(given: _Given, want: Any, got: Any, where: str) -> Iterator[Difference]:
+def _differences(given: Given, want: Any, got: Any, where: str) -> Iterator[Difference]:
     real, ours = given.real, given.ours
     if isinstance(want, Exception) or isinstance(got, Exception):
         if type(want) is not type(got):
@@ -223,7 +223,7 @@ def _differences(given: _Given, want: Any, got: Any, where: str) -> Iterator[Dif
 
 
 def _array_differences(
-    given: _Given, want: Any, got: Any, where: str, read: Callable[[Any], Any], read_ours: Callable[[Any], Any]
+    given: Given, want: Any, got: Any, where: str, read: Callable[[Any], Any], read_ours: Callable[[Any], Any]
 ) -> Iterator[Difference]:
     """Those of arrays whose data the last two functions read."""
     if str(want.dtype) != str(got.dtype):

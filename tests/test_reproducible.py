@@ -81,7 +81,7 @@ def test_buffers_that_others_hold_are_copied(plans) -> None:
                 np.testing.assert_array_equal(np.array(other.value), want)
             want[5:9] = want[5:9] * np.float32(0.3) + 1
             np.testing.assert_allclose(np.array(x), want, rtol=1e-6)
-    writes = [p for p in plans if isinstance(p, Call) and p.executable._donated]
+    writes = [p for p in plans if isinstance(p, Call) and p.executable.donated]
     assert [bool(p.copied) for p in writes] == [False, True, False]
     assert len({id(p.executable) for p in writes}) == 1
 

@@ -13,11 +13,13 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import Node, items, leaf
-from mxcompat._graph.run.evaluate import evaluated
+from mxcompat._graph.run.evaluate import evaluate, evaluated
+from mxcompat._graph.run.placement import layout
 
 from . import convert, printing
 from .construct import jax_node
@@ -84,6 +86,13 @@ class array:
     def nbytes(self) -> int:
         """The size of all elements in bytes."""
         return self._node.aval.nbytes
+
+    @property
+    def sharding(self) -> NamedSharding | None:
+        """How the array is spread over a mesh of devices (`mx.ext.sharding`), once it is evaluated, which this does;
+        None if it is on one device."""
+        evaluate([self._node])
+        return layout(self._node.value)
 
     def item(self) -> bool | int | float | complex:
         """The only element as a Python number.

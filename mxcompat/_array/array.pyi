@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias, overload
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import Node
@@ -52,6 +53,8 @@ class array:
     def imag(self) -> array: ...
     @property
     def at(self) -> ArrayAt: ...
+    @property
+    def sharding(self) -> NamedSharding | None: ...
 
     # Its value
     def item(self) -> Scalar: ...

@@ -18,6 +18,7 @@ from mxcompat._graph.ir.aval import DTYPES, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply, leaf
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.policy import ALIGNED_BYTES, MOST_NUMBERS
+from mxcompat._graph.run.placement import layout, use
 from mxcompat._graph.run.values import aligned
 
 from .casting import converted
@@ -153,6 +154,8 @@ def jax_node(value: Any, dtype: Dtype | None) -> Node:
     """A leaf onto a JAX array, shared where no cast is needed: both sides treat it as immutable."""
     dtype = dtype or _default(value.dtype)
     traced = isinstance(value, Tracer)
+    if not traced and layout(value) is not None:
+        use()
     if value.dtype != dtype.numpy or value.weak_type:
         with jax.enable_x64(True):
             value = jnp.array(converted(value, dtype), dtype=dtype.numpy)

@@ -84,7 +84,7 @@ class _View:
 
 def _on_host(value: Any) -> bool:
     return type(value) is np.ndarray or (
-        isinstance(value, jax.Array) and all(d.platform == "cpu" for d in value.devices())
+        isinstance(value, jax.Array) and [d.platform for d in value.devices()] == ["cpu"]
     )
 
 

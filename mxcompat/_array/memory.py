@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from mxcompat._graph.ir.node import Node
+from mxcompat._graph.run.placement import layout
 
 from . import devices
 from .array import array
@@ -36,9 +37,14 @@ def get_active_memory() -> int:
     """The memory that arrays take up, in bytes."""
     in_use = _statistics().get("bytes_in_use")
     if in_use is None:
-        in_use = sum(x.nbytes for x in jax.live_arrays() if not x.is_deleted()) + _numpy_bytes()
+        in_use = sum(_held(x) for x in jax.live_arrays() if not x.is_deleted()) + _numpy_bytes()
     _record(in_use)
     return in_use
+
+
+def _held(x: jax.Array) -> int:
+    """The memory of an array, on all devices of this process."""
+    return x.nbytes if layout(x) is None else sum(part.data.nbytes for part in x.addressable_shards)
 
 
 def _numpy_bytes() -> int:

@@ -11,7 +11,7 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import Node, apply, caller
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import SPECIALIZE, STEP
+from mxcompat._graph.ir.rules import BODY, SPECIALIZE, STEP
 from mxcompat._ops.define import TABLE
 
 __all__ = [
@@ -121,6 +121,7 @@ CHECKPOINT = Op(
 )
 """Likewise, and its intermediates are computed again when it is differentiated, not kept."""
 
+BODY[CALL] = BODY[PURE_CALL] = BODY[CHECKPOINT] = lambda params: params[0]
 SPECIALIZE[CALL] = _open_call
 SPECIALIZE[PURE_CALL] = SPECIALIZE[CHECKPOINT] = _reclose
 

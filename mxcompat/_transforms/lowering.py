@@ -18,7 +18,7 @@ from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import INDEX_ERROR, WITHIN
+from mxcompat._graph.ir.rules import BODY, INDEX_ERROR, WITHIN
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
 from .tangents import tangent_avals
@@ -136,6 +136,8 @@ def _vmap_avals(*_: Any, program: Program, in_axes: tuple, out_axes: tuple, size
 
 VMAP = Op("vmap", _vmap, _vmap_avals, ("program", "in_axes", "out_axes", "size"))
 """The Program over a new axis of the inputs that have an axis in `in_axes`."""
+
+BODY[VJP] = BODY[JVP] = BODY[VMAP] = lambda params: params[0]
 
 
 def check_indices(program: Program, primals: int, outputs: int, transform: str) -> None:

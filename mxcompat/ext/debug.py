@@ -198,10 +198,6 @@ def _place() -> str:
 
 
 _TELLING = {"compile": "compile", "load": "loaded from disk"}
-"""How `explain` begins what it says of an event."""
-
-
-_TELLING = {"compile": "compile", "load": "loaded from disk"}
 """How `explain` begins what it says of these events."""
 
 
@@ -209,7 +205,8 @@ _TELLING = {"compile": "compile", "load": "loaded from disk"}
 def explain(file: TextIO | None = None) -> Iterator[list[str]]:
     """Within this context, say how each evaluation is carried out and why, what is compiled, or loaded from disk
     because an earlier process has compiled it, and what differed from the last time; with the line that asked for it.
-    What goes on as before is not said again.
+    Of a program over several devices (`mx.ext.sharding`), what XLA has put in for them to communicate, and how many
+    bytes that gives to each. What goes on as before is not said again.
 
     Args:
         file: where to write; standard error by default.
@@ -246,6 +243,9 @@ def explain(file: TextIO | None = None) -> Iterator[list[str]]:
                 text += ": " + _difference(previous, subject)
             programs[place] = subject
             say(text)
+        elif event == "partition":
+            over = " and ".join(str(dict(mesh.shape)) for mesh in subject.placement.meshes)
+            say(f"partitioned: {len(subject.instructions)} ops over {over}: {reason}, evaluated at {_place()}")
 
     events.observers.append(observe)
     try:

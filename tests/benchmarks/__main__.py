@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import cold, distributed, everyday, generation, processes, timing
+from . import cold, distributed, everyday, generation, processes, sharded, timing
 from .table import Row, Table, present
 from .workloads import WORKLOADS, Workload
 
@@ -65,6 +65,8 @@ def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
     for name in generation.MODELS:
         if wanted(name):
             yield from generation_rows(name, rounds)
+    if wanted(sharded.NAME):
+        yield sharded.row(rounds)
     if wanted("memory of the GPT step"):
         yield from memory_rows(max(1, rounds // 7))
     if wanted("import"):

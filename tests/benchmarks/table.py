@@ -46,7 +46,7 @@ class Row:
 
 def present() -> list[str]:
     """The sides that can be measured here: real MLX need not be installed."""
-    return [side for side in SIDES if side != "MLX" or importlib.util.find_spec("mlx.core")]
+    return [side for side in SIDES if side != "MLX" or importlib.util.find_spec("mlx")]
 
 
 def heads() -> str:

@@ -28,12 +28,22 @@ def sibling(mx: Any, name: str) -> Any:
     return importlib.import_module(mx.__name__.removesuffix("core") + name)
 
 
-def _mlx_step(mx: Any, model: Any, parameters: Parameters, x: np.ndarray, y: np.ndarray) -> Step:
+Place = Callable[[Any, str], Any]
+"""Puts an array where it belongs: what are "parameters", and what is "data"."""
+
+
+def _here(x: Any, kind: str) -> Any:
+    return x
+
+
+def _mlx_step(
+    mx: Any, model: Any, parameters: Parameters, x: np.ndarray, y: np.ndarray, place: Place = _here
+) -> Step:  # fmt: skip
     """A training step as an MLX user writes it, nothing compiled. Each call trains once and gives the loss."""
     nn, optimizers = sibling(mx, "nn"), sibling(mx, "optimizers")
-    model.load_weights([(path, mx.array(value)) for path, value in parameters.items()])
+    model.load_weights([(path, place(mx.array(value), "parameters")) for path, value in parameters.items()])
     optimizer = optimizers.AdamW(learning_rate=RATE)
-    inputs, targets = mx.array(x), mx.array(y)
+    inputs, targets = place(mx.array(x), "data"), place(mx.array(y), "data")
     mx.eval(model.parameters(), inputs, targets)
 
     def loss_fn(model: Any, x: Any, y: Any) -> Any:
@@ -50,7 +60,9 @@ def _mlx_step(mx: Any, model: Any, parameters: Parameters, x: np.ndarray, y: np.
     return step
 
 
-def _jax_step(forward: Callable[[Any, Any], Any], parameters: Parameters, x: np.ndarray, y: np.ndarray) -> Step:
+def _jax_step(
+    forward: Callable[[Any, Any], Any], parameters: Parameters, x: np.ndarray, y: np.ndarray, place: Place = _here
+) -> Step:  # fmt: skip
     """The same step by hand: one `jax.jit` around all of it."""
     import jax
     import jax.numpy as jnp
@@ -70,9 +82,9 @@ def _jax_step(forward: Callable[[Any, Any], Any], parameters: Parameters, x: np.
         v = jax.tree.map(lambda v, g: BETA2 * v + (1 - BETA2) * g * g, v, grads)
         return loss, jax.tree.map(update, p, m, v), m, v
 
-    p = {path: jnp.array(value) for path, value in parameters.items()}
+    p = {path: place(jnp.array(value), "parameters") for path, value in parameters.items()}
     m, v = jax.tree.map(jnp.zeros_like, p), jax.tree.map(jnp.zeros_like, p)
-    inputs, targets = jnp.array(x), jnp.array(y)
+    inputs, targets = place(jnp.array(x), "data"), place(jnp.array(y), "data")
 
     def step() -> float:
         nonlocal p, m, v
@@ -144,7 +156,7 @@ def _gpt_parameters() -> Parameters:
     return p | norm("blocks.ln") | random.linear("head", WIDTH, VOCABULARY)
 
 
-def gpt(mx: Any) -> Step:
+def gpt(mx: Any, place: Place = _here) -> Step:
     nn = sibling(mx, "nn")
 
     class GPT(nn.Module):
@@ -161,10 +173,10 @@ def gpt(mx: Any) -> Step:
             h = self.tokens(x) + self.positions(mx.arange(length))
             return self.head(self.blocks(h, mask))
 
-    return _mlx_step(mx, GPT(), _gpt_parameters(), *text())
+    return _mlx_step(mx, GPT(), _gpt_parameters(), *text(), place)
 
 
-def gpt_jax() -> Step:
+def gpt_jax(place: Place = _here) -> Step:
     import jax
     import jax.numpy as jnp
 
@@ -192,7 +204,7 @@ def gpt_jax() -> Step:
             h = h + jax.nn.gelu(up) @ p[f"{layer}.linear2.weight"].T + p[f"{layer}.linear2.bias"]
         return norm(p, "blocks.ln", h) @ p["head.weight"].T + p["head.bias"]
 
-    return _jax_step(forward, _gpt_parameters(), *text())
+    return _jax_step(forward, _gpt_parameters(), *text(), place)
 
 
 def _conv_parameters() -> Parameters:

@@ -22,12 +22,13 @@ class Program:
     """Instructions `(op, params, input slots)`. Instruction i writes slot i; slot ~k (negative) is input k.
 
     Programs are interned: the same structure and outputs, the same object, so they compare and hash by identity. The
-    values of Python numbers are not part of that: they are inputs, listed in `scalars`.
+    values of Python numbers are not part of that: they are inputs, listed in `scalars`. How the inputs are laid out
+    over a mesh of devices is (`placement`, None for one device), see `run.placement`.
     """
 
     __slots__ = (
-        "__weakref__", "avals", "facts", "in_avals", "instructions", "out_avals", "out_slots", "record", "scalars",
-        "weight",
+        "__weakref__", "avals", "facts", "in_avals", "instructions", "out_avals", "out_slots", "placement", "record",
+        "scalars", "weight",
     )  # fmt: skip
 
     def __init__(
@@ -37,12 +38,14 @@ class Program:
         scalars: tuple[int, ...],
         out_slots: tuple[int, ...],
         avals: Sequence[Any],
+        placement: Any = None,
     ) -> None:
         self.instructions = instructions
         self.avals = avals  # of the instructions' results
         self.in_avals = in_avals
         self.scalars = scalars
         self.out_slots = out_slots
+        self.placement = placement
         self.out_avals = tuple([self.aval(s) for s in out_slots])
         self.record: Any = None  # what has been made of it, see `run.cache`
         self.facts: dict[Any, Any] = {}  # what has been found out about it, by whoever asks

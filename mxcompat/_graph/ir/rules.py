@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "CONTRACTION", "COST", "COVERED", "HOST", "INDEX_ERROR", "LOWERING", "PADDING", "PULLBACK", "PUSHFORWARD",
-    "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD", "TANGENT_DTYPE",
-    "WITHIN", "Rules",
+    "BATCH", "BODY", "CONTRACTION", "COST", "COVERED", "HOST", "INDEX_ERROR", "LOWERING", "PADDING", "PULLBACK",
+    "PUSHFORWARD", "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD",
+    "TANGENT_DTYPE", "WITHIN", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -77,6 +77,10 @@ NumPy arrays; casts and broadcasts as for PULLBACK."""
 BATCH = Rules()
 """`rule(op, params, inputs, batched, size)`: a node of the op over a new first axis of the given size, from input nodes
 of which those that are `batched` have that axis (one at least); None if it cannot. All its outputs have the axis."""
+
+BODY = Rules()
+"""`rule(params)`, for ops that run a Program: that Program. Its inputs are the first of the op's, its outputs the first
+of the op's results; what else there is, tangents, say, has to do with all of them."""
 
 COVERED = Rules()
 """`rule(kind, params, wanted)`, for ops that run Programs: whether the rules of `kind` (HOST, PULLBACK or PUSHFORWARD)

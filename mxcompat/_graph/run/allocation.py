@@ -51,11 +51,12 @@ def _text(path: str) -> str:
 
 
 def needs(compiled: jax.stages.Compiled) -> int:
-    """What running an executable allocates, in bytes; 0 if that is little."""
+    """What running an executable allocates, on all devices of this process, in bytes; 0 if that is little."""
     found = compiled.memory_analysis()
     if found is None:
         return 0
     size = found.temp_size_in_bytes + found.output_size_in_bytes - found.alias_size_in_bytes
+    size *= len(compiled.runtime_executable().local_devices())
     return size if size >= policy.LARGE_ALLOCATION else 0
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..ir.aval import number
 from ..ir.program import Program
 
-__all__ = ["baked", "check_results", "function", "order", "packed"]
+__all__ = ["array_inputs", "baked", "check_results", "function", "order", "packed"]
 
 
 def order(program: Program, donated: tuple[int, ...]) -> list[int] | None:
@@ -54,7 +54,8 @@ def function(
     arrays = array_inputs(program)
     if order is not None:
         arrays = [arrays[k] for k in order]
-    specs: list[Any] = [spec(avals[k]) for k in arrays]
+    shardings = program.placement.shardings if program.placement is not None else [None] * len(avals)
+    specs: list[Any] = [spec(avals[k], shardings[k]) for k in arrays]
     constants = {
         slot: number(v, avals[slot].dtype)
         for k, (slot, v) in enumerate(zip(program.scalars, baked, strict=True))
@@ -77,11 +78,11 @@ def function(
     return replay, specs
 
 
-def spec(aval: Any) -> Any:
-    """The shape and dtype of an input, or of several, as JAX has them."""
+def spec(aval: Any, sharding: Any = None) -> Any:
+    """The shape, dtype and sharding of an input, or of several, as JAX has them."""
     if isinstance(aval, tuple):
-        return tuple(spec(a) for a in aval)
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype.numpy)
+        return tuple(spec(a, sharding and sharding[k]) for k, a in enumerate(aval))
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype.numpy, sharding=sharding)
 
 
 def _groups(program: Program, lifted: tuple[int, ...]) -> dict[np.dtype, list[int]]:

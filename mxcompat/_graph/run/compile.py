@@ -22,6 +22,7 @@ from . import allocation, background, budget, disk, notice
 from .arguments import baked, check_results, function, order, packed
 from .events import notify, span, stats
 from .forked import require_threads
+from .partition import calling, out_shardings
 from .platform import backend
 from .rounding import round_products
 
@@ -90,7 +91,8 @@ class Executable:
         self._lowered: Any = None
         self.last_used = clock.now
         self.nbytes = policy.BYTES_PER_EXECUTABLE + policy.COMPILED_PER_INSTRUCTION * program.weight
-        options = _REPRODUCIBLE if reproducible else _QUICK if hurry and on_cpu() else _FAST
+        hurry = hurry and on_cpu() and program.placement is None  # processes that share a mesh run the same code
+        options = _REPRODUCIBLE if reproducible else _QUICK if hurry else _FAST
         if on_cpu():
             allocation.require(allocation.results(program))
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
@@ -105,7 +107,7 @@ class Executable:
         else:
             stats.loaded += 1
             self._weigh(self._place.loaded_bytes)
-        self.call = compiled.__call__
+        self.call = calling(program, compiled, self._order)
         self.needs = allocation.needs(compiled) if on_cpu() else 0
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
@@ -158,7 +160,8 @@ class Executable:
 
     def _trace(self) -> Any:
         replay, specs = function(self.program, self.baked, self.lifted, self._order)
-        return jax.jit(replay, donate_argnums=self.donated, keep_unused=True).trace(*specs)
+        outs = out_shardings(self.program)
+        return jax.jit(replay, donate_argnums=self.donated, keep_unused=True, out_shardings=outs).trace(*specs)
 
     def _promote(self) -> None:
         """Count a run; if it is worth it, compile for speed in the background."""
@@ -228,10 +231,7 @@ def _stored(
 
 
 def _lower(traced: Any) -> Any:
-    lowered = traced.lower()
-    if on_cpu():
-        round_products(lowered.compiler_ir("stablehlo"))
-    return lowered
+    return round_products(traced.lower()) if on_cpu() else traced.lower()
 
 
 def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:

@@ -62,6 +62,8 @@ def digest(program: Program, *rest: Any) -> bytes:
 
 def _program_text(program: Program) -> str:
     """The canonical text of a Program; of those that it holds, their digests. Raises NoDigest if there is none."""
+    if program.placement is not None:
+        raise NoDigest("it is for several devices")
     lines = [" ".join(map(_text, program.in_avals)), _text(program.scalars)]
     lines += [f"{_op(op)}{_text(params)}{list(slots)}" for op, params, slots in program.instructions]
     lines += [_text(program.out_slots), " ".join(map(_text, program.out_avals))]

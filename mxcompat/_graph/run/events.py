@@ -28,7 +28,8 @@ class Stats:
 stats = Stats()
 
 observers: list[Callable[[str, Any, str], None]] = []
-"""Called with what happened ("plan", "run", "compile", "load", "optimise"), to which Plan or Program, and why."""
+"""Called with what happened ("plan", "run", "compile", "load", "optimise", "partition"), to which Plan or Program, and
+why."""
 
 
 class Timer(Protocol):

@@ -32,7 +32,8 @@ def execute(plan: Call | Inline | HostFirst | OpByOp, subgraph: Subgraph) -> Non
 def _call(plan: Call, subgraph: Subgraph) -> None:
     program, executable, scalars = plan.program, plan.executable, plan.scalars
     order, leaves = subgraph.order, subgraph.leaves
-    if len(order) == 1 and not scalars and len(leaves) == len(order[0].inputs) and not donation.any_large(leaves):
+    alone = len(order) == 1 and not scalars and len(leaves) == len(order[0].inputs)
+    if alone and program.placement is None and not donation.any_large(leaves):
         node = order[0]
         single.remember(node.op, node.params, [i.aval for i in node.inputs], executable)  # type: ignore[arg-type]
     outputs = [order[k] for k in program.out_slots]
@@ -66,7 +67,7 @@ def _run(
     stats.executions += 1
     try:
         arrays = [n.value for n in subgraph.leaves if n.op is not SCALAR]
-        if not _HELD_BY_NUMPY.isdisjoint(map(type, arrays)):
+        if executable.program.placement is None and not _HELD_BY_NUMPY.isdisjoint(map(type, arrays)):
             arrays = [jax_value(n) for n in subgraph.leaves if n.op is not SCALAR]
         for k in copied:
             arrays[k] = arrays[k].copy()

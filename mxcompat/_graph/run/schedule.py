@@ -18,6 +18,7 @@ from ..ir.program import Program
 from ..ir.rules import SEGMENTS
 from . import cache, donation, host, steps
 from .cache import Record
+from .placement import placed
 from .plan import Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, Segments, Split, Step
 from .segments import even_segments, is_heavy_node, is_huge, segments_of, unevaluated
 
@@ -40,10 +41,15 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     program = structure.program((0,)) if len(order) == 1 else structure.program_for(live_out(subgraph), slots)
     if structure.traced:
         return Inline(program)
+    program = placed(program, subgraph)
     scalars = tuple([leaves[k].value for k in program.scalars]) if program.scalars else ()
     outputs = [order[k] for k in program.out_slots]
+    if policy.REPRODUCIBLE or program.placement is not None:
+        plan = _apart(subgraph, roots, temporary, program)
+        if plan is not None:
+            return plan
     if policy.REPRODUCIBLE:
-        return _reproducible(subgraph, roots, temporary, program, scalars, outputs)
+        return _reproducible(subgraph, program, scalars, outputs)
     donated = donation.donated(subgraph, outputs)
     executable = cache.find(program, scalars, donated)
     if executable is not None:
@@ -56,6 +62,8 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
                 return OpByOp(program, scalars, donated, True, True, False, "while XLA is timed", executable)
             return Call(program, executable, scalars, not temporary, timed)
         return Call(program, executable, scalars, not temporary, False)
+    if program.placement is not None:
+        return Compile(program, scalars, donated)
     return _without_executable(subgraph, roots, temporary, program, scalars, donated)
 
 
@@ -85,7 +93,8 @@ def _without_executable(
         plan = _on_host(subgraph, program, scalars, donated, temporary, takes)
         if plan is not None:
             return plan
-    compiles = known and not temporary and not is_huge(subgraph)
+    returned = known or structure.times_seen > 1  # what never runs in NumPy has no record before it is compiled
+    compiles = returned and not temporary and not is_huge(subgraph)
     if len(order) > 1:
         if _mostly_compiled(subgraph):
             return OpByOp(program, scalars, donated, False, False, compiles, "as nearly all have been compiled")
@@ -98,21 +107,23 @@ def _without_executable(
     return Compile(program, scalars, donated)
 
 
-def _reproducible(
-    subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, program: Program, scalars: tuple,
-    outputs: Sequence[Node],
-) -> Plan:  # fmt: skip
-    """The plan that follows from the structure alone, whatever is known of it and whoever holds the buffers: what is
-    huge is computed in segments, anything else by its one executable."""
+def _apart(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, program: Program) -> Plan | None:
+    """The plan for what is never one executable, by its structure and by where its data are, if it can be cut."""
     structure = subgraph.structure
+    if program.placement is not None and len(program.placement.meshes) > 1:
+        return Segments([[root] for root in roots], False, None)
     if structure.specialized and any(op.uncacheable for op, _, _ in structure.instructions):
         return _each_its_own(subgraph.order, roots, temporary)
     if "huge" not in program.facts:
         program.facts["huge"] = is_huge(subgraph)
     if program.facts["huge"]:
-        plan = _in_segments(subgraph, roots, temporary)
-        if plan is not None:
-            return plan
+        return _in_segments(subgraph, roots, temporary)
+    return None
+
+
+def _reproducible(subgraph: Subgraph, program: Program, scalars: tuple, outputs: Sequence[Node]) -> Plan:
+    """The plan that follows from the structure alone, whatever is known of it and whoever holds the buffers: its one
+    executable."""
     written = donation.written(subgraph, outputs)
     executable = cache.only(program)
     if executable is None:

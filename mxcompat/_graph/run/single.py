@@ -20,6 +20,7 @@ from ..ir.rules import COST, COVERED, HOST
 from . import budget
 from .cache import compile_now
 from .compile import Executable
+from .placement import any_spread
 from .values import jax_value, settled
 
 __all__ = ["clear", "executable", "remember", "value_of"]
@@ -42,7 +43,7 @@ def value_of(node: Node) -> Any:
         key.append(i.aval)
         values.append(i)
     found = _executables.get(tuple(key))
-    if found is None or found.needs:
+    if found is None or found.needs or any_spread(values):
         return None
     return found([jax_value(i) for i in values], ())[0]
 

@@ -15,6 +15,7 @@ import numpy as np
 from ..ir.node import SCALAR, Node
 from .events import span
 from .forked import require_threads
+from .partition import whole
 
 __all__ = ["aligned", "aligned_bytes", "jax_value", "numpy_value", "settled", "sole", "to_jax"]
 
@@ -64,7 +65,7 @@ def numpy_value(node: Node) -> Any:
     if node.op is SCALAR:
         return node.aval.dtype.numpy.type(value)
     with span("wait"):
-        return tuple([np.asarray(v) for v in value]) if type(value) is tuple else np.asarray(value)
+        return tuple([whole(v) for v in value]) if type(value) is tuple else whole(value)
 
 
 def settled(value: Any, promised: Any) -> Any:

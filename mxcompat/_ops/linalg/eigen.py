@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
@@ -108,11 +109,24 @@ def _complex(x: Any) -> Any:
     return x.astype(jnp.result_type(x.dtype, jnp.complex64))
 
 
+def _on_host(a: Any) -> tuple[Any, Any]:
+    """Eigenvalues and right eigenvectors by LAPACK, wherever the program runs: XLA has none of its own on a TPU."""
+    dtype = jnp.result_type(a.dtype, jnp.complex64)
+    shapes = jax.ShapeDtypeStruct(a.shape[:-1], dtype), jax.ShapeDtypeStruct(a.shape, dtype)
+
+    def call(x: Any) -> Any:
+        return tuple([found.astype(dtype) for found in np.linalg.eig(np.asarray(x))])
+
+    return jax.pure_callback(call, shapes, a, vmap_method="expand_dims")
+
+
 @jax.custom_jvp
 def _eig(a: Any) -> tuple[Any, Any]:
     """The eigenvalues and right eigenvectors, of norm 1 and with a real largest component."""
     if not a.size:
         return _complex(jnp.zeros(a.shape[:-1], a.dtype)), _complex(jnp.zeros(a.shape, a.dtype))
+    if jax.default_backend() == "tpu":
+        return _on_host(a)
     if jax.default_backend() == "cpu":
         w, left = jax.lax.linalg.eig(transpose(a), compute_left_eigenvectors=True, compute_right_eigenvectors=False)
         return w, jnp.conj(left)
@@ -137,6 +151,8 @@ def _eig_jvp(primals: tuple, tangents: tuple) -> tuple:
 def _eigvals(a: Any) -> Any:
     if not a.size:
         return _complex(jnp.zeros(a.shape[:-1], a.dtype))
+    if jax.default_backend() == "tpu":
+        return _on_host(a)[0]
     return jax.lax.linalg.eig(transpose(a), compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 

@@ -1,0 +1,93 @@
+"""Collectives: the communication that XLA's partitioner has put into an executable, read off its text."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, NamedTuple
+
+__all__ = ["Collective", "collectives", "summary"]
+
+
+class Collective(NamedTuple):
+    """A collective operation of a program.
+
+    Args:
+        kind: "all-reduce", "all-gather", "reduce-scatter", "all-to-all" or "collective-permute".
+        bytes: the size of what it gives to each device.
+        devices: how many devices take part in it together.
+    """
+
+    kind: str
+    bytes: int
+    devices: int
+
+
+def collectives(compiled: Any) -> list[Collective]:
+    """The collectives of a program that XLA has compiled, in the order of its text.
+
+    What is within a loop counts once, and XLA may have put several of one kind together.
+
+    Args:
+        compiled: what `jax.jit(f).lower(...).compile()` returns.
+
+    Example:
+        >>> import jax
+        >>> mx.ext.sharding.collectives(jax.jit(lambda x: x + 1).lower(1.0).compile())
+        []
+    """
+    return [
+        Collective(found["kind"], _bytes(found["shape"], found["kind"], bool(found["start"])), _devices(found["rest"]))
+        for found in _COLLECTIVE.finditer(compiled.as_text())
+    ]
+
+
+_COLLECTIVE = re.compile(
+    r"^\s*(?:ROOT )?%?[\w.-]+ = (?P<shape>.*?) "
+    r"(?P<kind>all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?P<start>-start)?\((?P<rest>.*)$",
+    re.MULTILINE,
+)
+_SHAPE = re.compile(r"\b(?P<dtype>pred|[a-z]+\d+\w*)\[(?P<sizes>[\d,]*)\]")
+
+
+def _bytes(shape: str, kind: str, starts: bool) -> int:
+    sizes = [_bits(found["dtype"]) * _size(found["sizes"]) // 8 for found in _SHAPE.finditer(shape)]
+    if starts and kind in ("all-gather", "collective-permute"):  # which give what they are given, too
+        sizes = sizes[len(sizes) // 2 :]
+    return sum(sizes)
+
+
+def _size(sizes: str) -> int:
+    return math.prod([int(n) for n in sizes.split(",") if n])
+
+
+def _bits(dtype: str) -> int:
+    found = re.search(r"\d+", dtype)
+    return int(found[0]) if found else 8  # a pred is a byte
+
+
+def _devices(rest: str) -> int:
+    """How many devices are in a group, of what XLA writes behind a collective's operands; of a permutation, how many
+    send. Groups are listed (`{{0,1},{2,3}}`), counted (`[2,2]<=[4]`: two of two), or along axes of a mesh
+    (`mesh['a'=2,'b'=4] {'b'}`, or a part of one: `{'b':(1)2}`)."""
+    pairs = re.search(r"source_target_pairs=\{(.*?\})\}", rest)
+    if pairs:
+        return pairs[1].count("{")
+    groups = re.search(r"replica_groups=(?:\{\{([\d,]*)\}|\[\d+,(\d+)\]|mesh\[(.*?)\].*? \{(.*?)\})", rest)
+    if groups is None:
+        return 0
+    listed, size, mesh, along = groups.groups()
+    if mesh is None:
+        return int(size) if size else listed.count(",") + 1
+    sizes = dict(re.findall(r"('[^']*')=(\d+)", mesh))
+    axes = re.findall(r"('[^']*')(?::\(\d+\)(\d+))?", along)
+    return math.prod([int(part or sizes[name]) for name, part in axes])
+
+
+def summary(found: list[Collective]) -> str:
+    """These in a few words: how many of each kind and size of group, and their bytes."""
+    kinds: dict[tuple[str, int], list[int]] = {}
+    for kind, size, devices in found:
+        kinds.setdefault((kind, devices), []).append(size)
+    parts = [f"{len(n)} {kind} among {devices} devices of {sum(n)} bytes" for (kind, devices), n in kinds.items()]
+    return ", ".join(parts) or "no collectives"

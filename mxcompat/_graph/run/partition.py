@@ -1,0 +1,83 @@
+"""Partition: what calling the executable of a placed Program takes besides: its data go where XLA wants them.
+
+What is on one device, or in NumPy, is laid out as the partitioner has chosen for it; what depends on nothing that is
+spread comes back as an array on one device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from ..ir.program import Program
+from .arguments import array_inputs
+from .collectives import collectives, summary
+from .events import notify, observers
+from .placement import layout
+
+__all__ = ["calling", "laid_out", "out_shardings", "whole"]
+
+
+def out_shardings(program: Program) -> list[Any] | None:
+    """What to ask of the partitioner for each output: nothing, or that each device has the whole."""
+    placement = program.placement
+    if placement is None:
+        return None
+    everywhere = NamedSharding(placement.meshes[0], PartitionSpec())
+    return jax.tree.map(lambda spread: None if spread else everywhere, [*placement.spread])
+
+
+def calling(program: Program, compiled: jax.stages.Compiled, order: list[int] | None) -> Callable[..., list[Any]]:
+    """What calls an executable of a Program.
+
+    Args:
+        order: the order of its arrays among the arguments, None if that is their own.
+    """
+    placement = program.placement
+    if placement is None:
+        return compiled.__call__
+    if observers:
+        notify("partition", program, summary(collectives(compiled)))
+    given = [placement.shardings[k] for k in array_inputs(program)]
+    wanted = compiled.input_shardings[0]
+    missing = [(k, wanted[k]) for k, j in enumerate(order or range(len(given))) if given[j] is None]
+    home = [k for k, spread in enumerate(placement.spread) if not all(jax.tree.leaves(spread))]
+
+    def call(*arguments: Any) -> list[Any]:
+        placed = list(arguments)
+        for k, sharding in missing:
+            placed[k] = jax.tree.map(laid_out, placed[k], sharding)
+        values = compiled(*placed)
+        for k in home:
+            values[k] = jax.tree.map(_brought_home, values[k], placement.spread[k])
+        return values
+
+    return call
+
+
+def _brought_home(value: jax.Array, spread: bool) -> jax.Array:
+    return value if spread else value.addressable_data(0)
+
+
+def laid_out(value: Any, sharding: NamedSharding) -> jax.Array:
+    """A value laid out over a mesh, in memory of its own: one may be written over, or given away, without the other."""
+    with jax.enable_x64(True):
+        if not sharding.is_fully_addressable:
+            data = whole(value)
+            return jax.make_array_from_callback(data.shape, sharding, lambda index: data[index])
+        if layout(value) is None:
+            value = value.copy()
+        return jax.device_put(value, sharding, may_alias=False)
+
+
+def whole(value: Any) -> np.ndarray:
+    """A value in NumPy: shared where it lies in this process's memory, gathered where other processes have parts."""
+    if not getattr(value, "is_fully_addressable", True):
+        everywhere = NamedSharding(value.sharding.mesh, PartitionSpec())
+        with jax.enable_x64(True):
+            value = jax.device_put(value, everywhere).addressable_data(0)
+    return np.asarray(value)

@@ -1,0 +1,168 @@
+"""Placement: Programs whose data are laid out over a mesh of devices.
+
+Computation follows data. A Program some of whose inputs are spread over a mesh is another Program, with executables of
+its own, which XLA's partitioner divides among the devices of the mesh. What depends on nothing that is spread, a random
+key, say, stays on one device, whatever it is computed together with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+
+from ..ir.linearize import Subgraph
+from ..ir.node import ITEM, Node, location
+from ..ir.program import Program
+from ..ir.rules import BODY
+
+__all__ = ["any_spread", "layout", "placed", "use"]
+
+
+class Placement(NamedTuple):
+    """How the inputs of a Program are laid out.
+
+    Args:
+        meshes: the mesh that they are spread over; several, if parts that have nothing to do with each other are.
+        shardings: that of each input, None for what is on one device, or in NumPy; a tuple for several outputs of one
+            op.
+        spread: of each output, whether it depends on what is spread; a tuple for several results of one op.
+    """
+
+    meshes: tuple[Mesh, ...]
+    shardings: tuple[Any, ...]
+    spread: tuple[Any, ...]
+
+
+class _Use:
+    """Whether there are arrays that are spread over a mesh: programs without any do not look for them."""
+
+    there = False
+
+
+def use() -> None:
+    """There are from now on."""
+    _Use.there = True
+
+
+def layout(value: Any) -> Any:
+    """The sharding of a value that is spread over a mesh; None for what is on one device, or in NumPy."""
+    if type(value) is tuple:
+        found = tuple(map(layout, value))
+        return found if any(found) else None
+    sharding = getattr(value, "sharding", None)
+    return None if type(sharding) is SingleDeviceSharding else sharding
+
+
+def any_spread(nodes: Iterable[Node]) -> bool:
+    """Whether the value of one of these nodes is spread over a mesh."""
+    return _Use.there and any(layout(n.value) is not None for n in nodes)
+
+
+def placed(program: Program, subgraph: Subgraph) -> Program:
+    """The Program for leaves that are laid out as these are: the same if all are on one device.
+
+    Raises:
+        ValueError: if an op reads what is spread over two meshes.
+    """
+    if not _Use.there:
+        return program
+    shardings = tuple([layout(n.value) for n in subgraph.leaves])
+    if not any(shardings) and not _own_meshes(program):
+        return program
+    key = ("placed", shardings)
+    found = program.facts.get(key)
+    if found is None:
+        instructions, avals = program.instructions, program.avals
+        placement = _placement(program, shardings, subgraph)
+        made = Program(instructions, program.in_avals, program.scalars, program.out_slots, avals, placement)
+        found = program.facts.setdefault(key, made)
+    return found
+
+
+def _placement(program: Program, shardings: tuple, subgraph: Subgraph) -> Placement:
+    inputs = [_mesh(s) for s in shardings]
+    try:
+        outputs = _meshes(program, inputs)
+        found = tuple(dict.fromkeys(filter(None, _flat((*inputs, *outputs)))))
+        if len(subgraph.roots) == 1:  # no parts to compute apart
+            _only(found)
+    except ValueError as error:
+        node = subgraph.order[getattr(error, "mxcompat_slot", subgraph.roots[0])]
+        node = node.inputs[0] if node.op is ITEM else node
+        error.add_note(f"In the evaluation of [{node.op}], called at {location(node) or 'an unknown place'}.")
+        raise
+    return Placement(found, shardings, tuple(map(_spread, outputs, program.out_avals)))
+
+
+def _spread(mesh: Any, aval: Any) -> Any:
+    """Whether there is a mesh: for each result, if an op has several."""
+    if isinstance(aval, tuple):
+        return tuple([_spread(mesh[k] if isinstance(mesh, tuple) else mesh, a) for k, a in enumerate(aval)])
+    return mesh is not None
+
+
+def _mesh(sharding: Any) -> Any:
+    """The mesh of a value with this sharding; of several, a tuple."""
+    if type(sharding) is tuple:
+        return tuple(map(_mesh, sharding))
+    if sharding is not None and not isinstance(sharding, NamedSharding):
+        raise ValueError(f"[sharding] Expected arrays that are laid out by a NamedSharding, got {sharding}.")
+    return sharding and sharding.mesh
+
+
+def _flat(meshes: Any) -> list[Mesh | None]:
+    return jax.tree.leaves(meshes, is_leaf=lambda m: m is None)
+
+
+def _meshes(program: Program, inputs: Sequence[Any]) -> list[Any]:
+    """The mesh of each output of a Program, of those of its inputs; None for what is on one device, a tuple for an op
+    with several results."""
+    env: list[Any] = []
+    for op, params, slots in program.instructions:
+        given = [env[s] if s >= 0 else inputs[~s] for s in slots]
+        try:
+            if op is ITEM and isinstance(given[0], tuple):
+                env.append(given[0][params[0]])
+            elif op in BODY:
+                env.append(_of_results(BODY[op](params), given, len(program.avals[len(env)])))
+            else:
+                env.append(_only([*_flat(given), *_of_params(params)]))
+        except ValueError as error:
+            error.mxcompat_slot = len(env)  # type: ignore[attr-defined]  # the outermost program's, in the end
+            raise
+    return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
+
+
+def _of_results(body: Program, inputs: Sequence[Any], count: int) -> tuple:
+    """The mesh of each result of an op that runs a Program, and may have more results than that."""
+    outputs = _meshes(body, inputs[: len(body.in_avals)])
+    rest = _only([*_flat(inputs), *_own_meshes(body)]) if count > len(outputs) else None
+    return (*outputs, *[rest] * (count - len(outputs)))
+
+
+def _only(meshes: Iterable[Mesh | None]) -> Mesh | None:
+    found = [*dict.fromkeys(filter(None, meshes))]
+    if len(found) > 1:
+        one, other, *_ = [str(dict(m.shape)) for m in found]
+        raise ValueError(
+            f"[sharding] Expected arrays that are spread over one mesh, got {one} and {other}: mx.ext.sharding.shard "
+            "lays an array out over another."
+        )
+    return found[0] if found else None
+
+
+def _own_meshes(program: Program) -> list[Any]:
+    """The meshes that the instructions of a Program spread data over, to any depth."""
+    if "meshes" not in program.facts:
+        found = [mesh for _, params, _ in program.instructions for mesh in _of_params(params)]
+        program.facts["meshes"] = [*dict.fromkeys(found)]
+    return program.facts["meshes"]
+
+
+def _of_params(params: tuple) -> list[Any]:
+    """The meshes that an op with these params spreads data over."""
+    inner = [mesh for p in params if isinstance(p, Program) for mesh in _own_meshes(p)]
+    return inner + [p.mesh for p in params if isinstance(p, NamedSharding)]

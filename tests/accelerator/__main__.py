@@ -1,0 +1,68 @@
+"""`python -m tests.accelerator [STEP ...]`: on a machine with a GPU or a TPU, everything that needs one.
+
+Makes an environment (`pip install -e '.[cuda,test]'`) and, in it, runs four steps, each of them alone if it is named:
+
+    tests        the tests, but for those that are about the CPU (`suite.py` says which, and what tolerances hold here)
+    benchmarks   the tables of `tests.benchmarks`, beside `jax.jit`, and real MLX where it runs on the same device
+    memory       the most memory that a training step takes on the device, beside `jax.jit`
+    transfers    what a training loop moves between host and device: nothing but the losses that it prints
+
+Exits with status 1 if one of them fails. `--dry-run` does the same on the CPU, in the present environment, with a few
+of the tests and the rows, and with the choices that the library makes on an accelerator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from . import environment, memory, suite, transfers
+
+STEPS = ("tests", "benchmarks", "memory", "transfers")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.accelerator", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("steps", nargs="*", choices=[*STEPS, []], help="default: all of them")
+    parser.add_argument("--extra", default="cuda", help="which of JAX's back-ends to install: cuda or tpu")
+    parser.add_argument("--environment", type=Path, help="where to make it; default .venv-EXTRA, used again if there")
+    parser.add_argument("--here", action="store_true", help="use the Python that runs this, and install nothing")
+    parser.add_argument("--dry-run", action="store_true", help="on the CPU, here, a little of each")
+    parser.add_argument("--output", type=Path, default=Path("accelerator"), help="the folder for the figures")
+    args = parser.parse_args()
+    if not (args.here or args.dry_run):
+        python = environment.made(args.environment or Path(f".venv-{args.extra}"), args.extra)
+        command = [python, "-m", "tests.accelerator", *args.steps, "--here", "--output", args.output]
+        return subprocess.call([*map(str, command)])
+    if args.dry_run:
+        os.environ["JAX_PLATFORMS"] = "cpu"
+    device = environment.device()
+    print(f"on {device}")
+    if device.startswith("cpu") and not args.dry_run:
+        print("There is no accelerator here: JAX computes on the CPU. --dry-run does so on purpose.")
+        return 1
+    args.output.mkdir(parents=True, exist_ok=True)
+    failed = []
+    for step in args.steps or STEPS:
+        print(f"\n{step}", flush=True)
+        if not _RUN[step](args.dry_run, args.output):
+            failed.append(step)
+    print(f"\nfailed: {', '.join(failed)}" if failed else "\nall is well")
+    return 1 if failed else 0
+
+
+def _benchmarks(dry: bool, output: Path) -> bool:
+    words = ["one add", "--rounds", "1"] if dry else []
+    command = [sys.executable, "-m", "tests.benchmarks", *words, "--json", str(output / "benchmarks.json")]
+    status = subprocess.call(command)
+    return status == 0 or (dry and status == 1)  # a missed target on the CPU says nothing here
+
+
+_RUN = {"tests": suite.run, "benchmarks": _benchmarks, "memory": memory.run, "transfers": transfers.run}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""The environment: a Python of its own with JAX for the accelerator, and, where it installs, MLX for CUDA."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+__all__ = ["device", "made"]
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def made(folder: Path, extra: str) -> Path:
+    """The Python of the environment in a folder, which is made if it is not there."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    subprocess.run([str(python), "-m", "pip", "install", "-q", "-e", f"{ROOT}[{extra},test]"], check=True)
+    if extra == "cuda":
+        _install_mlx(python)
+    return python
+
+
+def _install_mlx(python: Path) -> None:
+    """MLX's CUDA back-end, of the version that the tests compare with, if there is a wheel for this machine. Without it
+    real MLX computes on the CPU, which the tests can do with and the tables say."""
+    try:
+        wanted = version("mlx")
+    except PackageNotFoundError:
+        wanted = subprocess.check_output(
+            [str(python), "-c", "from importlib.metadata import version; print(version('mlx'))"], text=True
+        ).strip()
+    done = subprocess.run([str(python), "-m", "pip", "install", "-q", f"mlx[cuda13]=={wanted}"])
+    if done.returncode:
+        print("No wheel of MLX for CUDA installs here: real MLX computes on the CPU.")
+
+
+def device() -> str:
+    """The devices that JAX computes on, found in a process of its own: a GPU's memory is for those that measure."""
+    code = "import jax; d = jax.devices(); print(d[0].platform, d[0].device_kind, len(d), sep=', ')"
+    return subprocess.check_output([sys.executable, "-c", code], text=True).strip()

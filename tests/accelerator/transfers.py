@@ -1,0 +1,68 @@
+"""What a training loop moves between host and device, as JAX's transfer guard logs it: nothing, once it is under way,
+but the losses that it prints."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.benchmarks.processes import ROOT
+
+__all__ = ["counted", "run"]
+
+PRINTED, STEPS = 2, 10
+"""How many losses a loop of so many steps prints."""
+
+_LOOP = """
+import contextlib, sys
+import jax
+import numpy as np
+import mxcompat as mx
+from mxcompat import nn, optimizers as optim
+from tests.lowering import as_on_an_accelerator
+
+printed, steps, dry, fresh = map(int, sys.argv[1:])
+with as_on_an_accelerator() if dry else contextlib.nullcontext(), mx.ext.debug.host_disabled():
+    model = nn.Sequential(nn.Linear(64, 256), nn.Dropout(0.1), nn.gelu, nn.Linear(256, 8))
+    optimizer = optim.AdamW(optim.cosine_decay(1e-3, 1000))
+    batch = mx.random.normal((32, 64)), mx.random.randint(0, 8, (32,))
+    step = nn.value_and_grad(model, lambda m, x, y: nn.losses.cross_entropy(m(x), y, reduction="mean"))
+
+    def train(printed):
+        for k in range(steps):
+            x, y = [mx.array(np.array(part)) for part in batch] if fresh else batch
+            loss, grads = step(model, x, y)
+            optimizer.update(model, grads)
+            mx.eval(loss, model.parameters(), optimizer.state)
+            if k < printed:
+                print("loss", loss.item(), flush=True)
+
+    train(printed)
+    mx.ext.debug.compiles()  # waits for what is compiled in the background
+    train(printed)
+    mx.ext.debug.compiles()
+    print("from here on", file=sys.stderr, flush=True)
+    with jax.transfer_guard("log_explicit"):
+        train(printed)
+"""
+
+
+def counted(dry: bool, fresh: bool = False) -> dict[str, int]:
+    """How often a loop of `STEPS` steps that prints `PRINTED` losses moves data, by direction; `fresh` says whether
+    each step's batch comes from the host."""
+    command = [sys.executable, "-c", _LOOP, *map(str, (PRINTED, STEPS, int(dry), int(fresh)))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    log = done.stderr.partition("from here on")[2]
+    return {way: len(re.findall(f"{way} transfer", log)) for way in ("host-to-device", "device-to-host")}
+
+
+def run(dry: bool, output: Path) -> bool:
+    """Count and print. A loss that is printed is one transfer to the host; on a CPU that is none."""
+    found = counted(dry)
+    print(f"{STEPS} steps of which {PRINTED} print their loss: {found}")
+    (output / "transfers.txt").write_text(f"{found}\n")
+    return found["host-to-device"] == 0 and found["device-to-host"] <= PRINTED

@@ -1,0 +1,69 @@
+"""Lowering for accelerators that are not there, and taking on the CPU the choices that the library takes on one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import pytest
+
+import mxcompat as mx
+from mxcompat._graph.ir.linearize import linearize
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.run import arguments, compile, donation, host
+from mxcompat._transforms.trees import flatten
+
+__all__ = ["as_on_an_accelerator", "lower", "ops_of", "program_of"]
+
+BACKENDS = {"cuda": "gpu", "tpu": "tpu"}
+"""What JAX calls its back-end on each platform."""
+
+BY_CALLBACK = {"cuda": set(), "tpu": {"linalg_eig", "linalg_eigvals"}}
+"""Ops that the host computes there. What calls back can only be lowered for the platform that it is on."""
+
+
+@contextmanager
+def as_on_an_accelerator(backend: str = "gpu") -> Iterator[None]:
+    """Within this context the library decides as if JAX computed on a GPU, or a TPU, whatever it computes on.
+
+    What was compiled before is forgotten, and so is what is compiled meanwhile: ops choose when they are traced.
+    """
+    mx.default_device()  # which is found out once
+    mx.ext.debug.clear_cache()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax, "default_backend", lambda: backend)
+        for module in (compile, donation, host):
+            patch.setattr(module, "on_cpu", lambda: False)
+        yield
+    mx.ext.debug.clear_cache()
+
+
+def program_of(tree: Any) -> tuple[Program, tuple] | None:
+    """The Program that computes the arrays of a tree, and the values of its scalars; None if they have values."""
+    nodes = [x._node for x in flatten(tree) if x._node.value is None]
+    subgraph = linearize(nodes)
+    if not subgraph.order:
+        return None
+    program = subgraph.structure.program(tuple(sorted({k for k in subgraph.roots if k >= 0})))
+    return program, tuple([subgraph.leaves[k].value for k in program.scalars])
+
+
+def lower(program: Program, scalars: tuple) -> None:
+    """Lower a Program, with these numbers in it, for CUDA and for TPUs. JAX raises if it cannot."""
+    replay, specs = arguments.function(program, scalars, (), None)
+    names = {op.name for op in ops_of(program)}
+    for platform, backend in BACKENDS.items():
+        if names & BY_CALLBACK[platform]:
+            continue
+        with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(jax, "default_backend", lambda backend=backend: backend)
+            jax.jit(lambda *args: replay(*args)).trace(*specs).lower(lowering_platforms=(platform,))
+
+
+def ops_of(program: Program) -> set[Op]:
+    """The ops of a Program, to any depth."""
+    inner = [p for _, params, _ in program.instructions for p in params if isinstance(p, Program)]
+    return {op for op, _, _ in program.instructions}.union(*map(ops_of, inner))

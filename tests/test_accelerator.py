@@ -1,0 +1,42 @@
+"""The command for a machine with an accelerator, on one without."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.accelerator import suite, transfers
+from tests.benchmarks.processes import ROOT
+
+
+def test_what_is_left_out_is_there():
+    for path, reason in suite.ABOUT_THE_CPU.items():
+        assert (ROOT / path).exists(), path
+        assert reason
+
+
+def test_a_training_loop_moves_nothing():
+    """With the choices of an accelerator; a loop whose batches come from the host moves these, which is seen."""
+    assert transfers.counted(dry=True) == {"host-to-device": 0, "device-to-host": 0}
+    assert transfers.counted(dry=True, fresh=True)["host-to-device"] == 2 * transfers.STEPS
+
+
+def test_without_an_accelerator_it_says_so(tmp_path):
+    out = command(1, "--here", "--output", tmp_path)
+    assert "There is no accelerator here" in out
+
+
+@pytest.mark.exhaustive
+def test_the_dry_run(tmp_path):
+    out = command(0, "--dry-run", "--output", tmp_path)
+    assert out.rstrip().endswith("all is well")
+    assert {"tests.xml", "benchmarks.json", "memory.json", "transfers.txt"} == {p.name for p in tmp_path.iterdir()}
+
+
+def command(status, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.accelerator", *map(str, arguments)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
