@@ -1,11 +1,10 @@
-"""The code on the pages: each block is run, page by page in one process, and what it prints is compared.
+"""The code on the pages: all blocks are run, page by page in one process, and what each prints is compared.
 
 A block of ```` ```python ```` or ```` ```sh ````; a block of ```` ```text ```` right behind it is what it prints, an
 exception as its last line, `...` for anything. A comment before a block says what is special about it:
 
     <!-- file: train.py -->       the block is this file, in the page's own folder
     <!-- file: train.py, run -->  and is run with the others of the page
-    <!-- another process -->      what follows does not know what was before
     <!-- needs: torch -->         run only where this can be imported
     <!-- not run: why -->
 
@@ -23,7 +22,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,19 +38,23 @@ _BLOCK = re.compile(
 )
 
 _RUNNER = """
-import contextlib, io, json, sys
+import contextlib, io, json, os, sys
 
-namespace = {"__name__": "__main__"}
 shown = []
-for name, source in json.load(sys.stdin):
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        try:
-            exec(compile(source, name, "exec"), namespace)
-        except Exception as error:
-            print(f"{type(error).__name__}: {error}")
-            shown.append([out.getvalue(), True])
-        else:
-            shown.append([out.getvalue(), False])
+for folder, sources in json.load(sys.stdin):
+    os.chdir(folder)
+    namespace = {"__name__": "__main__"}
+    if "mxcompat.ext" in sys.modules:
+        sys.modules["mxcompat.ext"].debug.clear_cache()
+    for name, source in sources:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            try:
+                exec(compile(source, name, "exec"), namespace)
+            except Exception as error:
+                print(f"{type(error).__name__}: {error}")
+                shown.append([out.getvalue(), True])
+            else:
+                shown.append([out.getvalue(), False])
 print(json.dumps(shown))
 """
 
@@ -66,7 +68,6 @@ class Block(NamedTuple):
         shown: what the page says it prints; None if it says nothing.
         mark: the comment before it.
         line: where on the page.
-        process: the number of the process that it runs in; shell blocks have none of their own.
     """
 
     kind: str
@@ -74,7 +75,6 @@ class Block(NamedTuple):
     shown: str | None
     mark: str
     line: int
-    process: int
 
     @property
     def file(self) -> str | None:
@@ -94,13 +94,11 @@ def pages() -> list[Path]:
 def blocks(text: str) -> list[Block]:
     """The blocks of a page."""
     found = []
-    process = 0
     for match in _BLOCK.finditer(text):
         mark = match["mark"] or ""
-        process += mark == "another process"
         code, shown = (_unindented(match[part], match["indent"]) for part in ("code", "shown"))
         line = text.count("\n", 0, match.start("kind")) + 1
-        found.append(Block(match["kind"], code or "", shown, mark, line, process))
+        found.append(Block(match["kind"], code or "", shown, mark, line))
     return found
 
 
@@ -114,31 +112,36 @@ def wanting(block: Block) -> str | None:
     return next((name for name in needs.split() if importlib.util.find_spec(name) is None), None)
 
 
-def printed(found: list[Block], page: str, keep: Path | None = None) -> dict[Block, tuple[str, bool]]:
-    """Run blocks in a folder of their own: Python's, in order, then the shell's.
+def printed(pages: dict[str, list[Block]], keep: Path | None = None) -> dict[tuple[str, Block], tuple[str, bool]]:
+    """Run the blocks of pages: Python's, page after page in one process, each page with names and a folder of its own;
+    then the shell's.
 
     Args:
-        found: the blocks of a page.
-        page: its name, for tracebacks.
+        pages: the blocks of each page, by its name.
         keep: where to copy the pictures that they make.
 
     Returns:
         What each block that was run printed, and whether it raised.
     """
-    results: dict[Block, tuple[str, bool]] = {}
-    ready = [block for block in found if block.runs and not wanting(block)]
-    with tempfile.TemporaryDirectory() as folder:
-        for block in found:
-            if block.file:
-                Path(folder, block.file).write_text(block.code)
-        for _, group in groupby((b for b in ready if b.kind == "python"), lambda b: b.process):
-            mine = list(group)
-            results |= dict(zip(mine, _python(mine, page, folder), strict=True))
-        for block in ready:
-            if block.kind == "sh":
-                results[block] = _shell(block.code, folder)
+    results: dict[tuple[str, Block], tuple[str, bool]] = {}
+    with tempfile.TemporaryDirectory() as root:
+        folders = {name: Path(root, str(k)) for k, name in enumerate(pages)}
+        ready = {name: [b for b in found if b.runs and not wanting(b)] for name, found in pages.items()}
+        for name, found in pages.items():
+            folders[name].mkdir()
+            for block in found:
+                if block.file:
+                    (folders[name] / block.file).write_text(block.code)
+        groups = {
+            name: (str(folders[name]), [(f"{name}:{b.line}", b.code) for b in found if b.kind == "python"])
+            for name, found in ready.items()
+        }
+        order = [(name, b) for name, found in ready.items() for b in found if b.kind == "python"]
+        results |= dict(zip(order, _python(list(groups.values())), strict=True))
+        for name, found in ready.items():
+            results |= {(name, b): _shell(b.code, folders[name]) for b in found if b.kind == "sh"}
         if keep is not None:
-            for picture in Path(folder).glob("*.svg"):
+            for picture in Path(root).rglob("*.svg"):
                 shutil.copy(picture, keep)
     return results
 
@@ -146,24 +149,23 @@ def printed(found: list[Block], page: str, keep: Path | None = None) -> dict[Blo
 def _environment() -> dict[str, str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     search = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PATH": path, "PYTHONPATH": search, "MPLBACKEND": "Agg", "COLUMNS": "100"}
+    return {**os.environ, "PATH": path, "PYTHONPATH": search, "MPLBACKEND": "Agg", "MXCOMPAT_CACHE": "0"}
 
 
-def _shell(code: str, folder: str) -> tuple[str, bool]:
+def _shell(code: str, folder: Path) -> tuple[str, bool]:
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", code], cwd=folder, env=_environment(), capture_output=True, text=True, timeout=300
     )
     return done.stdout + (done.stderr if done.returncode else ""), bool(done.returncode)
 
 
-def _python(found: list[Block], page: str, folder: str) -> list[tuple[str, bool]]:
-    sources = json.dumps([(f"{page}:{block.line}", block.code) for block in found])
+def _python(groups: list[tuple[str, list[tuple[str, str]]]]) -> list[tuple[str, bool]]:
     done = subprocess.run(
-        [sys.executable, "-c", _RUNNER], input=sources, cwd=folder, env=_environment(), capture_output=True, text=True,
-        timeout=300,
+        [sys.executable, "-c", _RUNNER], input=json.dumps(groups), env=_environment(), capture_output=True, text=True,
+        timeout=600,
     )  # fmt: skip
     if done.returncode:
-        raise RuntimeError(f"{page}: {done.stderr}")
+        raise RuntimeError(done.stderr)
     return [(text, raised) for text, raised in json.loads(done.stdout)]
 
 
@@ -179,9 +181,12 @@ def written(page: Path) -> str:
     """A page with what its blocks print, where it shows that."""
     text = page.read_text()
     found = blocks(text)
-    results = printed(found, page.name, DOCS / "assets")
+    results = printed({page.name: found}, DOCS / "assets")
     for match, block in reversed([*zip(_BLOCK.finditer(text), found, strict=True)]):
-        if block.shown is not None and block in results and not matches(block, *results[block]):
-            new = re.sub("^(?=.)", match["indent"], results[block][0].rstrip() + "\n", flags=re.MULTILINE)
+        if block.shown is not None and (page.name, block) in results:
+            got = results[page.name, block]
+            if matches(block, *got):
+                continue
+            new = re.sub("^(?=.)", match["indent"], got[0].rstrip() + "\n", flags=re.MULTILINE)
             text = text[: match.start("shown")] + new + text[match.end("shown") :]
     return text

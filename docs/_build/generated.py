@@ -6,12 +6,15 @@ from pathlib import Path
 
 from docs._build.badge import badge
 from docs._build.drawings import drawn
+from tests.benchmarks.report import files
 
 __all__ = ["generated"]
 
-ASSETS = Path(__file__).parent.parent / "assets"
+DOCS = Path(__file__).parent.parent
 
 
 def generated() -> dict[Path, str]:
     """Each file, and what has to be in it."""
-    return {ASSETS / name: text for name, text in {**drawn(), "conformance.svg": badge()}.items()}
+    made = {f"assets/{name}": text for name, text in {**drawn(), "conformance.svg": badge()}.items()}
+    made |= {f"benchmarks/{name}": text for name, text in files(DOCS / "benchmarks").items()}
+    return {DOCS / name: text for name, text in made.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,16 @@ sys.path.insert(0, str(ROOT))
 import jax  # noqa: E402
 from mkdocs.structure.files import File  # noqa: E402
 
-from docs._build.names import PAGES, Page, described, thing  # noqa: E402
-from docs._build.objects import text_of  # noqa: E402
+from docs._build.names import PAGES, Page, described, short, thing  # noqa: E402
 from mxcompat._version import MLX_VERSION, __version__  # noqa: E402
 
-__all__ = ["on_config", "on_files"]
+__all__ = ["existing", "on_config", "on_files"]
 
 
 def on_config(config: Any) -> Any:
     """Put in the versions, and leave out of the navigation what does not exist."""
     config.extra["versions"] = {"mxcompat": __version__, "MLX": MLX_VERSION, "JAX": jax.__version__}
-    config.nav = _existing(config.nav, Path(config.docs_dir))
+    config.nav = existing(config.nav, Path(config.docs_dir))
     return config
 
 
@@ -34,7 +34,7 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def _existing(nav: list[Any], folder: Path) -> list[Any]:
+def existing(nav: list[Any], folder: Path) -> list[Any]:
     """A navigation without the pages that are not there, and `reference/` replaced by its pages."""
     found: list[Any] = []
     for item in nav:
@@ -42,7 +42,7 @@ def _existing(nav: list[Any], folder: Path) -> list[Any]:
         if target == "reference/":
             found.append({title: _reference()})
         elif isinstance(target, list):
-            inside = _existing(target, folder)
+            inside = existing(target, folder)
             if inside:
                 found.append({title: inside})
         elif (folder / target).exists():
@@ -72,7 +72,7 @@ def _text(page: Page) -> str:
     plain = [name for name in page.names if not described(name)]
     if plain:
         lines += ["| name | value |", "| --- | --- |"]
-        lines += [f"| `{_short(name)}` | `{thing(name)!r}` |" for name in plain]
+        lines += [f"| `{short(name)}` | `{thing(name)!r}` |" for name in plain]
     for name in page.names:
         if name not in plain:
             lines += ["", f"::: {name}"]
@@ -85,14 +85,8 @@ def _contents() -> str:
         lines += ["", f"## {page.title}", "", page.about, "", "| name | what |", "| --- | --- |"]
         for name in page.names:
             if described(name):
-                first = text_of(name).partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
-                lines.append(f"| [`{_short(name)}`][{name}] | {first} |")
+                first = (inspect.getdoc(thing(name)) or "").partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+                lines.append(f"| [`{short(name)}`][{name}] | {first} |")
             else:
-                lines.append(f"| [`{_short(name)}`]({page.path}.md) | `{thing(name)!r}` |")
+                lines.append(f"| [`{short(name)}`]({page.path}.md) | `{thing(name)!r}` |")
     return "\n".join([*lines, ""])
-
-
-def _short(name: str) -> str:
-    """As users write it."""
-    return name.replace("mxcompat.core.", "mx.").replace("mxcompat.nn", "nn").replace("mxcompat.ext", "mx.ext").replace(
-        "mxcompat.", "")  # fmt: skip

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["PAGES", "Page", "described", "thing"]
+__all__ = ["PAGES", "Page", "described", "short", "thing"]
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -154,3 +154,11 @@ def thing(name: str) -> Any:
 def described(name: str) -> bool:
     """Whether it has a docstring and a signature, as functions and classes do and constants do not."""
     return callable(thing(name)) and not isinstance(thing(name), (int, float))
+
+
+def short(name: str) -> str:
+    """A name as users write it."""
+    for long, written in (("mxcompat.core.", "mx."), ("mxcompat.ext.", "mx.ext."), ("mxcompat.", "")):
+        if name.startswith(long):
+            return written + name.removeprefix(long)
+    return name
