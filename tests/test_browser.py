@@ -7,14 +7,10 @@ import functools
 import http.server
 import importlib.util
 import shutil
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
 PHONE, DESKTOP = (390, 844), (1280, 900)
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
@@ -30,16 +26,12 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
+def address(site):
     """Where the site is served."""
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=site))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield folder, f"http://127.0.0.1:{server.server_port}"
+    yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     thread.join()
     server.server_close()
@@ -73,14 +65,13 @@ def wait(browser, script):
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_no_page_has_an_error_or_is_too_wide(address, browser, size):
-    folder, root = address
+def test_no_page_has_an_error_or_is_too_wide(site, address, browser, size):
     shape(browser, size)
-    pages = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.html") if path.name != "404.html")
+    pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html") if path.name != "404.html")
     assert len(pages) > 45
     wrong = []
     for page in pages:
-        browser.get(f"{root}/{page}")
+        browser.get(f"{address}/{page}")
         wrong += [(page, entry["message"]) for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
         width = browser.execute_script("return document.scrollingElement.scrollWidth")
         if width > size[0]:
@@ -94,13 +85,13 @@ def test_no_page_has_an_error_or_is_too_wide(address, browser, size):
 
 def test_search_finds_a_function(address, browser):
     shape(browser, DESKTOP)
-    browser.get(f"{address[1]}/index.html?q=logsumexp")
+    browser.get(f"{address}/index.html?q=logsumexp")
     assert wait(browser, "document.querySelectorAll('.md-search-result__link').length") > 0
     assert "logsumexp" in browser.execute_script("return document.querySelector('.md-search-result__list').innerText")
 
 
 def test_code_can_be_copied(address, browser):
-    browser.get(f"{address[1]}/index.html")
+    browser.get(f"{address}/index.html")
     assert wait(browser, "document.querySelectorAll('.md-clipboard, .md-code__button').length") > 0
 
 
@@ -111,9 +102,9 @@ def test_the_dark_mode_is_dark_and_shows_its_own_drawings(address, browser):
         browser.execute_cdp_cmd(
             "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
         )
-        browser.get(f"{address[1]}/architecture.html")
+        browser.get(f"{address}/architecture.html")
         browser.execute_script("localStorage.clear()")
-        browser.get(f"{address[1]}/architecture.html")
+        browser.get(f"{address}/architecture.html")
         colour = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
         brightness[scheme] = sum(map(int, colour.strip("rgba()").split(",")[:3]))
         shown = browser.execute_script(

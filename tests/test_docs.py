@@ -5,8 +5,6 @@ import ast
 import importlib
 import inspect
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -98,16 +96,6 @@ def test_both_sides_of_a_table_are_equal(heading, other):
     for what, theirs, ours in table:
         want, got = (eval(code, given) for code, given in zip((theirs, ours), sides, strict=True))
         assert equal(want, got), (what, want, got)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The site, built strictly: a warning (a link to nothing, an anchor that is not there) is an error."""
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder
 
 
 class Links(HTMLParser):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from mkdocs.structure.files import File  # noqa: E402
 from docs._build.names import PAGES, Page, described, short, thing  # noqa: E402
 from mxcompat._version import MLX_VERSION, __version__  # noqa: E402
 
-__all__ = ["existing", "on_config", "on_files"]
+__all__ = ["existing", "on_config", "on_files", "on_post_page"]
 
 
 def on_config(config: Any) -> Any:
@@ -32,6 +33,13 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(File.generated(config, f"reference/{page.path}.md", content=_text(page)))
     files.append(File.generated(config, "reference/index.md", content=_contents()))
     return files
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Have the links of notebooks lead to pages: they name files, so that they lead somewhere in the repository, too."""
+    if page.file.src_uri.endswith(".ipynb"):
+        output = re.sub(r'(href="(?!https?:)[^"#]+)\.(?:md|ipynb)(?=["#])(?!" title="Download)', r"\1.html", output)
+    return output
 
 
 def existing(nav: list[Any], folder: Path) -> list[Any]:

@@ -34,9 +34,19 @@ def text_of(name: str) -> str:
     """The docstring of a public name, with what else is known of it: an example that ran, dtypes."""
     found = thing(name)
     doc = inspect.getdoc(found) if described(name) else None
-    text = doc or f"`{found!r}`"
-    text = re.sub(r"^( *)Example:$", r"\1Examples:", text, flags=re.MULTILINE)
+    text = prepared(doc) if doc else f"`{found!r}`"
     return "\n\n".join([text, *facts_of(name), *example_of(name, text)])
+
+
+def prepared(doc: str) -> str:
+    """A docstring in griffe's terms: its section is called Examples; and results, which have no names here, are text."""
+    doc = re.sub(r"^( *)Example:$", r"\1Examples:", doc, flags=re.MULTILINE)
+    return re.sub(
+        r"^Returns:\n((?:    .*\n?|\n(?=    ))+)",
+        lambda found: "**Returns:** " + inspect.cleandoc(found[1]) + "\n",
+        doc,
+        flags=re.MULTILINE,
+    )
 
 
 def _shown(name: str, found: Any, full: str) -> griffe.Object:
@@ -60,7 +70,7 @@ def _is_own(cls: type, key: str) -> bool:
 
 
 def _member(name: str, member: Any) -> griffe.Object:
-    doc = re.sub(r"^( *)Example:$", r"\1Examples:", inspect.getdoc(member) or "", flags=re.MULTILINE)
+    doc = prepared(inspect.getdoc(member) or "")
     docstring = griffe.Docstring(doc, parser="google", parser_options=_OPTIONS) if doc else None
     if callable(member):
         return _function(name, member, docstring)
