@@ -23,7 +23,7 @@ def executed(path: Path) -> Any:
     notebook = copy.deepcopy(nbformat.read(path, as_version=4))
     search = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": search}
-    kernel = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}})
+    kernel = NotebookClient(notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}})
     kernel.execute(env=environment)
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
