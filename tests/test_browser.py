@@ -64,22 +64,23 @@ def wait(browser, script):
     return WebDriverWait(browser, 30).until(lambda b: b.execute_script(f"return {script}"))
 
 
-@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_no_page_has_an_error_or_is_too_wide(site, address, browser, size):
-    shape(browser, size)
+def test_no_page_has_an_error_or_is_too_wide(site, address, browser):
     pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html") if path.name != "404.html")
     assert len(pages) > 45
     wrong = []
     for page in pages:
+        shape(browser, PHONE)
         browser.get(f"{address}/{page}")
-        wrong += [(page, entry["message"]) for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
-        width = browser.execute_script("return document.scrollingElement.scrollWidth")
-        if width > size[0]:
-            wrong.append((page, f"{width} pixels wide"))
+        for size in (PHONE, DESKTOP):
+            shape(browser, size)
+            width = browser.execute_script("return document.scrollingElement.scrollWidth")
+            if width > size[0]:
+                wrong.append((page, f"{width} pixels wide of {size[0]}"))
         broken = browser.execute_script(
             "return [...document.images].filter(i => i.complete && !i.naturalWidth && i.offsetParent).map(i => i.src)"
         )
         wrong += [(page, source) for source in broken]
+        wrong += [(page, entry["message"]) for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
     assert not wrong, wrong
 
 

@@ -22,7 +22,7 @@ def executed(path: Path) -> Any:
     """The notebook with what its cells show now. Progress bars and warnings, which go to standard error, are left out."""
     notebook = copy.deepcopy(nbformat.read(path, as_version=4))
     search = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": search}
+    environment = {**os.environ, "PYTHONPATH": search, "MXCOMPAT_CACHE": "0"}
     kernel = NotebookClient(notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}})
     kernel.execute(env=environment)
     for cell in notebook.cells:

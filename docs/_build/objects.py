@@ -106,5 +106,5 @@ def _default(parameter: inspect.Parameter) -> str | None:
         return None
     if inspect.isroutine(default) or inspect.isclass(default):
         return default.__name__
-    text = repr(default)
+    text = repr(default).replace("mlx.core.", "mx.")
     return "..." if text.startswith("<") else text
