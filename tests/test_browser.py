@@ -59,9 +59,14 @@ def shape(browser, size):
 
 
 def wait(browser, script):
+    """What a script returns, once that is true; or False, if it does not become so. (What slides in takes a moment.)"""
+    from selenium.common.exceptions import TimeoutException
     from selenium.webdriver.support.ui import WebDriverWait
 
-    return WebDriverWait(browser, 30).until(lambda b: b.execute_script(f"return {script}"))
+    try:
+        return WebDriverWait(browser, 10, poll_frequency=0.1).until(lambda b: b.execute_script(f"return {script}"))
+    except TimeoutException:
+        return False
 
 
 def test_no_page_has_an_error_or_is_too_wide(site, address, browser):
@@ -73,9 +78,8 @@ def test_no_page_has_an_error_or_is_too_wide(site, address, browser):
         browser.get(f"{address}/{page}")
         for size in (PHONE, DESKTOP):
             shape(browser, size)
-            width = browser.execute_script("return document.scrollingElement.scrollWidth")
-            if width > size[0]:
-                wrong.append((page, f"{width} pixels wide of {size[0]}"))
+            if not wait(browser, f"document.scrollingElement.scrollWidth <= {size[0]}"):
+                wrong.append((page, f"wider than {size[0]} pixels"))
         broken = browser.execute_script(
             "return [...document.images].filter(i => i.complete && !i.naturalWidth && i.offsetParent).map(i => i.src)"
         )
@@ -87,13 +91,13 @@ def test_no_page_has_an_error_or_is_too_wide(site, address, browser):
 def test_search_finds_a_function(address, browser):
     shape(browser, DESKTOP)
     browser.get(f"{address}/index.html?q=logsumexp")
-    assert wait(browser, "document.querySelectorAll('.md-search-result__link').length") > 0
+    assert wait(browser, "document.querySelectorAll('.md-search-result__link').length > 0")
     assert "logsumexp" in browser.execute_script("return document.querySelector('.md-search-result__list').innerText")
 
 
 def test_code_can_be_copied(address, browser):
     browser.get(f"{address}/index.html")
-    assert wait(browser, "document.querySelectorAll('.md-clipboard, .md-code__button').length") > 0
+    assert wait(browser, "document.querySelectorAll('.md-clipboard, .md-code__button').length > 0")
 
 
 def test_the_dark_mode_is_dark_and_shows_its_own_drawings(address, browser):

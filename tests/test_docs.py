@@ -44,8 +44,10 @@ def test_the_code_of_a_page_prints_what_the_page_shows(page, results):
 
 
 def test_few_blocks_are_not_run():
-    reasons = [b.mark for found in PAGES.values() for b in found if b.mark.startswith("not run:")]
-    assert len(reasons) < 10, reasons
+    every = [block for found in PAGES.values() for block in found]
+    left_out = [block for block in every if block.mark.startswith("not run:")]
+    assert len(left_out) < len(every) / 4
+    assert all(block.mark.removeprefix("not run:").strip() for block in left_out)
 
 
 def test_the_runner_sees_what_is_wrong():

@@ -58,7 +58,7 @@ def existing(nav: list[Any], folder: Path) -> list[Any]:
     return found
 
 
-_SECTIONS = {"ops": "Operations", "nn": "Neural networks"}
+_SECTIONS = {"ops": "Operations", "nn": "Neural networks", "ext": "Beyond MLX"}
 
 
 def _reference() -> list[Any]:

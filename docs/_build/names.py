@@ -70,8 +70,7 @@ _PACKAGES = (
     ("nn/init", "Initializers", "Functions that fill parameters.", "nn.init"),
     ("optimizers", "Optimizers", "Optimizers and schedules of the learning rate.", "optimizers"),
     ("utils", "Tree utilities", "Nested lists, tuples and dicts of arrays.", "utils"),
-    ("ext", "ext", "What MLX has not: JAX in both directions, host code, more derivatives.", "ext"),
-    ("ext_debug", "ext.debug", "Looking inside: op by op, the first NaN, what is compiled and why.", "ext.debug"),
+    ("ext/functions", "ext", "What MLX has not.", "ext"),
     ("testing", "testing", "Real MLX and mxcompat on the same function.", "testing"),
 )
 
@@ -84,7 +83,7 @@ _NN = (
 _ORDER = (
     "array dtypes devices ops/elementwise ops/creation ops/movement ops/indexing ops/reductions ops/products ops/conv "
     "ops/quantized ops/files random transforms fast fft linalg nn/module nn/layers nn/functions nn/losses nn/init "
-    "optimizers utils distributed export memory metal cuda constants ext ext_debug testing"
+    "optimizers utils distributed export memory metal cuda constants testing ext/functions"
 ).split()
 
 
@@ -132,13 +131,25 @@ def _of(module: Any, name: str) -> str:
     return getattr(getattr(module, name), "__module__", "")
 
 
+def _ext_pages() -> Iterator[Page]:
+    """A page for each module that `mxcompat.ext` offers, with the first sentence of its docstring."""
+    from mxcompat import ext
+
+    for name in sorted(ext.__all__):
+        module = getattr(ext, name)
+        if inspect.ismodule(module):
+            about = (inspect.getdoc(module) or "").partition("\n\n")[0].replace("\n", " ")
+            names = [f"mxcompat.ext.{name}.{each}" for each in _public(f"mxcompat.ext.{name}")]
+            yield Page(f"ext/{name}", f"ext.{name}", about, names)
+
+
 def _pages() -> list[Page]:
     packages = [
         Page(path, title, about, [f"mxcompat.{module}.{name}" for name in _public(f"mxcompat.{module}")])
         for path, title, about, module in _PACKAGES
     ]
     found = {page.path: page for page in (*_core_pages(), *_nn_pages(), *packages)}
-    return [found[path] for path in _ORDER]
+    return [*(found[path] for path in _ORDER), *_ext_pages()]
 
 
 PAGES = _pages()
