@@ -6,6 +6,8 @@ draw the same examples in every run; HYPOTHESIS_PROFILE=default draws others.
 """
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,19 @@ def plans():
     observers.append(observe)
     yield found
     observers.remove(observe)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The documentation, built strictly: a warning (a link to nothing, an anchor that is not there) is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parent.parent, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True,
+        text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
 
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)

@@ -2,11 +2,12 @@
 
 import json
 import sys
+import xml.etree.ElementTree as ET
 from functools import partial
 
 import pytest
 
-from tests.benchmarks import __main__, cold, everyday, firsts, table, timing
+from tests.benchmarks import __main__, cold, everyday, firsts, report, table, timing
 from tests.benchmarks.agreement import agree, digest
 from tests.oracle import ours, real
 
@@ -96,3 +97,42 @@ def test_the_tables_print_rows(words, monkeypatch, capsys, tmp_path):
     assert ("MISSED" in printed) == missed
     rows = json.loads((tmp_path / "rows").read_text())
     assert all({"mxcompat", "MLX"} == set(row["values"]) for row in rows)
+
+
+def test_ratios_are_compared_round_by_round():
+    ratios, spread = table.compared({"mxcompat": [1.0, 2.0, 3.0], "MLX": [2.0, 2.0, 2.0]})
+    assert ratios == {"mxcompat": 1.0, "MLX": 1.0}
+    assert spread == {"mxcompat": (1.0, 1.0), "MLX": (0.75, 1.25)}
+    assert table.compared({"mxcompat": [2.0], "MLX": [1.0]})[1]["MLX"] == (2.0, 2.0)
+
+
+def test_a_report_has_ratios_their_spread_and_the_machine(tmp_path):
+    times = {"mxcompat": [1.0, 2.0, 3.0], "MLX": [1.0, 1.0, 1.0]}
+    row = table.Row("one <row>", "us", {"mxcompat": 2.0, "MLX": 1.0}, *table.compared(times))
+    alone = table.Row("  compiles", "", {"mxcompat": 0.0})
+    report.save(tmp_path, {"warm": [row, alone], "another": [alone]})
+    report.write(tmp_path)
+    page = (tmp_path / "index.md").read_text()
+    assert "| one <row> | us | 2 | – | 1 | – | 2.00 (1.50 to 2.50) |" in page
+    assert "## Another" in page
+    assert report.machine() in page
+    assert f"jax {sys.modules['jax'].__version__}" in page
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"warm-light.svg", "warm-dark.svg"}
+    drawn = ET.parse(tmp_path / "warm-dark.svg").getroot()
+    titles = [title.text for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    assert "one <row>: 2.00 x MLX" in titles
+
+
+def test_a_report_without_figures_says_how_to_take_them(tmp_path):
+    (page,) = report.files(tmp_path).values()
+    assert "No figures have been taken" in page
+    assert "--report" in page
+
+
+def test_the_option_writes_a_report_of_every_table(monkeypatch, tmp_path):
+    words = ["build one add", "small expression", "--rounds", "1", "--report", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
+    __main__.main()
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["sections"].keys() == {"warm", "cold"}
+    assert (tmp_path / "index.md").exists()

@@ -138,7 +138,8 @@ def test_ci_runs_the_readmes_test_command():
 def test_the_readmes_links_lead_somewhere():
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            assert target.startswith("https://") or (page.parent / target).exists(), f"{page.name}: {target}"
+            made = target.startswith(("https://", "reference/"))  # the latter by docs/_build, see test_docs
+            assert made or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_the_map_has_every_folder():

@@ -1,20 +1,19 @@
-"""`python -m tests.benchmarks [TABLE] [WORDS] [--rounds N] [--json FILE]`: measure, and print medians and ratios.
+"""`python -m tests.benchmarks [TABLE] [WORDS] [--rounds N] [--json FILE] [--report DIR]`: print medians and ratios.
 
 TABLE is `cold` (what a process meets for the first time), `everyday` (small calls) or `distributed` (two processes);
 without it, what is warm, beside hand-written `jax.jit`. With WORDS, only the rows whose names contain one of them.
-Exits with status 1 if a target is missed.
+Exits with status 1 if a target is missed. `--report docs/benchmarks` measures all tables, and writes the page of the
+documentation there.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import cold, distributed, everyday, generation, processes, sharded, timing
+from . import cold, distributed, everyday, generation, processes, report, sharded, timing
 from .table import Row, Table, present
 from .workloads import WORKLOADS, Workload
 
@@ -48,8 +47,8 @@ def generation_rows(name: str, rounds: int) -> list[Row]:
     most = generation.MODELS[name].of_mlx
     if not generation.available():
         return [Row(f"{name}: mlx-lm is not installed", "ms", {})]
-    found, ratios = generation.measure(name, present(), max(1, rounds // 9))
-    token = Row(f"{name}: a token", "ms", {side: f.token for side, f in found.items()}, ratios)
+    found, ratios, spread = generation.measure(name, present(), max(1, rounds // 9))
+    token = Row(f"{name}: a token", "ms", {side: f.token for side, f in found.items()}, ratios, spread)
     first = Row("  the first 200 tokens, everything new", "ms", {side: f.first for side, f in found.items()})
     compiles = Row("  compiles after token 30", "", {"mxcompat": found["mxcompat"].compiles})
     token.limit("MLX", most)
@@ -57,20 +56,32 @@ def generation_rows(name: str, rounds: int) -> list[Row]:
     return [token, first, compiles]
 
 
-def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """The main table: what is warm, beside hand-written `jax.jit` and real MLX."""
+def warm_rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
     for workload in WORKLOADS:
         if wanted(workload.name):
             yield time_row(workload, rounds)
+
+
+def all_generation_rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
     for name in generation.MODELS:
         if wanted(name):
             yield from generation_rows(name, rounds)
+
+
+def process_rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+    """What only a process of its own can show."""
     if wanted(sharded.NAME):
         yield sharded.row(rounds)
     if wanted("memory of the GPT step"):
         yield from memory_rows(max(1, rounds // 7))
     if wanted("import"):
         yield import_row(rounds)
+
+
+def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+    """The main table: what is warm, beside hand-written `jax.jit` and real MLX."""
+    for part in (warm_rows, all_generation_rows, process_rows):
+        yield from part(wanted, rounds)
 
 
 _TABLES = {
@@ -80,6 +91,14 @@ _TABLES = {
 }
 """The tables with a name of their own: what measures each, and in how many rounds unless told otherwise."""
 
+_REPORTED = {
+    "warm": (warm_rows, ROUNDS),
+    "generation": (all_generation_rows, ROUNDS),
+    "memory": (process_rows, ROUNDS),
+    **_TABLES,
+}
+"""The sections of the report, likewise."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=(__doc__ or "").split("\n")[0])
@@ -88,6 +107,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}, cold {cold.ROUNDS}, everyday {everyday.ROUNDS}; "
                         "fewer where a side takes seconds")  # fmt: skip
     parser.add_argument("--json", type=Path, help="write the numbers to a file too")
+    parser.add_argument("--report", type=Path, help="measure all tables, and write a page and plots to this folder")
     args = parser.parse_args()
     measure, rounds = rows, ROUNDS
     if args.words and args.words[0] in _TABLES:
@@ -99,11 +119,16 @@ def main() -> int:
     def wanted(name: str) -> bool:
         return not args.words or any(word.lower() in name.lower() for word in args.words)
 
-    print(f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-          f"jax {jax.__version__} on {jax.default_backend()}; medians of {rounds} rounds in turn")  # fmt: skip
+    print(f"{report.machine()}, jax {jax.__version__} on {jax.default_backend()}; medians of {rounds} rounds in turn")
     table = Table()
-    for row in measure(wanted, rounds):
-        table.add(row)
+    sections: dict[str, list[Row]] = {}
+    for name, (section, usual) in (_REPORTED if args.report else {"": (measure, rounds)}).items():
+        for row in section(wanted, args.rounds or usual):
+            sections.setdefault(name, []).append(row)
+            table.add(row)
+    if args.report:
+        report.save(args.report, sections)
+        report.write(args.report)
     if args.json:
         table.save(args.json)
     return 0 if table.reached() else 1

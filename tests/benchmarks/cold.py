@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from . import firsts, processes
 from .agreement import agree, digest
-from .table import Row, present
+from .table import Row, compared, present
 
 __all__ = ["COLD", "ROUNDS", "Cold", "rows"]
 
@@ -190,9 +190,7 @@ def _row(cold: Cold, runs: dict[str, list[Run]]) -> Row:
 
 def _compared(name: str, unit: str, values: dict[str, list[float]]) -> Row:
     """A row of medians, and of the medians of each round's ratios."""
-    ours = values["mxcompat"]
-    ratios = {side: statistics.median(a / b for a, b in zip(ours, v, strict=True)) for side, v in values.items()}
-    return Row(name, unit, {side: statistics.median(several) for side, several in values.items()}, ratios)
+    return Row(name, unit, {side: statistics.median(several) for side, several in values.items()}, *compared(values))
 
 
 def _second_run(rounds: int) -> Row:

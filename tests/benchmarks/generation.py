@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .table import compared
+
 __all__ = ["MODELS", "available", "measure"]
 
 _PROMPT = 8
@@ -76,8 +78,11 @@ class Found(NamedTuple):
     compiles: float
 
 
-def measure(name: str, sides: Iterable[str], rounds: int) -> tuple[dict[str, Found], dict[str, float]]:
-    """Medians over the rounds by side; and the median of mxcompat's time of a token divided by that of each side."""
+def measure(
+    name: str, sides: Iterable[str], rounds: int
+) -> tuple[dict[str, Found], dict[str, float], dict[str, tuple[float, float]]]:
+    """Medians over the rounds by side; and mxcompat's time of a token divided by that of each side: its median and its
+    quartiles."""
     root = Path(__file__).parent.parent.parent
     found: dict[str, list[Found]] = {side: [] for side in sides}
     for _ in range(rounds):
@@ -90,12 +95,8 @@ def measure(name: str, sides: Iterable[str], rounds: int) -> tuple[dict[str, Fou
             out = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True, env=environment)
             runs.append(Found(*map(float, out.stdout.split())))
     found = {side: runs for side, runs in found.items() if runs}
-    ours = found["mxcompat"]
-    ratios = {
-        side: statistics.median(a.token / b.token for a, b in zip(ours, r, strict=True)) for side, r in found.items()
-    }
     medians = {side: Found(*map(statistics.median, zip(*runs, strict=True))) for side, runs in found.items()}
-    return medians, ratios
+    return medians, *compared({side: [run.token for run in runs] for side, runs in found.items()})
 
 
 def _timed(

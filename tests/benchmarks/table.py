@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["SIDES", "Row", "Table", "heads", "present", "show"]
+__all__ = ["SIDES", "Row", "Table", "compared", "heads", "present", "show"]
 
 SIDES = ("mxcompat", "jax.jit", "MLX")
 
@@ -16,12 +18,13 @@ SIDES = ("mxcompat", "jax.jit", "MLX")
 @dataclass
 class Row:
     """A line of the table: what each side took, in `unit`; where it was measured in turn, what mxcompat took divided by
-    that; and the targets, each with whether it was reached."""
+    that, and between which quartiles the rounds were; and the targets, each with whether it was reached."""
 
     name: str
     unit: str
     values: dict[str, float]
     ratios: dict[str, float] = field(default_factory=dict)
+    spread: dict[str, tuple[float, float]] = field(default_factory=dict)
     targets: dict[str, bool] = field(default_factory=dict)
 
     def ratio(self, side: str) -> float | None:
@@ -42,6 +45,17 @@ class Row:
             either = "" if floor is None else f" or {floor:g} {self.unit}"
             reached = ratio <= most or (floor is not None and self.values["mxcompat"] <= floor)
             self.targets[f"{most:.3g} x {side}{either}"] = reached
+
+
+def compared(values: dict[str, Sequence[float]]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+    """What mxcompat took divided by what each side took, round by round: the medians, and the quartiles."""
+    medians, spread = {}, {}
+    for side, theirs in values.items():
+        ratios = [a / b for a, b in zip(values["mxcompat"], theirs, strict=True)]
+        medians[side] = statistics.median(ratios)
+        low, _, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+        spread[side] = (low, high)
+    return medians, spread
 
 
 def present() -> list[str]:

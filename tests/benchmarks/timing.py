@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .agreement import agree, digest
+from .table import compared
 from .workloads import Workload
 
 __all__ = ["measure", "steps"]
@@ -54,12 +55,14 @@ def settle() -> None:
     background.settle()
 
 
-def measure(sides: dict[str, Callable[[], Any]], rounds: int) -> tuple[dict[str, float], dict[str, float]]:
+def measure(
+    sides: dict[str, Callable[[], Any]], rounds: int
+) -> tuple[dict[str, float], dict[str, float], dict[str, tuple[float, float]]]:
     """Time each side's step. In each round each side runs for a while, in turn.
 
     Returns:
-        The median time by side, in microseconds; and by side the median, over the rounds, of mxcompat's time divided by
-        its own: what slows the machine for a while slows all sides of a round.
+        The median time by side, in microseconds; and by side the median and the quartiles, over the rounds, of
+        mxcompat's time divided by its own: what slows the machine for a while slows all sides of a round.
     """
     counts = {name: _count(step) for name, step in sides.items()}
     times: dict[str, list[float]] = {name: [] for name in sides}
@@ -68,9 +71,7 @@ def measure(sides: dict[str, Callable[[], Any]], rounds: int) -> tuple[dict[str,
         start = k % len(order)
         for name in order[start:] + order[:start]:
             times[name].append(statistics.median(_times(sides[name], counts[name])))
-    ours = times["mxcompat"]
-    ratios = {name: statistics.median(a / b for a, b in zip(ours, t, strict=True)) for name, t in times.items()}
-    return {name: statistics.median(t) * 1e6 for name, t in times.items()}, ratios
+    return {name: statistics.median(t) * 1e6 for name, t in times.items()}, *compared(times)
 
 
 def _count(step: Callable[[], Any]) -> tuple[int, int]:

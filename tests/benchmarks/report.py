@@ -1,0 +1,188 @@
+"""The page of the documentation on benchmarks: from the figures of a run, kept beside it, plots and tables.
+
+`python -m tests.benchmarks --report docs/benchmarks` takes the figures and writes all of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import importlib.metadata
+import json
+import math
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from docs._build.svg import DARK, LIGHT, Drawing, Palette
+
+from .table import SIDES, Row
+
+__all__ = ["files", "machine", "save", "write"]
+
+FIGURES = "figures.json"
+
+_ABOUT = {
+    "warm": ("Warm", "A step, once everything has been compiled."),
+    "generation": ("Generation", "Tokens by mlx-lm's own loop."),
+    "memory": ("Memory and import", "Processes of their own."),
+    "cold": ("Cold", "What a process meets for the first time."),
+    "everyday": ("Everyday", "The small calls of every program, warm."),
+    "distributed": ("Distributed", "Several processes or devices."),
+}
+
+_PACKAGES = ("jax", "jaxlib", "mlx", "numpy", "mlx-lm")
+
+
+def machine() -> str:
+    """The machine, in words."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def _processor() -> str:
+    """The processor's name, where the system tells."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def save(folder: Path, sections: Mapping[str, Sequence[Row]]) -> None:
+    """Keep the figures of a run, with the machine and the versions that they were taken with."""
+    import jax
+
+    figures = {
+        "machine": ", ".join(filter(None, [machine(), _processor(), f"JAX on {jax.default_backend()}"])),
+        "versions": _versions(),
+        "date": datetime.date.today().isoformat(),
+        "sections": {name: [dataclasses.asdict(row) for row in rows] for name, rows in sections.items()},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FIGURES).write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def write(folder: Path) -> None:
+    """Write the page and the plots, from the figures that are in the folder."""
+    for name, text in files(folder).items():
+        (folder / name).write_text(text)
+
+
+def files(folder: Path) -> dict[str, str]:
+    """The page and the plots, by name, as the figures in the folder have them; without figures, how to take them."""
+    path = folder / FIGURES
+    if not path.exists():
+        return {"index.md": _page(_EMPTY)}
+    figures = json.loads(path.read_text())
+    sections = {name: [_row(row) for row in rows] for name, rows in figures["sections"].items()}
+    made = {"index.md": _page("\n".join(_body(figures, sections)))}
+    for name, rows in sections.items():
+        shown = [row for row in rows if _sides(row)]
+        for shade, palette in (("light", LIGHT), ("dark", DARK)):
+            if shown:
+                made[f"{name}-{shade}.svg"] = plot(shown, palette, _ABOUT.get(name, (name, ""))[0]).svg()
+    return made
+
+
+def _row(found: dict[str, Any]) -> Row:
+    return Row(**{**found, "spread": {side: tuple(pair) for side, pair in found["spread"].items()}})
+
+
+_HEAD = """# Benchmarks
+
+The same work by mxcompat, by `jax.jit` written by hand, and by real MLX, in turn on one machine; each side computes the
+same numbers, which is checked. What counts are ratios: what mxcompat took, divided by what the other took in the same
+round. Below 1, mxcompat is faster. Another machine has other ratios; run them on yours:
+
+<!-- not run: takes an hour, on an idle machine -->
+```sh
+python -m tests.benchmarks --report docs/benchmarks
+```
+"""
+
+_EMPTY = "No figures have been taken yet: this writes them, and this page."
+
+
+def _page(body: str) -> str:
+    return f"{_HEAD}\n{body}\n"
+
+
+def _body(figures: dict[str, Any], sections: dict[str, list[Row]]) -> list[str]:
+    versions = ", ".join(f"{name} {version}" for name, version in figures["versions"].items())
+    lines = [
+        f"Taken on {figures['date']}: {figures['machine']}; {versions}.",
+        "",
+        "A dot is the median of the ratios of the rounds, a bar goes from the lower to the upper quartile; the tables",
+        "give both.",
+    ]
+    for name, rows in sections.items():
+        title, about = _ABOUT.get(name, (name.capitalize(), ""))
+        lines += ["", f"## {title}", "", about, ""]
+        if any(_sides(row) for row in rows):
+            lines += [f"![{title}: ratios]({name}-{shade}.svg#only-{shade})" for shade in ("light", "dark")]
+        lines += ["", "| | unit | " + " | ".join(SIDES) + " | / jax.jit | / MLX |", "|---|---|" + "--:|" * 5]
+        lines += [_table_line(row) for row in rows]
+    return lines
+
+
+def _table_line(row: Row) -> str:
+    values = [f"{row.values[side]:.3g}" if side in row.values else "–" for side in SIDES]
+    name = row.name.strip().replace("|", "\\|")
+    return f"| {name} | {row.unit} | {' | '.join([*values, *(_ratio(row, side) for side in SIDES[1:])])} |"
+
+
+def _ratio(row: Row, side: str) -> str:
+    ratio = row.ratio(side)
+    if ratio is None:
+        return "–"
+    low, high = row.spread.get(side, (ratio, ratio))
+    return f"{ratio:.2f} ({low:.2f} to {high:.2f})" if side in row.spread else f"{ratio:.2f}"
+
+
+def _sides(row: Row) -> list[str]:
+    return [side for side in SIDES[1:] if row.ratio(side)]
+
+
+def plot(rows: Sequence[Row], palette: Palette, title: str) -> Drawing:
+    """The ratios of the rows, on a logarithmic axis: a dot for the median, a bar between the quartiles."""
+    colours = dict(zip(SIDES[1:], (palette.accent, palette.second), strict=True))
+    ends = [
+        end for row in rows for side in _sides(row) for end in (row.ratio(side) or 1.0, *row.spread.get(side, ()))
+    ]
+    low, high = 2.0 ** math.floor(math.log2(min(*ends, 0.5))), 2.0 ** math.ceil(math.log2(max(*ends, 2.0)))
+    left, width, step, top = 330, 400, 22, 46
+
+    def at(ratio: float) -> float:
+        return left + width * math.log(ratio / low) / math.log(high / low)
+
+    bottom = top + step * len(rows)
+    out = Drawing(left + width + 30, bottom + 30, palette, f"{title}: time of mxcompat divided by that of the others")
+    ticks = range(round(math.log2(low)), round(math.log2(high)) + 1)
+    for power in ticks:
+        if len(ticks) < 10 or power % 2 == 0:
+            x = at(2.0**power)
+            out.line([(x, top - 6), (x, bottom)], palette.fill if power else palette.faint, arrow=False)
+            out.words(x, bottom + 18, f"{2.0**power:g}", 11, palette.faint, anchor="middle")
+    for k, side in enumerate(SIDES[1:]):
+        out.dot(left + 4 + 150 * k, 16, 5, colours[side])
+        out.words(left + 16 + 150 * k, 20, f"divided by {side}", 12)
+    for k, row in enumerate(rows):
+        y = top + step * (k + 0.5)
+        out.words(left - 12, y + 4, row.name.strip(), 12, anchor="end")
+        for offset, side in zip((-3, 3), SIDES[1:], strict=True):
+            ratio = row.ratio(side)
+            if ratio:
+                ends_of = row.spread.get(side, (ratio, ratio))
+                out.line([(at(end), y + offset) for end in ends_of], colours[side], arrow=False, width=2)
+                out.dot(at(ratio), y + offset, 4, colours[side], f"{row.name.strip()}: {ratio:.2f} x {side}")
+    return out
