@@ -65,12 +65,12 @@ class Executable:
         hurry: whether to compile quickly now, and for speed later; else for speed at once.
         reproducible: whether it has to give the same bits in each run and each process.
 
-    `needs` is what it allocates of this process's memory, in bytes; 0 if that is little.
+    `donated` is as given, `needs` is what it allocates of this process's memory, in bytes; 0 if that is little.
     """
 
     __slots__ = (
-        "__weakref__", "_donated", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call",
-        "last_used", "lifted", "nbytes", "needs", "program",
+        "__weakref__", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call",
+        "donated", "last_used", "lifted", "nbytes", "needs", "program",
     )  # fmt: skip
 
     def __init__(
@@ -78,7 +78,7 @@ class Executable:
         reproducible: bool = False,
     ) -> None:  # fmt: skip
         self.program = program
-        self._donated = donated
+        self.donated = donated
         self._order = order(program, donated)
         self._runs = 0
         self._improving = False
@@ -151,7 +151,7 @@ class Executable:
 
     def _trace(self) -> Any:
         replay, specs = function(self.program, self.baked, self.lifted, self._order)
-        return jax.jit(replay, donate_argnums=self._donated, keep_unused=True).trace(*specs)
+        return jax.jit(replay, donate_argnums=self.donated, keep_unused=True).trace(*specs)
 
     def _promote(self) -> None:
         """Count a run; if it is worth it, compile for speed in the background."""
@@ -168,7 +168,7 @@ class Executable:
     def _optimize(self) -> None:
         place = self._place
         if self._lowered is None:  # traced again, so with this thread's settings of JAX
-            place = disk.Place(self.program, self.baked, self.lifted, self._donated)
+            place = disk.Place(self.program, self.baked, self.lifted, self.donated)
         start = perf_counter()
         try:
             compiled = place.load(_FAST)  # another process may have been quicker
