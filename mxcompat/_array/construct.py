@@ -77,10 +77,10 @@ def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
 
 
 def type_name(value: Any) -> str:
-    """The name of a value's type as MLX's messages give it: qualified for classes made at run time."""
+    """The name of a value's type as MLX's messages give it: with its module for classes made at run time."""
     kind = type(value)
     if kind.__flags__ & _HEAP_TYPE and kind.__module__ != "builtins":
-        return f"{kind.__module__}.{kind.__qualname__}"
+        return f"{kind.__module__}.{kind.__name__}"
     return kind.__name__
 
 
