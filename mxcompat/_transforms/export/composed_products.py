@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from mxcompat._graph.ir.aval import bool_, float32
 from mxcompat._ops.products.einsum import own_sums
 from mxcompat._ops.products.einsum_notation import parse
@@ -225,7 +227,7 @@ def _attention(c: Chain, causal: bool, masked: bool, sinks: bool, prefix: bool) 
     return out if heads == groups else c.add("Flatten", [out], shape, 1, 2)
 
 
-_LOWEST = -3.4028234663852886e38
+_LOWEST = float(np.finfo(np.float32).min)
 
 PRODUCTS: dict[str, Callable[..., Any]] = {
     "diagonal": _diagonal, "einsum": _einsum, "kron": _kron, "median": _median,
