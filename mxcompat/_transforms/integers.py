@@ -63,13 +63,14 @@ def _step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any) -> A
         return value
     carriers = list(exact)
     for k in range(len(xs))[: op.indices][op.smooth]:
-        narrows = not (isinstance(out, tuple) or is_within_forward() or avals[k].dtype is out.dtype)
+        narrows = isinstance(out, Aval) and not is_within_forward() and avals[k].dtype is not out.dtype
         carriers[k] = _cut(xs[k], avals[k].dtype) if stands[k] and narrows else stand_in(xs[k]) if makes else xs[k]
         if stands[k] and _is_float(out):
             carriers[k] = carriers[k].astype(out.dtype.numpy)
-    if op in _CASTS and makes:
-        return _carrying(value, carriers[0], out)
-    carried = op.lower(_floating(op, params), carriers) if makes else op.lower(params, carriers)
+    if makes:
+        carried = carriers[0] if op in _CASTS else op.lower(_floating(params), carriers)
+    else:
+        carried = op.lower(params, carriers)
     if isinstance(out, tuple):
         return tuple([_carrying(*one) for one in zip(value, carried, out, strict=True)])
     return _carrying(value, carried, out)
@@ -89,7 +90,7 @@ def _may_pass(op: Op) -> bool:
     return op.smooth != slice(0) and (op not in TANGENT_DTYPE or op in _MAKERS)
 
 
-def _floating(op: Op, params: tuple) -> tuple:
+def _floating(params: tuple) -> tuple:
     """The params for floats that stand in for the integers of a result."""
     return tuple([float64 if isinstance(p, Dtype) else p for p in params])
 

@@ -168,7 +168,7 @@ CAUSES: tuple[Cause, ...] = (
     Cause(
         "An array of bools among other indices of a write raises ValueError; in MLX the call fails with a SystemError, "
         "or other checks come first.",
-        r"True",
+        r"True|bool_",
         ("float32",),
         ("plain",),
         ("exception", "message"),
@@ -194,6 +194,12 @@ CAUSES: tuple[Cause, ...] = (
         ("complex64",),
         ("vjp",),
         ("value",),
+    ),
+    Cause(
+        "`randint` has no derivative with respect to its bounds; MLX hands one through the casts that it is made of.",
+        r"random\.randint",
+        ways=("vjp", "jvp"),
+        whats=("value",),
     ),
     Cause(
         "The gradient of `full` with respect to its value is the sum of the cotangent; MLX multiplies it by the value.",

@@ -167,6 +167,7 @@ def _tangent_of_all(active: Sequence[Dtype], operands: Sequence[Aval], result: A
     """That of a sum, in MLX, or of the cast to bool where there is nothing to reduce."""
     return avals.bool_ if operands[0].size == result.size else summed_dtype(active[0])
 
+
 _COUNT = op(
     "count_nonzero",
     lambda x, axes, keepdims: jnp.sum(truth(jnp.asarray(x)), axis=axes, keepdims=keepdims, dtype=jnp.int32),

@@ -71,12 +71,12 @@ def _pair(c: Chain, a: Operand, b: Operand, kept: Collection[str]) -> Operand:
     second = "".join(label for label in right if label not in left)
     size = dict(zip(left + right, c.of(x).shape + c.of(y).shape, strict=True))
 
-    def shape(*groups: str) -> list[int]:
+    def grouped(*groups: str) -> list[int]:
         return [*[size[label] for label in batch], *[prod(size[label] for label in group) for group in groups]]
 
-    x = c.reshape(c.transpose(x, [left.index(label) for label in batch + first + summed]), shape(first, summed))
-    y = c.reshape(c.transpose(y, [right.index(label) for label in batch + summed + second]), shape(summed, second))
-    out = c.add("Matmul", [x, y], shape(first, second))
+    x = c.reshape(c.transpose(x, [left.index(label) for label in batch + first + summed]), grouped(first, summed))
+    y = c.reshape(c.transpose(y, [right.index(label) for label in batch + summed + second]), grouped(summed, second))
+    out = c.add("Matmul", [x, y], grouped(first, second))
     labels = batch + first + second
     return c.reshape(out, [size[label] for label in labels]), labels
 
