@@ -202,6 +202,24 @@ CAUSES: tuple[Cause, ...] = (
         whats=("value",),
     ),
     Cause(
+        "`MultiOptimizer` keeps the order of the parameters; MLX's is arbitrary.",
+        r"MultiOptimizer",
+        whats=("keys",),
+    ),
+    Cause(
+        "The derivative of `var` with more degrees of freedom taken off than there are is infinite; MLX's is NaN.",
+        r"mx\.var\(.*ddof=12",
+        ways=("vjp", "jvp"),
+        whats=("value",),
+    ),
+    Cause(
+        "Sums of many products are added up in another order.",
+        r"block_masked_mm",
+        ("float32",),
+        whats=("value",),
+        within=1e-4,
+    ),
+    Cause(
         "The gradient of `full` with respect to its value is the sum of the cotangent; MLX multiplies it by the value.",
         r"mx\.full",
         ways=("vjp",),
