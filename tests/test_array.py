@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import copy
+import datetime
+import fractions
 import gc
 import math
 import pickle
+import re
 import timeit
 
 import jax
@@ -639,3 +643,22 @@ def test_views_share_memory_and_keep_it():
 def test_another_dtype_cannot_be_shared():
     check(lambda mx: np.array(mx.arange(3), dtype=np.float64, copy=False))
     check(lambda mx: np.asarray(mx.arange(3), dtype=np.float64).tolist())
+
+
+def _local():
+    class Local:
+        pass
+
+    return Local()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [datetime.date(2020, 1, 1), collections.deque(), fractions.Fraction(1), re.compile("a"), _local(), object(), len],
+    ids=lambda value: type(value).__name__,
+)
+def test_names_of_types_in_messages(value):
+    """Those of compiled modules come without the module, unless they are made at run time."""
+    check(lambda mx: mx.array(value))
+    check(lambda mx: mx.array(1) + value)
+    check(lambda mx: mx.compile(lambda x: x)(value))

@@ -33,6 +33,8 @@ mx.stop_gradient(x > 0)
 mx.ones((2,), mx.bool_)
 mx.logical_not(x > 0)
 (x > 0).astype(mx.int32)
+mx.array_equal(x[0], x[0])
+mx.all(x > 0)
 """
 )
 

@@ -582,6 +582,39 @@ TOLD = {
     "stack of equals": lambda mx, x: mx.stack([x, x], 1),
     "equal numbers": lambda mx, x: mx.where(x > 0, x, 0) + 0.5 * (x - 0.5),
     "erf": lambda mx, x: x * mx.erf(x / 1.4) * 0.5,
+    "einsum": lambda mx, x: mx.einsum("ij,jk->ki", x, x),
+    "einsum, no product": lambda mx, x: mx.einsum("ij->ji", x),
+    "einsum, a sum": lambda mx, x: mx.einsum("ij->j", x),
+    "einsum, nothing summed": lambda mx, x: mx.einsum("ij,j->ij", x, x[0]),
+    "einsum, outer": lambda mx, x: mx.einsum("ij,kl->ijkl", x, x),
+    "einsum, all summed": lambda mx, x: mx.einsum("ij,ij->", x, x),
+    "einsum, batched": lambda mx, x: mx.einsum("bij,bjk->ikb", mx.stack([x, x]), mx.stack([x, x])),
+    "einsum, own sums": lambda mx, x: mx.einsum("ij,jk->i", x, x),
+    "einsum of three": lambda mx, x: mx.einsum("ij,jk,kl->il", x, x, mx.concatenate([x, x], 1)),
+    "einsum of three, batched": lambda mx, x: mx.einsum("bij,bjk,bk->bi", x[None], x[None], x[:1]),
+    "tensordot": lambda mx, x: mx.tensordot(x, x),
+    "tensordot of one axis": lambda mx, x: mx.tensordot(x, mx.stack([x, x]), axes=1),
+    "tensordot of axes": lambda mx, x: mx.tensordot(x, x[0], axes=[[0], [0]]),
+    "tensordot of none": lambda mx, x: mx.tensordot(x, x, axes=0),
+    "kron": lambda mx, x: mx.kron(x, x),
+    "kron of other ranks": lambda mx, x: mx.kron(x[0], x),
+    "median": lambda mx, x: mx.median(x),
+    "median of rows": lambda mx, x: mx.median(mx.concatenate([x, x[:, :1]], 1), axis=1),
+    "median kept": lambda mx, x: mx.median(x, axis=0, keepdims=True),
+    "median of integers": lambda mx, x: mx.median(x.astype(mx.int32), axis=1),
+    "tril": lambda mx, x: mx.tril(x, -1),
+    "triu": lambda mx, x: mx.triu(mx.stack([x, x]), 1),
+    "diagonal": lambda mx, x: mx.diagonal(x),
+    "diagonal of many": lambda mx, x: mx.diagonal(mx.stack([x, x, x]), 1, 1, 2),
+    "trace": lambda mx, x: mx.trace(x),
+    "isclose": lambda mx, x: mx.isclose(x, x * 2, equal_nan=True),
+    "allclose": lambda mx, x: mx.allclose(x, x * 2),
+    "nan_to_num": lambda mx, x: mx.nan_to_num(x, nan=1.0, posinf=2.0),
+    "attention": lambda mx, x: attention(mx, x, x),
+    "attention, causal": lambda mx, x: attention(mx, x, mx.concatenate([x, x]), mask="causal"),
+    "attention, masked": lambda mx, x: attention(mx, x, x, mask=x),
+    "attention, grouped": lambda mx, x: attention(mx, x, x, heads=2),
+    "attention, grouped and causal": lambda mx, x: attention(mx, x, x, heads=2, mask="causal"),
     "quantize": lambda mx, x: mx.quantize(mx.concatenate([x] * 32, 1)),
     "quantized_matmul": lambda mx, x: quantized_product(mx, x, "affine"),
     "quantized_matmul mxfp4": lambda mx, x: quantized_product(mx, x, "mxfp4"),
@@ -591,6 +624,11 @@ TOLD = {
 def assigned(x, index, value):
     x[index] = value
     return x
+
+
+def attention(mx, x, keys, heads=1, mask=None):
+    q, k = mx.stack([x] * heads)[None], keys[None, None]
+    return mx.fast.scaled_dot_product_attention(q, k, k, scale=0.5, mask=mask)
 
 
 def quantized_product(mx, x, mode):

@@ -933,3 +933,32 @@ def test_any_write(index, shape, mode):
         return x
 
     check(function, ARRAYS["x"], values, message=False)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 3)])
+def test_writing_where_nothing_is(shape):
+    """MLX refuses to write by arrays into an axis of size 0, and names the shape that it would have written."""
+    items = ("A([0, 1])", "A([[0, 1]])", "1", ":", "0:2", "None")
+    for index in itertools.product(items, repeat=2):
+        arrays = [k for k, item in enumerate(index) if item[0] == "A"]
+        axes = [item for item in index if item != "None"]
+        upto = 1 + max((k for k, item in enumerate(axes) if item[0] == "A"), default=-1)
+        outside = any(item == "1" and n == 0 for item, n in zip(axes, shape, strict=False))  # raises IndexError
+        if not arrays or 0 not in shape[:upto] or outside:
+            continue  # others divide by zero in MLX
+
+        check(writing(shape, ", ".join(index)))
+
+
+def writing(shape, index):
+    def write(mx):
+        x = mx.zeros(shape)
+        exec(f"x[{index}] = 1", {"x": x, "A": mx.array})
+        return x
+
+    return write
+
+
+@pytest.mark.parametrize("index", ["A([0, 1]), 3:1", "A(1), 3:1", "[0, 2], 2, 2:0", "3:1, A([0, 1]), -1:-3"])
+def test_writing_backwards_beside_an_array(index):
+    check(writing((3, 4, 5), index))

@@ -273,8 +273,9 @@ def _unflatten(_: None, children: Any) -> array:
     if isinstance(value, jax.Array):
         return wrap(jax_node(value, from_numpy(value.dtype)))
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return wrap(leaf(value, aval(tuple(value.shape), from_numpy(value.dtype))))  # type: ignore[arg-type]
-    return wrap(leaf(value, None))  # type: ignore[arg-type]
+        promised = aval(tuple(value.shape), from_numpy(value.dtype))  # type: ignore[arg-type]
+        return wrap(Node(None, (), (), promised, 0, value))
+    return wrap(Node(None, (), (), None, 0, value))
 
 
 jax.tree_util.register_pytree_node(array, _flatten, _unflatten)

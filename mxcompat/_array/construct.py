@@ -14,7 +14,8 @@ import numpy as np
 from jax.core import Tracer
 
 from mxcompat._graph.ir import aval as _d
-from mxcompat._graph.ir.aval import DTYPES, Dtype, aval
+from mxcompat._graph.ir import buffers
+from mxcompat._graph.ir.aval import DTYPES, Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply, leaf
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.policy import ALIGNED_BYTES, MOST_NUMBERS
@@ -77,10 +78,10 @@ def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
 
 
 def type_name(value: Any) -> str:
-    """The name of a value's type as MLX's messages give it: qualified for classes made at run time."""
+    """The name of a value's type as MLX's messages give it: with its module for classes made at run time."""
     kind = type(value)
     if kind.__flags__ & _HEAP_TYPE and kind.__module__ != "builtins":
-        return f"{kind.__module__}.{kind.__qualname__}"
+        return f"{kind.__module__}.{kind.__name__}"
     return kind.__name__
 
 
@@ -172,8 +173,8 @@ def _dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
     return numpy_node(data, dtype)
 
 
-_numbers: dict[tuple, Node] = {}
-"""Leaves of numbers seen before: programs make the same few again and again, and making one costs 20 us."""
+_numbers: dict[tuple, tuple[np.ndarray, Aval]] = {}
+"""The data of numbers seen before: programs make the same few again and again, and that costs 20 us."""
 
 
 def number_node(value: Any, dtype: Dtype | None) -> Node:
@@ -185,11 +186,12 @@ def number_node(value: Any, dtype: Dtype | None) -> Node:
         data = _number(value, dtype)
         if dtype.kind != "c":
             data = data.real
-        known = own(cast_numpy(rounded(data, dtype), dtype), dtype)
+        known = aligned(cast_numpy(rounded(data, dtype), dtype)), aval((), dtype)
         if len(_numbers) >= MOST_NUMBERS:
             _numbers.clear()
         _numbers[key] = known
-    return leaf(known.value, known.aval)
+    data, of_it = known
+    return leaf(data if buffers.smallest else data.copy(), of_it)  # what is counted has memory of its own
 
 
 def natural_dtype(value: Any) -> Dtype:

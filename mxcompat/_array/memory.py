@@ -1,7 +1,7 @@
 """Memory: how much is in use, and MLX's limits on it.
 
-XLA manages memory itself. On an accelerator its statistics are reported; on the host the live arrays are counted, and
-the peak is the largest count seen when asked. The limits are remembered and have no effect.
+XLA manages memory itself; what arrays take up is counted here (`_graph.ir.buffers`), without rounding. The limits are
+remembered and have no effect.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
+from mxcompat._graph.ir import buffers
 from mxcompat._graph.ir.node import Node
-from mxcompat._graph.run.placement import layout
 
 from . import devices
 from .array import array
@@ -24,64 +25,62 @@ __all__ = [
     "get_peak_memory", "reset_peak_memory", "set_cache_limit", "set_memory_limit", "set_wired_limit",
 ]  # fmt: skip
 
-_peak = 0
-_at_reset = 0
 _limits: dict[str, int] = {}
 
 
-def _statistics() -> dict[str, int]:
-    return devices.jax_device().memory_stats() or {}
-
-
 def get_active_memory() -> int:
-    """The memory that arrays take up, in bytes."""
-    in_use = _statistics().get("bytes_in_use")
-    if in_use is None:
-        in_use = sum(_held(x) for x in jax.live_arrays() if not x.is_deleted()) + _numpy_bytes()
-    _record(in_use)
-    return in_use
+    """The memory of all arrays that have a value, in bytes; views of the same buffer share it.
+
+    The first call of this function, or of one about the peak, looks for the small arrays that there are: until then
+    only those of a quarter of a megabyte and more are counted as they come and go.
+
+    Example:
+        >>> before = mx.get_active_memory()
+        >>> x = mx.zeros((100, 100))
+        >>> mx.eval(x)
+        >>> mx.get_active_memory() - before
+        40000
+    """
+    _count_all()
+    return buffers.in_use()
 
 
-def _held(x: jax.Array) -> int:
-    """The memory of an array, on all devices of this process."""
-    return x.nbytes if layout(x) is None else sum(part.data.nbytes for part in x.addressable_shards)
+def _count_all() -> None:
+    if buffers.count_all():
+        for node in gc.get_objects():
+            if type(node) is Node and _is_data(node.value):
+                buffers.count(node.value, node.aval)
 
 
-def _numpy_bytes() -> int:
-    """The memory of the arrays that are NumPy's, as long as XLA has not needed them. Views share that of their base."""
-    found: dict[int, int] = {}
-    for node in gc.get_objects():
-        if type(node) is Node and type(node.value) is np.ndarray:
-            data = node.value
-            while isinstance(data.base, np.ndarray):
-                data = data.base
-            found[id(data)] = data.nbytes
-    return sum(found.values())
-
-
-def _record(in_use: int) -> None:
-    global _peak
-    if in_use > max(_peak, _at_reset):
-        _peak = in_use
+def _is_data(value: Any) -> bool:
+    if type(value) is tuple:
+        return all(map(_is_data, value))
+    return isinstance(value, (np.ndarray, jax.Array)) and not isinstance(value, Tracer)
 
 
 def get_peak_memory() -> int:
     """The most memory, in bytes, that arrays took up since the start or the last `reset_peak_memory`.
 
-    On the host this is the largest value seen by a call of `get_active_memory` or of this function.
+    What an executable needs while it runs is part of it if that is a quarter of a gigabyte or more. On an accelerator
+    it is at least what JAX says, until the first `reset_peak_memory`.
     """
-    peak = _statistics().get("peak_bytes_in_use")
-    if peak is not None and not _at_reset:
-        return peak
-    get_active_memory()
-    return _peak
+    _count_all()
+    return buffers.peak() if _was_reset else max(buffers.peak(), _statistics().get("peak_bytes_in_use", 0))
 
 
 def reset_peak_memory() -> None:
-    """Start counting the peak anew."""
-    global _peak, _at_reset
-    _at_reset = get_active_memory()
-    _peak = 0
+    """Start counting the peak anew: it is 0 until the next array has a value."""
+    global _was_reset
+    _count_all()
+    _was_reset = True
+    buffers.reset_peak()
+
+
+_was_reset = False
+
+
+def _statistics() -> dict[str, int]:
+    return devices.jax_device().memory_stats() or {}
 
 
 def get_cache_memory() -> int:
@@ -146,7 +145,8 @@ def get_array_buffer_size(*args: Any) -> int:
         value = x._node.value
         if value is None:
             raise ValueError("[get_array_buffer_size] Arrays must be evaluated before querying buffer size.")
-        sizes[id(value)] = x.nbytes
+        owner = id(buffers.owner(value))
+        sizes[owner] = max(x.nbytes, sizes.get(owner, 0))
     return sum(sizes.values())
 
 

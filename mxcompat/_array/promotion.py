@@ -8,7 +8,7 @@ from __future__ import annotations
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
 
-__all__ = ["promote", "scalar_dtype"]
+__all__ = ["promote", "scalar_dtype", "summed_dtype"]
 
 
 def promote(a: Dtype, b: Dtype) -> Dtype:
@@ -19,6 +19,13 @@ def promote(a: Dtype, b: Dtype) -> Dtype:
 def scalar_dtype(kind: type, like: Dtype | None) -> Dtype:
     """The dtype that a Python number of type `kind` takes beside an array of dtype `like` (None: beside none)."""
     return _SCALARS[kind, like]
+
+
+def summed_dtype(dtype: Dtype) -> Dtype:
+    """The dtype of a sum or product of the elements of an array."""
+    if dtype.kind in "bi" and dtype.size < 4:
+        return _d.int32
+    return _d.uint32 if dtype.kind == "u" and dtype.size < 4 else dtype
 
 
 def _pair(a: Dtype, b: Dtype) -> Dtype:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.construct import type_name
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import aval, number
 from mxcompat._graph.ir.capture import Capture, modes_of
@@ -248,13 +249,8 @@ def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
     else:
         raise ValueError(
             "[compile] Function arguments must be trees of arrays or constants (floats, ints, strings, or None), but "
-            f"received type {_qualified(type(tree))}."
+            f"received type {type_name(tree)}."
         )
-
-
-def _qualified(kind: type) -> str:
-    """The name of a type, with its module, as MLX's bindings write it."""
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 @contextmanager

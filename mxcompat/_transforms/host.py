@@ -25,6 +25,7 @@ from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
 from .compiling import CONSTANT
 from .custom.derive import CUSTOM
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from .integers import passes_integers
 from .lowering import JVP, VJP, VMAP
 from .split import PULL
 from .tangents import tangent_avals
@@ -205,9 +206,10 @@ def _cotangents(program: Program, given: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _are_smooth(program: Program, primals: int) -> bool:
-    """Whether the primals are inexact; XLA differentiates floats in the stead of others."""
-    return all(a.dtype.kind in "fc" for a in program.in_avals[:primals])
+def _are_smooth(program: Program, primals: int, outputs: int) -> bool:
+    """Whether the primals are inexact, and what is between them and the outputs; integers are left to XLA."""
+    inexact = all(a.dtype.kind in "fc" for a in program.in_avals[:primals])
+    return inexact and not passes_integers(program, primals, outputs)
 
 
 @HOST.of(VJP)
@@ -226,7 +228,7 @@ def _vjp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
 @COVERED.of(VJP, PULL)
 def _vjp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
     program, primals, outputs = params
-    return _are_smooth(program, primals) and can_pull_back(program, primals, outputs)
+    return _are_smooth(program, primals, outputs) and can_pull_back(program, primals, outputs)
 
 
 @HOST.of(PULL)
@@ -252,8 +254,8 @@ def _jvp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
 
 @COVERED.of(JVP)
 def _jvp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
-    program, primals, _ = params
-    return _are_smooth(program, primals) and can_push_forward(program, primals)
+    program, primals, outputs = params
+    return _are_smooth(program, primals, outputs) and can_push_forward(program, primals)
 
 
 def _priced(times: float) -> Callable[..., float]:

@@ -6,6 +6,7 @@ gradients, and nothing is differentiated with respect to indices.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -21,6 +22,7 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import BODY, INDEX_ERROR, WITHIN
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
+from .integers import passes_integers, stand_in, standing_in
 from .tangents import tangent_avals
 
 __all__ = ["JVP", "VJP", "VMAP", "check_indices", "dependent_outputs"]
@@ -29,45 +31,33 @@ __all__ = ["JVP", "VJP", "VMAP", "check_indices", "dependent_outputs"]
 def _vjp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
     count = len(program.in_avals)
     args, cotangents = list(inputs[:count]), inputs[count:]
-    points = [_inexact(x) for x in args[:primals]]
+    through = _through_integers(program, primals, outputs)
 
     def function(xs: list[Any]) -> tuple[list[Any], list[Any]]:
-        outs = _replayed(program, [*xs, *args[primals:]])
+        outs = program.replay([*xs, *args[primals:]])
         return outs[:outputs], outs
 
-    with differentiating(forward=False):
-        values, pull, outs = jax.vjp(function, points, has_aux=True)
-    (grads,) = pull([_cotangent(c, y) for c, y in zip(cotangents, values, strict=True)])
-    if any(x is not a for x, a in zip(points, args, strict=False)):
+    with differentiating(forward=False), standing_in() if through else nullcontext():
+        values, pull, outs = jax.vjp(function, [stand_in(x) for x in args[:primals]], has_aux=True)
+        given = zip(cotangents, values, program.out_avals, strict=False)
+        (grads,) = pull([_cotangent(c, y, a) for c, y, a in given])
+    if through:
         outs = program.replay(args)
     return (*outs, *[_gradient(g, a) for g, a in zip(grads, program.in_avals, strict=False)])
 
 
-def _inexact(x: Any) -> Any:
-    """`x` itself, or, for integers, a float to differentiate in its stead."""
-    if jnp.issubdtype(x.dtype, np.inexact):
-        return x
-    return jnp.asarray(x, np.float64 if x.dtype.itemsize == 8 else np.float32)
+def _through_integers(program: Program, primals: int, outputs: int) -> bool:
+    given = any(a.dtype.kind not in "fc" for a in program.in_avals[:primals])
+    return given or passes_integers(program, primals, outputs)
 
 
-def _replayed(program: Program, inputs: list[Any]) -> list[Any]:
-    """`program.replay`, in which integers that floats stand for are integers again where no derivative passes: the bits
-    of a float are other ones."""
-    if all(x.dtype == a.dtype.numpy for x, a in zip(inputs, program.in_avals, strict=True)):
-        return program.replay(inputs)
-    env: list[Any] = []
-    for op, params, slots in program.instructions:
-        xs = [env[s] if s >= 0 else inputs[~s] for s in slots]
-        if op.smooth == slice(0):
-            xs = [converted(jax.lax.stop_gradient(x), program.aval(s).dtype) for x, s in zip(xs, slots, strict=True)]
-        env.append(op.lower(params, xs))
-    return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
-
-
-def _cotangent(c: Any, y: Any) -> Any:
+def _cotangent(c: Any, y: Any, wanted: Aval) -> Any:
     if not jnp.issubdtype(y.dtype, np.inexact):
         return np.zeros(y.shape, jax.dtypes.float0)
-    return _conjugate(jnp.broadcast_to(jnp.asarray(c).astype(y.dtype), y.shape))
+    c = jnp.asarray(c)
+    if wanted.dtype.kind not in "fc":
+        c = converted(c, wanted.dtype)
+    return _conjugate(jnp.broadcast_to(c.astype(y.dtype), y.shape))
 
 
 def _gradient(g: Any, wanted: Aval) -> Any:
@@ -91,16 +81,17 @@ gradient for each of the first `primals`."""
 def _jvp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
     count = len(program.in_avals)
     args, tangents = list(inputs[:count]), inputs[count:]
-    points = [_inexact(x) for x in args[:primals]]
+    through = _through_integers(program, primals, outputs)
+    points = [stand_in(x) for x in args[:primals]]
 
     def function(xs: list[Any]) -> tuple[list[Any], list[Any]]:
-        outs = _replayed(program, [*xs, *args[primals:]])
+        outs = program.replay([*xs, *args[primals:]])
         return outs[:outputs], outs
 
     pushed = [jnp.asarray(t).astype(x.dtype) for x, t in zip(points, tangents, strict=True)]
-    with differentiating(forward=True):
+    with differentiating(forward=True), standing_in() if through else nullcontext():
         _, out_tangents, outs = jax.jvp(function, (points,), (pushed,), has_aux=True)
-    if any(x is not a for x, a in zip(points, args, strict=False)):
+    if through:
         outs = program.replay(args)
     avals = tangent_avals(program, primals, outputs)
     return (*outs, *[_tangent(t, a) for t, a in zip(out_tangents, avals, strict=True)])

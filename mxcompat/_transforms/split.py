@@ -25,6 +25,7 @@ from mxcompat._graph.ir.rules import LOWERING, SEGMENTS
 from mxcompat._ops.define import TABLE
 
 from .calls import CALL, run
+from .integers import passes_integers
 from .lowering import VJP
 
 __all__ = ["PULL", "Segment", "cotangent_like", "segments", "zeros"]
@@ -108,6 +109,8 @@ def zeros(like: Aval) -> Node:
 def _cut(program: Program, primals: int, outputs: int) -> list[Segment] | None:
     instructions = program.instructions
     if len(instructions) < policy.SMALLEST_SPLIT or any(a.dtype.kind not in "fc" for a in program.in_avals[:primals]):
+        return None
+    if passes_integers(program, primals, outputs):
         return None
     active = {~k for k in range(primals)}
     for k, (_, _, slots) in enumerate(instructions):

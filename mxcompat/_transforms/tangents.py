@@ -40,4 +40,4 @@ def _passed_on(op: Op, result: Any, operands: list[Any], active: list[Dtype]) ->
     if result.dtype is not bool_:
         return result.dtype
     rule = TANGENT_DTYPE.get(op)
-    return active[0] if rule is None else rule(active, operands)
+    return active[0] if rule is None else rule(active, operands, result)

@@ -66,7 +66,7 @@ class Rule:
 
     def _to_compile(self, optimizer: Any) -> tuple | None:
         """The settings to compile for, if any."""
-        attributes = vars(optimizer)
+        attributes = {name: value for name, value in vars(optimizer).items() if name[0] != "_"}  # not this rule itself
         seen = [policy.REPRODUCIBLE, *attributes, *attributes.values()]
         seen += [part for value in attributes.values() if isinstance(value, (list, tuple)) for part in value]
         if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
+from pathlib import Path
 
 from tests.sweep.page import PAGE, faults, section, share, written
+from tests.sweep.record import resumed
 from tests.sweep.worker import all_cells, sweep
 
 
@@ -15,18 +18,24 @@ def main(*arguments: str) -> int:
     parser.add_argument("word", nargs="?", default="", help="only the cases with this word, or of this family")
     parser.add_argument("--write", action="store_true", help="write the list of differences into the page")
     parser.add_argument("--sample", type=float, default=1.0, help="which part of the cells, drawn by a fixed seed")
+    parser.add_argument("--record", type=Path, help="a file to note each block in that is done, and to go on from")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="with a record: when to stop for now")
+    parser.add_argument("--processes", type=int, default=2, help="how many to compare in")
     given = parser.parse_args(arguments)
+    if given.write and given.word:
+        parser.error("the page is about all cases")
     every = all_cells(given.word)
     cells = sorted(random.Random(0).sample(every, int(given.sample * len(every))))
-    found = list(sweep(cells))
+    if given.record:
+        found, compared = resumed(given.record, cells, given.minutes, given.processes)
+    else:
+        found, compared = list(sweep(cells, given.processes)), len(cells)
     wrong = faults(found)
     for fault in wrong:
         print(fault)
-    print(f"{len(cells)} cells, {share(found, len(cells)):.2f} % differ, {len(wrong)} without a cause")
+    print(f"{compared} cells, {share(found, compared):.2f} % differ, {len(wrong)} without a cause")
     if given.write:
-        if given.word:
-            parser.error("the page is about all cases")
-        PAGE.write_text(written(PAGE.read_text(), section(found, len(cells), len(every))))
+        PAGE.write_text(written(PAGE.read_text(), section(found, compared, len(every))))
     return bool(wrong)
 
 

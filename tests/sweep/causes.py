@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class Cause:
         expression: a pattern, found in the expression.
         dtypes, ways, whats, families: a finding's must be among them (of `ways`, the first word).
         real: a pattern, found in what real MLX gave.
+        within: how far the first numbers that differ may be apart, absolute or in proportion to them.
     """
 
     reason: str
@@ -33,6 +35,7 @@ class Cause:
     whats: tuple[str, ...] = ()
     real: str = ""
     families: tuple[str, ...] = ()
+    within: float = math.inf
 
     def explains(self, found: Finding) -> bool:
         return (
@@ -42,13 +45,24 @@ class Cause:
             and (not self.whats or found.what in self.whats)
             and re.search(self.real, found.real) is not None
             and (not self.families or found.family in self.families)
+            and (self.within == math.inf or _apart(found) <= self.within)
         )
 
 
+def _apart(found: Finding) -> float:
+    """How far the first numbers that differ are apart; infinity where they are none."""
+    numbers = [re.match(r"\(?[-+\d.e]+(?:[-+][\d.e+-]+j\))?", text) for text in (found.real, found.ours)]
+    try:
+        a, b = (complex(n[0]) for n in numbers if n)
+    except ValueError:
+        return math.inf
+    return abs(a - b) / max(1.0, abs(a), abs(b))
+
+
 INTEGER_DERIVATIVES = Cause(
-    "Derivatives with respect to integers and bools: here computed in floats, truncated once, and of the dtype "
-    "of their argument. MLX truncates at every op, and gives some of them another dtype (int32 where a sum is "
-    "on the way).",
+    "Derivatives with respect to integers and bools have the dtype of their argument, and are computed in floats "
+    "within an op. MLX truncates within some ops, too, and gives some of them another dtype (int32 where a sum is on "
+    "the way).",
     dtypes=INTEGERS,
     ways=("vjp", "jvp"),
 )
@@ -63,15 +77,8 @@ CAUSES: tuple[Cause, ...] = (
         whats=("value",),
     ),
     Cause(
-        "A cast of a float to an integer or bool has the derivative zero, and so has what is made of one "
-        "(`randint`); MLX hands the derivative through.",
-        r"astype|randint",
-        ways=("vjp", "jvp"),
-        whats=("value",),
-    ),
-    Cause(
         "`mean` of unsigned integers does not wrap around.",
-        r"mean|l1_loss|mse_loss|huber_loss|cross_entropy|gaussian_nll|nn\.losses",
+        r"mean|l1_loss|mse_loss|huber_loss|cross_entropy|gaussian_nll",
         ("uint8", "uint16", "uint32", "uint64"),
         whats=("value",),
     ),
@@ -138,6 +145,7 @@ CAUSES: tuple[Cause, ...] = (
             "layers",
             "optimizers",
         ),
+        within=0.1,
     ),
     Cause(
         "The tangent of `irfft` of an odd size has the shape of its value; MLX's is smaller.",
@@ -156,6 +164,60 @@ CAUSES: tuple[Cause, ...] = (
         "RuntimeError. Where two checks fail, the other one is named first.",
         r"quantize|qmm|Quantized|QQLinear",
         whats=("exception", "message", "no exception"),
+    ),
+    Cause(
+        "An array of bools among other indices of a write raises ValueError; in MLX the call fails with a SystemError, "
+        "or other checks come first.",
+        r"True|bool_",
+        ("float32",),
+        ("plain",),
+        ("exception", "message"),
+        r"SystemError|broadcast_shapes|broadcast_to",
+        ("indexing",),
+    ),
+    Cause(
+        "The message of a write whose indices do not broadcast names their own shapes; MLX's those that slices and "
+        "ints around them add.",
+        r"^put\(",
+        whats=("message",),
+        real=r"broadcast_shapes|Cannot broadcast",
+    ),
+    Cause(
+        "float64 quantized in the modes `mxfp8` and `nvfp4` is that of the rounded number, which MLX's is not.",
+        r"mx\.quantize\(.*(mxfp8|nvfp4)",
+        ("float64",),
+        whats=("value",),
+    ),
+    Cause(
+        "Complex updates by `multiply` and `divide`: the derivative is the right one; MLX forgets to conjugate it.",
+        r"\.at\[.*\]\.(multiply|divide)\(",
+        ("complex64",),
+        ("vjp",),
+        ("value",),
+    ),
+    Cause(
+        "`randint` has no derivative with respect to its bounds; MLX hands one through the casts that it is made of.",
+        r"random\.randint",
+        ways=("vjp", "jvp"),
+        whats=("value",),
+    ),
+    Cause(
+        "`MultiOptimizer` keeps the order of the parameters; MLX's is arbitrary.",
+        r"MultiOptimizer",
+        whats=("keys",),
+    ),
+    Cause(
+        "The derivative of `var` with more degrees of freedom taken off than there are is infinite; MLX's is NaN.",
+        r"mx\.var\(.*ddof=12",
+        ways=("vjp", "jvp"),
+        whats=("value",),
+    ),
+    Cause(
+        "Sums of many products are added up in another order.",
+        r"block_masked_mm",
+        ("float32",),
+        whats=("value",),
+        within=1e-4,
     ),
     Cause(
         "The gradient of `full` with respect to its value is the sum of the cotangent; MLX multiplies it by the value.",

@@ -26,7 +26,8 @@ KINDS = {
 
 _REFUSED = re.compile(
     "not implemented|not yet implemented|not supported|unsupported|only supports|NYI|cannot be vmapped"
-    "|no implementation"
+    "|no implementation|Can only handle groups"
+    r"|\[gather_axis\] Cannot calculate VJP"
     "|Type of cotangents does not match primal output type",
     re.I,
 )

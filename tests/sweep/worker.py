@@ -11,15 +11,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
-__all__ = ["Cell", "Finding", "all_cells", "sweep"]
+__all__ = ["Cell", "Finding", "all_cells", "in_blocks", "sweep", "sweep_blocks"]
 
 _SETTINGS = {"JAX_ENABLE_COMPILATION_CACHE": "0"}
 _LIMIT = 900.0
-_BLOCK = 1500
+_BLOCK = 500
 
 
 class Cell(NamedTuple):
@@ -72,10 +74,33 @@ _CASES: list[Any] = []
 
 def sweep(cells: list[Cell], processes: int = 2) -> Iterator[Finding]:
     """Compare these cells in worker processes; what differs, in the order of the cells."""
-    blocks = [cells[k : k + _BLOCK] for k in range(0, len(cells), _BLOCK)]
+    found = dict(sweep_blocks(in_blocks(cells), processes))
+    for k in sorted(found):
+        yield from found[k]
+
+
+def in_blocks(cells: list[Cell]) -> list[list[Cell]]:
+    """The cells in lists of which one worker takes one."""
+    return [cells[k : k + _BLOCK] for k in range(0, len(cells), _BLOCK)]
+
+
+def sweep_blocks(
+    blocks: list[list[Cell]], processes: int = 2, until: float = inf
+) -> Iterator[tuple[int, list[Finding]]]:
+    """The number of each block and what differs in it, one after the other as they are done.
+
+    Args:
+        until: when to begin no further block, as `time.monotonic` tells it.
+    """
+
+    def one(k: int) -> tuple[int, list[Finding]] | None:
+        return (k, _block(blocks[k])) if monotonic() < until else None
+
     with ThreadPoolExecutor(processes) as pool:
-        for found in pool.map(_block, blocks):
-            yield from found
+        for done in as_completed([pool.submit(one, k) for k in range(len(blocks))]):
+            result = done.result()
+            if result is not None:
+                yield result
 
 
 def _block(cells: list[Cell]) -> list[Finding]:

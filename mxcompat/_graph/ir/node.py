@@ -14,6 +14,7 @@ from sys import _getframe
 from types import CodeType, FrameType
 from typing import Any
 
+from . import buffers
 from .aval import Aval
 from .op import Op
 
@@ -114,6 +115,8 @@ def new_trace() -> int:
 
 def leaf(value: Any, aval: Aval, *, traced: bool = False) -> Node:
     """A node that holds data: a JAX array, which may be `traced`, or a NumPy array that nobody writes to."""
+    if not traced and aval.nbytes >= buffers.smallest:
+        buffers.count(value, aval)
     return Node(TRACED if traced else None, (), (), aval, 0, value)
 
 

@@ -6,16 +6,23 @@ subgraphs, see `structure`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from .node import Node, apply
 from .op import Op
 
-__all__ = ["Instruction", "Program", "programs_in"]
+__all__ = ["Instruction", "Program", "programs_in", "stepping"]
 
 Instruction = tuple[Op, tuple, tuple[int, ...]]
 """An op, its params, and the slots of its inputs."""
+
+Step = Callable[[Op, tuple, list[Any], list[Any], Any], Any]
+
+stepping: ContextVar[Step | None] = ContextVar("stepping", default=None)
+"""`step(op, params, values, avals, out)`: what to do for each instruction of a replay instead of lowering it. The avals
+are those that the Program has for the inputs, and for the result."""
 
 
 class Program:
@@ -72,9 +79,14 @@ class Program:
     def replay(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the instructions on JAX values (arrays, tracers, NumPy scalars), under whatever JAX trace is current."""
         env: list[Any] = []
+        step = stepping.get()
         for op, params, slots in self.instructions:
             try:
-                env.append(op.lower(params, [env[s] if s >= 0 else inputs[~s] for s in slots]))
+                given = [env[s] if s >= 0 else inputs[~s] for s in slots]
+                if step is None:
+                    env.append(op.lower(params, given))
+                else:
+                    env.append(step(op, params, given, [self.aval(s) for s in slots], self.avals[len(env)]))
             except Exception as error:
                 error.mxcompat_slot = len(env)  # type: ignore[attr-defined]  # the outermost program's, in the end
                 raise

@@ -119,9 +119,9 @@ STEP_BATCH = Rules()
 BATCH has it."""
 
 TANGENT_DTYPE = Rules()
-"""`rule(active, operands)`: the dtype that `jvp` gives the tangent of a bool result, from those of the operands that
-the primals move (one at least) and from all operands' avals; None if the result counts as a constant. Without one it is
-the first of those."""
+"""`rule(active, operands, result)`: the dtype that `jvp` gives the tangent of a bool result, from those of the operands
+that the primals move (one at least), from all operands' avals, and from the result's; None if the result counts as a
+constant. Without one it is the first of those."""
 
 INDEX_ERROR = Rules()
 """`rule(transform)`: what MLX says of a derivative ("VJP" or "JVP") with respect to the indices of an op, or None if it

@@ -86,10 +86,13 @@ def spec(aval: Any, sharding: Any = None) -> Any:
 
 
 def _groups(program: Program, lifted: tuple[int, ...]) -> dict[np.dtype, list[int]]:
-    groups: dict[np.dtype, list[int]] = {}
-    for k in lifted:
-        groups.setdefault(program.in_avals[program.scalars[k]].dtype.numpy, []).append(k)
-    return groups
+    """The scalars that are arguments, by their dtype; known from the first time on."""
+    key = ("groups", lifted)
+    if key not in program.facts:
+        program.facts[key] = groups = {}
+        for k in lifted:
+            groups.setdefault(program.in_avals[program.scalars[k]].dtype.numpy, []).append(k)
+    return program.facts[key]
 
 
 def packed(program: Program, scalars: tuple, lifted: tuple[int, ...]) -> list[np.ndarray]:

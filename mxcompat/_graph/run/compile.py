@@ -70,7 +70,7 @@ class Executable:
         hurry: whether to compile quickly now, and for speed later; else for speed at once.
         reproducible: whether it has to give the same bits in each run and each process.
 
-    `needs` is what it allocates of this process's memory, in bytes; 0 if that is little.
+    `donated` is as given, `needs` is what it allocates of this process's memory, in bytes; 0 if that is little.
     """
 
     __slots__ = (

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
-from ..ir.aval import number
+from ..ir import buffers
+from ..ir.aval import Aval, number
 from ..ir.capture import oldest_trace
 from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.node import ITEM, SCALAR, Node, location
@@ -71,9 +72,12 @@ def _run(
             arrays = [jax_value(n) for n in subgraph.leaves if n.op is not SCALAR]
         for k in copied:
             arrays[k] = arrays[k].copy()
-        return _called(executable, arrays, scalars, counts)
+        values = _called(executable, arrays, scalars, counts)
     except Exception as error:
         fail(error, subgraph)
+    for k in executable.donated:
+        buffers.gone(arrays[k])
+    return values
 
 
 def _called(executable: Executable, arrays: list[Any], scalars: tuple, counts: bool) -> list[Any]:
@@ -81,6 +85,7 @@ def _called(executable: Executable, arrays: list[Any], scalars: tuple, counts: b
     if not executable.needs:
         return executable(arrays, scalars, counts)
     allocation.require(executable.needs)
+    buffers.passing(executable.needs)
     return jax.block_until_ready(executable(arrays, scalars, counts))
 
 
@@ -108,7 +113,7 @@ def _inline(plan: Inline, subgraph: Subgraph) -> None:
     inputs = [number(n.value, n.aval.dtype) if n.op is SCALAR else n.value for n in subgraph.leaves]
     with jax.enable_x64(True):
         values = plan.program.replay(inputs)
-    store([subgraph.order[k] for k in plan.program.out_slots], values)
+    _give([subgraph.order[k] for k in plan.program.out_slots], values)
 
 
 def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
@@ -186,7 +191,16 @@ def _host_first(plan: HostFirst, subgraph: Subgraph) -> None:
     store(nodes, values)
 
 
-def store(nodes: Iterable[Node], values: Iterable[Any]) -> None:
+def store(nodes: Sequence[Node], values: Sequence[Any]) -> None:
+    """Give nodes their values, and count the memory of these."""
+    _give(nodes, values)
+    smallest = buffers.smallest
+    for node, value in zip(nodes, values):  # noqa: B905  this runs for every array that is computed
+        if type(node.aval) is not Aval or node.aval.nbytes >= smallest:
+            buffers.count(value, node.aval)
+
+
+def _give(nodes: Iterable[Node], values: Iterable[Any]) -> None:
     """Give nodes their values. They forget how they were made, unless a capture under way may want to know."""
     oldest = oldest_trace()
     for node, value in zip(nodes, values):  # noqa: B905  this runs for every array that is computed

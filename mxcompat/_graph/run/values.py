@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..ir import buffers
 from ..ir.node import SCALAR, Node
 from .events import span
 from .forked import require_threads
@@ -26,10 +27,14 @@ def jax_value(node: Node) -> Any:
     if type(value) is np.ndarray:
         require_threads()
         taken = sole(node, value_held=True)
+        if taken:
+            buffers.gone(value)
         with jax.enable_x64(True):  # what nobody else sees may be shared with XLA, which may write over it one day
             node.value = value = jax.device_put(value if taken else aligned(value))
+        buffers.count(value, node.aval)
     elif type(value) is tuple and any(type(v) is np.ndarray for v in value):
         node.value = value = tuple([to_jax(v) if type(v) is np.ndarray else v for v in value])
+        buffers.count(value, node.aval)
     return value
 
 

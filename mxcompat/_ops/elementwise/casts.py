@@ -76,8 +76,8 @@ def _view(x: Any, dtype: Dtype) -> Any:
     width = x.shape[-1] * old * (shape[-1] if shape else 1)  # of the last axis, in bytes
     x = x.reshape(*lead, width // old if old >= new else width // new, *([new // old] if old < new else []))
     x = lax.bitcast_convert_type(x, atom).reshape(*lead, width // dtype.size, dtype.size // new)
-    if dtype.kind == "c":
-        x = lax.complex(x[..., 0], x[..., 1])
+    if dtype.kind == "c":  # behind a barrier, or XLA writes over its parts while a write still reads a slice of them
+        x = lax.optimization_barrier(lax.complex(x[..., 0], x[..., 1]))
     else:
         x = x[..., 0] != 0 if dtype.kind == "b" else x[..., 0]
     return x if shape else x.reshape(())

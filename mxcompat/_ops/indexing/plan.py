@@ -83,11 +83,12 @@ def _parse_items(items: tuple, shape: tuple[int, ...], op: str) -> tuple[Plan, l
     free = len(shape) - (len(items) - kinds.count("...") - kinds.count("+"))
     if free < 0:
         raise ValueError(f"Too many indices for array with {len(shape)} dimensions.")
-    mixed = "a" in kinds
+    mixed, masked = "a" in kinds, False
+    last = len(kinds) - 1 - kinds[::-1].index("a") if mixed and op == "scatter" else len(kinds)
     plan: list[Any] = []
     nodes: list[Node] = []
     axis = 0
-    for item, kind in zip(items, kinds, strict=True):
+    for k, (item, kind) in enumerate(zip(items, kinds, strict=True)):
         if kind == "+":
             plan.append("+")
             continue
@@ -100,6 +101,8 @@ def _parse_items(items: tuple, shape: tuple[int, ...], op: str) -> tuple[Plan, l
                 plan.append(":")
             else:
                 entry, start = _slice(item, shape[axis])
+                if k > last and entry == (0, 1, 0) and _is_backward(item, shape[axis]):
+                    raise ValueError("[broadcast_to] Negative dimensions not allowed.")
                 plan.append(entry)
                 nodes += start
         elif kind == "i":
@@ -111,11 +114,14 @@ def _parse_items(items: tuple, shape: tuple[int, ...], op: str) -> tuple[Plan, l
         else:
             node = _index_array(item)
             if node.aval.dtype.kind == "b":
-                raise ValueError(f"[{op.capitalize()}] Boolean indices not supported.")
-            check_integral(node, op)
+                masked = True
+            else:
+                check_integral(node, op)
             plan.append("a")
             nodes.append(node)
         axis += 1
+    if masked:
+        raise ValueError(f"[{op.capitalize()}] Boolean indices not supported.")
     if op == "gather":
         while plan and plan[-1] == ":":
             plan.pop()
@@ -169,6 +175,13 @@ def _slice(item: slice, n: int) -> tuple[Any, list[Node]]:
     if item.start is None:
         return (size, stride, first), []
     return (size, stride, None), [scalar(first, _INT)]
+
+
+def _is_backward(item: slice, n: int) -> bool:
+    """Whether a slice by ones ends before it starts: MLX counts fewer than no elements where it writes them beside an
+    array of indices."""
+    first, last, stride = slice(_bound(item.start), _bound(item.stop), _bound(item.step)).indices(n)
+    return stride == 1 and last < first
 
 
 def _bound(value: Any) -> int | None:

@@ -18,7 +18,7 @@ from jax import lax
 from mxcompat._array import operands
 from mxcompat._array.casting import converted
 from mxcompat._array.errors import incompatible
-from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
 from ..define import broadcast, op
@@ -240,8 +240,24 @@ def _scatter_jvp(layout: tuple[str, ...], mode: str, primals: tuple, tangents: t
 
 
 def _write_aval(x: Aval, value: Aval, *inputs: Aval, plan: Plan, mode: str) -> Aval:
-    fit(value.shape, x.shape, plan, [i.shape for i in inputs])
+    _, target = fit(value.shape, x.shape, plan, [i.shape for i in inputs])
+    _check_room(x.shape, plan, target)
     return x
+
+
+def _check_room(shape: tuple[int, ...], plan: Plan, picked: tuple[int, ...]) -> None:
+    """Raise MLX's ValueError where arrays index an axis of size 0, or one behind it. What it calls updates has a 1 for
+    each axis up to the last one that is not a whole block."""
+    if "a" not in plan or 0 not in shape:
+        return
+    last = max(k for k, entry in enumerate(plan) if entry in ("a", "i") or (type(entry) is tuple and entry[1] != 1))
+    ones = last + 1 - plan[: last + 1].count("+")
+    if 0 not in shape[:ones]:
+        return
+    behind = len(plan) - last - 1 + len(shape) - (len(plan) - plan.count("+"))
+    updates = (*picked[: len(picked) - behind], *[1] * ones, *picked[len(picked) - behind :])
+    text = f"Updates with shape {format_shape(updates)} are too large for array with shape {format_shape(shape)}."
+    raise ValueError(f"[scatter] {text}")
 
 
 _set = by_bits(_write, slice(2))

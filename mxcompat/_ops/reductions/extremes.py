@@ -112,10 +112,7 @@ def minmax(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
     """The smallest and the largest element.
 
     Args:
-        a: an array, of any shape.
-        axis: the axis or axes to reduce; None for all of them.
-        keepdims: whether to keep reduced axes, with size 1.
-        stream: accepted, and ignored.
+        a, axis, keepdims, stream: as for `min`.
 
     Returns:
         `(min(a, axis, keepdims), max(a, axis, keepdims))`

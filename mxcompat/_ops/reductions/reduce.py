@@ -6,7 +6,7 @@ Half precision is accumulated in float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,10 +17,12 @@ from jax import lax
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import truth
 from mxcompat._array.devices import check_stream
+from mxcompat._array.promotion import summed_dtype
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import TANGENT_DTYPE
 
 from ..arguments import INVALID, axes_of, require_array
 from ..define import as_bool, as_float, op
@@ -41,12 +43,6 @@ def reduced(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tu
     if keepdims:
         return tuple([1 if k in axes else n for k, n in enumerate(shape)])
     return tuple([n for k, n in enumerate(shape) if k not in axes])
-
-
-def _accumulated(dtype: Dtype) -> Dtype:
-    if dtype.kind in "bi" and dtype.size < 4:
-        return avals.int32
-    return avals.uint32 if dtype.kind == "u" and dtype.size < 4 else dtype
 
 
 def reduction_record(
@@ -158,12 +154,20 @@ def _check_logsumexp(a: Aval, axis: Any) -> None:
         raise ValueError("[logsumexp] Received non-empty axes for array with 0 dimensions.")
 
 
-_SUM = reduction_record("sum", _sum, _accumulated, lazy=True, casts=False)
-_PROD = reduction_record("prod", _prod, _accumulated, lazy=True)
+_SUM = reduction_record("sum", _sum, summed_dtype, lazy=True, casts=False)
+_PROD = reduction_record("prod", _prod, summed_dtype, lazy=True)
 _MEAN = reduction_record("mean", _mean, as_float, casts=False)
 _LOGSUMEXP = reduction_record("logsumexp", _logsumexp, as_float)
 _ALL = reduction_record("all", lambda x, axes, keepdims: jnp.all(truth(x), axis=axes, keepdims=keepdims), as_bool)
 _ANY = reduction_record("any", lambda x, axes, keepdims: jnp.any(truth(x), axis=axes, keepdims=keepdims), as_bool)
+
+
+@TANGENT_DTYPE.of(_ALL, _ANY)
+def _tangent_of_all(active: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype | None:
+    """That of a sum, in MLX, or of the cast to bool where there is nothing to reduce."""
+    return avals.bool_ if operands[0].size == result.size else summed_dtype(active[0])
+
+
 _COUNT = op(
     "count_nonzero",
     lambda x, axes, keepdims: jnp.sum(truth(jnp.asarray(x)), axis=axes, keepdims=keepdims, dtype=jnp.int32),

@@ -190,13 +190,13 @@ class Reverse(Sweep):
     """The sweep of a vjp. Rules are to be run from the last call to the first."""
 
     @cached_property
-    def _done(self) -> list[int]:
+    def _frontier(self) -> int:
         """The part down to which the cotangents are known."""
         outputs = zip(self._program.out_slots, self._given, strict=False)
         for slot, cotangent in outputs:
             if self._moves(slot) and self._program.aval(slot).dtype.kind in "fc":
                 self._add(slot, cotangent)
-        return [len(self._parts)]
+        return len(self._parts)
 
     def cotangents(self, call: int) -> list[Promise]:
         """The cotangents of the results of a call."""
@@ -225,13 +225,13 @@ class Reverse(Sweep):
         return [c or zeros(a) for c, a in zip(found, self._program.avals[call], strict=True)]
 
     def _back_to(self, k: int) -> None:
-        while self._done[0] > k:
-            self._done[0] -= 1
-            first = self._parts[self._done[0]][0]
+        while self._frontier > k:
+            self._frontier -= 1
+            first = self._parts[self._frontier][0]
             if first in self._calls:
                 self._pull_call(first)
             else:
-                self._pull(self._done[0])
+                self._pull(self._frontier)
 
     def _pull(self, k: int) -> None:
         program, slots, active, outputs, moving, _ = self._segments[k]
@@ -263,10 +263,10 @@ class Forward(Sweep):
     _behind_stops = True
 
     @cached_property
-    def _done(self) -> list[int]:
+    def _frontier(self) -> int:
         """The part up to which the tangents are known."""
         self._moving.update({~k: cotangent_like(t, self._primals[k].aval) for k, t in enumerate(self._given)})
-        return [0]
+        return 0
 
     def tangents(self, call: int) -> list[Promise]:
         """The tangents of the inputs of a call that have one."""
@@ -296,13 +296,13 @@ class Forward(Sweep):
         return super()._value(slot)
 
     def _on_to(self, k: int) -> None:
-        while self._done[0] < k:
-            self._done[0] += 1
-            first = self._parts[self._done[0] - 1][0]
+        while self._frontier < k:
+            self._frontier += 1
+            first = self._parts[self._frontier - 1][0]
             if first in self._calls:
                 self._push_call(first)
             else:
-                self._push(self._done[0] - 1)
+                self._push(self._frontier - 1)
 
     def _push(self, k: int) -> None:
         program, slots, active, outputs, moving, _ = self._segments[k]

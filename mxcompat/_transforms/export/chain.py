@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, int32
 
 __all__ = ["Chain", "Constant", "Part", "Source", "Step"]
 
@@ -72,6 +72,13 @@ class Chain:
     def reshape(self, x: Source, shape: Sequence[int]) -> Source:
         shape = tuple(shape)
         return x if self.of(x).shape == shape else self.add("Reshape", [x], shape, shape)
+
+    def transpose(self, x: Source, order: Sequence[int]) -> int:
+        """MLX has one even where the order stays."""
+        return self.add("Transpose", [x], [self.of(x).shape[k] for k in order], list(order))
+
+    def arange(self, start: int, stop: int) -> int:
+        return self.add("Arange", [], (stop - start,), float(start), float(stop), 1.0, dtype=int32)
 
     def binary(self, name: str, x: Source, y: Source, dtype: Dtype | None = None) -> int:
         """Of two operands of which one has the shape of the result."""

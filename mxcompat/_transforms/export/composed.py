@@ -7,7 +7,7 @@ in another way, returns None: the op is then told as one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import pi, prod
+from math import inf, pi, prod
 from typing import Any
 
 from mxcompat._graph.ir.aval import aval, bool_, float32, uint32
@@ -175,12 +175,55 @@ def _addmm(c: Chain) -> Any:
 def _isinf(c: Chain) -> Any:
     if c.of(0).dtype.kind != "f":
         return None
+    return c.add("LogicalOr", [_equal(c, 0, inf), _equal(c, 0, -inf)], c.of(0).shape)
+
+
+def _equal(c: Chain, x: Source, number: float) -> int:
+    shape = c.of(x).shape
+    return c.add("Equal", [x, c.broadcast(c.constant(number, x), shape)], shape, False, dtype=bool_)
+
+
+def _isclose(c: Chain, equal_nan: bool) -> Any:
+    relative, absolute = c.numbers[2:]
+    if c.of(0) != c.of(1) or c.of(0).dtype.kind != "f" or relative is None or absolute is None:
+        return None
     shape = c.of(0).shape
-    sides = [
-        c.add("Equal", [0, c.broadcast(c.constant(sign * float("inf"), 0), shape)], shape, False, dtype=bool_)
-        for sign in (1, -1)
-    ]
-    return c.add("LogicalOr", sides, shape)
+
+    def logical(name: str, *inputs: Source) -> int:
+        return c.add(name, inputs, shape, dtype=bool_)
+
+    away = c.unary("Abs", c.binary("Subtract", 0, 1))
+    allowed = c.binary("Multiply", c.broadcast(c.constant(relative, 0), shape), c.unary("Abs", 1))
+    near = logical("LessEqual", away, c.binary("Add", c.broadcast(c.constant(absolute, 0), shape), allowed))
+    high, low = ([_equal(c, x, sign * inf) for x in (0, 1)] for sign in (1, -1))
+    infinite = logical("LogicalOr", *[logical("LogicalOr", h, n) for h, n in zip(high, low, strict=True)])
+    finite = logical("LogicalAnd", near, logical("LogicalNot", infinite))
+    found = logical("LogicalOr", finite, logical("LogicalOr", *[logical("LogicalAnd", *same) for same in (high, low)]))
+    if not equal_nan:
+        return found
+    unknown = [logical("NotEqual", x, x) for x in (0, 1)]
+    return logical("LogicalOr", found, logical("LogicalAnd", *unknown))
+
+
+def _allclose(c: Chain, equal_nan: bool) -> Any:
+    found = _isclose(c, equal_nan)
+    axes = list(range(c.of(0).ndim))
+    if found is None or not axes:
+        return None
+    return c.squeeze(c.add("Reduce", [found], [1] * len(axes), 0, axes), axes)
+
+
+def _nan_to_num(c: Chain) -> Any:
+    x = c.of(0)
+    if x.dtype.kind != "f" or None in c.numbers[1:]:
+        return None
+    nan, high, low = (c.broadcast(c.constant(n, 0), x.shape) for n in c.numbers[1:])
+    out: Source = 0
+    for where, number in (
+        (c.add("NotEqual", [0, 0], x.shape, dtype=bool_), nan), (_equal(c, 0, inf), high), (_equal(c, 0, -inf), low),
+    ):  # fmt: skip
+        out = c.add("Select", [where, number, out], x.shape, dtype=x.dtype)
+    return out
 
 
 def _trunc(c: Chain) -> Any:
@@ -300,10 +343,10 @@ def _scatter_axis(c: Chain, axis: int | None) -> Any:
 
 
 COMPOSED: dict[str, Callable[..., Any]] = {
-    "addmm": _addmm, "degrees": _scale(180 / pi), "gather": _gather, "inner": _inner, "isinf": _isinf,
-    "layer_norm": _layer_norm, "linalg_norm": _norm, "mean": _mean, "outer": _outer, "radians": _scale(pi / 180),
-    "repeat": _repeat, "rms_norm": _rms_norm, "roll": _roll, "round": _round, "scatter": _scatter,
-    "scatter_axis": _scatter_axis, "slice": _slice, "slice_update": _slice_update, "std": _std, "tile": _tile,
-    "topk": _topk, "trunc": _trunc, "var": _var,
+    "addmm": _addmm, "allclose": _allclose, "degrees": _scale(180 / pi), "gather": _gather, "inner": _inner,
+    "isclose": _isclose, "isinf": _isinf, "layer_norm": _layer_norm, "linalg_norm": _norm, "mean": _mean,
+    "nan_to_num": _nan_to_num, "outer": _outer, "radians": _scale(pi / 180), "repeat": _repeat, "rms_norm": _rms_norm,
+    "roll": _roll, "round": _round, "scatter": _scatter, "scatter_axis": _scatter_axis, "slice": _slice,
+    "slice_update": _slice_update, "std": _std, "tile": _tile, "topk": _topk, "trunc": _trunc, "var": _var,
 }  # fmt: skip
 """`rule(chain, **params)`: lays down the primitives of an op, of which the last gives its result."""

@@ -16,6 +16,7 @@ from mxcompat._ops.define import TABLE
 
 from .chain import Chain, Source, Step
 from .composed import COMPOSED
+from .composed_products import PRODUCTS
 
 __all__ = ["primitive_name", "steps"]
 
@@ -40,7 +41,7 @@ returns; None if these are those of an op without a rule."""
 _ARGUMENTS = Rules()
 """`rule(params, given, results)`: the arguments of the one primitive of an op; None if they are its params."""
 
-_COMPOSED = {TABLE[name]: rule for name, rule in COMPOSED.items()}
+_COMPOSED = {TABLE[name]: rule for name, rule in (COMPOSED | PRODUCTS).items()}
 """`rule(chain, **params)` puts the steps of an op together; None if they are not known."""
 
 

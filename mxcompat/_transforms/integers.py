@@ -1,0 +1,215 @@
+"""Derivatives that pass through integers and bools, as MLX's do: a cast hands them on, truncated.
+
+JAX has no derivative with respect to an integer. So where one is asked for, or a float that has a derivative is cast
+to an integer, a float stands in for it while JAX traces: it has the integer's value, and the derivative. Each op that
+meets one is computed twice, on the integers, for its value, and on the floats that stand in, for its derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mxcompat._array.casting import converted
+from mxcompat._array.construct import CAST
+from mxcompat._array.nest import NEST
+from mxcompat._graph.ir.aval import Aval, Dtype, float64
+from mxcompat._graph.ir.direction import is_forward, is_within_forward
+from mxcompat._graph.ir.node import ITEM
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program, stepping
+from mxcompat._graph.ir.rules import TANGENT_DTYPE
+from mxcompat._ops.elementwise.casts import ASTYPE
+
+__all__ = ["passes_integers", "stand_in", "standing_in"]
+
+_CASTS = (ASTYPE, CAST)
+_MAKERS = (*_CASTS, NEST)
+
+
+def stand_in(x: Any) -> Any:
+    """`x` itself, or, for integers, a float to differentiate in its stead. It holds integers of 32 bits exactly."""
+    if jnp.issubdtype(x.dtype, np.inexact):
+        return x
+    return jnp.asarray(x, np.float64 if x.dtype.itemsize >= 4 else np.float32)
+
+
+@contextmanager
+def standing_in() -> Iterator[None]:
+    """Within this context, floats may stand in for the integers of the Programs that are replayed."""
+    token = stepping.set(_step)
+    try:
+        yield
+    finally:
+        stepping.reset(token)
+
+
+def _step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any) -> Any:
+    """The result of an instruction, or what stands in for it."""
+    if op is ITEM:
+        return xs[0][params[0]]
+    stands = [isinstance(a, Aval) and x.dtype != a.dtype.numpy for x, a in zip(xs, avals, strict=True)]
+    makes = _makes_integers(op, out) and any(jnp.issubdtype(x.dtype, np.inexact) for x in xs)
+    if not (makes or any(stands)) or any(isinstance(p, Program) for p in params):
+        return op.lower(params, xs)
+    exact = [_exact(x, a.dtype) if on else x for x, a, on in zip(xs, avals, stands, strict=True)]
+    value = op.lower(params, exact)
+    if not _may_pass(op):
+        return value
+    carriers = list(exact)
+    for k in range(len(xs))[: op.indices][op.smooth]:
+        narrows = isinstance(out, Aval) and not is_within_forward() and avals[k].dtype is not out.dtype
+        carriers[k] = _cut(xs[k], avals[k].dtype) if stands[k] and narrows else stand_in(xs[k]) if makes else xs[k]
+        if stands[k] and _is_float(out):
+            carriers[k] = carriers[k].astype(out.dtype.numpy)
+    if makes:
+        carried = carriers[0] if op in _CASTS else op.lower(_floating(params), carriers)
+    else:
+        carried = op.lower(params, carriers)
+    if isinstance(out, tuple):
+        return tuple([_carrying(*one) for one in zip(value, carried, out, strict=True)])
+    return _carrying(value, carried, out)
+
+
+def _is_float(out: Any) -> bool:
+    return isinstance(out, Aval) and out.dtype.kind == "f"
+
+
+def _makes_integers(op: Op, out: Any) -> bool:
+    """Whether an op casts what it is given to the dtype of its result, which is one of integers."""
+    return isinstance(out, Aval) and out.dtype.kind not in "fc" and (op in _MAKERS or op.in_place)
+
+
+def _may_pass(op: Op) -> bool:
+    """Whether an op that gives integers may have a derivative: a comparison has none."""
+    return op.smooth != slice(0) and (op not in TANGENT_DTYPE or op in _MAKERS)
+
+
+def _floating(params: tuple) -> tuple:
+    """The params for floats that stand in for the integers of a result."""
+    return tuple([float64 if isinstance(p, Dtype) else p for p in params])
+
+
+def _exact(x: Any, dtype: Dtype) -> Any:
+    """The integer that a float stands in for."""
+    return converted(jax.lax.stop_gradient(x), dtype)
+
+
+def _carrying(value: Any, carried: Any, out: Aval) -> Any:
+    """A value with the derivative of another."""
+    if not jnp.issubdtype(carried.dtype, np.inexact):
+        return value
+    truncates = is_forward() and out.dtype.kind not in "fc"
+
+    @jax.custom_jvp
+    def of(value: Any, carried: Any) -> Any:
+        return value
+
+    @of.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        tangent = _truncated(tangents[1], out.dtype) if truncates else tangents[1]
+        return of(*primals), tangent.astype(primals[0].dtype)
+
+    return of(stand_in(value), carried)
+
+
+def _cut(x: Any, dtype: Dtype) -> Any:
+    """What stands in for an integer of this dtype, of which the cotangent is one, too."""
+
+    @jax.custom_vjp
+    def same(x: Any) -> Any:
+        return x
+
+    same.defvjp(lambda x: (x, None), lambda _, g: (_truncated(g, dtype),))
+    return same(x)
+
+
+def _truncated(t: Any, dtype: Dtype) -> Any:
+    """A tangent or cotangent as one of an integer; derivatives of it pass."""
+
+    @jax.custom_jvp
+    def of(t: Any) -> Any:
+        return converted(t, dtype).astype(t.dtype)
+
+    of.defjvp(lambda primals, tangents: (of(*primals), tangents[0]))
+    return of(t)
+
+
+def passes_integers(program: Program, primals: int, outputs: int | None = None) -> bool:
+    """Whether a derivative of the first outputs (None: of all), with respect to the first inputs, may pass through an
+    integer."""
+    return _passes(program, frozenset([~k for k in range(primals)]), outputs)
+
+
+def _passes(program: Program, primals: frozenset[int], outputs: int | None = None) -> bool:
+    """The same for inputs in any slots."""
+    key = ("passes integers", primals, outputs)
+    if key not in program.facts:
+        program.facts[key] = _meets_integer(program, _moving(program, primals), outputs)
+    return program.facts[key]
+
+
+def _moving(program: Program, primals: frozenset[int]) -> frozenset[int]:
+    """The slots that may have a derivative with respect to these inputs."""
+    key = ("moving", primals)
+    if key not in program.facts:
+        moving = set(primals)
+        for slot in range(len(program.instructions)):
+            if _hands_on(program, slot, moving):
+                moving.add(slot)
+        program.facts[key] = frozenset(moving)
+    return program.facts[key]
+
+
+def _meets_integer(program: Program, moving: frozenset[int], outputs: int | None) -> bool:
+    """Whether the first outputs depend on an integer that is in one of these slots, at any depth."""
+    pending = [s for s in program.out_slots[:outputs] if s in moving]
+    reached = set(pending)
+    while pending:
+        slot = pending.pop()
+        if _is_integer(program.aval(slot)):
+            return True
+        if slot < 0:
+            continue
+        op, params, slots = program.instructions[slot]
+        if any(isinstance(p, Program) and _passes(p, _inner(p, slots, moving)) for p in params):
+            return True
+        new = moving.intersection(_read(op, slots)) - reached
+        reached |= new
+        pending += new
+    return False
+
+
+def _inner(program: Program, slots: Sequence[int], moving: Set[int]) -> frozenset[int]:
+    """The inputs of a Program that have a derivative, if an op runs it on what is in these slots."""
+    return frozenset([~k for k, s in enumerate(slots[: len(program.in_avals)]) if s in moving])
+
+
+def _is_integer(aval: Any) -> bool:
+    return isinstance(aval, Aval) and aval.dtype.kind not in "fc"
+
+
+def _read(op: Op, slots: Sequence[int]) -> Sequence[int]:
+    """What an instruction reads that a derivative may pass."""
+    return slots[: op.indices][op.smooth]
+
+
+def _hands_on(program: Program, slot: int, moving: Set[int]) -> bool:
+    """Whether the result of an instruction may have a derivative, if what is in these slots has."""
+    op, params, slots = program.instructions[slot]
+    if moving.isdisjoint(_read(op, slots)):
+        return False
+    out = program.avals[slot]
+    if not _is_integer(out) or _makes_integers(op, out):
+        return True
+    if op is ITEM and slots[0] >= 0:
+        (k,), (op, around, slots) = params, program.instructions[slots[0]]
+        for inner in around:
+            if isinstance(inner, Program):
+                return k < len(inner.out_slots) and inner.out_slots[k] in _moving(inner, _inner(inner, slots, moving))
+    return _may_pass(op) and any(s in moving and _is_integer(program.aval(s)) for s in _read(op, slots))

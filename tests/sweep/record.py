@@ -1,0 +1,44 @@
+"""A record of a sweep, as a file: what has been compared survives an interruption, and a later run goes on from there.
+
+Its first line says how many cells there are. Each further one is a block that is done: its number, and what differs in
+it. The blocks are of a shuffled order of the cells, so that any part of them is a sample.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from time import monotonic
+
+from tests.sweep.worker import Cell, Finding, in_blocks, sweep_blocks
+
+__all__ = ["resumed"]
+
+
+def resumed(path: Path, cells: list[Cell], minutes: float, processes: int = 2) -> tuple[list[Finding], int]:
+    """Compare what is not in the record yet, for so many minutes at most.
+
+    Returns:
+        What differs in all that is in the record then, and how many cells that is.
+
+    Raises:
+        ValueError: if the record is of other cells.
+    """
+    blocks = in_blocks(random.Random(0).sample(cells, len(cells)))
+    found: dict[int, list[Finding]] = {}
+    if path.exists():
+        heading, *lines = path.read_text().splitlines()
+        if json.loads(heading) != len(cells):
+            raise ValueError(f"{path} is of {heading} cells, not of {len(cells)}")
+        for line in lines:
+            k, findings = json.loads(line)
+            found[k] = [Finding(*f) for f in findings]
+    else:
+        path.write_text(f"{len(cells)}\n")
+    left = [k for k in range(len(blocks)) if k not in found]
+    with path.open("a") as file:
+        for k, findings in sweep_blocks([blocks[k] for k in left], processes, monotonic() + 60 * minutes):
+            found[left[k]] = findings
+            print(json.dumps([left[k], findings]), file=file, flush=True)
+    return [f for k in sorted(found) for f in found[k]], sum(len(blocks[k]) for k in found)

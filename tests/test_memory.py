@@ -1,0 +1,244 @@
+"""Memory: what is in use, and was at most, beside real MLX. Both count the bytes of buffers without rounding."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mxcompat._graph import policy
+from tests.nn_oracle import OURS, REAL
+from tests.oracle import ours, real
+
+
+class Meter:
+    """The bytes in use more than at the start, each time it is asked."""
+
+    def __init__(self, mx: Any) -> None:
+        self._mx = mx
+        mx.synchronize()
+        mx.reset_peak_memory()
+        self._start = mx.get_active_memory()
+        self.seen: list[int] = []
+
+    def note(self) -> None:
+        self.seen.append(self._mx.get_active_memory() - self._start)
+
+    def note_peak(self) -> None:
+        self.seen.append(self._mx.get_peak_memory() - self._start)
+
+
+def both(program: Callable[[Any, Any, Meter], None]) -> list[int]:
+    """What a program sees, the same on both sides."""
+    seen = []
+    for mx, lib in ((real, REAL), (ours, OURS)):
+        meter = Meter(mx)
+        program(mx, lib, meter)
+        seen.append(meter.seen)
+    assert seen[1] == seen[0]
+    return seen[1]
+
+
+def _arrays(mx: Any, lib: Any, meter: Meter) -> None:
+    x = mx.array(np.arange(1000, dtype=np.float32))
+    meter.note()
+    y = x * x
+    mx.eval(y)
+    meter.note()
+    half, flags = y.astype(mx.float16), y.astype(mx.bool_)
+    mx.eval(half, flags)
+    meter.note()
+    del y
+    meter.note()
+    del half, flags
+    meter.note()
+    del x
+    meter.note()
+
+
+def test_arrays_count_their_bytes_until_they_are_gone() -> None:
+    assert both(_arrays) == [4000, 8000, 11000, 7000, 4000, 0]
+
+
+def test_what_was_made_and_dropped_between_two_questions_is_in_the_peak() -> None:
+    def program(mx: Any, lib: Any, meter: Meter) -> None:
+        x = mx.array(np.arange(100, dtype=np.float32))
+        for size in (50, 20, 80):
+            y = mx.concatenate([x] * size)
+            mx.eval(y)
+            del y
+        meter.note()
+        meter.note_peak()
+
+    assert both(program) == [400, 400 + 80 * 400]
+
+
+def test_views_take_nothing() -> None:
+    def program(mx: Any, lib: Any, meter: Meter) -> None:
+        x = mx.array(np.arange(1000, dtype=np.float32))
+        views = [x.reshape(10, 100), x[:500], x[250:]]
+        mx.eval(views)
+        meter.note()
+        del x
+        meter.note()
+        del views
+        meter.note()
+
+    assert both(program) == [4000, 4000, 0]
+
+
+def test_data_that_numpy_sees_stay() -> None:
+    def program(mx: Any, lib: Any, meter: Meter) -> None:
+        x = mx.array(np.arange(1000, dtype=np.float32)) * 1
+        mx.eval(x)
+        seen = np.array(x, copy=False)
+        del x
+        meter.note()
+        del seen
+        meter.note()
+
+    assert both(program) == [4000, 0]
+
+
+@pytest.mark.parametrize("number", [1.5, 2, True, 1j])
+def test_arrays_of_one_number(number: Any) -> None:
+    def program(mx: Any, lib: Any, meter: Meter) -> None:
+        x = mx.array(number)
+        meter.note()
+        y = mx.array(number)
+        meter.note()
+        del x, y
+        meter.note()
+
+    both(program)
+
+
+def test_a_model_that_is_made_and_dropped() -> None:
+    def program(mx: Any, lib: Any, meter: Meter) -> None:
+        model = lib.nn.Sequential(lib.nn.LayerNorm(100), lib.nn.ReLU(), lib.nn.RMSNorm(100))
+        mx.eval(model.parameters())
+        meter.note()
+        out = model(mx.array(np.ones((5, 100), np.float32)))  # which is gone by then
+        mx.eval(out)
+        meter.note()
+        del model, out
+        meter.note()
+
+    program(real, REAL, Meter(real))  # which keeps a constant from its first call on
+    assert both(program) == [1200, 3200, 0]
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Lion", "Adafactor"])
+def test_training_leaves_nothing_behind(name: str) -> None:
+    """Without a garbage collection: nothing of a step is part of a cycle."""
+    forget_random_numbers()
+    meter = Meter(ours)
+    x = ours.array(np.ones((4, 100), np.float32))
+    model = OURS.nn.Linear(100, 100)
+    optimizer = getattr(OURS.optim, name)(learning_rate=1e-3)
+    step = OURS.nn.value_and_grad(model, lambda model, x: model(x).sum())
+    for _ in range(3):
+        loss, gradients = step(model, x)
+        optimizer.update(model, gradients)
+        ours.eval(model.state, optimizer.state, loss)
+    meter.note()
+    del model, optimizer, step, gradients, loss, x
+    forget_random_numbers()
+    meter.note()
+    assert meter.seen[0] >= 40400
+    assert meter.seen[1] == 0
+
+
+def forget_random_numbers() -> None:
+    """Bring the state of the generator, which counts too, to where it was."""
+    ours.random.seed(7)
+    ours.eval(ours.random.uniform(), *ours.random.state)
+
+
+def test_a_reset_peak_is_zero_until_something_is_made() -> None:
+    def program(mx: Any, lib: Any, meter: Meter) -> None:
+        x = mx.array(np.ones(50, np.float32))
+        meter.seen += [mx.get_peak_memory() > 0, mx.reset_peak_memory(), mx.get_peak_memory()]
+        y = mx.array(np.ones(10, np.float32))
+        meter.note_peak()
+        del x, y
+
+    assert both(program) == [True, None, 0, 240]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_moves_between_numpy_and_xla_counts_once(compiled: bool) -> None:
+    meter = Meter(ours)
+    x = ours.array(np.ones((300, 300), np.float32))
+    with ours_alone(compiled):
+        y = x @ x
+        ours.eval(y)
+        np.array(y)
+        y = y + x
+        ours.eval(y)
+    meter.note()
+    del x
+    meter.note()
+    del y
+    meter.note()
+    assert meter.seen == [720000, 360000, 0]
+
+
+def test_a_buffer_that_is_written_over_counts_once() -> None:
+    meter = Meter(ours)
+    with ours_alone(True):
+        cache = ours.zeros((1000, 1000)) + 0
+        ours.eval(cache)
+        ours.reset_peak_memory()
+        for k in range(4):
+            cache[k] = k
+            ours.eval(cache)
+    meter.note()
+    meter.note_peak()
+    del cache
+    meter.note()
+    assert meter.seen == [4_000_000, 4_000_000, 0]
+
+
+def ours_alone(compiled: bool) -> Any:
+    """Compile everything, or leave it to NumPy."""
+    from contextlib import nullcontext
+
+    from mxcompat.ext.debug import host_disabled
+
+    return host_disabled() if compiled else nullcontext()
+
+
+_LATE = f"""
+import numpy as np
+import mxcompat.core as mx
+x = mx.array(np.ones({policy.COUNTED_BYTES // 4}, np.float32))
+y = x + 1
+mx.eval(y)
+del y
+small = mx.array(np.ones(10, np.float32))
+view = small[2:]
+mx.eval(view)
+print(mx.get_peak_memory(), mx.get_active_memory())
+"""
+
+
+def test_before_the_first_question_what_is_large_counts() -> None:
+    """And what is small, from then on."""
+    root = Path(__file__).parent.parent
+    out = subprocess.run([sys.executable, "-c", _LATE], capture_output=True, text=True, check=True, cwd=root).stdout
+    assert [int(n) for n in out.split()] == [2 * policy.COUNTED_BYTES, policy.COUNTED_BYTES + 40]
+
+
+def test_buffers_that_arrays_share_are_asked_for_once() -> None:
+    x = ours.array(np.arange(1000, dtype=np.float32))
+    view = x[:900]
+    ours.eval(view)
+    assert ours.get_array_buffer_size(x, view) == ours.get_array_buffer_size(view, x) == 4000
+    with pytest.raises(ValueError, match="must be evaluated"):
+        ours.get_array_buffer_size(x + 1)
