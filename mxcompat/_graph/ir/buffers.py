@@ -11,6 +11,7 @@ from typing import Any
 from weakref import ref
 
 import numpy as np
+from jax.core import Tracer
 
 from .. import policy
 
@@ -43,8 +44,11 @@ def count(value: Any, aval: Any) -> None:
     if type(aval) is tuple:
         for v, a in zip(value, aval, strict=True):
             count(v, a)
-    elif aval.nbytes >= smallest:
-        _add(value, aval.nbytes if type(value) is np.ndarray else _on_devices(value, aval.nbytes))
+    elif type(value) is np.ndarray:
+        if aval.nbytes >= smallest:
+            _add(value, aval.nbytes)
+    elif aval.nbytes >= smallest and not isinstance(value, Tracer):
+        _add(value, _on_devices(value, aval.nbytes))
 
 
 def _on_devices(value: Any, nbytes: int) -> int:
