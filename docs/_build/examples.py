@@ -172,6 +172,8 @@ WITHOUT = {
     **dict.fromkeys(
         (f"mxcompat.core.metal.{name}" for name in ("device_info", "start_capture", "stop_capture")), "there is no Metal"
     ),
+    "mxcompat.ext.sharding.Collective": "what `collectives` returns",
+    "mxcompat.ext.sharding.PartitionSpec": "JAX's own",
     **dict.fromkeys((f"mxcompat.testing.{name}" for name in ("Comparison", "Difference")), "what `compare` returns"),
 }
 """Names that have no example, and why."""

@@ -195,6 +195,11 @@ def load(file: str | os.PathLike[str] | bytes) -> Exported:
     Raises:
         ValueError: if it is something else.
         ImportError: without the package flatbuffers (`pip install 'mxcompat[export]'`).
+
+    Example:
+        >>> data = mx.ext.export(lambda x: mx.exp(x).sum(), mx.zeros(3)).serialize()
+        >>> mx.ext.load(data)(mx.zeros(3))
+        array(3, dtype=float32)
     """
     data = bytes(file) if isinstance(file, (bytes, bytearray)) else Path(file).read_bytes()
     try:

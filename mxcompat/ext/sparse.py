@@ -160,6 +160,11 @@ def from_bcoo(matrix: Any) -> SparseMatrix:
 
     Raises:
         ValueError: if it has other axes than two that are sparse.
+
+    Example:
+        >>> from jax.experimental.sparse import BCOO
+        >>> mx.ext.sparse.from_bcoo(BCOO.fromdense(np.eye(3))).todense().sum()
+        array(3, dtype=float32)
     """
     if matrix.n_batch or matrix.n_dense or matrix.n_sparse != 2:
         raise ValueError(f"[sparse] A matrix with two sparse axes is needed, not {matrix!r}.")

@@ -47,7 +47,8 @@ def round_products(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
 
 
 def _is_wide(value: Any) -> bool:
-    return isinstance(ir.RankedTensorType(value.type).element_type, (ir.F32Type, ir.F64Type))
+    kind = ir.RankedTensorType(value.type)
+    return kind.has_static_shape and isinstance(kind.element_type, (ir.F32Type, ir.F64Type))
 
 
 def _is_added(value: Any) -> bool:
