@@ -70,7 +70,7 @@ def attach_operators(functions: Mapping[str, Any]) -> None:
         _set(f"__i{name}__", _inplace(_combine(record, inplace), f"i{name}", noun))
     for record, name, noun in each(_BITWISE):
         _set(f"__{name}__", _operator(_combine(record, _no_floats(f"with {noun}")), name, noun))
-        _set(f"__r{name}__", _reflected(vars(array)[f"__{name}__"], f"r{name}", noun))
+        _set(f"__r{name}__", _reflected(vars(array)[f"__{name}__"]))
         short = noun if name == "xor" else f"with {noun}"  # MLX's own wording
         _set(f"__i{name}__", _inplace(_combine(record, _no_floats(short)), f"i{name}", noun))
     for record, name, noun in each(_COMPARISONS):
@@ -170,13 +170,16 @@ def _operator(combine: Combine, name: str, noun: str) -> Callable[[array, Any], 
     return method
 
 
-def _reflected(method: Callable[[array, Any], array], name: str, noun: str) -> Callable[[array, Any], array]:
-    """The operator for an array on the right of what is none."""
+def _reflected(method: Callable[[array, Any], array]) -> Callable[[array, Any], Any]:
+    """The operator for an integer on the left of an array of integers or bools; else Python's TypeError, as in MLX."""
 
-    def reflected(self: array, other: Any) -> array:
-        left = operand(other, self._node.aval.dtype)
-        if left is None:
-            raise _refuse(noun, name, other)
+    def reflected(self: array, other: Any) -> Any:
+        if not isinstance(other, int) or self._node.aval.dtype.kind not in "bui":
+            return NotImplemented
+        try:
+            left = operand(other, self._node.aval.dtype)
+        except ValueError:  # out of range
+            return NotImplemented
         return method(wrap(left), self)
 
     return reflected
