@@ -160,8 +160,7 @@ def large(*shape, seed=0):
 
 
 def evaluated(x):
-    """XLA's code for CPUs reads, of a float32 array tiled, rounded to float16 and added up, what is not there yet: the sum
-    differs from run to run, in plain JAX too."""
+    """XLA's sums of what is repeated differ from run to run where its options are a GPU's: see `run.compile`."""
     mx.eval(x)
     return x
 

@@ -28,16 +28,18 @@ from .rounding import round_products
 
 __all__ = ["Executable", "on_cpu", "on_disk"]
 
+_YNN = "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION,LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
+"""Not its sums: of arrays that are broadcast they are wrong, each time in another way (jaxlib 0.10, plain JAX too)."""
+_FAST = {"xla_allow_excess_precision": False, "xla_cpu_experimental_ynn_fusion_type": _YNN}
 _QUICK = {
+    **_FAST,
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
     "xla_cpu_parallel_codegen_split_count": 1,
     "xla_cpu_use_fusion_emitters": False,
-    "xla_allow_excess_precision": False,
 }
-_FAST = {"xla_allow_excess_precision": False}
 _REPRODUCIBLE = {**_FAST, "xla_gpu_deterministic_ops": True}
-"""On a GPU: no sums in the order in which threads arrive, and no choice between kernels by how long each takes."""
+"""On a GPU no sums in the order in which threads arrive, and no choice of kernels by how long each takes."""
 
 _unknown: set[str] = set()
 """The options that this version of XLA does not know."""
@@ -91,8 +93,8 @@ class Executable:
         self._lowered: Any = None
         self.last_used = clock.now
         self.nbytes = policy.BYTES_PER_EXECUTABLE + policy.COMPILED_PER_INSTRUCTION * program.weight
-        hurry = hurry and on_cpu() and program.placement is None  # processes that share a mesh run the same code
-        options = _REPRODUCIBLE if reproducible else _QUICK if hurry else _FAST
+        quick = hurry and on_cpu() and program.placement is None  # processes that share a mesh run the same code
+        options = _REPRODUCIBLE if reproducible else _QUICK if quick else _FAST
         if on_cpu():
             allocation.require(allocation.results(program))
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
