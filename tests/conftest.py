@@ -28,6 +28,13 @@ def xla_only():
         yield
 
 
+@pytest.fixture(params=["numpy", "xla"])
+def tier(request):
+    """Run in NumPy, then by XLA."""
+    if request.param == "xla":
+        request.getfixturevalue("xla_only")
+
+
 @pytest.fixture
 def plans():
     """The plans that are carried out, in order; nothing is known before."""

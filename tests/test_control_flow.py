@@ -11,7 +11,7 @@ from jax import lax
 
 import mxcompat as mx
 from mxcompat.ext import cond, fori_loop, scan, switch, while_loop
-from mxcompat.ext.debug import compiles, host_disabled
+from mxcompat.ext.debug import compiles
 
 rng = np.random.default_rng(7)
 W = rng.normal(size=(3, 3)).astype(np.float32) / 2
@@ -19,14 +19,7 @@ XS = rng.normal(size=(5, 3)).astype(np.float32)
 H = rng.normal(size=3).astype(np.float32)
 
 
-@pytest.fixture(params=["numpy", "xla"], autouse=True)
-def road(request):
-    """Run in NumPy, then by XLA."""
-    if request.param == "numpy":
-        yield
-    else:
-        with host_disabled():
-            yield
+pytestmark = pytest.mark.usefixtures("tier")
 
 
 def close(found, wanted):

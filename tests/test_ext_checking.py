@@ -5,16 +5,8 @@ import pytest
 
 import mxcompat as mx
 from mxcompat.ext import check, checkify, cond, fori_loop, scan, while_loop
-from mxcompat.ext.debug import host_disabled
 
-
-@pytest.fixture(params=["numpy", "xla"], autouse=True)
-def road(request):
-    if request.param == "numpy":
-        yield
-    else:
-        with host_disabled():
-            yield
+pytestmark = pytest.mark.usefixtures("tier")
 
 
 X = mx.array([4.0, 1.0, -1.0])

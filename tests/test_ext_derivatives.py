@@ -7,20 +7,13 @@ import pytest
 
 import mxcompat as mx
 from mxcompat.ext import hessian, hvp, jacfwd, jacrev, linearize, value_and_jac
-from mxcompat.ext.debug import host_disabled
 
 rng = np.random.default_rng(3)
 P = {"w": rng.normal(size=(2, 3)).astype(np.float32) / 4, "b": rng.normal(size=2).astype(np.float32) / 4}
 X = rng.normal(size=3).astype(np.float32)
 
 
-@pytest.fixture(params=["numpy", "xla"], autouse=True)
-def road(request):
-    if request.param == "numpy":
-        yield
-    else:
-        with host_disabled():
-            yield
+pytestmark = pytest.mark.usefixtures("tier")
 
 
 def f(m):

@@ -7,20 +7,10 @@ import numpy as np
 import pytest
 
 import mxcompat as mx
-from mxcompat.ext.debug import compiles, host_disabled
+from mxcompat.ext.debug import compiles
 
 X = np.array([[3.0, 1.0, 2.0], [-1.0, 5.0, 0.5]], np.float32)
 SORTED = np.sort(X, axis=-1)
-
-
-@pytest.fixture(params=["numpy", "xla"])
-def road(request):
-    """Run in NumPy, then by XLA."""
-    if request.param == "numpy":
-        yield
-    else:
-        with host_disabled():
-            yield
 
 
 def sort(result_shapes=lambda x: x, seen=None):
@@ -44,7 +34,7 @@ USES = {
 }
 
 
-@pytest.mark.usefixtures("road")
+@pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
 def test_values(use):
     seen = []
@@ -54,7 +44,7 @@ def test_values(use):
     assert seen
 
 
-@pytest.mark.usefixtures("road")
+@pytest.mark.usefixtures("tier")
 def test_vmap_calls_it_for_one_entry_after_the_other():
     seen = []
     mx.eval(mx.vmap(sort(seen=seen))(mx.array(X)))
@@ -77,7 +67,7 @@ def test_ways_to_say_what_comes_out(describe):
     np.testing.assert_array_equal(np.array(sort(describe())(mx.array(X))), SORTED)
 
 
-@pytest.mark.usefixtures("road")
+@pytest.mark.usefixtures("tier")
 def test_trees_and_constants():
     def host(data, k, how):
         assert how == "fast"
@@ -89,7 +79,7 @@ def test_trees_and_constants():
     assert (out["b"][0].item(), out["b"][0].dtype, out["b"][1].item()) == (3, mx.int32, 2.0)
 
 
-@pytest.mark.usefixtures("road")
+@pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("dtype", [mx.bfloat16, mx.float16, mx.int64, mx.uint8, mx.bool_, mx.complex64], ids=str)
 def test_dtypes(dtype):
     x = mx.array([1, 0, 3]).astype(dtype)
@@ -99,7 +89,7 @@ def test_dtypes(dtype):
     assert mx.array_equal(mx.vmap(mx.ext.host_callback(lambda a: a * a, x[0]))(x), x * x).item()
 
 
-@pytest.mark.usefixtures("road")
+@pytest.mark.usefixtures("tier")
 def test_wide_numbers_are_whole():
     x, y = mx.array([2**40 + 1, -3]), mx.array([1 + 2**-40, 3], dtype=mx.float64)
     out = mx.ext.host_callback(lambda a, b: (a + 1, b - 1), (x, y))(x, y)
@@ -115,7 +105,7 @@ WRONG = {
 }
 
 
-@pytest.mark.usefixtures("road")
+@pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize(("host", "message"), WRONG.values(), ids=WRONG.keys())
 def test_what_does_not_fit(host, message):
     x = mx.array(X)
@@ -174,7 +164,7 @@ RULED = {
 }
 
 
-@pytest.mark.usefixtures("road")
+@pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("use", RULED.values(), ids=RULED.keys())
 def test_a_custom_function_gives_it_one(use):
     out = use(ruled(sort(), "vjp"), mx.array(X))

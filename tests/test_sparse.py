@@ -7,7 +7,7 @@ from jax.experimental.sparse import BCOO
 
 import mxcompat as mx
 from mxcompat.ext import sparse
-from mxcompat.ext.debug import compiles, host_disabled
+from mxcompat.ext.debug import compiles
 
 rng = np.random.default_rng(5)
 A = (rng.normal(size=(4, 6)) * (rng.random((4, 6)) < 0.4)).astype(np.float32)
@@ -16,13 +16,7 @@ D = rng.normal(size=(6, 3)).astype(np.float32)
 V = rng.normal(size=6).astype(np.float32)
 
 
-@pytest.fixture(params=["numpy", "xla"], autouse=True)
-def road(request):
-    if request.param == "numpy":
-        yield
-    else:
-        with host_disabled():
-            yield
+pytestmark = pytest.mark.usefixtures("tier")
 
 
 def close(found, wanted):
