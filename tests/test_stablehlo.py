@@ -64,6 +64,17 @@ def test_any_size_of_a_batch(make, shape):
         close(again(mx.array(x[:n])), f(mx.array(x[:n])))
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_the_place_of_the_largest_in_a_batch_of_any_size(axis):
+    def f(x):
+        return mx.argmax(x, axis=axis) if axis is not None else mx.argmin(x)
+
+    again = export(f, mx.zeros((2, 3)), batch_axes=0)
+    for n in (1, 9):
+        x = mx.array(np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32))
+        assert again(x).tolist() == f(x).tolist()
+
+
 def test_gradients():
     f = mlp()
     again = load(export(f, mx.zeros((1, 3)), batch_axes=0, vjp_order=2).serialize())

@@ -17,7 +17,8 @@ import numpy as np
 from jax import lax
 
 from mxcompat._graph import policy
-from mxcompat._graph.ir.aval import is_known
+
+from .sorting import is_long
 
 __all__ = ["found_in_blocks", "places_in_blocks", "reduced_in_blocks", "summed"]
 
@@ -26,7 +27,7 @@ __all__ = ["found_in_blocks", "places_in_blocks", "reduced_in_blocks", "summed"]
 def summed(x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
     """The sum over some axes, added up in a dtype that may be wider."""
     narrow = x.dtype.itemsize < np.dtype(dtype).itemsize and x.dtype != jnp.bfloat16  # which XLA does fuse
-    if not narrow or not is_known(x.shape) or x.size < policy.LONG_SUM or jax.default_backend() != "cpu":
+    if not narrow or not is_long(x.size, policy.LONG_SUM):
         return jnp.sum(x.astype(dtype), axis=axes, keepdims=keepdims, dtype=dtype)
     if keepdims:
         return lax.expand_dims(summed(x, axes, False, dtype), axes)

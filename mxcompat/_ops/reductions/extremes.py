@@ -26,6 +26,7 @@ from ..define import op, same
 from ..examples import example
 from .blocks import found_in_blocks
 from .reduce import reduced, reduction_function, reduction_record, size_of
+from .sorting import is_long
 
 __all__ = ["argmax", "argmin", "max", "min", "minmax"]
 
@@ -140,7 +141,7 @@ def _arg_extreme(find: Callable[..., Any], reduce: Callable[..., Any]) -> Callab
             x = jnp.where(x != x, jnp.asarray(math.nan, im.dtype), im)
         x = lax.stop_gradient(x)
         search = partial(_searched, find, reduce)
-        if x.size >= policy.LONG_SUM and jax.default_backend() == "cpu":
+        if is_long(x.size, policy.LONG_SUM):
             out = found_in_blocks(search, _BETTER[find], x, k).astype(jnp.uint32)
         else:
             out = search(x, k).astype(jnp.uint32)
@@ -161,7 +162,7 @@ _BETTER = {jnp.argmax: _after(operator.gt), jnp.argmin: _after(operator.lt)}
 
 def _searched(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis: int) -> Any:
     x = x.astype(jnp.uint8) if x.dtype.kind == "b" else x
-    if x.shape[axis] >= policy.SEARCHED_AXIS and jax.default_backend() == "cpu":
+    if is_long(x.shape[axis], policy.SEARCHED_AXIS):
         return _in_two_passes(find, reduce, x, axis)
     return find(x, axis=axis).astype(jnp.int32)
 

@@ -19,7 +19,7 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.devices import check_stream
 from mxcompat._graph import policy
 from mxcompat._graph.ir import aval as avals
-from mxcompat._graph.ir.aval import Aval, Dtype, aval, is_known
+from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 
@@ -28,7 +28,7 @@ from ..define import as_float, op, same
 from ..elementwise.casts import astype
 from ..examples import example
 from .reduce import wide
-from .sorting import on_cpu
+from .sorting import is_long
 
 __all__ = [
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "logcumsumexp",
@@ -101,7 +101,7 @@ def _by_size(scan: Callable[..., Any], pairwise: Callable[..., Any]) -> Callable
     many, pairs are combined and scanned, and pairs of those."""
 
     def function(x: Any, axis: int, reverse: bool) -> Any:
-        if is_known(x.shape) and x.size >= policy.LARGE_SCAN and on_cpu():
+        if is_long(x.size, policy.LARGE_SCAN):
             return lax.associative_scan(pairwise, x, reverse=reverse, axis=axis)
         return scan(x, axis=axis, reverse=reverse)
 

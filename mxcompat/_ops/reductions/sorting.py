@@ -16,15 +16,15 @@ from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir import aval as avals
-from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
+from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy, is_known
 from mxcompat._graph.ir.node import apply
 
 from ..arguments import axis_of, require_array, require_text
 from ..define import op
 
 __all__ = [
-    "argsort", "argsorted", "axis_to_sort", "flat", "indices_aval", "is_float", "on_cpu", "one_nan", "searchsorted",
-    "sort", "sorted_aval", "sorted_values", "unique",
+    "argsort", "argsorted", "axis_to_sort", "flat", "indices_aval", "is_float", "is_long", "on_cpu", "one_nan",
+    "searchsorted", "sort", "sorted_aval", "sorted_values", "unique",
 ]  # fmt: skip
 
 
@@ -42,6 +42,11 @@ def is_float(x: Any) -> bool:
 def on_cpu() -> bool:
     """Whether what is lowered now runs on a CPU."""
     return jax.default_backend() == "cpu"
+
+
+def is_long(count: Any, least: int) -> bool:
+    """Whether there are so many elements that a CPU had better have a way of its own; a symbol is never long."""
+    return is_known((count,)) and count >= least and on_cpu()
 
 
 def one_nan(x: Any) -> Any:
