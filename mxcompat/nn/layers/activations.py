@@ -339,7 +339,7 @@ class GELU(Module):
 
     def __init__(self, approx: str = "none") -> None:
         super().__init__()
-        if approx not in self._FUNCTIONS:
+        if approx not in [*self._FUNCTIONS]:
             raise ValueError(f"The approximation should be in {[*self._FUNCTIONS]} but '{approx}' was given")
         self._approx = approx
 

@@ -28,7 +28,7 @@ class Convolution(Module):
     ) -> None:
         """Make the parameters and keep the settings."""
         kernel = self._spread(kernel_size)
-        limit = math.sqrt(1 / (in_channels * math.prod(kernel)))
+        limit = math.sqrt(1 / (in_channels * math.prod(kernel[axis] for axis in range(self._axes))))
         self.weight = mx.random.uniform(-limit, limit, (out_channels, *kernel, in_channels))
         if bias:
             self.bias = mx.zeros((out_channels,))

@@ -114,7 +114,7 @@ class QuantizedModule(Module):
 
 def uniform_weight(input_dims: int, *shape: int) -> mx.array:
     """The initial weight of a linear layer: uniform within ``1 / sqrt(input_dims)`` of zero."""
-    limit = math.sqrt(1 / input_dims)
+    limit = math.sqrt(1.0 / input_dims)
     return mx.random.uniform(-limit, limit, shape)
 
 

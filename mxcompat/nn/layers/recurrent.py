@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import mxcompat.core as mx
@@ -13,7 +14,7 @@ __all__ = ["GRU", "LSTM", "RNN"]
 
 
 def _uniform(hidden_size: int, *shape: int) -> mx.array:
-    limit = hidden_size**-0.5
+    limit = 1 / math.sqrt(hidden_size)
     return mx.random.uniform(low=-limit, high=limit, shape=shape)
 
 
