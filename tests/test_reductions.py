@@ -481,11 +481,42 @@ def test_places_found_block_by_block(dtype, host, monkeypatch):
     clear_cache()
 
 
+@pytest.mark.parametrize("host", [True, False])
+@pytest.mark.parametrize("dtype", ["bool_", "int8", "float16", "bfloat16", "float32", "complex64"])
+def test_reduced_block_by_block(dtype, host, monkeypatch):
+    from mxcompat.ext.debug import clear_cache
+
+    monkeypatch.setattr(policy, "LONG_SUM", 50)
+    monkeypatch.setattr(policy, "BLOCK_OF_SUM", 16)
+    clear_cache()  # of executables for these shapes that know nothing of it
+    rng = np.random.default_rng(0)
+    half = dtype in ("float16", "bfloat16")
+    cases = [((203,), None), ((7, 31), (0,)), ((3, 100), (1,)), ((2, 5, 13), (0, 2)), ((1, 1, 77), (2,))]
+    for shape, axis in cases:
+        x = rng.integers(0 if dtype == "bool_" else -1, 2, shape) * 1.5 if half else rng.integers(0, 2, shape) - 0.5
+        x = x.astype(np.float32)
+        names = ["sum", "mean", "all", "any", "prod", "logsumexp"] + ["var", "std"] * (dtype != "complex64")
+        for name in names if host else names[::2]:
+            with contextlib.nullcontext() if host else mx.ext.debug.host_disabled():
+                for keepdims in (False, True):
+                    check(
+                        lambda m, x, name=name, axis=axis, keepdims=keepdims: getattr(m, name)(
+                            m.array(x).astype(getattr(m, dtype)), axis, keepdims
+                        ),
+                        x,
+                    )
+    monkeypatch.undo()
+    clear_cache()
+
+
 NO_WIDE_COPY = {
     "sum of bytes": "x = mx.ones((1 << 14, 1 << 12), dtype=mx.uint8); f = lambda: (mx.sum(x), mx.mean(x))",
     "argmax of bytes": "x = mx.ones((1 << 14, 1 << 12), dtype=mx.uint8); f = lambda: mx.argmax(x)",
     "argmax of rows of bools": "x = mx.ones((1 << 14, 1 << 12), dtype=mx.bool_); f = lambda: mx.argmax(x, axis=1)",
     "argmin of float16": "x = mx.ones((1 << 14, 1 << 12), dtype=mx.float16); f = lambda: mx.argmin(x)",
+    "statistics of float16": "x = mx.ones((1 << 14, 1 << 12), dtype=mx.float16); f = lambda: (mx.var(x), mx.std(x, 1))",
+    "other reductions of float16": "x = mx.ones((1 << 14, 1 << 12), dtype=mx.float16); "
+    "f = lambda: (mx.logsumexp(x, 0), mx.prod(x), mx.any(x))",
 }
 
 

@@ -22,9 +22,9 @@ from . import allocation, background, budget, disk, notice
 from .arguments import baked, check_results, function, order, packed
 from .events import notify, span, stats
 from .forked import require_threads
+from .lowering import lower
 from .partition import calling, out_shardings
 from .platform import backend
-from .rounding import round_products
 
 __all__ = ["Executable", "on_cpu", "on_disk"]
 
@@ -138,7 +138,7 @@ class Executable:
             traced = self._trace()
             check_results(self.program, traced.out_info)
             allocation.require_possible(traced.jaxpr.jaxpr)
-            lowered = _lower(traced)
+            lowered = lower(traced)
             compiled = _compile(lowered, options)
         if self._patience == policy.PATIENCE_HEAVY:
             _keep_lowered(self, lowered)
@@ -186,7 +186,7 @@ class Executable:
             compiled = place.load(_FAST)  # another process may have been quicker
             if compiled is None:
                 with span("compile", self.program), jax.enable_x64(True):
-                    compiled = _compile(self._lowered or _lower(self._trace()), _FAST)
+                    compiled = _compile(self._lowered or lower(self._trace()), _FAST)
                 place.store_soon(_FAST, compiled, perf_counter() - start, self._weigh, instead_of=_QUICK)
             else:
                 self._weigh(place.loaded_bytes)
@@ -230,10 +230,6 @@ def _stored(
             if compiled is not None:
                 return place, wanted, compiled
     return found[0], options, None
-
-
-def _lower(traced: Any) -> Any:
-    return round_products(traced.lower()) if on_cpu() else traced.lower()
 
 
 def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:

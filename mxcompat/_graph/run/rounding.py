@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
@@ -29,9 +28,8 @@ _MOVES = frozenset(
 """What is computed within the loop over the elements that adds them."""
 
 
-def round_products(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
-    """The same function, its products rounded before they are added to each other. Changes its StableHLO in place."""
-    module: Any = lowered.compiler_ir("stablehlo")
+def round_products(module: Any) -> None:
+    """Change a module of StableHLO in place: its products are rounded before they are added to each other."""
     products: list[Any] = []
 
     def visit(op: Any) -> Any:
@@ -43,7 +41,6 @@ def round_products(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
     with module.context, ir.Location.unknown():
         for product in [p for p in products if _is_wide(p) and _is_added(p)]:
             _round(product)
-    return lowered
 
 
 def _is_wide(value: Any) -> bool:

@@ -7,7 +7,8 @@ an extreme is XLA writes down the place of each element, four bytes each.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,53 +21,95 @@ from mxcompat._graph import policy
 
 from .sorting import is_long
 
-__all__ = ["found_in_blocks", "places_in_blocks", "reduced_in_blocks", "summed"]
+__all__ = ["folded", "folded_on_host", "found_in_blocks", "places_in_blocks", "reduced_wide"]
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
-def summed(x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
-    """The sum over some axes, added up in a dtype that may be wider."""
-    narrow = x.dtype.itemsize < np.dtype(dtype).itemsize and x.dtype != jnp.bfloat16  # which XLA does fuse
-    if not narrow or not is_long(x.size, policy.LONG_SUM):
-        return jnp.sum(x.astype(dtype), axis=axes, keepdims=keepdims, dtype=dtype)
-    if keepdims:
-        return lax.expand_dims(summed(x, axes, False, dtype), axes)
-    if len(axes) == x.ndim:
-        x, axes = x.reshape(-1), (0,)
-    rows = max(1, policy.BLOCK_OF_SUM * x.shape[0] // x.size)
-    count = x.shape[0] // rows
-    blocks = x[: count * rows].reshape(count, rows, *x.shape[1:])
-    rest = _plain(x[count * rows :], axes, dtype)
-    if 0 in axes:
-        total, _ = lax.scan(lambda t, b: (t + _plain(b, axes, dtype), None), rest, blocks)
-        return total
-    found = lax.map(lambda b: _plain(b, axes, dtype), blocks)
-    return jnp.concatenate([found.reshape(count * rows, *found.shape[2:]), rest])
+_REDUCE = {
+    jnp.add: lax.reduce_sum, jnp.multiply: lax.reduce_prod,
+    jnp.logical_and: lax.reduce_and, jnp.logical_or: lax.reduce_or,
+}  # fmt: skip
+"""The reductions by ufuncs. Their own are functions that are called, out of sight of what rounds products."""
 
 
-@summed.defjvp
-def _summed_jvp(axes: tuple[int, ...], keepdims: bool, dtype: Any, primals: Any, tangents: Any) -> Any:
-    tangent = jnp.sum(tangents[0].astype(dtype), axis=axes, keepdims=keepdims, dtype=dtype)
-    return summed(primals[0], axes, keepdims, dtype), tangent
+def folded(ufunc: Any, term: Callable[..., Any], x: Any, kept: Sequence[Any], axes: tuple[int, ...]) -> Any:
+    """The reduction, by a ufunc of JAX, of `term(x, *kept)` over some axes, which stay with size 1, as in `kept`.
+
+    Where it is long `term` sees a block of `x` at a time. This has no derivative of its own.
+    """
+
+    def fold(block: Any, kept: Sequence[Any]) -> Any:
+        return lax.expand_dims(_REDUCE[ufunc](term(block, *kept), axes), axes)
+
+    if not axes or not is_long(x.size, policy.LONG_SUM):
+        return fold(x, kept)
+    along, rows = _blocks(x.shape)
+    count, left = divmod(x.shape[along], rows)
+
+    bits = lax.bitcast_convert_type(x, jnp.uint16) if x.dtype == jnp.bfloat16 else x  # else XLA widens all of it first
+
+    def part(start: Any, rows: int = rows) -> Any:
+        def cut(a: Any) -> Any:
+            return a if a.shape[along] == 1 else lax.dynamic_slice_in_dim(a, start, rows, along)
+
+        block = cut(bits)
+        return fold(block if bits is x else lax.bitcast_convert_type(block, x.dtype), [cut(a) for a in kept])
+
+    starts = jnp.arange(count, dtype=jnp.int32) * rows
+    rest = [part(count * rows, left)] if left else []
+    if along in axes:
+        total, _ = lax.scan(lambda total, start: (ufunc(total, part(start)), None), part(0), starts[1:])
+        return ufunc(total, rest[0]) if rest else total
+    found = jnp.moveaxis(lax.map(part, starts), 0, along)
+    shape = list(found.shape)
+    shape[along : along + 2] = [count * rows]
+    return jnp.concatenate([found.reshape(shape), *rest], along)
 
 
-def _plain(x: Any, axes: tuple[int, ...], dtype: Any) -> Any:
-    return jnp.sum(x.astype(dtype), axis=axes, dtype=dtype)
+@partial(jax.custom_jvp, nondiff_argnums=(0, 2, 3, 4))
+def reduced_wide(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
+    """The reduction of an array by a ufunc of JAX, computed in a dtype that may be wider."""
+    if x.dtype.itemsize >= np.dtype(dtype).itemsize:
+        return _plain(ufunc, x, axes, keepdims, dtype)
+    found = folded(ufunc, lambda block: block.astype(dtype), x, (), axes)
+    return found if keepdims else lax.squeeze(found, axes)
 
 
-def reduced_in_blocks(ufunc: np.ufunc, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """The reduction of half precision by a ufunc, in float32, with NumPy."""
-    if x.size < policy.LONG_SUM:
-        return ufunc.reduce(x.astype(np.float32), axes, None, None, keepdims)
-    if len(axes) == x.ndim:
-        shape = (1,) * x.ndim if keepdims else ()
-        return reduced_in_blocks(ufunc, x.reshape(-1, 1), (0,), False).reshape(shape)
-    rows = max(1, policy.BLOCK_OF_SUM * x.shape[0] // x.size)
-    blocks = [x[k : k + rows] for k in range(0, x.shape[0], rows)]
-    parts = [ufunc.reduce(b.astype(np.float32), axes, None, None, True) for b in blocks]
-    joined = np.concatenate(parts)
-    found = ufunc.reduce(joined, 0, None, None, True) if 0 in axes else joined
-    return found if keepdims else found.squeeze(axes)
+@reduced_wide.defjvp
+def _reduced_wide_jvp(ufunc: Any, axes: Any, keepdims: bool, dtype: Any, primals: Any, tangents: Any) -> Any:
+    if ufunc is jnp.add:
+        tangent = _plain(ufunc, tangents[0], axes, keepdims, dtype)
+    else:
+        _, tangent = jax.jvp(lambda x: _plain(ufunc, x, axes, keepdims, dtype), primals, tangents)
+    return reduced_wide(ufunc, *primals, axes, keepdims, dtype), tangent
+
+
+def _plain(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
+    found = _REDUCE[ufunc](x.astype(dtype), axes)
+    return lax.expand_dims(found, axes) if keepdims else found
+
+
+def folded_on_host(
+    ufunc: np.ufunc, term: Callable[..., Any], x: Any, kept: Sequence[Any], axes: tuple[int, ...]
+) -> Any:  # fmt: skip
+    """What `folded` gives, with NumPy."""
+
+    def fold(block: Any, kept: Sequence[Any]) -> Any:
+        terms = term(block, *kept)
+        return ufunc.reduce(terms, axes, terms.dtype, None, True)
+
+    if not axes or x.size < policy.LONG_SUM:
+        return fold(x, kept)
+    along, rows = _blocks(x.shape)
+    every = [(slice(None),) * along + (slice(k, k + rows),) for k in range(0, x.shape[along], rows)]
+    parts = [fold(x[cut], [a if a.shape[along] == 1 else a[cut] for a in kept]) for cut in every]
+    joined = np.concatenate(parts, along)
+    return ufunc.reduce(joined, along, joined.dtype, None, True) if along in axes else joined
+
+
+def _blocks(shape: tuple[int, ...]) -> tuple[int, int]:
+    """The axis along which an array of this shape is cut into blocks, and how many of its places make a block."""
+    along = next(k for k in range(len(shape)) if math.prod(shape[k + 1 :]) <= policy.BLOCK_OF_SUM)
+    return along, max(1, policy.BLOCK_OF_SUM * shape[along] // math.prod(shape))
 
 
 def found_in_blocks(

@@ -14,7 +14,7 @@ from mxcompat._graph.ir.rules import HOST
 
 from ..define import TABLE
 from . import extremes, softmax, statistics  # noqa: F401  # for their records, in TABLE
-from .blocks import places_in_blocks, reduced_in_blocks
+from .blocks import folded_on_host, places_in_blocks
 from .reduce import size_of
 
 __all__ = ["as_rows", "distances", "inexact", "narrowed", "powers_and_sum", "widened"]
@@ -44,6 +44,11 @@ def _half(out: Aval) -> bool:
     return out.dtype.size == 2 and out.dtype.kind == "f"
 
 
+def _widely(ufunc: np.ufunc, out: Aval, x: Any, axes: tuple[int, ...]) -> Any:
+    """The reduction of half precision by a ufunc, in float32."""
+    return folded_on_host(ufunc, widened, x, (), axes).reshape(out.shape)
+
+
 def _total(ufunc: np.ufunc) -> Callable[..., Any]:
     """The rule of a reduction with this ufunc, in the dtype of the result."""
     reduce = ufunc.reduce
@@ -53,7 +58,7 @@ def _total(ufunc: np.ufunc) -> Callable[..., Any]:
         if not axes:
             return x
         if _half(out):
-            return reduced_in_blocks(ufunc, x, axes, keepdims).astype(out.dtype.numpy)
+            return _widely(ufunc, out, x, axes).astype(out.dtype.numpy)
         return reduce(x, axes, out.dtype.numpy, None, keepdims)
 
     return rule
@@ -68,7 +73,7 @@ def _mean(out: Aval, params: tuple, x: Any) -> Any:
     axes, keepdims = params
     half = _half(out)
     if half:
-        total = reduced_in_blocks(np.add, x, axes, keepdims)
+        total = _widely(np.add, out, x, axes)
     else:
         total = np.add.reduce(x, axes, out.dtype.numpy, None, keepdims)
     count = x.size // max(out.size, 1)
@@ -87,7 +92,7 @@ def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
         if not axes:
             return x
         if _half(out):
-            return reduced_in_blocks(ufunc, x, axes, keepdims).astype(out.dtype.numpy)
+            return _widely(ufunc, out, x, axes).astype(out.dtype.numpy)
         found = reduce(x, axes, None, None, keepdims)
         if out.dtype.kind == "c":
             return np.where(found == found, found, np.complex64(np.nan))
@@ -138,27 +143,27 @@ HOST[TABLE["argmax"]] = _place("argmax")
 HOST[TABLE["argmin"]] = _place("argmin")
 
 
-def powers_and_sum(x: Any, axes: Any, bounded: bool = False) -> tuple[Any, Any, Any]:
-    """`exp(x - shift)`, its sum along the axes, which are kept, and the shift: the largest element there; with
-    `bounded` 0 where that is not finite."""
-    if not x.ndim:
-        x = x.reshape(1)[0, ...]  # an array, which scalars are not, to be written to
-    whole = bounded or x.dtype.kind != "c"  # the imaginary part tells the branch of a logarithm
-    shift = np.maximum.reduce(x if whole else x.real, axes, None, None, True)
-    if bounded:
-        shift = np.where(np.isfinite(shift), shift, shift.dtype.type(0))
-    powers = np.subtract(x, shift, out=np.empty(x.shape, x.dtype))
-    np.exp(powers, powers)
-    return powers, np.add.reduce(powers, axes, None, None, True), shift
+def powers_and_sum(x: Any, axes: Any) -> tuple[Any, Any]:
+    """`exp(x - shift)`, where `shift` is the largest element along the axes, and the sum, with these axes kept."""
+    powers = _powers(x, np.maximum.reduce(x.real if x.dtype.kind == "c" else x, axes, None, None, True))
+    return powers, np.add.reduce(powers, axes, None, None, True)
+
+
+def _powers(x: Any, shift: Any) -> Any:
+    """`exp(x - shift)`, in float32 at least."""
+    x = inexact(x)
+    powers = np.subtract(x, shift, out=np.empty(x.shape, x.dtype))  # an array even where NumPy makes a scalar
+    return np.exp(powers, powers)
 
 
 @HOST.of(TABLE["logsumexp"])
 def _logsumexp(out: Aval, params: tuple, x: Any) -> Any:
     axes, _ = params
-    x = inexact(x)
     if not axes:
-        return narrowed(x, out)
-    _, total, shift = powers_and_sum(x, axes, True)
+        return narrowed(inexact(x), out)
+    shift = folded_on_host(np.maximum, inexact, x, (), axes)  # the imaginary part tells the branch of a logarithm
+    shift = np.where(np.isfinite(shift), shift, shift.dtype.type(0))
+    total = folded_on_host(np.add, _powers, x, (shift,), axes)
     return narrowed(np.log(total) + shift, out).reshape(out.shape)
 
 
@@ -166,7 +171,7 @@ def _logsumexp(out: Aval, params: tuple, x: Any) -> Any:
 def _softmax(out: Aval, params: tuple, x: Any) -> Any:
     if not out.size:
         return x
-    powers, total, _ = powers_and_sum(inexact(x), params[0])
+    powers, total = powers_and_sum(inexact(x), params[0])
     powers /= total
     return narrowed(powers, out)
 
@@ -177,18 +182,30 @@ def _var(out: Aval, params: tuple, x: Any) -> Any:
 
 
 def _variance(out: Aval, params: tuple, x: Any) -> Any:
-    axes, keepdims, ddof = params
-    away = distances(x, axes)
-    squares = away.real**2 + away.imag**2 if away.dtype.kind == "c" else np.multiply(away, away, out=away)
-    total = np.add.reduce(squares, axes, None, None, keepdims)
-    return total / max(x.size // max(out.size, 1) - ddof, 0)
+    axes, _, ddof = params
+    total = folded_on_host(np.add, _square_of_distance, x, (_mean_along(x, axes),), axes)
+    return total.reshape(out.shape) / max(x.size // max(out.size, 1) - ddof, 0)
+
+
+def _mean_along(x: Any, axes: tuple[int, ...]) -> Any:
+    """The mean along some axes, which are kept, in float32 at least."""
+    total = folded_on_host(np.add, inexact, x, (), axes)
+    return total / (x.size // max(total.size, 1))
+
+
+def _square_of_distance(x: Any, mean: Any) -> Any:
+    away = _distances(x, mean)
+    return away.real**2 + away.imag**2 if away.dtype.kind == "c" else np.multiply(away, away, out=away)
+
+
+def _distances(x: Any, mean: Any) -> Any:
+    x = inexact(x)
+    return np.subtract(x, mean, out=np.empty(x.shape, x.dtype))
 
 
 def distances(x: Any, axes: tuple[int, ...]) -> Any:
     """The elements less their mean, in float32 at least; never a scalar."""
-    x = inexact(x)
-    total = np.add.reduce(x, axes, None, None, True)
-    return np.subtract(x, total / (x.size // max(total.size, 1)), out=np.empty(x.shape, x.dtype))
+    return _distances(x, _mean_along(x, axes))
 
 
 @HOST.of(TABLE["std"])

@@ -87,7 +87,7 @@ _weighted("prod", _products_of_others)
 
 
 def _exponential_shares(y: Any, params: tuple, x: Any) -> Any:
-    powers, total, _ = powers_and_sum(x, params[0])
+    powers, total = powers_and_sum(x, params[0])
     powers /= total
     return powers
 
@@ -169,7 +169,7 @@ def _softmax_of(x: Any, y: Any, params: tuple) -> Any:
     """The result, but not rounded to half precision."""
     if y.dtype.itemsize != 2 or not y.size:
         return y
-    powers, total, _ = powers_and_sum(inexact(x), params[0])
+    powers, total = powers_and_sum(inexact(x), params[0])
     return powers / total
 
 

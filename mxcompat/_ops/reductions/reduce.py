@@ -27,10 +27,10 @@ from mxcompat._graph.ir.rules import TANGENT_DTYPE
 from ..arguments import INVALID, axes_of, require_array
 from ..define import as_bool, as_float, op
 from ..examples import example
-from .blocks import summed
+from .blocks import folded, reduced_wide
 
 __all__ = [
-    "NO_MEAN_AXIS", "all", "any", "count_nonzero", "logsumexp", "mean", "mean_of", "prod", "reduced",
+    "NO_MEAN_AXIS", "accumulator", "all", "any", "count_nonzero", "divided", "logsumexp", "mean", "prod", "reduced",
     "reduction_function", "reduction_record", "size_of", "sum", "sum_of", "wide",
 ]  # fmt: skip
 
@@ -80,11 +80,6 @@ def sum_of(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     return jnp.sum(wider, axis=axes, keepdims=keepdims, dtype=wider.dtype).astype(x.dtype)
 
 
-def _prod(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    wider = wide(x)
-    return jnp.prod(wider, axis=axes, keepdims=keepdims, dtype=wider.dtype).astype(x.dtype)
-
-
 def size_of(x: Any, axes: tuple[int, ...]) -> int:
     return math.prod(x.shape[k] for k in axes)
 
@@ -95,24 +90,24 @@ def wide(x: Any) -> Any:
     return x.astype(jnp.float32) if half else x
 
 
-def mean_of(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return _divided(sum_of(wide(x), axes, keepdims), size_of(x, axes)).astype(x.dtype)
-
-
-def _accumulator(dtype: Any) -> Any:
+def accumulator(dtype: Any) -> Any:
     """What to add up in for a result of this dtype."""
     return jnp.float32 if dtype.itemsize == 2 else dtype
 
 
 def _sum(x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
-    return summed(x, axes, keepdims, _accumulator(dtype)).astype(dtype)
+    return reduced_wide(jnp.add, x, axes, keepdims, accumulator(dtype)).astype(dtype)
+
+
+def _prod(x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
+    return reduced_wide(jnp.multiply, x, axes, keepdims, accumulator(dtype)).astype(dtype)
 
 
 def _mean(x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
-    return _divided(summed(x, axes, keepdims, _accumulator(dtype)), size_of(x, axes)).astype(dtype)
+    return divided(reduced_wide(jnp.add, x, axes, keepdims, accumulator(dtype)), size_of(x, axes)).astype(dtype)
 
 
-def _divided(total: Any, count: int) -> Any:
+def divided(total: Any, count: int) -> Any:
     size = jnp.asarray(count, total.dtype)
     if total.dtype.kind == "c":
         return total / size
@@ -122,29 +117,34 @@ def _divided(total: Any, count: int) -> Any:
 def _logsumexp(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     if not axes:
         return x
-    out = _logsumexp_of(wide(x), axes)
+    out = _logsumexp_of(x, axes)
     return (out if keepdims else lax.squeeze(out, axes)).astype(x.dtype)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _logsumexp_of(x: Any, axes: tuple[int, ...]) -> Any:
-    largest = _largest(x, axes)
+    largest = wide(_largest(x, axes))
     shift = jnp.where(jnp.isfinite(largest), largest, jnp.zeros((), largest.dtype))
-    return lax.log(sum_of(lax.exp(x - shift), axes, True)) + shift
+    return lax.log(folded(jnp.add, lambda x, shift: lax.exp(wide(x) - shift), x, (shift,), axes)) + shift
 
 
 @_logsumexp_of.defjvp
 def _logsumexp_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[Any, Any]:
     """By the softmax, as in MLX: NaN for all elements if one is infinite."""
     (x,) = primals
-    powers = lax.exp(x - _largest(x, axes))
+    powers = lax.exp(wide(x) - wide(_largest(x, axes)))
     softmax = powers / sum_of(powers, axes, True)
-    return _logsumexp_of(x, axes), sum_of(softmax * tangents[0], axes, True)
+    return _logsumexp_of(x, axes), sum_of(softmax * wide(tangents[0]), axes, True)
 
 
 def _largest(x: Any, axes: tuple[int, ...]) -> Any:
     """The largest element; of complex ones the imaginary part is that of MLX's branch."""
     return lax.stop_gradient(jnp.max(x, axis=axes, keepdims=True))
+
+
+def _of_truth(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    found = folded(ufunc, truth, x, (), axes)
+    return found if keepdims else lax.squeeze(found, axes)
 
 
 def _check_logsumexp(a: Aval, axis: Any) -> None:
@@ -155,11 +155,11 @@ def _check_logsumexp(a: Aval, axis: Any) -> None:
 
 
 _SUM = reduction_record("sum", _sum, summed_dtype, lazy=True, casts=False)
-_PROD = reduction_record("prod", _prod, summed_dtype, lazy=True)
+_PROD = reduction_record("prod", _prod, summed_dtype, lazy=True, casts=False)
 _MEAN = reduction_record("mean", _mean, as_float, casts=False)
 _LOGSUMEXP = reduction_record("logsumexp", _logsumexp, as_float)
-_ALL = reduction_record("all", lambda x, axes, keepdims: jnp.all(truth(x), axis=axes, keepdims=keepdims), as_bool)
-_ANY = reduction_record("any", lambda x, axes, keepdims: jnp.any(truth(x), axis=axes, keepdims=keepdims), as_bool)
+_ALL = reduction_record("all", partial(_of_truth, jnp.logical_and), as_bool)
+_ANY = reduction_record("any", partial(_of_truth, jnp.logical_or), as_bool)
 
 
 @TANGENT_DTYPE.of(_ALL, _ANY)

@@ -22,7 +22,8 @@ from mxcompat._graph.ir.op import Op
 from ..arguments import axes_of, axis_of, require_array
 from ..define import as_float, op
 from ..examples import example
-from .reduce import NO_MEAN_AXIS, mean_of, reduced, reduction_record, size_of, sum_of, wide
+from .blocks import folded, reduced_wide
+from .reduce import NO_MEAN_AXIS, accumulator, divided, reduced, reduction_record, size_of, sum_of, wide
 from .sorting import sorted_values
 
 __all__ = ["median", "std", "var"]
@@ -34,20 +35,28 @@ def _spread(dtype: Dtype) -> Dtype:
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
 def _var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
-    wider = wide(x)
-    away = wider - mean_of(wider, axes, True)
-    squares = lax.real(away) ** 2 + lax.imag(away) ** 2 if away.dtype.kind == "c" else away * away
-    total = sum_of(squares, axes, keepdims)
+    total = folded(jnp.add, _square_of_distance, x, (_wide_mean(x, axes),), axes)
+    if not keepdims:
+        total = lax.squeeze(total, axes)
     divisor = size_of(x, axes) - ddof
     return (total / jnp.asarray(divisor if divisor > 0 else 0, total.dtype)).astype(_real(x.dtype))
+
+
+def _wide_mean(x: Any, axes: tuple[int, ...]) -> Any:
+    dtype = accumulator(x.dtype)
+    return divided(reduced_wide(jnp.add, x, axes, True, dtype), size_of(x, axes))
+
+
+def _square_of_distance(x: Any, mean: Any) -> Any:
+    away = wide(x) - mean
+    return lax.real(away) ** 2 + lax.imag(away) ** 2 if away.dtype.kind == "c" else away * away
 
 
 @_var.defjvp
 def _var_jvp(axes: tuple[int, ...], keepdims: bool, ddof: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """The mean may be held fixed, its share cancels: that saves the backward pass two reductions."""
     (x,), (t,) = primals, tangents
-    wider, moving = wide(x), wide(t)
-    away = wider - mean_of(wider, axes, True)
+    away, moving = wide(x) - _wide_mean(x, axes), wide(t)
     product = lax.real(lax.conj(away) * moving) if away.dtype.kind == "c" else away * moving
     divisor = size_of(x, axes) - ddof
     total = 2 * sum_of(product, axes, keepdims)
