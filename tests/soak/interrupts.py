@@ -1,0 +1,95 @@
+"""Work that is interrupted at any time and done again: `python -m tests.soak.interrupts COUNT`, a process of its own.
+
+Prints how many interrupts came, and how many of them while something was evaluated.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import mxcompat.core as mx
+
+RNG = np.random.default_rng(0)
+WEIGHT = RNG.standard_normal((48, 48)).astype(np.float32) / 8
+
+
+def _interrupt(*what: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def work() -> Iterator[Callable[[], Any]]:
+    """New structures, known ones, gradients, steps that write over their inputs: what each has to give, it gives."""
+    state = {"w": mx.array(WEIGHT), "steps": mx.array(0)}
+
+    @mx.compile
+    def known(x: mx.array) -> mx.array:
+        return mx.softmax(mx.tanh(x @ x.T), axis=-1).sum()
+
+    for number in itertools.count():
+        draw = random.Random(number)
+        n, scale = draw.randint(1, 60), draw.random()
+        x = WEIGHT[:n] * scale
+
+        def fresh(x: Any = x, ops: int = draw.randint(1, 9)) -> Any:
+            y = mx.array(x)
+            for k in range(ops):
+                y = mx.sin(y) * (k + 1) if k % 2 else y @ y.T @ y
+            return y
+
+        def gradient(x: Any = x) -> Any:
+            return mx.grad(lambda w: (mx.tanh(mx.array(x) @ w) ** 2).sum())(mx.array(WEIGHT))
+
+        def step(scale: float = scale) -> Any:
+            """The buffers of what it replaces may be written over."""
+            w = state["w"] * (1 - scale / 100) + scale / 100
+            state["w"], state["steps"] = w, state["steps"] + 1
+            mx.eval(state)
+            return mx.abs(state["w"]) < 100, state["steps"] >= 0
+
+        def repeated(x: Any = x) -> Any:
+            return known(mx.array(WEIGHT[: 1 + len(x) // 20]))
+
+        yield draw.choice([fresh, gradient, step, repeated])
+
+
+def main(count: str) -> None:
+    signal.signal(signal.SIGALRM, _interrupt)
+    came = within = 0
+    draw = random.Random(0)
+    for task in work():
+        if came == int(count):
+            break
+        delay = draw.choice((0.0002, 0.001, 0.005, 0.03))
+        started, found = False, None
+        try:
+            signal.setitimer(signal.ITIMER_REAL, delay)
+            found = task()
+            started = True
+            mx.eval(found)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            came += 1
+            within += started
+            if found is not None:
+                mx.eval(found)  # what was begun can be finished
+        again = [np.array(x) for x in _leaves(task())]
+        for first, second in zip([np.array(x) for x in _leaves(found)], again, strict=False):
+            np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-5)
+    print(json.dumps({"came": came, "while evaluating": within}))
+
+
+def _leaves(found: Any) -> list[Any]:
+    return list(found) if isinstance(found, tuple) else [] if found is None else [found]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,43 @@
+"""No file ends the process, takes its memory, or has something executed: a few damages by default, thousands with
+`-m exhaustive`."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.hostile import FORMATS
+
+ROOT = Path(__file__).parents[1]
+MEMORY = 8 << 30  # of address space: what XLA reserves, and nothing that a header promises
+
+
+def endings(kind: str, count: int, folder: Path, seconds: float) -> dict[str, int]:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.hostile", kind, "0", str(count)], cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=seconds,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not (folder / "executed").exists()
+    found = json.loads(done.stdout)
+    assert sum(found.values()) == count
+    return found
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_some_files(kind, tmp_path):
+    found = endings(kind, 80, tmp_path, 100)
+    assert found["RuntimeError"] > 8
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", FORMATS)
+def test_many_files(kind, tmp_path):
+    endings(kind, 4000, tmp_path, 1500)
