@@ -86,4 +86,4 @@ def test_the_section_can_be_read_back() -> None:
     page = written(PAGE.read_text(), section([integer], 10))
     ((reason, names),) = mentions(page).items()
     assert reason.startswith("Derivatives with respect to integers")
-    assert names == {"<<"} == {subject(integer)}
+    assert names == {"<<"} == {subject(integer.expression)}

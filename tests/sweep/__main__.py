@@ -8,6 +8,7 @@ import random
 import sys
 from pathlib import Path
 
+from tests.sweep.coverage import COVERAGE, covered
 from tests.sweep.page import PAGE, faults, section, share, written
 from tests.sweep.record import resumed
 from tests.sweep.worker import all_cells, sweep
@@ -16,7 +17,7 @@ from tests.sweep.worker import all_cells, sweep
 def main(*arguments: str) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sweep")
     parser.add_argument("word", nargs="?", default="", help="only the cases with this word, or of this family")
-    parser.add_argument("--write", action="store_true", help="write the list of differences into the page")
+    parser.add_argument("--write", action="store_true", help="write the list of differences, and the table by op")
     parser.add_argument("--sample", type=float, default=1.0, help="which part of the cells, drawn by a fixed seed")
     parser.add_argument("--record", type=Path, help="a file to note each block in that is done, and to go on from")
     parser.add_argument("--minutes", type=float, default=math.inf, help="with a record: when to stop for now")
@@ -29,13 +30,14 @@ def main(*arguments: str) -> int:
     if given.record:
         found, compared = resumed(given.record, cells, given.minutes, given.processes)
     else:
-        found, compared = list(sweep(cells, given.processes)), len(cells)
+        found, compared = list(sweep(cells, given.processes)), cells
     wrong = faults(found)
     for fault in wrong:
         print(fault)
-    print(f"{compared} cells, {share(found, compared):.2f} % differ, {len(wrong)} without a cause")
+    print(f"{len(compared)} cells, {share(found, len(compared)):.2f} % differ, {len(wrong)} without a cause")
     if given.write:
-        PAGE.write_text(written(PAGE.read_text(), section(found, compared, len(every))))
+        PAGE.write_text(written(PAGE.read_text(), section(found, len(compared), len(every))))
+        COVERAGE.write_text(covered(compared, found))
     return bool(wrong)
 
 

@@ -56,21 +56,23 @@ def section(found: Sequence[Finding], cells: int, every: int | None = None) -> s
         if mine:
             lines += ["", *_filled(f"- {cause.reason} ({len(mine)} cells)", "  ")]
             lines += _filled(
-                f"Seen in: {', '.join(f'`{name}`' for name in sorted({subject(f) for f in mine}))}.", "  ", "  "
+                f"Seen in: {', '.join(f'`{name}`' for name in sorted({subject(f.expression) for f in mine}))}.",
+                "  ",
+                "  ",
             )
     return "\n".join([*lines, "", END])
 
 
-def subject(found: Finding) -> str:
+def subject(expression: str) -> str:
     """What a case is about, in a word."""
-    called = re.search(r"\b((?:mx|nn|optim|utils)\.[a-z][\w.]*\w|nn\.[A-Z]\w+)", found.expression)
+    called = re.search(r"\b((?:mx|nn|optim|utils)\.[a-z][\w.]*\w|nn\.[A-Z]\w+)", expression)
     if called and called[1] != "mx.array" and called[1][3:] not in DTYPES:
         return called[1]
-    method = re.search(r"\bx\.(\w+)", found.expression)
+    method = re.search(r"\bx\.(\w+)", expression)
     if method:
         return f"array.{method[1]}"
-    operator = re.search(r"(?<=\s)[-+*/%@&|^<>=]+(?=\s|'|$)|'[^']*='", found.expression)
-    return operator[0].strip("'") if operator else "x[...]" if "[" in found.expression else found.expression
+    operator = re.search(r"(?<=\s)[-+*/%@&|^<>=]+(?=\s|'|$)|'[^']*='", expression)
+    return operator[0].strip("'") if operator else "x[...]" if "[" in expression else expression
 
 
 def _filled(text: str, indent: str = "", first: str = "") -> list[str]:

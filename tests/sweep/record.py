@@ -16,11 +16,11 @@ from tests.sweep.worker import Cell, Finding, in_blocks, sweep_blocks
 __all__ = ["resumed"]
 
 
-def resumed(path: Path, cells: list[Cell], minutes: float, processes: int = 2) -> tuple[list[Finding], int]:
+def resumed(path: Path, cells: list[Cell], minutes: float, processes: int = 2) -> tuple[list[Finding], list[Cell]]:
     """Compare what is not in the record yet, for so many minutes at most.
 
     Returns:
-        What differs in all that is in the record then, and how many cells that is.
+        What differs in all that is in the record then, and the cells that this is.
 
     Raises:
         ValueError: if the record is of other cells.
@@ -41,4 +41,4 @@ def resumed(path: Path, cells: list[Cell], minutes: float, processes: int = 2) -
         for k, findings in sweep_blocks([blocks[k] for k in left], processes, monotonic() + 60 * minutes):
             found[left[k]] = findings
             print(json.dumps([left[k], findings]), file=file, flush=True)
-    return [f for k in sorted(found) for f in found[k]], sum(len(blocks[k]) for k in found)
+    return [f for k in sorted(found) for f in found[k]], sorted(cell for k in found for cell in blocks[k])

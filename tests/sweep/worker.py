@@ -18,7 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
-__all__ = ["Cell", "Finding", "all_cells", "in_blocks", "sweep", "sweep_blocks"]
+__all__ = ["Cell", "Finding", "all_cells", "case_of", "in_blocks", "sweep", "sweep_blocks"]
 
 _SETTINGS = {"JAX_ENABLE_COMPILATION_CACHE": "0"}
 _LIMIT = 900.0
@@ -74,6 +74,11 @@ def all_cells(word: str = "") -> list[Cell]:
 _CASES: list[Any] = []
 
 
+def case_of(cell: Cell) -> Any:
+    """The case of a cell of `all_cells`."""
+    return _CASES[cell.case]
+
+
 def sweep(cells: list[Cell], processes: int = 2) -> Iterator[Finding]:
     """Compare these cells in worker processes; what differs, in the order of the cells."""
     found = dict(sweep_blocks(in_blocks(cells), processes))
@@ -122,7 +127,7 @@ def _alone(cell: Cell) -> list[Finding]:
     begun, findings, answered, end = _work([cell])
     if begun:
         return findings
-    case = _CASES[cell.case]
+    case = case_of(cell)
     return [Finding(case.expression, *cell[1:], case.family, "MLX dies" if answered else "died", end)]
 
 
@@ -170,7 +175,7 @@ def _main() -> None:
     for k, cell in enumerate(cells):
         _say("begin", k)
         signal.setitimer(signal.ITIMER_PROF, _CELL_LIMIT)  # some calls take real MLX for ever
-        case = _CASES[cell.case]
+        case = case_of(cell)
         got = run(ours, case, cell.dtype, cell.way)
         _say("ours", k)
         found = compared(case, cell.dtype, cell.way, got)
