@@ -37,6 +37,7 @@ mx.array_equal(x[0], x[0])
 mx.all(x > 0)
 """
 )
+DRAWS = ["mx.random.bernoulli(x)", "mx.random.bernoulli(x, (3, 2))", "x < mx.random.uniform(shape=(2,))"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
@@ -44,6 +45,17 @@ mx.all(x > 0)
 def test_tangent(output: str, dtype: str) -> None:
     def push(mx):
         x = mx.array([1.0, -2.0]).astype(getattr(mx, dtype))
+        return mx.jvp(lambda x: eval(output, {"mx": mx, "x": x}), [x], [x])
+
+    check(push)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("output", DRAWS)
+def test_tangent_of_draws(output: str, dtype: str) -> None:
+    def push(mx):
+        mx.random.seed(0)
+        x = mx.array([0.25, 0.75]).astype(getattr(mx, dtype))
         return mx.jvp(lambda x: eval(output, {"mx": mx, "x": x}), [x], [x])
 
     check(push)

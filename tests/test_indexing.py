@@ -7,6 +7,7 @@ Cases are expressions over a few arrays: `x` (2, 3, 4) of ints, `v` (5,) of ints
 from __future__ import annotations
 
 import itertools
+import random
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mxcompat.ext.debug import compiles
-from tests.oracle import check, ours, run
+from tests.oracle import check, ours, real, run
 
 ARRAYS = {
     "x": np.arange(24, dtype=np.int32).reshape(2, 3, 4),
@@ -962,3 +963,28 @@ def writing(shape, index):
 @pytest.mark.parametrize("index", ["A([0, 1]), 3:1", "A(1), 3:1", "[0, 2], 2, 2:0", "3:1, A([0, 1]), -1:-3"])
 def test_writing_backwards_beside_an_array(index):
     check(writing((3, 4, 5), index))
+
+
+PLACES = [[0, 1], [0, 1, 2], [[0, 1], [1, 0]], [[0], [1], [1]]]
+BESIDE = [
+    slice(None), slice(0, 2), slice(None, None, 2), slice(1, None), slice(None, None, -1), 0, -1, None, Ellipsis,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_places_that_do_not_fit_are_named_as_mlx_names_them(seed):
+    draw = random.Random(seed)
+    for _ in range(20):
+        items = [*draw.sample(PLACES, 2), *draw.choices(BESIDE, k=draw.randint(0, 2))]
+        draw.shuffle(items)
+        if items.count(Ellipsis) > 1:
+            continue
+
+        def write(mx, items=items):
+            x = mx.zeros((4, 5, 6, 3))
+            x[tuple(mx.array(i) if isinstance(i, list) else i for i in items)] = 1.0
+            return x
+
+        wanted = run(real, write, ())
+        if "[reshape]" not in str(wanted):  # real MLX at a loss
+            check(write)

@@ -163,6 +163,8 @@ def test_categorical_of_one_distribution_for_many() -> None:
 
 
 ERRORS = {
+    "uniform integers, a bound too low": lambda r, mx: r.uniform(-1, 2, (2,), mx.uint16),
+    "normal integers, a mean too low": lambda r, mx: r.normal((2,), mx.uint16, -1, 2),
     "negative seed": lambda r, mx: r.key(-1),
     "large seed": lambda r, mx: r.seed(2**64),
     "float seed": lambda r, mx: r.seed(1.5),

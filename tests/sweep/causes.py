@@ -145,7 +145,7 @@ CAUSES: tuple[Cause, ...] = (
             "layers",
             "optimizers",
         ),
-        within=0.1,
+        within=0.15,
     ),
     Cause(
         "The tangent of `irfft` of an odd size has the shape of its value; MLX's is smaller.",
@@ -174,13 +174,6 @@ CAUSES: tuple[Cause, ...] = (
         ("exception", "message"),
         r"SystemError|broadcast_shapes|broadcast_to",
         ("indexing",),
-    ),
-    Cause(
-        "The message of a write whose indices do not broadcast names their own shapes; MLX's those that slices and "
-        "ints around them add.",
-        r"^put\(",
-        whats=("message",),
-        real=r"broadcast_shapes|Cannot broadcast",
     ),
     Cause(
         "float64 quantized in the modes `mxfp8` and `nvfp4` is that of the rounded number, which MLX's is not.",
@@ -224,6 +217,19 @@ CAUSES: tuple[Cause, ...] = (
         r"mx\.full",
         ways=("vjp",),
         whats=("value",),
+    ),
+    Cause(
+        "The tangent of `addmm` has the factors `alpha` and `beta`; MLX forgets them.",
+        r"mx\.addmm\(.*alpha",
+        ways=("jvp",),
+        whats=("value",),
+    ),
+    Cause(
+        "64-bit integers are `int64` and `uint64` to NumPy; MLX's are `longlong` and `ulonglong`, of the same size.",
+        r"np\.",
+        ("int64", "uint64"),
+        whats=("type",),
+        real=r"longlong",
     ),
     Cause(
         "The tangent of `pad` contains that of `constant_values`; MLX forgets it.",

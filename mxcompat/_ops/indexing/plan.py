@@ -284,8 +284,8 @@ def shape_of(
     try:
         picked = broadcast(*indexed)
     except ValueError:
-        if op == "gather":
-            broadcast(*_as_indices(shape, plan, indexed, together))  # which raises, with the shapes that MLX names
+        found = _as_indices(shape, plan, indexed, together) if op == "gather" else _as_places(shape, plan, indexed)
+        broadcast(*found)  # which raises, with the shapes that MLX names
         raise
     return (*out[:at], *picked, *out[at:])
 
@@ -309,3 +309,32 @@ def _as_indices(
             left -= 1
             found.append((*before, size if entry == ":" else entry[0], *(1,) * left, *after))
     return found
+
+
+def _as_places(shape: tuple[int, ...], plan: Plan, indexed: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The shapes of the arrays of places that MLX makes of the entries to write. Slices have a dimension each, where
+    they stand; those of the arrays come first if one stands between them. Slices of neighbours at the end have none."""
+    first, last = plan.index("a"), max(k for k, entry in enumerate(plan) if entry == "a")
+    end = max(k for k, entry in enumerate(plan) if k == last or not (entry == "i" or _is_whole(entry)))
+    left = [k for k, entry in enumerate(plan[: end + 1]) if entry not in ("a", "i")]
+    together = not any(first < k < last for k in left)
+    before = sum(k < first for k in left) if together else 0
+    longest = max(map(len, indexed))
+    sizes, arrays, found = iter(shape), iter(indexed), []
+    for k, entry in enumerate(plan):
+        size = 1 if entry == "+" else next(sizes)
+        places, others = [1] * longest, [1] * len(left)
+        if entry == "a":
+            array = next(arrays)
+            places[longest - len(array) :] = array
+        elif k in left:
+            others[left.index(k)] = size if entry in (":", "+") else entry[0]
+        else:
+            continue
+        found.append((*others[:before], *places, *others[before:]))
+    return found
+
+
+def _is_whole(entry: Any) -> bool:
+    """Whether an entry is a slice of neighbours."""
+    return entry == ":" or (isinstance(entry, tuple) and entry[1] == 1)

@@ -15,7 +15,7 @@ from mxcompat._graph.ir.aval import float64 as _float64
 from ..define import broadcast
 from .bits import check_bits, scaled, unit
 
-__all__ = ["between", "cast", "check_uniform", "dtype_of"]
+__all__ = ["between", "cast", "check_uniform", "check_uniform_dtype", "dtype_of"]
 
 
 def dtype_of(dtype: Any, caller: str) -> Dtype:
@@ -41,10 +41,15 @@ def between(key: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -
     return scaled(unit(key, shape, dtype), high - low, 1.0) + low
 
 
-def check_uniform(key: Aval, low: Aval, high: Aval, shape: tuple[int, ...], dtype: Dtype) -> None:
-    """Raise MLX's error if uniform numbers cannot be drawn."""
+def check_uniform_dtype(dtype: Dtype) -> None:
+    """Raise MLX's error unless numbers of this dtype can be drawn."""
     if dtype.kind != "f":
         raise ValueError("[uniform] Can only generate uniform numbers with real floating point type.")
+
+
+def check_uniform(key: Aval, low: Aval, high: Aval, shape: tuple[int, ...], dtype: Dtype) -> None:
+    """Raise MLX's error if uniform numbers cannot be drawn."""
+    check_uniform_dtype(dtype)
     full = broadcast(shape, broadcast(high.shape, low.shape))
     if full != shape:
         raise ValueError(

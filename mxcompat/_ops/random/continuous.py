@@ -27,7 +27,7 @@ from ..arguments import plain
 from ..define import broadcast, op
 from ..linalg.decompositions import square_root
 from .bits import check_bits, scaled, unit
-from .common import between, cast, check_uniform, dtype_of
+from .common import between, cast, check_uniform, check_uniform_dtype, dtype_of
 from .state import key_node
 
 __all__ = ["gumbel", "gumbel_noise", "laplace", "multivariate_normal", "normal", "truncated_normal", "uniform"]
@@ -81,7 +81,9 @@ def uniform(
     """
     check_stream(stream)
     dtype = dtype_of(dtype, "uniform")
-    inputs = key_node(key, "uniform"), operands.node(low, dtype), operands.node(high, dtype)
+    drawn = key_node(key, "uniform")
+    check_uniform_dtype(dtype)
+    inputs = drawn, operands.node(low, dtype), operands.node(high, dtype)
     return wrap(apply(_UNIFORM, inputs, (plain(shape), dtype)))
 
 
@@ -147,14 +149,9 @@ def normal(
     """
     check_stream(stream)
     dtype = dtype_of(dtype, "normal")
-    drawn = key_node(key, "normal")
+    inputs = [key_node(key, "normal"), *[operands.node(x, dtype) for x in (loc, scale) if x is not None]]
     if dtype.kind not in "fc":
         raise ValueError("[normal] Only floating point and complex64 types are supported.")
-    inputs = [drawn]
-    if loc is not None:
-        inputs.append(operands.node(loc, dtype))
-    if scale is not None:
-        inputs.append(operands.node(scale, dtype))
     params = (plain(shape), dtype, (loc is not None, scale is not None))
     return wrap(apply(_NORMAL, tuple(inputs), params))
 

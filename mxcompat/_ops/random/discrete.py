@@ -23,6 +23,7 @@ from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.aval import uint32 as _uint32
 from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.rules import TANGENT_DTYPE
 
 from ..arguments import axis_of, plain, require_array
 from ..define import broadcast, op
@@ -119,6 +120,12 @@ def _infer_bernoulli(key: Aval, p: Aval, shape: tuple[int, ...]) -> Aval:
 
 
 _BERNOULLI = op("random_bernoulli", _bernoulli, _infer_bernoulli, ("shape",), draws=True)
+
+
+@TANGENT_DTYPE.of(_BERNOULLI)
+def _tangent_of_bernoulli(active: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype:
+    """That of the comparison with float32 numbers."""
+    return promote(active[0], _float32)
 
 
 def bernoulli(p: Any = 0.5, shape: Sequence[int] | None = None, key: array | None = None, stream: Any = None) -> array:
