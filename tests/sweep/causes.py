@@ -213,6 +213,13 @@ CAUSES: tuple[Cause, ...] = (
         within=1e-4,
     ),
     Cause(
+        "Complex products of many steps are added up in another order.",
+        r"RNN|LSTM|GRU",
+        ("complex64",),
+        whats=("value",),
+        within=1e-3,
+    ),
+    Cause(
         "The gradient of `full` with respect to its value is the sum of the cotangent; MLX multiplies it by the value.",
         r"mx\.full",
         ways=("vjp",),

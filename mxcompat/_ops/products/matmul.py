@@ -161,6 +161,8 @@ def _addmm_aval(c: Aval, a: Aval, b: Aval, *scales: Aval) -> Aval:
             f"[addmm] Only real floating point types are supported but {c.dtype.name}, {a.dtype.name} and "
             f"{b.dtype.name} were provided which results in {dtype.name}, which is not a real floating point type."
         )
+    if dtype.kind == "c":  # of which MLX makes a product and a sum
+        return aval(broadcast(shape, c.shape), dtype)
     if broadcast(c.shape, shape) != shape:
         raise ValueError("[addmm] input c must broadcast to the output shape")
     return aval(shape, dtype)
@@ -187,7 +189,7 @@ def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0
     """A matrix product and a sum: `alpha * (a @ b) + beta * c`.
 
     Args:
-        c: an array that broadcasts to the shape of the product.
+        c: an array that broadcasts to the shape of the product; a complex one may broadcast it.
         a: an array of shape (..., M, K), or (K,).
         b: an array of shape (..., K, N), or (K,).
         alpha: the factor of the product.
