@@ -28,6 +28,7 @@ __all__ = [
 
 _EDGE = 3
 """How many entries are shown at each end of an axis that is longer than twice as many."""
+_ENDS = np.array([*range(_EDGE), *range(-_EDGE, 0)])
 
 
 def _integer(precision: Any) -> int:
@@ -137,8 +138,7 @@ def _edges(data: np.ndarray) -> np.ndarray:
     """What is shown of the elements: the first and last few along each long axis."""
     for axis, n in enumerate(data.shape):
         if n > 2 * _EDGE:
-            before = (slice(None),) * axis
-            data = np.concatenate((data[(*before, slice(_EDGE))], data[(*before, slice(n - _EDGE, n))]), axis)
+            data = data.take(_ENDS, axis)
     return data
 
 
