@@ -111,7 +111,7 @@ CAUSES: tuple[Cause, ...] = (
     Cause(
         "Complex `power`, `cumprod`, `logcumsumexp` and `arccosh`: the derivative is the right one; MLX forgets to "
         "conjugate it. A number to the power 0 is 1, also NaN and 0; MLX gives NaN.",
-        r"power|\*\*|\.pow\(|gelu_approx|GELU|cumprod|logcumsumexp|arccosh|acosh",
+        r"power|\*\*|\.pow\(|gelu_approx|GELU|cumprod|cumulative_prod|logcumsumexp|arccosh|acosh",
         ("complex64",),
         whats=("value",),
     ),
@@ -237,6 +237,12 @@ CAUSES: tuple[Cause, ...] = (
         ("int64", "uint64"),
         whats=("type",),
         real=r"longlong",
+    ),
+    Cause(
+        "`x.__array__()` is what NumPy itself asks for here, and raises what `np.array(x)` raises.",
+        r"__array__",
+        ("bfloat16",),
+        whats=("exception",),
     ),
     Cause(
         "The tangent of `pad` contains that of `constant_values`; MLX forgets it.",

@@ -114,10 +114,10 @@ def factors_of(n: int) -> list[int]:
 def _hadamard_aval(a: Aval, scale: Aval) -> Aval:
     if a.size == 0:
         raise ValueError("[hadamard_transform] Does not support empty arrays.")
-    if a.dtype is _d.float64:
-        raise ValueError("[hadamard] Unsupported type.")
     if a.ndim and not factors_of(a.shape[-1]):
         raise ValueError("[hadamard] Only supports n = m*2^k where m in (1, 12, 20, 28).")
+    if a.dtype is _d.float64:
+        raise ValueError("[hadamard] Unsupported type.")
     return aval(a.shape, a.dtype if a.dtype.kind == "f" else _d.float32)
 
 
@@ -148,7 +148,7 @@ def hadamard_transform(a: array, /, scale: float | None = None, *, stream: Any =
         An array with the shape of `a` and its dtype, float32 if that is not a float of at most 32 bits.
 
     Raises:
-        ValueError: if the size is another, `a` is empty, or a float64 array.
+        ValueError: if the size is another, `a` is empty, or a float64 array with more than one element to add up.
 
     Example:
         >>> mx.hadamard_transform(mx.arange(4.0), scale=1.0)
@@ -156,8 +156,8 @@ def hadamard_transform(a: array, /, scale: float | None = None, *, stream: Any =
     """
     check_stream(stream)
     x = require_array(a, "hadamard_transform")
-    if scale is None:
-        factor = 1 / math.sqrt(x.aval.shape[-1] or 1) if x.aval.ndim else 1.0
-    else:
-        factor = any_number(scale, "scale")
+    size = x.aval.shape[-1] if x.aval.ndim else 1
+    factor = 1 / math.sqrt(size or 1) if scale is None else any_number(scale, "scale")
+    if size == 1 and x.aval.size:  # nothing to add up, in any dtype
+        return wrap(x) if scale is None else wrap(x) * factor
     return wrap(apply(HADAMARD_TRANSFORM, (x, operands.scalar_node(factor, _d.float32))))
