@@ -615,6 +615,60 @@ TOLD = {
     "attention, masked": lambda mx, x: attention(mx, x, x, mask=x),
     "attention, grouped": lambda mx, x: attention(mx, x, x, heads=2),
     "attention, grouped and causal": lambda mx, x: attention(mx, x, x, heads=2, mask="causal"),
+    "attention, grouped and masked": lambda mx, x: attention(mx, x, x, heads=2, mask=mx.stack([x, x])),
+    "attention, mask of bools": lambda mx, x: attention(mx, x, x, heads=2, mask=x > 1),
+    "attention, sinks": lambda mx, x: attention(mx, x, x, sinks=x[0, :1]),
+    "attention, sinks and causal": lambda mx, x: attention(mx, x, x, heads=2, mask="causal", sinks=x[0]),
+    "attention of halves": lambda mx, x: attention(mx, *[x.astype(mx.float16)] * 2, mask=x > 1),
+    "rope": lambda mx, x: rope(mx, x, 4),
+    "rope, traditional": lambda mx, x: rope(mx, x, 4, traditional=True, offset=3),
+    "rope of all": lambda mx, x: rope(mx, x, 6, offset=mx.array([2]), scale=0.5),
+    "rope with offsets": lambda mx, x: rope(mx, mx.stack([x, x]), 4, offset=mx.array([1, 2])),
+    "rope with frequencies": lambda mx, x: rope(mx, x, 2, traditional=True, base=None, freqs=x[0, :1]),
+    "rope of halves": lambda mx, x: rope(mx, x.astype(mx.float16), 4),
+    "divmod": lambda mx, x: sum(mx.divmod(x, 2)),
+    "divmod of dtypes": lambda mx, x: mx.divmod(x.astype(mx.int32), x[0])[1],
+    "diag": lambda mx, x: mx.diag(x[0], -1),
+    "diagonal, axes swapped": lambda mx, x: mx.diagonal(mx.stack([x, x, x]), 1, 1, 0),
+    "diagonal, none": lambda mx, x: mx.diagonal(x, 5),
+    "trace of one": lambda mx, x: mx.trace(x, 1),
+    "trace of bools": lambda mx, x: mx.trace(mx.stack([x, x]) > 1, 0, 2, 1),
+    "einsum, diagonal": lambda mx, x: mx.einsum("iij->j", mx.stack([x, x])),
+    "einsum, diagonals": lambda mx, x: mx.einsum("iijjkk->ijk", mx.broadcast_to(x[0, 0], (2, 2, 3, 3, 4, 4))),
+    "einsum, diagonal in a product": lambda mx, x: mx.einsum("ij,jj,jk->ik", x, x, x),
+    "einsum of dtypes": lambda mx, x: mx.einsum("ij,jk->ki", x, x.astype(mx.float16)),
+    "einsum, repeated axis": lambda mx, x: mx.einsum("ij,ij->ij", x, x[:1]),
+    "arrays, then a slice": lambda mx, x: cube(mx, x)[mx.array([0, 1]), 1:],
+    "a slice, then arrays": lambda mx, x: cube(mx, x)[::-1, mx.array([0, 1]), :1],
+    "arrays apart": lambda mx, x: cube(mx, x)[mx.array([0, 1]), :, mx.array([[0], [1]])],
+    "arrays and ints": lambda mx, x: cube(mx, x)[1, :, mx.array([0, 1], mx.uint8)],
+    "arrays and new axes": lambda mx, x: cube(mx, x)[None, 0:2, None, mx.array([0, 1]), 1:, None],
+    "set arrays and a slice": lambda mx, x: assigned(cube(mx, x), (mx.array([0, 1]), slice(0, 1)), 1.0),
+    "set a slice and arrays": lambda mx, x: assigned(cube(mx, x), (slice(None), *[mx.array([0, 1])] * 2), x[0]),
+    "set arrays apart": lambda mx, x: assigned(cube(mx, x), (mx.array([[0], [1]]), slice(None), mx.array([0])), 3),
+    "set arrays and ints": lambda mx, x: assigned(cube(mx, x), (None, mx.array([0, 1]), 1, slice(None)), x),
+    "add to a slice of rows": lambda mx, x: cube(mx, x).at[mx.array([0, 0]), :, 0:1].add(x[:, :1]),
+    "set by a mask": lambda mx, x: assigned(cube(mx, x), cube(mx, x) > 1, 3.0),
+    "set rows by a mask": lambda mx, x: assigned(cube(mx, x), mx.array([True, False, True]), x.astype(mx.int32)),
+    "made without arguments": lambda mx, x: x + mx.exp(mx.arange(2.0)) * mx.ones((2, 2)) - mx.zeros_like(x),
+    "axes of size one": lambda mx, x: x[:1].sum(0) + x[:, :1].max(1, keepdims=True) + (x[:1] > 1).sum(0),
+    "the same shape": lambda mx, x: mx.broadcast_to(x, (2, 2)).reshape(2, -1) + 1,
+    "axes from the end": lambda mx, x: mx.unflatten(mx.expand_dims(mx.concatenate([x, x], -1), (-1, 0)), -2, (2, -1)),
+    "moved from the end": lambda mx, x: mx.squeeze(x.transpose(-1, -2)[:, None], -2),
+    "squeeze": lambda mx, x: x[None, :, None].squeeze(),
+    "take_along_axis from the end": lambda mx, x: mx.take_along_axis(x, mx.array([[0], [1]]), -1),
+    "put_along_axis from the end": lambda mx, x: mx.put_along_axis(x, mx.array([[0], [1]]), x[:, :1], -1),
+    "matrix and vector": lambda mx, x: x @ x[0] + x[0] @ x + x[0] @ x[0],
+    "roots": lambda mx, x: mx.sqrt(x) + mx.rsqrt(x) + mx.reciprocal(x),
+    "logical": lambda mx, x: mx.logical_or(mx.logical_and(x, x > 1), mx.logical_xor(~(x > 1), mx.logical_not(x))),
+    "isfinite": lambda mx, x: mx.isfinite(x) | mx.isposinf(x) | mx.isneginf(x),
+    "softmax of columns": lambda mx, x: mx.softmax(x, 0) + mx.softmax(x),
+    "cumsum of all": lambda mx, x: mx.cumsum(x),
+    "reversed": lambda mx, x: mx.as_strided(x[::-1], (2,), (1,)) + mx.fft.fftshift(x),
+    "atleast_3d": lambda mx, x: mx.atleast_3d(x) + mx.atleast_3d(x[0]),
+    "eye and tri": lambda mx, x: x * mx.eye(2, k=1) + mx.tri(2) + mx.linalg.qr(x, stream=mx.cpu)[0],
+    "vecdot": lambda mx, x: mx.vecdot(x, x) + mx.searchsorted(x[0], x[1], side="right"),
+    "conjugate": lambda mx, x: mx.fft.irfft(mx.conj(x.astype(mx.complex64))) + mx.conj(x)[:, :1],
     "quantize": lambda mx, x: mx.quantize(mx.concatenate([x] * 32, 1)),
     "quantized_matmul": lambda mx, x: quantized_product(mx, x, "affine"),
     "quantized_matmul mxfp4": lambda mx, x: quantized_product(mx, x, "mxfp4"),
@@ -626,9 +680,18 @@ def assigned(x, index, value):
     return x
 
 
-def attention(mx, x, keys, heads=1, mask=None):
+def attention(mx, x, keys, heads=1, mask=None, sinks=None):
     q, k = mx.stack([x] * heads)[None], keys[None, None]
-    return mx.fast.scaled_dot_product_attention(q, k, k, scale=0.5, mask=mask)
+    return mx.fast.scaled_dot_product_attention(q, k, k, scale=0.5, mask=mask, sinks=sinks)
+
+
+def cube(mx, x):
+    return mx.stack([x, x, x])
+
+
+def rope(mx, x, dims, traditional=False, base=10000.0, scale=1.0, offset=0, freqs=None):
+    x = mx.concatenate([x] * 3, -1)[None] if x.ndim == 2 else mx.concatenate([x] * 3, -1)
+    return mx.fast.rope(x, dims, traditional=traditional, base=base, scale=scale, offset=offset, freqs=freqs)
 
 
 def quantized_product(mx, x, mode):

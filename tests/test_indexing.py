@@ -400,6 +400,7 @@ WRITE_ERRORS = lines("""
     x[mx.array([True, True])] = ones((1, 3, 4))
     x[mx.array([[True, False, True], [False, True, False]])] = ones((24,))
     x[mx.array(True)] = ones((2, 4))
+    x[None, None] = ones((2, 1, 1, 1))
 """)
 
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.oracle import check
+
+
+def file() -> io.BytesIO:
+    buffer = io.BytesIO()
+    np.save(buffer, np.ones(2, np.float32))
+    buffer.seek(0)
+    return buffer
+
 
 STREAMS: dict[str, Callable[[Any], Any]] = {
     "None": lambda mx: None,
@@ -28,6 +38,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "creation": lambda mx, s: mx.zeros((2,), stream=s),
     "linalg": lambda mx, s: mx.linalg.norm(mx.array([3.0, 4.0]), stream=s),
     "fft": lambda mx, s: mx.fft.fft(mx.array([1.0, 2.0]), stream=s),
+    "load": lambda mx, s: mx.load(file(), stream=s),
     "random": lambda mx, s: mx.random.uniform(shape=(2,), key=mx.random.key(0), stream=s),
 }
 

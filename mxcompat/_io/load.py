@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mxcompat._array.array import array
+from mxcompat._array.devices import check_stream
 from mxcompat._array.errors import expected
 from mxcompat._ops.arguments import flag, require_text
 
@@ -31,7 +32,7 @@ def load(
         file: a path, or, but for gguf, a file object opened for binary reading.
         format: "npy", "npz", "safetensors" or "gguf"; by default the ending of the file's name.
         return_metadata: return the metadata as well, for "safetensors" and "gguf".
-        stream: accepted, and ignored.
+        stream: accepted; it changes nothing.
 
     Returns:
         An array for "npy", else a dict of arrays by name. With `return_metadata` a pair of that and a dict.
@@ -48,6 +49,7 @@ def load(
         >>> mx.load("model.safetensors")
         {'w': array([1, 1], dtype=float32)}
     """
+    check_stream(stream)
     if file is None:
         raise expected("load", "a file or a path", file)
     if format is not None:

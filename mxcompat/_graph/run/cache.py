@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable
 
 from .. import policy
+from ..ir.capture import PLACEHOLDER, PROMISE
 from ..ir.program import Program
 from . import background, budget
 from .compile import Executable, on_disk
@@ -98,12 +99,17 @@ def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], repr
     return found
 
 
+_WITHOUT_VALUE = (PLACEHOLDER, PROMISE)
+
+
 def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> None:
     """Compile a Program for speed, in the background. Until it is there, `find` does not find it."""
     record = record_of(program, scalars)
     if donated in record.pending:
         record.meanwhile += 1
         return
+    if any(op in _WITHOUT_VALUE for op, _, _ in program.instructions):
+        return  # it raises whenever it runs
     _explain(record, program, scalars, donated, record.varying)
 
     def job() -> None:

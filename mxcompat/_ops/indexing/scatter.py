@@ -72,7 +72,7 @@ def fit(value: tuple[int, ...], shape: tuple[int, ...], plan: Plan, inputs: list
         value = stripped(value)
         return value, stretch(value, shape_of(shape, plan, inputs, broadcast, "scatter"))
     value = stripped(value, len(shape))
-    if len(plan) > 1:
+    if len(plan) > 1 and set(plan) != {"+"}:
         value = _lined_up(value, plan, len(shape))
     return value, stretch(value, block_shape(shape, plan))
 

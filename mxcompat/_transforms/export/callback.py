@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mxcompat._array.array import wrap
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import ITEM, SCALAR, Node, scalar
+from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
+from mxcompat._ops.creation.filled import full
+from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import STOP_GRADIENT
 
 from .chain import Constant, Part, Step
-from .primitives import steps
+from .primitives import is_known, steps
 
 __all__ = ["describe", "letters"]
+
+DIVMOD = [TABLE["floor_divide"], TABLE["remainder"]]
 
 
 def letters(number: int) -> str:
@@ -76,46 +81,87 @@ class _Graph:
         self.constants: dict[Any, Node] = {}
         self._made_by: dict[Any, _Told] = {}
         self._known: dict[Any, tuple] = {}
+        self._numbers: dict[Any, Any] = {}
         values: dict[int, Any] = {~k: ~k for k in range(count)}
-        numbers: dict[Any, Any] = {}
-        for k, node in enumerate(captured):
-            value: Any = ("array", k)
-            if node.op is SCALAR:
-                value = self._number(node.value, node.aval.dtype)
-                numbers[value] = node.value
-            values[~(count + k)] = value
-            self.avals[value], self.constants[value] = node.aval, node
+        pending = self._pending(captured)
+        values.update({~(count + k): pending[node] for k, node in enumerate(captured)})
         several: dict[int, tuple] = {}
+        stopped: set[int] = set()
         for slot, (op, params, slots) in enumerate(program.instructions):
             if op is STOP_GRADIENT:
-                values[slot] = values[slots[0]]
-            elif op is ITEM:
-                values[slot] = several[slots[0]][params[0]]
+                stopped.add(slot)
+            part = 0
+            if op is ITEM:
+                several[slot], part = several[slots[0]], params[0]
+            elif op in DIVMOD and stopped.intersection(slots) and self._still(slots, stopped, values):
+                several[slot], part = self._divmod([values[s] for s in slots]), DIVMOD.index(op)
             else:
-                given = [values[s] for s in slots]
-                avals = [self.avals[value] for value in given]
-                made = op.infer((params, *avals))
-                named = dict(zip(op.params, params, strict=True))
-                wanted = list(made) if isinstance(made, tuple) else [made]
-                found = steps(op, named, avals, wanted, [numbers.get(value) for value in given])
-                several[slot] = self._lay_down(found, given, wanted)
-                values[slot] = several[slot][0]
+                several[slot] = self._told(op, params, [values[s] for s in slots])
+            values[slot] = several[slot][part]
         self.outputs = [values[s] for s in program.out_slots]
 
-    def _number(self, value: Any, dtype: Dtype) -> Any:
-        key = ("number", repr(value), dtype)
-        self.avals[key] = aval((), dtype)
-        self.constants.setdefault(key, scalar(value, self.avals[key]))
+    def _pending(self, captured: Sequence[Node]) -> dict[Node, Any]:
+        """The values of what does not depend on the arguments. How it is made is told where it has no value yet, and
+        consists of ops that are told as MLX tells them."""
+        found: dict[Node, Any] = {}
+        open_: list[tuple[Node, bool]] = [(node, False) for node in reversed(captured)]
+        while open_:
+            node, ready = open_.pop()
+            if node in found:
+                continue
+            if node.op is SCALAR:
+                found[node] = self._number(node.value, node.aval.dtype)
+                self._numbers[found[node]] = node.value
+                self.constants[found[node]] = node
+            elif node.value is not None or node.op is None or not is_known(node.op, node.params):
+                found[node] = value = ("array", len(found))
+                self.avals[value], self.constants[value] = node.aval, node
+            elif ready:
+                (found[node],) = self._told(node.op, node.params, [found[n] for n in node.inputs])
+            else:
+                open_.append((node, True))
+                open_ += [(n, False) for n in reversed(node.inputs)]
+        return found
+
+    def _told(self, op: Op, params: tuple, given: Sequence[Any]) -> tuple:
+        """What an op returns."""
+        if op is STOP_GRADIENT:
+            return (given[0],)
+        avals = [self.avals[value] for value in given]
+        made = op.infer((params, *avals))
+        named = dict(zip(op.params, params, strict=True))
+        wanted = list(made) if isinstance(made, tuple) else [made]
+        found = steps(op, named, avals, wanted, [self._numbers.get(value) for value in given])
+        return self._lay_down(found, given, wanted)
+
+    def _still(self, slots: Sequence[int], stopped: Collection[int], values: dict[int, Any]) -> bool:
+        """Whether no derivative passes through any of these."""
+        return all(s in stopped or values[s] in self.constants for s in slots)
+
+    def _divmod(self, given: Sequence[Any]) -> tuple:
+        """What a quotient and a remainder of operands without derivatives are in MLX: the results of one primitive."""
+        avals = [self.avals[value] for value in given]
+        made = DIVMOD[0].infer(((), *avals))
+        found = steps(DIVMOD[0], {}, avals, [made], [None, None])
+        last = found[-1]._replace(name="DivMod", results=[made, made])
+        return self._lay_down([*found[:-1], last], given, [made, made])
+
+    def _number(self, value: Any, dtype: Dtype, shape: tuple[int, ...] = ()) -> Any:
+        key = ("number", repr(value), dtype, (shape, len(self.constants)) if shape else ())
+        self.avals[key] = aval(shape, dtype)
+        if key not in self.constants:
+            self.constants[key] = full(shape, value, dtype)._node if shape else scalar(value, self.avals[key])
         return key
 
     def _lay_down(self, found: Sequence[Step], given: Sequence[Any], wanted: Sequence[Aval]) -> tuple:
-        """The values that the last of these steps returns."""
+        """The values that the last of these steps returns; what is given, if there are no steps."""
+        results = tuple(given[:1])
         between: list[Any] = []
         for step in found:
             inputs = []
             for k in step.inputs:
                 if isinstance(k, Constant):
-                    inputs.append(self._number(k.value, k.dtype))
+                    inputs.append(self._number(*k))
                 elif isinstance(k, Part):
                     inputs.append(between[~k.of][k.number])
                 else:

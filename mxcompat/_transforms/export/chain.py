@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from math import prod
 from typing import Any, NamedTuple
 
-from mxcompat._graph.ir.aval import Aval, Dtype, aval, int32
+import numpy as np
+
+from mxcompat._array.promotion import promote, summed_dtype
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, bool_, int32
 
 __all__ = ["Chain", "Constant", "Part", "Source", "Step"]
 
 
 class Constant(NamedTuple):
-    """A number that MLX makes for a primitive."""
+    """A number that MLX makes for a primitive, or an array of the shape of one."""
 
     value: float
     dtype: Dtype
+    shape: tuple[int, ...] = ()
 
 
 class Part(NamedTuple):
@@ -53,7 +58,7 @@ class Chain:
 
     def of(self, x: Source) -> Aval:
         if isinstance(x, Constant):
-            return aval((), x.dtype)
+            return aval(x.shape, x.dtype)
         if isinstance(x, Part):
             return self.steps[~x.of].results[x.number]
         return self.given[x] if x >= 0 else self.steps[~x].results[0]
@@ -73,12 +78,40 @@ class Chain:
         shape = tuple(shape)
         return x if self.of(x).shape == shape else self.add("Reshape", [x], shape, shape)
 
+    def flat(self, x: Source) -> Source:
+        a = self.of(x)
+        return x if a.ndim == 1 else self.add("Flatten", [x], [a.size], 0, a.ndim - 1)
+
     def transpose(self, x: Source, order: Sequence[int]) -> int:
         """MLX has one even where the order stays."""
         return self.add("Transpose", [x], [self.of(x).shape[k] for k in order], list(order))
 
-    def arange(self, start: int, stop: int) -> int:
-        return self.add("Arange", [], (stop - start,), float(start), float(stop), 1.0, dtype=int32)
+    def arange(self, start: int, stop: int, step: int = 1, dtype: Dtype = int32) -> int:
+        shape = (len(range(start, stop, step)),)
+        return self.add("Arange", [], shape, float(start), float(stop), float(step), dtype=dtype)
+
+    def below(self, rows: int, columns: int, k: int) -> Source:
+        """Where the column is at most the row and `k`."""
+        sides = []
+        for axis, (start, n) in enumerate(((max(k, 0), rows), (max(-k, 0), columns))):
+            sides.append(self.broadcast(self.expand(self.arange(start, start + n), [1 - axis]), (rows, columns)))
+        return self.add("GreaterEqual", sides, (rows, columns), dtype=bool_)
+
+    def cast(self, x: Source, dtype: Dtype) -> Source:
+        return x if self.of(x).dtype is dtype else self.add("AsType", [x], self.of(x).shape, dtype, dtype=dtype)
+
+    def expand(self, x: Source, axes: Sequence[int]) -> int:
+        """New axes, numbered as in the result."""
+        shape = list(self.of(x).shape)
+        for k in axes:
+            shape.insert(k, 1)
+        return self.add("ExpandDims", [x], shape, list(axes))
+
+    def together(self, indices: Sequence[Source]) -> list[Source]:
+        """Arrays of indices, of one shape and dtype."""
+        shape = np.broadcast_shapes(*[self.of(i).shape for i in indices])
+        dtype = reduce(promote, [self.of(i).dtype for i in indices])
+        return [self.cast(self.broadcast(i, shape), dtype) for i in indices]
 
     def binary(self, name: str, x: Source, y: Source, dtype: Dtype | None = None) -> int:
         """Of two operands of which one has the shape of the result."""
@@ -99,9 +132,16 @@ class Chain:
         )
 
     def sum(self, x: Source, axes: Sequence[int], keepdims: bool) -> Source:
-        kept = [1 if k in axes else n for k, n in enumerate(self.of(x).shape)]
-        total = self.add("Reduce", [x], kept, 2, list(axes))
+        total = self.reduce(x, 2, axes, summed_dtype(self.of(x).dtype))
         return total if keepdims else self.squeeze(total, axes)
+
+    def reduce(self, x: Source, kind: int, axes: Sequence[int], dtype: Dtype) -> Source:
+        """Over axes that stay, with size 1; MLX has no primitive for it where they have that size already."""
+        shape = self.of(x).shape
+        if all(shape[k] == 1 for k in axes):
+            return self.cast(x, dtype)
+        kept = [1 if k in axes else n for k, n in enumerate(shape)]
+        return self.add("Reduce", [x], kept, kind, list(axes), dtype=dtype)
 
     def mean(self, x: Source, axes: Sequence[int], keepdims: bool) -> int:
         size = prod(self.of(x).shape[k] for k in axes)

@@ -1,4 +1,4 @@
-"""What MLX makes of the ops that are one here and several primitives there: indexing, statistics, norms, copies.
+"""What MLX makes of the ops that are one here and several primitives there: statistics, copies, tests of numbers.
 
 A rule lays the primitives down one after the other, on a `Chain`. One that cannot tell, or has a case that MLX computes
 in another way, returns None: the op is then told as one.
@@ -6,15 +6,17 @@ in another way, returns None: the op is then told as one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import inf, pi, prod
+from collections.abc import Callable
+from math import inf, pi
 from typing import Any
 
-from mxcompat._graph.ir.aval import aval, bool_, float32, uint32
+import numpy as np
+
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, bool_
 
 from .chain import Chain, Constant, Part, Source
 
-__all__ = ["COMPOSED"]
+__all__ = ["COMPOSED", "is_equal", "rolled"]
 
 
 def _mean(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -30,39 +32,9 @@ def _std(c: Chain, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
     return None if variance is None else c.unary("Sqrt", variance, False)
 
 
-def _scaled(c: Chain, x: Source, squares: Source, eps: int) -> int:
-    """Over the root of a mean of squares."""
-    number = Constant(c.numbers[eps], float32)
-    return c.binary("Multiply", x, c.unary("Sqrt", c.binary("Add", squares, number), True))
-
-
-def _rms_norm(c: Chain) -> Any:
-    x = c.of(0)
-    if x.dtype is not float32 or c.numbers[1] is None:
-        return None
-    normal = _scaled(c, 0, c.mean(c.unary("Square", 0), [x.ndim - 1], True), 1)
-    return c.binary("Multiply", normal, 2) if len(c.given) > 2 else normal
-
-
-def _layer_norm(c: Chain, weighted: bool, biased: bool) -> Any:
-    x = c.of(0)
-    if x.dtype is not float32 or c.numbers[1] is None:
-        return None
-    squares, away = c.variance(0, [x.ndim - 1], True, 0)
-    out = _scaled(c, away, squares, 1)
-    if weighted:
-        out = c.binary("Multiply", out, 2)
-    return c.binary("Add", out, 2 + weighted) if biased else out
-
-
-def _flat(c: Chain, x: Source) -> Source:
-    a = c.of(x)
-    return x if a.ndim == 1 else c.add("Flatten", [x], [a.size], 0, a.ndim - 1)
-
-
 def _repeat(c: Chain, repeats: int, axis: int | None) -> Any:
     if axis is None:
-        return _repeat_along(c, _flat(c, 0), repeats, 0)
+        return _repeat_along(c, c.flat(0), repeats, 0)
     return _repeat_along(c, 0, repeats, axis % c.of(0).ndim)
 
 
@@ -90,7 +62,7 @@ def _outer(c: Chain) -> Any:
     shape = (c.of(0).size, c.of(1).size)
     if c.of(0).dtype is not c.of(1).dtype:
         return None
-    first, second = c.reshape(_flat(c, 0), (shape[0], 1)), _flat(c, 1)
+    first, second = c.reshape(c.flat(0), (shape[0], 1)), c.flat(1)
     return c.add("Multiply", [c.broadcast(first, shape), c.broadcast(second, shape)], shape)
 
 
@@ -99,7 +71,7 @@ def _norm(c: Chain, order: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     if order is not None or x.dtype.kind != "f" or (len(axes) > 1 and (keepdims or len(axes) < x.ndim)):
         return None
     if len(axes) > 1:
-        return c.unary("Sqrt", c.sum(c.unary("Square", _flat(c, 0)), [0], False), False)
+        return c.unary("Sqrt", c.sum(c.unary("Square", c.flat(0)), [0], False), False)
     return c.unary("Sqrt", c.sum(c.unary("Square", 0), axes, keepdims), False)
 
 
@@ -118,16 +90,16 @@ def _roll(c: Chain, axes: tuple[int, ...] | None) -> Any:
         return None
     shape = c.of(0).shape
     if axes is None:
-        return c.reshape(_rolled(c, _flat(c, 0), shifts[0], 0), shape) if len(shifts) == 1 else None
+        return c.reshape(rolled(c, c.flat(0), shifts[0], 0), shape) if len(shifts) == 1 else None
     if len(shifts) not in (1, len(axes)):
         return None
     x: Source = 0
     for k, axis in enumerate(axes):
-        x = _rolled(c, x, shifts[k % len(shifts)], axis % len(shape))
+        x = rolled(c, x, shifts[k % len(shifts)], axis % len(shape))
     return x if c.steps else None
 
 
-def _rolled(c: Chain, x: Source, shift: int, axis: int) -> Source:
+def rolled(c: Chain, x: Source, shift: int, axis: int) -> Source:
     a = c.of(x)
     size = a.shape[axis]
     at = -shift % size
@@ -175,10 +147,10 @@ def _addmm(c: Chain) -> Any:
 def _isinf(c: Chain) -> Any:
     if c.of(0).dtype.kind != "f":
         return None
-    return c.add("LogicalOr", [_equal(c, 0, inf), _equal(c, 0, -inf)], c.of(0).shape)
+    return c.add("LogicalOr", [is_equal(c, 0, inf), is_equal(c, 0, -inf)], c.of(0).shape)
 
 
-def _equal(c: Chain, x: Source, number: float) -> int:
+def is_equal(c: Chain, x: Source, number: float) -> int:
     shape = c.of(x).shape
     return c.add("Equal", [x, c.broadcast(c.constant(number, x), shape)], shape, False, dtype=bool_)
 
@@ -195,7 +167,7 @@ def _isclose(c: Chain, equal_nan: bool) -> Any:
     away = c.unary("Abs", c.binary("Subtract", 0, 1))
     allowed = c.binary("Multiply", c.broadcast(c.constant(relative, 0), shape), c.unary("Abs", 1))
     near = logical("LessEqual", away, c.binary("Add", c.broadcast(c.constant(absolute, 0), shape), allowed))
-    high, low = ([_equal(c, x, sign * inf) for x in (0, 1)] for sign in (1, -1))
+    high, low = ([is_equal(c, x, sign * inf) for x in (0, 1)] for sign in (1, -1))
     infinite = logical("LogicalOr", *[logical("LogicalOr", h, n) for h, n in zip(high, low, strict=True)])
     finite = logical("LogicalAnd", near, logical("LogicalNot", infinite))
     found = logical("LogicalOr", finite, logical("LogicalOr", *[logical("LogicalAnd", *same) for same in (high, low)]))
@@ -219,9 +191,8 @@ def _nan_to_num(c: Chain) -> Any:
         return None
     nan, high, low = (c.broadcast(c.constant(n, 0), x.shape) for n in c.numbers[1:])
     out: Source = 0
-    for where, number in (
-        (c.add("NotEqual", [0, 0], x.shape, dtype=bool_), nan), (_equal(c, 0, inf), high), (_equal(c, 0, -inf), low),
-    ):  # fmt: skip
+    unknown = c.add("NotEqual", [0, 0], x.shape, dtype=bool_)
+    for where, number in ((unknown, nan), (is_equal(c, 0, inf), high), (is_equal(c, 0, -inf), low)):
         out = c.add("Select", [where, number, out], x.shape, dtype=x.dtype)
     return out
 
@@ -234,119 +205,35 @@ def _trunc(c: Chain) -> Any:
     return c.add("Select", [negative, *ways], c.of(0).shape, dtype=c.of(0).dtype)
 
 
-def _window(c: Chain, plan: tuple, numbers: Sequence[Any]) -> tuple[list[int], list[int], list[int]] | None:
-    """Where the slices of a plan start, where they stop, and their steps."""
-    shape = c.of(0).shape
-    values = iter(numbers)
-    starts, stops, strides = [], [], []
-    for entry in plan:
-        if entry == "+":
-            continue
-        n = shape[len(starts)]
-        if entry == ":":
-            start, stop, step = 0, n, 1
-        else:
-            size, step, known = (1, 1, None) if entry == "i" else entry
-            start = next(values) if known is None else known
-            if start is None:
-                return None
-            stop = start + size * step
-            stop = min(stop, n) if step > 0 else stop if stop >= 0 else -n - 1
-        starts.append(start)
-        stops.append(stop)
-        strides.append(step)
-    rest = shape[len(starts) :]
-    return starts + [0] * len(rest), stops + list(rest), strides + [1] * len(rest)
+def _full(c: Chain, shape: tuple[int, ...]) -> Any:
+    return c.unary("Full", c.broadcast(0, shape))
 
 
-def _lengths(c: Chain, plan: tuple) -> list[int]:
-    """How many places a plan takes along each axis."""
-    shape = c.of(0).shape
-    entries = [entry for entry in plan if entry != "+"]
-    taken = [n if e == ":" else 1 if e == "i" else e[0] for e, n in zip(entries, shape, strict=False)]
-    return taken + list(shape[len(taken) :])
+def _full_like(c: Chain) -> Any:
+    shape = np.broadcast_shapes(c.of(0).shape, c.of(1).shape)
+    return c.unary("Full", c.broadcast(1, shape))
 
 
-def _slice(c: Chain, plan: tuple) -> Any:
-    x: Source = 0
-    numbers = c.numbers[1:]
-    shape = c.of(0).shape
-    if plan == ("i",):  # MLX takes a row as it takes any rows
-        if numbers[0] is None:
-            return None
-        row = c.add("Gather", [0, Constant(numbers[0], uint32)], (1, *shape[1:]), [0], (1, *shape[1:]))
-        return c.squeeze(row, [0])
-    entries = [entry for entry in plan if entry != "+"]
-    if any(entry != ":" for entry in entries):
-        window = _window(c, plan, numbers)
-        if window is None:
-            return None
-        x = c.add("Slice", [x], _lengths(c, plan), *map(tuple, window))
-        x = c.squeeze(x, [k for k, entry in enumerate(entries) if entry == "i"])
-    kept = [entry for entry in plan if entry != "i"]
-    new = [k for k, entry in enumerate(kept) if entry == "+"]
-    if new:
-        sizes = list(c.of(x).shape)
-        for k in new:
-            sizes.insert(k, 1)
-        x = c.add("ExpandDims", [x], sizes, new)
-    return x if c.steps else None
+def _constant(c: Chain, out: Aval, value: int) -> Any:
+    return c.unary("Full", c.broadcast(Constant(value, out.dtype), out.shape))
 
 
-_COMBINED = {"set": 4, "add": 2, "multiply": 3, "maximum": 0, "minimum": 1}
-"""MLX's numbers for how values are combined with those that are there."""
+def _constant_like(c: Chain, dtype: Dtype, value: int) -> Any:
+    return c.unary("Full", c.broadcast(Constant(value, dtype), c.of(0).shape))
 
 
-def _slice_update(c: Chain, plan: tuple, mode: str) -> Any:
-    window = None if "+" in plan else _window(c, plan, c.numbers[2:])
-    if window is None or mode not in _COMBINED or c.of(0).dtype is not c.of(1).dtype:
+def _arange(c: Chain, length: int) -> Any:
+    start, step = c.numbers
+    if start is None or step is None:
         return None
-    value = c.broadcast(1, tuple(_lengths(c, plan)))
-    return c.add("SliceUpdate", [0, value], c.of(0).shape, _COMBINED[mode], *map(tuple, window))
-
-
-def _gather(c: Chain, plan: tuple) -> Any:
-    x: Source = 0
-    if plan[0] == "*":
-        x, plan = _flat(c, 0), plan[1:]
-    shape = c.of(x).shape
-    axes = [k for k, entry in enumerate(plan) if entry == "a"]
-    leading = axes == list(range(len(plan)))
-    if not leading and (len(axes) > 1 or set(plan) > {":", "a"}):
-        return None
-    indices: list[Source] = list(range(1, 1 + len(axes)))
-    common = max((c.of(i).shape for i in indices), key=lambda s: (len(s), prod(s)))
-    indices = [c.broadcast(i, common) for i in indices]
-    sizes = tuple([1 if k in axes else n for k, n in enumerate(shape)])
-    dims, at = len(common), 0 if leading else axes[0]
-    found = c.add("Gather", [x, *indices], (*common, *sizes), axes, sizes)
-    if at and dims:
-        order = [*range(dims, dims + at), *range(dims), *range(dims + at, dims + len(shape))]
-        found = c.add("Transpose", [found], [c.of(found).shape[k] for k in order], order)
-    return c.squeeze(found, range(at + dims, at + dims + len(axes)))
-
-
-def _scatter(c: Chain, plan: tuple, mode: str) -> Any:
-    if set(plan) != {"a"} or mode not in _COMBINED or c.of(0).dtype is not c.of(1).dtype:
-        return None
-    count = len(plan)
-    indices: list[Source] = list(range(2, 2 + count))
-    common = max((c.of(i).shape for i in indices), key=lambda s: (len(s), prod(s)))
-    rest = c.of(0).shape[count:]
-    indices = [c.broadcast(i, common) for i in indices]
-    value = c.reshape(c.broadcast(1, (*common, *rest)), (*common, *[1] * count, *rest))
-    return c.add("Scatter", [0, *indices, value], c.of(0).shape, _COMBINED[mode], list(range(count)))
-
-
-def _scatter_axis(c: Chain, axis: int | None) -> Any:
-    return None if axis is None else c.add("ScatterAxis", [0, 2, 1], c.of(0).shape, 1, axis)
+    return c.add("Arange", [], (length,), float(start), float(start + length * step), float(step), dtype=c.of(0).dtype)
 
 
 COMPOSED: dict[str, Callable[..., Any]] = {
-    "addmm": _addmm, "allclose": _allclose, "degrees": _scale(180 / pi), "gather": _gather, "inner": _inner,
-    "isclose": _isclose, "isinf": _isinf, "layer_norm": _layer_norm, "linalg_norm": _norm, "mean": _mean,
-    "nan_to_num": _nan_to_num, "outer": _outer, "radians": _scale(pi / 180), "repeat": _repeat, "rms_norm": _rms_norm,
-    "roll": _roll, "round": _round, "scatter": _scatter, "scatter_axis": _scatter_axis, "slice": _slice,
-    "slice_update": _slice_update, "std": _std, "tile": _tile, "topk": _topk, "trunc": _trunc, "var": _var,
+    "addmm": _addmm, "allclose": _allclose, "arange": _arange, "constant": _constant, "constant_like": _constant_like,
+    "degrees": _scale(180 / pi), "full": _full, "full_like": _full_like, "inner": _inner, "isclose": _isclose,
+    "isinf": _isinf, "linalg_norm": _norm, "mean": _mean, "nan_to_num": _nan_to_num, "outer": _outer,
+    "radians": _scale(pi / 180), "repeat": _repeat, "roll": _roll, "round": _round, "std": _std, "tile": _tile,
+    "topk": _topk, "trunc": _trunc, "var": _var,
 }  # fmt: skip
 """`rule(chain, **params)`: lays down the primitives of an op, of which the last gives its result."""

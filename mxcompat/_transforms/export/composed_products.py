@@ -1,4 +1,4 @@
-"""What MLX makes of products, and of what picks elements by where they stand: einsum, tensordot, kron, attention,
+"""What MLX makes of products, and of what picks elements by where they stand: einsum, tensordot, kron,
 medians, triangles, diagonals. See `composed`.
 """
 
@@ -8,14 +8,13 @@ from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
-from mxcompat._graph.ir.aval import bool_, float32
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import bool_, float32, uint32
 from mxcompat._ops.products.einsum import own_sums
 from mxcompat._ops.products.einsum_notation import parse
 from mxcompat._ops.products.einsum_path import Step, contraction_order
 
-from .chain import Chain, Constant, Source
+from .chain import Chain, Source
 
 __all__ = ["PRODUCTS"]
 
@@ -24,13 +23,10 @@ Operand = tuple[Source, str]
 
 
 def _einsum(c: Chain, subscripts: str) -> Any:
-    if any(a.dtype is not float32 for a in c.given):
-        return None
     equation = parse(subscripts, [a.shape for a in c.given], "einsum")
-    terms = equation.terms
-    if any(len(set(t)) < len(t) or c.of(k).shape != tuple(equation.sizes[x] for x in t) for k, t in enumerate(terms)):
-        return None  # a diagonal, or an axis of size 1 that is repeated
-    at_hand: list[Operand] = list(enumerate(terms))
+    at_hand: list[Operand] = []
+    for k, labels in enumerate(equation.terms):
+        at_hand.append((c.broadcast(k, tuple([equation.sizes[label] for label in labels])), labels))
     for step in contraction_order(equation):
         taken = [at_hand[p] for p in step.places]
         at_hand = [x for k, x in enumerate(at_hand) if k not in step.places]
@@ -47,13 +43,35 @@ def _einsum(c: Chain, subscripts: str) -> Any:
 def _contracted(c: Chain, taken: Sequence[Operand], step: Step) -> Operand:
     """One step of einsum: each operand alone first, then their product."""
     ready = []
-    for k, (x, labels) in enumerate(taken):
+    for k, operand in enumerate(taken):
+        x, labels = _diagonals(c, operand)
         gone = [labels.index(label) for label in own_sums(k, taken, step)]
         x = c.sum(x, sorted(gone), False) if gone else x
         ready.append((x, "".join(label for n, label in enumerate(labels) if n not in gone)))
     if len(ready) == 1:
         return ready[0]
     return _pair(c, ready[0], ready[1], step.kept)
+
+
+def _diagonals(c: Chain, operand: Operand) -> Operand:
+    """An operand without labels that stand twice. MLX puts their axes to the front, the last of them first."""
+    x, labels = operand
+    twice = [label for label in reversed(dict.fromkeys(labels)) if labels.count(label) > 1]
+    if not twice:
+        return operand
+    shape = c.of(x).shape
+    common = tuple(shape[labels.index(label)] for label in twice)
+    axes: list[int] = []
+    indices: list[Source] = []
+    for k, label in enumerate(twice):
+        places = c.broadcast(c.reshape(c.arange(0, common[k]), (common[k], *[1] * (len(twice) - k - 1))), common)
+        own = [axis for axis, other in enumerate(labels) if other == label]
+        axes += own
+        indices += [places] * len(own)
+    sizes = tuple(1 if k in axes else n for k, n in enumerate(shape))
+    found = c.add("Gather", [x, *indices], (*common, *sizes), axes, sizes)
+    found = c.squeeze(found, [len(common) + k for k in sorted(axes)])
+    return found, "".join(twice) + "".join(label for label in labels if label not in twice)
 
 
 def _pair(c: Chain, a: Operand, b: Operand, kept: Collection[str]) -> Operand:
@@ -63,7 +81,8 @@ def _pair(c: Chain, a: Operand, b: Operand, kept: Collection[str]) -> Operand:
         labels = "".join(dict.fromkeys(left + right))
         sizes = {label: n for operand in (a, b) for label, n in zip(operand[1], c.of(operand[0]).shape, strict=True)}
         shape = tuple(sizes[label] for label in labels)
-        sides = [c.broadcast(_spread_out(c, operand, labels), shape) for operand in (a, b)]
+        dtype = promote(c.of(x).dtype, c.of(y).dtype)
+        sides = [c.broadcast(c.cast(_spread_out(c, operand, labels), dtype), shape) for operand in (a, b)]
         return c.add("Multiply", sides, shape), labels
     batch = "".join(label for label in left if label in right and label in kept)
     summed = "".join(label for label in left if label in right and label not in kept)
@@ -76,7 +95,8 @@ def _pair(c: Chain, a: Operand, b: Operand, kept: Collection[str]) -> Operand:
 
     x = c.reshape(c.transpose(x, [left.index(label) for label in batch + first + summed]), grouped(first, summed))
     y = c.reshape(c.transpose(y, [right.index(label) for label in batch + summed + second]), grouped(summed, second))
-    out = c.add("Matmul", [x, y], grouped(first, second))
+    dtype = promote(c.of(x).dtype, c.of(y).dtype)
+    out = c.add("Matmul", [c.cast(x, dtype), c.cast(y, dtype)], grouped(first, second))
     labels = batch + first + second
     return c.reshape(out, [size[label] for label in labels]), labels
 
@@ -153,84 +173,41 @@ def _median(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:
     return c.add("ExpandDims", [out], [1 if k in axes else n for k, n in enumerate(a.shape)], sorted(axes))
 
 
-def _below(c: Chain, rows: int, columns: int, k: int) -> Source:
-    """Where the column is at most the row and `k`."""
-    sides = []
-    for axis, (start, n) in enumerate(((max(k, 0), rows), (max(-k, 0), columns))):
-        places = c.arange(start, start + n)
-        shape = (1, n) if axis else (n, 1)
-        sides.append(c.broadcast(c.add("ExpandDims", [places], shape, [1 - axis]), (rows, columns)))
-    return c.add("GreaterEqual", sides, (rows, columns), dtype=bool_)
-
-
 def _triangle(c: Chain, k: int, upper: bool) -> Any:
     shape = c.of(0).shape
-    inside = c.broadcast(_below(c, shape[-2], shape[-1], k - upper), shape)
+    inside = c.broadcast(c.below(shape[-2], shape[-1], k - upper), shape)
     zero = c.broadcast(c.constant(0, 0), shape)
     return c.add("Select", [inside, zero, 0] if upper else [inside, 0, zero], shape, dtype=c.of(0).dtype)
 
 
 def _diagonal(c: Chain, offset: int, axis1: int, axis2: int) -> Any:
     shape = c.of(0).shape
-    first, second = axis1 % len(shape), axis2 % len(shape)
+    axes = [axis1 % len(shape), axis2 % len(shape)]
     starts = max(-offset, 0), max(offset, 0)
-    size = max(min(shape[first] - starts[0], shape[second] - starts[1]), 0)
-    if first > second or not size:
-        return None
+    size = max(min(shape[k] - start for k, start in zip(axes, starts, strict=True)), 0)
     rows, columns = (c.arange(start, start + size) for start in starts)
-    sizes = tuple(1 if k in (first, second) else n for k, n in enumerate(shape))
-    found = c.add("Gather", [0, rows, columns], (size, *sizes), [first, second], sizes)
-    found = c.squeeze(found, [first + 1, second + 1])
+    sizes = tuple(1 if k in axes else n for k, n in enumerate(shape))
+    found = c.add("Gather", [0, rows, columns], (size, *sizes), axes, sizes)
+    found = c.squeeze(found, sorted(k + 1 for k in axes))
     ndim = len(shape) - 1
     return found if ndim == 1 else c.transpose(found, [*range(1, ndim), 0])
 
 
 def _trace(c: Chain, offset: int, axis1: int, axis2: int) -> Any:
-    if c.of(0).dtype is not float32:
-        return None
     found = _diagonal(c, offset, axis1, axis2)
-    return None if found is None else c.sum(found, [c.of(found).ndim - 1], False)
+    return c.sum(found, [c.of(found).ndim - 1], False)
 
 
-def _attention(c: Chain, causal: bool, masked: bool, sinks: bool, prefix: bool) -> Any:
-    q, k, v = (c.of(n) for n in range(3))
-    scale = c.numbers[3]
-    if sinks or prefix or scale is None or {q.dtype, k.dtype, v.dtype} != {float32} or q.ndim != 4:
-        return None
-    if masked and c.of(4).dtype is not float32:
-        return None
-    batch, heads, queries, _ = q.shape
-    groups, keys = k.shape[1], k.shape[2]
-    together = (batch, heads) if heads == groups else (batch, groups, heads // groups)
-    scaled: Source = c.binary("Multiply", Constant(scale, float32), 0)
-    first, second = 1, 2
-    if heads != groups:
-        scaled = c.add("Unflatten", [scaled], (*together, queries, q.shape[3]), 1, together[1:])
-        apart = [c.add("ExpandDims", [n], (batch, groups, 1, *c.of(n).shape[2:]), [2]) for n in (1, 2)]
-        first, second = apart
-    dims = len(together)
-    turned = c.transpose(first, [*range(dims), dims + 1, dims])
-    scores = (*together, queries, keys)
-    out: Source = c.add("Matmul", [scaled, c.broadcast(turned, (*together, k.shape[3], keys))], scores)
-    if masked:
-        if heads != groups and c.of(4).ndim == 4:
-            return None
-        out = c.binary("Add", out, 4)
-    if causal:
-        seen = c.broadcast(_below(c, queries, keys, keys - queries), scores)
-        lowest = c.broadcast(Constant(_LOWEST, float32), scores)
-        out = c.add("Select", [seen, out, lowest], scores, dtype=float32)
-    weights = c.unary("Softmax", out, True)
-    wide = c.broadcast(second, (*together, *v.shape[2:]))
-    out = c.add("Matmul", [weights, wide], (*together, queries, v.shape[3]))
-    shape = (batch, heads, queries, v.shape[3])
-    return out if heads == groups else c.add("Flatten", [out], shape, 1, 2)
+def _diag(c: Chain, k: int) -> Any:
+    n = c.of(0).size
+    shape = (n + abs(k), n + abs(k))
+    zeros = c.unary("Full", c.broadcast(c.constant(0, 0), shape))
+    rows, columns = (c.arange(start, start + n, dtype=uint32) for start in (max(-k, 0), max(k, 0)))
+    return c.add("Scatter", [zeros, rows, columns, c.reshape(0, (n, 1, 1))], shape, 4, [0, 1])
 
-
-_LOWEST = float(np.finfo(np.float32).min)
 
 PRODUCTS: dict[str, Callable[..., Any]] = {
-    "diagonal": _diagonal, "einsum": _einsum, "kron": _kron, "median": _median,
-    "scaled_dot_product_attention": _attention, "tensordot": _tensordot, "trace": _trace, "triangle": _triangle,
+    "diag": _diag, "diagonal": _diagonal, "einsum": _einsum, "kron": _kron, "median": _median,
+    "tensordot": _tensordot, "trace": _trace, "triangle": _triangle,
 }  # fmt: skip
 """`rule(chain, **params)`, as in `composed.COMPOSED`."""

@@ -87,7 +87,6 @@ def _trace(fun: Callable[..., Any], args: tuple, kwargs: dict[str, Any], shapele
         body = capture.close([x._node for x in outputs])
     if modes_of(body.captured):
         raise ValueError("[export_function] Cannot export a function that uses the arguments of one around it.")
-    evaluate([n for n in body.captured if n.value is None])
     return Traced(body.program, body.captured, len(given), tuple(named), shapeless)
 
 
@@ -249,6 +248,7 @@ def _save(file: str, traces: Sequence[Traced], metadata: str | None) -> None:
     functions = []
     for traced in traces:
         captured = []
+        evaluate([n for n in traced.captured if n.value is None])
         for node in traced.captured:
             if node.op is SCALAR:
                 captured.append({"dtype": node.aval.dtype.name, "number": writer.encode(node.value)})

@@ -16,15 +16,19 @@ from mxcompat._ops.define import TABLE
 
 from .chain import Chain, Source, Step
 from .composed import COMPOSED
+from .composed_elementwise import ELEMENTWISE
+from .composed_fast import FAST
+from .composed_indexing import INDEXING
 from .composed_products import PRODUCTS
 
-__all__ = ["primitive_name", "steps"]
+__all__ = ["is_known", "primitive_name", "steps"]
 
 _PRIMITIVES = {
     "addmm": "AddMM", "argpartition": "ArgPartition", "argsort": "ArgSort", "arctan2": "ArcTan2",
-    "as_strided": "AsStrided", "astype": "AsType", "broadcast_to": "Broadcast", "cast": "AsType",
-    "conv": "Convolution", "divmod": "DivMod", "fft": "FFT", "linalg_inv": "Inverse", "logaddexp": "LogAddExp",
-    "logsumexp": "LogSumExp", "where": "Select",
+    "astype": "AsType", "broadcast_to": "Broadcast", "cast": "AsType",
+    "block_masked_mm": "BlockMaskedMM", "conv": "Convolution", "fft": "FFT", "linalg_cholesky": "Cholesky",
+    "linalg_inv": "Inverse", "linalg_qr": "QRF", "linalg_svd": "SVD", "logaddexp": "LogAddExp",
+    "logsumexp": "LogSumExp", "searchsorted": "SearchSorted", "where": "Select",
     **dict.fromkeys(("all", "any", "sum", "prod", "max", "min"), "Reduce"),
     **dict.fromkeys(("argmax", "argmin"), "ArgReduce"),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"), "Scan"),
@@ -41,7 +45,7 @@ returns; None if these are those of an op without a rule."""
 _ARGUMENTS = Rules()
 """`rule(params, given, results)`: the arguments of the one primitive of an op; None if they are its params."""
 
-_COMPOSED = {TABLE[name]: rule for name, rule in (COMPOSED | PRODUCTS).items()}
+_COMPOSED = {TABLE[name]: rule for name, rule in (COMPOSED | ELEMENTWISE | FAST | INDEXING | PRODUCTS).items()}
 """`rule(chain, **params)` puts the steps of an op together; None if they are not known."""
 
 
@@ -69,6 +73,11 @@ def steps(
     if arguments is None:
         arguments = [list(p) if isinstance(p, tuple) else p for p in params.values()]
     return [Step(primitive_name(op.name), list(range(len(given))), list(results), arguments)]
+
+
+def is_known(op: Op, params: tuple) -> bool:
+    """Whether an op of one result is told as MLX tells it."""
+    return op in _COMPOSED or op in _STEPS or op in _ARGUMENTS or (op in TABLE.values() and not params)
 
 
 def _records(*names: str) -> list[Op]:
@@ -102,8 +111,12 @@ def _reduced(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Seq
         arguments = [int(name == "argmax"), axes[0]]
     elif name == "logsumexp" and axes != [given[0].ndim - 1]:
         return None
-    first = Step(primitive_name(name), [0], [aval(_kept(given[0], axes), results[0].dtype)], arguments)
-    return [first] if params["keepdims"] else [first, Step("Squeeze", [~0], list(results), [axes])]
+    kept = aval(_kept(given[0], axes), results[0].dtype)
+    first = [Step(primitive_name(name), [0], [kept], arguments)]
+    if kept.shape == given[0].shape and name in _REDUCE:  # MLX has nothing to reduce
+        first = [Step("AsType", [0], [kept], [kept.dtype])] if kept.dtype is not given[0].dtype else []
+    place = ~0 if first else 0
+    return first if params["keepdims"] else [*first, Step("Squeeze", [place], list(results), [axes])]
 
 
 _ARITHMETIC = _records(
@@ -118,7 +131,7 @@ _COMPARING = _records(
 @_STEPS.of(*_ARITHMETIC, *_COMPARING, *_records(*_BITWISE))
 def _elementwise(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Iterator[Step]:
     """Operands are cast and broadcast first."""
-    (result,) = results
+    result = results[0]
     inputs: list[Source] = []
     made = 0
     for k, a in enumerate(given):
@@ -131,7 +144,13 @@ def _elementwise(op: Op, params: dict[str, Any], given: Sequence[Aval], results:
             yield Step("Broadcast", [place], [aval(result.shape, a.dtype)], [result.shape])
             place, made = ~made, made + 1
         inputs.append(place)
-    yield Step(primitive_name(op.name), inputs, [result], [_BITWISE[op.name]] if op.name in _BITWISE else [])
+    yield Step(primitive_name(op.name), inputs, list(results), [_BITWISE[op.name]] if op.name in _BITWISE else [])
+
+
+@_STEPS.of(*_records("broadcast_to", "reshape"))
+def _shaped(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> list[Step]:
+    shape = tuple(params["shape"])
+    return [] if given[0].shape == shape else [Step(primitive_name(op.name), [0], list(results), [shape])]
 
 
 @_STEPS.of(TABLE["array_equal"])
@@ -166,7 +185,7 @@ def _stack(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Seque
 def _fft(op: Op, params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> Iterator[Step]:
     kind = params["kind"]
     place = 0
-    if ("rfft" not in kind.removeprefix("i") and given[0].dtype is not complex64) or kind.startswith("ir"):
+    if given[0].dtype is not complex64 and ("rfft" not in kind.removeprefix("i") or kind.startswith("ir")):
         yield Step("AsType", [0], [aval(given[0].shape, complex64)], [complex64])
         place = ~0
     arguments = [list(params["axes"]), kind.startswith("i"), "r" in kind, False]
@@ -192,6 +211,10 @@ def _scan(name: str) -> Callable[..., Any]:
     return told
 
 
+def _axis(params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> list[Any]:
+    return [params["axis"] % given[0].ndim] if params["axis"] is not None else [None]
+
+
 def _split(params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval]) -> list[Any]:
     axis = params["axis"] % given[0].ndim
     return [tuple(accumulate(r.shape[axis] for r in results[:-1])), axis]
@@ -209,18 +232,17 @@ def _pad(params: dict[str, Any], given: Sequence[Aval], results: Sequence[Aval])
 _TOLD: dict[str, Callable[[dict[str, Any], Sequence[Aval], Sequence[Aval]], list[Any] | None]] = {
     **{name: _scan(name) for name in _SCAN},
     **{name: lambda p, xs, ys, code=code: [code] for name, code in _LOG.items()},  # type: ignore[misc]
-    "as_strided": lambda p, xs, ys: list(p.values()),
-    "broadcast_to": lambda p, xs, ys: [ys[0].shape],
+    "concatenate": _axis,
     "depends": lambda p, xs, ys: [],
     "dynamic_slice": lambda p, xs, ys: [list(p["axes"]), ys[0].shape],
     "flatten": lambda p, xs, ys: [k % xs[0].ndim for k in p.values()] if xs[0].ndim else None,
+    "gather_axis": _axis,
     "linalg_inv": lambda p, xs, ys: [False, True],
     "pad": _pad,
+    "linalg_svd": lambda p, xs, ys: [True],
     "quantize": lambda p, xs, ys: [*_scheme(p), False],
-    "reshape": lambda p, xs, ys: [ys[0].shape],
+    "searchsorted": lambda p, xs, ys: [p["side"] == "right"],
     "softmax": lambda p, xs, ys: [False] if p["axes"] == (xs[0].ndim - 1,) else None,
     "split": _split,
-    "transpose": lambda p, xs, ys: [list(range(xs[0].ndim))[::-1] if p["axes"] is None else list(p["axes"])],
-    "unflatten": lambda p, xs, ys: list(p.values()),
 }
 _ARGUMENTS.update({TABLE[name]: told for name, told in _TOLD.items()})

@@ -1,0 +1,233 @@
+"""What MLX makes of reads and writes by index. See `composed`, and `_ops/indexing/plan` for what a plan is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from mxcompat._graph.ir.aval import uint32
+from mxcompat._ops.indexing.scatter import stripped
+
+from .chain import Chain, Constant, Source
+
+__all__ = ["INDEXING"]
+
+_COMBINED = {"set": 4, "add": 2, "multiply": 3, "maximum": 0, "minimum": 1}
+"""MLX's numbers for how values are combined with those that are there."""
+
+
+def _window(
+    shape: Sequence[int], plan: Sequence[Any], numbers: Iterator[Any]
+) -> tuple[list[int], list[int], list[int]] | None:
+    """Where the slices of a plan start, where they stop, and their steps."""
+    starts, stops, strides = [], [], []
+    for entry in plan:
+        if entry == "+":
+            continue
+        n = shape[len(starts)]
+        if entry == ":":
+            start, stop, step = 0, n, 1
+        else:
+            size, step, known = (1, 1, None) if entry == "i" else entry
+            start = next(numbers) if known is None else known
+            if start is None:
+                return None
+            stop = start + size * step
+            stop = min(stop, n) if step > 0 else stop if stop >= 0 else -n - 1
+        starts.append(start)
+        stops.append(stop)
+        strides.append(step)
+    rest = shape[len(starts) :]
+    return starts + [0] * len(rest), stops + list(rest), strides + [1] * len(rest)
+
+
+def _lengths(shape: Sequence[int], plan: Sequence[Any]) -> list[int]:
+    """How many places a plan takes along each axis."""
+    entries = [entry for entry in plan if entry != "+"]
+    taken = [n if e == ":" else 1 if e == "i" else e[0] for e, n in zip(entries, shape, strict=False)]
+    return taken + list(shape[len(taken) :])
+
+
+def _slice(c: Chain, plan: tuple) -> Any:
+    shape = c.of(0).shape
+    if plan == ("i",):  # MLX takes a row as it takes any rows
+        if c.numbers[1] is None:
+            return None
+        row = c.add("Gather", [0, Constant(c.numbers[1], uint32)], (1, *shape[1:]), [0], (1, *shape[1:]))
+        return c.squeeze(row, [0])
+    x = _cut(c, 0, plan, iter(c.numbers[1:]))
+    return x if c.steps else None
+
+
+def _cut(c: Chain, x: Source, plan: Sequence[Any], numbers: Iterator[Any]) -> Source | None:
+    """What slices, ints and new axes make of an array."""
+    entries = [entry for entry in plan if entry != "+"]
+    if any(entry != ":" for entry in entries):
+        shape = c.of(x).shape
+        window = _window(shape, plan, numbers)
+        if window is None:
+            return None
+        x = c.add("Slice", [x], _lengths(shape, plan), *map(tuple, window))
+        x = c.squeeze(x, [k for k, entry in enumerate(entries) if entry == "i"])
+    kept = [entry for entry in plan if entry != "i"]
+    new = [k for k, entry in enumerate(kept) if entry == "+"]
+    return c.expand(x, new) if new else x
+
+
+def _slice_update(c: Chain, plan: tuple, mode: str) -> Any:
+    shape = c.of(0).shape
+    window = None if "+" in plan else _window(shape, plan, iter(c.numbers[2:]))
+    if window is None or mode not in _COMBINED or c.of(0).dtype is not c.of(1).dtype:
+        return None
+    value = c.broadcast(1, tuple(_lengths(shape, plan)))
+    return c.add("SliceUpdate", [0, value], shape, _COMBINED[mode], *map(tuple, window))
+
+
+def _places(c: Chain, entry: Any, k: int, n: int) -> Source | None:
+    """The indices that an entry of a plan stands for; input k is its number, or its array."""
+    if entry == "a":
+        return k
+    number = c.numbers[k] if k < len(c.numbers) else None
+    if entry == "i":
+        return None if number is None else Constant(number, uint32)
+    size, step, start = (n, 1, 0) if entry == ":" else entry
+    start = number if start is None else start
+    if start is None:
+        return None
+    stop = start + size * step
+    return c.arange(start, min(stop, n) if step > 0 else stop, step, uint32)
+
+
+def _inputs(plan: Sequence[Any], first: int) -> list[int]:
+    """For each entry, the number of the input that belongs to it."""
+    found = []
+    for entry in plan:
+        found.append(first)
+        first += entry in ("a", "i") or (type(entry) is tuple and entry[2] is None)
+    return found
+
+
+def _taken(c: Chain, axis: int) -> Source:
+    """`take` along an axis."""
+    shape, dims = c.of(0).shape, c.of(1).ndim
+    sizes = tuple([1 if k == axis else n for k, n in enumerate(shape)])
+    found = c.add("Gather", [0, 1], (*c.of(1).shape, *sizes), [axis], sizes)
+    if axis and dims:
+        order = [*range(dims, dims + axis), *range(dims), *range(dims + axis, dims + len(shape))]
+        found = c.transpose(found, order)
+    return c.squeeze(found, [axis + dims])
+
+
+def _gather(c: Chain, plan: tuple) -> Any:
+    """Slices before the last array become arrays of indices, those behind it are cut from what is found."""
+    x: Source = 0
+    if plan[0] == "*":
+        x, plan = c.flat(0), plan[1:]
+    elif plan[-1] == "a" and set(plan[:-1]) <= {":"}:
+        return _taken(c, len(plan) - 1)
+    shape = c.of(x).shape
+    owners = _inputs(plan, 1)
+    spots = [k for k, entry in enumerate(plan) if entry in ("a", "i")]
+    end = spots[-1] + 1
+    first = spots != list(range(spots[0], end))  # what stands between arrays comes behind them
+    new = [k for k in range(end) if plan[k] != "+"]
+    dims = max(c.of(owners[k]).ndim for k in new if plan[k] == "a") if "a" in plan else 0
+    slices = sum(k not in spots for k in new)
+    indices: list[Source] = []
+    passed = 0
+    for axis, k in enumerate(new):
+        place = _places(c, plan[k], owners[k], shape[axis])
+        if place is None:
+            return None
+        if k in spots:
+            place = c.reshape(place, (*c.of(place).shape, *[1] * slices)) if first else place
+        else:
+            at = dims + passed if first else passed
+            place = c.reshape(place, [c.of(place).size if n == at else 1 for n in range(dims + slices)])
+            passed += 1
+        indices.append(place)
+    indices = c.together(indices)
+    common = c.of(indices[0]).shape
+    count = len(new)
+    sizes = (*[1] * count, *shape[count:])
+    found = c.add("Gather", [x, *indices], (*common, *sizes), list(range(count)), sizes)
+    out = c.squeeze(found, range(len(common), len(common) + count))
+    left = [("+" if e == "+" else ":") for k, e in enumerate(plan[:end]) if k not in spots and (first or k < spots[0])]
+    rest = [*[":"] * dims, *left] if first else [*left, *[":"] * dims]
+    return _cut(c, out, [*rest, *plan[end:]], iter(c.numbers[max(owners[end - 1] + 1, 1) :]))
+
+
+def _scatter(c: Chain, plan: tuple, mode: str) -> Any:
+    """Slices by ones behind the last array are written as they are; other entries become arrays of indices."""
+    if mode not in _COMBINED:
+        return None
+    shape = c.of(0).shape
+    owners = _inputs(plan, 2)
+    arrays = [k for k, entry in enumerate(plan) if entry == "a"]
+    simple = [
+        k for k, e in enumerate(plan) if k > arrays[-1] and (e == ":" or (type(e) is tuple and e[1] == 1 and e[0] > 0))
+    ]
+    ranged = [k for k, e in enumerate(plan) if k not in simple and e not in ("a", "i")]  # slices and new axes
+    dims = max(c.of(owners[k]).ndim for k in arrays) or int(plan != ("a",))
+    apart = any(k in ranged or k in simple for k in range(arrays[0], arrays[-1]))
+    ahead = 0 if apart else sum(k < arrays[0] for k in ranged)
+    total = dims + len(ranged)
+    indices: list[Source] = []
+    sizes: list[int] = []
+    axis = passed = 0
+    for k, entry in enumerate(plan):
+        if entry == "+":
+            passed += 1
+            continue
+        n = shape[axis]
+        if k in simple:
+            start = 0 if entry == ":" else c.numbers[owners[k]] if entry[2] is None else entry[2]
+            if start is None:
+                return None
+            place: Any = Constant(start, uint32, (1,) * total)
+        else:
+            place = _places(c, entry, owners[k], n)
+        if place is None:
+            return None
+        if k in ranged:
+            at = passed if passed < ahead else passed + dims
+            place = c.reshape(place, [c.of(place).size if j == at else 1 for j in range(total)])
+            passed += 1
+        elif entry == "a":
+            own = c.of(place).shape
+            place = c.reshape(place, [1] * (ahead + dims - len(own)) + [*own] + [1] * (len(ranged) - ahead))
+        indices.append(place)
+        sizes.append((n if entry == ":" else entry[0]) if k in simple else 1)
+        axis += 1
+    indices = c.together(indices)
+    common = c.of(indices[0]).shape
+    kept = [size for size, k in zip(sizes, [k for k, e in enumerate(plan) if e != "+"], strict=True) if k in simple]
+    rest = shape[axis:]
+    value = c.cast(1, c.of(0).dtype)
+    value = c.reshape(value, stripped(c.of(value).shape))
+    value = c.reshape(c.broadcast(value, (*common, *kept, *rest)), (*common, *sizes, *rest))
+    return c.add("Scatter", [0, *indices, value], shape, _COMBINED[mode], list(range(axis)))
+
+
+def _scatter_axis(c: Chain, axis: int | None) -> Any:
+    shape = c.of(0).shape
+    return None if axis is None else c.add("ScatterAxis", [0, 2, 1], shape, 1, axis % len(shape))
+
+
+def _masked_scatter(c: Chain) -> Any:
+    x, mask = c.of(0), c.of(2)
+    value = c.cast(1, x.dtype)
+    rest = x.shape[mask.ndim :]
+    if c.of(value).ndim <= len(rest):
+        row = (1,) * (1 + len(rest) - c.of(value).ndim) + c.of(value).shape
+        value = c.broadcast(c.reshape(value, row), (mask.size, *rest))
+    where = c.broadcast(c.reshape(2, (*mask.shape, *[1] * len(rest))), x.shape)
+    inputs = [c.expand(0, [0]), c.expand(where, [0]), c.expand(value, [0])]
+    return c.squeeze(c.add("MaskedScatter", inputs, (1, *x.shape)), [0])
+
+
+INDEXING: dict[str, Callable[..., Any]] = {
+    "gather": _gather, "masked_scatter": _masked_scatter, "scatter": _scatter, "scatter_axis": _scatter_axis,
+    "slice": _slice, "slice_update": _slice_update,
+}  # fmt: skip
+"""`rule(chain, **params)`, as in `composed.COMPOSED`."""
