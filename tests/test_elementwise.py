@@ -469,3 +469,11 @@ def test_a_dependency_is_evaluated_with_its_dependents() -> None:
     x = ours.array([1.0])
     y = ours.depends(x * 2, [x * 3])
     assert y.tolist() == [2.0]
+
+
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+@pytest.mark.parametrize("dtype", ["bool_", "uint8", "int8", "uint64", "float16", "complex64"])
+def test_numbers_beside_logical_operands_keep_their_dtype(name, dtype):
+    for number in (300, -1, 2**31, 2**40, 0, 1.5, float("nan"), 2j):
+        check(lambda mx, v=number: getattr(mx, name)(mx.array([0, 1, 2]).astype(getattr(mx, dtype)), v))
+        check(lambda mx, v=number: getattr(mx, name)(v, mx.array([0, 1, 2]).astype(getattr(mx, dtype))))

@@ -199,7 +199,7 @@ def unary(
 def binary(
     name: str, impl: Callable[..., Any], summary: str, result: Callable[[Dtype, Dtype], Dtype] = promote,
     compute: Callable[[Dtype, Dtype], Dtype] | None = None, *, sample: Sample = Sample(), not_for: str = "",
-    message: str = "", positional: bool = False,
+    message: str = "", positional: bool = False, alone: bool = False,
 ) -> Callable[..., array]:  # fmt: skip
     """The public function of an elementwise op of two arrays.
 
@@ -211,6 +211,7 @@ def binary(
         sample: how to test it.
         not_for: the kinds of promoted dtypes that MLX refuses, with `message`, by default "Not supported for" it.
         positional: whether the operands are positional-only and `stream` keyword-only.
+        alone: whether numbers have the dtype that they have alone, not one that fits the array beside them.
     """
     compute = compute or result
 
@@ -229,7 +230,7 @@ def binary(
 
     memo = record.memo
     new = array.__new__
-    convert = operands.node
+    convert, pair = (_alone, _alone_both) if alone else (operands.node, operands.pair)
 
     def function(a: Any, b: Any, stream: Any = None) -> array:
         if stream is not None:
@@ -238,7 +239,7 @@ def binary(
             x = a._node
             y = b._node if type(b) is array else convert(b, x.aval.dtype)
         else:
-            x, y = operands.pair(a, b)
+            x, y = pair(a, b)
         key = ((), x.aval, y.aval)
         aval = memo.get(key)
         if aval is None:
@@ -255,6 +256,14 @@ def binary(
     if result is as_floats:
         dtypes = "the dtype that the operands promote to, float32 instead of an integer or bool."
     return _named(positional_function if positional else function, record, _document(name, summary, about, dtypes))
+
+
+def _alone(value: Any, like: Dtype | None = None) -> Node:
+    return operands.node(value)
+
+
+def _alone_both(a: Any, b: Any) -> tuple[Node, Node]:
+    return operands.node(a), operands.node(b)
 
 
 def _tested(sample: Sample, not_for: str) -> Sample:

@@ -44,8 +44,12 @@ def _less_equal(x: Any, y: Any) -> Any:
     return x <= y
 
 
-def _comparison(name: str, impl: Any, summary: str, positional: bool = False) -> Any:
-    return binary(name, impl, summary, as_bool, promote, sample=_SAMPLE, positional=positional)
+def _comparison(name: str, impl: Any, summary: str) -> Any:
+    return binary(name, impl, summary, as_bool, promote, sample=_SAMPLE)
+
+
+def _logical(name: str, impl: Any, summary: str) -> Any:
+    return binary(name, impl, summary, as_bool, promote, sample=_SAMPLE, positional=True, alone=True)
 
 
 equal = _comparison("equal", lambda x, y: x == y, "Whether the elements are equal.")
@@ -55,9 +59,9 @@ less_equal = _comparison("less_equal", _less_equal, "Whether the first element i
 greater = _comparison("greater", lambda x, y: _less(y, x), "Whether the first element is greater than the second.")
 greater_equal = _comparison("greater_equal", lambda x, y: _less_equal(y, x),
                             "Whether the first element is at least the second.")  # fmt: skip
-logical_and = _comparison("logical_and", lambda x, y: truth(x) & truth(y), "Whether both are not 0.", True)
-logical_or = _comparison("logical_or", lambda x, y: truth(x) | truth(y), "Whether one or both are not 0.", True)
-logical_xor = _comparison("logical_xor", lambda x, y: truth(x) ^ truth(y), "Whether just one is not 0.", True)
+logical_and = _logical("logical_and", lambda x, y: truth(x) & truth(y), "Whether both are not 0.")
+logical_or = _logical("logical_or", lambda x, y: truth(x) | truth(y), "Whether one or both are not 0.")
+logical_xor = _logical("logical_xor", lambda x, y: truth(x) ^ truth(y), "Whether just one is not 0.")
 
 
 def _array_equal(x: Any, y: Any, equal_nan: bool) -> Any:
