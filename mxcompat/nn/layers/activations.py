@@ -111,7 +111,11 @@ class GLU(Module):
     """``glu`` as a module: (..., 2 n, ...) to (..., n, ...), along ``axis``.
 
     Args:
-        axis: the axis to halve; at call time its size must be even (ValueError).
+        axis: the axis to halve.
+
+    Raises:
+        ValueError: at call time, an odd size along ``axis``, or a complex input.
+        IndexError: at call time, there is no such axis.
 
     Example:
         >>> nn.GLU()(mx.ones((2, 8))).shape
@@ -126,6 +130,9 @@ class GLU(Module):
 @_applies(sigmoid)
 class Sigmoid(Module):
     """``sigmoid`` as a module.
+
+    Raises:
+        ValueError: at call time, a complex input.
 
     Example:
         >>> nn.Sigmoid()(mx.array([-2.0, 0.0, 1.0]))
@@ -275,6 +282,9 @@ class CELU(Module):
 class SiLU(Module):
     """``silu`` as a module.
 
+    Raises:
+        ValueError: at call time, a complex input.
+
     Example:
         >>> nn.SiLU()(mx.array([-2.0, 0.0, 1.0]))
         array([-0.238406, 0, 0.731059], dtype=float32)
@@ -294,6 +304,9 @@ class LogSoftmax(Module):
 @_applies(log_sigmoid)
 class LogSigmoid(Module):
     """``log_sigmoid`` as a module.
+
+    Raises:
+        ValueError: at call time, a bool input.
 
     Example:
         >>> nn.LogSigmoid()(mx.array([-2.0, 0.0, 1.0]))
@@ -426,4 +439,9 @@ class HardShrink(Module):
 
 @_applies(softmin)
 class Softmin(Module):
-    """``softmin`` over the last axis as a module."""
+    """``softmin`` over the last axis as a module.
+
+    Example:
+        >>> nn.Softmin()(mx.zeros((1, 4)))
+        array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
+    """
