@@ -82,6 +82,7 @@ def permute_dims(a: array, /, axes: Sequence[int] | None = None, *, stream: Any 
 
     Raises:
         ValueError: not each axis once.
+        IndexError: there is no such axis.
 
     Example:
         >>> mx.permute_dims(mx.zeros((2, 3, 4)), (1, 0, 2)).shape
