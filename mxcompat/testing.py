@@ -242,7 +242,20 @@ def _array_differences(
 
 
 def to_numpy(mx: Any, x: Any) -> np.ndarray:
-    """The data of an array of one side, bfloat16 too."""
+    """The data of an array of one side, bfloat16 too.
+
+    Args:
+        mx: the side's `mlx.core`.
+        x: an array of that side.
+
+    Returns:
+        A NumPy array of the same shape and dtype.
+
+    Example:
+        >>> from mxcompat.testing import to_numpy
+        >>> to_numpy(mx, mx.ones(2, dtype=mx.bfloat16))
+        array([1, 1], dtype=bfloat16)
+    """
     return np.array(x.view(mx.uint16)).view(ml_dtypes.bfloat16) if x.dtype == mx.bfloat16 else np.array(x)
 
 

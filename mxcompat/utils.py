@@ -31,6 +31,9 @@ def tree_map(fn: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = Non
     Returns:
         A tree like ``tree`` with the values that ``fn`` returned.
 
+    Raises:
+        KeyError, IndexError: a tree of ``rest`` lacks a place.
+
     Example:
         >>> mx.utils.tree_map(lambda x, y: x + y, {"a": [1, 2]}, {"a": [10, 20]})
         {'a': [11, 22]}
@@ -70,6 +73,9 @@ def tree_map_with_path(
 
     Returns:
         A tree like ``tree`` with the values that ``fn`` returned.
+
+    Raises:
+        KeyError, IndexError: a tree of ``rest`` lacks a place.
 
     Example:
         >>> mx.utils.tree_map_with_path(lambda path, x: f"{path}={x}", {"a": [1, 2]})

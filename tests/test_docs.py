@@ -160,7 +160,6 @@ def test_every_public_name_is_on_one_page_of_the_reference(site):
             assert there in text, name
 
 
-NUMBER = r"-?\d+\.?\d*(?:e[-+]\d+)?"
 DESCRIBED = [name for page in names.PAGES for name in page.names if names.described(name)]
 
 
@@ -179,17 +178,10 @@ def test_the_examples_print_the_same_on_real_mlx():
     import mxcompat as mx
     from mxcompat import nn, optimizers
 
-    only_here = ("mxcompat.ext", "mxcompat.testing", "mxcompat.core.clear_streams")  # real MLX loses its own stream
     sides = ({"mx": mx, "nn": nn, "optim": optimizers}, {"mx": mlx.core, "nn": mlx.nn, "optim": mlx.optimizers})
     for name, code in EXAMPLES.items():
-        if not name.startswith(only_here):
-            printed = []
-            for side in sides:
-                side["mx"].random.seed(0)
-                printed.append(ran(code, dict(side)))
-            texts, values = zip(*((re.sub(NUMBER, "#", p), re.findall(NUMBER, p)) for p in printed), strict=True)
-            assert texts[0] == texts[1], (name, printed)
-            assert [*map(float, values[0])] == pytest.approx([*map(float, values[1])], rel=1e-4), (name, printed)
+        ours, theirs = (ran(code, dict(side)) for side in sides)
+        assert ours == theirs, name
 
 
 @pytest.mark.parametrize("name", ["mxcompat.core.exp", "mxcompat.core.argmax", "mxcompat.core.matmul"])

@@ -86,6 +86,7 @@ def run_examples(name, given=OURS, but=()):
 
 
 NOT_IN_MLX = {
+    "clear_streams": "it then has not even its own",
     "custom_gradient": "it is JAX's",
     "gather_qqmm": "not implemented there on a CPU",
 }

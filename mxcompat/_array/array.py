@@ -23,7 +23,8 @@ from mxcompat._graph.run.placement import layout
 
 from . import convert, printing
 from .construct import jax_node
-from .devices import Device, default_device
+from .device import Device
+from .devices import default_device
 from .errors import expected
 from .nest import nest_of
 
@@ -233,7 +234,13 @@ def wrap_all(node: Node, first: int = 0) -> list[array]:
 
 
 class ArrayIterator:
-    """Goes through the entries along an array's first axis."""
+    """Goes through the entries along an array's first axis.
+
+    Example:
+        >>> rows = iter(mx.array([[1, 2], [3, 4]]))
+        >>> type(rows) is mx.ArrayIterator, next(rows)
+        (True, array([1, 2], dtype=int32))
+    """
 
     __slots__ = ("_entries",)
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from .devices import device_info, gpu
+from .device import gpu
+from .devices import device_info
 from .errors import expected
 
 __all__ = ["is_available", "metal_device_info", "start_capture", "stop_capture"]
 
 
 def is_available() -> bool:
-    """Whether MLX's own backend of this name is there: False. `mx.is_available(mx.gpu)` tells of an accelerator."""
+    """Whether MLX's own backend of this name is there. `mx.is_available(mx.gpu)` tells of an accelerator.
+
+    Returns:
+        False.
+
+    Example:
+        >>> mx.metal.is_available()
+        False
+    """
     return False
 
 
@@ -23,6 +32,9 @@ def start_capture(path: str) -> None:
 
     Args:
         path: where the capture would go.
+
+    Raises:
+        TypeError: `path` is not a str.
     """
     if not isinstance(path, str):
         raise expected("start_capture", "a str", path)

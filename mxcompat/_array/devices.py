@@ -6,7 +6,6 @@ the work on a device itself, so streams are labels: they are made, compared and 
 
 from __future__ import annotations
 
-import enum
 import functools
 import itertools
 import os
@@ -18,68 +17,27 @@ import jax
 
 from mxcompat._graph.run.platform import backend
 
+from .device import Device, DeviceType, cpu, gpu
+
 __all__ = [
-    "Device", "DeviceType", "Stream", "StreamContext", "ThreadLocalStream", "check_stream", "clear_streams", "cpu",
-    "default_device", "default_stream", "device_count", "device_info", "gpu", "host_memory", "is_available",
-    "jax_device", "new_stream", "new_thread_local_stream", "new_thread_unsafe_stream", "set_default_device",
-    "set_default_stream", "stream", "synchronize",
+    "Stream", "StreamContext", "ThreadLocalStream", "check_stream", "clear_streams", "default_device",
+    "default_stream", "device_count", "device_info", "host_memory", "is_available", "jax_device", "new_stream",
+    "new_thread_local_stream", "new_thread_unsafe_stream", "set_default_device", "set_default_stream", "stream",
+    "synchronize",
 ]  # fmt: skip
 
 
-class DeviceType(enum.Enum):
-    """A kind of device."""
-
-    cpu = 0
-    gpu = 1
-
-    def __repr__(self) -> str:
-        return f"DeviceType.{self.name}"
-
-    __str__ = __repr__
-
-    def __eq__(self, other: object) -> bool:
-        return other.type is self and other.index == 0 if isinstance(other, Device) else self is other
-
-    __hash__ = enum.Enum.__hash__
-
-
-cpu = DeviceType.cpu
-gpu = DeviceType.gpu
-
-
-class Device:
-    """A device to run operations on.
-
-    Args:
-        type: `mx.cpu` or `mx.gpu`.
-        index: which one of them.
-    """
-
-    __slots__ = ("index", "type")
-
-    def __init__(self, type: DeviceType, index: int = 0) -> None:
-        if not isinstance(type, DeviceType):
-            raise TypeError(f"Device: expected a DeviceType, got {type.__class__.__name__}")
-        self.type = type
-        self.index = index
-
-    def __repr__(self) -> str:
-        return f"Device({self.type.name}, {self.index})"
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, DeviceType):
-            return other == self
-        return isinstance(other, Device) and self.type is other.type and self.index == other.index
-
-    def __hash__(self) -> int:
-        return hash((Device, self.type, self.index))
-
-    def __reduce__(self) -> tuple:
-        return Device, (self.type, self.index)
-
-
 class Stream:
-    """A queue of work on a device, of the thread that made it. Made by `new_stream`."""
+    """A queue of work on a device, of the thread that made it. Made by `new_stream`.
+
+    Raises:
+        TypeError: always: `new_stream` makes streams.
+
+    Example:
+        >>> stream = mx.new_stream(mx.cpu)
+        >>> isinstance(stream, mx.Stream), stream.device
+        (True, Device(cpu, 0))
+    """
 
     __slots__ = ("device", "index", "owner")
 
@@ -101,7 +59,15 @@ class Stream:
 
 
 class ThreadLocalStream(Stream):
-    """A stream that stands for another one in each thread. Made by `new_thread_local_stream`."""
+    """A stream that stands for another one in each thread. Made by `new_thread_local_stream`.
+
+    Raises:
+        TypeError: always: `new_thread_local_stream` makes them.
+
+    Example:
+        >>> isinstance(mx.new_thread_local_stream(mx.cpu), mx.ThreadLocalStream)
+        True
+    """
 
     __slots__ = ()
 
@@ -159,7 +125,15 @@ def _require(device: Device, function: str, verb: str) -> Device:
 
 
 def default_device() -> Device:
-    """The device that operations run on unless told otherwise: the accelerator where there is one."""
+    """The device that operations run on unless told otherwise: the accelerator where there is one.
+
+    Returns:
+        A `Device`.
+
+    Example:
+        >>> isinstance(mx.default_device(), mx.Device)
+        True
+    """
     if _thread.device is not None:
         return _thread.device
     if not _default:
@@ -170,8 +144,19 @@ def default_device() -> Device:
 def set_default_device(device: Device | DeviceType) -> None:
     """Set the device that operations run on unless told otherwise.
 
+    Args:
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+
     Raises:
         ValueError: for `mx.gpu` where there is no accelerator.
+        IndexError: for an index that no device has.
+
+    Example:
+        >>> before = mx.default_device()
+        >>> mx.set_default_device(mx.cpu)
+        >>> mx.default_device()
+        Device(cpu, 0)
+        >>> mx.set_default_device(before)
     """
     found = _require(_as_device(device, "set_default_device"), "set_default_device", "set")
     if _thread.device is not None:
@@ -181,13 +166,35 @@ def set_default_device(device: Device | DeviceType) -> None:
 
 
 def is_available(device: Device | DeviceType) -> bool:
-    """Whether there is such a device."""
+    """Whether there is such a device.
+
+    Args:
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+
+    Returns:
+        A bool.
+
+    Example:
+        >>> mx.is_available(mx.cpu), mx.is_available(mx.Device(mx.cpu, 7))
+        (True, False)
+    """
     found = _as_device(device, "is_available")
     return found.index < device_count(found.type)
 
 
 def device_count(device_type: DeviceType) -> int:
-    """How many devices of a kind there are."""
+    """How many devices of a kind there are.
+
+    Args:
+        device_type: `mx.cpu` or `mx.gpu`.
+
+    Returns:
+        An int; 0 for `mx.gpu` where there is no accelerator.
+
+    Example:
+        >>> mx.device_count(mx.cpu)
+        1
+    """
     if not isinstance(device_type, DeviceType):
         raise TypeError(f"device_count: expected a DeviceType, got {type(device_type).__name__}")
     return len(_accelerators()) if device_type is gpu else 1
@@ -196,9 +203,16 @@ def device_count(device_type: DeviceType) -> int:
 def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
     """What is known of a device, by default the default one.
 
+    Args:
+        d: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind; the default one if None.
+
     Returns:
         A dict with `device_name` and `architecture`; for an accelerator also its `memory_size` in bytes. Empty where
         there is no such device.
+
+    Example:
+        >>> "architecture" in mx.device_info(mx.cpu)
+        True
     """
     device = default_device() if d is None else _as_device(d, "device_info")
     if device.type is cpu:
@@ -214,7 +228,22 @@ def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
 
 
 def default_stream(device: Device | DeviceType) -> Stream:
-    """The stream of a device that is used unless told otherwise; each thread has its own."""
+    """The stream of a device that is used unless told otherwise; each thread has its own.
+
+    Args:
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+
+    Returns:
+        A `Stream`.
+
+    Raises:
+        ValueError: for `mx.gpu` where there is no accelerator.
+        IndexError: for an index that no device has.
+
+    Example:
+        >>> mx.default_stream(mx.cpu).device
+        Device(cpu, 0)
+    """
     found = _require(_as_device(device, "default_stream"), "default_stream", "get")
     if found not in _thread.streams:
         _thread.streams[found] = _make(Stream, found, _numbers)
@@ -222,7 +251,22 @@ def default_stream(device: Device | DeviceType) -> Stream:
 
 
 def set_default_stream(stream: Stream) -> None:
-    """Make a stream its device's default in this thread. The default device stays what it is."""
+    """Make a stream its device's default in this thread. The default device stays what it is.
+
+    Args:
+        stream: what `new_stream` made.
+
+    Raises:
+        TypeError: something else, such as a device.
+
+    Example:
+        >>> before = mx.default_stream(mx.cpu)
+        >>> stream = mx.new_stream(mx.cpu)
+        >>> mx.set_default_stream(stream)
+        >>> mx.default_stream(mx.cpu) == stream
+        True
+        >>> mx.set_default_stream(before)
+    """
     if type(stream) is not Stream:
         raise TypeError(f"set_default_stream: expected a Stream, got {type(stream).__name__}")
     _thread.streams[stream.device] = stream
@@ -231,26 +275,69 @@ def set_default_stream(stream: Stream) -> None:
 def new_stream(device: Device | DeviceType) -> Stream:
     """A new stream on a device.
 
+    Args:
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+
+    Returns:
+        A `Stream`.
+
     Raises:
         ValueError: for `mx.gpu` where there is no accelerator.
+        IndexError: for an index that no device has.
+
+    Example:
+        >>> mx.new_stream(mx.cpu) == mx.new_stream(mx.cpu)
+        False
     """
     return _make(Stream, _require(_as_device(device, "new_stream"), "new_stream", "make"), _numbers)
 
 
 def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
-    """A new stream that any thread may use."""
+    """A new stream that any thread may use.
+
+    Args:
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+
+    Returns:
+        A `Stream`.
+
+    Raises:
+        ValueError: for `mx.gpu` where there is no accelerator.
+        IndexError: for an index that no device has.
+
+    Example:
+        >>> stream = mx.new_thread_unsafe_stream(mx.cpu)
+        >>> mx.add(1, 2, stream=stream)
+        array(3, dtype=int32)
+    """
     made = new_stream(device)
     made.owner = None
     return made
 
 
 def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:
-    """A new stream that stands for a different one in each thread."""
+    """A new stream that stands for a different one in each thread.
+
+    Args:
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+
+    Returns:
+        A `ThreadLocalStream`.
+
+    Example:
+        >>> stream = mx.new_thread_local_stream(mx.cpu)
+        >>> mx.add(1, 2, stream=stream)
+        array(3, dtype=int32)
+    """
     return _make(ThreadLocalStream, _as_device(device, "new_thread_local_stream"), _local_numbers)
 
 
 def clear_streams() -> None:
-    """Forget the streams of this thread."""
+    """Forget the streams of this thread; new ones take their places.
+
+    Example:
+        >>> mx.clear_streams()
+    """
     _thread.streams.clear()
     _thread.own.clear()
 
@@ -282,6 +369,16 @@ class StreamContext:
 
     Args:
         s: a stream, or a device for its default stream.
+
+    Raises:
+        TypeError: something else.
+        ValueError: on entry, for `mx.gpu` where there is no accelerator.
+
+    Example:
+        >>> with mx.StreamContext(mx.cpu):
+        ...     y = mx.ones(2) + 1
+        >>> y
+        array([2, 2], dtype=float32)
     """
 
     __slots__ = ("_before", "_stream")
@@ -310,6 +407,12 @@ def stream(s: Stream | ThreadLocalStream | Device | DeviceType) -> StreamContext
     Args:
         s: a stream, or a device for its default stream.
 
+    Returns:
+        A `StreamContext`.
+
+    Raises:
+        ValueError: on entry, for `mx.gpu` where there is no accelerator.
+
     Example:
         >>> with mx.stream(mx.cpu):
         ...     y = mx.ones(2) + 1
@@ -324,6 +427,14 @@ def synchronize(stream: Stream | ThreadLocalStream | Device | DeviceType | None 
 
     Args:
         stream: accepted and checked; XLA has one queue per device, and all are waited for.
+
+    Raises:
+        ValueError: for `mx.gpu` where there is no accelerator.
+
+    Example:
+        >>> x = mx.ones(3) * 2
+        >>> mx.async_eval(x)
+        >>> mx.synchronize()
     """
     if stream is not None:
         _resolve(stream, "synchronize")

@@ -21,7 +21,14 @@ __all__ = [
 
 
 class DtypeCategory(enum.Enum):
-    """The categories of dtypes, each a set of them: see `issubdtype`."""
+    """The categories of dtypes, each a set of them: see `issubdtype`.
+
+    Example:
+        >>> mx.DtypeCategory.floating
+        DtypeCategory.floating
+        >>> mx.issubdtype(mx.float32, mx.DtypeCategory.floating)
+        True
+    """
 
     complexfloating = 0
     floating = 1
@@ -61,6 +68,12 @@ def issubdtype(arg1: Dtype | DtypeCategory, arg2: Dtype | DtypeCategory, /) -> b
         arg1: the dtype or category asked about.
         arg2: a category; or a dtype, of which only that dtype itself is part.
 
+    Returns:
+        A bool.
+
+    Raises:
+        ValueError: something that is neither a dtype nor a category.
+
     Example:
         >>> mx.issubdtype(mx.float32, mx.floating)
         True
@@ -92,6 +105,13 @@ def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
         kind: a dtype; "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating" or
             "numeric"; or a tuple of such.
 
+    Returns:
+        A bool.
+
+    Raises:
+        ValueError: an unknown kind.
+        TypeError: something else than a dtype in the first place.
+
     Example:
         >>> mx.isdtype(mx.float32, ("integral", "real floating"))
         True
@@ -120,6 +140,12 @@ def _dtype_of(x: Any) -> Dtype | None:
 def result_type(*arrays_and_dtypes: array | Dtype) -> Dtype:
     """The dtype that arrays and dtypes promote to.
 
+    Args:
+        *arrays_and_dtypes: arrays or dtypes.
+
+    Returns:
+        A dtype.
+
     Raises:
         ValueError: if there are none, or something is neither.
 
@@ -145,6 +171,13 @@ def can_cast(from_: array | Dtype, to: Dtype) -> bool:
         from_: an array or a dtype.
         to: a dtype.
 
+    Returns:
+        A bool.
+
+    Raises:
+        ValueError: `from_` is neither an array nor a dtype.
+        TypeError: `to` is no dtype.
+
     Example:
         >>> mx.can_cast(mx.int8, mx.int16), mx.can_cast(mx.int16, mx.int8)
         (True, False)
@@ -166,11 +199,21 @@ def _checked(arg: Any, name: str) -> Dtype:
 class finfo:
     """The limits of a floating-point dtype; of a complex one, those of its parts.
 
+    `min` and `max` are the finite limits, `eps` the gap between 1 and the next larger number, `smallest_normal` the
+    smallest positive number of full precision, `bits` the width, `dtype` the dtype.
+
     Args:
         arg: the dtype.
 
-    `min` and `max` are the finite limits, `eps` the gap between 1 and the next larger number, `smallest_normal` the
-    smallest positive number of full precision, `bits` the width, `dtype` the dtype.
+    Raises:
+        ValueError: a dtype that is an integer or bool.
+        TypeError: something that is no dtype.
+
+    Example:
+        >>> mx.finfo(mx.float16).max
+        65504.0
+        >>> mx.finfo(mx.complex64).dtype
+        mlx.core.float32
     """
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "smallest_normal")
@@ -196,6 +239,14 @@ class iinfo:
 
     Args:
         arg: the dtype.
+
+    Raises:
+        ValueError: a dtype that is not an integer.
+        TypeError: something that is no dtype.
+
+    Example:
+        >>> mx.iinfo(mx.int8).min, mx.iinfo(mx.int8).max
+        (-128, 127)
     """
 
     __slots__ = ("dtype", "max", "min")

@@ -25,6 +25,11 @@ class ArrayLike:
 
     Args:
         arg: the object.
+
+    Example:
+        >>> Two = type("Two", (), {"__mlx_array__": lambda self: mx.array([2.0])})
+        >>> mx.ones(3) * mx.ArrayLike(Two())
+        array([2, 2, 2], dtype=float32)
     """
 
     __slots__ = ("_object",)
@@ -75,6 +80,10 @@ def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
     Raises:
         ValueError: if `copy` is False and a copy is needed: for anything but a JAX array.
         TypeError: if `x` does not speak DLPack.
+
+    Example:
+        >>> mx.from_dlpack(np.arange(3.0))
+        array([0, 1, 2], dtype=float32)
     """
     if not hasattr(type(x), "__dlpack__") and not isinstance(x, np.generic):
         raise TypeError(f"from_dlpack: expected an object with __dlpack__, got {type_name(x)}")

@@ -34,6 +34,9 @@ def get_active_memory() -> int:
     The first call of this function, or of one about the peak, looks for the small arrays that there are: until then
     only those of a quarter of a megabyte and more are counted as they come and go.
 
+    Returns:
+        The number of bytes.
+
     Example:
         >>> before = mx.get_active_memory()
         >>> x = mx.zeros((100, 100))
@@ -63,13 +66,28 @@ def get_peak_memory() -> int:
 
     What an executable needs while it runs is part of it if that is a quarter of a gigabyte or more. On an accelerator
     it is at least what JAX says, until the first `reset_peak_memory`.
+
+    Returns:
+        The number of bytes.
+
+    Example:
+        >>> x = mx.zeros(1000)
+        >>> mx.eval(x)
+        >>> mx.get_peak_memory() >= x.nbytes
+        True
     """
     _count_all()
     return buffers.peak() if _was_reset else max(buffers.peak(), _statistics().get("peak_bytes_in_use", 0))
 
 
 def reset_peak_memory() -> None:
-    """Start counting the peak anew: it is 0 until the next array has a value."""
+    """Start counting the peak anew: it is 0 until the next array has a value.
+
+    Example:
+        >>> mx.reset_peak_memory()
+        >>> mx.get_peak_memory()
+        0
+    """
     global _was_reset
     _count_all()
     _was_reset = True
@@ -84,24 +102,59 @@ def _statistics() -> dict[str, int]:
 
 
 def get_cache_memory() -> int:
-    """The memory held but not in use, in bytes. XLA does not tell: 0."""
+    """The memory held but not in use, in bytes. XLA does not tell.
+
+    Returns:
+        0.
+
+    Example:
+        >>> mx.get_cache_memory() >= 0
+        True
+    """
     return 0
 
 
 def clear_cache() -> None:
-    """Return unused memory to the system; XLA does so itself."""
+    """Return unused memory to the system; XLA does so itself.
+
+    Example:
+        >>> mx.clear_cache()
+        >>> mx.get_cache_memory()
+        0
+    """
 
 
 def get_memory_limit() -> int:
-    """The memory limit in bytes."""
+    """The memory limit.
+
+    Returns:
+        The number of bytes: what was set, else what XLA says of the accelerator, else 0.8 of the host's memory.
+
+    Example:
+        >>> mx.get_memory_limit() > 0
+        True
+    """
     return _limits.get("memory", _statistics().get("bytes_limit") or int(devices.host_memory() * 0.8))
 
 
 def set_memory_limit(limit: int) -> int:
     """Set the memory limit, in bytes. It is remembered; XLA's own limit stays.
 
+    Args:
+        limit: how many bytes, not negative.
+
     Returns:
         The previous limit.
+
+    Raises:
+        TypeError: something that is not an int, or is negative.
+
+    Example:
+        >>> before = mx.set_memory_limit(1 << 33)
+        >>> mx.get_memory_limit() == 1 << 33
+        True
+        >>> mx.set_memory_limit(before) == 1 << 33
+        True
     """
     return _set("memory", limit, get_memory_limit())
 
@@ -109,8 +162,19 @@ def set_memory_limit(limit: int) -> int:
 def set_cache_limit(limit: int) -> int:
     """Set how much unused memory may be kept, in bytes. It is remembered and has no effect.
 
+    Args:
+        limit: how many bytes, not negative.
+
     Returns:
         The previous limit.
+
+    Raises:
+        TypeError: something that is not an int, or is negative.
+
+    Example:
+        >>> before = mx.set_cache_limit(1 << 30)
+        >>> mx.set_cache_limit(before)
+        1073741824
     """
     return _set("cache", limit, _limits.get("cache", get_memory_limit()))
 
@@ -118,8 +182,18 @@ def set_cache_limit(limit: int) -> int:
 def set_wired_limit(limit: int) -> int:
     """Set how much memory is kept resident, in bytes. It is remembered and has no effect.
 
+    Args:
+        limit: how many bytes, not negative.
+
     Returns:
         The previous limit.
+
+    Raises:
+        TypeError: something that is not an int, or is negative.
+
+    Example:
+        >>> mx.set_wired_limit(0)
+        0
     """
     return _set("wired", limit, _limits.get("wired", 0))
 
@@ -137,8 +211,17 @@ def get_array_buffer_size(*args: Any) -> int:
     Args:
         *args: arrays, or lists, tuples and dicts of them. Other leaves are ignored.
 
+    Returns:
+        The number of bytes.
+
     Raises:
         ValueError: if an array has not been evaluated.
+
+    Example:
+        >>> x = mx.zeros(4096)
+        >>> mx.eval(x)
+        >>> mx.get_array_buffer_size(x, [x]) >= x.nbytes
+        True
     """
     sizes: dict[int, int] = {}
     for x in _arrays(args):

@@ -8,7 +8,8 @@ from typing import Any
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
 
-from .devices import Device, cpu, default_device, device_count, gpu
+from .device import Device, cpu, gpu
+from .devices import default_device, device_count
 
 __all__ = ["GradientFunction", "array_namespace_info"]
 

@@ -42,6 +42,13 @@ class PrintOptions:
 
     Args:
         precision: decimal places of floating-point numbers; -1 for six significant digits.
+
+    Raises:
+        TypeError: `precision` is not an int.
+
+    Example:
+        >>> mx.PrintOptions(precision=3).precision
+        3
     """
 
     __slots__ = ("precision",)
@@ -61,6 +68,9 @@ def set_printoptions(precision: int = -1) -> None:
     Args:
         precision: decimal places of floating-point numbers; -1 for six significant digits.
 
+    Raises:
+        TypeError: `precision` is not an int.
+
     Example:
         >>> before = mx.get_printoptions().precision
         >>> mx.set_printoptions(precision=2)
@@ -72,7 +82,15 @@ def set_printoptions(precision: int = -1) -> None:
 
 
 def get_printoptions() -> PrintOptions:
-    """The options in force, as a copy."""
+    """The options in force.
+
+    Returns:
+        A `PrintOptions`, a copy.
+
+    Example:
+        >>> mx.get_printoptions().precision
+        -1
+    """
     return PrintOptions(_options.precision)
 
 
@@ -99,6 +117,12 @@ def printoptions(precision: int = -1) -> _PrintOptionsContext:
 
     Args:
         precision: decimal places of floating-point numbers; -1 for six significant digits.
+
+    Returns:
+        A context.
+
+    Raises:
+        TypeError: `precision` is not an int.
 
     Example:
         >>> with mx.printoptions(precision=1):

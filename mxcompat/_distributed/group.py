@@ -11,7 +11,16 @@ __all__ = ["Group", "group_for"]
 
 
 class Group:
-    """A group of processes that can communicate. `init` makes one of all, `split` smaller ones."""
+    """A group of processes that can communicate. `init` makes one of all, `split` smaller ones.
+
+    Raises:
+        TypeError: always.
+
+    Example:
+        >>> group = mx.distributed.init()
+        >>> group.rank(), group.size()
+        (0, 1)
+    """
 
     __slots__ = ("_backend", "_rank", "ranks")
 

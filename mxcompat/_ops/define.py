@@ -193,7 +193,7 @@ def unary(
         return out
 
     about = (f"a: {'an array' if arrays_only else 'an array or a number'}, of any shape.",)
-    return _named(function, record, _document(name, summary, about, _dtypes(result)))
+    return _named(function, record, _document(name, summary, about, _dtypes(result), _refused(not_for, "the dtype is")))
 
 
 def binary(
@@ -255,7 +255,9 @@ def binary(
     dtypes = "bool." if result is as_bool else "the dtype that the operands promote to."
     if result is as_floats:
         dtypes = "the dtype that the operands promote to, float32 instead of an integer or bool."
-    return _named(positional_function if positional else function, record, _document(name, summary, about, dtypes))
+    errors = ("ValueError: the shapes cannot be broadcast.", *_refused(not_for, "the operands promote to"))
+    document = _document(name, summary, about, dtypes, errors)
+    return _named(positional_function if positional else function, record, document)
 
 
 def _alone(value: Any, like: Dtype | None = None) -> Node:
@@ -287,10 +289,20 @@ def _dtypes(result: Callable[[Dtype], Dtype]) -> str:
     return "the dtype of `a`; float32 for complex64."
 
 
-def _document(name: str, summary: str, arguments: tuple[str, ...], dtypes: str) -> str:
+_OF_KIND = {"b": "bool", "u": "an unsigned integer", "i": "a signed integer", "f": "floating-point", "c": "complex64"}
+
+
+def _refused(not_for: str, when: str) -> tuple[str, ...]:
+    """What is said of the dtype kinds that are refused."""
+    kinds = " or ".join(_OF_KIND[kind] for kind in not_for)
+    return (f"ValueError: {when} {kinds}.",) if kinds else ()
+
+
+def _document(name: str, summary: str, arguments: tuple[str, ...], dtypes: str, errors: tuple[str, ...]) -> str:
     """The docstring of an elementwise function."""
     lines = "\n    ".join([*arguments, "stream: accepted, and ignored."])
     shape = "the shape of `a`" if len(arguments) == 1 else "the shape the operands broadcast to"
+    raises = "\n    ".join(["\nRaises:", *errors, ""]).rstrip(" ") if errors else ""
     return f"""{summary}
 
 Args:
@@ -298,7 +310,7 @@ Args:
 
 Returns:
     An array with {shape} and {dtypes}
-
+{raises}
 Example:
 {example(name)}
 """

@@ -61,7 +61,11 @@ def grad(
 ) -> Callable[..., Any]:
     """A function that returns the gradients of `fun`, which must return a scalar array.
 
-    Args, gradients and errors are those of `value_and_grad`.
+    Args and gradients are those of `value_and_grad`.
+
+    Raises:
+        ValueError: for argument numbers or names that do not fit, for leaves that are not arrays, and for a value that
+            is not a scalar array.
 
     Example:
         >>> mx.grad(mx.sin)(mx.array(0.0))

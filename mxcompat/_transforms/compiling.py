@@ -265,12 +265,26 @@ def compile_disabled() -> Iterator[None]:
 
 
 def disable_compile() -> None:
-    """Make `compile` call the functions it was given, everywhere. The variable MLX_DISABLE_COMPILE does the same."""
+    """Make `compile` call the functions it was given, everywhere. The variable MLX_DISABLE_COMPILE does the same.
+
+    Example:
+        >>> f = mx.compile(lambda x: print("runs") or x + 1)
+        >>> mx.disable_compile()
+        >>> y = f(mx.array(1)), f(mx.array(2))
+        runs
+        runs
+        >>> mx.enable_compile()
+    """
     global _enabled
     _enabled = False
 
 
 def enable_compile() -> None:
-    """Undo `disable_compile`, or the variable MLX_DISABLE_COMPILE."""
+    """Undo `disable_compile`, or the variable MLX_DISABLE_COMPILE.
+
+    Example:
+        >>> mx.disable_compile()
+        >>> mx.enable_compile()
+    """
     global _enabled
     _enabled = True

@@ -3,10 +3,11 @@
 # fmt: off
 from mxcompat._array.array import ArrayIterator, array
 from mxcompat._array.constants import e, euler_gamma, inf, nan, newaxis, pi
+from mxcompat._array.device import Device, DeviceType, cpu, gpu
 from mxcompat._array.devices import (
-    Device, DeviceType, Stream, StreamContext, ThreadLocalStream, clear_streams, cpu, default_device, default_stream,
-    device_count, device_info, gpu, is_available, new_stream, new_thread_local_stream, new_thread_unsafe_stream,
-    set_default_device, set_default_stream, stream, synchronize,
+    Stream, StreamContext, ThreadLocalStream, clear_streams, default_device, default_stream, device_count, device_info,
+    is_available, new_stream, new_thread_local_stream, new_thread_unsafe_stream, set_default_device,
+    set_default_stream, stream, synchronize,
 )
 from mxcompat._array.dtypes import (
     DtypeCategory, can_cast, complexfloating, finfo, floating, generic, iinfo, inexact, integer, isdtype, issubdtype,

@@ -47,7 +47,17 @@ def compiles() -> int:
 
 
 def cache_size() -> int:
-    """How many program structures are remembered. The number is bounded."""
+    """How many program structures are remembered. Their memory is bounded.
+
+    Returns:
+        The number.
+
+    Example:
+        >>> mx.ext.debug.clear_cache()
+        >>> mx.eval(mx.ones(3) + 1)
+        >>> mx.ext.debug.cache_size() > 0
+        True
+    """
     return structure_count()
 
 
@@ -58,6 +68,10 @@ class CacheInfo(NamedTuple):
         structures, structure_bytes: structures of graphs, which are Python objects.
         executables, executable_bytes: what XLA has compiled.
         limit: how many bytes the two may take together.
+
+    Example:
+        >>> mx.ext.debug.cache_info()._fields
+        ('structures', 'structure_bytes', 'executables', 'executable_bytes', 'limit')
     """
 
     structures: int
@@ -111,7 +125,13 @@ def cache_limit(limit: int | None = None) -> int:
 
 
 def clear_cache() -> None:
-    """Forget every program and its compiled code, and give the memory back to the system. Arrays are unaffected."""
+    """Forget every program and its compiled code, and give the memory back to the system. Arrays are unaffected.
+
+    Example:
+        >>> mx.ext.debug.clear_cache()
+        >>> mx.ext.debug.cache_size()
+        0
+    """
     background.settle()
     clear_structures()
     clear_paths()

@@ -50,7 +50,16 @@ def jacrev(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
 def jacfwd(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """The Jacobian of `fun`, a column per input: forward mode, for functions with few inputs.
 
-    Args, result and example are those of `jacrev`.
+    Args:
+        fun: returns an array, of shape `out`, or a tree of arrays.
+        argnums: the argument to differentiate with respect to, an array of shape `in` or a tree of arrays; or several.
+
+    Returns:
+        A function that returns what that of `jacrev` returns: an array of shape `out + in`, or trees of such.
+
+    Example:
+        >>> mx.ext.jacfwd(lambda t: mx.stack([t, t**2]))(mx.array(3.0))
+        array([1, 6], dtype=float32)
     """
     return named_after(fun, lambda *args, **kwargs: _forward(fun, argnums, args, kwargs)[1])
 

@@ -40,6 +40,13 @@ def _uniform(shape: tuple[int, ...], std: float, dtype: mx.Dtype) -> mx.array:
 def constant(value: float, dtype: mx.Dtype = mx.float32) -> Initializer:
     """Everything equal to ``value``.
 
+    Args:
+        value: the value.
+        dtype: the dtype of the result.
+
+    Returns:
+        A function of an array of any shape, which gives a new one of that shape and of dtype ``dtype``.
+
     Example:
         >>> nn.init.constant(0.5)(mx.zeros((2, 2)))
         array([[0.5, 0.5],
@@ -49,17 +56,65 @@ def constant(value: float, dtype: mx.Dtype = mx.float32) -> Initializer:
 
 
 def normal(mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
-    """Normally distributed."""
+    """Normally distributed.
+
+    Args:
+        mean: the mean.
+        std: the standard deviation.
+        dtype: the dtype of the result.
+
+    Returns:
+        A function of an array of any shape, which gives a new one of that shape and of dtype ``dtype``.
+
+    Raises:
+        ValueError: when called, ``dtype`` is an integer or bool.
+
+    Example:
+        >>> nn.init.normal()(mx.zeros((2, 3))).shape
+        (2, 3)
+    """
     return lambda a: _normal(a.shape, std, dtype, mean)
 
 
 def uniform(low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
-    """Uniformly distributed in [``low``, ``high``)."""
+    """Uniformly distributed in [``low``, ``high``).
+
+    Args:
+        low: the lower limit, which is among the values.
+        high: the upper limit, which is not.
+        dtype: the dtype of the result.
+
+    Returns:
+        A function of an array of any shape, which gives a new one of that shape and of dtype ``dtype``.
+
+    Raises:
+        ValueError: when called, ``dtype`` is not floating-point.
+
+    Example:
+        >>> w = nn.init.uniform(-1, 1)(mx.zeros((2, 3)))
+        >>> mx.max(mx.abs(w)).item() <= 1
+        True
+    """
     return lambda a: mx.random.uniform(low, high, a.shape, dtype=dtype)
 
 
 def identity(dtype: mx.Dtype = mx.float32) -> Initializer:
-    """The identity matrix; the argument must be a square matrix (ValueError)."""
+    """The identity matrix.
+
+    Args:
+        dtype: the dtype of the result.
+
+    Returns:
+        A function of an array (n, n), which gives a new one of that shape and of dtype ``dtype``.
+
+    Raises:
+        ValueError: when called, with something else than a square matrix.
+
+    Example:
+        >>> nn.init.identity()(mx.zeros((2, 2)))
+        array([[1, 0],
+               [0, 1]], dtype=float32)
+    """
 
     def initializer(arr: mx.array) -> mx.array:
         if len(arr.shape) != 2 or len(set(arr.shape)) != 1:
@@ -102,27 +157,107 @@ def _he(draw: Callable[..., mx.array], dtype: mx.Dtype) -> Callable[..., mx.arra
 
 
 def glorot_normal(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], mx.array]:
-    """Normal with variance ``gain**2 * 2 / (fan_in + fan_out)``; at least two axes needed (ValueError)."""
+    """Normally distributed around zero with variance ``gain**2 * 2 / (fan_in + fan_out)``.
+
+    Args:
+        dtype: the dtype of the result.
+
+    Returns:
+        A function of an array (out, ..., in) and of ``gain=1.0``, which gives a new one of that shape and of dtype
+        ``dtype``.
+
+    Raises:
+        ValueError: when called, with an array of fewer than two axes, or ``dtype`` is an integer or bool.
+
+    Example:
+        >>> nn.init.glorot_normal()(mx.zeros((2, 3))).shape
+        (2, 3)
+    """
     return _glorot(_normal, dtype)
 
 
 def glorot_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], mx.array]:
-    """Uniform with variance ``gain**2 * 2 / (fan_in + fan_out)``; at least two axes needed (ValueError)."""
+    """Uniformly distributed around zero with variance ``gain**2 * 2 / (fan_in + fan_out)``.
+
+    Args:
+        dtype: the dtype of the result.
+
+    Returns:
+        A function of an array (out, ..., in) and of ``gain=1.0``, which gives a new one of that shape and of dtype
+        ``dtype``.
+
+    Raises:
+        ValueError: when called, with an array of fewer than two axes, or ``dtype`` is not floating-point.
+
+    Example:
+        >>> nn.init.glorot_uniform()(mx.zeros((2, 3))).shape
+        (2, 3)
+    """
     return _glorot(_uniform, dtype)
 
 
 def he_normal(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, Fan, float], mx.array]:
-    """Normal with variance ``gain**2 / fan``, the fan that ``mode`` names; at least two axes needed (ValueError)."""
+    """Normally distributed around zero with variance ``gain**2 / fan``, the fan that ``mode`` names.
+
+    Args:
+        dtype: the dtype of the result.
+
+    Returns:
+        A function of an array (out, ..., in), of ``mode``, ``"fan_in"`` (the default) or ``"fan_out"``, and of
+        ``gain=1.0``, which gives a new one of that shape and of dtype ``dtype``.
+
+    Raises:
+        ValueError: when called, with an array of fewer than two axes or an unknown mode, or ``dtype``
+            is an integer or bool.
+
+    Example:
+        >>> nn.init.he_normal()(mx.zeros((2, 3)), mode="fan_out").shape
+        (2, 3)
+    """
     return _he(_normal, dtype)
 
 
 def he_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, Fan, float], mx.array]:
-    """Uniform with variance ``gain**2 / fan``, the fan that ``mode`` names; at least two axes needed (ValueError)."""
+    """Uniformly distributed around zero with variance ``gain**2 / fan``, the fan that ``mode`` names.
+
+    Args:
+        dtype: the dtype of the result.
+
+    Returns:
+        A function of an array (out, ..., in), of ``mode``, ``"fan_in"`` (the default) or ``"fan_out"``, and of
+        ``gain=1.0``, which gives a new one of that shape and of dtype ``dtype``.
+
+    Raises:
+        ValueError: when called, with an array of fewer than two axes or an unknown mode, or ``dtype``
+            is not floating-point.
+
+    Example:
+        >>> nn.init.he_uniform()(mx.zeros((2, 3)), mode="fan_out").shape
+        (2, 3)
+    """
     return _he(_uniform, dtype)
 
 
 def sparse(sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
-    """Normal, but with the fraction ``sparsity`` of each row zero; two axes needed (ValueError)."""
+    """Normally distributed, but with a part of each row zero.
+
+    Args:
+        sparsity: the fraction that is zero, rounded up to whole places.
+        mean: the mean of the others.
+        std: their standard deviation.
+        dtype: the dtype of the result.
+
+    Returns:
+        A function of an array (rows, columns), which gives a new one of that shape and of dtype ``dtype``.
+
+    Raises:
+        ValueError: when called, with something else than a matrix, or ``dtype`` is an integer or bool.
+
+    Example:
+        >>> w = nn.init.sparse(0.5)(mx.zeros((2, 4)))
+        >>> mx.sum(w == 0, axis=1)
+        array([2, 2], dtype=int32)
+    """
 
     def initializer(a: mx.array) -> mx.array:
         if a.ndim != 2:
@@ -136,7 +271,23 @@ def sparse(sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype
 
 
 def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
-    """Orthonormal rows or columns, whichever are fewer, times ``gain``; two axes needed (ValueError)."""
+    """Orthonormal rows or columns, whichever are fewer, times ``gain``.
+
+    Args:
+        gain: the factor.
+        dtype: the dtype of the result.
+
+    Returns:
+        A function of an array (rows, columns), which gives a new one of that shape and of dtype ``dtype``.
+
+    Raises:
+        ValueError: when called, with something else than a matrix.
+
+    Example:
+        >>> w = nn.init.orthogonal()(mx.zeros((2, 3)))
+        >>> mx.allclose(w @ w.T, mx.eye(2), atol=1e-5)
+        array(True, dtype=bool)
+    """
 
     def initializer(a: mx.array) -> mx.array:
         if a.ndim != 2:

@@ -1,17 +1,13 @@
 """Loss functions. Each computes its unreduced values; one decorator gives all of them their ``reduction``, and makes a
-call one node of the graph."""
+call one node of the graph (`_reduction`)."""
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable
-from functools import lru_cache, wraps
-from typing import Any, Literal, get_args
 
 import mxcompat.core as mx
-from mxcompat._graph import policy
-from mxcompat._transforms.compiling import compile_frozen
+from mxcompat.nn._reduction import Reduction, reduces  # noqa: F401  programs find it here, and what reduces
+from mxcompat.nn._reduction import reduce as _reduce  # noqa: F401
 
 __all__ = [
     "binary_cross_entropy",
@@ -29,67 +25,6 @@ __all__ = [
     "smooth_l1_loss",
     "triplet_loss",
 ]
-
-Reduction = Literal["none", "mean", "sum"]
-
-_REDUCTIONS: dict[str, Callable[[mx.array], mx.array]] = {"none": lambda loss: loss, "mean": mx.mean, "sum": mx.sum}
-
-
-def _reduce(loss: mx.array, reduction: Reduction = "none") -> mx.array:
-    if reduction not in list(_REDUCTIONS):
-        raise ValueError(f"Invalid reduction. Must be one of {get_args(Reduction)}.")
-    return _REDUCTIONS[reduction](loss)
-
-
-@lru_cache(policy.MOST_COMPOSED)
-def _as_one_node(
-    losses: Callable[..., mx.array], reduction: Reduction, constants: tuple, names: tuple[str, ...]
-) -> Callable[..., list[mx.array]]:
-    """The reduced losses as a function of the arrays among their arguments.
-
-    Args:
-        constants: for each argument None, if it is an array, or its type and value.
-        names: of the last arguments, those passed by name.
-    """
-
-    def loss(*arrays: mx.array) -> list[mx.array]:
-        following = iter(arrays)
-        given = [next(following) if constant is None else constant[1] for constant in constants]
-        positional = given[: len(given) - len(names)]
-        named = dict(zip(names, given[len(positional) :], strict=True))
-        return [_reduce(losses(*positional, **named), reduction)]
-
-    return compile_frozen(loss)
-
-
-def _reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[..., mx.array]]:
-    """Gives a function of unreduced losses a last parameter ``reduction``: ``"none"``, ``"mean"`` or ``"sum"``.
-
-    Its Python runs once for arguments of a kind: it must not look at the values of arrays.
-    """
-
-    def decorate(losses: Callable[..., mx.array]) -> Callable[..., mx.array]:
-        signature = inspect.signature(losses)
-        place = len(signature.parameters)
-        last = inspect.Parameter("reduction", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
-
-        @wraps(losses)
-        def reduced(*args: Any, **kwargs: Any) -> mx.array:
-            if len(args) == place + 1 and "reduction" not in kwargs:
-                args, kwargs["reduction"] = args[:place], args[place]
-            reduction = kwargs.pop("reduction", default)
-            given = (*args, *kwargs.values())
-            constants = tuple([None if type(x) is mx.array else (type(x), x) for x in given])
-            try:
-                loss = _as_one_node(losses, reduction, constants, tuple(kwargs))
-            except TypeError:  # an argument that is not hashable, such as a list
-                return _reduce(losses(*args, **kwargs), reduction)
-            return loss(*[x for x in given if type(x) is mx.array])[0]
-
-        reduced.__signature__ = signature.replace(parameters=[*signature.parameters.values(), last])  # type: ignore
-        return reduced
-
-    return decorate
 
 
 def _check_same_shape(**named: mx.array) -> None:
@@ -112,7 +47,7 @@ def _at(scores: mx.array, targets: mx.array, axis: int) -> mx.array:
     return mx.take_along_axis(scores, mx.expand_dims(targets, axis), axis).squeeze(axis)
 
 
-@_reduces("none")
+@reduces("none")
 def cross_entropy(
     logits: mx.array,
     targets: mx.array,
@@ -128,7 +63,11 @@ def cross_entropy(
         weights: a weight for each loss, of the shape of the unreduced result.
         axis: the axis of the classes.
         label_smoothing: how much of the target is spread evenly over the classes, in [0, 1).
-        reduction: how to reduce.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a loss for each place of ``logits`` without ``axis``,
+        or a scalar.
 
     Raises:
         ValueError: shapes that do not match, ``label_smoothing`` out of range or an unknown reduction.
@@ -153,7 +92,7 @@ def cross_entropy(
     return _weighted(mx.logsumexp(logits, axis=axis) - aim, weights)
 
 
-@_reduces("mean")
+@reduces("mean")
 def binary_cross_entropy(
     inputs: mx.array,
     targets: mx.array,
@@ -163,14 +102,21 @@ def binary_cross_entropy(
     """Cross entropy of independent binary predictions.
 
     Args:
-        inputs: logits, or probabilities if ``with_logits`` is false.
+        inputs: logits of any shape, or probabilities if ``with_logits`` is false.
         targets: values in [0, 1], of the same shape.
         weights: a weight for each loss, of the same shape.
         with_logits: what ``inputs`` are.
-        reduction: how to reduce.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
 
     Raises:
-        ValueError: shapes that do not match or an unknown reduction.
+        ValueError: shapes that differ, or an unknown reduction.
+
+    Example:
+        >>> nn.losses.binary_cross_entropy(mx.array([0.5, 0.5]), mx.array([1.0, 0.0]), with_logits=False)
+        array(0.693147, dtype=float32)
     """
     _check_same_shape(Inputs=inputs, targets=targets)
     if with_logits:
@@ -180,42 +126,99 @@ def binary_cross_entropy(
     return _weighted(-(targets * yes + (1 - targets) * no), weights)
 
 
-@_reduces("mean")
+@reduces("mean")
 def l1_loss(predictions: mx.array, targets: mx.array) -> mx.array:
-    """``|predictions - targets|``; the shapes must agree (ValueError)."""
+    """``|predictions - targets|``.
+
+    Args:
+        predictions: an array of any shape.
+        targets: an array of that shape.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
+
+    Raises:
+        ValueError: shapes that differ, or an unknown reduction.
+
+    Example:
+        >>> nn.losses.l1_loss(mx.array([0.5, 1.0]), mx.array([1.0, 0.0]))
+        array(0.75, dtype=float32)
+    """
     _check_same_shape(Predictions=predictions, targets=targets)
     return mx.abs(predictions - targets)
 
 
-@_reduces("mean")
+@reduces("mean")
 def mse_loss(predictions: mx.array, targets: mx.array) -> mx.array:
-    """``(predictions - targets) ** 2``; the shapes must agree (ValueError)."""
+    """``(predictions - targets) ** 2``.
+
+    Args:
+        predictions: an array of any shape.
+        targets: an array of that shape.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
+
+    Raises:
+        ValueError: shapes that differ, or an unknown reduction.
+
+    Example:
+        >>> nn.losses.mse_loss(mx.array([0.5, 1.0]), mx.array([1.0, 0.0]))
+        array(0.625, dtype=float32)
+    """
     _check_same_shape(Predictions=predictions, targets=targets)
     return mx.square(predictions - targets)
 
 
-@_reduces("none")
+@reduces("none")
 def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1) -> mx.array:
-    """The negative of the log-probabilities ``inputs`` that the class indices ``targets`` point at."""
+    """The negative of the log-probabilities that class indices point at.
+
+    Args:
+        inputs: log-probabilities, the classes along ``axis``.
+        targets: class indices, of the shape of ``inputs`` without ``axis``.
+        axis: the axis of the classes.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a loss for each target, or a scalar.
+
+    Raises:
+        ValueError: shapes that do not match, or an unknown reduction.
+        IndexError: ``inputs`` has no such axis.
+
+    Example:
+        >>> nn.losses.nll_loss(mx.array([[-1.5, -0.25], [-2.0, -3.0]]), mx.array([1, 0]))
+        array([0.25, 2], dtype=float32)
+    """
     return -_at(inputs, targets, axis)
 
 
-@_reduces("mean")
+@reduces("mean")
 def gaussian_nll_loss(
     inputs: mx.array, targets: mx.array, vars: mx.array, full: bool = False, eps: float = 1e-6
 ) -> mx.array:
     """The negative log-likelihood of ``targets`` under normal distributions.
 
     Args:
-        inputs: the means.
+        inputs: the means, of any shape.
         targets: the values, of the same shape.
         vars: the variances, of the same shape.
         full: include the constant ``log(2 pi) / 2``.
         eps: the least variance.
-        reduction: how to reduce.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
 
     Raises:
-        ValueError: shapes that do not match or an unknown reduction.
+        ValueError: shapes that differ, or an unknown reduction.
+
+    Example:
+        >>> nn.losses.gaussian_nll_loss(mx.array([0.0, 1.0]), mx.array([1.0, 3.0]), mx.ones(2))
+        array(1.25, dtype=float32)
     """
     _check_same_shape(Inputs=inputs, targets=targets)
     _check_same_shape(Inputs=inputs, vars=vars)
@@ -224,21 +227,56 @@ def gaussian_nll_loss(
     return nll + math.log(2 * math.pi) / 2 if full else nll
 
 
-@_reduces("none")
+@reduces("none")
 def kl_div_loss(inputs: mx.array, targets: mx.array, axis: int = -1) -> mx.array:
-    """The Kullback-Leibler divergence of log-probabilities ``inputs`` from log-probabilities ``targets``."""
+    """The Kullback-Leibler divergence of the distribution ``inputs`` from the distribution ``targets``.
+
+    Args:
+        inputs: log-probabilities, along ``axis``.
+        targets: log-probabilities, of a shape that broadcasts with theirs.
+        axis: the axis of the sum.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a divergence for each place without ``axis``, or a scalar.
+
+    Raises:
+        ValueError: shapes that cannot be broadcast, or an unknown reduction.
+        IndexError: there is no such axis.
+
+    Example:
+        >>> nn.losses.kl_div_loss(mx.log(mx.array([[0.5, 0.5]])), mx.log(mx.array([[0.25, 0.75]])))
+        array([0.130812], dtype=float32)
+    """
     return mx.sum(mx.exp(targets) * (targets - inputs), axis)
 
 
-@_reduces("mean")
+@reduces("mean")
 def smooth_l1_loss(predictions: mx.array, targets: mx.array, beta: float = 1.0) -> mx.array:
-    """Quadratic where ``|predictions - targets| < beta``, linear beyond; the shapes must agree (ValueError)."""
+    """``error ** 2 / (2 beta)`` where ``error = |predictions - targets| < beta``, ``error - beta / 2`` beyond.
+
+    Args:
+        predictions: an array of any shape.
+        targets: an array of that shape.
+        beta: where the square ends.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
+
+    Raises:
+        ValueError: shapes that differ, or an unknown reduction.
+
+    Example:
+        >>> nn.losses.smooth_l1_loss(mx.array([0.5, 3.0]), mx.zeros(2), reduction="none")
+        array([0.125, 2.5], dtype=float32)
+    """
     _check_same_shape(Predictions=predictions, targets=targets)
     error = mx.abs(predictions - targets)
     return mx.where(error < beta, 0.5 * mx.square(error) / beta, error - 0.5 * beta)
 
 
-@_reduces("none")
+@reduces("none")
 def triplet_loss(
     anchors: mx.array,
     positives: mx.array,
@@ -251,14 +289,25 @@ def triplet_loss(
     """How much nearer than the negative, less a margin, the positive is to the anchor: zero if by enough.
 
     Args:
-        anchors: the anchors.
-        positives: what should be near them.
-        negatives: what should be far from them.
+        anchors: the anchors, (..., D).
+        positives: what should be near them, of a shape that broadcasts with theirs.
+        negatives: what should be far from them, likewise.
         axis: the axis of the distance.
         p: the order of the distance's norm.
         margin: how much nearer is enough.
         eps: added inside the root.
-        reduction: how to reduce.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a loss for each anchor, or a scalar.
+
+    Raises:
+        ValueError: shapes that cannot be broadcast, or an unknown reduction.
+        IndexError: there is no such axis.
+
+    Example:
+        >>> nn.losses.triplet_loss(mx.array([[0.0, 0.0]]), mx.array([[3.0, 4.0]]), mx.array([[0.0, 3.0]]))
+        array([3], dtype=float32)
     """
 
     def distance(others: mx.array) -> mx.array:
@@ -267,36 +316,122 @@ def triplet_loss(
     return mx.maximum(distance(positives) - distance(negatives) + margin, 0)
 
 
-@_reduces("none")
+@reduces("none")
 def hinge_loss(inputs: mx.array, targets: mx.array) -> mx.array:
-    """``max(0, 1 - inputs * targets)``, targets being -1 or 1."""
+    """``max(0, 1 - inputs * targets)``.
+
+    Args:
+        inputs: scores, an array of any shape.
+        targets: -1 or 1, of a shape that broadcasts with it.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
+
+    Raises:
+        ValueError: shapes that cannot be broadcast, or an unknown reduction.
+
+    Example:
+        >>> nn.losses.hinge_loss(mx.array([0.5, 2.0]), mx.array([1, -1]))
+        array([0.5, 3], dtype=float32)
+    """
     return mx.maximum(1 - inputs * targets, 0)
 
 
-@_reduces("none")
+@reduces("none")
 def huber_loss(inputs: mx.array, targets: mx.array, delta: float = 1.0) -> mx.array:
-    """Half the square of the error up to ``delta``, linear beyond."""
+    """``error ** 2 / 2`` where ``error = |inputs - targets| <= delta``, ``delta (error - delta / 2)`` beyond.
+
+    Args:
+        inputs: an array of any shape.
+        targets: an array of a shape that broadcasts with it.
+        delta: where the square ends.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
+
+    Raises:
+        ValueError: shapes that cannot be broadcast, or an unknown reduction.
+
+    Example:
+        >>> nn.losses.huber_loss(mx.array([0.5, 3.0]), mx.zeros(2))
+        array([0.125, 2.5], dtype=float32)
+    """
     error = mx.abs(inputs - targets)
     return mx.where(error <= delta, 0.5 * mx.square(error), delta * (error - 0.5 * delta))
 
 
-@_reduces("none")
+@reduces("none")
 def log_cosh_loss(inputs: mx.array, targets: mx.array) -> mx.array:
-    """``log(cosh(inputs - targets))``, without overflow."""
+    """``log(cosh(inputs - targets))``, without overflow.
+
+    Args:
+        inputs: an array of any shape.
+        targets: an array of a shape that broadcasts with it.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
+
+    Raises:
+        ValueError: shapes that cannot be broadcast, or an unknown reduction.
+
+    Example:
+        >>> nn.losses.log_cosh_loss(mx.array([0.0, 1.0]), mx.zeros(2))
+        array([0, 0.433781], dtype=float32)
+    """
     error = inputs - targets
     return mx.logaddexp(error, -error) - math.log(2)
 
 
-@_reduces("none")
+@reduces("none")
 def cosine_similarity_loss(x1: mx.array, x2: mx.array, axis: int = 1, eps: float = 1e-8) -> mx.array:
-    """The cosine of the angle between ``x1`` and ``x2`` along ``axis``; ``eps`` bounds the norms' product below."""
+    """The cosine of the angle between ``x1`` and ``x2``: 1 for the same direction. It is no loss yet: negate it.
+
+    Args:
+        x1: vectors along ``axis``.
+        x2: vectors along ``axis``, of a shape that broadcasts with theirs.
+        axis: the axis of the vectors.
+        eps: the least product of the norms.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a cosine for each pair, or a scalar.
+
+    Raises:
+        ValueError: shapes that cannot be broadcast, or an unknown reduction.
+        IndexError: there is no such axis.
+
+    Example:
+        >>> nn.losses.cosine_similarity_loss(mx.array([[3.0, 4.0]]), mx.array([[1.0, 0.0]]))
+        array([0.6], dtype=float32)
+    """
     norms = mx.linalg.norm(x1, axis=axis) * mx.linalg.norm(x2, axis=axis)
     return mx.sum(x1 * x2, axis=axis) / mx.maximum(norms, eps)
 
 
-@_reduces("none")
+@reduces("none")
 def margin_ranking_loss(inputs1: mx.array, inputs2: mx.array, targets: mx.array, margin: float = 0.0) -> mx.array:
-    """``max(0, -targets * (inputs1 - inputs2) + margin)``; the shapes must agree (ValueError)."""
+    """``max(0, -targets * (inputs1 - inputs2) + margin)``.
+
+    Args:
+        inputs1: scores, an array of any shape.
+        inputs2: scores, of that shape.
+        targets: of that shape: 1 where the first should be higher, -1 where the second.
+        margin: by how much.
+        reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
+
+    Returns:
+        An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
+
+    Raises:
+        ValueError: shapes that differ, or an unknown reduction.
+
+    Example:
+        >>> nn.losses.margin_ranking_loss(mx.array([0.5, 2.0]), mx.array([1.0, 1.0]), mx.array([1, 1]))
+        array([0.5, 0], dtype=float32)
+    """
     arrays = {"inputs1": inputs1, "inputs2": inputs2, "targets": targets}
     if len({array.shape for array in arrays.values()}) > 1:
         first, second, third = (f"{name}.shape={array.shape}" for name, array in arrays.items())

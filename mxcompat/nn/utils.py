@@ -113,6 +113,10 @@ def average_gradients(
 
     Returns:
         The averaged tree (``gradients`` itself for a group of one).
+
+    Example:
+        >>> nn.average_gradients({"w": mx.array([1.0, 2.0])})
+        {'w': array([1, 2], dtype=float32)}
     """
     group = group or mx.distributed.init()
     size = group.size()

@@ -26,6 +26,11 @@ class Optimizer:
     Args:
         schedulers: by name, functions from the step to the value of an entry of the state.
 
+    Raises:
+        NotImplementedError: at the first update, a subclass that does not define the two.
+        KeyError, IndexError: at an update, a gradient in whose place there is no parameter.
+        ValueError: at an update, a gradient whose shape does not broadcast with its parameter's.
+
     Example:
         >>> model, optimizer = nn.Linear(2, 1), optim.SGD(learning_rate=0.1)
         >>> step = nn.value_and_grad(model, lambda x: mx.square(model(x) - 1).sum())

@@ -26,6 +26,15 @@ class Adafactor(Optimizer):
         scale_parameter: scale the learning rate by the parameter's root mean square.
         relative_step: a learning rate of ``min(0.01, 1 / sqrt(t))``.
         warmup_init: with ``relative_step``, let the learning rate grow from 1e-6 at first.
+
+    Raises:
+        KeyError: at the first update, neither ``learning_rate`` nor ``relative_step``.
+
+    Example:
+        >>> optimizer = optim.Adafactor()
+        >>> optimizer.apply_gradients({"w": mx.ones((2, 2))}, {"w": mx.ones((2, 2))})
+        {'w': array([[0.99, 0.99],
+               [0.99, 0.99]], dtype=float32)}
     """
 
     _together: ClassVar[int] = 1
@@ -113,6 +122,12 @@ class Muon(SlotOptimizer):
         weight_decay: adds ``weight_decay w`` to the gradient.
         nesterov: look one step ahead.
         ns_steps: how many Newton-Schulz iterations.
+
+    Example:
+        >>> optimizer = optim.Muon(learning_rate=0.1)
+        >>> new = optimizer.apply_gradients({"w": mx.ones((4, 2))}, {"w": mx.zeros((4, 2))})
+        >>> new["w"].shape
+        (4, 2)
     """
 
     _slots = ("v",)

@@ -48,6 +48,11 @@ class SGD(SlotOptimizer):
 
     Raises:
         ValueError: ``nesterov`` without momentum or with dampening.
+
+    Example:
+        >>> optimizer = optim.SGD(learning_rate=0.5)
+        >>> optimizer.apply_gradients({"w": mx.array([1.0, -2.0])}, {"w": mx.zeros(2)})
+        {'w': array([-0.5, 1], dtype=float32)}
     """
 
     _slots = ("v",)
@@ -106,6 +111,11 @@ class RMSprop(_RootOptimizer):
 
     Raises:
         ValueError: ``alpha`` negative or ``eps`` not positive.
+
+    Example:
+        >>> optimizer = optim.RMSprop(learning_rate=0.1)
+        >>> optimizer.apply_gradients({"w": mx.array([1.0, -2.0])}, {"w": mx.zeros(2)})
+        {'w': array([-1, 1], dtype=float32)}
     """
 
     def __init__(self, learning_rate: LearningRate, alpha: float = 0.99, eps: float = 1e-8) -> None:
@@ -129,6 +139,11 @@ class Adagrad(_RootOptimizer):
 
     Raises:
         ValueError: ``eps`` not positive.
+
+    Example:
+        >>> optimizer = optim.Adagrad(learning_rate=0.5)
+        >>> optimizer.apply_gradients({"w": mx.array([1.0, -2.0])}, {"w": mx.zeros(2)})
+        {'w': array([-0.5, 0.5], dtype=float32)}
     """
 
     def __init__(self, learning_rate: LearningRate, eps: float = 1e-8) -> None:
@@ -153,6 +168,11 @@ class AdaDelta(SlotOptimizer):
 
     Raises:
         ValueError: ``rho`` negative or ``eps`` not positive.
+
+    Example:
+        >>> optimizer = optim.AdaDelta(learning_rate=1.0)
+        >>> optimizer.apply_gradients({"w": mx.array([1.0, 0.0])}, {"w": mx.zeros(2)})
+        {'w': array([-0.00316226, 0], dtype=float32)}
     """
 
     _slots = ("v", "u")
@@ -183,6 +203,11 @@ class Adam(SlotOptimizer):
 
     Raises:
         ValueError: betas outside [0, 1) or ``eps`` negative.
+
+    Example:
+        >>> optimizer = optim.Adam(learning_rate=0.1)
+        >>> optimizer.apply_gradients({"w": mx.array([1.0, -2.0])}, {"w": mx.zeros(2)})
+        {'w': array([-0.316228, 0.316228], dtype=float32)}
     """
 
     _slots = ("m", "v")
@@ -213,12 +238,22 @@ class Adam(SlotOptimizer):
 class AdamW(Adam):
     """``Adam`` after ``w *= 1 - lr weight_decay``.
 
+    State: ``m`` and ``v``.
+
     Args:
         learning_rate: lr.
         betas: as for ``Adam``.
         eps: as for ``Adam``.
         weight_decay: how much parameters shrink.
         bias_correction: as for ``Adam``.
+
+    Raises:
+        ValueError: betas outside [0, 1) or ``eps`` negative.
+
+    Example:
+        >>> optimizer = optim.AdamW(learning_rate=0.1)
+        >>> optimizer.apply_gradients({"w": mx.array([1.0, -2.0])}, {"w": mx.ones(2)})
+        {'w': array([0.682772, 1.31523], dtype=float32)}
     """
 
     def __init__(
@@ -240,10 +275,20 @@ class AdamW(Adam):
 class Adamax(Adam):
     """``m`` as in ``Adam``, ``v = max(b2 v, |g|)``, ``w -= lr m / (v + eps)``.
 
+    State: ``m`` and ``v``.
+
     Args:
         learning_rate: lr.
         betas: b1 and b2.
         eps: added to v.
+
+    Raises:
+        ValueError: betas outside [0, 1) or ``eps`` negative.
+
+    Example:
+        >>> optimizer = optim.Adamax(learning_rate=0.5)
+        >>> optimizer.apply_gradients({"w": mx.array([1.0, -2.0])}, {"w": mx.zeros(2)})
+        {'w': array([-0.05, 0.05], dtype=float32)}
     """
 
     def __init__(
@@ -272,6 +317,11 @@ class Lion(SlotOptimizer):
 
     Raises:
         ValueError: betas outside [0, 1).
+
+    Example:
+        >>> optimizer = optim.Lion(learning_rate=0.5)
+        >>> optimizer.apply_gradients({"w": mx.array([1.0, -2.0])}, {"w": mx.zeros(2)})
+        {'w': array([-0.5, 0.5], dtype=float32)}
     """
 
     _slots = ("m",)

@@ -13,6 +13,13 @@ __all__ = ["cosine_decay", "exponential_decay", "join_schedules", "linear_schedu
 def exponential_decay(init: float, decay_rate: float) -> Callable:
     """``init * decay_rate ** step``.
 
+    Args:
+        init: the first value.
+        decay_rate: the factor from a step to the next.
+
+    Returns:
+        A function of the step, an integer array or a number, that returns a floating-point scalar.
+
     Example:
         >>> optim.SGD(learning_rate=optim.exponential_decay(0.1, 0.9)).learning_rate
         array(0.1, dtype=float32)
@@ -27,8 +34,21 @@ def exponential_decay(init: float, decay_rate: float) -> Callable:
 def step_decay(init: float, decay_rate: float, step_size: int) -> Callable:
     """``init`` times ``decay_rate`` every ``step_size`` steps.
 
+    Args:
+        init: the first value.
+        decay_rate: the factor.
+        step_size: after how many steps.
+
+    Returns:
+        A function of the step, an integer array or a number, that returns a floating-point scalar.
+
     Raises:
         ValueError: ``step_size`` is not positive.
+
+    Example:
+        >>> schedule = optim.step_decay(1.0, 0.5, 10)
+        >>> schedule(mx.array(20))
+        array(0.25, dtype=float32)
     """
     if step_size <= 0:
         raise ValueError(f"step_size must be greater than 0, but got {step_size}.")
@@ -42,8 +62,21 @@ def step_decay(init: float, decay_rate: float, step_size: int) -> Callable:
 def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Callable:
     """From ``init`` to ``end`` along half a cosine wave of ``decay_steps`` steps.
 
+    Args:
+        init: the first value.
+        decay_steps: how many steps the decay takes; then the value stays.
+        end: the last value.
+
+    Returns:
+        A function of the step, an integer array or a number, that returns a floating-point scalar.
+
     Raises:
         ValueError: ``decay_steps`` is not positive.
+
+    Example:
+        >>> schedule = optim.cosine_decay(1.0, 10)
+        >>> schedule(mx.array(0)), schedule(mx.array(12))
+        (array(1, dtype=float32), array(0, dtype=float32))
     """
     if decay_steps <= 0:
         raise ValueError(f"decay_steps must be greater than 0, but got {decay_steps}.")
@@ -62,8 +95,17 @@ def join_schedules(schedules: list[Callable], boundaries: list[int]) -> Callable
         schedules: the schedules.
         boundaries: at which step each but the first begins.
 
+    Returns:
+        A function of the step, an integer array or a number, that returns a floating-point scalar.
+
     Raises:
         ValueError: no schedules, or not one boundary fewer than schedules.
+
+    Example:
+        >>> warm_up, rest = optim.linear_schedule(0.0, 1.0, 10), optim.step_decay(1.0, 0.5, 20)
+        >>> schedule = optim.join_schedules([warm_up, rest], [10])
+        >>> schedule(mx.array(5)), schedule(mx.array(40))
+        (array(0.5, dtype=float32), array(0.5, dtype=float32))
     """
     if not schedules:
         raise ValueError("Must provide at least 1 schedule to join.")
@@ -82,8 +124,21 @@ def join_schedules(schedules: list[Callable], boundaries: list[int]) -> Callable
 def linear_schedule(init: float, end: float, steps: int) -> Callable:
     """From ``init`` to ``end`` along a line of ``steps`` steps.
 
+    Args:
+        init: the first value.
+        end: the last value.
+        steps: how many steps the way takes; then the value stays.
+
+    Returns:
+        A function of the step, an integer array or a number, that returns a floating-point scalar.
+
     Raises:
         ValueError: ``steps`` is not positive.
+
+    Example:
+        >>> schedule = optim.linear_schedule(0.0, 2.0, 10)
+        >>> schedule(mx.array(5)), schedule(mx.array(12))
+        (array(1, dtype=float32), array(2, dtype=float32))
     """
     if steps <= 0:
         raise ValueError(f"steps must be greater than 0, but got {steps}.")

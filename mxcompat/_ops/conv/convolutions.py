@@ -153,6 +153,9 @@ def conv2d(
 
     Each of `stride`, `padding` and `dilation` is an int or two; everything else is as in `conv1d`.
 
+    Raises:
+        ValueError: if shapes, sizes or dtypes do not fit.
+
     Example:
         >>> mx.conv2d(mx.ones((1, 8, 8, 3)), mx.ones((4, 3, 3, 3)), padding=1).shape
         (1, 8, 8, 4)
@@ -169,6 +172,9 @@ def conv3d(
 
     Each of `stride`, `padding` and `dilation` is an int or three; everything else is as in `conv1d`. Real MLX has no
     groups here.
+
+    Raises:
+        ValueError: if shapes, sizes or dtypes do not fit.
 
     Example:
         >>> mx.conv3d(mx.ones((1, 8, 8, 8, 3)), mx.ones((4, 3, 3, 3, 3)), padding=1).shape
@@ -238,6 +244,9 @@ def conv_transpose2d(
     Each of `stride`, `padding`, `dilation` and `output_padding` is an int or two; everything else is as in
     `conv_transpose1d`.
 
+    Raises:
+        ValueError: if shapes, sizes or dtypes do not fit.
+
     Example:
         >>> mx.conv_transpose2d(mx.ones((1, 8, 8, 3)), mx.ones((4, 2, 2, 3)), stride=2).shape
         (1, 16, 16, 4)
@@ -254,6 +263,9 @@ def conv_transpose3d(
 
     Each of `stride`, `padding`, `dilation` and `output_padding` is an int or three; everything else is as in
     `conv_transpose1d`. Real MLX has no groups here.
+
+    Raises:
+        ValueError: if shapes, sizes or dtypes do not fit.
 
     Example:
         >>> mx.conv_transpose3d(mx.ones((1, 4, 4, 4, 3)), mx.ones((4, 2, 2, 2, 3)), stride=2).shape

@@ -43,6 +43,16 @@ def is_available(backend: str = "any") -> bool:
 
     Args:
         backend: "any", "mpi", "nccl", "jaccl" or "ring".
+
+    Returns:
+        A bool.
+
+    Raises:
+        TypeError: `backend` is not a str.
+
+    Example:
+        >>> isinstance(mx.distributed.is_available(), bool)
+        True
     """
     require_text(backend, "is_available", "backend")
     found = peers()

@@ -107,7 +107,24 @@ def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any
 
 
 def concat(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
-    """See `concatenate`."""
+    """The same as `concatenate`.
+
+    Args:
+        arrays: arrays, of the same shape but for `axis`.
+        axis: the axis to join along; None to flatten them first.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array of the dtype that they promote to.
+
+    Raises:
+        ValueError: no arrays, or shapes that do not fit.
+        IndexError: there is no such axis.
+
+    Example:
+        >>> mx.concat([mx.zeros(2), mx.ones(2)])
+        array([0, 0, 1, 1], dtype=float32)
+    """
     check_stream(stream)
     return concatenate(arrays, axis)
 

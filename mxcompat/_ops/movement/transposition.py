@@ -70,7 +70,24 @@ def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = N
 
 
 def permute_dims(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = None) -> array:
-    """See `transpose`."""
+    """The same as `transpose`.
+
+    Args:
+        a: an array.
+        axes: the order of its axes in the result; reversed if None.
+        stream: accepted, and ignored.
+
+    Returns:
+        An array with the axes in that order, of the same dtype.
+
+    Raises:
+        ValueError: not each axis once.
+        IndexError: there is no such axis.
+
+    Example:
+        >>> mx.permute_dims(mx.zeros((2, 3, 4)), (1, 0, 2)).shape
+        (3, 2, 4)
+    """
     check_stream(stream)
     return transpose(a, axes)
 

@@ -58,6 +58,10 @@ class FullyShardedModule(Module):
 
     Raises:
         ValueError: a parameter is a scalar, or the group's size does not divide its first axis.
+
+    Example:
+        >>> nn.FullyShardedModule(nn.Linear(4, 3))(mx.ones((2, 4))).shape
+        (2, 3)
     """
 
     def __init__(
@@ -132,6 +136,13 @@ def fully_shard(
     Returns:
         The wrapped module; the module itself if the group has one member, if it is wrapped already or if it has no
         parameters.
+
+    Raises:
+        ValueError: a parameter is a scalar, or the group's size does not divide its first axis.
+
+    Example:
+        >>> nn.fully_shard(nn.Linear(4, 3))(mx.ones((2, 4))).shape
+        (2, 3)
     """
     group = group or mx.distributed.init()
     if group.size() == 1 or isinstance(module, FullyShardedModule):

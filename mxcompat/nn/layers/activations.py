@@ -1,12 +1,40 @@
-"""Activation functions, and modules that apply them."""
+"""Modules that apply activation functions; the functions are to be had here too."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import ClassVar
 
 import mxcompat.core as mx
+from mxcompat.nn.layers._activations import (
+    celu,
+    elu,
+    gelu,
+    gelu_approx,
+    gelu_fast_approx,
+    glu,
+    hard_shrink,
+    hard_tanh,
+    hardswish,
+    leaky_relu,
+    log_sigmoid,
+    log_softmax,
+    mish,
+    prelu,
+    relu,
+    relu2,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    softmax,
+    softmin,
+    softplus,
+    softshrink,
+    softsign,
+    step,
+    tanh,
+)
 from mxcompat.nn.layers.base import Module
 
 __all__ = [
@@ -65,144 +93,6 @@ __all__ = [
 ]
 
 
-def sigmoid(x: mx.array) -> mx.array:
-    """``1 / (1 + exp(-x))``."""
-    return mx.sigmoid(x)
-
-
-def relu(x: mx.array) -> mx.array:
-    """``max(x, 0)``."""
-    return mx.maximum(x, 0)
-
-
-def relu2(x: mx.array) -> mx.array:
-    """``max(x, 0) ** 2``."""
-    return mx.square(mx.maximum(x, 0))
-
-
-def relu6(x: mx.array) -> mx.array:
-    """``min(max(x, 0), 6)``."""
-    return mx.minimum(mx.maximum(x, 0), 6.0)
-
-
-def leaky_relu(x: mx.array, negative_slope: float = 0.01) -> mx.array:
-    """``x`` where positive, else ``negative_slope * x``."""
-    return mx.maximum(negative_slope * x, x)
-
-
-def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
-    """``x - log(sum(exp(x)))`` along ``axis``."""
-    # Relative to the largest, whose size would else swallow the logarithm.
-    x = x - mx.stop_gradient(mx.max(x, axis=axis, keepdims=True))
-    return x - mx.logsumexp(x, axis=axis, keepdims=True)
-
-
-def elu(x: mx.array, alpha: float = 1.0) -> mx.array:
-    """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
-    return mx.where(x > 0, x, alpha * (mx.exp(x) - 1))
-
-
-def softmax(x: mx.array, axis: int = -1) -> mx.array:
-    """``exp(x) / sum(exp(x))`` along ``axis``."""
-    return mx.softmax(x, axis=axis)
-
-
-def softplus(x: mx.array) -> mx.array:
-    """``log(1 + exp(x))``."""
-    return mx.logaddexp(x, 0)
-
-
-def softsign(x: mx.array) -> mx.array:
-    """``x / (1 + |x|)``."""
-    return mx.divide(x, 1 + mx.abs(x))
-
-
-def softshrink(x: mx.array, lambd: float = 0.5) -> mx.array:
-    """``x`` moved towards zero by ``lambd``, and zero within it."""
-    return mx.where(mx.abs(x) > lambd, x - mx.sign(x) * lambd, 0)
-
-
-def celu(x: mx.array, alpha: float = 1.0) -> mx.array:
-    """``max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)``."""
-    return mx.maximum(x, 0.0) + alpha * (mx.exp(mx.minimum(x, 0.0) / alpha) - 1)
-
-
-def silu(x: mx.array) -> mx.array:
-    """``x * sigmoid(x)``."""
-    return x * mx.sigmoid(x)
-
-
-def log_sigmoid(x: mx.array) -> mx.array:
-    """``log(sigmoid(x))``."""
-    return -softplus(-x)
-
-
-def gelu(x: mx.array) -> mx.array:
-    """``x * Phi(x)``, Phi being the normal distribution function."""
-    return x * (1 + mx.erf(x / math.sqrt(2))) / 2
-
-
-def gelu_approx(x: mx.array) -> mx.array:
-    """``gelu`` through a hyperbolic tangent."""
-    return 0.5 * x * (1 + mx.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
-def gelu_fast_approx(x: mx.array) -> mx.array:
-    """``gelu`` as ``x * sigmoid(1.702 * x)``."""
-    return x * mx.sigmoid(1.702 * x)
-
-
-def glu(x: mx.array, axis: int = -1) -> mx.array:
-    """The first half of ``x`` along ``axis``, times the sigmoid of the second."""
-    a, b = mx.split(x, indices_or_sections=2, axis=axis)
-    return a * mx.sigmoid(b)
-
-
-def step(x: mx.array, threshold: float = 0.0) -> mx.array:
-    """1 where ``x >= threshold``, else 0."""
-    return mx.where(x >= threshold, 1, 0)
-
-
-def selu(x: mx.array) -> mx.array:
-    """``elu`` with the constants that keep activations normalized."""
-    return elu(x, 1.67326) * 1.0507
-
-
-def prelu(x: mx.array, alpha: mx.array) -> mx.array:
-    """``max(x, 0) + alpha * min(x, 0)``, ``alpha`` an array of one or of a value per channel."""
-    return mx.maximum(0, x) + alpha * mx.minimum(0, x)
-
-
-def mish(x: mx.array) -> mx.array:
-    """``x * tanh(softplus(x))``."""
-    return x * mx.tanh(softplus(x))
-
-
-def hardswish(x: mx.array) -> mx.array:
-    """``x * min(max(x + 3, 0), 6) / 6``."""
-    return x * mx.minimum(mx.maximum(x + 3, 0), 6) / 6
-
-
-def hard_tanh(x: mx.array, min_val: float = -1.0, max_val: float = 1.0) -> mx.array:
-    """``x`` limited to [``min_val``, ``max_val``]."""
-    return mx.minimum(mx.maximum(x, min_val), max_val)
-
-
-def hard_shrink(x: mx.array, lambd: float = 0.5) -> mx.array:
-    """``x``, but zero within ``lambd`` of zero."""
-    return mx.where(mx.abs(x) > lambd, x, 0)
-
-
-def softmin(x: mx.array, axis: int = -1) -> mx.array:
-    """``softmax(-x)`` along ``axis``."""
-    return mx.softmax(-x, axis=axis)
-
-
-def tanh(x: mx.array) -> mx.array:
-    """The hyperbolic tangent."""
-    return mx.tanh(x)
-
-
 def _applies(fn: Callable[..., mx.array], *settings: str) -> Callable[[type[Module]], type[Module]]:
     """Makes a module class call ``fn``, with the attributes that are named as further arguments."""
 
@@ -218,7 +108,19 @@ def _applies(fn: Callable[..., mx.array], *settings: str) -> Callable[[type[Modu
 
 @_applies(glu, "axis")
 class GLU(Module):
-    """``glu`` along ``axis``."""
+    """``glu`` as a module: (..., 2 n, ...) to (..., n, ...), along ``axis``.
+
+    Args:
+        axis: the axis to halve.
+
+    Raises:
+        ValueError: at call time, an odd size along ``axis``, or a complex input.
+        IndexError: at call time, there is no such axis.
+
+    Example:
+        >>> nn.GLU()(mx.ones((2, 8))).shape
+        (2, 4)
+    """
 
     def __init__(self, axis: int = -1) -> None:
         super().__init__()
@@ -227,32 +129,68 @@ class GLU(Module):
 
 @_applies(sigmoid)
 class Sigmoid(Module):
-    """``sigmoid`` as a module."""
+    """``sigmoid`` as a module.
+
+    Raises:
+        ValueError: at call time, a complex input.
+
+    Example:
+        >>> nn.Sigmoid()(mx.array([-2.0, 0.0, 1.0]))
+        array([0.119203, 0.5, 0.731059], dtype=float32)
+    """
 
 
 @_applies(mish)
 class Mish(Module):
-    """``mish`` as a module."""
+    """``mish`` as a module.
+
+    Example:
+        >>> nn.Mish()(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.252501, 0, 0.865098], dtype=float32)
+    """
 
 
 @_applies(relu)
 class ReLU(Module):
-    """``relu`` as a module."""
+    """``relu`` as a module.
+
+    Example:
+        >>> nn.ReLU()(mx.array([-2.0, 0.0, 1.0]))
+        array([0, 0, 1], dtype=float32)
+    """
 
 
 @_applies(relu2)
 class ReLU2(Module):
-    """``relu2`` as a module."""
+    """``relu2`` as a module.
+
+    Example:
+        >>> nn.ReLU2()(mx.array([-2.0, 0.0, 3.0]))
+        array([0, 0, 9], dtype=float32)
+    """
 
 
 @_applies(relu6)
 class ReLU6(Module):
-    """``relu6`` as a module."""
+    """``relu6`` as a module.
+
+    Example:
+        >>> nn.ReLU6()(mx.array([-2.0, 4.0, 8.0]))
+        array([0, 4, 6], dtype=float32)
+    """
 
 
 @_applies(leaky_relu, "_negative_slope")
 class LeakyReLU(Module):
-    """``leaky_relu`` with a given slope."""
+    """``leaky_relu`` as a module, with a given slope.
+
+    Args:
+        negative_slope: the slope below zero, at most 1.
+
+    Example:
+        >>> nn.LeakyReLU()(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.02, 0, 1], dtype=float32)
+    """
 
     def __init__(self, negative_slope: float = 1e-2) -> None:
         super().__init__()
@@ -261,7 +199,15 @@ class LeakyReLU(Module):
 
 @_applies(elu, "_alpha")
 class ELU(Module):
-    """``elu`` with a given ``alpha``."""
+    """``elu`` as a module, with a given ``alpha``.
+
+    Args:
+        alpha: minus the limit far below zero.
+
+    Example:
+        >>> nn.ELU()(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.864665, 0, 1], dtype=float32)
+    """
 
     def __init__(self, alpha: float = 1.0) -> None:
         super().__init__()
@@ -270,22 +216,45 @@ class ELU(Module):
 
 @_applies(softmax)
 class Softmax(Module):
-    """``softmax`` over the last axis as a module."""
+    """``softmax`` over the last axis as a module.
+
+    Example:
+        >>> nn.Softmax()(mx.zeros((1, 4)))
+        array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
+    """
 
 
 @_applies(softplus)
 class Softplus(Module):
-    """``softplus`` as a module."""
+    """``softplus`` as a module.
+
+    Example:
+        >>> nn.Softplus()(mx.array([-2.0, 0.0, 1.0]))
+        array([0.126928, 0.693147, 1.31326], dtype=float32)
+    """
 
 
 @_applies(softsign)
 class Softsign(Module):
-    """``softsign`` as a module."""
+    """``softsign`` as a module.
+
+    Example:
+        >>> nn.Softsign()(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.666667, 0, 0.5], dtype=float32)
+    """
 
 
 @_applies(softshrink, "lambd")
 class Softshrink(Module):
-    """``softshrink`` with a given ``lambd``."""
+    """``softshrink`` as a module, with a given ``lambd``.
+
+    Args:
+        lambd: how far values move towards zero.
+
+    Example:
+        >>> nn.Softshrink(0.5)(mx.array([-2.0, 0.25, 1.0]))
+        array([-1.5, 0, 0.5], dtype=float32)
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -294,7 +263,15 @@ class Softshrink(Module):
 
 @_applies(celu, "_alpha")
 class CELU(Module):
-    """``celu`` with a given ``alpha``."""
+    """``celu`` as a module, with a given ``alpha``.
+
+    Args:
+        alpha: minus the limit far below zero, not 0.
+
+    Example:
+        >>> nn.CELU()(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.864665, 0, 1], dtype=float32)
+    """
 
     def __init__(self, alpha: float = 1.0) -> None:
         super().__init__()
@@ -303,22 +280,57 @@ class CELU(Module):
 
 @_applies(silu)
 class SiLU(Module):
-    """``silu`` as a module."""
+    """``silu`` as a module.
+
+    Raises:
+        ValueError: at call time, a complex input.
+
+    Example:
+        >>> nn.SiLU()(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.238406, 0, 0.731059], dtype=float32)
+    """
 
 
 @_applies(log_softmax)
 class LogSoftmax(Module):
-    """``log_softmax`` over the last axis as a module."""
+    """``log_softmax`` over the last axis as a module.
+
+    Example:
+        >>> nn.LogSoftmax()(mx.zeros((1, 4)))
+        array([[-1.38629, -1.38629, -1.38629, -1.38629]], dtype=float32)
+    """
 
 
 @_applies(log_sigmoid)
 class LogSigmoid(Module):
-    """``log_sigmoid`` as a module."""
+    """``log_sigmoid`` as a module.
+
+    Raises:
+        ValueError: at call time, a bool input.
+
+    Example:
+        >>> nn.LogSigmoid()(mx.array([-2.0, 0.0, 1.0]))
+        array([-2.12693, -0.693147, -0.313262], dtype=float32)
+    """
 
 
 @_applies(prelu, "weight")
 class PReLU(Module):
-    """``prelu`` with a learned ``weight`` (num_parameters,)."""
+    """``prelu`` as a module.
+
+    Parameter: ``weight`` (num_parameters,), the slopes below zero.
+
+    Args:
+        num_parameters: 1, or the number of channels, the last axis.
+        init: the slopes at first.
+
+    Raises:
+        ValueError: at call time, another number of channels.
+
+    Example:
+        >>> nn.PReLU()(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.5, 0, 1], dtype=float32)
+    """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
         super().__init__()
@@ -333,6 +345,10 @@ class GELU(Module):
 
     Raises:
         ValueError: another word.
+
+    Example:
+        >>> nn.GELU()(mx.array([-1.0, 0.0, 1.0]))
+        array([-0.158655, 0, 0.841345], dtype=float32)
     """
 
     _FUNCTIONS: ClassVar = {"none": gelu, "precise": gelu_approx, "tanh": gelu_approx, "fast": gelu_fast_approx}
@@ -349,17 +365,35 @@ class GELU(Module):
 
 @_applies(tanh)
 class Tanh(Module):
-    """``tanh`` as a module."""
+    """``tanh`` as a module.
+
+    Example:
+        >>> nn.Tanh()(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.964028, 0, 0.761594], dtype=float32)
+    """
 
 
 @_applies(hardswish)
 class Hardswish(Module):
-    """``hardswish`` as a module."""
+    """``hardswish`` as a module.
+
+    Example:
+        >>> nn.Hardswish()(mx.array([-4.0, 1.0, 4.0]))
+        array([-0, 0.666667, 4], dtype=float32)
+    """
 
 
 @_applies(step, "threshold")
 class Step(Module):
-    """``step`` with a given threshold."""
+    """``step`` as a module, with a given threshold: the result is int32.
+
+    Args:
+        threshold: where the step is.
+
+    Example:
+        >>> nn.Step()(mx.array([-2.0, 0.0, 1.0]))
+        array([0, 1, 1], dtype=int32)
+    """
 
     def __init__(self, threshold: float = 0.0) -> None:
         super().__init__()
@@ -368,17 +402,35 @@ class Step(Module):
 
 @_applies(selu)
 class SELU(Module):
-    """``selu`` as a module."""
+    """``selu`` as a module.
+
+    Example:
+        >>> nn.SELU()(mx.array([-2.0, 0.0, 1.0]))
+        array([-1.52016, 0, 1.0507], dtype=float32)
+    """
 
 
 @_applies(hard_tanh)
 class HardTanh(Module):
-    """``hard_tanh`` within [-1, 1] as a module."""
+    """``hard_tanh`` within [-1, 1] as a module.
+
+    Example:
+        >>> nn.HardTanh()(mx.array([-2.0, 0.5, 3.0]))
+        array([-1, 0.5, 1], dtype=float32)
+    """
 
 
 @_applies(hard_shrink, "lambd")
 class HardShrink(Module):
-    """``hard_shrink`` with a given ``lambd``."""
+    """``hard_shrink`` as a module, with a given ``lambd``.
+
+    Args:
+        lambd: up to where values become zero.
+
+    Example:
+        >>> nn.HardShrink(0.5)(mx.array([-2.0, 0.25, 1.0]))
+        array([-2, 0, 1], dtype=float32)
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -387,4 +439,9 @@ class HardShrink(Module):
 
 @_applies(softmin)
 class Softmin(Module):
-    """``softmin`` over the last axis as a module."""
+    """``softmin`` over the last axis as a module.
+
+    Example:
+        >>> nn.Softmin()(mx.zeros((1, 4)))
+        array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
+    """

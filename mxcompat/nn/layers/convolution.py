@@ -77,7 +77,12 @@ class Conv1d(Convolution):
         bias: whether to add a bias.
 
     Raises:
-        ValueError: ``groups`` does not divide ``in_channels``.
+        ValueError: ``groups`` does not divide ``in_channels``; at call time, an input with other axes or channels,
+            or smaller than the kernel.
+
+    Example:
+        >>> nn.Conv1d(3, 5, kernel_size=4)(mx.ones((2, 16, 3))).shape
+        (2, 13, 5)
     """
 
     _axes = 1
@@ -103,7 +108,24 @@ class Conv2d(Convolution):
     """Convolution of (N, H, W, in_channels) to (N, H', W', out_channels).
 
     Parameters: ``weight`` (out_channels, *kernel_size, in_channels / groups) and ``bias`` (out_channels,).
-    The arguments are those of ``Conv1d``; spatial ones may be a pair.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the kernel, an integer or a pair.
+        stride: step between windows, an integer or a pair.
+        padding: zeros added on both sides, an integer or a pair.
+        dilation: step between the kernel's taps, an integer or a pair.
+        groups: how many groups the channels are split into.
+        bias: whether to add a bias.
+
+    Raises:
+        ValueError: ``groups`` does not divide ``in_channels``; at call time, an input with other axes or channels,
+            or smaller than the kernel.
+
+    Example:
+        >>> nn.Conv2d(3, 5, kernel_size=3, padding=1)(mx.ones((2, 8, 8, 3))).shape
+        (2, 8, 8, 5)
     """
 
     _axes = 2
@@ -129,7 +151,22 @@ class Conv3d(Convolution):
     """Convolution of (N, D, H, W, in_channels) to (N, D', H', W', out_channels).
 
     Parameters: ``weight`` (out_channels, *kernel_size, in_channels) and ``bias`` (out_channels,).
-    The arguments are those of ``Conv1d`` without groups; spatial ones may be a triple.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the kernel, an integer or a triple.
+        stride: step between windows, an integer or a triple.
+        padding: zeros added on both sides, an integer or a triple.
+        dilation: step between the kernel's taps, an integer or a triple.
+        bias: whether to add a bias.
+
+    Raises:
+        ValueError: at call time, an input with other axes or channels, or smaller than the kernel.
+
+    Example:
+        >>> nn.Conv3d(3, 5, kernel_size=3)(mx.ones((2, 8, 8, 8, 3))).shape
+        (2, 6, 6, 6, 5)
     """
 
     _axes = 3

@@ -26,6 +26,13 @@ class ConvTranspose1d(_Transposed):
         dilation: step between the kernel's taps.
         output_padding: how much is added at the end of the output.
         bias: whether to add a bias.
+
+    Raises:
+        ValueError: at call time, an input with other axes or channels.
+
+    Example:
+        >>> nn.ConvTranspose1d(3, 5, kernel_size=4)(mx.ones((2, 16, 3))).shape
+        (2, 19, 5)
     """
 
     _axes = 1
@@ -50,7 +57,23 @@ class ConvTranspose2d(_Transposed):
     """Transposed convolution of (N, H, W, in_channels) to (N, H', W', out_channels).
 
     Parameters: ``weight`` (out_channels, *kernel_size, in_channels) and ``bias`` (out_channels,).
-    The arguments are those of ``ConvTranspose1d``; spatial ones may be a pair.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the kernel, an integer or a pair.
+        stride: step between the places the input values go to, an integer or a pair.
+        padding: how much is cut off on both sides of the output, an integer or a pair.
+        dilation: step between the kernel's taps, an integer or a pair.
+        output_padding: how much is added at the end of the output, an integer or a pair.
+        bias: whether to add a bias.
+
+    Raises:
+        ValueError: at call time, an input with other axes or channels.
+
+    Example:
+        >>> nn.ConvTranspose2d(3, 5, kernel_size=2, stride=2)(mx.ones((2, 8, 8, 3))).shape
+        (2, 16, 16, 5)
     """
 
     _axes = 2
@@ -75,7 +98,23 @@ class ConvTranspose3d(_Transposed):
     """Transposed convolution of (N, D, H, W, in_channels) to (N, D', H', W', out_channels).
 
     Parameters: ``weight`` (out_channels, *kernel_size, in_channels) and ``bias`` (out_channels,).
-    The arguments are those of ``ConvTranspose1d``; spatial ones may be a triple.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: size of the kernel, an integer or a triple.
+        stride: step between the places the input values go to, an integer or a triple.
+        padding: how much is cut off on both sides of the output, an integer or a triple.
+        dilation: step between the kernel's taps, an integer or a triple.
+        output_padding: how much is added at the end of the output, an integer or a triple.
+        bias: whether to add a bias.
+
+    Raises:
+        ValueError: at call time, an input with other axes or channels.
+
+    Example:
+        >>> nn.ConvTranspose3d(3, 5, kernel_size=2)(mx.ones((2, 8, 8, 8, 3))).shape
+        (2, 9, 9, 9, 5)
     """
 
     _axes = 3

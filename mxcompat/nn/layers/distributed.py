@@ -152,7 +152,11 @@ class AllToShardedLinear(_AllToSharded):
         group: the group; default the global one.
 
     Raises:
-        ValueError: the group's size does not divide ``output_dims``.
+        ValueError: the group's size does not divide ``output_dims``; at call time, an input of another size.
+
+    Example:
+        >>> nn.AllToShardedLinear(8, 4)(mx.ones((2, 8))).shape
+        (2, 4)
     """
 
     def __init__(
@@ -186,7 +190,11 @@ class ShardedToAllLinear(_ShardedToAll):
         group: the group; default the global one.
 
     Raises:
-        ValueError: the group's size does not divide ``input_dims``.
+        ValueError: the group's size does not divide ``input_dims``; at call time, an input of another size.
+
+    Example:
+        >>> nn.ShardedToAllLinear(8, 4)(mx.ones((2, 8))).shape
+        (2, 4)
     """
 
     def __init__(
@@ -255,7 +263,12 @@ class QuantizedAllToShardedLinear(_QuantizedSharded, _AllToSharded):
         group: the group; default the global one.
 
     Raises:
-        ValueError: the group's size does not divide ``output_dims``.
+        ValueError: the group's size does not divide ``output_dims``, or a quantization that is not possible; at call
+            time, an input of another size.
+
+    Example:
+        >>> nn.QuantizedAllToShardedLinear(64, 8)(mx.ones((2, 64))).shape
+        (2, 8)
     """
 
     def __init__(
@@ -284,10 +297,24 @@ class QuantizedAllToShardedLinear(_QuantizedSharded, _AllToSharded):
 
 
 class QuantizedShardedToAllLinear(_QuantizedSharded, _ShardedToAll):
-    """``ShardedToAllLinear`` with a quantized weight; arguments as for ``QuantizedAllToShardedLinear``.
+    """``ShardedToAllLinear`` with a quantized weight.
+
+    Args:
+        input_dims: features of the input, of all ranks together.
+        output_dims: features of the output.
+        bias: whether to add a bias.
+        group_size: how many weights share a scale.
+        bits: bits per weight.
+        mode: the quantization mode.
+        group: the group; default the global one.
 
     Raises:
-        ValueError: the group's size does not divide ``input_dims``.
+        ValueError: the group's size does not divide ``input_dims``, or a quantization that is not possible; at call
+            time, an input of another size.
+
+    Example:
+        >>> nn.QuantizedShardedToAllLinear(64, 8)(mx.ones((2, 64))).shape
+        (2, 8)
     """
 
     def __init__(

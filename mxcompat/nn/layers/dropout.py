@@ -58,6 +58,13 @@ class Dropout2d(Dropout):
 
     Args:
         p: the probability for a channel, in [0, 1).
+
+    Raises:
+        ValueError: ``p`` out of range; at call time, an input without 3 or 4 axes.
+
+    Example:
+        >>> nn.Dropout2d(0.5).eval()(mx.ones((2, 4, 4, 3))).shape
+        (2, 4, 4, 3)
     """
 
     def _mask_shape(self, x: mx.array) -> list[int]:
@@ -73,6 +80,13 @@ class Dropout3d(Dropout):
 
     Args:
         p: the probability for a channel, in [0, 1).
+
+    Raises:
+        ValueError: ``p`` out of range; at call time, an input without 4 or 5 axes.
+
+    Example:
+        >>> nn.Dropout3d(0.5).eval()(mx.ones((2, 4, 4, 4, 3))).shape
+        (2, 4, 4, 4, 3)
     """
 
     def _mask_shape(self, x: mx.array) -> list[int]:

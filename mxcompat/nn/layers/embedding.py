@@ -12,13 +12,16 @@ __all__ = ["Embedding"]
 
 
 class Embedding(Module):
-    """A table of vectors, looked up by integers.
+    """A table of vectors, looked up by integers: (...) to (..., dims).
 
     Parameter: ``weight`` (num_embeddings, dims), normal with standard deviation ``1 / sqrt(dims)`` at first.
 
     Args:
         num_embeddings: how many vectors.
         dims: size of each.
+
+    Raises:
+        ValueError: at call time, indices that are not integers.
 
     Example:
         >>> nn.Embedding(10, 4)(mx.array([1, 5])).shape

@@ -17,7 +17,16 @@ def affine(x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array:
 
 
 class Identity(Module):
-    """Returns its input; all constructor arguments are ignored."""
+    """Returns its input, whatever it is.
+
+    Args:
+        *args: ignored.
+        **kwargs: ignored.
+
+    Example:
+        >>> nn.Identity(64, unused=True)(mx.array([1.0, 2.0]))
+        array([1, 2], dtype=float32)
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -27,7 +36,7 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """``y = x @ weight.T + bias``.
+    """``y = x @ weight.T + bias``: (..., input_dims) to (..., output_dims).
 
     Parameters: ``weight`` (output_dims, input_dims) and ``bias`` (output_dims,), uniform within
     ``1 / sqrt(input_dims)`` of zero at first.
@@ -36,6 +45,9 @@ class Linear(Module):
         input_dims: size of the last axis of the input.
         output_dims: size of the last axis of the output.
         bias: whether to add a bias.
+
+    Raises:
+        ValueError: at call time, an input of another size.
 
     Example:
         >>> nn.Linear(3, 5)(mx.ones((2, 3))).shape
@@ -81,7 +93,7 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """``y[o] = x1 @ weight[o].T @ x2 + bias[o]``.
+    """``y[o] = x1 @ weight[o].T @ x2 + bias[o]``: (..., input1_dims) and (..., input2_dims) to (..., output_dims).
 
     Parameters: ``weight`` (output_dims, input2_dims, input1_dims) and ``bias`` (output_dims,).
 
@@ -90,6 +102,9 @@ class Bilinear(Module):
         input2_dims: size of the last axis of the second input.
         output_dims: size of the last axis of the output.
         bias: whether to add a bias.
+
+    Raises:
+        ValueError: at call time, inputs of other sizes.
 
     Example:
         >>> nn.Bilinear(2, 3, 5)(mx.ones((4, 2)), mx.ones((4, 3))).shape

@@ -59,7 +59,13 @@ class InstanceNorm(_Norm):
         affine: whether to scale and shift afterwards.
 
     Raises:
-        ValueError: ``eps`` is not positive; at call time, an input without spatial axes.
+        ValueError: ``eps`` is not positive; at call time, an input without spatial axes or, if ``affine``, with other
+            channels.
+
+    Example:
+        >>> nn.InstanceNorm(1)(mx.array([[[-100.0], [100.0]]]))
+        array([[[-1],
+                [1]]], dtype=float32)
     """
 
     def __init__(self, dims: int, eps: float = 1e-5, affine: bool = False) -> None:
@@ -77,7 +83,7 @@ class InstanceNorm(_Norm):
 
 
 class LayerNorm(_Norm):
-    """Normalizes over the last axis.
+    """Normalizes over the last axis: (..., dims) to the same shape.
 
     Parameters if ``affine``: ``weight`` (dims,) and, if ``bias``, ``bias`` (dims,).
 
@@ -88,7 +94,12 @@ class LayerNorm(_Norm):
         bias: whether to shift.
 
     Raises:
-        ValueError: ``eps`` is not positive.
+        ValueError: ``eps`` is not positive; at call time, if ``affine``, an input of another size.
+
+    Example:
+        >>> nn.LayerNorm(2)(mx.array([[-100.0, 100.0], [100.0, 500.0]]))
+        array([[-1, 1],
+               [-1, 1]], dtype=float32)
     """
 
     def __init__(self, dims: int, eps: float = 1e-5, affine: bool = True, bias: bool = True) -> None:
@@ -102,14 +113,21 @@ class LayerNorm(_Norm):
 
 
 class RMSNorm(_Norm):
-    """Divides by the root mean square over the last axis and scales by ``weight`` (dims,).
+    """Divides by the root mean square over the last axis, and scales: (..., dims) to the same shape.
+
+    Parameter: ``weight`` (dims,).
 
     Args:
         dims: size of the last axis.
         eps: added to the mean square.
 
     Raises:
-        ValueError: ``eps`` is not positive.
+        ValueError: ``eps`` is not positive; at call time, an input of another size.
+
+    Example:
+        >>> nn.RMSNorm(2)(mx.array([[100.0, -100.0], [70.0, 10.0]]))
+        array([[1, -1],
+               [1.4, 0.2]], dtype=float32)
     """
 
     _description = "{0.weight.size}, eps={0.eps}"
@@ -136,7 +154,13 @@ class GroupNorm(_Norm):
             group ``c % num_groups``.
 
     Raises:
-        ValueError: numbers that are not positive, or groups that do not divide the channels.
+        ValueError: numbers that are not positive, or groups that do not divide the channels; at call time, an input
+            with other channels.
+
+    Example:
+        >>> layer = nn.GroupNorm(2, 4, pytorch_compatible=True)
+        >>> layer(mx.array([[-100.0, 100.0, 300.0, 100.0]]))
+        array([[-1, 1, 1, -1]], dtype=float32)
     """
 
     _description = "{0.num_groups}, {0.dims}, eps={0.eps}, affine={affine}, pytorch_compatible={0.pytorch_compatible}"
@@ -191,6 +215,14 @@ class BatchNorm(_Norm):
     Raises:
         ValueError: ``eps`` is not positive; at call time, an input with another number of axes or, in training, with
             a single value per channel.
+
+    Example:
+        >>> layer = nn.BatchNorm(1)
+        >>> layer(mx.array([[-100.0], [100.0]]))
+        array([[-1],
+               [1]], dtype=float32)
+        >>> layer.running_var
+        array([2000.9], dtype=float32)
     """
 
     _description = (

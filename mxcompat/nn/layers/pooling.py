@@ -135,7 +135,12 @@ class MaxPool1d(_MaxPool):
         padding: how many ``-inf`` to add on both sides.
 
     Raises:
-        ValueError: a setting that is not an integer (or a 1-tuple) in range.
+        ValueError: a setting that is not an integer (or a 1-tuple) in range; at call time, an input with other axes.
+
+    Example:
+        >>> nn.MaxPool1d(2)(mx.array([[[1.0], [2.0], [3.0], [5.0]]]))
+        array([[[2],
+                [5]]], dtype=float32)
     """
 
     _count = 1
@@ -150,7 +155,21 @@ class MaxPool1d(_MaxPool):
 
 
 class AvgPool1d(_AvgPool):
-    """The mean of each window, added zeros included; arguments as for ``MaxPool1d``."""
+    """The mean of each window, added zeros included: (N, L, C) to (N, L', C).
+
+    Args:
+        kernel_size: size of the window.
+        stride: step between windows; default ``kernel_size``.
+        padding: how many zeros to add on both sides.
+
+    Raises:
+        ValueError: a setting that is not an integer (or a 1-tuple) in range; at call time, an input with other axes.
+
+    Example:
+        >>> nn.AvgPool1d(2)(mx.array([[[1.0], [2.0], [3.0], [5.0]]]))
+        array([[[1.5],
+                [4]]], dtype=float32)
+    """
 
     _count = 1
 
@@ -172,7 +191,11 @@ class MaxPool2d(_MaxPool):
         padding: how many ``-inf`` to add on both sides of each axis.
 
     Raises:
-        ValueError: a setting that is not an integer (or a pair) in range.
+        ValueError: a setting that is not an integer (or a pair) in range; at call time, an input with other axes.
+
+    Example:
+        >>> nn.MaxPool2d(2, stride=1)(mx.ones((1, 8, 8, 3))).shape
+        (1, 7, 7, 3)
     """
 
     _count = 2
@@ -187,7 +210,20 @@ class MaxPool2d(_MaxPool):
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window, added zeros included; arguments as for ``MaxPool2d``."""
+    """The mean of each window, added zeros included: (N, H, W, C) to (N, H', W', C).
+
+    Args:
+        kernel_size: size of the window, an integer or a pair.
+        stride: step between windows; default ``kernel_size``.
+        padding: how many zeros to add on both sides of each axis.
+
+    Raises:
+        ValueError: a setting that is not an integer (or a pair) in range; at call time, an input with other axes.
+
+    Example:
+        >>> nn.AvgPool2d(2, stride=1)(mx.ones((1, 8, 8, 3))).shape
+        (1, 7, 7, 3)
+    """
 
     _count = 2
 
@@ -209,7 +245,11 @@ class MaxPool3d(_MaxPool):
         padding: how many ``-inf`` to add on both sides of each axis.
 
     Raises:
-        ValueError: a setting that is not an integer (or a triple) in range.
+        ValueError: a setting that is not an integer (or a triple) in range; at call time, an input with other axes.
+
+    Example:
+        >>> nn.MaxPool3d(2)(mx.ones((1, 4, 4, 4, 3))).shape
+        (1, 2, 2, 2, 3)
     """
 
     _count = 3
@@ -224,7 +264,20 @@ class MaxPool3d(_MaxPool):
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window, added zeros included; arguments as for ``MaxPool3d``."""
+    """The mean of each window, added zeros included: (N, D, H, W, C) to (N, D', H', W', C).
+
+    Args:
+        kernel_size: size of the window, an integer or a triple.
+        stride: step between windows; default ``kernel_size``.
+        padding: how many zeros to add on both sides of each axis.
+
+    Raises:
+        ValueError: a setting that is not an integer (or a triple) in range; at call time, an input with other axes.
+
+    Example:
+        >>> nn.AvgPool3d(2)(mx.ones((1, 4, 4, 4, 3))).shape
+        (1, 2, 2, 2, 3)
+    """
 
     _count = 3
 

@@ -11,13 +11,16 @@ __all__ = ["ALiBi", "RoPE", "SinusoidalPositionalEncoding"]
 
 
 class RoPE(Module):
-    """Rotary position embedding of (..., T, D).
+    """Rotary position embedding: (..., T, D) to the same shape.
 
     Args:
         dims: how many of the last axis's features to rotate.
         traditional: rotate neighbouring pairs; otherwise feature ``i`` with feature ``i + dims / 2``.
         base: the base of the angles' wavelengths.
         scale: factor on the positions.
+
+    Raises:
+        ValueError: at call time, ``dims`` is odd or larger than the last axis.
 
     Example:
         >>> nn.RoPE(8)(mx.ones((1, 4, 8)), offset=3).shape
@@ -39,7 +42,7 @@ class RoPE(Module):
 
 
 class SinusoidalPositionalEncoding(Module):
-    """Sines and cosines of positions, with frequencies spaced evenly on a logarithmic scale.
+    """Sines and cosines of positions, with frequencies spaced evenly on a logarithmic scale: (...) to (..., dims).
 
     Args:
         dims: size of the encoding, even.
@@ -88,7 +91,15 @@ class SinusoidalPositionalEncoding(Module):
 
 
 class ALiBi(Module):
-    """Adds to attention scores (B, heads, T, S) a penalty linear in the distance, with a slope per head."""
+    """Adds to attention scores (B, heads, T, S) a penalty linear in the distance, with a slope per head.
+
+    Raises:
+        ValueError: at call time, scores without four axes, or a mask that does not broadcast with them.
+
+    Example:
+        >>> nn.ALiBi()(mx.zeros((1, 2, 4, 4)))[0, 0, 3]
+        array([-0.1875, -0.125, -0.0625, 0], dtype=float32)
+    """
 
     @staticmethod
     def create_alibi_matrix(

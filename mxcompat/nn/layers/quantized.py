@@ -129,6 +129,14 @@ class QuantizedEmbedding(QuantizedModule):
         group_size: how many weights share a scale; default that of the mode.
         bits: bits per weight; default that of the mode.
         mode: the quantization mode.
+
+    Raises:
+        ValueError: an unknown mode, bits or group size, or one that does not divide ``dims``; at call time, indices
+            that are not integers.
+
+    Example:
+        >>> nn.QuantizedEmbedding(10, 64)(mx.array([1, 2])).shape
+        (2, 64)
     """
 
     def __init__(
@@ -180,6 +188,14 @@ class QuantizedLinear(QuantizedModule):
         group_size: how many weights share a scale; default that of the mode.
         bits: bits per weight; default that of the mode.
         mode: the quantization mode.
+
+    Raises:
+        ValueError: an unknown mode, bits or group size, or one that does not divide ``input_dims``; at call time, an
+            input of another size.
+
+    Example:
+        >>> nn.QuantizedLinear(64, 8)(mx.ones((2, 64))).shape
+        (2, 8)
     """
 
     def __init__(
@@ -231,6 +247,15 @@ class QQLinear(QuantizedModule):
         group_size: how many values share a scale; default that of the mode.
         bits: bits per value; default that of the mode.
         mode: ``"nvfp4"`` or ``"mxfp8"``.
+
+    Raises:
+        ValueError: an unknown mode; when packing, a group size that does not divide ``input_dims``, or mode ``affine``;
+            at call time, an input of another size.
+
+    Example:
+        >>> layer = nn.QQLinear(64, 32).eval()
+        >>> layer(mx.ones((2, 64), dtype=mx.bfloat16)).shape
+        (2, 32)
     """
 
     def __init__(

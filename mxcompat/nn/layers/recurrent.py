@@ -30,7 +30,7 @@ class RNN(Module):
         nonlinearity: the function f; default ``tanh``.
 
     Raises:
-        ValueError: ``nonlinearity`` cannot be called.
+        ValueError: ``nonlinearity`` cannot be called; at call time, an input of another size.
 
     Example:
         >>> nn.RNN(3, 5)(mx.ones((2, 7, 3))).shape
@@ -77,6 +77,13 @@ class GRU(Module):
         input_size: features of the input.
         hidden_size: features of the state.
         bias: whether to add the biases.
+
+    Raises:
+        ValueError: at call time, an input of another size.
+
+    Example:
+        >>> nn.GRU(4, 8)(mx.ones((2, 5, 4))).shape
+        (2, 5, 8)
     """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
@@ -126,6 +133,14 @@ class LSTM(Module):
         input_size: features of the input.
         hidden_size: features of the state.
         bias: whether to add a bias.
+
+    Raises:
+        ValueError: at call time, an input of another size.
+
+    Example:
+        >>> states, cells = nn.LSTM(4, 8)(mx.ones((2, 5, 4)))
+        >>> states.shape, cells.shape
+        ((2, 5, 8), (2, 5, 8))
     """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:

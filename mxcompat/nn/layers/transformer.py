@@ -42,7 +42,12 @@ class MultiHeadAttention(Module):
         bias: whether the projections add a bias.
 
     Raises:
-        ValueError: ``num_heads`` does not divide ``dims``.
+        ValueError: ``num_heads`` does not divide ``dims``; at call time, an input of another size.
+
+    Example:
+        >>> x = mx.ones((2, 5, 8))
+        >>> nn.MultiHeadAttention(8, 2)(x, x, x).shape
+        (2, 5, 8)
     """
 
     def __init__(
@@ -182,7 +187,8 @@ class _Stack(Module):
 
 
 class TransformerEncoderLayer(_Block):
-    """Self-attention and a two-layer perceptron, each with normalization, dropout and a residual connection.
+    """Self-attention and a two-layer perceptron, each with normalization, dropout and a residual connection:
+    (B, L, dims) and a mask, or None, to (B, L, dims).
 
     Args:
         dims: features of input and output.
@@ -191,6 +197,14 @@ class TransformerEncoderLayer(_Block):
         dropout: dropout probability.
         activation: the perceptron's activation function.
         norm_first: normalize before each part instead of after.
+
+    Raises:
+        ValueError: ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1);
+            at call time, an input of another size.
+
+    Example:
+        >>> nn.TransformerEncoderLayer(8, 2)(mx.ones((2, 5, 8)), None).shape
+        (2, 5, 8)
     """
 
     _attentions = ("attention",)
@@ -200,13 +214,26 @@ class TransformerEncoderLayer(_Block):
 
 
 class TransformerEncoder(_Stack):
-    """A stack of ``TransformerEncoderLayer`` and a final ``LayerNorm``.
+    """A stack of ``TransformerEncoderLayer`` and a final ``LayerNorm``: (B, L, dims) and a mask, or None, to
+    (B, L, dims).
 
     Args:
         num_layers: how many layers.
+        dims: features of input and output.
+        num_heads: number of attention heads.
+        mlp_dims: hidden features of the perceptron; default ``4 * dims``.
+        dropout: dropout probability.
+        activation: the perceptron's activation function.
+        norm_first: normalize before each part instead of after.
         checkpoint: recompute the layers' intermediate values in the backward pass instead of keeping them.
 
-    The other arguments are those of the layer.
+    Raises:
+        ValueError: ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1);
+            at call time, an input of another size.
+
+    Example:
+        >>> nn.TransformerEncoder(1, 8, 2)(mx.ones((2, 5, 8)), None).shape
+        (2, 5, 8)
     """
 
     _block = TransformerEncoderLayer
@@ -216,7 +243,26 @@ class TransformerEncoder(_Stack):
 
 
 class TransformerDecoderLayer(_Block):
-    """Self-attention, attention to a memory and a perceptron; arguments as for ``TransformerEncoderLayer``."""
+    """Self-attention, attention to a memory and a perceptron: (B, L, dims), (B, S, dims) and a mask, or None, for each
+    of the two, to (B, L, dims).
+
+    Args:
+        dims: features of input and output.
+        num_heads: number of attention heads.
+        mlp_dims: hidden features of the perceptron; default ``4 * dims``.
+        dropout: dropout probability.
+        activation: the perceptron's activation function.
+        norm_first: normalize before each part instead of after.
+
+    Raises:
+        ValueError: ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1);
+            at call time, an input of another size.
+
+    Example:
+        >>> x, memory = mx.ones((2, 5, 8)), mx.ones((2, 7, 8))
+        >>> nn.TransformerDecoderLayer(8, 2)(x, memory, None, None).shape
+        (2, 5, 8)
+    """
 
     _attentions = ("self_attention", "cross_attention")
 
@@ -228,7 +274,27 @@ class TransformerDecoderLayer(_Block):
 
 
 class TransformerDecoder(_Stack):
-    """A stack of ``TransformerDecoderLayer`` and a final ``LayerNorm``; arguments as for ``TransformerEncoder``."""
+    """A stack of ``TransformerDecoderLayer`` and a final ``LayerNorm``; called as the layer is.
+
+    Args:
+        num_layers: how many layers.
+        dims: features of input and output.
+        num_heads: number of attention heads.
+        mlp_dims: hidden features of the perceptron; default ``4 * dims``.
+        dropout: dropout probability.
+        activation: the perceptron's activation function.
+        norm_first: normalize before each part instead of after.
+        checkpoint: recompute the layers' intermediate values in the backward pass instead of keeping them.
+
+    Raises:
+        ValueError: ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1);
+            at call time, an input of another size.
+
+    Example:
+        >>> x, memory = mx.ones((2, 5, 8)), mx.ones((2, 7, 8))
+        >>> nn.TransformerDecoder(1, 8, 2)(x, memory, None, None).shape
+        (2, 5, 8)
+    """
 
     _block = TransformerDecoderLayer
 
@@ -239,7 +305,7 @@ class TransformerDecoder(_Stack):
 
 
 class Transformer(Module):
-    """An encoder and a decoder.
+    """An encoder and a decoder: (B, S, dims), (B, T, dims) and three masks, or None, to (B, T, dims).
 
     Args:
         dims: features of source and target.
@@ -253,6 +319,16 @@ class Transformer(Module):
         custom_decoder: used instead of a ``TransformerDecoder``.
         norm_first: normalize before each part instead of after.
         checkpoint: recompute intermediate values in the backward pass.
+
+    Raises:
+        ValueError: ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1);
+            at call time, an input of another size.
+
+    Example:
+        >>> source, target = mx.ones((2, 5, 8)), mx.ones((2, 7, 8))
+        >>> model = nn.Transformer(8, 2, num_encoder_layers=1, num_decoder_layers=1)
+        >>> model(source, target, None, None, None).shape
+        (2, 7, 8)
     """
 
     def __init__(

@@ -1,0 +1,73 @@
+"""A device: of which kind, and which one of them. `devices` says which there are."""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["Device", "DeviceType", "cpu", "gpu"]
+
+
+class DeviceType(enum.Enum):
+    """A kind of device: `mx.cpu`, the host, or `mx.gpu`, the accelerator.
+
+    Example:
+        >>> mx.DeviceType.cpu == mx.cpu
+        True
+    """
+
+    cpu = 0
+    gpu = 1
+
+    def __repr__(self) -> str:
+        return f"DeviceType.{self.name}"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return other.type is self and other.index == 0 if isinstance(other, Device) else self is other
+
+    __hash__ = enum.Enum.__hash__
+
+
+cpu = DeviceType.cpu
+gpu = DeviceType.gpu
+
+
+class Device:
+    """A device to run operations on.
+
+    Args:
+        type: `mx.cpu` or `mx.gpu`.
+        index: which one of them.
+
+    Raises:
+        TypeError: a type that is no `DeviceType`. Whether there is such a device is not asked here.
+
+    Example:
+        >>> mx.Device(mx.cpu, 0)
+        Device(cpu, 0)
+        >>> mx.Device(mx.cpu) == mx.cpu
+        True
+    """
+
+    __slots__ = ("index", "type")
+
+    def __init__(self, type: DeviceType, index: int = 0) -> None:
+        if not isinstance(type, DeviceType):
+            raise TypeError(f"Device: expected a DeviceType, got {type.__class__.__name__}")
+        self.type = type
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"Device({self.type.name}, {self.index})"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DeviceType):
+            return other == self
+        return isinstance(other, Device) and self.type is other.type and self.index == other.index
+
+    def __hash__(self) -> int:
+        return hash((Device, self.type, self.index))
+
+    def __reduce__(self) -> tuple:
+        return Device, (self.type, self.index)

@@ -1,0 +1,75 @@
+"""How losses are reduced: the parameter that all of them have, and their call as one node of the graph."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, Literal, get_args
+
+import mxcompat.core as mx
+from mxcompat._graph import policy
+from mxcompat._transforms.compiling import compile_frozen
+
+__all__ = ["Reduction", "reduce", "reduces"]
+
+Reduction = Literal["none", "mean", "sum"]
+
+_REDUCTIONS: dict[str, Callable[[mx.array], mx.array]] = {"none": lambda loss: loss, "mean": mx.mean, "sum": mx.sum}
+
+
+def reduce(loss: mx.array, reduction: Reduction = "none") -> mx.array:
+    if reduction not in list(_REDUCTIONS):
+        raise ValueError(f"Invalid reduction. Must be one of {get_args(Reduction)}.")
+    return _REDUCTIONS[reduction](loss)
+
+
+@lru_cache(policy.MOST_COMPOSED)
+def _as_one_node(
+    losses: Callable[..., mx.array], reduction: Reduction, constants: tuple, names: tuple[str, ...]
+) -> Callable[..., list[mx.array]]:
+    """The reduced losses as a function of the arrays among their arguments.
+
+    Args:
+        constants: for each argument None, if it is an array, or its type and value.
+        names: of the last arguments, those passed by name.
+    """
+
+    def loss(*arrays: mx.array) -> list[mx.array]:
+        following = iter(arrays)
+        given = [next(following) if constant is None else constant[1] for constant in constants]
+        positional = given[: len(given) - len(names)]
+        named = dict(zip(names, given[len(positional) :], strict=True))
+        return [reduce(losses(*positional, **named), reduction)]
+
+    return compile_frozen(loss)
+
+
+def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[..., mx.array]]:
+    """Gives a function of unreduced losses a last parameter ``reduction``: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    Its Python runs once for arguments of a kind: it must not look at the values of arrays.
+    """
+
+    def decorate(losses: Callable[..., mx.array]) -> Callable[..., mx.array]:
+        signature = inspect.signature(losses)
+        place = len(signature.parameters)
+        last = inspect.Parameter("reduction", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+
+        @wraps(losses)
+        def reduced(*args: Any, **kwargs: Any) -> mx.array:
+            if len(args) == place + 1 and "reduction" not in kwargs:
+                args, kwargs["reduction"] = args[:place], args[place]
+            reduction = kwargs.pop("reduction", default)
+            given = (*args, *kwargs.values())
+            constants = tuple([None if type(x) is mx.array else (type(x), x) for x in given])
+            try:
+                loss = _as_one_node(losses, reduction, constants, tuple(kwargs))
+            except TypeError:  # an argument that is not hashable, such as a list
+                return reduce(losses(*args, **kwargs), reduction)
+            return loss(*[x for x in given if type(x) is mx.array])[0]
+
+        reduced.__signature__ = signature.replace(parameters=[*signature.parameters.values(), last])  # type: ignore
+        return reduced
+
+    return decorate

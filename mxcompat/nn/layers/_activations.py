@@ -1,0 +1,439 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+
+import mxcompat.core as mx
+
+__all__ = [
+    "celu",
+    "elu",
+    "gelu",
+    "gelu_approx",
+    "gelu_fast_approx",
+    "glu",
+    "hard_shrink",
+    "hard_tanh",
+    "hardswish",
+    "leaky_relu",
+    "log_sigmoid",
+    "log_softmax",
+    "mish",
+    "prelu",
+    "relu",
+    "relu2",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "step",
+    "tanh",
+]
+
+
+def sigmoid(x: mx.array) -> mx.array:
+    """``1 / (1 + exp(-x))``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+
+    Raises:
+        ValueError: ``x`` is complex.
+
+    Example:
+        >>> nn.sigmoid(mx.array([-2.0, 0.0, 1.0]))
+        array([0.119203, 0.5, 0.731059], dtype=float32)
+    """
+    return mx.sigmoid(x)
+
+
+def relu(x: mx.array) -> mx.array:
+    """``max(x, 0)``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, int32 instead of bool.
+
+    Example:
+        >>> nn.relu(mx.array([-2.0, 0.0, 1.0]))
+        array([0, 0, 1], dtype=float32)
+    """
+    return mx.maximum(x, 0)
+
+
+def relu2(x: mx.array) -> mx.array:
+    """``max(x, 0) ** 2``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, int32 instead of bool.
+
+    Example:
+        >>> nn.relu2(mx.array([-2.0, 0.0, 3.0]))
+        array([0, 0, 9], dtype=float32)
+    """
+    return mx.square(mx.maximum(x, 0))
+
+
+def relu6(x: mx.array) -> mx.array:
+    """``min(max(x, 0), 6)``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+
+    Example:
+        >>> nn.relu6(mx.array([-2.0, 4.0, 8.0]))
+        array([0, 4, 6], dtype=float32)
+    """
+    return mx.minimum(mx.maximum(x, 0), 6.0)
+
+
+def leaky_relu(x: mx.array, negative_slope: float = 0.01) -> mx.array:
+    """``x`` where positive, else ``negative_slope * x``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        negative_slope: the slope below zero, at most 1.
+
+    Example:
+        >>> nn.leaky_relu(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.02, 0, 1], dtype=float32)
+    """
+    return mx.maximum(negative_slope * x, x)
+
+
+def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
+    """``x - log(sum(exp(x)))`` along ``axis``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        axis: the axis of the sum.
+
+    Raises:
+        IndexError: ``x`` has no such axis.
+
+    Example:
+        >>> nn.log_softmax(mx.zeros(4))
+        array([-1.38629, -1.38629, -1.38629, -1.38629], dtype=float32)
+    """
+    # Relative to the largest, whose size would else swallow the logarithm.
+    x = x - mx.stop_gradient(mx.max(x, axis=axis, keepdims=True))
+    return x - mx.logsumexp(x, axis=axis, keepdims=True)
+
+
+def elu(x: mx.array, alpha: float = 1.0) -> mx.array:
+    """``x`` where positive, else ``alpha * (exp(x) - 1)``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        alpha: minus the limit far below zero.
+
+    Example:
+        >>> nn.elu(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.864665, 0, 1], dtype=float32)
+    """
+    return mx.where(x > 0, x, alpha * (mx.exp(x) - 1))
+
+
+def softmax(x: mx.array, axis: int = -1) -> mx.array:
+    """``exp(x) / sum(exp(x))`` along ``axis``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        axis: the axis of the sum.
+
+    Raises:
+        IndexError: ``x`` has no such axis.
+
+    Example:
+        >>> nn.softmax(mx.zeros(4))
+        array([0.25, 0.25, 0.25, 0.25], dtype=float32)
+    """
+    return mx.softmax(x, axis=axis)
+
+
+def softplus(x: mx.array) -> mx.array:
+    """``log(1 + exp(x))``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+
+    Example:
+        >>> nn.softplus(mx.array([-2.0, 0.0, 1.0]))
+        array([0.126928, 0.693147, 1.31326], dtype=float32)
+    """
+    return mx.logaddexp(x, 0)
+
+
+def softsign(x: mx.array) -> mx.array:
+    """``x / (1 + |x|)``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+
+    Example:
+        >>> nn.softsign(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.666667, 0, 0.5], dtype=float32)
+    """
+    return mx.divide(x, 1 + mx.abs(x))
+
+
+def softshrink(x: mx.array, lambd: float = 0.5) -> mx.array:
+    """``x`` moved towards zero by ``lambd``, and zero within it.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        lambd: how far.
+
+    Example:
+        >>> nn.softshrink(mx.array([-2.0, 0.25, 1.0]))
+        array([-1.5, 0, 0.5], dtype=float32)
+    """
+    return mx.where(mx.abs(x) > lambd, x - mx.sign(x) * lambd, 0)
+
+
+def celu(x: mx.array, alpha: float = 1.0) -> mx.array:
+    """``max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        alpha: minus the limit far below zero, not 0.
+
+    Example:
+        >>> nn.celu(mx.array([-2.0, 0.0, 1.0]), alpha=2.0)
+        array([-1.26424, 0, 1], dtype=float32)
+    """
+    return mx.maximum(x, 0.0) + alpha * (mx.exp(mx.minimum(x, 0.0) / alpha) - 1)
+
+
+def silu(x: mx.array) -> mx.array:
+    """``x * sigmoid(x)``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+
+    Raises:
+        ValueError: ``x`` is complex.
+
+    Example:
+        >>> nn.silu(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.238406, 0, 0.731059], dtype=float32)
+    """
+    return x * mx.sigmoid(x)
+
+
+def log_sigmoid(x: mx.array) -> mx.array:
+    """``log(sigmoid(x))``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer.
+
+    Raises:
+        ValueError: ``x`` is bool, which has no negative.
+
+    Example:
+        >>> nn.log_sigmoid(mx.array([-2.0, 0.0, 1.0]))
+        array([-2.12693, -0.693147, -0.313262], dtype=float32)
+    """
+    return -softplus(-x)
+
+
+def gelu(x: mx.array) -> mx.array:
+    """``x * Phi(x)``, Phi being the normal distribution function.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+
+    Raises:
+        ValueError: ``x`` is complex.
+
+    Example:
+        >>> nn.gelu(mx.array([-1.0, 0.0, 1.0]))
+        array([-0.158655, 0, 0.841345], dtype=float32)
+    """
+    return x * (1 + mx.erf(x / math.sqrt(2))) / 2
+
+
+def gelu_approx(x: mx.array) -> mx.array:
+    """``gelu`` through a hyperbolic tangent.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+
+    Example:
+        >>> nn.gelu_approx(mx.array([-1.0, 0.0, 1.0]))
+        array([-0.158808, 0, 0.841192], dtype=float32)
+    """
+    return 0.5 * x * (1 + mx.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def gelu_fast_approx(x: mx.array) -> mx.array:
+    """``gelu`` as ``x * sigmoid(1.702 * x)``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+
+    Raises:
+        ValueError: ``x`` is complex.
+
+    Example:
+        >>> nn.gelu_fast_approx(mx.array([-1.0, 0.0, 1.0]))
+        array([-0.154204, 0, 0.845796], dtype=float32)
+    """
+    return x * mx.sigmoid(1.702 * x)
+
+
+def glu(x: mx.array, axis: int = -1) -> mx.array:
+    """The first half of ``x`` along ``axis``, times the sigmoid of the second.
+
+    Args:
+        x: an array whose size along ``axis`` is even; the result has half of it there, and the dtype of ``x``, float32
+            instead of an integer or bool.
+        axis: the axis to halve.
+
+    Raises:
+        ValueError: an odd size along ``axis``, or ``x`` is complex.
+        IndexError: ``x`` has no such axis.
+
+    Example:
+        >>> nn.glu(mx.array([[1.0, 2.0, 0.0, 0.0]]))
+        array([[0.5, 1]], dtype=float32)
+    """
+    a, b = mx.split(x, indices_or_sections=2, axis=axis)
+    return a * mx.sigmoid(b)
+
+
+def step(x: mx.array, threshold: float = 0.0) -> mx.array:
+    """1 where ``x >= threshold``, else 0.
+
+    Args:
+        x: an array of any shape; the result has its shape, and is int32.
+        threshold: where the step is.
+
+    Example:
+        >>> nn.step(mx.array([-2.0, 0.0, 1.0]))
+        array([0, 1, 1], dtype=int32)
+    """
+    return mx.where(x >= threshold, 1, 0)
+
+
+def selu(x: mx.array) -> mx.array:
+    """``elu`` with the constants that keep activations normalized.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+
+    Example:
+        >>> nn.selu(mx.array([-2.0, 0.0, 1.0]))
+        array([-1.52016, 0, 1.0507], dtype=float32)
+    """
+    return elu(x, 1.67326) * 1.0507
+
+
+def prelu(x: mx.array, alpha: mx.array) -> mx.array:
+    """``max(x, 0) + alpha * min(x, 0)``.
+
+    Args:
+        x: an array of any shape.
+        alpha: the slope below zero: one for all, or one for each channel, the last axis; or any shape that broadcasts
+            with that of ``x``.
+
+    Raises:
+        ValueError: the shapes cannot be broadcast.
+
+    Example:
+        >>> nn.prelu(mx.array([[-2.0, -2.0], [1.0, -1.0]]), mx.array([0.5, 0.25]))
+        array([[-1, -0.5],
+               [1, -0.25]], dtype=float32)
+    """
+    return mx.maximum(0, x) + alpha * mx.minimum(0, x)
+
+
+def mish(x: mx.array) -> mx.array:
+    """``x * tanh(softplus(x))``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+
+    Example:
+        >>> nn.mish(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.252501, 0, 0.865098], dtype=float32)
+    """
+    return x * mx.tanh(softplus(x))
+
+
+def hardswish(x: mx.array) -> mx.array:
+    """``x * min(max(x + 3, 0), 6) / 6``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+
+    Example:
+        >>> nn.hardswish(mx.array([-4.0, 1.0, 4.0]))
+        array([-0, 0.666667, 4], dtype=float32)
+    """
+    return x * mx.minimum(mx.maximum(x + 3, 0), 6) / 6
+
+
+def hard_tanh(x: mx.array, min_val: float = -1.0, max_val: float = 1.0) -> mx.array:
+    """``x`` limited to [``min_val``, ``max_val``].
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        min_val: the lower limit.
+        max_val: the upper limit.
+
+    Example:
+        >>> nn.hard_tanh(mx.array([-2.0, 0.5, 3.0]))
+        array([-1, 0.5, 1], dtype=float32)
+    """
+    return mx.minimum(mx.maximum(x, min_val), max_val)
+
+
+def hard_shrink(x: mx.array, lambd: float = 0.5) -> mx.array:
+    """``x``, but zero within ``lambd`` of zero.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, int32 instead of bool.
+        lambd: the limit.
+
+    Example:
+        >>> nn.hard_shrink(mx.array([-2.0, 0.25, 1.0]))
+        array([-2, 0, 1], dtype=float32)
+    """
+    return mx.where(mx.abs(x) > lambd, x, 0)
+
+
+def softmin(x: mx.array, axis: int = -1) -> mx.array:
+    """``softmax(-x)`` along ``axis``.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer.
+        axis: the axis of the sum.
+
+    Raises:
+        ValueError: ``x`` is bool, which has no negative.
+        IndexError: ``x`` has no such axis.
+
+    Example:
+        >>> nn.softmin(mx.array([0.0, 0.0]))
+        array([0.5, 0.5], dtype=float32)
+    """
+    return mx.softmax(-x, axis=axis)
+
+
+def tanh(x: mx.array) -> mx.array:
+    """The hyperbolic tangent.
+
+    Args:
+        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+
+    Example:
+        >>> nn.tanh(mx.array([-2.0, 0.0, 1.0]))
+        array([-0.964028, 0, 0.761594], dtype=float32)
+    """
+    return mx.tanh(x)
