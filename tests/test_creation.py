@@ -367,3 +367,9 @@ def test_filled_like_follows_its_argument_in_shapeless_programs() -> None:
     function = mx.compile(lambda x: (x + mx.ones_like(x)) * mx.full_like(x, 2.0), shapeless=True)
     for n in (2, 3):
         assert function(mx.zeros(n)).tolist() == [2.0] * n
+
+
+@pytest.mark.parametrize("value", [3, "a", [1.0], 1.5])
+def test_array_like_of_what_is_none(value):
+    check(lambda mx: mx.add(mx.ArrayLike(value), 1))
+    check(lambda mx: mx.array(mx.ArrayLike(value)), message=False)

@@ -14,7 +14,7 @@ import numpy as np
 from mxcompat._graph.ir.aval import Dtype, float32, float64, from_numpy
 
 from .array import array, wrap
-from .construct import copied, type_name
+from .construct import copied, invalid, type_name
 from .nest import nest_of
 
 __all__ = ["ArrayLike", "asarray", "from_dlpack"]
@@ -25,6 +25,9 @@ class ArrayLike:
 
     Args:
         arg: the object.
+
+    Raises:
+        ValueError: where an array is wanted of it, and it has no such method.
 
     Example:
         >>> Two = type("Two", (), {"__mlx_array__": lambda self: mx.array([2.0])})
@@ -38,6 +41,8 @@ class ArrayLike:
         self._object = arg
 
     def __mlx_array__(self) -> array:
+        if not hasattr(type(self._object), "__mlx_array__"):
+            raise invalid(self._object)
         return self._object.__mlx_array__()  # type: ignore[attr-defined]
 
 

@@ -94,7 +94,8 @@ class ALiBi(Module):
     """Adds to attention scores (B, heads, T, S) a penalty linear in the distance, with a slope per head.
 
     Raises:
-        ValueError: at call time, scores without four axes, or a mask that does not broadcast with them.
+        ValueError: at call time, scores or a mask that do not broadcast with the penalties.
+        IndexError: at call time, scores with fewer than two axes.
 
     Example:
         >>> nn.ALiBi()(mx.zeros((1, 2, 4, 4)))[0, 0, 3]
@@ -129,6 +130,6 @@ class ALiBi(Module):
 
     def __call__(self, attention_scores: mx.array, offset: int = 0, mask: mx.array | None = None) -> mx.array:
         """Add the penalties, and ``mask`` if there is one; ``offset`` is the position of the first query."""
-        _, num_heads, queries, keys = attention_scores.shape
-        bias = self.create_alibi_matrix(queries + offset, keys, num_heads, offset, attention_scores.dtype)
+        shape = attention_scores.shape
+        bias = self.create_alibi_matrix(shape[-2] + offset, shape[-1], shape[1], offset, attention_scores.dtype)
         return attention_scores + (bias if mask is None else bias + mask)
