@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 import subprocess
 import sys
 
@@ -536,3 +537,17 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 160_000  # kB, for the compiler; a wide copy has 262 144
+
+
+AXES = [
+    *(lambda mx, made=made: made for made in (range(2), "a", {0: 1})),
+    *(lambda mx, made=made: np.array(made) for made in ([0], [-1, 0], [0, 0], [3], [0.0], [[0]])),
+    *(lambda mx, made=made: mx.array(made) for made in ([1, 2], 1)),
+    lambda mx: np.array([], np.int8),
+]
+
+
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("name", ["sum", "any", "max", "var", "mean", "logsumexp", "softmax", "median", "linalg.norm"])
+def test_axes_are_any_sequence_of_integers(name, axes):
+    check(lambda mx, x: operator.attrgetter(name)(mx)(x, axis=axes(mx)), np.ones((2, 3, 2), np.float32))

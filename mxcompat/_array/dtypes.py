@@ -221,7 +221,7 @@ class finfo:
     def __init__(self, arg: Dtype, /) -> None:
         dtype = _checked(arg, "finfo")
         if dtype.kind not in "fc":
-            raise ValueError(f"[finfo] dtype {dtype.name} is not inexact.")
+            raise ValueError(f"[finfo] dtype {dtype.label} is not inexact.")
         info = ml_dtypes.finfo(dtype.numpy)
         self.dtype = _d.float32 if dtype.kind == "c" else dtype
         self.bits: int = int(info.bits)
@@ -231,7 +231,7 @@ class finfo:
         self.smallest_normal = float(info.smallest_normal)
 
     def __repr__(self) -> str:
-        return f"finfo(min={self.min:.6g}, max={self.max:.6g}, dtype={self.dtype.name})"
+        return f"finfo(min={self.min:.6g}, max={self.max:.6g}, dtype={self.dtype.label})"
 
 
 class iinfo:
@@ -254,11 +254,11 @@ class iinfo:
     def __init__(self, arg: Dtype, /) -> None:
         dtype = _checked(arg, "iinfo")
         if dtype.kind not in "iu":
-            raise ValueError(f"[iinfo] Only integer types supported but {dtype.name} was provided")
+            raise ValueError(f"[iinfo] Only integer types supported but {dtype.label} was provided")
         info: Any = np.iinfo(dtype.numpy)  # type: ignore[call-overload]
         self.dtype = dtype
         self.min = int(info.min)
         self.max = int(info.max)
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.label})"

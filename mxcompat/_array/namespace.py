@@ -68,7 +68,7 @@ class ArrayNamespaceInfo:
             ValueError: if there is no such kind.
         """
         _checked(device)
-        found = {d.name: d for d in _DTYPES}
+        found = {d.label: d for d in _DTYPES}
         if (device or default_device()).type is not cpu:
             del found["float64"]
         if kind is None:

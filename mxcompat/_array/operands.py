@@ -88,7 +88,7 @@ def scalar_node(value: Any, dtype: Dtype) -> Node:
         value = int(value)
         low, high = _RANGES[dtype]
         if not low <= value <= high:
-            raise ValueError(f"Converting {value} to {dtype.name} would result in overflow.")
+            raise ValueError(f"Converting {value} to {dtype.label} would result in overflow.")
         if dtype is _d.uint64:
             value %= 2**64
     return Node(SCALAR, (), (), _ZERO_DIM[dtype], 0, value)

@@ -144,7 +144,7 @@ def render(node: Node) -> str:
     shape = data.shape
     if shape and max(shape) > 2 * _EDGE:
         data = _edges(data)
-    if dtype.name == "bfloat16":
+    if dtype.label == "bfloat16":
         data = data.astype(np.float32)
     kind, values = dtype.kind, data.ravel().tolist()
     if kind == "c":
@@ -155,7 +155,7 @@ def render(node: Node) -> str:
         text = _template(shape, _number_format()) % tuple(values)
         if "nan" in text:
             text = _template(shape, "%s") % tuple(map(_float, values))
-    return f"array({text}, dtype={dtype.name})"
+    return f"array({text}, dtype={dtype.label})"
 
 
 def _edges(data: np.ndarray) -> np.ndarray:

@@ -116,11 +116,11 @@ def axes_of(axis: Any, ndim: int, message: str = INVALID) -> tuple[int, ...]:
     Raises:
         IndexError: with the message, if one is out of range.
         ValueError: if one is named twice.
-        TypeError: if it is neither None, an integer nor a sequence of integers.
+        TypeError: if it is neither None, an integer nor a sequence of integers (an array or a range is one, too).
     """
     if axis is None:
         return tuple(range(ndim))
-    if isinstance(axis, (list, tuple)):
+    if isinstance(axis, (list, tuple)) or is_sequence(axis):
         axes = sorted([axis_of(a, ndim, message=message) for a in axis])
         if len(set(axes)) < len(axes):
             raise ValueError("Duplicate axes detected in reduction.")

@@ -171,7 +171,7 @@ def unary(
 
     def infer(a: Aval) -> Aval:
         if a.dtype.kind in not_for:
-            raise ValueError(f"[{name}] {message or f'Not supported for {a.dtype.name}.'}")
+            raise ValueError(f"[{name}] {message or f'Not supported for {a.dtype.label}.'}")
         return aval(a.shape, result(a.dtype))
 
     record = op(name, lower, infer)
@@ -218,7 +218,7 @@ def binary(
     def infer(a: Aval, b: Aval) -> Aval:
         kind = promote(a.dtype, b.dtype)
         if kind.kind in not_for:
-            raise ValueError(f"[{name}] {message or f'Not supported for {kind.name}.'}")
+            raise ValueError(f"[{name}] {message or f'Not supported for {kind.label}.'}")
         return aval(broadcast(a.shape, b.shape), result(a.dtype, b.dtype))
 
     def lower(x: Any, y: Any) -> Any:

@@ -138,7 +138,7 @@ def _by_jax(found: list[Found]) -> list[list[Any]]:
 def _derivatives(program: Program, primals: int, given: list[Any], grad: bool, jvp: bool) -> list[Found]:
     outs = program.out_avals
     moving = [k for k, a in enumerate(outs) if a.dtype.kind in "fc"]
-    cotangents = [data(outs[k].shape, outs[k].dtype.name, 7 + k) for k in moving]
+    cotangents = [data(outs[k].shape, outs[k].dtype.label, 7 + k) for k in moving]
     tangents = [data(x.shape, x.dtype.name, 17 + k) for k, x in enumerate(given[:primals])]
 
     def smooth(*xs: Any) -> list[Any]:

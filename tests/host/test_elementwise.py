@@ -64,7 +64,7 @@ def dtypes_of(name):
 
 def outcome(name, dtype):
     """The dtype of the result."""
-    return getattr(mx, name)(*[mx.zeros((), getattr(mx, dtype))] * SAMPLES[name].operands)._node.aval.dtype.name
+    return getattr(mx, name)(*[mx.zeros((), getattr(mx, dtype))] * SAMPLES[name].operands)._node.aval.dtype.label
 
 
 @pytest.mark.parametrize("name", UNARY)

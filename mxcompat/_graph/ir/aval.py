@@ -28,19 +28,19 @@ class Dtype:
     `size` is its width in bytes. Two dtypes are equal only if they are the same object.
     """
 
-    __slots__ = ("kind", "name", "numpy", "size")
+    __slots__ = ("kind", "label", "numpy", "size")
 
-    def __init__(self, name: str, kind: str, numpy_type: type) -> None:
-        self.name = name
+    def __init__(self, label: str, kind: str, numpy_type: type) -> None:
+        self.label = label  # not `name`: programs tell MLX's dtypes from NumPy's by that they have none
         self.kind = kind  # 'b'ool, 'u'nsigned, 'i'nteger, 'f'loat, 'c'omplex
         self.numpy = np.dtype(numpy_type)
         self.size = self.numpy.itemsize
 
     def __repr__(self) -> str:
-        return f"mlx.core.{self.name}"
+        return f"mlx.core.{self.label}"
 
     def __reduce__(self) -> str | tuple:
-        return _dtype_named, (self.name,)
+        return _dtype_named, (self.label,)
 
     def __copy__(self) -> Dtype:
         return self
@@ -68,7 +68,7 @@ DTYPES = (
     bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64,
 )  # fmt: skip
 
-_BY_NAME = {d.name: d for d in DTYPES}
+_BY_NAME = {d.label: d for d in DTYPES}
 _BY_NUMPY = {d.numpy: d for d in DTYPES}
 
 
@@ -93,7 +93,7 @@ class Aval:
     nbytes: int
 
     def __repr__(self) -> str:
-        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        return f"{self.dtype.label}[{','.join(map(str, self.shape))}]"
 
     def __reduce__(self) -> tuple:
         return aval, (self.shape, self.dtype)

@@ -35,7 +35,7 @@ def _checked(name: str, x: Any, w: Any, groups: int) -> tuple[Node, Node]:
         )
     if a.dtype.kind != "f":
         raise ValueError(
-            f"[conv] Invalid input array with type {a.dtype.name}. Convolution currently only supports floating point "
+            f"[conv] Invalid input array with type {a.dtype.label}. Convolution currently only supports floating point "
             "types"
         )
     if b.ndim != a.ndim:

@@ -34,7 +34,7 @@ def _convolve_aval(a: Aval, v: Aval, mode: str) -> Aval:
         raise ValueError("[convolve] Invalid mode.")
     if long.dtype.kind != "f":
         raise ValueError(
-            f"[conv] Invalid input array with type {long.dtype.name}. Convolution currently only supports floating "
+            f"[conv] Invalid input array with type {long.dtype.label}. Convolution currently only supports floating "
             "point types"
         )
     extra = {"full": short.size - 1, "same": 0, "valid": 1 - short.size}[mode]

@@ -66,7 +66,7 @@ def _bitwise(
         if kind.kind not in "bui":
             x, y = (kind, kind) if name == "right_shift" else (a.dtype, b.dtype)  # MLX names the promoted one
             raise RuntimeError(
-                f"[{name}] Only allowed on integer or boolean types but got types {x.name} and {y.name}."
+                f"[{name}] Only allowed on integer or boolean types but got types {x.label} and {y.label}."
             )
         return aval(broadcast(a.shape, b.shape), kind)
 

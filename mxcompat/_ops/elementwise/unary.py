@@ -342,7 +342,7 @@ def nan_to_num(
     x = operands.node(a)
     dtype = x.aval.dtype
     if (posinf is None or neginf is None) and (dtype.kind == "c" or dtype is avals.float64):
-        raise ValueError(f"[nan_to_num] Does not yet support given type: {dtype.name}.")
+        raise ValueError(f"[nan_to_num] Does not yet support given type: {dtype.label}.")
     if dtype.kind != "f":
         dtype = avals.float32
     largest = float(jnp.finfo(dtype.numpy).max)

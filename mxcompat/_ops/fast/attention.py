@@ -115,12 +115,12 @@ def _infer(
         )
     dtype = _dtype(q, k, v)
     if dtype.kind != "f":
-        raise ValueError(f"[{_NAME}] Received unsupported type {dtype.name}.")
+        raise ValueError(f"[{_NAME}] Received unsupported type {dtype.label}.")
     if mask is not None:
         _check_mask(mask, (*q.shape[:3], k.shape[2]), dtype)
     if sinks:
         if promote(rest[-1].dtype, dtype) is not dtype:
-            raise ValueError(f"[{_NAME}] Type of sinks must promote to output type {dtype.name}.")
+            raise ValueError(f"[{_NAME}] Type of sinks must promote to output type {dtype.label}.")
         if rest[-1].shape != (heads,):
             raise ValueError(f"[{_NAME}] Received invalid shape for sinks {format_shape(rest[-1].shape)}.")
     if k.shape[2] != v.shape[2]:
@@ -137,7 +137,7 @@ def _infer(
 
 def _check_mask(mask: Aval, scores: tuple[int, ...], dtype: Dtype) -> None:
     if mask.dtype.kind != "b" and promote(mask.dtype, dtype) is not dtype:
-        raise ValueError(f"[{_NAME}] Mask type must promote to output type {dtype.name}.")
+        raise ValueError(f"[{_NAME}] Mask type must promote to output type {dtype.label}.")
     if broadcast(mask.shape, scores) != scores:
         raise ValueError(
             f"Cannot broadcast array of shape {format_shape(mask.shape)} into shape {format_shape(scores)}."

@@ -44,7 +44,7 @@ def _dtype(name: str, *avals: Aval) -> Dtype:
     for a in avals[1:]:
         dtype = promote(dtype, a.dtype)
     if dtype.kind != "f":
-        raise ValueError(f"[{name}] Received unsupported type {dtype.name}.")
+        raise ValueError(f"[{name}] Received unsupported type {dtype.label}.")
     return dtype
 
 
@@ -180,9 +180,9 @@ def _cross_entropy(logits: Any, targets: Any) -> Any:
 def _cross_entropy_infer(logits: Aval, targets: Aval) -> Aval:
     _check_input("cross_entropy", logits, "logits")
     if logits.dtype.kind != "f":
-        raise ValueError(f"[cross_entropy] Received unsupported logits type {logits.dtype.name}.")
+        raise ValueError(f"[cross_entropy] Received unsupported logits type {logits.dtype.label}.")
     if targets.dtype.kind not in "ui":
-        raise ValueError(f"[cross_entropy] targets must be integer class indices but got {targets.dtype.name}.")
+        raise ValueError(f"[cross_entropy] targets must be integer class indices but got {targets.dtype.label}.")
     if targets.shape != logits.shape[:-1]:
         raise ValueError(
             f"[cross_entropy] targets shape {format_shape(targets.shape)} does not match logits shape "

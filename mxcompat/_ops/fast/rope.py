@@ -52,7 +52,7 @@ def _infer(x: Aval, offset: Aval, scale: Aval, *freqs: Aval, dims: int, traditio
     if x.ndim < 3:
         raise ValueError(f"[rope] Input must have at least 3 dimensions but got input with {x.ndim} dimensions.")
     if x.dtype.kind != "f":
-        raise ValueError(f"[rope] Input must be a floating type but got {x.dtype.name}.")
+        raise ValueError(f"[rope] Input must be a floating type but got {x.dtype.label}.")
     if dims <= 0:
         raise ValueError(f"[rope] dims must be positive but got {dims}.")
     if dims % 2:
@@ -67,7 +67,7 @@ def _infer(x: Aval, offset: Aval, scale: Aval, *freqs: Aval, dims: int, traditio
             f"{format_shape(offset.shape)}."
         )
     if offset.dtype.kind not in "ui":
-        raise ValueError(f"[rope] offset must be an integer but got type {offset.dtype.name}.")
+        raise ValueError(f"[rope] offset must be an integer but got type {offset.dtype.label}.")
     if freqs and freqs[0].shape != (dims // 2,):
         raise ValueError(
             f"[rope] freqs must be one dimensional with size {dims // 2} but got shape {format_shape(freqs[0].shape)}."

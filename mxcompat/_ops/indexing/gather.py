@@ -281,7 +281,7 @@ def check_window(name: str, starts: Aval, axes: tuple[int, ...], ndim: int) -> t
             f"[{name}] Number of starting indices {starts.size} does not match number of axes {len(axes)}."
         )
     if starts.dtype.kind not in "iu":
-        raise ValueError(f"[{name}] Start indices must be integers, got type {starts.dtype.name}.")
+        raise ValueError(f"[{name}] Start indices must be integers, got type {starts.dtype.label}.")
     message = "[{name}] Invalid axis {axis} for array with dimension {ndim}."
     found = tuple([axis_of(axis, ndim, name, message) for axis in axes])
     if len(set(found)) != len(found):

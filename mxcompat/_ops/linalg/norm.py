@@ -16,7 +16,7 @@ from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, aval, complex64, float32, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import INVALID, axis_of, require_array
+from ..arguments import INVALID, axis_of, is_sequence, require_array
 from ..define import as_float, broadcast, op
 from .common import INEXACT, check_matrix
 from .decompositions import singular_values
@@ -147,7 +147,7 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
     try:
-        return tuple(map(index, axis)) if isinstance(axis, (list, tuple)) else (index(axis),)
+        return tuple(map(index, axis)) if is_sequence(axis) else (index(axis),)
     except TypeError:
         raise incompatible("norm", f"axis must be None, an int or a list of ints, not {axis!r}.") from None
 

@@ -200,7 +200,7 @@ def _system(name: str, inner: str, a: Any, b: Any) -> tuple[Node, Node]:
     if promote(x.dtype, y.dtype) not in FLOATS:
         raise ValueError(
             f"[linalg::{name}] Input arrays must promote to float32 or float64.  Received arrays with type "
-            f"{x.dtype.name} and {y.dtype.name}."
+            f"{x.dtype.label} and {y.dtype.label}."
         )
     check_matrix(inner, x, FLOATS)
     return left, right

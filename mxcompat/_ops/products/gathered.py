@@ -30,8 +30,8 @@ def _real_floats(a: Dtype, b: Dtype, name: str) -> Dtype:
     dtype = promote(a, b)
     if dtype.kind != "f":
         raise ValueError(
-            f"[{name}] Only real floating point types are supported but {a.name} and {b.name} were provided which "
-            f"results in {dtype.name}, which is not a real floating point type."
+            f"[{name}] Only real floating point types are supported but {a.label} and {b.label} were provided which "
+            f"results in {dtype.label}, which is not a real floating point type."
         )
     return dtype
 

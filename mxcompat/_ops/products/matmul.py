@@ -46,9 +46,9 @@ def inexact(*dtypes: Dtype, name: str = "matmul") -> Dtype:
     for other in dtypes[1:]:
         dtype = promote(dtype, other)
     if dtype.kind not in "fc":
-        given = " and ".join(d.name for d in dtypes)
+        given = " and ".join(d.label for d in dtypes)
         raise ValueError(
-            f"[{name}] Only inexact types are supported but {given} were provided which results in {dtype.name}, "
+            f"[{name}] Only inexact types are supported but {given} were provided which results in {dtype.label}, "
             "which is not a floating point type."
         )
     return dtype
@@ -158,8 +158,8 @@ def _addmm_aval(c: Aval, a: Aval, b: Aval, *scales: Aval) -> Aval:
     shape = product_shape(a.shape, b.shape, "addmm")
     if dtype.kind not in "fc":
         raise ValueError(
-            f"[addmm] Only real floating point types are supported but {c.dtype.name}, {a.dtype.name} and "
-            f"{b.dtype.name} were provided which results in {dtype.name}, which is not a real floating point type."
+            f"[addmm] Only real floating point types are supported but {c.dtype.label}, {a.dtype.label} and "
+            f"{b.dtype.label} were provided which results in {dtype.label}, which is not a real floating point type."
         )
     if dtype.kind == "c":  # of which MLX makes a product and a sum
         return aval(broadcast(shape, c.shape), dtype)

@@ -98,15 +98,15 @@ def from_e8m0(code: Any) -> Any:
 
 def _to_aval(x: Aval) -> Aval:
     if x.dtype.kind != "f":
-        raise ValueError(f"[to_fp8] Only real floating types are supported but x.dtype() == {x.dtype.name}.")
+        raise ValueError(f"[to_fp8] Only real floating types are supported but x.dtype() == {x.dtype.label}.")
     return aval(x.shape, _d.uint8)
 
 
 def _from_aval(x: Aval, dtype: Dtype) -> Aval:
     if x.dtype is not _d.uint8:
-        raise ValueError(f"[from_fp8] Input must have type uint8 but x.dtype() == {x.dtype.name}.")
+        raise ValueError(f"[from_fp8] Input must have type uint8 but x.dtype() == {x.dtype.label}.")
     if dtype.kind != "f":
-        raise ValueError(f"[from_fp8] Only real floating types are supported but dtype == {dtype.name}.")
+        raise ValueError(f"[from_fp8] Only real floating types are supported but dtype == {dtype.label}.")
     return aval(x.shape, dtype)
 
 

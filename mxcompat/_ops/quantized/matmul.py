@@ -77,7 +77,7 @@ def _result(name: str, x: Aval, scales: Aval, biases: Aval | None) -> Dtype:
     """The dtype of the product. Raises MLX's errors."""
     dtype = x.dtype if biases is None else promote(x.dtype, promote(scales.dtype, biases.dtype))
     if dtype.kind != "f":
-        raise ValueError(f"[{name}] Only real floating types are supported but x.dtype() == {x.dtype.name}.")
+        raise ValueError(f"[{name}] Only real floating types are supported but x.dtype() == {x.dtype.label}.")
     if dtype is _d.float64:
         raise RuntimeError("[quantized_matmul] only floating types are supported")
     return dtype
@@ -297,7 +297,7 @@ def gather_qmm(
         if how.mode != "nvfp4":
             raise ValueError("[gather_qmm] Global scale is only supported for 'nvfp4' quantization mode.")
         if in_all.aval.dtype is not _d.float32:
-            raise ValueError(f"[gather_qmm] Global scale must have dtype float32 but got {in_all.aval.dtype.name}.")
+            raise ValueError(f"[gather_qmm] Global scale must have dtype float32 but got {in_all.aval.dtype.label}.")
         nodes.append(in_all)
     params = (how, bool(transpose), lhs_indices is not None, rhs_indices is not None, global_scale is not None)
     return wrap(apply(GATHER_QMM_FP if bias is None else GATHER_QMM, tuple(nodes), params))

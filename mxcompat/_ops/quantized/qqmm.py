@@ -51,7 +51,7 @@ def _check(name: str, x: Aval, w: Aval, scales: Aval | None, how: Scheme) -> int
         if not (packed and a is w) and (a.dtype.kind != "f" or a.dtype is _d.float64):
             raise ValueError(
                 f"[{name}] Only real floating types except float64 are supported but {place} argument dtype == "
-                f"{a.dtype.name}."
+                f"{a.dtype.label}."
             )
     if not packed:
         if not x.ndim:

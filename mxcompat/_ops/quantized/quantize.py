@@ -81,13 +81,13 @@ def check_global_scale(name: str, how: Scheme, scale: Aval) -> None:
     if scale.size != 1:
         raise ValueError(f"[{name}] Global scale must be a scalar but got shape {format_shape(scale.shape)}.")
     if scale.dtype is not _d.float32:
-        raise ValueError(f"[{name}] Global scale must have dtype float32 but got {scale.dtype.name}.")
+        raise ValueError(f"[{name}] Global scale must have dtype float32 but got {scale.dtype.label}.")
 
 
 def _quantize_aval(w: Aval, *global_scale: Aval, how: Scheme) -> tuple[Aval, ...]:
     mode, group_size, bits = how
     if w.dtype.kind != "f":
-        raise ValueError(f"[quantize] Only real floating types can be quantized but w has type {w.dtype.name}.")
+        raise ValueError(f"[quantize] Only real floating types can be quantized but w has type {w.dtype.label}.")
     if w.ndim < 2:
         raise ValueError(
             f"[quantize] The matrix to be quantized must have at least 2 dimension but it has only {w.ndim}."
@@ -236,16 +236,16 @@ def check_quantized(name: str, scales: Node, biases: Node | None, w: Node, how: 
     if w.aval.dtype is not _d.uint32:
         if name == "dequantize":
             raise ValueError("[dequantize] The matrix should be given as a uint32")
-        raise ValueError(f"[{name}] The weight matrix should be uint32 but received {w.aval.dtype.name}")
+        raise ValueError(f"[{name}] The weight matrix should be uint32 but received {w.aval.dtype.label}")
     if how.mode != "affine":
         if scales.aval.dtype is not _d.uint8:
-            raise ValueError(f"[{name}] Scale type must be uint8 but received type {scales.aval.dtype.name}.")
+            raise ValueError(f"[{name}] Scale type must be uint8 but received type {scales.aval.dtype.label}.")
         if biases is not None:
             raise ValueError(f"[{name}] Biases must be null for quantization mode '{how.mode}'.")
     elif biases is not None and promote(scales.aval.dtype, biases.aval.dtype).kind != "f":
         raise ValueError(
-            f"[{name}] Only real floating types are supported but scales.dtype() == {scales.aval.dtype.name} and "
-            f"biases.dtype() == {biases.aval.dtype.name}."
+            f"[{name}] Only real floating types are supported but scales.dtype() == {scales.aval.dtype.label} and "
+            f"biases.dtype() == {biases.aval.dtype.label}."
         )
 
 
@@ -289,7 +289,7 @@ def _dequantize_aval(scales: Aval, w: Aval, *more: Aval, how: Scheme, dtype: Dty
         )
     if dtype is not None:
         if dtype.kind != "f":
-            raise ValueError(f"[dequantize] Only real floating types are supported but output dtype == {dtype.name}.")
+            raise ValueError(f"[dequantize] Only real floating types are supported but output dtype == {dtype.label}.")
         return aval((*w.shape[:-1], size), dtype)
     if affine:
         return aval((*w.shape[:-1], size), promote(scales.dtype, more[0].dtype))

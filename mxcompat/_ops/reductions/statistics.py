@@ -19,7 +19,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 
-from ..arguments import axes_of, axis_of, require_array
+from ..arguments import axes_of, axis_of, is_sequence, require_array
 from ..define import as_float, op
 from ..examples import example
 from .blocks import folded, reduced_wide
@@ -172,7 +172,7 @@ def median(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
     check_stream(stream)
     node = require_array(a, "median")
     ndim = node.aval.ndim
-    given = [] if axis is None else list(axis) if isinstance(axis, (list, tuple)) else [axis]
+    given = [] if axis is None else list(axis) if is_sequence(axis) else [axis]
     if len({axis_of(k, ndim, message=_NO_MEDIAN_AXIS) for k in given}) < len(given):
         raise ValueError("[median] Received duplicate axis.")
     if axis is not None and not given and ndim:

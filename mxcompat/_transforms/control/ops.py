@@ -27,7 +27,7 @@ def _checked(name: str, inputs: Sequence[Any], avals: Sequence[Aval]) -> Sequenc
     for x, a in zip(inputs, avals, strict=True):
         if x.dtype != a.dtype.numpy:
             raise ValueError(
-                f"[{name}] Cannot calculate a derivative with respect to an array of dtype {a.dtype.name}. Give it as "
+                f"[{name}] Cannot calculate a derivative with respect to an array of dtype {a.dtype.label}. Give it as "
                 "floating-point numbers, or stop_gradient of it."
             )
     return inputs

@@ -35,7 +35,7 @@ _OWN = {
 }  # fmt: skip
 """The ops that no table holds: those of the layers below it, and the transforms'."""
 
-_DTYPES = {d.name: d for d in DTYPES}
+_DTYPES = {d.label: d for d in DTYPES}
 _PREFIX = "graph:"
 
 
@@ -79,7 +79,7 @@ class ProgramWriter:
             code = [self._instruction(*instruction) for instruction in program.instructions]
             self._numbers[program] = len(self.programs)
             self.programs.append({
-                "inputs": [[a.dtype.name, list(a.shape)] for a in program.in_avals],
+                "inputs": [[a.dtype.label, list(a.shape)] for a in program.in_avals],
                 "code": code,
                 "outputs": list(program.out_slots),
             })  # fmt: skip
@@ -104,9 +104,9 @@ class ProgramWriter:
         if type(value) is tuple:
             return [self.encode(item) for item in value]
         if isinstance(value, Dtype):
-            return {"dtype": value.name}
+            return {"dtype": value.label}
         if isinstance(value, Aval):
-            return {"aval": [value.dtype.name, list(value.shape)]}
+            return {"aval": [value.dtype.label, list(value.shape)]}
         if isinstance(value, Program):
             return {"program": self.add(value)}
         raise ValueError(f"[export_function] Cannot export an op with a parameter of type {type(value).__name__}.")
