@@ -101,6 +101,7 @@ ADDMM = """
     mx.addmm(mx.ones((2, 4), mx.complex64), a, b)
     mx.addmm(mx.ones((3, 2, 4), mx.complex64), a, b, 0.5, 2.0)
     mx.addmm(mx.ones((3, 4), mx.complex64), a, b)
+    mx.addmm(mx.ones((3, 4), mx.complex64), b, b)
     mx.grad(lambda c, x: mx.abs(mx.addmm(c, x, b)).sum(), argnums=(0, 1))(mx.ones((3, 2, 4), mx.complex64), a)
     mx.addmm(mx.ones((2, 2)), a, a)
     mx.addmm(mx.ones((2, 2)), mx.array(1.0), a)

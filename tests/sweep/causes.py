@@ -245,6 +245,19 @@ CAUSES: tuple[Cause, ...] = (
         whats=("exception",),
     ),
     Cause(
+        "float64 stays float64 when it is pickled; MLX's becomes float32.",
+        r"pickle",
+        ("float64",),
+        whats=("dtype",),
+    ),
+    Cause(
+        "Attention and convolutions of float64 are computed in float64; MLX's in float32.",
+        r"attention|conv",
+        ("float64",),
+        whats=("value",),
+        within=1e-6,
+    ),
+    Cause(
         "The tangent of `pad` contains that of `constant_values`; MLX forgets it.",
         r"mx\.pad\(.*constant_values=y",
         ways=("jvp",),

@@ -155,7 +155,7 @@ matmul.op = MATMUL  # type: ignore[attr-defined]
 
 def _addmm_aval(c: Aval, a: Aval, b: Aval, *scales: Aval) -> Aval:
     dtype = promote(promote(a.dtype, b.dtype), c.dtype)
-    shape = product_shape(a.shape, b.shape, "addmm")
+    shape = product_shape(a.shape, b.shape, "matmul" if dtype.kind == "c" else "addmm")
     if dtype.kind not in "fc":
         raise ValueError(
             f"[addmm] Only real floating point types are supported but {c.dtype.label}, {a.dtype.label} and "
