@@ -168,7 +168,7 @@ CAUSES: tuple[Cause, ...] = (
     Cause(
         "An array of bools among other indices of a write raises ValueError; in MLX the call fails with a SystemError, "
         "or other checks come first.",
-        r"True|bool_",
+        r"True|bool_|x > 0|\[False\]",
         ("float32",),
         ("plain",),
         ("exception", "message"),
@@ -256,6 +256,13 @@ CAUSES: tuple[Cause, ...] = (
         ("float64",),
         whats=("value",),
         within=1e-6,
+    ),
+    Cause(
+        "The message for a value that does not fit the places of a write names the shape of what is read there; MLX's "
+        "has axes that ints add.",
+        r"^put\(",
+        whats=("message",),
+        real=r"broadcast_shapes|Cannot broadcast",
     ),
     Cause(
         "The tangent of `pad` contains that of `constant_values`; MLX forgets it.",
