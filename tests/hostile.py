@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import random
+import resource
 import struct
 import sys
 from collections import Counter
@@ -19,6 +20,9 @@ from pathlib import Path
 import numpy as np
 
 import mxcompat.core as mx
+
+MEMORY = 8 << 30
+"""Bytes of address space: what XLA reserves, and nothing that a header promises."""
 
 FORMATS = ("npy", "npz", "safetensors", "gguf", "mlxfn")
 REFUSED = (ValueError, TypeError, IndexError, RuntimeError, OverflowError)
@@ -98,6 +102,7 @@ def load(path: str) -> None:
 
 
 def main(kind: str, first: str, last: str) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     original = whole(kind)
     endings: Counter[str] = Counter()
     for number in range(int(first), int(last)):
