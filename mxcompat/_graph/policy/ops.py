@@ -80,7 +80,7 @@ LARGE_SCAN = 1 << 15
 cummax 3.2 instead of 11, logcumsumexp 19 instead of 221, and half a second more to compile."""
 
 LONG_SUM = 1 << 20
-"""From how many elements on narrow ones are summed block by block."""
+"""From how many elements on a reduction goes block by block."""
 
 BLOCK_OF_SUM = 1 << 17
 """The number of elements of such a block: widened they take half a megabyte."""

@@ -14,7 +14,7 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-__all__ = ["round_products"]
+__all__ = ["named", "round_products"]
 
 _PRODUCT = "stablehlo.multiply"
 _ADDS = frozenset({"stablehlo.add", "stablehlo.subtract"})
@@ -30,17 +30,23 @@ _MOVES = frozenset(
 
 def round_products(module: Any) -> None:
     """Change a module of StableHLO in place: its products are rounded before they are added to each other."""
-    products: list[Any] = []
-
-    def visit(op: Any) -> Any:
-        if op.name == _PRODUCT:
-            products.append(op.results[0])
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
+    products = [op.results[0] for op in named(module, _PRODUCT)]
     with module.context, ir.Location.unknown():
         for product in [p for p in products if _is_wide(p) and _is_added(p)]:
             _round(product)
+
+
+def named(module: Any, name: str) -> list[Any]:
+    """The operations of a module that have this name."""
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if op.name == name:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
 
 
 def _is_wide(value: Any) -> bool:

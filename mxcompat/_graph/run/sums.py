@@ -13,22 +13,15 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from .. import policy
+from .rounding import named
 
 __all__ = ["multiply_sums"]
 
 
 def multiply_sums(module: Any) -> None:
     """Change a module of StableHLO in place."""
-    sums: list[Any] = []
-
-    def visit(op: Any) -> Any:
-        if op.name == "stablehlo.reduce" and _is_sum_of_rows(op):
-            sums.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
     with module.context, ir.Location.unknown():
-        for op in sums:
+        for op in [op for op in named(module, "stablehlo.reduce") if _is_sum_of_rows(op)]:
             op.results[0].replace_all_uses_with(_product(op))
             op.erase()
 

@@ -23,7 +23,6 @@ from .sorting import is_long
 
 __all__ = ["folded", "folded_on_host", "found_in_blocks", "places_in_blocks", "reduced_wide"]
 
-
 _REDUCE = {
     jnp.add: lax.reduce_sum, jnp.multiply: lax.reduce_prod,
     jnp.logical_and: lax.reduce_and, jnp.logical_or: lax.reduce_or,
