@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import pytest
 
 from mxcompat._graph.ir.node import Node
-from mxcompat._graph.ir.rules import HOST, PULLBACK
+from mxcompat._graph.ir.rules import HOST, OVERWRITE, PULLBACK
 from mxcompat._graph.run import compile, execute
 
 __all__ = ["KINDS", "Points", "failing_at"]
@@ -84,7 +84,7 @@ def failing_at(n: int | None, happens: Callable[[], None] = _broken) -> Iterator
 
     called = compile.Executable.__call__
     with pytest.MonkeyPatch.context() as patch:
-        for kind, rules in (("host", HOST), ("pullback", PULLBACK)):
+        for kind, rules in (("host", HOST), ("host", OVERWRITE), ("pullback", PULLBACK)):
             for op, rule in list(rules.items()):
                 patch.setitem(rules, op, points.before(f"{kind} {op}", rule))
         patch.setattr(compile, "_compile", points.before("compile", compile._compile))

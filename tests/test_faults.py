@@ -144,6 +144,30 @@ def test_every_point_of_a_first_step(host, compiled, kind):
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])
+def test_what_numpy_writes_over_is_not_lost(kind):
+    """What was read before, what is added, and what fails after it: a retry goes on from there."""
+    for n in range(1, 40):
+        counts = mx.zeros((256, 256)) + 1
+        mx.eval(counts)
+        before = counts[3] + 1
+        counts = counts.at[3].add(before * 2)
+        counts[4] = mx.exp(counts[3] * 0)
+        after = mx.sqrt(counts.sum(1) + 44)
+        with failing_at(n, KINDS[kind]) as points:
+            error = raised(lambda result=(after, before, counts): mx.eval(result))
+        if error is None:
+            assert points.count == n - 1 > 5
+            return
+        assert type(error) is kind
+        nothing_is_held()
+        assert before.tolist() == [2] * 256, points.name
+        assert counts[3].tolist() == [5] * 256, points.name
+        assert counts.sum().item() == 256 * 256 + 4 * 256
+        assert np.allclose(np.array(after)[:5], [300**0.5, 300**0.5, 300**0.5, 1324**0.5, 300**0.5])
+    pytest.fail("no end of points")
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])
 def test_a_buffer_that_is_written_over_is_not_lost(kind, xla_only):
     """A write into a cache is in place: an interrupt waits until what came out is stored."""
     for n in range(1, 20):

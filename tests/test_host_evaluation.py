@@ -101,6 +101,70 @@ def test_no_memory_is_shared():
     assert y.sum().item() == 0
 
 
+def address(x):
+    return np.asarray(x).ctypes.data
+
+
+WRITES = {
+    "slice": lambda mx, x, k: x.__setitem__(k, mx.arange(256)),
+    "added slice": lambda mx, x, k: x.__setitem__(k, x[k - 1] + 1),
+    "rows": lambda mx, x, k: x.__setitem__(mx.array([k, k + 2]), k),
+    "mask": lambda mx, x, k: x.__setitem__(x == k, mx.array(-1.0)),
+    "put": lambda mx, x, k: x.__setitem__(slice(None), mx.put_along_axis(x, mx.full((256, 1), k), mx.array(k), 1)),
+    "update": lambda mx, x, k: x.__setitem__(
+        slice(None), mx.slice_update(x, mx.ones((2, 3)) * k, mx.array([k, k]), (0, 1))
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("evaluated", [True, False])
+def test_what_is_written_over(name, evaluated, plans):
+    """An array that nobody else sees is written over: one copy, the first, is all that is made."""
+    found = []
+    for library in (mx, real):
+        x = library.zeros((256, 256))
+        places = set()
+        for k in range(8):
+            WRITES[name](library, x, k)
+            if evaluated or k == 7:
+                library.eval(x)
+                places.add(address(x))
+        found.append(np.array(x))
+        if library is mx and name not in ("put", "update"):
+            assert len(places) <= 2
+    assert all(isinstance(plan, OpByOp) for plan in plans)
+    np.testing.assert_array_equal(*found)
+
+
+OTHERS = {
+    "name": lambda x: x,
+    "copy": mx.array,
+    "view": lambda x: x[:5],
+    "reshaped": lambda x: x.reshape(-1),
+    "NumPy's": np.asarray,
+    "memory": lambda x: memoryview(np.asarray(x)),
+    "pending": lambda x: x + 0,
+    "pending view": lambda x: x.reshape(128, 512),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("evaluated", [True, False])
+def test_what_others_see_is_not_written_over(name, evaluated):
+    x = mx.zeros((256, 256))
+    x[0] = 1
+    mx.eval(x)  # what NumPy has made, as its own
+    other = OTHERS[name](x)
+    if evaluated:
+        mx.eval(other)
+    y = mx.array(x) if name == "name" else x
+    y[1] = 2
+    mx.eval(other, y)
+    assert np.array(other).sum() == 256
+    assert y.sum().item() == 3 * 256
+
+
 def test_a_list_that_grows():
     """As in generation with logits processors: the program is the same but for the list."""
     table = mx.random.normal((50, 8))

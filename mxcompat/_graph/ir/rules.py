@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "BODY", "CONTRACTION", "COST", "COVERED", "HOST", "INDEX_ERROR", "LOWERING", "PADDING", "PULLBACK",
-    "PUSHFORWARD", "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD",
-    "TANGENT_DTYPE", "WITHIN", "Rules",
+    "BATCH", "BODY", "CONTRACTION", "COST", "COVERED", "HOST", "INDEX_ERROR", "LOWERING", "OVERWRITE", "PADDING",
+    "PULLBACK", "PUSHFORWARD", "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK",
+    "STEP_PUSHFORWARD", "TANGENT_DTYPE", "WITHIN", "Rule", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -58,6 +58,10 @@ HOST = Rules()
 rounding for floats. `out` is the result's aval (a tuple of them for several outputs) and `params` the op's, as a tuple.
 The result has that shape and dtype; it may be a view of an input. None says that these inputs had better be left to
 XLA."""
+
+OVERWRITE = Rules()
+"""`rule(out, params, *inputs)`: as HOST, for ops whose result is the first input but for a few elements, where nobody
+else sees that input: it is written over, and is the result."""
 
 COST = Rules()
 """`rule(out, params, *avals)`: about how many seconds NumPy takes, for ops that do more than read and write each

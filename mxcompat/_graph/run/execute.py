@@ -15,6 +15,7 @@ from ..ir.capture import oldest_trace
 from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.node import ITEM, SCALAR, Node, location
 from . import allocation, cache, donation, host, single
+from .arguments import array_inputs
 from .compile import Executable
 from .events import span, stats
 from .interrupts import uninterrupted
@@ -117,27 +118,39 @@ def _inline(plan: Inline, subgraph: Subgraph) -> None:
 
 
 def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
-    program, scalars, donated, on_host, light, compiles, _, tried = plan
-    if compiles:
-        cache.compile_soon(program, scalars, donated)
-    record = cache.record_of(program, scalars)
+    if plan.compiles:
+        cache.compile_soon(plan.program, plan.scalars, plan.donated)
+    record = cache.record_of(plan.program, plan.scalars)  # which notes what numbers have varied
+    if plan.on_host:
+        _in_numpy(plan, subgraph, record)
+    else:
+        slots = plan.program.out_slots
+        store([subgraph.order[k] for k in slots], _with_executables(subgraph, slots))
+
+
+def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
+    program = plan.program
+    products = not plan.light and host.has_products(program)
+    free = [array_inputs(program)[k] for k in plan.donated] if plan.donated else []
+    env: list[Any] = []
     start = perf_counter()
-    if on_host:
-        try:
-            if not light:
-                allocation.require(allocation.largest(program.avals))
-            values = host.run(subgraph, program.out_slots, products=not light)
-        except Exception as error:
-            fail(error, subgraph)
+    try:
+        if not plan.light:
+            allocation.require(allocation.largest(program.avals))
+        values = host.run(subgraph, program.out_slots, products, free, env)
         taken = perf_counter() - start
         record.host_runs += 1
         record.host_seconds += taken
         record.host_best = min(record.host_best, taken)
-    else:
-        values = _with_executables(subgraph, program.out_slots)
-    if tried is not None:
-        _try(tried, record, subgraph, scalars)
-    store([subgraph.order[k] for k in program.out_slots], values)
+        if plan.tried is not None:
+            _try(plan.tried, record, subgraph, plan.scalars)
+        store([subgraph.order[k] for k in program.out_slots], values)
+    except BaseException as error:
+        if free:
+            host.keep(subgraph, env)
+        if isinstance(error, Exception):
+            fail(error, subgraph)
+        raise
 
 
 def _try(executable: Executable, record: cache.Record, subgraph: Subgraph, scalars: tuple) -> None:

@@ -23,10 +23,10 @@ from ..ir.program import Program, programs_in
 from ..ir.rules import COST, COVERED, HOST
 from . import single
 from .compile import on_cpu
-from .interpret import run_instructions
+from .interpret import run_once
 from .values import numpy_value, settled, to_jax
 
-__all__ = ["estimated_seconds", "has_rules", "on_host", "run", "small_slots"]
+__all__ = ["estimated_seconds", "has_products", "has_rules", "keep", "on_host", "run", "small_slots"]
 
 
 def on_host(leaves: Sequence[Node]) -> bool:
@@ -55,6 +55,13 @@ def _has_rules(program: Program) -> bool:
             missing += 1
     count = len(program.instructions)
     return missing <= max(policy.MISSING, count // policy.MISSING_SHARE) and missing < count
+
+
+def has_products(program: Program) -> bool:
+    """Whether one of the instructions may be a product of matrices: whether one of them is priced."""
+    if "products" not in program.facts:
+        program.facts["products"] = any(op in COST for op, _, _ in program.instructions)
+    return program.facts["products"]
 
 
 def estimated_seconds(program: Program) -> float:
@@ -99,16 +106,31 @@ def _one_thread() -> Iterator[None]:
             lib.set_num_threads(count)
 
 
-def run(subgraph: Subgraph, out_slots: Sequence[int], products: bool = False) -> list[Any]:
-    """The values of these slots. `products` says whether there are products of matrices on the way."""
+def run(
+    subgraph: Subgraph, out_slots: Sequence[int], products: bool = False, free: Sequence[int] = (),
+    env: list[Any] | None = None,
+) -> list[Any]:  # fmt: skip
+    """The values of these slots.
+
+    Args:
+        products: whether there are products of matrices on the way.
+        free: the positions of leaves whose values may be written over.
+        env: where to put the values of all slots, as they come; those that nobody needs any more are None.
+    """
     structure = subgraph.structure
+    env = [] if env is None else env
     with np.errstate(all="ignore"), _one_thread() if products else nullcontext():
         inputs = [numpy_value(n) for n in subgraph.leaves]
-        uses = list(structure.uses)
-        for s in out_slots:
-            uses[s] += 1
-        env = run_instructions(structure, inputs, _fallback, uses)
+        run_once(structure, inputs, _fallback, out_slots, {~k for k in free}, env)
         return [settled(env[s], structure.avals[s]) for s in out_slots]
+
+
+def keep(subgraph: Subgraph, env: Sequence[Any]) -> None:
+    """Make what there is, after a run that failed, the values of its nodes: what they were made of may have been
+    written over."""
+    for node, value in zip(subgraph.order, env, strict=False):
+        if value is not None:
+            node.value = settled(value, node.aval)
 
 
 def _fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:

@@ -1,8 +1,8 @@
-"""How NumPy reads and writes by index. A write copies the array first."""
+"""How NumPy reads and writes by index. A write copies the array first, unless nobody else sees it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from mxcompat._array.casting import converted_on_host
 from mxcompat._graph.ir.aval import Aval
-from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import HOST, OVERWRITE, Rule
 
 from ..define import broadcast
 from ..movement.host import spread
@@ -147,22 +148,30 @@ def write_index(plan: Plan, inputs: Sequence[Any], ndim: int) -> tuple[slice, ..
     return (*index, *[_ALL] * (ndim - len(index)))
 
 
-@HOST.of(SLICE_UPDATE)
+def _writes(op: Op) -> Callable[[Rule], Rule]:
+    """A decorator: the function, which writes over its first input, is the rule of this op where that may be, and where
+    it may not it gets a copy."""
+
+    def register(rule: Rule) -> Rule:
+        OVERWRITE.of(op)(rule)
+        HOST[op] = lambda out, params, x, *inputs: rule(out, params, np.array(x, order="C"), *inputs)
+        return rule
+
+    return register
+
+
+@_writes(SLICE_UPDATE)
 def _slice_update(out: Aval, params: tuple, x: Any, value: Any, *inputs: Any) -> np.ndarray:
     plan, mode = params
-    result = np.array(x, order="C")
     if value.ndim:
         value = value.reshape(value_shapes(value.shape, x.shape, plan, ())[0])
     value = converted_on_host(value, out.dtype)
     index = write_index(plan, inputs, x.ndim)
-    if mode == "set":
-        result[index] = value
-    else:
-        result[index] = combined(mode, result[index], value)
-    return result
+    x[index] = value if mode == "set" else combined(mode, x[index], value)
+    return x
 
 
-@HOST.of(SCATTER)
+@_writes(SCATTER)
 def _scatter(out: Aval, params: tuple, x: Any, value: Any, *inputs: Any) -> Any:
     plan, mode = params
     shape, target, block_shape = value_shapes(value.shape, x.shape, plan, tuple([i.shape for i in inputs]))
@@ -172,14 +181,13 @@ def _scatter(out: Aval, params: tuple, x: Any, value: Any, *inputs: Any) -> Any:
     places = Places(x.shape, plan, inputs, "scatter")
     if not (places.gathered or places.inside):
         return x
-    result = np.array(x, order="C")
-    block = result[places.basic]
+    block = x[places.basic]
     if places.gathered:
         places.update(mode, block, value)
-        return result
+        return x
     value = spread(value, target).reshape(block_shape)
-    result[places.basic] = value if mode == "set" else combined(mode, block, value)
-    return result
+    x[places.basic] = value if mode == "set" else combined(mode, block, value)
+    return x
 
 
 @HOST.of(FILL)
@@ -188,16 +196,15 @@ def _fill(out: Aval, params: tuple, value: Any) -> Any:
     return spread(value.reshape(stripped(value.shape)), out.shape)
 
 
-@HOST.of(MASKED_SCATTER)
+@_writes(MASKED_SCATTER)
 def _masked_scatter(out: Aval, params: tuple, x: Any, value: Any, mask: Any) -> Any:
     if not x.size or not value.size:
         return x
-    result = np.array(x, order="C")
     value = converted_on_host(value, out.dtype)
     if value.ndim > x.ndim - mask.ndim:
         value = value[masked_rows(mask, len(value))]
-    result[mask] = value
-    return result
+    x[mask] = value
+    return x
 
 
 def masked_rows(mask: Any, rows: int) -> Any:
@@ -212,7 +219,7 @@ def value_along(value: tuple[int, ...], shape: tuple[int, ...], indices: tuple[i
     return tuple([both[k] if k == axis else n for k, n in enumerate(shape)])
 
 
-@HOST.of(SCATTER_AXIS)
+@_writes(SCATTER_AXIS)
 def _scatter_axis(out: Aval, params: tuple, x: Any, values: Any, indices: Any) -> Any:
     (axis,) = params
     shape = (x.size,) if axis is None else x.shape
@@ -220,7 +227,7 @@ def _scatter_axis(out: Aval, params: tuple, x: Any, values: Any, indices: Any) -
     target = value_along(values.shape, shape, indices.shape, axis)
     if not x.size or not values.size:
         return x
-    result = np.array(x, order="C").reshape(shape)
+    result = x.reshape(shape)
     values = np.broadcast_to(converted_on_host(values, out.dtype).reshape(values.shape[-len(shape) :]), target)
     index = np.ascontiguousarray(np.broadcast_to(raw(indices), target), np.intp)  # so that the last of duplicates wins
     try:
@@ -229,16 +236,15 @@ def _scatter_axis(out: Aval, params: tuple, x: Any, values: Any, indices: Any) -
         places = np.broadcast_to(positions(indices, shape[axis]), target)
         kept = np.nonzero((places >= 0) & (places < shape[axis]))
         result[(*kept[:axis], places[kept], *kept[axis + 1 :])] = values[kept]
-    return result.reshape(x.shape)
+    return x
 
 
-@HOST.of(DYNAMIC_UPDATE)
+@_writes(DYNAMIC_UPDATE)
 def _dynamic_update(out: Aval, params: tuple, x: Any, update: Any, starts: Any) -> Any:
     update = converted_on_host(update, out.dtype)
     if not x.ndim:
         return update.reshape(())
     (axes,) = params
-    result = np.array(x, order="C")
     size = update_shape(x.shape, update.shape, [axis % x.ndim for axis in axes])
-    result[block_starts(starts, axes, x.shape, size)] = update
-    return result
+    x[block_starts(starts, axes, x.shape, size)] = update
+    return x
