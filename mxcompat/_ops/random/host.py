@@ -191,10 +191,12 @@ def _saturated(x: Any, dtype: np.dtype) -> Any:
     """Floats as integers, the nearest ones where they are beyond the range, and 0 for NaN."""
     info = np.iinfo(dtype)
     beyond = float(info.max) + 1 if dtype.itemsize < 8 else float(info.max)
+    if x.itemsize < 4:
+        x = x.astype(np.float32)
+    if not x.size or (x.min() >= info.min and x.max() < beyond):  # neither of which holds with a NaN
+        return x.astype(dtype)
     x = x.astype(np.float64)
     inside = (x >= info.min) & (x < beyond)
-    if inside.all():
-        return x.astype(dtype)
     edges = np.where(x >= beyond, info.max, np.where(x < info.min, info.min, 0)).astype(dtype)
     return np.where(inside, np.where(inside, x, 0).astype(dtype), edges)
 
