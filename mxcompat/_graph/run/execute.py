@@ -137,7 +137,7 @@ def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
     try:
         if not plan.light:
             allocation.require(allocation.largest(program.avals))
-        values = host.run(subgraph, program.out_slots, products, free, env)
+        values = host.run(program, subgraph.leaves, env, products, free)
         taken = perf_counter() - start
         record.host_runs += 1
         record.host_seconds += taken
@@ -198,7 +198,7 @@ def _host_first(plan: HostFirst, subgraph: Subgraph) -> None:
     nodes = [subgraph.order[k] for k in plan.slots]
     first = linearize(nodes)
     try:
-        values = host.run(first, first.roots)
+        values = host.run(first.structure.program(first.roots), first.leaves, [])
     except Exception as error:
         fail(error, first)
     store(nodes, values)

@@ -107,22 +107,21 @@ def _one_thread() -> Iterator[None]:
 
 
 def run(
-    subgraph: Subgraph, out_slots: Sequence[int], products: bool = False, free: Sequence[int] = (),
-    env: list[Any] | None = None,
-) -> list[Any]:  # fmt: skip
-    """The values of these slots.
+    program: Program, leaves: Sequence[Node], env: list[Any], products: bool = False, free: Sequence[int] = ()
+) -> list[Any]:
+    """The outputs of a Program whose inputs are the values of these leaves.
 
     Args:
+        env: an empty list, to put the values of all slots in as they come, the leaves' behind them; what nobody needs
+            any more is None.
         products: whether there are products of matrices on the way.
         free: the positions of leaves whose values may be written over.
-        env: where to put the values of all slots, as they come; those that nobody needs any more are None.
     """
-    structure = subgraph.structure
-    env = [] if env is None else env
     with np.errstate(all="ignore"), _one_thread() if products else nullcontext():
-        inputs = [numpy_value(n) for n in subgraph.leaves]
-        run_once(structure, inputs, _fallback, out_slots, {~k for k in free}, env)
-        return [settled(env[s], structure.avals[s]) for s in out_slots]
+        env += [None] * len(program.instructions)
+        env += [numpy_value(n) for n in reversed(leaves)]
+        run_once(program, env, _fallback, {~k for k in free})
+        return [settled(env[s], program.avals[s]) for s in program.out_slots]
 
 
 def keep(subgraph: Subgraph, env: Sequence[Any]) -> None:

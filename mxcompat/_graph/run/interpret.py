@@ -16,7 +16,6 @@ from ..ir.node import ITEM
 from ..ir.op import Op
 from ..ir.program import Program
 from ..ir.rules import COVERED, HOST, OVERWRITE, Rules
-from ..ir.structure import Structure
 from .interrupts import uninterrupted
 
 __all__ = [
@@ -41,7 +40,7 @@ def interpret(program: Program, inputs: Sequence[Any], fallback: Fallback = no_f
     return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
 
 
-def run_instructions(program: Program | Structure, inputs: Sequence[Any], fallback: Fallback) -> list[Any]:
+def run_instructions(program: Program, inputs: Sequence[Any], fallback: Fallback) -> list[Any]:
     """The results of all instructions."""
     env: list[Any] = []
     avals = program.avals
@@ -64,61 +63,74 @@ def _result(op: Op, out: Any, params: tuple, given: list[Any], fallback: Fallbac
     return fallback(op, out, params, given) if result is None else result
 
 
-def run_once(
-    structure: Structure, inputs: list[Any], fallback: Fallback, kept: Sequence[int], free: set[int], env: list[Any]
-) -> None:
-    """Add the results of all instructions to `env`. What has been read by all its readers is dropped, and what an op
-    writes over is written over, if it is then read for the last time.
+def run_once(program: Program, env: list[Any], fallback: Fallback, free: set[int]) -> None:
+    """Run all instructions. What all its readers have read is dropped, and what an op writes over is written over if it
+    is read for the last time then.
 
     Args:
-        kept: the slots of results that are not dropped.
-        free: the slots (~k) of inputs that may be written over; slots of what they become are added. If something fails
+        env: the results, None so far, and then the inputs from the last to the first: slot ~k is counted from the end.
+        free: the slots of inputs that may be written over; slots of what they become are added. If something fails
             after that, `env` holds all that is needed to go on from there.
     """
-    uses = [*structure.uses, *reversed(structure.leaf_uses)]  # leaf k is at ~k, counted from the end
-    for s in kept:
-        uses[s] += 1
-    for (op, params, slots), out in zip(structure.instructions, structure.avals, strict=True):
-        given = [env[s] if s >= 0 else inputs[~s] for s in slots]
+    for k, (op, params, slots, out, last, dropped) in enumerate(_reads(program)):
+        given = [env[s] for s in slots]
         try:
             if op is ITEM:
-                env.append(given[0][params[0]])
-            elif op in OVERWRITE and _is_last(uses, slots[0], free) and _is_own(given, slots[0]):
-                _overwrite(op, out, params, given, slots[0], free, env)
+                env[k] = given[0][params[0]]
+            elif last and (slots[0] >= 0 or slots[0] in free) and _is_own(given, slots[0]):
+                _overwrite(op, out, params, given, slots[0], free, env, k)
             else:
-                env.append(_result(op, out, params, given, fallback))
+                env[k] = _result(op, out, params, given, fallback)
         except Exception as error:
-            error.mxcompat_slot = len(env)  # type: ignore[attr-defined]
+            error.mxcompat_slot = k  # type: ignore[attr-defined]
             raise
-        for s in slots:
-            uses[s] -= 1
-            if not uses[s] and s >= 0:
-                env[s] = None
+        for s in dropped:
+            env[s] = None
 
 
-def _is_last(uses: Sequence[int], slot: int, free: set[int]) -> bool:
-    """Whether what is read now is read for the last time, and may be written over then."""
-    return uses[slot] == 1 and (slot >= 0 or slot in free)
+_Read = tuple[Op, tuple, tuple[int, ...], Any, bool, tuple[int, ...]]
+
+
+def _reads(program: Program) -> list[_Read]:
+    """For each instruction, besides what it is and its aval: whether it can write over its first input, which nothing
+    reads after it, and the results that nothing reads after it."""
+    if "reads" not in program.facts:
+        program.facts["reads"] = _find_reads(program)
+    return program.facts["reads"]
+
+
+def _find_reads(program: Program) -> list[_Read]:
+    later = {*program.out_slots}
+    found: list[_Read] = []
+    for (op, params, slots), out in zip(reversed(program.instructions), reversed(program.avals), strict=True):
+        ended = {*slots} - later
+        last = op in OVERWRITE and slots[0] in ended and slots.count(slots[0]) == 1
+        found.append((op, params, slots, out, last, tuple([s for s in ended if s >= 0])))
+        later |= ended
+    return found[::-1]
 
 
 def _is_own(given: list[Any], slot: int) -> bool:
     """Whether the first of these arrays, and the memory of it, belongs to this slot alone."""
     if type(given[0]) is not np.ndarray or given[0].base is not None or not given[0].flags.writeable:
         return False
-    return getrefcount(given[0]) == _GIVEN + (1 if slot >= 0 else 2)  # in `env`, or in `inputs` and as a node's value
+    return getrefcount(given[0]) == _GIVEN + (1 if slot >= 0 else 2)  # in the environment, and as a node's value
 
 
 _GIVEN = (lambda given: getrefcount(given[0]))([np.empty(1)])
 
 
 def _overwrite(
-    op: Op, out: Any, params: tuple, given: list[Any], slot: int, free: set[int], env: list[Any]
+    op: Op, out: Any, params: tuple, given: list[Any], slot: int, free: set[int], env: list[Any], k: int
 ) -> None:
+    def write() -> None:
+        env[k] = OVERWRITE[op](out, params, *given)
+
     if slot in free:  # an input, whose node must not be left with half of the new value
-        free.add(len(env))
-        uninterrupted(lambda: env.append(OVERWRITE[op](out, params, *given)))
+        free.add(k)
+        uninterrupted(write)
     else:
-        env.append(OVERWRITE[op](out, params, *given))
+        write()
 
 
 def can_interpret(program: Program) -> bool:
