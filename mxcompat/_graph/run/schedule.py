@@ -55,7 +55,8 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     if executable is not None:
         record = program.record
         if record.host_runs and not record.varying and policy.HOST:
-            if record.xla_runs >= policy.TRIALS and record.host_best < policy.MARGIN * record.xla_best:
+            enough = policy.MARGIN * (record.xla_best + policy.RESULT_SECONDS)
+            if record.xla_runs >= policy.TRIALS and record.host_best < enough:
                 return OpByOp(program, scalars, donated, True, True, False, "which takes less time than XLA")
             timed = record.xla_runs < policy.TRIALS and record.host_best < policy.TRIED_SECONDS
             if timed and not donated:  # so that its bits change once at most, and not at all if it stays in NumPy
