@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
+from jaxlib.mlir import ir
 
 from .platform import backend
+from .repeats import compute_once
 from .rounding import round_products
 from .sums import multiply_sums
 
@@ -18,4 +22,10 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
         module = lowered.compiler_ir("stablehlo")
         multiply_sums(module)
         round_products(module)
+        if _is_for_one_device(module):
+            compute_once(module)
     return lowered
+
+
+def _is_for_one_device(module: Any) -> bool:
+    return ir.IntegerAttr(module.operation.attributes["mhlo.num_partitions"]).value == 1

@@ -1,0 +1,55 @@
+"""What is costly and read many times over is computed once."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mxcompat.core as mx
+from mxcompat import ext
+from mxcompat._graph.run.repeats import compute_once
+
+TABLE = np.linspace(0, 3, 512 * 32, dtype=np.float32).reshape(512, 32)
+ROWS = np.ones((8, 512, 32), np.float32)
+
+
+def calls(f, *inputs):
+    lowered = jax.jit(f).lower(*inputs)
+    module = lowered.compiler_ir("stablehlo")
+    compute_once(module)
+    text = str(module)
+    compiled = lowered.compile()
+    assert compiled.as_text().count(" call(") == text.count("call @computed_once")  # XLA keeps what there is
+    return text.count("call @computed_once")
+
+
+@pytest.mark.parametrize(
+    ("f", "wanted"),
+    [
+        (lambda t, x: jnp.cos(t) * x, 1),
+        (lambda t, x: jnp.concatenate([jnp.cos(t), -jnp.sin(t)], -1)[:, 16:48] * x + 1, 1),
+        (lambda t, x: jnp.exp(t - t.max(0)) / 2 * x + jnp.tanh(t) * x, 2),
+        (lambda t, x: jnp.log(t)[jnp.arange(4096) % 7], 1),
+        (lambda t, x: jnp.log(t)[jnp.arange(512) % 7], 0),
+        (lambda t, x: t * x, 0),  # not costly
+        (lambda t, x: jnp.cos(t)[:4] * x[:, :4], 0),  # little
+        (lambda t, x: jnp.cos(t) * x[:2], 0),  # not often
+        (lambda t, x: jnp.cos(t[0, 0]) * x, 0),  # one number
+        (lambda t, x: jnp.cos(t).sum(0) * x, 0),  # in memory anyway
+        (lambda t, x: jax.lax.scan(lambda s, r: (s, jnp.cos(t) * x), 0.0, x[:2])[1], 1),
+    ],
+)
+def test_what_is_computed_once(f, wanted):
+    assert calls(f, TABLE, ROWS) == wanted
+
+
+def test_rope_is_right(xla_only):
+    x = np.random.default_rng(0).standard_normal((2, 8, 64, 32)).astype(np.float32)
+    rope = mx.compile(lambda x: mx.fast.rope(x, 32, traditional=False, base=1e4, scale=1.0, offset=3))
+    angles = (np.arange(64)[:, None] + 3) * 1e4 ** (-np.arange(16) / 16)
+    cos, sin = np.cos(angles), np.sin(angles)
+    wanted = np.concatenate([x[..., :16] * cos - x[..., 16:] * sin, x[..., :16] * sin + x[..., 16:] * cos], -1)
+    with ext.reproducible():
+        np.testing.assert_allclose(np.array(rope(mx.array(x))), wanted, rtol=1e-4, atol=1e-4)
+        gradient = mx.grad(lambda x: (rope(x) * mx.array(wanted)).sum())(mx.array(x))
+        np.testing.assert_allclose(np.array(gradient), x, rtol=1e-3, atol=1e-3)  # a rotation, and back
