@@ -19,8 +19,8 @@ def calls(f, *inputs):
     compute_once(module)
     text = str(module)
     compiled = lowered.compile()
-    assert compiled.as_text().count(" call(") == text.count("call @computed_once")  # XLA keeps what there is
-    return text.count("call @computed_once")
+    assert compiled.as_text().count(" call(") == text.count("call @kept_")  # XLA keeps what there is
+    return text.count("call @kept_")
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def calls(f, *inputs):
         (lambda t, x: jax.lax.scan(lambda s, r: (s, jnp.cos(t) * x), 0.0, x[:2])[1], 1),
     ],
 )
-def test_what_is_computed_once(f, wanted):
+def test_what_is_kept(f, wanted):
     assert calls(f, TABLE, ROWS) == wanted
 
 

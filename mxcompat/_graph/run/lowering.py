@@ -10,6 +10,7 @@ from jaxlib.mlir import ir
 from .platform import backend
 from .repeats import compute_once
 from .rounding import round_products
+from .stages import reduce_in_stages
 from .sums import multiply_sums
 
 __all__ = ["lower"]
@@ -23,6 +24,7 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
         multiply_sums(module)
         round_products(module)
         if _is_for_one_device(module):
+            reduce_in_stages(module)
             compute_once(module)
     return lowered
 

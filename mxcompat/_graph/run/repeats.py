@@ -14,7 +14,7 @@ from jaxlib.mlir.dialects import func
 
 from .. import policy
 
-__all__ = ["compute_once"]
+__all__ = ["compute_once", "kept"]
 
 _COSTLY = frozenset({
     "chlo.acos", "chlo.acosh", "chlo.asin", "chlo.asinh", "chlo.atan", "chlo.atanh", "chlo.cosh", "chlo.erf",
@@ -49,8 +49,9 @@ def compute_once(module: Any) -> None:
 
     module.operation.walk(visit)
     with module.context, ir.Location.unknown():
-        for k, op in enumerate(repeating):
-            op.operands[0] = _kept(module, op, f"computed_once_{k}")
+        for op in repeating:
+            with ir.InsertionPoint(op):
+                op.operands[0] = kept(module, op.operands[0])
 
 
 def _repeats(op: Any) -> bool:
@@ -64,14 +65,13 @@ def _repeats(op: Any) -> bool:
     return read > 1 and count >= policy.REPEATED_ELEMENTS and count >= policy.REPEATED_TIMES * read
 
 
-def _kept(module: Any, op: Any, name: str) -> Any:
-    """The first operand of an operation, as what a function gives that is not inlined."""
-    value = op.operands[0]
+def kept(module: Any, value: Any) -> Any:
+    """A value as what a function gives that is not inlined: it is computed by itself."""
+    name = f"kept_{len(module.body.operations)}"
     with ir.InsertionPoint.at_block_begin(module.body):
         function = func.FuncOp(name, ir.FunctionType.get([value.type], [value.type]), visibility="private")
         with ir.InsertionPoint(function.add_entry_block()):
             func.ReturnOp([function.arguments[0]])
-    with ir.InsertionPoint(op):
-        call = func.CallOp(function, [value])
+    call = func.CallOp(function, [value])
     call.operation.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get({"inlineable": ir.StringAttr.get("false")})
     return call.results[0]
