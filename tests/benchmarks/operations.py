@@ -1,4 +1,5 @@
-"""Single ops with a target of their own: a convolution with its gradient, and matrix products with 4-bit weights."""
+"""Single ops with a target of their own: a convolution with its gradient, matrix products with 4-bit weights, and what
+XLA alone is slow at."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["conv", "conv_jax", "quantized", "quantized_jax"]
+__all__ = ["conv", "conv_jax", "distances", "distances_jax", "quantized", "quantized_jax", "rope", "rope_jax"]
 
 Step = Callable[[], Any]
 
@@ -101,3 +102,55 @@ def quantized_jax(rows: int) -> Callable[[], Step]:
         return step
 
     return build
+
+
+def distances(mx: Any) -> Step:
+    x = mx.array(_normal(0, 300, 1000))
+    mx.eval(x)
+
+    def step() -> None:
+        mx.eval(mx.square(x[:, None] - x[None]).sum(-1))
+
+    return step
+
+
+def distances_jax() -> Step:
+    import jax
+    import jax.numpy as jnp
+
+    x = jnp.array(_normal(0, 300, 1000))
+    distance = jax.jit(lambda x: jnp.square(x[:, None] - x[None]).sum(-1))
+
+    def step() -> None:
+        distance(x).block_until_ready()
+
+    return step
+
+
+def rope(mx: Any) -> Step:
+    x = mx.array(_normal(0, 4, 16, 512, 64))
+    mx.eval(x)
+
+    def step() -> None:
+        mx.eval(mx.fast.rope(x, 64, traditional=False, base=1e4, scale=1.0, offset=0))
+
+    return step
+
+
+def rope_jax() -> Step:
+    import jax
+    import jax.numpy as jnp
+
+    x = jnp.array(_normal(0, 4, 16, 512, 64))
+
+    @jax.jit
+    def rotated(x: Any) -> Any:
+        angles = jnp.arange(512.0)[:, None] * 1e4 ** -(jnp.arange(32) / 32)
+        cos, sin = jnp.cos(angles), jnp.sin(angles)
+        a, b = x[..., :32], x[..., 32:]
+        return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], -1)
+
+    def step() -> None:
+        rotated(x).block_until_ready()
+
+    return step

@@ -211,6 +211,8 @@ WORKLOADS = (
     Workload("200 elementwise ops on 1M floats", elementwise, elementwise_jax, of_jax=1.1, of_mlx=0.4),
     Workload("vmap of an add, 4096x100 + 100x4096", vmap, vmap_jax, of_mlx=0.5),
     Workload("conv2d and its gradient", operations.conv, operations.conv_jax, of_jax=1.1),
+    Workload("distances of 300 points, 1000 each", operations.distances, operations.distances_jax, of_jax=1.1),
+    Workload("rotary embedding, 64 heads of 512x64", operations.rope, operations.rope_jax, of_jax=0.5, of_mlx=1.0),
     Workload("4-bit matmul, 1x512 by 512x2048", operations.quantized(1), operations.quantized_jax(1), of_mlx=1 / 3),
     Workload("4-bit matmul, 128 rows", operations.quantized(128), operations.quantized_jax(128), of_mlx=1 / 3),
     Workload("nn MLP, AdamW: train step", training.mlp, training.mlp_jax, of_jax=1.5, of_mlx=0.15),

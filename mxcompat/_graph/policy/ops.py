@@ -96,7 +96,7 @@ it is costly. A rotary embedding of 64 heads of 512x64 took XLA 12 ms, which com
 so. Where XLA would have kept them apart anyway the call costs a copy of what is broadcast."""
 
 STAGE, LANES, STAGED_ELEMENTS = 32, (8, 16, 4), 1 << 14
-"""How many elements a stage of a reduction has at most: XLA takes apart what is longer, in its own way. To how many sums
-neighbours go: the first of these that divides their number. From how many elements on that is worth another loop. Of
-two million floats, in rows of 64 to 100 000, sums, maxima and sums of products take a third to two thirds of the time,
-sums of products over an axis in the middle a tenth, distances of points to each other a thirtieth."""
+"""How many elements a stage of a reduction has at most: XLA takes apart what is longer, in its own way. To how many
+sums neighbours go: the first of these that divides their number. From how many elements on that is worth another loop.
+Of two million floats, in rows of 64 to 100 000, sums, maxima and sums of products take a third to two thirds of the
+time, sums of products over an axis in the middle a tenth, distances of points to each other a thirtieth."""
