@@ -179,7 +179,8 @@ def _categorical_line(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:
     line = cast(logits, kind).reshape(-1)
     weights = jnp.exp(line - jnp.max(line))
     bounds = jnp.cumsum(weights / jnp.sum(weights))
-    place = jnp.sum(bounds < unit(key, shape).astype(kind)[..., None], axis=-1)
+    # A NaN among the logits makes all bounds NaN: it lies behind all of them, as in MLX.
+    place = jnp.sum(~(bounds >= unit(key, shape).astype(kind)[..., None]), axis=-1)
     return jnp.minimum(place, line.size - 1).astype(np.uint32)
 
 

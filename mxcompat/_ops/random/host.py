@@ -225,6 +225,8 @@ def _categorical_line(out: Aval, params: tuple, key: np.ndarray, logits: Any) ->
     weights = np.exp(line - np.max(line))
     bounds = np.cumsum(weights / np.sum(weights))
     places = np.searchsorted(bounds, unit(key, out.shape))
+    if np.isnan(bounds[-1]):
+        places = np.full(out.shape, line.size)
     return np.minimum(places, line.size - 1).astype(np.uint32)
 
 
