@@ -538,3 +538,9 @@ def test_categorical_of_one_line_with_nan(place) -> None:
     logits = np.zeros(5, np.float32)
     logits[place] = np.nan
     check(lambda mx, x: mx.random.categorical(x, shape=(9,), key=mx.random.key(3)), logits)
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("low", [2**31 - 100, 2**31 - 3, -(2**31)])
+def test_integers_near_the_ends_of_their_range(low: int) -> None:
+    check(lambda mx: mx.random.randint(low, min(low + 99, 2**31 - 1), (50,), key=mx.random.key(1)))
