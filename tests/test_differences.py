@@ -242,6 +242,10 @@ Z = 1 + 2j
 WRONG = {
     "power": (lambda mx: _vjp(mx, lambda z: z**2, Z), 2 + 4j, 2 - 4j),
     "cumprod": (lambda mx: _vjp(mx, lambda z: mx.cumprod(mx.stack([z, z])), Z), 3 + 4j, 3 - 4j),
+    "logcumsumexp": (
+        lambda mx: _vjp(mx, lambda z: mx.logcumsumexp(mx.stack([z, z * 2])), Z),
+        3.02142 + 0.403439j, 3.02142 - 0.403439j,
+    ),
     "abs twice": (
         lambda mx: mx.jvp(mx.grad(mx.abs), [mx.array(Z)], [mx.array(1 + 0j)])[1][0], 0, (4 - 2j) / 5**1.5,
     ),
