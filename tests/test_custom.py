@@ -283,3 +283,25 @@ def test_a_vmap_rule_that_returns_another_shape():
     f.vmap(lambda a, axes: (a.sum(axis=axes), 0))
     with pytest.raises(ValueError, match=r"vmap rule.*\(2,3\).*\(3\)"):
         ours.vmap(f)(ours.ones((2, 3)))
+
+
+def test_what_rules_return_beyond_what_is_asked_is_not_read() -> None:
+    def fn(mx, x):
+        @mx.custom_function
+        def f(x):
+            return x * 2
+
+        f.vjp(lambda primals, cotangent, output: (cotangent * 7, cotangent * 8))
+        f.jvp(lambda primals, tangents: (tangents * 3, tangents * 4))
+        return mx.grad(f)(x), mx.jvp(f, [x], [x])
+
+    check(fn, np.array(2.0, np.float32))
+
+
+def test_tangents_that_a_rule_does_not_return_are_zero() -> None:
+    def fn(mx, x):
+        f = mx.custom_function(lambda x: (x * 2, x * 3))
+        f.jvp(lambda primals, tangents: (tangents * 3,))
+        return mx.jvp(f, [x], [x])
+
+    check(fn, np.array(2.0, np.float32))

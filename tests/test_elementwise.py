@@ -477,3 +477,10 @@ def test_numbers_beside_logical_operands_keep_their_dtype(name, dtype):
     for number in (300, -1, 2**31, 2**40, 0, 1.5, float("nan"), 2j):
         check(lambda mx, v=number: getattr(mx, name)(mx.array([0, 1, 2]).astype(getattr(mx, dtype)), v))
         check(lambda mx, v=number: getattr(mx, name)(v, mx.array([0, 1, 2]).astype(getattr(mx, dtype))))
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+def test_floats_that_are_no_uint64(dtype: str) -> None:
+    values = [float("nan"), float("inf"), -float("inf"), -1.5, 1e10, 1e20, -1e20, 2.0**63, 3.0]
+    check(lambda mx: mx.array(values * 3, getattr(mx, dtype)).astype(mx.uint64))

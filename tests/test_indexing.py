@@ -989,3 +989,26 @@ def test_places_that_do_not_fit_are_named_as_mlx_names_them(seed):
         wanted = run(real, write, ())
         if "[reshape]" not in str(wanted):  # real MLX at a loss
             check(write)
+
+
+@pytest.mark.parametrize("index", [(), (...,), (None,), (None, None), (None, ...), ..., None])
+@pytest.mark.parametrize("value", [2.5, np.array([2.5], np.float32), np.array(2.5, np.float16), True])
+def test_what_is_written_to_an_array_without_axes_replaces_it(index, value) -> None:
+    def writes(mx, value):
+        x = mx.array(3)
+        x[index] = value
+        return [x, str(x), *[getattr(mx.array(3).at[index], how)(value) for how in ("add", "divide", "minimum")]]
+
+    check(writes, value)
+
+
+def test_what_is_written_to_an_array_without_axes_has_a_gradient() -> None:
+    def fn(mx, v):
+        def f(v):
+            x = mx.array(1)
+            x[()] = v
+            return x * 2
+
+        return mx.grad(f)(v), mx.compile(f)(v)
+
+    check(fn, np.array(2.5, np.float32))

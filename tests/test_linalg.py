@@ -338,3 +338,11 @@ def test_second_derivative():
     assert float(mx.grad(mx.grad(lambda t: mx.linalg.inv(t * mx.eye(2)).sum()))(x)) == pytest.approx(0.5, rel=1e-5)
     got = mx.grad(mx.grad(lambda t: mx.linalg.eigh(mx.array([[1.0, 0], [0, -1.0]]) + t * (1 - mx.eye(2)))[0][1]))(x)
     assert float(got) == pytest.approx(5**-1.5, rel=1e-4)
+
+
+@pytest.mark.parametrize("order", [np.inf, -np.inf, 1, -1])
+def test_the_tangent_of_a_norm_is_that_of_the_first_of_equal_ones(order: float) -> None:
+    x, t = np.array([[2.0, 2.0, 1.0], [-1.0, 3.0, 1.0]], np.float32), np.arange(6, dtype=np.float32).reshape(2, 3) ** 2
+    for axis in (None, 1, [1, 0]):
+        check(lambda mx, x, t: mx.jvp(lambda x: mx.linalg.norm(x, order, axis), [x], [t]), x, t)  # noqa: B023
+        check(lambda mx, x: mx.grad(lambda x: mx.linalg.norm(x, order, axis).sum())(x), x)  # noqa: B023

@@ -91,10 +91,16 @@ def test_numbers_beyond_64_bits(dtype: str) -> None:
     check(lambda mx: mx.array([1, 0], getattr(mx, dtype)) == -(2**63) - 1)
 
 
-def test_a_number_too_large_beside_bools_is_refused() -> None:
-    """Real MLX wraps it."""
-    with pytest.raises(ValueError, match="Converting 2147483648 to int32"):
-        ours.array([True]) + 2**31
+@pytest.mark.parametrize("number", [2**31, 2**32 + 5, -(2**40) - 3, 2**62, -(2**63), 2**63])
+def test_a_number_too_large_beside_bools_wraps(number: int) -> None:
+    x = np.array([True, False])
+    check(lambda mx, x: [x + number, number - x, x == number, mx.maximum(x, number), mx.where(x, number, x)], x)
+    check(lambda mx, x: [mx.clip(x, 0, number), mx.full((2,), number, mx.bool_), mx.full_like(x, number)], x)
+
+
+def test_both_bounds_of_clip_are_beside_the_array() -> None:
+    check(lambda mx: mx.clip(mx.array([1], mx.int8), mx.array(0), 2**10))
+    check(lambda mx: mx.clip(mx.array([1], mx.int8), 0.5, 2**40))
 
 
 def test_large_integers_are_exact() -> None:

@@ -348,13 +348,6 @@ def test_gradients_of_quantize_and_dequantize() -> None:
     check(both, SMALL, tol=1e-3)  # the scale's derivative is a quotient of sums of 64 products
 
 
-def test_no_gradient_of_packed_words() -> None:
-    """Real MLX raises a RuntimeError here."""
-    q, s, b = ours.quantize(ours.array(SMALL))
-    with pytest.raises(ValueError, match="Cannot calculate VJP"):
-        ours.grad(lambda w: ours.quantized_matmul(ours.array(X), w, s, b).sum())(q)
-
-
 def test_vmap() -> None:
     """Real MLX has no vmap of most of these."""
     w, x = ours.array(STACK), ours.array(X3)

@@ -176,3 +176,34 @@ def test_fp8_errors(dtype: str) -> None:
     check(lambda mx: mx.from_fp8(mx.ones(2).astype(getattr(mx, dtype))).shape)
     check(lambda mx: mx.to_fp8(3.0))
     check(lambda mx: mx.from_fp8(mx.array([1], dtype=mx.uint8), None))
+
+
+@pytest.mark.parametrize("mode", ["affine", "mxfp4", "nvfp4", "mxfp8"])
+@pytest.mark.parametrize("which", ["words", "scales", "indices"])
+def test_derivatives_with_respect_to_what_is_packed(mode: str, which: str) -> None:
+    def fn(mx, transform, gather):
+        w, *rest = mx.quantize(mx.arange(2 * 32 * 64.0).reshape(2, 32, 64), mode=mode)
+        x, places, scales = mx.ones((1, 2, 64)), mx.array([0, 1], mx.uint32), rest.pop(0)
+
+        def product(words, scales, indices):
+            if not gather:
+                return mx.quantized_matmul(x, words, scales, *rest, mode=mode)
+            return mx.gather_qmm(x, words, scales, *rest, rhs_indices=indices, mode=mode)
+
+        given = {"words": w, "scales": scales, "indices": places}
+        a = given[which]
+
+        def f(a):
+            return product(**{**given, which: a}).sum()
+
+        return mx.grad(f)(a) if transform == "grad" else mx.jvp(f, [a], [mx.ones_like(a)])
+
+    for transform in ("grad", "jvp"):
+        for gather in (False, True):
+            lacking = (transform, mode, which) == ("jvp", "affine", "scales")  # works here
+            if not lacking and (gather or which != "indices"):
+                check(fn, transform, gather, tol=1e-3)
+
+
+def test_the_gradient_with_respect_to_words_that_are_unpacked_is_zero() -> None:
+    check(lambda mx: (w := mx.quantize(mx.ones((32, 64)))) and mx.grad(lambda x: mx.dequantize(x, *w[1:]).sum())(w[0]))

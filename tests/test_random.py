@@ -516,3 +516,31 @@ def test_integers_of_every_dtype_compiled() -> None:
         return drawn, mx.random.randint(mx.array(0), mx.array([2, 1, 0]), (3,), dtype=mx.bool_, key=mx.random.key(1))
 
     check(run)
+
+
+@pytest.mark.parametrize("draw", ["uniform", "normal", "randint", "gumbel", "laplace", "truncated_normal", "split"])
+def test_a_key_has_no_derivative(draw: str) -> None:
+    args = {"randint": (0, 5), "truncated_normal": (0.0, 1.0)}.get(draw, ())
+
+    def fn(mx, key):
+        if draw == "split":
+            return mx.random.split(key) * 1.0
+        return getattr(mx.random, draw)(*args, shape=(2, 2), key=key) * 1.0
+
+    key = np.array([0, 1], np.uint32)
+    check(lambda mx, key: mx.vjp(lambda k: fn(mx, k), [key], [mx.ones((2, 2))]), key)
+    check(lambda mx, key: mx.jvp(lambda k: fn(mx, k), [key], [key]), key)
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("place", [0, 2, [1, 3]])
+def test_categorical_of_one_line_with_nan(place) -> None:
+    logits = np.zeros(5, np.float32)
+    logits[place] = np.nan
+    check(lambda mx, x: mx.random.categorical(x, shape=(9,), key=mx.random.key(3)), logits)
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("low", [2**31 - 100, 2**31 - 3, -(2**31)])
+def test_integers_near_the_ends_of_their_range(low: int) -> None:
+    check(lambda mx: mx.random.randint(low, min(low + 99, 2**31 - 1), (50,), key=mx.random.key(1)))

@@ -591,3 +591,16 @@ def test_inferred_shapes(shape: tuple[int, ...], data: st.DataObject) -> None:
         return [x.shape for x in out] if isinstance(out, list) else out.shape
 
     assert outcome(mx) == outcome(real)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        ("a",), ((2, "a"),), (2.0, 2), ((2, 2.5),), (None,), (2, (2,)), (2, None), (2**40,), ([[2, 2]],),
+        (b"a",), ({2}, 2), ((2, 2), 3), ([2, 2], "a"), ((), 2), ([4], None), (np.array([2, 2]), 1),
+    ],
+)  # fmt: skip
+def test_what_the_methods_take_for_shapes_and_axes(shape: tuple) -> None:
+    """The first argument, if it is a sequence, is all that is read."""
+    for name in ("reshape", "transpose"):
+        check(lambda mx: getattr(mx.ones((2, 2)), name)(*shape))  # noqa: B023

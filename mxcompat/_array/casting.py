@@ -40,7 +40,8 @@ def converted(x: Any, dtype: Dtype) -> Any:
         if target != np.uint64:
             inside = (x >= -limit) & (x < limit)
             return jnp.where(inside, x.astype(wide), jnp.asarray(jnp.iinfo(wide).min)).astype(target)
-        return jnp.where(x < 0, x.astype(wide).astype(target), x.astype(target))
+        beyond = jnp.where(x != x, _MIDDLE, np.uint64(0))
+        return jnp.where(x < 0, x.astype(wide).astype(target), jnp.where(x < 2.0**64, x.astype(target), beyond))
     return lax.convert_element_type(x, target)
 
 
@@ -73,12 +74,20 @@ def converted_on_host(x: Any, dtype: Dtype) -> Any:
         if target == np.uint64:
             negative = np.where(x < 0, x, 0).astype(wide).astype(target)
             return np.where(x < 0, negative, _to_uint64(x))
+        if x.size and x.min() >= -limit and x.max() < limit:  # neither of which holds with a NaN
+            return x.astype(wide, copy=False).astype(target, copy=False)
         inside = (x >= -limit) & (x < limit)
         return np.where(inside, x, np.float32(-limit)).astype(wide).astype(target)
     return x.astype(target)
 
 
+_MIDDLE = np.uint64(2**63)
+"""What NaN is as uint64. What is beyond its range is 0."""
+
+
 def _to_uint64(x: Any) -> Any:
-    """A float, not negative, as uint64; beyond its range the largest, as XLA has it, and 0 for NaN."""
-    largest = x >= 2.0**64
-    return np.where(largest, np.uint64(2**64 - 1), np.where(largest | ~(x >= 0), 0, x).astype(np.uint64))
+    """A float, not negative, as uint64."""
+    inside = x < 2.0**64
+    if np.all(inside):
+        return x.astype(np.uint64)
+    return np.where(inside, np.where(inside, x, 0).astype(np.uint64), np.where(x != x, _MIDDLE, np.uint64(0)))

@@ -24,7 +24,7 @@ class DeviceType(enum.Enum):
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        return other.type is self and other.index == 0 if isinstance(other, Device) else self is other
+        return other.type is self and other._index == 0 if isinstance(other, Device) else self is other
 
     __hash__ = enum.Enum.__hash__
 
@@ -50,24 +50,24 @@ class Device:
         True
     """
 
-    __slots__ = ("index", "type")
+    __slots__ = ("_index", "type")
 
     def __init__(self, type: DeviceType, index: int = 0) -> None:
         if not isinstance(type, DeviceType):
             raise TypeError(f"Device: expected a DeviceType, got {type.__class__.__name__}")
         self.type = type
-        self.index = index
+        self._index = index
 
     def __repr__(self) -> str:
-        return f"Device({self.type.name}, {self.index})"
+        return f"Device({self.type.name}, {self._index})"
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DeviceType):
             return other == self
-        return isinstance(other, Device) and self.type is other.type and self.index == other.index
+        return isinstance(other, Device) and self.type is other.type and self._index == other._index
 
     def __hash__(self) -> int:
-        return hash((Device, self.type, self.index))
+        return hash((Device, self.type, self._index))
 
     def __reduce__(self) -> tuple:
-        return Device, (self.type, self.index)
+        return Device, (self.type, self._index)

@@ -39,23 +39,23 @@ class Stream:
         (True, Device(cpu, 0))
     """
 
-    __slots__ = ("device", "index", "owner")
+    __slots__ = ("_index", "_owner", "device")
 
     device: Device
-    index: int
-    owner: object
+    _index: int
+    _owner: object
 
     def __init__(self, *args: object) -> None:
         raise TypeError(f"{type(self).__name__}: no constructor defined, see new_stream()")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.device}, {self.index})"
+        return f"{type(self).__name__}({self.device}, {self._index})"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.device == other.device and self.index == other.index
+        return type(other) is type(self) and self.device == other.device and self._index == other._index
 
     def __hash__(self) -> int:
-        return hash((type(self), self.device, self.index))
+        return hash((type(self), self.device, self._index))
 
 
 class ThreadLocalStream(Stream):
@@ -89,8 +89,8 @@ _local_numbers = itertools.count()
 def _make(kind: type[Stream], device: Device, numbers: Any) -> Any:
     made = kind.__new__(kind)
     made.device = device
-    made.index = next(numbers)
-    made.owner = _thread.token
+    made._index = next(numbers)
+    made._owner = _thread.token
     return made
 
 
@@ -111,7 +111,7 @@ def jax_device(device: Device | DeviceType | None = None) -> Any:
     """The JAX device behind a device, by default behind the default one. Raises as `default_stream` does."""
     found = default_device() if device is None else _as_device(device, "jax_device")
     _require(found, "default_stream", "get")
-    return _accelerators()[found.index] if found.type is gpu else jax.local_devices(backend="cpu")[0]
+    return _accelerators()[found._index] if found.type is gpu else jax.local_devices(backend="cpu")[0]
 
 
 def _require(device: Device, function: str, verb: str) -> Device:
@@ -119,7 +119,7 @@ def _require(device: Device, function: str, verb: str) -> Device:
     if device.type is gpu and not _accelerators():
         what = "device" if verb == "set" else "stream"
         raise ValueError(f"[{function}] Cannot {verb} gpu {what} without gpu backend.")
-    if device.index >= device_count(device.type):
+    if device._index >= device_count(device.type):
         raise IndexError(f"[{function}] There is no {device}.")
     return device
 
@@ -179,7 +179,7 @@ def is_available(device: Device | DeviceType) -> bool:
         (True, False)
     """
     found = _as_device(device, "is_available")
-    return found.index < device_count(found.type)
+    return found._index < device_count(found.type)
 
 
 def device_count(device_type: DeviceType) -> int:
@@ -311,7 +311,7 @@ def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
         array(3, dtype=int32)
     """
     made = new_stream(device)
-    made.owner = None
+    made._owner = None
     return made
 
 
@@ -360,8 +360,8 @@ def check_stream(s: Any) -> None:
     another thread (MLX raises that when it evaluates)."""
     if s is not None:
         found = _resolve(s, "stream")
-        if type(s) is Stream and found.owner is not None and found.owner is not _thread.token:
-            raise RuntimeError(f"There is no Stream({found.device.type.name}, {found.index}) in current thread.")
+        if type(s) is Stream and found._owner is not None and found._owner is not _thread.token:
+            raise RuntimeError(f"There is no Stream({found.device.type.name}, {found._index}) in current thread.")
 
 
 class StreamContext:

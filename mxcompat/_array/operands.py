@@ -120,6 +120,8 @@ _RANGES[_d.uint64] = (-(2**63), 2**64 - 1)  # negative ones wrap
 def _int(like: Dtype | None) -> tuple[Aval, int, int, Any]:
     """The aval of an int beside an array of this dtype, the range in which it may be, and how to convert it."""
     dtype = scalar_dtype(int, like)
+    if like is _d.bool_:  # of 64 bits, cut to 32: MLX checks the range beside arrays of integers only
+        return _ZERO_DIM[dtype], -(2**63), 2**63 - 1, lambda value: (value + 2**31) % 2**32 - 2**31
     low, high = _RANGES.get(dtype, (-(2**63), 2**63 - 1))
     convert = (lambda value: value % 2**64) if dtype is _d.uint64 else {"f": float, "c": complex}.get(dtype.kind)
     return _ZERO_DIM[dtype], low, high, convert

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from mxcompat._graph.ir.node import TRACED, Node
+from mxcompat._graph.ir.node import SCALAR, TRACED, Node
 from mxcompat._graph.run.evaluate import evaluated_on_host
 
 from .convert import item
@@ -137,7 +137,8 @@ def render(node: Node) -> str:
     if node.aval is None:
         return f"array({node.value})"  # what JAX puts in an array's place in a pytree
     value = node.value
-    if type(value) is not np.ndarray and (node.op is TRACED or not isinstance(value, (jax.Array, NoneType))):
+    known = isinstance(value, (np.ndarray, jax.Array, NoneType)) or node.op is SCALAR
+    if node.op is TRACED or not known:
         return f"array({value})"
     data = evaluated_on_host(node)
     dtype = node.aval.dtype

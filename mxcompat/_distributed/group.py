@@ -22,11 +22,11 @@ class Group:
         (0, 1)
     """
 
-    __slots__ = ("_backend", "_rank", "ranks")
+    __slots__ = ("_backend", "_rank", "_ranks")
 
     _backend: str
     _rank: int
-    ranks: tuple[int, ...]
+    _ranks: tuple[int, ...]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError("mlx.core.distributed.Group: no constructor defined!")
@@ -37,7 +37,7 @@ class Group:
 
     def size(self) -> int:
         """How many processes there are in the group."""
-        return len(self.ranks)
+        return len(self._ranks)
 
     def split(self, color: int, key: int = -1) -> Group:
         """The group of those that call this with the same color. All members of the group have to call it.
@@ -56,8 +56,8 @@ class Group:
         if self._backend == "ring":
             raise RuntimeError("[ring] Group split not supported.")
         call = members.Call("split", f"a group of {self.size()}", "", "split")
-        said = world.agree(self.ranks, call, (color, self._rank if key < 0 else key))
-        chosen = sorted((k, r) for r, (c, k) in zip(self.ranks, said, strict=True) if c == color)
+        said = world.agree(self._ranks, call, (color, self._rank if key < 0 else key))
+        chosen = sorted((k, r) for r, (c, k) in zip(self._ranks, said, strict=True) if c == color)
         return _made(tuple([r for _, r in chosen]), world.rank, self._backend)
 
 
@@ -66,7 +66,7 @@ Group.__module__ = "mxcompat.core.distributed"
 
 def _made(ranks: tuple[int, ...], rank: int, backend: str) -> Group:
     group = object.__new__(Group)
-    group.ranks = ranks
+    group._ranks = ranks
     group._rank = ranks.index(rank)
     group._backend = backend
     return group

@@ -37,9 +37,9 @@ def integer(value: Any) -> int:
 
 def is_sequence(value: Any) -> bool:
     """Whether it counts as a sequence: it has a length and items by place (a generator, a dict and a 0-d array have
-    not)."""
-    has_items = hasattr(value, "__getitem__") and hasattr(value, "__len__") and not isinstance(value, dict)
-    return has_items and getattr(value, "ndim", 1) > 0
+    not), and is no text."""
+    has_items = hasattr(value, "__getitem__") and hasattr(value, "__len__")
+    return has_items and not isinstance(value, (dict, str, bytes)) and getattr(value, "ndim", 1) > 0
 
 
 def integers(value: Any) -> tuple[int, ...]:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from mxcompat._array.array import array
+from mxcompat._array.errors import bad_cast
 from mxcompat._graph.ir.aval import Dtype
 
+from .arguments import is_sequence, plain
 from .operators import attach_operators
 
 __all__ = ["attach"]
@@ -47,18 +49,27 @@ def _property(function: Any) -> property:
     return property(get, doc=(function.__doc__ or "").partition("\n")[0])
 
 
+def _ints(given: tuple[Any, ...], what: str) -> tuple[int, ...]:
+    """Ints given one by one, or as a sequence in the first place, after which MLX reads no further."""
+    listed = bool(given) and is_sequence(given[0])
+    try:
+        return plain(given[0] if listed else given)
+    except (TypeError, OverflowError) as error:
+        if listed and isinstance(error, OverflowError):
+            raise
+        raise bad_cast(f"expected {what} as ints of 32 bits, or as a sequence of them") from None
+
+
 def _reshape(function: Any) -> Any:
     def reshape(self: array, *shape: Any, stream: Any = None) -> array:
-        return function(self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape, stream=stream)
+        return function(self, _ints(shape, "a shape"), stream=stream)
 
     return reshape
 
 
 def _transpose(function: Any) -> Any:
     def transpose(self: array, *axes: Any, stream: Any = None) -> array:
-        if not axes:
-            return function(self, stream=stream)
-        return function(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes, stream=stream)
+        return function(self, _ints(axes, "axes") if axes else None, stream=stream)
 
     return transpose
 

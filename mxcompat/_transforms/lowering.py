@@ -6,6 +6,7 @@ gradients, and nothing is differentiated with respect to indices.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -159,10 +160,16 @@ def _check_indices(program: Program, active: set[int], outputs: int, transform: 
             for inner, inputs in within(params, {k for k, s in enumerate(slots) if s in active}, transform):
                 _check_indices(inner, {~k for k in inputs}, len(inner.out_slots), transform)
         elif op.indices is not None and any(s in active for s in slots[op.indices :]):
-            rule = INDEX_ERROR.get(op)
-            message = no_derivative(op.name, "indices", transform) if rule is None else rule(transform)
-            if message is not None:
-                raise ValueError(message)
+            rule = INDEX_ERROR.get(op, _indices_error(op))
+            error = rule(transform, params, {k for k, s in enumerate(slots) if s in active and k >= op.indices})
+            if error is not None:
+                raise error
+        elif op.draws and slots[0] in active:
+            raise ValueError(f"[Primitive::{transform.lower()}] Not implemented for RandomBits.")
+
+
+def _indices_error(op: Op) -> Callable[..., Exception]:
+    return lambda transform, *_: ValueError(no_derivative(op.name, "indices", transform))
 
 
 @WITHIN.of(CALL, CHECKPOINT, VMAP)

@@ -182,7 +182,7 @@ def _lowered(*inputs: Any, callback: _Callback) -> tuple[Any, ...]:
     def function_jvp(primals: Any, tangents: Any) -> Any:
         # JAX traces this also where a rule of the user's stands before it, so it may only fail where it runs.
         def fail(*_: Any) -> Any:
-            raise ValueError(_no_derivative("a derivative"))
+            raise _no_derivative("a derivative")
 
         def tangent(out: Any) -> Any:
             if not jnp.issubdtype(out.dtype, np.inexact):
@@ -214,8 +214,8 @@ HOST_CALLBACK = Op("host_callback", _lowered, lambda *_, callback: callback.aval
 
 
 @INDEX_ERROR.of(HOST_CALLBACK)
-def _no_derivative(transform: str) -> str:
-    return (
+def _no_derivative(transform: str, *_: Any) -> Exception:
+    return ValueError(
         f"[host_callback] Cannot calculate {transform} of a function of the host. Give its derivative with the rules "
         "of a custom_function around it."
     )

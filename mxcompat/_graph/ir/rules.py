@@ -128,8 +128,8 @@ that the primals move (one at least), from all operands' avals, and from the res
 constant. Without one it is the first of those."""
 
 INDEX_ERROR = Rules()
-"""`rule(transform)`: what MLX says of a derivative ("VJP" or "JVP") with respect to the indices of an op, or None if it
-says nothing. Without one the op's name and the word "indices" make the message."""
+"""`rule(transform, params, places)`: the error that a derivative ("VJP" or "JVP") with respect to the indices of an op
+is, from their positions among the inputs; None if it is none. Without a rule, a ValueError with the op's name."""
 
 WITHIN = Rules()
 """`rule(params, active, transform)`, for ops that run Programs: pairs of a Program and those of its inputs that depend

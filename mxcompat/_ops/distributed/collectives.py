@@ -118,7 +118,7 @@ def _collective(name: str, record: Op, summary: str, shape: str, ranked: bool = 
                 f"[sum_scatter] Invalid shape={format_shape(node.aval.shape)} for a group of size {members.size()}. "
                 "The first dimension (axis 0) must be divisible by the group size and input mst have at least one."
             )
-        params = (members.ranks, members.rank()) if ranked else (members.ranks,)
+        params = (members._ranks, members.rank()) if ranked else (members._ranks,)
         return wrap(items(apply(record, (node,), params))[0])
 
     function.__name__ = function.__qualname__ = name
@@ -177,7 +177,7 @@ def send(x: Any, dst: int, *, group: Group | None = None, stream: Any = None) ->
     if not 0 <= dst < members.size():
         raise ValueError(f"Invalid destination={dst} for a group of size {members.size()}")
     _require_another(members, dst)
-    return wrap(items(apply(SEND, (node,), ((members.ranks[members.rank()], members.ranks[dst]),)))[0])
+    return wrap(items(apply(SEND, (node,), ((members._ranks[members.rank()], members._ranks[dst]),)))[0])
 
 
 def recv(shape: Sequence[int], dtype: Dtype, src: int, *, group: Group | None = None, stream: Any = None) -> array:
@@ -228,7 +228,7 @@ def _received(group: Group, shape: tuple[int, ...], dtype: Dtype, src: int, inpu
     if not 0 <= src < group.size():
         raise ValueError(f"Invalid source={src} for a group of size {group.size()}")
     _require_another(group, src)
-    params = ((group.ranks[src], group.ranks[group.rank()]), shape, dtype)
+    params = ((group._ranks[src], group._ranks[group.rank()]), shape, dtype)
     avals = RECV.infer((params, *[n.aval for n in inputs]))
     trace = max([n.trace for n in inputs], default=innermost_trace())  # without inputs it is of whatever is traced
     return wrap(items(Node(RECV, params, inputs, avals, trace, None, caller()))[0])

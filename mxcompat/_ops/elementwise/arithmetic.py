@@ -22,7 +22,7 @@ from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.direction import is_forward
-from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.node import apply
 
 from ..arguments import require_array
 from ..define import TABLE, Sample, as_floats, binary, broadcast, halves_in_float32, op
@@ -323,8 +323,8 @@ def clip(a: Any, /, a_min: Any, a_max: Any, *, stream: Any = None) -> array:
     check_stream(stream)
     if a_min is None and a_max is None:
         raise ValueError("At most one of a_min and a_max may be None")
-    out: Node = require_array(a, "clip")
+    out = x = require_array(a, "clip")
     for bound, record in ((a_min, maximum.op), (a_max, minimum.op)):  # type: ignore[attr-defined]
         if bound is not None:
-            out = apply(record, (out, operands.node(bound, out.aval.dtype)))
+            out = apply(record, (out, operands.node(bound, x.aval.dtype)))
     return wrap(out)

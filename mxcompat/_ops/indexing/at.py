@@ -38,7 +38,7 @@ class ArrayAt:
 
     Each gives a new array of the shape and dtype of `x`. The value is cast to that dtype and broadcasts to the shape of
     `x[index]`. Every occurrence of an index counts, where `x[index] += value` updates it once. As in MLX, `x.at[...]`
-    and `x.at[None]` promote instead, like `x + value`.
+    and `x.at[None]` promote instead, like `x + value`; so does whatever is added to an array without axes.
 
     Raises:
         ValueError: if the index or the value does not fit, or no index is given.
@@ -94,6 +94,9 @@ class ArrayAt:
         new = value_node(value, x.aval.dtype)
         if index is None or index is Ellipsis:
             return _whole(mode, x, new, strip=index is Ellipsis)
+        if not x.aval.shape:
+            parse(index, (), "scatter")
+            return _whole(mode, x, new, strip=True)
         if mode == "subtract":
             if new.aval.dtype.kind == "b":
                 raise ValueError("[negative] Not supported for bool, use logical_not instead.")

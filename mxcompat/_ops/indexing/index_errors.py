@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mxcompat._array.errors import no_derivative
 from mxcompat._graph.ir.rules import INDEX_ERROR
 
@@ -13,16 +15,16 @@ __all__: list[str] = []
 
 
 @INDEX_ERROR.of(TABLE["dynamic_slice"])
-def _slice(transform: str) -> str | None:
-    return None if transform == "JVP" else "[DynamicSlice::vjp] Not supported for start indices."
+def _slice(transform: str, *_: Any) -> Exception | None:
+    return None if transform == "JVP" else ValueError("[DynamicSlice::vjp] Not supported for start indices.")
 
 
 @INDEX_ERROR.of(TABLE["dynamic_slice_update"])
-def _update(transform: str) -> str | None:
-    return f"[DynamicSliceUpdate::{transform.lower()}] Not supported for start indices"
+def _update(transform: str, *_: Any) -> Exception:
+    return ValueError(f"[DynamicSliceUpdate::{transform.lower()}] Not supported for start indices")
 
 
 @INDEX_ERROR.of(TABLE["masked_scatter"])
-def _mask(transform: str) -> str | None:
+def _mask(transform: str, *_: Any) -> Exception | None:
     """MLX's error for the JVP is an internal one."""
-    return None if transform == "JVP" else no_derivative("masked_scatter", "mask", transform)
+    return None if transform == "JVP" else ValueError(no_derivative("masked_scatter", "mask", transform))

@@ -50,9 +50,10 @@ def getitem(self: array, index: Any, /) -> array:
 def setitem(self: array, index: Any, value: Any, /) -> None:
     """`x[index] = value`: the array without its old elements there.
 
-    The value is cast to the dtype of `x` and broadcasts to the shape of `x[index]`; but `x[...] = value` and
-    `x[None] = value` replace the array, so that it takes the dtype of the value. `index` may also be a mask: an
-    array of bools (of either library, or a list) of the shape of `x`, or of its first axes.
+    The value is cast to the dtype of `x` and broadcasts to the shape of `x[index]`; but `x[...] = value`,
+    `x[None] = value`, and whatever is written to an array without axes, replace the array, so that it takes the dtype
+    of the value. `index` may also be a mask: an array of bools (of either library, or a list) of the shape of `x`, or
+    of its first axes.
 
     Raises:
         ValueError: as for reading; if the value does not broadcast, or is not an array, a number or of NumPy.
@@ -68,9 +69,7 @@ def _assign(x: Node, index: Any, value: Node) -> Node:
     plan, nodes = parse(index, x.aval.shape, "scatter")
     if not is_full(plan):
         return write(x, value, plan, nodes)
-    dtype = x.aval.dtype
-    if index is None or index is Ellipsis:
-        dtype = value.aval.dtype
+    dtype = value.aval.dtype if index is None or index is Ellipsis or not x.aval.shape else x.aval.dtype
     if index is None:
         stretch(value.aval.shape, x.aval.shape)
     elif index is not Ellipsis:

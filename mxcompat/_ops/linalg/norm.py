@@ -18,6 +18,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import INVALID, axis_of, is_sequence, require_array
 from ..define import as_float, broadcast, op
+from ..reductions.extremes import largest, smallest
 from .common import INEXACT, check_matrix
 from .decompositions import singular_values
 
@@ -74,7 +75,7 @@ def _absolute(x: Any) -> Any:
 def _vector(x: Any, order: float, axis: int, keepdims: bool) -> Any:
     """The norm of vectors, whose absolute values are given."""
     if math.isinf(order):
-        return (x.max if order > 0 else x.min)(axis, keepdims=keepdims)
+        return (largest if order > 0 else smallest)(x, (axis,), keepdims)
     if order == 0:
         return (x != 0).sum(axis, keepdims=keepdims)
     if order == 1:
@@ -87,7 +88,7 @@ def _induced(x: Any, order: float, axes: tuple[int, ...], keepdims: bool) -> Any
     """The largest or smallest sum of a column (order 1, -1) or row (order inf, -inf) of absolute values."""
     along, across = (axes[1], axes[0]) if math.isinf(order) else axes
     sums = x.sum(along, keepdims=True)
-    out = (sums.max if order > 0 else sums.min)(across, keepdims=True)
+    out = (largest if order > 0 else smallest)(sums, (across,), True)
     return out if keepdims else out.squeeze(axes)
 
 

@@ -8,6 +8,7 @@ to all but the packed words and the indices, which therefore are each op's last 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ from mxcompat._array.promotion import promote
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.rules import INDEX_ERROR
 
 from ..arguments import require_array
 from ..define import broadcast, op
@@ -301,3 +303,24 @@ def gather_qmm(
         nodes.append(in_all)
     params = (how, bool(transpose), lhs_indices is not None, rhs_indices is not None, global_scale is not None)
     return wrap(apply(GATHER_QMM_FP if bias is None else GATHER_QMM, tuple(nodes), params))
+
+
+def _no_derivative(primitive: str, forward: str) -> Callable[..., Exception]:
+    def rule(transform: str, params: tuple, places: set[int]) -> Exception:
+        how = params[0]
+        words = 3 if how.mode == "affine" else 2
+        if transform == "JVP":
+            return RuntimeError(forward)
+        if max(places) > words:
+            return RuntimeError(f"[{primitive}::vjp] cannot compute the gradient wrt the indices.")
+        if words in places:
+            return RuntimeError(f"[{primitive}::vjp] no gradient wrt the quantized weights.")
+        return ValueError(f"[{primitive}::vjp] no gradient wrt scales in {how.mode} quantization.")
+
+    return rule
+
+
+INDEX_ERROR.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)(
+    _no_derivative("QuantizedMatmul", "[QuantizedMatmul::jvp] No JVP wrt the quantized matrix yet.")
+)
+INDEX_ERROR.of(GATHER_QMM, GATHER_QMM_FP)(_no_derivative("GatherQMM", "GatherQMM::jvp NYI"))

@@ -314,7 +314,8 @@ def _dequantize_impl(scales: Any, w: Any, *more: Any, how: Scheme, dtype: Dtype 
     return (from_e2m1(codes) * jnp.repeat(units, how.group_size, -1)).astype(out)
 
 
-DEQUANTIZE = op("dequantize", _dequantize_impl, _dequantize_aval, ("how", "dtype"))
+DEQUANTIZE = op("dequantize", _dequantize_impl, _dequantize_aval, ("how", "dtype"), smooth=slice(None, None, 2))
+"""Scales, words, and the biases or the global scale."""
 
 
 def dequantize(

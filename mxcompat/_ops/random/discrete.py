@@ -14,6 +14,7 @@ import numpy as np
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.casting import converted
 from mxcompat._array.devices import check_stream
 from mxcompat._array.errors import expected
 from mxcompat._array.promotion import promote
@@ -38,22 +39,14 @@ __all__ = ["bernoulli", "categorical", "permutation", "randint"]
 
 def _randint(key: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
     low, high = jnp.asarray(low), jnp.asarray(high)
-    x = _wrapped(jnp.floor(between(key, low, high, shape, np.float32)), dtype)
+    x = converted(jnp.floor(between(key, low, high, shape, np.float32)), dtype)
     # Rounding to float32 can reach the upper bound, or go below the lower. The upper bound loses 1 before it is cast,
     # so that 256 is one for uint8.
     last = high.astype(np.int32) - np.int32(1) if high.dtype == bool else high - jnp.asarray(1, high.dtype)
-    last, low = _wrapped(last, dtype), _wrapped(low, dtype)
+    last, low = converted(last, dtype), converted(low, dtype)
     if dtype.kind == "b":  # XLA makes a clamp of the two, and has none for bools
         return (x & last) | low
     return jnp.maximum(jnp.minimum(x, last), low)
-
-
-def _wrapped(x: Any, dtype: Dtype) -> Any:
-    """`x` in an integer dtype, or bool. What does not fit into a small one wraps around, as it does for integers."""
-    x = x.real if x.dtype.kind == "c" else x
-    if x.dtype.kind == "f" and dtype.kind != "b" and dtype.size < 4:
-        x = x.astype(np.int32)
-    return x.astype(dtype.numpy)
 
 
 def _infer_randint(key: Aval, low: Aval, high: Aval, shape: tuple[int, ...], dtype: Dtype) -> Aval:
@@ -179,7 +172,8 @@ def _categorical_line(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:
     line = cast(logits, kind).reshape(-1)
     weights = jnp.exp(line - jnp.max(line))
     bounds = jnp.cumsum(weights / jnp.sum(weights))
-    place = jnp.sum(bounds < unit(key, shape).astype(kind)[..., None], axis=-1)
+    # A NaN among the logits makes all bounds NaN: it lies behind all of them, as in MLX.
+    place = jnp.sum(~(bounds >= unit(key, shape).astype(kind)[..., None]), axis=-1)
     return jnp.minimum(place, line.size - 1).astype(np.uint32)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from mxcompat._array.casting import converted_on_host
 from mxcompat._array.promotion import promote
-from mxcompat._graph.ir.aval import Aval, Dtype, from_numpy
+from mxcompat._graph.ir.aval import Aval, from_numpy
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.rules import HOST
 
@@ -172,33 +173,9 @@ def laplaces(key: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> Any:
 @HOST.of(TABLE["random_randint"])
 def _randint(out: Aval, params: tuple, key: np.ndarray, low: Any, high: Any) -> np.ndarray:
     dtype = out.dtype
-    x = _wrapped(np.floor(_between(key, low, high, out.shape, _float32.numpy)), dtype)
+    x = converted_on_host(np.floor(_between(key, low, high, out.shape, _float32.numpy)), dtype)
     last = high.astype(np.int32) - np.int32(1) if high.dtype == bool else high - np.ones((), high.dtype)
-    return np.maximum(np.minimum(x, _wrapped(last, dtype)), _wrapped(low, dtype))
-
-
-def _wrapped(x: Any, dtype: Dtype) -> Any:
-    """`x` in an integer dtype, or bool; see `discrete`."""
-    x = x.real if x.dtype.kind == "c" else x
-    kind = dtype.numpy
-    if x.dtype.kind not in "biu" and dtype.kind != "b":
-        wraps = dtype.size < 4 and x.dtype.kind == "f"  # which bfloat16 is not
-        return _saturated(x, np.dtype(np.int32)).astype(kind) if wraps else _saturated(x, kind)
-    return x.astype(kind)
-
-
-def _saturated(x: Any, dtype: np.dtype) -> Any:
-    """Floats as integers, the nearest ones where they are beyond the range, and 0 for NaN."""
-    info = np.iinfo(dtype)
-    beyond = float(info.max) + 1 if dtype.itemsize < 8 else float(info.max)
-    if x.itemsize < 4:
-        x = x.astype(np.float32)
-    if not x.size or (x.min() >= info.min and x.max() < beyond):  # neither of which holds with a NaN
-        return x.astype(dtype)
-    x = x.astype(np.float64)
-    inside = (x >= info.min) & (x < beyond)
-    edges = np.where(x >= beyond, info.max, np.where(x < info.min, info.min, 0)).astype(dtype)
-    return np.where(inside, np.where(inside, x, 0).astype(dtype), edges)
+    return np.maximum(np.minimum(x, converted_on_host(last, dtype)), converted_on_host(low, dtype))
 
 
 @HOST.of(TABLE["random_bernoulli"])
@@ -227,6 +204,8 @@ def _categorical_line(out: Aval, params: tuple, key: np.ndarray, logits: Any) ->
     weights = np.exp(line - np.max(line))
     bounds = np.cumsum(weights / np.sum(weights))
     places = np.searchsorted(bounds, unit(key, out.shape))
+    if np.isnan(bounds[-1]):
+        places = np.full(out.shape, line.size)
     return np.minimum(places, line.size - 1).astype(np.uint32)
 
 

@@ -28,7 +28,7 @@ from .blocks import found_in_blocks
 from .reduce import reduced, reduction_function, reduction_record, size_of
 from .sorting import is_long
 
-__all__ = ["argmax", "argmin", "max", "min", "minmax"]
+__all__ = ["argmax", "argmin", "largest", "max", "min", "minmax", "smallest"]
 
 
 def _not_empty(name: str) -> Callable[[Aval, tuple[int, ...]], None]:
@@ -99,8 +99,12 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
     return impl
 
 
-_MAX = reduction_record("max", _extreme(jnp.max, -math.inf), same, _not_empty("max"), lazy=True)
-_MIN = reduction_record("min", _extreme(jnp.min, math.inf), same, _not_empty("min"), lazy=True)
+largest = _extreme(jnp.max, -math.inf)
+smallest = _extreme(jnp.min, math.inf)
+"""`(x, axes, keepdims)`, on JAX arrays, with MLX's derivatives at ties."""
+
+_MAX = reduction_record("max", largest, same, _not_empty("max"), lazy=True)
+_MIN = reduction_record("min", smallest, same, _not_empty("min"), lazy=True)
 
 _OWN = "of the dtype of `a`"
 _EMPTY = ", or if a reduced axis has size 0"

@@ -12,6 +12,7 @@ from mxcompat._graph.ir.capture import Body, Capture, Promise
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.program import Program
 
+from ..split import zeros
 from ..trees import flatten, map_arrays, restore
 
 __all__ = ["UserCall", "batching_rule", "forward_rule", "reverse_rule"]
@@ -45,9 +46,9 @@ def reverse_rule(call: UserCall, promises: Sequence[Promise], mode: str) -> Body
         cotangents = restore(call.value, following)
         outputs = restore(call.value, following)
         result = call.function._vjp(args[0] if len(args) == 1 else args, cotangents, outputs, **kwargs)
-        found = [x._node for x in flatten(result)]
         primals = [p.aval for p in promises[: call.count]]
-        if len(found) > len(primals) or any(f.aval.shape != p.shape for f, p in zip(found, primals, strict=False)):
+        found = [x._node for x in flatten(result)][: len(primals)]  # MLX reads no further
+        if any(f.aval.shape != p.shape for f, p in zip(found, primals, strict=False)):
             raise ValueError(
                 f"[custom_function] The vjp rule must return cotangents like the arguments, "
                 f"{primals}, but returned {[f.aval for f in found]}."
@@ -68,7 +69,8 @@ def forward_rule(
         tangents = map_arrays(lambda _: next(following) if next(switch) else None, args)
         one = len(args) == 1
         result = call.function._jvp(args[0] if one else args, tangents[0] if one else tangents)
-        found = [x._node for x in flatten(result)]
+        found = [x._node for x in flatten(result)][: len(outputs)]
+        found += [zeros(a) for a in outputs[len(found) :]]
         if [f.aval.shape for f in found] != [a.shape for a in outputs]:
             raise ValueError(
                 f"[custom_function] The jvp rule must return tangents like the outputs, {list(outputs)}, but "

@@ -1,0 +1,36 @@
+"""Programs tell libraries apart by attributes (`hasattr(x.dtype, "kind")`): ours have those that real MLX's have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.oracle import ours, real
+
+EXTRA = {"dtype": {"kind", "label", "numpy"}, "array": {"device", "sharding", "to_device"}}
+"""What is ours alone: the names of a dtype that NumPy's have too, and those of the array API standard."""
+
+OBJECTS = {
+    "dtype": lambda mx: mx.float32,
+    "device type": lambda mx: mx.cpu,
+    "device": lambda mx: mx.default_device(),
+    "stream": lambda mx: mx.default_stream(mx.cpu),
+    "array": lambda mx: mx.array(1.0),
+    "finfo": lambda mx: mx.finfo(mx.float16),
+    "iinfo": lambda mx: mx.iinfo(mx.int8),
+    "at": lambda mx: mx.array(1.0).at,
+    "group": lambda mx: mx.distributed.init(),
+    "custom function": lambda mx: mx.custom_function(lambda x: x),
+    "print options": lambda mx: mx.get_printoptions(),
+}
+
+
+def public(x: Any) -> set[str]:
+    return {name for name in dir(x) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_public_attributes(name: str) -> None:
+    make = OBJECTS[name]
+    assert public(make(ours)) == public(make(real)) | EXTRA.get(name, set())

@@ -1,0 +1,412 @@
+"""What docs/differences.md says, on both sides: a claim that is no longer true fails here, and leaves the page.
+
+Claims about compilation, memory, processes and files that have tests of their own (test_compile, test_disk_cache,
+test_reproducible, test_memory, test_distributed, test_dropin, test_export) are not repeated.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import mlx.nn as real_nn
+import mlx.utils as real_utils
+import numpy as np
+import pytest
+
+import mxcompat.nn as our_nn
+import mxcompat.utils as our_utils
+from tests.oracle import ours, real, run, to_numpy
+
+NAN, INF = float("nan"), float("inf")
+NN = {real: real_nn, ours: our_nn}
+UTILS = {real: real_utils, ours: our_utils}
+
+
+def both(fn: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """What real MLX and mxcompat give, or raise: lists of Python's numbers for arrays."""
+    return tuple(_plain(run(mx, fn)) for mx in (real, ours))  # type: ignore[return-value]
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return [_plain(e) for e in x]
+    return x.tolist() if hasattr(x, "tolist") else x
+
+
+WORKS_HERE = {
+    "inv": lambda mx: mx.grad(lambda x: mx.linalg.inv(x, stream=mx.cpu).sum())(mx.eye(2)),
+    "svd": lambda mx: mx.grad(lambda x: mx.linalg.svd(x, compute_uv=False, stream=mx.cpu).sum())(mx.eye(2) * 3),
+    "conv": lambda mx: mx.jvp(lambda x: mx.conv1d(x, mx.ones((1, 2, 1))), [mx.ones((1, 3, 1))], [mx.ones((1, 3, 1))]),
+    "cov": lambda mx: mx.grad(
+        lambda c: mx.random.multivariate_normal(mx.zeros(2), c, key=mx.random.key(0), stream=mx.cpu).sum()
+    )(mx.eye(2)),
+    "checkpoint": lambda mx: mx.jvp(mx.grad(mx.checkpoint(lambda x: mx.sin(x).sum())), [mx.ones(1)], [mx.ones(1)]),
+    "scales": lambda mx: mx.jvp(
+        lambda s: mx.quantized_matmul(mx.ones((1, 64)), mx.zeros((32, 8), mx.uint32), s, mx.zeros((32, 1))),
+        [mx.ones((32, 1))], [mx.ones((32, 1))],
+    ),
+    "conv3d": lambda mx: mx.conv3d(mx.ones((1, 2, 2, 2, 2)), mx.ones((2, 1, 1, 1, 1)), groups=2),
+    "conv_transpose3d": lambda mx: mx.conv_transpose3d(mx.ones((1, 2, 2, 2, 2)), mx.ones((2, 1, 1, 1, 1)), groups=2),
+    "gather_mm": lambda mx: mx.gather_mm(*[mx.ones((2, 2, 2), mx.float16)] * 2, mx.array([0]), mx.array([1])),
+    "solve": lambda mx: mx.linalg.solve(mx.eye(2), mx.ones((3, 2, 1)), stream=mx.cpu),
+    "shapeless": lambda mx: mx.compile(lambda x: mx.split(x, 2), shapeless=True)(mx.ones(4)),
+    "uint64": lambda mx: mx.array([1], mx.uint64) + (2**64 - 1),
+    "1 & x": lambda mx: 1 & mx.array([3]),
+    "pickled dtype": lambda mx: pickle.loads(pickle.dumps(mx.float32)),
+    "copied dtype": lambda mx: copy.deepcopy(mx.float32),
+    "compared dtype": lambda mx: mx.float32 == None,  # noqa: E711
+    "api version": lambda mx: mx.ones(1).__array_namespace__(api_version="2023.12"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORKS_HERE)
+def test_works_here(name: str) -> None:
+    assert isinstance(run(real, WORKS_HERE[name]), Exception)
+    assert not isinstance(run(ours, WORKS_HERE[name]), Exception)
+
+
+def test_float64() -> None:
+    x = np.array([1, 2, 4])
+    third = 1 / 3
+    want, got = both(lambda mx: mx.conv1d(*[mx.full((1, 1, 1), third, mx.float64)] * 2).item())
+    assert got == third * third != want
+    want, got = both(lambda mx: mx.fast.layer_norm(mx.array(x, mx.float64), None, None, 1e-5))
+    exact = (x - x.mean()) / np.sqrt(x.var() + 1e-5)
+    assert abs(got - exact).max() < 1e-12 < abs(want - exact).max()
+    want, got = both(lambda mx: str(pickle.loads(pickle.dumps(mx.array(1.0, mx.float64))).dtype))
+    assert (want, got) == ("mlx.core.float32", "mlx.core.float64")
+
+
+def test_qqmm() -> None:
+    def fn(mx):
+        q = mx.quantize(mx.arange(32 * 64.0).reshape(32, 64), mode="nvfp4")
+        scaled = mx.qqmm(mx.ones((1, 64)), *q, mode="nvfp4", global_scale_x=mx.array(5.0), global_scale_w=mx.array(3.0))
+        return [mx.qqmm(mx.ones((1, 64)), *q, mode="nvfp4"), scaled]
+
+    want, got = both(fn)
+    assert want[0] == want[1]
+    assert got[0] == want[0]
+    assert got[1] != got[0]
+
+
+def test_threads() -> None:
+    def fn(mx):
+        x, found = mx.ones(3) + 1, []
+        thread = threading.Thread(target=lambda: found.append(run(mx, lambda mx: x.tolist())))
+        thread.start()
+        thread.join()
+        return found[0]
+
+    want, got = both(fn)
+    assert isinstance(want, RuntimeError)
+    assert got == [2.0] * 3
+
+
+def test_failing_updates() -> None:
+    def fn(mx):
+        nn = NN[mx]
+        kept = []
+        for update in ("update", "update_modules"):
+            net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+            layer, weight = net.layers[0], net.layers[0].weight
+            given = [{"weight": mx.ones((2, 2))}, {"no": mx.ones(1)}] if update == "update" else [nn.Linear(3, 3), 3]
+            with pytest.raises(ValueError):
+                getattr(net, update)({"layers": given})
+            kept.append(net.layers[0] is layer and layer.weight is weight)
+        return kept
+
+    assert both(fn) == ([False, False], [True, True])
+
+
+@pytest.mark.usefixtures("xla_only")
+def test_compiled_values() -> None:
+    powers = [2.0**k for k in range(-100, 100)]
+    assert both(lambda mx: mx.array([2e-38]) * 0.5 > 0) == ([True], [False])
+    assert [str(n) for n in both(lambda mx: mx.sort(mx.array([0.0, -0.0])))] == ["[0.0, -0.0]", "[-0.0, 0.0]"]
+    want, got = both(lambda mx: mx.log2(mx.array(powers)) == mx.arange(-100, 100))
+    assert all(want)
+    assert not all(got)
+    want, got = both(lambda mx: mx.jvp(lambda x: mx.sqrt(mx.ceil(x)), [mx.array(0.0)], [mx.array(1.0)])[1][0])
+    assert np.isnan(want)
+    assert got == 0
+
+
+def test_values_in_numpy_are_as_in_mlx() -> None:
+    want, got = both(lambda mx: [mx.array([2e-38]) * 0.5 > 0, mx.log2(mx.array([2.0**k for k in range(-99, 99)]))])
+    assert want == got
+    assert [str(n) for n in both(lambda mx: mx.sort(mx.array([0.0, -0.0])))] == ["[0.0, -0.0]"] * 2
+
+
+def test_half_precision() -> None:
+    assert both(lambda mx: mx.mean(mx.full((5000,), 60000, mx.float16))) == (INF, 60000)
+    assert both(lambda mx: mx.var(mx.full((5000,), 60000, mx.float16))) == (INF, 0)
+    want, got = both(lambda mx: mx.cumsum(mx.ones(5000, mx.bfloat16))[-1])
+    assert want == 256
+    assert got == 4992
+    assert both(lambda mx: mx.arange(0, 300, 0.7, mx.bfloat16)[-1]) == (256, 300)
+    want, got = both(lambda mx: mx.cummax(mx.array([1, NAN, 0.5], mx.float16)))
+    assert want == [1, 0, 0.5]
+    assert np.isnan(got[1:]).all()
+
+
+def test_integers_that_do_not_wrap() -> None:
+    assert both(lambda mx: mx.mean(mx.full((4,), 2**31 - 1, mx.int32))) == (-1, 2**31)
+    want, got = both(lambda mx: mx.logsumexp(mx.array([[1, 2], [3, 0]], mx.uint16), axis=0))
+    assert want == [INF, INF]
+    assert np.isfinite(got).all()
+
+
+def test_complex_powers_and_fp8() -> None:
+    want, got = both(lambda mx: mx.array([0j, complex(NAN)]) ** 0)
+    assert np.isnan(want).all()
+    assert got == [1, 1]
+    want, got = both(lambda mx: mx.to_fp8(mx.array([1.5, -2], mx.float64)))
+    assert want != got == both(lambda mx: mx.to_fp8(mx.array([1.5, -2])))[0]
+
+
+def test_nan_as_uint32() -> None:
+    want, got = both(lambda mx: mx.full((9,), NAN).astype(mx.uint32))
+    assert len(set(want)) == 2
+    assert set(got) == {0}
+
+
+def test_orders() -> None:
+    want, got = both(lambda mx: mx.partition(mx.array([5, 3, 1, 4, 2, 0]), 2))
+    assert want != got
+    assert sorted(want[:3]) == sorted(got[:3])
+    trees = {"b": 1, "a": 2, "zz": 5}, {"q": 1, "c": 4}
+    assert list(our_utils.tree_merge(*trees)) == ["b", "a", "zz", "q", "c"]
+    assert real_utils.tree_merge(*trees) == our_utils.tree_merge(*trees)
+
+
+def test_names_of_a_file_keep_their_order(tmp_path) -> None:
+    np.savez(tmp_path / "x.npz", z=1, b=2, a=3, kk=4, y=5)
+    assert list(ours.load(str(tmp_path / "x.npz"))) == ["z", "b", "a", "kk", "y"]
+
+
+def test_bfloat16_of_numpy() -> None:
+    kind = np.dtype(to_numpy(ours.ones(1, ours.bfloat16)).dtype)
+    want, got = both(lambda mx: mx.array([1.0]) + np.ones(1, kind))
+    assert isinstance(want, ValueError)
+    assert got == [2]
+    assert both(lambda mx: str((mx.array([1.0]) + kind.type(1)).dtype)) == ("mlx.core.complex64", "mlx.core.float32")
+
+
+def test_indices_out_of_bounds() -> None:
+    x = ours.array([1, 2, 3])
+    with pytest.raises(IndexError):
+        x[5]
+    assert x[[5]].tolist() == x[ours.array([5])].tolist() == [3]
+    assert ours.take(x, ours.array([-9])).tolist() == [1]
+    x[ours.array([5])] = 9
+    assert x.tolist() == [1, 2, 3]
+    assert ours.slice(ours.arange(5), ours.array([4]), (0,), (3,)).tolist() == [2, 3, 4]
+    nothing = ours.zeros(3, ours.int32)
+    assert ours.slice_update(ours.arange(5), nothing, ours.array([4]), (0,)).tolist() == [0, 1, 0, 0, 0]
+    for strides, error in (((2,), IndexError), ((1, 1), ValueError)):
+        with pytest.raises(error):
+            ours.as_strided(ours.arange(4), (3,), strides, 0)
+    want, got = both(lambda mx: mx.slice(mx.arange(5), mx.array([0]), (0,), (-3,)).shape)
+    assert want == [-3]
+    assert isinstance(got, ValueError)
+
+
+def test_masks() -> None:
+    def write(mx, x, index, value):
+        x[index] = value
+        return x
+
+    few = lambda mx: write(mx, mx.zeros(3), mx.array([True] * 3), mx.ones(2))  # noqa: E731
+    want, got = both(few)
+    assert isinstance(want, RuntimeError)
+    assert isinstance(got, RuntimeError)
+    assert str(want) == str(got)
+    want, got = both(lambda mx: mx.compile(lambda m: write(mx, mx.zeros(3), m, mx.ones(2)))(mx.array([True] * 3)))
+    assert isinstance(want, RuntimeError)
+    assert got == [1, 1, 1]
+    for fn in (
+        lambda mx: write(mx, mx.zeros((2, 3)), (slice(None), mx.array([True] * 3)), 1.0),
+        lambda mx: mx.zeros(3).at[mx.array([True] * 3)].add(1.0),
+    ):
+        want, got = both(fn)
+        assert isinstance(want, SystemError)
+        assert isinstance(got, ValueError)
+
+
+Z = 1 + 2j
+WRONG = {
+    "power": (lambda mx: _vjp(mx, lambda z: z**2, Z), 2 + 4j, 2 - 4j),
+    "cumprod": (lambda mx: _vjp(mx, lambda z: mx.cumprod(mx.stack([z, z])), Z), 3 + 4j, 3 - 4j),
+    "logcumsumexp": (
+        lambda mx: _vjp(mx, lambda z: mx.logcumsumexp(mx.stack([z, z * 2])), Z),
+        3.02142 + 0.403439j, 3.02142 - 0.403439j,
+    ),
+    "abs twice": (
+        lambda mx: mx.jvp(mx.grad(mx.abs), [mx.array(Z)], [mx.array(1 + 0j)])[1][0], 0, (4 - 2j) / 5**1.5,
+    ),
+    "full": (lambda mx: mx.grad(lambda v: mx.full((3,), v).sum())(mx.array(5.0)), 15, 3),
+    "addmm": (
+        lambda mx: mx.jvp(lambda a: mx.addmm(a, a, a, alpha=2, beta=3), [mx.ones((1, 1))], [mx.ones((1, 1))])[1][0],
+        [[3]], [[7]],
+    ),
+    "pad": (lambda mx: mx.grad(lambda v: mx.pad(mx.ones(3), 1, constant_values=v).sum())(mx.array(2.0)), None, 2),
+    "conv_transpose": (
+        lambda mx: mx.grad(lambda x: mx.conv_transpose1d(x, mx.ones((1, 2, 1)), 2, output_padding=1).sum())(
+            mx.ones((1, 3, 1))
+        ),
+        [[[2], [2]]], [[[2], [2], [2]]],
+    ),
+    "all": (lambda mx: mx.jvp(mx.all, [mx.array([2.0, 1.0])], [mx.ones(2)])[1][0], 3, 0),
+    "any": (lambda mx: mx.jvp(mx.any, [mx.array([2.0, 3.0])], [mx.ones(2)])[1][0], 5, 0),
+    "out_axes": (
+        lambda mx: [y.shape for y in mx.vmap(lambda x: (x * 2,) * 2, out_axes=(1, 0))(mx.ones((2, 3)))],
+        [[3, 2], [3, 2]], [[3, 2], [2, 3]],
+    ),
+    "vmap of a scatter": (
+        lambda mx: mx.vmap(lambda x: x.at[0].add(1.0))(mx.zeros((2, 2))), [[1, 0], [0, 0]], [[1, 0], [1, 0]],
+    ),
+    "a rule that reads": (lambda mx: _read_twice(mx), 0, 12),
+    "a rule that returns less": (lambda mx: _returns_less(mx), [7, 1], [7, 0]),
+    "capture": (lambda mx: mx.grad(lambda w: mx.compile(lambda: (w * 2).sum())())(mx.ones(2)), [0, 0], ValueError),
+    "integers": (lambda mx: str(mx.grad(_adds(mx, mx.int8))(mx.array(2, mx.int8)).dtype)[9:], "int32", "int8"),
+    "into narrow integers": (lambda mx: mx.grad(_adds(mx, mx.int8))(mx.array(2.0)), ValueError, 1),
+}  # fmt: skip
+
+
+def _vjp(mx: Any, fn: Any, z: complex) -> Any:
+    y = fn(mx.array(z))
+    return mx.vjp(fn, [mx.array(z)], [mx.ones_like(y)])[1][0]
+
+
+def _read_twice(mx: Any) -> Any:
+    f = mx.custom_function(lambda a: a * a * a)
+    f.jvp(lambda a, t: (3.0 if a.item() > 0 else -3.0) * a * a * t)
+    return mx.grad(lambda x: mx.jvp(f, [x], [mx.ones_like(x)])[1][0])(mx.array(2.0))
+
+
+def _returns_less(mx: Any) -> Any:
+    f = mx.custom_function(lambda a, b: a * b)
+    f.vjp(lambda primals, cotangent, output: (cotangent * 7,))
+    return mx.grad(f, argnums=(0, 1))(mx.array(2.0), mx.array(3.0))
+
+
+def _adds(mx: Any, dtype: Any) -> Any:
+    return lambda y: mx.zeros(3, dtype).at[0].add(y).astype(mx.float32).sum()
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_derivatives(name: str) -> None:
+    fn, *wanted = WRONG[name]
+    for found, wants in zip(both(fn), wanted, strict=True):
+        if isinstance(wants, type):
+            assert isinstance(found, wants), found
+        elif isinstance(wants, (str, list)) and not isinstance(wants, complex) and isinstance(found, str):
+            assert found == wants
+        elif wants is not None:
+            np.testing.assert_allclose(found, wants, rtol=1e-5)
+
+
+def test_running_statistics_of_what_is_checkpointed() -> None:
+    def fn(mx):
+        layer = NN[mx].BatchNorm(1)
+        mx.eval(mx.grad(lambda x: NN[mx].utils.checkpoint(layer)(x).sum())(mx.array([[1.0], [3.0]])))
+        return layer.running_mean
+
+    want, got = both(fn)
+    np.testing.assert_allclose([*want, *got], [0.38, 0.2], rtol=1e-5)
+
+
+def test_derivatives_beside_infinities() -> None:
+    want, got = both(lambda mx: mx.grad(lambda x: mx.cumprod(x).sum())(mx.array([1, INF, 2.0])))
+    assert np.isnan(want[1])
+    assert got[1] == 3
+    want, got = both(lambda mx: mx.grad(mx.var)(mx.array([1.0, INF])))
+    assert np.isnan(want[0])
+    assert got[0] == -INF
+
+
+def test_streams_of_other_threads() -> None:
+    made: list[Any] = []
+    thread = threading.Thread(target=lambda: made.append(ours.new_stream(ours.cpu)))
+    thread.start()
+    thread.join()
+    with pytest.raises(RuntimeError, match="There is no Stream"):
+        ours.add(ours.ones(1), 1, stream=made[0])
+
+
+@pytest.mark.parametrize("name", ["metal_kernel", "cuda_kernel"])
+def test_kernels(name: str) -> None:
+    def call(mx):
+        x = mx.ones(1)
+        made = getattr(mx.fast, name)(name="a", input_names=["x"], output_names=["y"], source="")
+        return made(inputs=[x], output_shapes=[(1,)], output_dtypes=[x.dtype], grid=(1,) * 3, threadgroup=(1,) * 3)
+
+    for error in both(call):
+        assert isinstance(error, RuntimeError)
+        assert str(error).startswith(f"[{name}] No")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="a class written in Python may offer a buffer")
+def test_buffers() -> None:
+    with pytest.raises(TypeError):
+        memoryview(ours.arange(3))  # type: ignore[arg-type]
+    assert np.from_dlpack(ours.arange(3)).tolist() == [0, 1, 2]
+
+
+def test_matrices() -> None:
+    for fn in (
+        lambda mx: mx.linalg.inv(mx.ones((2, 2)), stream=mx.cpu),
+        lambda mx: mx.linalg.solve(mx.ones((2, 2)), mx.ones(2), stream=mx.cpu),
+        lambda mx: mx.linalg.svd(mx.array([[1.0, NAN], [0.0, 1.0]]), compute_uv=False, stream=mx.cpu),
+    ):
+        want, got = both(fn)
+        assert isinstance(want, RuntimeError)
+        assert not np.isfinite(got).any()
+    want, got = both(lambda mx: mx.linalg.cholesky(mx.array([[1.0, 2.0], [2.0, 1.0]]), stream=mx.cpu))
+    assert want == [[1, 0], [2, -3]]
+    assert np.isnan(got[1][1])
+
+    def apart(mx):
+        a = mx.array([[1 + 1j, 2], [3j, 4]])
+        w, v = mx.linalg.eig(a, stream=mx.cpu)
+        return mx.abs(a @ v - v * w).max()
+
+    want, got = both(apart)
+    assert got < 1e-5 < 1 < want
+    want, got = both(lambda mx: mx.hadamard_transform(mx.eye(36)))
+    assert np.abs(np.array(want) @ np.array(want).T - np.eye(36)).max() > 0.3
+    assert isinstance(got, ValueError)
+    want, got = both(lambda mx: mx.linalg.norm(mx.ones((2, 3)), ord=1, axis=[0, 0]))
+    assert want == 2
+    assert isinstance(got, ValueError)
+
+
+def test_exponents() -> None:
+    want, got = both(lambda mx: mx.quantize(mx.full((1, 32), 1e-38), mode="mxfp4")[1])
+    assert (want, got) == ([[255]], [[1]])
+
+
+def test_primitives_of_exported_functions() -> None:
+    def told(mx):
+        found: list[Any] = []
+        mx.export_function(lambda step: found.append(step), lambda x: mx.logsumexp(x, axis=0), mx.ones((2, 3)))
+        return len([step for step in found if step["type"] == "primitive"])
+
+    want, got = both(told)
+    assert got == 1 < want
+
+
+def test_a_loop_of_thousands_of_steps_without_evaluation() -> None:
+    def loop(mx):
+        x = mx.array(1.0)
+        for _ in range(8192):
+            x = x * 0.999 + 0.001
+        return x
+
+    want, got = both(loop)
+    assert abs(want - got) < 1e-4
