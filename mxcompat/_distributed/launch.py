@@ -114,9 +114,10 @@ def _by_ssh(host: Host, command: Sequence[str], told: dict[str, str], cwd: str |
     it, so that there is a status even if a signal ends it."""
     start = f"cd {shlex.quote(cwd)} || exit" if cwd else f"cd {shlex.quote(os.getcwd())} 2>/dev/null"  # if it exists
     settings = [f"{name}={value}" for name, value in told.items()]
-    columns = shutil.get_terminal_size().columns
+    columns, rows = shutil.get_terminal_size()
+    terminal = f"stty -echo -opost cols {columns} rows {rows}"
     ready = "printf '\\006'"
-    script = f"stty -echo -opost cols {columns}; {ready}; {start}; env {shlex.join([*settings, *command])}; exit $?"
+    script = f"{terminal}; {ready}; {start}; env {shlex.join([*settings, *command])}; exit $?"
     return ["ssh", "-tt", "-o", "LogLevel=ERROR", host.ssh_hostname, f"exec sh -c {shlex.quote(script)}"]
 
 

@@ -232,3 +232,26 @@ def test_what_mlx_lm_takes_of_the_launcher(tmp_path):
         text=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
     assert sorted(result.stdout.splitlines()) == ["[0] 7 0", "[1] 7 1"]
+
+
+@pytest.mark.exhaustive
+def test_mlx_lm_share(tmp_path):
+    """A folder goes from the rank that has it to the other, as on two machines."""
+    pytest.importorskip("mlx_lm")
+    given, got, hosts = tmp_path / "given", tmp_path / "got", tmp_path / "hosts.json"
+    (given / "sub").mkdir(parents=True)
+    (given / "weights").write_bytes(bytes(range(256)) * 5000)
+    (given / "sub" / "text").write_text("text")
+    (given / "empty").touch()
+    (given / "link").symlink_to("sub/text")
+    hosts.write_text(json.dumps({"backend": "ring", "hosts": [{"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}] * 2}))
+    line = [sys.executable, "-m", "mxcompat", "-m", "mlx_lm", "share", "--path", str(given), "--dst", str(got)]
+    subprocess.run(
+        [*line, "--tmpdir", str(tmp_path), "--hostfile", str(hosts)], env=environment(), cwd=tmp_path,
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    names = [sorted(p.relative_to(folder) for p in folder.rglob("*")) for folder in (got, given)]
+    assert names[0] == names[1]
+    assert (got / "weights").read_bytes() == (given / "weights").read_bytes()
+    assert (got / "link").is_symlink()
+    assert (got / "link").read_text() == "text"
