@@ -181,8 +181,9 @@ def _first_failure(processes: Sequence[subprocess.Popen[bytes]]) -> int:
 
 def _end(ranks: Sequence[_Rank], at_once: bool) -> None:
     for number in (None, signal.SIGTERM, signal.SIGKILL):
-        for rank in ranks if number is not None else ():
-            rank.signal(number)
+        if number is not None:
+            for rank in ranks:
+                rank.signal(number)
         deadline = time.monotonic() + (0.0 if at_once else policy.GRACE_SECONDS)
         while any(rank.process.poll() is None for rank in ranks) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -230,10 +231,8 @@ def _feed(ranks: Sequence[_Rank]) -> None:
         source = sys.stdin.fileno()
     except (AttributeError, OSError, ValueError):
         source = None  # there is none, as in a notebook
-    data = b"" if source is None else os.read(source, 1 << 12)
-    while data:
+    while source is not None and (data := os.read(source, 1 << 12)):
         for rank in ranks:
             rank.type(data)
-        data = os.read(source, 1 << 12)
     for rank in ranks:
         rank.type(b"")

@@ -4,10 +4,12 @@ and the address at which gloo listens, which carries arrays between CPUs.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 from jax._src import distributed, xla_bridge
 from jax.extend.backend import register_backend_factory
-from jaxlib import _jax
+from jaxlib import _jax  # type: ignore[attr-defined]
 
 from .links import free_port
 
@@ -18,7 +20,7 @@ _MEETING = "mxcompat/meeting"
 
 def found_by_jax(seconds: float) -> tuple[int, int, str]:
     """This process's rank, how many there are, and where rank 0 is to be met, once JAX knows all that."""
-    state = distributed.global_state
+    state: Any = distributed.global_state
     if state.process_id == 0:
         host = state.coordinator_address.rpartition(":")[0]
         state.client.key_value_set(_MEETING, f"{host}:{free_port()}")
