@@ -35,7 +35,7 @@ class Host:
     @property
     def address(self) -> str:
         """Where the other ranks can reach it."""
-        return self.ips[0] if self.ips else "127.0.0.1" if self.is_local else self.ssh_hostname
+        return self.ips[0] if self.ips else "127.0.0.1" if self.is_local else self.ssh_hostname.rpartition("@")[2]
 
 
 @dataclass
@@ -75,8 +75,14 @@ class Hostfile:
 
     @classmethod
     def from_list(cls, hostlist: str, repeats: int = 1) -> Hostfile:
-        """From names or addresses with commas between them, each `repeats` times."""
+        """From names or addresses with commas between them, each `repeats` times.
+
+        Raises:
+            ValueError: if a name is empty.
+        """
         names = [name for name in hostlist.split(",") for _ in range(repeats)]
+        if "" in names:
+            raise ValueError("Hostname cannot be empty")
         return cls([Host(rank, name, [name] if _is_address(name) else [], []) for rank, name in enumerate(names)])
 
 

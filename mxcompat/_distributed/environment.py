@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["BACKENDS", "MEMBER", "Peers", "peers", "timeout"]
+__all__ = ["BACKENDS", "MEMBER", "Peers", "own_gpu", "peers", "timeout"]
 
 
 class Peers(NamedTuple):
@@ -60,6 +60,13 @@ def timeout() -> float:
     if seconds <= 0:
         raise ValueError(f"MXCOMPAT_DISTRIBUTED_TIMEOUT must be a number of seconds, but is {given!r}.")
     return seconds
+
+
+def own_gpu() -> int | None:
+    """Which of this machine's GPUs is for this process; None where there are fewer than processes on it."""
+    number, _, count = os.environ.get("MXCOMPAT_LOCAL", "0/1").partition("/")
+    gpus = len([*Path("/dev").glob("nvidia[0-9]*")])
+    return int(number) if 1 < int(count) <= gpus and "JAX_LOCAL_DEVICE_IDS" not in os.environ else None
 
 
 def _named() -> Peers | None:

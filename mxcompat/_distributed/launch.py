@@ -9,17 +9,18 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import shutil
+import socket
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from mxcompat._graph import policy
 
 from .common import Host, Hostfile
 from .environment import BACKENDS, MEMBER
-from .links import free_port
-from .processes import run_all
+from .links import free_port, joined
+from .processes import Start, run_all
 
 __all__ = ["main"]
 
@@ -46,7 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if backend not in BACKENDS:
         parser.error(f"The backend should be one of {{{', '.join(map(repr, BACKENDS))}}}")
     args.env = [*hostfile.envs, *args.env]
-    return _launch(hostfile.hosts, args, command, backend)
+    try:
+        return _launch(hostfile.hosts, args, command, backend)
+    except OSError as error:  # no such command or directory here, or no such host
+        parser.error(str(error))
 
 
 def launch_ring(parser: Any, hosts: Sequence[Host], args: argparse.Namespace, command: Sequence[str]) -> int:
@@ -69,31 +73,34 @@ def launch_jaccl(parser: Any, hosts: Sequence[Host], args: argparse.Namespace, c
 def _launch(hosts: Sequence[Host], args: argparse.Namespace, command: Sequence[str], backend: str) -> int:
     option = vars(args).get
     settings = dict(setting.partition("=")[::2] for setting in option("env") or ())
-    coordinator = f"{hosts[0].address}:{_port(hosts, option('starting_port'))}"
+    coordinator = joined(_address(hosts), _port(hosts, option("starting_port")))
     whole = _with_python(command, option("python") or sys.executable)
-    commands, environments = [], []
+    starts = []
     for rank, host in enumerate(hosts):
+        near = [r for r, other in enumerate(hosts) if other.ssh_hostname == host.ssh_hostname]
         told = {
             **settings,
             "MLX_RANK": str(rank),
             "MLX_WORLD_SIZE": str(len(hosts)),
             "MXCOMPAT_BACKEND": backend,
             "MXCOMPAT_COORDINATOR": coordinator,
+            "MXCOMPAT_LOCAL": f"{near.index(rank)}/{len(near)}",
             "PYTHONUNBUFFERED": "1",
-            **_own_gpu(rank, hosts),
         }
-        commands.append(whole if host.is_local else _by_ssh(host, whole, _own() | told, option("cwd") or os.getcwd()))
-        environments.append(os.environ | told)
-        environments[-1].pop(MEMBER, None)
+        inherited = {name: value for name, value in os.environ.items() if name != MEMBER}
+        if host.is_local:
+            starts.append(Start(whole, inherited | told, option("cwd"), is_remote=False))
+        else:
+            carried = {name: value for name, value in inherited.items() if name.startswith(_CARRIED)}
+            starts.append(Start(_by_ssh(host, whole, carried | told, option("cwd")), inherited, None, is_remote=True))
         if option("dry_run") or option("verbose"):
             shown = [f"{name}={value}" for name, value in told.items()] if host.is_local else []
-            sys.stdout.write(shlex.join([*shown, *commands[-1]]) + "\n")
-    return 0 if option("dry_run") else run_all(commands, environments, option("cwd"))
+            sys.stdout.write(shlex.join([*shown, *starts[-1].command]) + "\n")
+    return 0 if option("dry_run") else run_all(starts)
 
 
-def _own() -> dict[str, str]:
-    """The settings of mxcompat in this process's environment."""
-    return {name: value for name, value in os.environ.items() if name.startswith("MXCOMPAT_") and name != MEMBER}
+_CARRIED = ("JAX_", "MLX_", "MXCOMPAT_", "NCCL_", "PYTHON", "XLA_")
+"""What the variables begin with that are set on other machines as they are here."""
 
 
 def _with_python(command: Sequence[str], python: str) -> list[str]:
@@ -102,26 +109,32 @@ def _with_python(command: Sequence[str], python: str) -> list[str]:
     return [python, "-m", "mxcompat", *command] if is_program else list(command)
 
 
-def _by_ssh(host: Host, command: Sequence[str], told: dict[str, str], cwd: str) -> list[str]:
-    """The command for another machine. It has a terminal there, so that it ends with ssh."""
+def _by_ssh(host: Host, command: Sequence[str], told: dict[str, str], cwd: str | None) -> list[str]:
+    """The command for another machine. It has a terminal there, by which it ends with ssh, and a shell that waits for
+    it, so that there is a status even if a signal ends it."""
+    start = f"cd {shlex.quote(cwd)} || exit" if cwd else f"cd {shlex.quote(os.getcwd())} 2>/dev/null"  # if it exists
     settings = [f"{name}={value}" for name, value in told.items()]
-    remote = f"cd {shlex.quote(cwd)} && exec env {shlex.join([*settings, *command])}"
-    return ["ssh", "-tt", "-o", "LogLevel=QUIET", host.ssh_hostname, remote]
+    columns, rows = shutil.get_terminal_size()
+    terminal = f"stty -echo -opost cols {columns} rows {rows}"
+    ready = "printf '\\006'"
+    script = f"{terminal}; {ready}; {start}; env {shlex.join([*settings, *command])}; exit $?"
+    return ["ssh", "-tt", "-o", "LogLevel=ERROR", host.ssh_hostname, f"exec sh -c {shlex.quote(script)}"]
+
+
+def _address(hosts: Sequence[Host]) -> str:
+    """Where all ranks reach the first: this machine has an address for others, too."""
+    first, others = hosts[0], [host for host in hosts if not host.is_local]
+    if not first.is_local or not others:
+        return first.address
+    with socket.socket(socket.AF_INET6 if ":" in others[0].address else socket.AF_INET, socket.SOCK_DGRAM) as towards:
+        towards.connect((others[0].address, 9))  # which sends nothing
+        return towards.getsockname()[0]
 
 
 def _port(hosts: Sequence[Host], given: int | None) -> int:
     if given is not None:
         return given
-    return free_port() if all(host.is_local for host in hosts) else policy.LAUNCH_PORT
-
-
-def _own_gpu(rank: int, hosts: Sequence[Host]) -> dict[str, str]:
-    """A GPU for each rank of this machine, where there are enough."""
-    if not hosts[rank].is_local:
-        return {}
-    local = [r for r, host in enumerate(hosts) if host.is_local]
-    gpus = len([*Path("/dev").glob("nvidia[0-9]*")])
-    return {"JAX_LOCAL_DEVICE_IDS": str(local.index(rank))} if 1 < len(local) <= gpus else {}
+    return free_port() if hosts[0].is_local else policy.LAUNCH_PORT
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -12,12 +12,13 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any
 
 from mxcompat._graph import policy
 
-__all__ = ["Gone", "Late", "Links", "free_port", "listening", "named"]
+__all__ = ["Gone", "Late", "Links", "free_port", "joined", "named"]
 
 _LEAVING = {"leaving": True}
 _LENGTH = struct.Struct("!I")
@@ -43,7 +44,7 @@ class Links:
     """The connections of one rank.
 
     Args:
-        rank: this one.
+        rank: this one, which the others reach at `host`.
         listener: where higher ranks connect.
         endpoints: host and port of each rank's listener.
         secret: what those who connect must know.
@@ -55,14 +56,15 @@ class Links:
         sockets: dict[int, socket.socket],
     ) -> None:  # fmt: skip
         self.rank = rank
+        self.host = endpoints[rank][0]
         self._listener = listener
         self._endpoints = endpoints
         self._secret = secret
         self._sockets = sockets
 
     @classmethod
-    def meet(cls, rank: int, size: int, address: str, seconds: float) -> tuple[Links, dict[str, Any]]:
-        """The links of a rank, and what rank 0 has said to all: the address for JAX's own coordinator.
+    def meet(cls, rank: int, size: int, address: str, seconds: float) -> tuple[Links, str]:
+        """The links of a rank, and the address for JAX's own coordinator.
 
         Raises:
             RuntimeError: if not all came in time.
@@ -160,18 +162,18 @@ class Links:
             connection.close()
 
 
-def _host_meeting(size: int, host: str, port: int, deadline: float) -> tuple[Links, dict[str, Any]]:
-    listener = socket.create_server(("", port), backlog=size)
+def _host_meeting(size: int, host: str, port: int, deadline: float) -> tuple[Links, str]:
+    listener = _listening(port, size)
     sockets: dict[int, socket.socket] = {}
-    endpoints = {0: (host, port)}
-    while len(endpoints) < size:
+    ports = {0: port}
+    while len(ports) < size:
         if not select.select([listener], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            missing = [r for r in range(size) if r not in endpoints]
+            missing = [r for r in range(size) if r not in ports]
             error = f"Of {size} ranks, {named(missing)} did not come in time"
             for other in sockets.values():
                 _send(other, {"error": error})
             raise RuntimeError(f"[init] {error}.")
-        connection, (their_host, *_) = listener.accept()
+        connection, _ = listener.accept()
         connection.settimeout(5)
         try:
             hello = _receive(connection)
@@ -179,33 +181,57 @@ def _host_meeting(size: int, host: str, port: int, deadline: float) -> tuple[Lin
         except (OSError, EOFError, ValueError, KeyError):
             connection.close()
             continue
-        if theirs != size or rank in endpoints or not 0 < rank < size:
-            error = f"Rank {rank} of {theirs} came to a group of {size}, of which {named(endpoints)} had come before"
+        if theirs != size or rank in ports or not 0 < rank < size:
+            error = f"Rank {rank} of {theirs} came to a group of {size}, of which {named(ports)} had come before"
             for other in (connection, *sockets.values()):
                 _send(other, {"error": error})
             raise RuntimeError(f"[init] {error}.")
         _settle(connection)
-        sockets[rank], endpoints[rank] = connection, (their_host, hello["port"])
+        sockets[rank], ports[rank] = connection, hello["port"]
+    hosts = _addresses(sockets)
     said = {
-        "endpoints": [endpoints[r] for r in range(size)],
+        "endpoints": [(hosts[r], ports[r]) for r in range(size)],
         "secret": secrets.token_hex(16),
-        "coordinator": f"{host}:{free_port()}",
+        "coordinator": joined(host, free_port()),
     }
     for connection in sockets.values():
         _send(connection, said)
-    return Links(0, listener, said["endpoints"], said["secret"], sockets), said
+    return Links(0, listener, said["endpoints"], said["secret"], sockets), said["coordinator"]
 
 
-def _join(rank: int, size: int, host: str, port: int, deadline: float) -> tuple[Links, dict[str, Any]]:
+def _addresses(sockets: Mapping[int, socket.socket]) -> dict[int, str]:
+    """Where each rank can be reached, by the connections that rank 0 has with the others. What a machine's own name
+    stands for there may be a loopback address, by which others do not find it."""
+    own = [_host(s.getsockname()) for s in sockets.values()]
+    own.sort(key=_is_loopback)
+    theirs = {rank: _host(s.getpeername()) for rank, s in sockets.items()}
+    return {0: own[0]} | {rank: own[0] if _is_loopback(host) else host for rank, host in theirs.items()}
+
+
+def _host(address: Any) -> str:
+    return address[0].removeprefix("::ffff:")  # IPv4, of a socket for both
+
+
+def _is_loopback(host: str) -> bool:
+    return ip_address(host.partition("%")[0]).is_loopback
+
+
+def _listening(port: int, backlog: int) -> socket.socket:
+    both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
+    return socket.create_server(("", port), family=family, backlog=backlog, dualstack_ipv6=both)
+
+
+def _join(rank: int, size: int, host: str, port: int, deadline: float) -> tuple[Links, str]:
     while True:
         try:
             connection = socket.create_connection((host, port), timeout=max(0.1, deadline - time.monotonic()))
             break
-        except OSError:
+        except OSError as error:
             if time.monotonic() > deadline:
-                raise RuntimeError(f"[init] Rank 0 could not be met at {host}:{port} in time.") from None
+                raise RuntimeError(f"[init] Rank 0 could not be met at {host}:{port} in time. ({error})") from None
             time.sleep(0.05)  # it may not have been started yet
-    listener = socket.create_server(("", 0), backlog=size)
+    listener = _listening(0, size)
     _settle(connection)
     connection.settimeout(max(0.1, deadline - time.monotonic()) + policy.GRACE_SECONDS)
     try:
@@ -216,19 +242,14 @@ def _join(rank: int, size: int, host: str, port: int, deadline: float) -> tuple[
     if "error" in said:
         raise RuntimeError(f"[init] {said['error']}.")
     _settle(connection)
-    return Links(rank, listener, [tuple(e) for e in said["endpoints"]], said["secret"], {0: connection}), said
+    endpoints = [tuple(e) for e in said["endpoints"]]
+    return Links(rank, listener, endpoints, said["secret"], {0: connection}), said["coordinator"]
 
 
 def named(ranks: Iterable[int]) -> str:
     """Ranks in words."""
     found = sorted(ranks)
     return f"rank {found[0]}" if len(found) == 1 else "ranks " + ", ".join(map(str, found))
-
-
-def listening() -> tuple[socket.socket, tuple[str, int, str]]:
-    """A new listener, its host and port, and a secret."""
-    listener = socket.create_server(("", 0), backlog=128)
-    return listener, (socket.gethostname(), listener.getsockname()[1], secrets.token_hex(16))
 
 
 def _split(address: str) -> tuple[str, int]:
@@ -238,9 +259,14 @@ def _split(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def joined(host: str, port: int) -> str:
+    """The address of a port on a host."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def free_port() -> int:
     """A port that is free now."""
-    with socket.create_server(("", 0)) as taken:
+    with _listening(0, 1) as taken:
         return taken.getsockname()[1]
 
 

@@ -8,7 +8,6 @@ each, where there would be a hang or a wrong sum.
 from __future__ import annotations
 
 import atexit
-import json
 import threading
 import time
 import weakref
@@ -17,13 +16,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from mxcompat._graph import policy
 from mxcompat._graph.run import platform, steps
 
-from .environment import Peers, peers, timeout
-from .links import Gone, Late, Links, listening, named
+from . import runtime
+from .environment import Peers, own_gpu, peers, timeout
+from .links import Gone, Late, Links, named
 
 __all__ = ["Call", "joined"]
 
@@ -65,10 +64,14 @@ class World:
         self._lock = threading.Lock()
         jax.config.update("jax_enable_recoverability", True)  # an error here rather than an abort of the process there
         if found.address is None:
-            self._links = self._found_by_jax()
+            if not jax.distributed.is_initialized():
+                _initialize()
+            self.rank, self.size, address = runtime.found_by_jax(self._timeout)
+            self._links, _ = Links.meet(self.rank, self.size, address, self._timeout)
         else:
-            self._links, said = Links.meet(found.rank, found.size, found.address, self._timeout)
-            _initialize(said["coordinator"], found.size, found.rank)
+            self._links, coordinator = Links.meet(self.rank, self.size, found.address, self._timeout)
+            _initialize(coordinator, self.size, self.rank, own_gpu())
+        runtime.listen_at(self._links.host)
         platform.backend()  # which waits for the others, now that they come
         self._flying: deque[tuple[Call, Any]] = deque(maxlen=policy.MOST_FLYING)
         atexit.register(self._leave)
@@ -160,18 +163,6 @@ class World:
         self._failed = why
         return RuntimeError(f"{call}, on rank {self.rank}: {why}")
 
-    def _found_by_jax(self) -> Links:
-        """The links, where JAX knows who the others are."""
-        from jax.experimental.multihost_utils import process_allgather
-
-        if not jax.distributed.is_initialized():
-            _initialize()
-        self.rank, self.size = jax.process_index(), jax.process_count()
-        listener, endpoint = listening()
-        card = np.frombuffer(json.dumps(endpoint).encode().ljust(policy.CARD_BYTES), np.uint8)
-        cards = [json.loads(bytes(row)) for row in np.asarray(process_allgather(card))]
-        return Links(self.rank, listener, [(host, port) for host, port, _ in cards], cards[0][2], {})
-
     def _leave(self) -> None:
         """At the end of the process: who waits for this one need not any more, and rank 0, where JAX's coordinator
         runs, stays until all others have ended."""
@@ -204,7 +195,8 @@ def joined() -> World | None:
 
 
 def _initialize(*args: Any, **kwargs: Any) -> None:
-    jax.distributed.initialize(*args, **kwargs, heartbeat_timeout_seconds=max(10, int(timeout())))
+    seconds = max(10, int(timeout()))
+    jax.distributed.initialize(*args, **kwargs, initialization_timeout=seconds, heartbeat_timeout_seconds=seconds)
 
 
 if peers() is not None:

@@ -12,46 +12,159 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import BinaryIO, TextIO
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from mxcompat._graph import policy
 
-__all__ = ["run_all"]
+__all__ = ["Start", "run_all"]
 
 _NOISE = ("[Gloo] Rank ", "Using experimental recoverable task feature")
 """What is in lines that XLA prints in every process, and that say nothing."""
 
 
-def run_all(commands: Sequence[Sequence[str]], environments: Sequence[Mapping[str, str]], cwd: str | None) -> int:
-    """Run one process for each command until all have ended.
+class Start(NamedTuple):
+    """What to start as one rank.
+
+    Args:
+        command: the command, here.
+        environment: all its variables.
+        cwd: the directory to start in; None for this one.
+        is_remote: whether it is ssh, with a terminal on another machine.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    cwd: str | None
+    is_remote: bool
+
+
+_READY = b"\x06"
+"""What comes from another machine when its terminal is set up."""
+
+
+class _Rank:
+    """A process that runs."""
+
+    def __init__(self, start: Start) -> None:
+        self._is_remote = start.is_remote
+        self._is_ready = threading.Event()  # to be typed to
+        if not self._is_remote:
+            self._is_ready.set()
+        self.process = subprocess.Popen(
+            list(start.command), env=dict(start.environment), cwd=start.cwd, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, bufsize=0,
+        )  # fmt: skip
+
+    def type(self, data: bytes) -> None:
+        """Give it what is typed; if that is nothing, the end of it."""
+        stdin = self.process.stdin
+        assert stdin is not None
+        self._is_ready.wait()
+        try:
+            if data or self._is_remote:
+                stdin.write(data or _END)
+            else:
+                stdin.close()
+        except OSError:
+            return  # it has ended
+
+    def read(self, stream: BinaryIO) -> bytes:
+        """What comes next of its output."""
+        data = os.read(stream.fileno(), 1 << 16)
+        if stream is self.process.stdout and not self._is_ready.is_set() and (_READY in data or not data):
+            self._is_ready.set()
+            return data.replace(_READY, b"") or self.read(stream)
+        return data
+
+    def signal(self, number: int) -> None:
+        """Signal to it and to what it has started, if it has not ended. On another machine its terminal does that: an
+        interrupt is typed there, and with ssh the terminal goes, too."""
+        if self.process.poll() is not None:
+            return
+        if self._is_remote and number == signal.SIGINT and self._is_ready.is_set():
+            self.type(_INTERRUPT)
+            return
+        try:
+            os.killpg(self.process.pid, number)
+        except ProcessLookupError:
+            return  # it has ended meanwhile
+
+
+_INTERRUPT = b"\x03"
+"""Ctrl-C."""
+
+_END = b"\x04\x04"
+"""Ctrl-D: the first would only end a line that is not complete."""
+
+
+def run_all(starts: Sequence[Start]) -> int:
+    """Run one process for each start until all have ended.
 
     Returns:
         0, or the exit status of the first that failed (128 and the signal's number, if one ended it); 130 where the
-        user interrupts.
+        user interrupts, and likewise for other signals that end the launcher.
+
+    Raises:
+        OSError: if one cannot be started.
     """
     out, err = _Merged(sys.stdout), _Merged(sys.stderr)
-    processes: list[subprocess.Popen[bytes]] = []
+    ranks: list[_Rank] = []
     readers: list[threading.Thread] = []
     try:
-        for rank, (command, environment) in enumerate(zip(commands, environments, strict=True)):
-            process = subprocess.Popen(
-                list(command), env=dict(environment), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, start_new_session=True,
-            )  # fmt: skip
-            processes.append(process)
-            for stream, merged in ((process.stdout, out), (process.stderr, err)):
-                readers.append(threading.Thread(target=_pass_on, args=(stream, merged, rank), daemon=True))
-                readers[-1].start()
-        threading.Thread(target=_feed, args=([p.stdin for p in processes],), daemon=True).start()
-        status = _first_failure(processes)
-    except KeyboardInterrupt:
-        status = 130
-        _signal(processes, signal.SIGINT)
-    _end(processes, at_once=status == 0)
+        with _stopping():
+            for number, start in enumerate(starts):
+                ranks.append(_Rank(start))
+                for stream, merged in ((ranks[-1].process.stdout, out), (ranks[-1].process.stderr, err)):
+                    passed = (ranks[-1], stream, merged, number)
+                    readers.append(threading.Thread(target=_pass_on, args=passed, daemon=True))
+                    readers[-1].start()
+            threading.Thread(target=_feed, args=(ranks,), daemon=True).start()
+            status = _status(ranks)
+            with suppress(KeyboardInterrupt, _Stopped):  # who is asked again waits no longer
+                _end(ranks, at_once=status == 0)
+    finally:
+        for rank in ranks:
+            rank.signal(signal.SIGKILL)
     for reader in readers:
         reader.join(policy.GRACE_SECONDS)
     return status
+
+
+class _Stopped(BaseException):
+    """The launcher is to end."""
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """Signals that would end the launcher, and leave what it has started, raise within. (The main thread gets them.)"""
+
+    def stop(number: int, _: Any) -> None:
+        raise _Stopped(number)
+
+    main = threading.current_thread() is threading.main_thread()
+    ending = [n for n in (signal.SIGTERM, signal.SIGHUP) if main and signal.getsignal(n) == signal.SIG_DFL]
+    try:
+        for number in ending:
+            signal.signal(number, stop)
+        yield
+    finally:
+        for number in ending:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _status(ranks: Sequence[_Rank]) -> int:
+    """The status to end with, as soon as it is known."""
+    try:
+        return _first_failure([rank.process for rank in ranks])
+    except KeyboardInterrupt:
+        number = int(signal.SIGINT)
+    except _Stopped as stopped:
+        (number,) = stopped.args
+    for rank in ranks:
+        rank.signal(number)
+    return 128 + number
 
 
 def _first_failure(processes: Sequence[subprocess.Popen[bytes]]) -> int:
@@ -66,23 +179,14 @@ def _first_failure(processes: Sequence[subprocess.Popen[bytes]]) -> int:
         time.sleep(0.05)
 
 
-def _end(processes: Sequence[subprocess.Popen[bytes]], at_once: bool) -> None:
+def _end(ranks: Sequence[_Rank], at_once: bool) -> None:
     for number in (None, signal.SIGTERM, signal.SIGKILL):
         if number is not None:
-            _signal(processes, number)
+            for rank in ranks:
+                rank.signal(number)
         deadline = time.monotonic() + (0.0 if at_once else policy.GRACE_SECONDS)
-        while any(p.poll() is None for p in processes) and time.monotonic() < deadline:
+        while any(rank.process.poll() is None for rank in ranks) and time.monotonic() < deadline:
             time.sleep(0.02)
-
-
-def _signal(processes: Sequence[subprocess.Popen[bytes]], number: int) -> None:
-    """Signal to the processes that have not ended, and to what they have started."""
-    for process in processes:
-        if process.poll() is None:
-            try:
-                os.killpg(process.pid, number)
-            except ProcessLookupError:
-                continue  # it has ended meanwhile
 
 
 class _Merged:
@@ -105,37 +209,30 @@ class _Merged:
             self._stream.flush()
 
 
-def _pass_on(stream: BinaryIO, merged: _Merged, rank: int) -> None:
+def _pass_on(rank: _Rank, stream: BinaryIO, merged: _Merged, number: int) -> None:
     """Pass on whole lines; part of one if the rest does not come, as of a question."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     pending = ""
     while True:
         if pending and not select.select([stream], [], [], policy.LINE_SECONDS)[0]:
-            merged.write(rank, pending)
+            merged.write(number, pending)
             pending = ""
-        data = os.read(stream.fileno(), 1 << 16)
+        data = rank.read(stream)
         lines, end, pending = (pending + decoder.decode(data, final=not data)).rpartition("\n")
-        merged.write(rank, lines + end)
+        merged.write(number, lines + end)
         if not data:
             break
-    merged.write(rank, pending)
+    merged.write(number, pending)
 
 
-def _feed(targets: list[BinaryIO]) -> None:
+def _feed(ranks: Sequence[_Rank]) -> None:
     """What is typed is typed to all."""
     try:
         source = sys.stdin.fileno()
     except (AttributeError, OSError, ValueError):
         source = None  # there is none, as in a notebook
     while source is not None and (data := os.read(source, 1 << 12)):
-        for target in list(targets):
-            try:
-                target.write(data)
-                target.flush()
-            except OSError:
-                targets.remove(target)
-    for target in targets:
-        try:
-            target.close()
-        except OSError:
-            continue  # the process has ended
+        for rank in ranks:
+            rank.type(data)
+    for rank in ranks:
+        rank.type(b"")

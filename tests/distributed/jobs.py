@@ -487,9 +487,26 @@ def llama_tensor_parallel(group: Any) -> Any:
 @job
 def pipelined(group: Any) -> Any:
     layers = {"num_hidden_layers": 2 * group.size()}
-    alone = tokens(tiny("qwen2", **layers))
-    model = tiny("qwen2", **layers)
-    model.model.pipeline(group)
-    found = tokens(model)
-    assert found == alone
+    return as_alone(tiny("qwen2", **layers), tiny("qwen2", **layers), group)
+
+
+@job
+def deepseek_pipelined(group: Any) -> Any:
+    """Of layers that cannot be divided evenly, the first without experts."""
+    layers = {"num_hidden_layers": 2 * group.size() + 1, "first_k_dense_replace": 1}
+    return as_alone(tiny("deepseek_v3", **layers), tiny("deepseek_v3", **layers), group)
+
+
+def as_alone(model: Any, pipeline: Any, group: Any) -> Any:
+    """The tokens of a model whose layers are divided among the ranks, and of one that has all of them."""
+    from mlx_lm.generate import generate_step
+
+    def generated(model: Any) -> list[int]:
+        """With the prompt in parts, and the next token computed while one is looked at."""
+        prompt = mx.array([5, 17, 3, 44, 8, 21, 2])
+        return [token for token, _ in generate_step(prompt, model, max_tokens=8, prefill_step_size=3)]
+
+    pipeline.model.pipeline(group)
+    found = tokens(pipeline), generated(pipeline)
+    assert found == (tokens(model), generated(model))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,14 +48,16 @@ def test_commands_for_other_machines(capsys, tmp_path):
     first, second = dry_run(
         capsys, "--hostfile", str(hosts), "--cwd", "/there", "--python", "py", "--dry-run", "-m", "mod", "-x"
     )
-    assert first.startswith("ssh -tt -o LogLevel=QUIET one 'cd /there && exec env ")
+    assert first.startswith("ssh -tt -o LogLevel=ERROR one 'exec sh -c ")
+    assert "cd /there || exit; env " in first
     assert "MXCOMPAT_COORDINATOR=10.0.0.1:32323" in second
     assert "MXCOMPAT_BACKEND=ring" in second
     assert "A=1" in second
-    assert second.endswith("py -m mxcompat -m mod -x'")
+    assert "py -m mxcompat -m mod -x; exit" in second
     lines = dry_run(capsys, "--hosts", "a,b", "-n", "2", "--dry-run", "--", "echo", "hi")
     assert [line.split()[4] for line in lines] == ["a", "a", "b", "b"]
-    assert all(line.endswith("echo hi'") for line in lines)
+    assert all("echo hi; exit" in line for line in lines)
+    assert "MXCOMPAT_COORDINATOR=one:" in dry_run(capsys, "--hosts", "me@one,me@two", "--dry-run", "x.py")[1]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +66,8 @@ def test_commands_for_other_machines(capsys, tmp_path):
         (["-n", "2"], "No script is provided"),
         (["-n", "0", "x"], "invalid positive_number value: '0'"),
         (["--backend", "foo", "x.py"], "The backend should be one of"),
+        (["--hosts", "a,,b", "x.py"], "Hostname cannot be empty"),
+        (["--", "/none"], "No such file or directory: '/none'"),
         (["--hostfile", "none.json", "x.py"], "Hostfile none.json doesn't exist"),
     ],
 )
@@ -142,6 +147,21 @@ def test_two_processes_find_each_other(kind, tmp_path):
             process.communicate()
 
 
+@pytest.mark.exhaustive
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun here")
+def test_mpirun(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(SUM.format(arguments="True, 'mpi'"))
+    line = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable, "-m", "mxcompat"]
+    result = subprocess.run(
+        [*line, str(program)], env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE,
+        check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "0 2 [4.0, 4.0]" in result.stdout
+    assert "1 2 [4.0, 4.0]" in result.stdout
+
+
 def test_who_is_meant(monkeypatch):
     for name, value in ENVIRONMENTS["nccl"].items():
         monkeypatch.setenv(name, value.format(rank=1, port=5))
@@ -212,3 +232,26 @@ def test_what_mlx_lm_takes_of_the_launcher(tmp_path):
         text=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
     assert sorted(result.stdout.splitlines()) == ["[0] 7 0", "[1] 7 1"]
+
+
+@pytest.mark.exhaustive
+def test_mlx_lm_share(tmp_path):
+    """A folder goes from the rank that has it to the other, as on two machines."""
+    pytest.importorskip("mlx_lm")
+    given, got, hosts = tmp_path / "given", tmp_path / "got", tmp_path / "hosts.json"
+    (given / "sub").mkdir(parents=True)
+    (given / "weights").write_bytes(bytes(range(256)) * 5000)
+    (given / "sub" / "text").write_text("text")
+    (given / "empty").touch()
+    (given / "link").symlink_to("sub/text")
+    hosts.write_text(json.dumps({"backend": "ring", "hosts": [{"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}] * 2}))
+    line = [sys.executable, "-m", "mxcompat", "-m", "mlx_lm", "share", "--path", str(given), "--dst", str(got)]
+    subprocess.run(
+        [*line, "--tmpdir", str(tmp_path), "--hostfile", str(hosts)], env=environment(), cwd=tmp_path,
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    names = [sorted(p.relative_to(folder) for p in folder.rglob("*")) for folder in (got, given)]
+    assert names[0] == names[1]
+    assert (got / "weights").read_bytes() == (given / "weights").read_bytes()
+    assert (got / "link").is_symlink()
+    assert (got / "link").read_text() == "text"

@@ -9,9 +9,6 @@ wrong before it ends them: a traceback on two cores under full load took 2 s."""
 LAUNCH_PORT = 32323
 """Where rank 0 is met on another machine, whose free ports are not known here: the port that MLX's launcher takes."""
 
-CARD_BYTES = 512
-"""How much a rank has to say of where it listens; the longest host name has 255 letters."""
-
 MOST_COLLECTIVES = 1024
 """How many programs of collectives are kept. An executable of one takes about 50 KB."""
 
