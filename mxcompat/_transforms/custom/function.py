@@ -73,6 +73,7 @@ class custom_function:
         `primals` are the positional arguments (the bare argument if there is one), `cotangents` and `outputs` have
         the tree of the result; it returns the cotangents of the arguments, in their tree.
         """
+        check_callable(f, "vjp")
         self._vjp = f
         return self
 
@@ -82,6 +83,7 @@ class custom_function:
         `tangents` have the tree of the positional arguments, with None where there is no tangent; it returns the
         tangents of the result, in its tree.
         """
+        check_callable(f, "jvp")
         self._jvp = f
         return self
 
@@ -91,6 +93,7 @@ class custom_function:
         `axes` have the tree of the positional arguments, with the mapped axis of each or None; it returns the result
         and, in the same tree, the axis of each array in it or None.
         """
+        check_callable(f, "vmap")
         self._vmap = f
         return self
 
