@@ -49,6 +49,7 @@ CALLS = {
     "a rule that is no function": lambda mx: [
         getattr(mx.custom_function(lambda x: x), name)(None) for name in ("vjp", "jvp", "vmap")
     ],
+    "Dtype": lambda mx: mx.Dtype("float32"),
     "ArrayIterator": lambda mx: mx.ArrayIterator(mx.ones(3)),
     "ArrayAt": lambda mx: mx.ArrayAt(1),
     "ArrayAt of an array": lambda mx: mx.ArrayAt(mx.ones(3)),

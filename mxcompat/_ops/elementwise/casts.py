@@ -172,6 +172,9 @@ def depends(inputs: array | Sequence[array], dependencies: array | Sequence[arra
     Returns:
         The inputs: an array if one was given, else a list of arrays.
 
+    Raises:
+        RuntimeError: if something is neither an array nor a sequence of arrays.
+
     Example:
         >>> x, logged = mx.array([1, 2]), mx.array([3])
         >>> mx.depends(x, [logged])

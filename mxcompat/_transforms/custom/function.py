@@ -38,6 +38,10 @@ class custom_function:
     Args:
         f: takes trees of arrays (and keyword arguments) and returns a tree of arrays.
 
+    Raises:
+        TypeError: if `f`, or a rule, cannot be called.
+        ValueError: under a transform, if its rule does not return what fits the function, in number and shapes.
+
     Example:
         >>> @mx.custom_function
         ... def clipped(x):

@@ -98,6 +98,7 @@ def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
 
     Raises:
         IndexError: ``x`` has no such axis.
+        ValueError: the axis has size 0.
 
     Example:
         >>> nn.log_softmax(mx.zeros(4))
@@ -133,6 +134,7 @@ def softmax(x: mx.array, axis: int = -1) -> mx.array:
 
     Raises:
         IndexError: ``x`` has no such axis.
+        ValueError: ``x`` has no axes.
 
     Example:
         >>> nn.softmax(mx.zeros(4))
@@ -418,7 +420,7 @@ def softmin(x: mx.array, axis: int = -1) -> mx.array:
         axis: the axis of the sum.
 
     Raises:
-        ValueError: ``x`` is bool, which has no negative.
+        ValueError: ``x`` has no axes, or is bool, which has no negative.
         IndexError: ``x`` has no such axis.
 
     Example:
