@@ -271,7 +271,9 @@ def _is_stopped(node: Node) -> bool:
 
 
 def _requested(argnums: Any, argnames: Any, tag: str) -> tuple[list[int], list[str]]:
-    names = [argnames] if isinstance(argnames, str) else list(argnames) if hasattr(argnames, "__iter__") else [None]
+    names: list[Any] = [argnames]
+    if not isinstance(argnames, str) and hasattr(argnames, "__iter__"):
+        names = list(argnames)
     if not all(isinstance(name, str) for name in names):
         raise incompatible(tag, f"argnames must be a string or a sequence of strings, not {argnames!r}.")
     if argnums is None:

@@ -233,7 +233,7 @@ def checked_as_compiled(fun: Callable[_P, array]) -> Callable[_P, array]:
     def call(*args: _P.args, **kwargs: _P.kwargs) -> array:
         if kwargs or len(args) != 1 or type(args[0]) is not array:
             _read_tree((args, kwargs), [], [])
-        return fun(*args, **kwargs)
+        return fun(*args, **kwargs)  # type: ignore[call-arg]
 
     return call
 
