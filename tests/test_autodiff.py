@@ -43,6 +43,8 @@ VALUE_AND_GRAD = {
     "aux is the argument": lambda mx, x: mx.value_and_grad(lambda x: (x.sum(), x))(x),
     "argnums": lambda mx, x: mx.grad(lambda a, b: (a * a * b).sum(), argnums=1)(x, x),
     "argnums list": lambda mx, x: mx.grad(lambda a, b: (a * a * b).sum(), argnums=[0, 1])(x, x),
+    "argnums an array": lambda mx, x: mx.grad(lambda a, b: (a * a * b).sum(), argnums=mx.array([0, 1]))(x, x),
+    "argnums of NumPy": lambda mx, x: mx.grad(lambda a, b: (a * a * b).sum(), argnums=np.int64(1))(x, x),
     "argnums unsorted": lambda mx, x: mx.grad(lambda a, b: (a * a * b).sum(), argnums=(1, 0))(x, x),
     "argnames": lambda mx, x: mx.grad(lambda a, b=None: (a * a * b).sum(), argnames="b")(x, b=x),
     "argnames and argnums": lambda mx, x: mx.grad(

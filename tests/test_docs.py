@@ -14,6 +14,7 @@ import pytest
 
 from docs._build import blocks, hooks, names
 from docs._build.badge import figures
+from docs._build.errors import OF_ANY_ARRAY, WITHOUT_ERRORS
 from docs._build.examples import EXAMPLES, WITHOUT, ran
 from docs._build.facts import outcomes
 from docs._build.generated import generated
@@ -168,6 +169,22 @@ def test_every_public_name_has_an_example():
     assert sorted(without) == sorted(WITHOUT)
     unknown = EXAMPLES.keys() - set(DESCRIBED)
     assert not unknown
+
+
+def test_every_public_name_says_what_it_raises():
+    without = [n for n in DESCRIBED if "Raises:\n" not in (inspect.getdoc(names.thing(n)) or "")]
+    assert sorted(without) == sorted(WITHOUT_ERRORS)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3)], ids=str)
+@pytest.mark.parametrize("name", OF_ANY_ARRAY)
+def test_what_takes_any_array_does(name, shape):
+    import mxcompat as mx
+
+    function = names.thing(name)
+    for dtype in (mx.bool_, mx.uint8, mx.int32, mx.uint64, mx.float16, mx.bfloat16, mx.float32, mx.complex64):
+        x = mx.ones(shape, dtype)
+        mx.eval(function(mx, x) if name == "mxcompat.testing.to_numpy" else function(x))
 
 
 def test_the_examples_print_the_same_on_real_mlx():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -297,6 +299,18 @@ def test_activation(name: str, extra: tuple) -> None:
 
     # MLX compiles these functions and rounds half precision at other places than op by op.
     check_on(run, EDGES.reshape(8, 2), tol=4e-3)
+
+
+@pytest.mark.parametrize("given", [np.ones(3, np.float32), np.array([None]), object(), 1j, [1j], 2**64, None, "text"])
+@pytest.mark.parametrize("name", sorted({name for name, _ in FUNCTIONS} - {"glu", "tanh"}))
+def test_activation_of_no_array(name: str, given: Any) -> None:
+    """They are compiled functions in MLX, and take what those do."""
+    check_on(lambda mx, lib: getattr(lib.nn, name)(given if type(given) is not np.ndarray else np.array(given)))
+
+
+def test_settings_of_activations() -> None:
+    check_on(lambda mx, lib, x: lib.nn.hard_shrink(x, lambd=np.float64(0.5)), EDGES)
+    check_on(lambda mx, lib, x: lib.nn.hard_shrink(x, lambd=np.float32(0.5)), EDGES)
 
 
 def test_prelu_and_activation_modules() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 import numpy as np
 import pytest
+
+from mxcompat import ext
 
 from .oracle import check, ours, real
 
@@ -32,6 +36,21 @@ CALLS = {
     "round, the largest int": lambda mx: mx.round(mx.array([1.5, 0.0]), HUGE),
     "round, the smallest int": lambda mx: mx.round(mx.array([1.5, 0.0]), -(2**31)),
     "round, beyond the range of floats": lambda mx: [mx.round(mx.array([1.5, 0.0]), n) for n in (39, 45, -39, -50)],
+    "compile, an int beyond 64 bits": lambda mx: mx.compile(lambda x: x)([2**63]),
+    "compile, shapeless is no bool": lambda mx: mx.compile(lambda x: x, shapeless=1),
+    "exporter, shapeless is no bool": lambda mx: mx.exporter("f", lambda x: x, shapeless=1),
+    "depends on a dict": lambda mx: mx.depends(mx.ones(2), {}),
+    "depends on a list of no arrays": lambda mx: mx.depends(mx.ones(2), [1]),
+    "grad, argnums is a dict": lambda mx: mx.grad(lambda x: x.sum(), {0: 1})(mx.ones(2)),
+    "grad, argnums is a set": lambda mx: mx.grad(lambda x: x.sum(), {0})(mx.ones(2)),
+    "grad, argnums beyond 32 bits": lambda mx: mx.grad(lambda x: x.sum(), 2**31)(mx.ones(2)),
+    "vjp of a dict": lambda mx: mx.vjp(lambda x: x, {}, []),
+    "jvp of a number": lambda mx: mx.jvp(lambda x: x, 1.0, [mx.ones(2)]),
+    "a rule that is no function": lambda mx: [
+        getattr(mx.custom_function(lambda x: x), name)(None) for name in ("vjp", "jvp", "vmap")
+    ],
+    "Dtype": lambda mx: mx.Dtype("float32"),
+    "ArrayIterator": lambda mx: mx.ArrayIterator(mx.ones(3)),
     "ArrayAt": lambda mx: mx.ArrayAt(1),
     "ArrayAt of an array": lambda mx: mx.ArrayAt(mx.ones(3)),
     "item of no array": lambda mx: mx.array.item(3),
@@ -44,6 +63,22 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_what_real_mlx_does(name):
     check(CALLS[name], message=False)
+
+
+BEYOND = """
+mx.sum(x, axis=n), mx.sum(x, axis=[n]), x.sum(n), mx.softmax(x, axis=n), mx.sort(x, axis=n), mx.cumsum(x, axis=n),
+mx.expand_dims(x, n), mx.squeeze(x, n), mx.transpose(x, [n]), mx.swapaxes(x, 0, n), mx.take(x, x, axis=n),
+mx.stack([x], axis=n), mx.roll(x, n), mx.tile(x, [n]), mx.pad(x, [(1, n)]), mx.repeat(x, n), mx.round(x, n),
+mx.bartlett(n), mx.eye(n), mx.eye(2, 2, n), mx.tri(2, 2, n), mx.diag(x, n), mx.linspace(0, 1, n), mx.fft.fft(x, n),
+mx.fft.fftn(x, axes=[n]), mx.fft.fftshift(x, axes=[n]), mx.zeros((n,)), mx.reshape(x, (n,)), mx.broadcast_to(x, (n,)),
+mx.broadcast_shapes((n,), (1,)), mx.unflatten(x, 0, (n,)), mx.random.uniform(shape=[n])
+"""
+
+
+@pytest.mark.parametrize("call", [ast.unparse(call) for call in ast.parse(f"({BEYOND})").body[0].value.elts])
+def test_integers_beyond_32_bits(call):
+    """An axis or a number is none then, a TypeError; a shape is one that cannot be, an OverflowError."""
+    check(lambda mx: eval(call, {"mx": mx, "x": mx.ones(2), "n": 2**31}), message=False)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -61,3 +96,57 @@ def test_an_empty_array_that_cannot_be_numbered(shape):
     assert real.zeros(shape).size == 0
     with pytest.raises(RuntimeError, match=r"\[malloc\] Unable to allocate \d+ bytes, for an array of shape \("):
         ours.zeros(shape)
+
+
+def _fails(rule):
+    f = ours.custom_function(lambda x: x * 2)
+    f.vmap(rule)
+    return ours.vmap(f)(ours.ones(2))
+
+
+EXT = {
+    "jacrev of no function": (lambda x: ext.jacrev(3), TypeError, "jacrev.*function is needed"),
+    "hessian of no function": (lambda x: ext.hessian(None), TypeError, "hessian.*function is needed"),
+    "jacfwd, argnums": (lambda x: ext.jacfwd(ours.sin, "a"), TypeError, "jacfwd.*argnums must be"),
+    "hvp, argnums": (lambda x: ext.hvp(ours.sin, (0,)), TypeError, "hvp.*an int as argnums, got tuple"),
+    "hvp of nothing": (lambda x: ext.hvp(ours.sin)(), ValueError, r"\[hvp\] There is no argument 0"),
+    "value_and_jac, mode": (lambda x: ext.value_and_jac(ours.sin, mode=[]), ValueError, "mode must be"),
+    "jax_function of no function": (lambda x: ext.jax_function(3), TypeError, "jax_function.*function is needed"),
+    "jax_function returns text": (
+        lambda x: ext.jax_function(lambda x: {"a": "b"})(x), TypeError, "tree of arrays, not one with 'b'"
+    ),
+    "jax_function returns wide numbers": (
+        lambda x: ext.jax_function(lambda x: np.ones(2, np.complex128))(x), TypeError, "no arrays of dtype complex128"
+    ),
+    "fori_loop, a bound": (lambda x: ext.fori_loop(0, 2**31, lambda i, v: v, x), TypeError, "32 bits"),
+    "a mesh of no devices": (lambda x: ext.sharding.mesh(devices=[1]), ValueError, r"\[mesh\] Expected"),
+    "shard over no mesh": (lambda x: ext.sharding.shard(x, 3, "data"), TypeError, "Expected a mesh, got int"),
+    "replicate over no mesh": (lambda x: ext.sharding.replicate(3), TypeError, "Expected a mesh, got int"),
+    "fsdp over no mesh": (lambda x: ext.sharding.fsdp(3), TypeError, "Expected a mesh, got int"),
+    "a spec that is none": (lambda x: ext.sharding.shard(x, _mesh(), 3), TypeError, "Expected a spec"),
+    "a spec for something else": (
+        lambda x: ext.sharding.shard({"w": x}, _mesh(), {"b": None}), ValueError, "The spec has nothing for w"
+    ),
+    "collectives of no program": (lambda x: ext.sharding.collectives(3), TypeError, "compiled function"),
+    "from_dense of no array": (lambda x: ext.sparse.from_dense(3), TypeError, "Expected an array, got int"),
+    "from_bcoo of something else": (lambda x: ext.sparse.from_bcoo(x), TypeError, "Expected a BCOO matrix"),
+    "a sparse product with a number": (
+        lambda x: ext.sparse.from_dense(ours.eye(2)) @ 3, TypeError, "Expected an array or a sparse matrix, got int"
+    ),
+    "a vmap rule that returns no array": (
+        lambda x: _fails(lambda x, axes: (1, None)), ValueError, "The vmap rule must return what the function returns"
+    ),
+    "a vmap rule without axes": (
+        lambda x: _fails(lambda x, axes: ([x], axes)), ValueError, "must return an axis or None for each array"
+    ),
+}  # fmt: skip
+
+
+def _mesh():
+    return ext.sharding.mesh(data=1)
+
+
+@pytest.mark.parametrize(("fails", "kind", "message"), EXT.values(), ids=EXT.keys())
+def test_what_mlx_has_not_says_what_it_expected(fails, kind, message):
+    with pytest.raises(kind, match=message):
+        fails(ours.ones(2))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -119,7 +119,7 @@ class array:
         return self._node.aval.shape[0]
 
     def __iter__(self) -> ArrayIterator:
-        return ArrayIterator(self)
+        return _iterator(self)
 
     __hash__ = object.__hash__
 
@@ -246,16 +246,22 @@ class ArrayIterator:
 
     _entries: Iterator[array]
 
-    def __init__(self, x: array) -> None:
-        if not x.ndim:
-            raise TypeError("iter() 0-dimensional array.")
-        self._entries = iter(entries(x))
+    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError("mlx.core.ArrayIterator: no constructor defined!")
 
     def __iter__(self) -> ArrayIterator:
         return self
 
     def __next__(self) -> array:
         return next(self._entries)
+
+
+def _iterator(x: array) -> ArrayIterator:
+    if not x.ndim:
+        raise TypeError("iter() 0-dimensional array.")
+    made = object.__new__(ArrayIterator)
+    made._entries = iter(entries(x))
+    return made
 
 
 def entries(x: array) -> Iterator[array]:

@@ -32,6 +32,7 @@ def savez(file: Any, *args: Any, **kwargs: Any) -> None:
     Raises:
         ValueError: if a keyword is also the name of a positional array.
         RuntimeError: if something is not an array.
+        OSError: if the file cannot be written.
 
     Example:
         >>> mx.savez("weights.npz", w=mx.ones((2, 2)), b=mx.zeros(2))
@@ -44,7 +45,13 @@ def savez(file: Any, *args: Any, **kwargs: Any) -> None:
 def savez_compressed(file: Any, *args: Any, **kwargs: Any) -> None:
     """Save several arrays in the `.npz` format, compressed.
 
-    Args and errors are those of `savez`.
+    Args:
+        file, *args, **kwargs: as for `savez`.
+
+    Raises:
+        ValueError: if a keyword is also the name of a positional array.
+        RuntimeError: if something is not an array.
+        OSError: if the file cannot be written.
 
     Example:
         >>> mx.savez_compressed("weights.npz", w=mx.ones(2))

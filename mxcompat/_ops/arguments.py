@@ -6,7 +6,7 @@ messages are MLX's where MLX has any of its own; what its binding layer would sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
@@ -28,7 +28,15 @@ _LOW, _HIGH = -(2**31), 2**31 - 1
 
 
 def integer(value: Any) -> int:
-    """A plain int. Raises TypeError for what is not an integer, OverflowError beyond 32 bits."""
+    """A plain int. Raises TypeError for what is not an integer of 32 bits."""
+    n = index(value)
+    if not _LOW <= n <= _HIGH:
+        raise incompatible("", f"expected an int of 32 bits, got {n}.")
+    return n
+
+
+def _size(value: Any) -> int:
+    """The same, of a shape. Raises OverflowError beyond 32 bits."""
     n = index(value)
     if not _LOW <= n <= _HIGH:
         raise OverflowError(f"Integer value {n} is outside the supported range [{_LOW}, {_HIGH}].")
@@ -42,23 +50,23 @@ def is_sequence(value: Any) -> bool:
     return has_items and not isinstance(value, (dict, str, bytes)) and getattr(value, "ndim", 1) > 0
 
 
-def integers(value: Any) -> tuple[int, ...]:
+def integers(value: Any, convert: Callable[[Any], int] = integer) -> tuple[int, ...]:
     """A tuple of plain ints, of a sequence of integers."""
     if not is_sequence(value):
         raise expected("", "a sequence of ints", value)
-    return tuple([integer(value[k]) for k in range(len(value))])
+    return tuple([convert(value[k]) for k in range(len(value))])
 
 
-def plain(value: Any) -> tuple[int, ...]:
-    """The same, quickly where it is a tuple or list of ints already."""
+def plain(value: Any, convert: Callable[[Any], int] = _size) -> tuple[int, ...]:
+    """The same, quickly where it is a tuple or list of ints already. It is a shape unless `integer` is to convert."""
     if type(value) is list:
         value = tuple(value)
     if type(value) is tuple:
         for n in value:
             if type(n) is not int or not _LOW <= n <= _HIGH:
-                return integers(value)
+                return integers(value, convert)
         return value
-    return integers(value)
+    return integers(value, convert)
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
@@ -82,7 +90,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
             shape = (int(value),)
             check_axes(shape)
         else:
-            shape = integers(value)
+            shape = integers(value, _size)
     except TypeError:
         raise bad_cast("a shape is an int or a sequence of ints") from None
     if any(n < 0 for n in shape):
@@ -101,11 +109,12 @@ def axis_of(axis: Any, ndim: int, name: str = "", message: str = OUT_OF_BOUNDS) 
 
     Raises:
         IndexError: if there is no such axis.
-        TypeError: if it is no integer.
+        TypeError: if it is no integer of 32 bits.
     """
     k = index(axis)
     place = k + ndim if k < 0 else k
     if not 0 <= place < ndim:
+        integer(k)
         raise IndexError(message.format(name=name, axis=k, ndim=ndim, place=place))
     return place
 

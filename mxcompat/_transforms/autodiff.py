@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mxcompat._array.array import array, wrap, wrap_all
-from mxcompat._array.errors import incompatible
+from mxcompat._array.errors import expected, incompatible
 from mxcompat._graph.ir.aval import aval, float32, format_shape
 from mxcompat._graph.ir.capture import Body, Capture
 from mxcompat._graph.ir.node import Node, apply, scalar
+from mxcompat._ops.arguments import is_sequence
 from mxcompat._ops.creation.filled import FULL
 from mxcompat._ops.elementwise.casts import STOP_GRADIENT
 
@@ -22,7 +23,7 @@ from . import (
     split,  # noqa: F401  large derivatives run in segments
 )
 from .custom.derive import pulled_back, pushed_forward
-from .functions import check_callable, named_after
+from .functions import argument_numbers, check_callable, named_after
 from .lowering import JVP, VJP, check_indices
 from .trees import Substitution, TreeSlots, flatten, map_arrays, restore, structure
 
@@ -248,7 +249,9 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
 
 def _arrays(values: Any, tag: str) -> list[array]:
     """The arrays of an argument that must be a sequence of them."""
-    found = list(values) if hasattr(values, "__iter__") else [values]
+    if not is_sequence(values):
+        raise expected(tag, "a list of arrays", values)
+    found = list(values)
     for x in found:
         if not isinstance(x, array):
             raise incompatible(tag, f"Expected a list of arrays, got {type(x).__name__} in it.")
@@ -268,19 +271,15 @@ def _is_stopped(node: Node) -> bool:
 
 
 def _requested(argnums: Any, argnames: Any, tag: str) -> tuple[list[int], list[str]]:
-    if not (argnums is None or isinstance(argnums, int) or _all_of(argnums, int)) or not (
-        isinstance(argnames, str) or _all_of(argnames, str)
-    ):
-        raise incompatible(
-            tag,
-            "argnums must be an int or a sequence of ints, and argnames a string or a sequence of strings, not "
-            f"{argnums!r} and {argnames!r}.",
-        )
-    names = [argnames] if isinstance(argnames, str) else list(argnames)
+    names: list[Any] = [argnames]
+    if not isinstance(argnames, str) and hasattr(argnames, "__iter__"):
+        names = list(argnames)
+    if not all(isinstance(name, str) for name in names):
+        raise incompatible(tag, f"argnames must be a string or a sequence of strings, not {argnames!r}.")
     if argnums is None:
         numbers = [] if names else [0]
     else:
-        numbers = [argnums] if isinstance(argnums, int) else sorted(argnums)
+        numbers = sorted(argument_numbers(argnums, tag))
     if not numbers and not names:
         raise ValueError(f"[{tag}] Gradient wrt no argument requested")
     if numbers and numbers[0] < 0:
@@ -288,10 +287,6 @@ def _requested(argnums: Any, argnames: Any, tag: str) -> tuple[list[int], list[s
     if len(set(numbers)) < len(numbers):
         raise ValueError(f"[{tag}] Duplicate argument index {numbers[0]} is not allowed.")
     return numbers, names
-
-
-def _all_of(values: Any, kind: type) -> bool:
-    return not isinstance(values, str) and hasattr(values, "__iter__") and all(isinstance(v, kind) for v in values)
 
 
 def _check_given(args: tuple, kwargs: dict[str, Any], numbers: list[int], names: list[str], tag: str) -> None:

@@ -26,6 +26,9 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
     Returns:
         A function with the arguments of `fun`.
 
+    Raises:
+        TypeError: if `fun` cannot be called.
+
     Example:
         >>> mx.grad(lambda x: mx.checkpoint(mx.exp)(x).sum())(mx.array([0.0]))
         array([1], dtype=float32)

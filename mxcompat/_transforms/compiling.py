@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec
 
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.construct import type_name
+from mxcompat._array.errors import bad_cast
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import aval, number
 from mxcompat._graph.ir.capture import Capture, modes_of
@@ -20,6 +22,7 @@ from mxcompat._graph.ir.node import ITEM, SCALAR, Node, apply, scalar
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.run.evaluate import evaluate
+from mxcompat._ops.arguments import flag
 from mxcompat._ops.creation.filled import FULL
 
 from .calls import CALL
@@ -28,7 +31,12 @@ from .reshaping import reshaped
 from .stepwise import run_in_parts
 from .trees import Snapshot, Substitution, TreeSlots, deep, flatten, restore, structure
 
-__all__ = ["CONSTANT", "compile", "compile_disabled", "compile_frozen", "disable_compile", "enable_compile"]
+__all__ = [
+    "CONSTANT", "checked_as_compiled", "compile", "compile_disabled", "compile_frozen", "disable_compile",
+    "enable_compile",
+]  # fmt: skip
+
+_P = ParamSpec("_P")
 
 _enabled = "MLX_DISABLE_COMPILE" not in os.environ
 
@@ -70,6 +78,7 @@ def compile(
         array(2, dtype=float32)
     """
     check_callable(fun, "compile")
+    flag(shapeless, "compile", "shapeless")
     entries: dict[Any, _Entry] = {}
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -217,6 +226,18 @@ def _freeze(entry: _Entry, avals: Sequence[Any]) -> _Entry:
     return entry._replace(program=body.program, captured=body.captured)
 
 
+def checked_as_compiled(fun: Callable[_P, array]) -> Callable[_P, array]:
+    """`fun`, for what a compiled function takes: no NumPy arrays, say. In MLX it is one."""
+
+    @wraps(fun)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> array:
+        if kwargs or len(args) != 1 or type(args[0]) is not array:
+            _read_tree((args, kwargs), [], [])
+        return fun(*args, **kwargs)  # type: ignore[call-arg]
+
+    return call
+
+
 def _read_tree(tree: Any, key: list[Any], leaves: list[array]) -> None:
     """Take a tree of arguments apart into its arrays and everything else, which decides whether a trace fits."""
     before = len(key), len(leaves)
@@ -244,6 +265,8 @@ def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
             key.append(name)
             _read(item, key, leaves)
     elif tree is None or isinstance(tree, (str, int, float)):
+        if isinstance(tree, int) and not -(2**63) <= tree < 2**63:
+            raise bad_cast(f"{tree} does not fit in 64 bits")
         key.append(type(tree))
         key.append(tree if tree == tree else "nan")  # NaN is not equal to itself
     else:

@@ -6,14 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 from mxcompat._array.errors import incompatible
+from mxcompat._ops.arguments import integer, integers, is_sequence
 
-__all__ = ["check_callable", "named_after"]
+__all__ = ["argument_numbers", "check_callable", "named_after"]
 
 
 def check_callable(fun: Any, tag: str) -> None:
     """Raise the TypeError of the transform `tag` for what cannot be called."""
     if not callable(fun):
         raise incompatible(tag, f"A function is needed, not {type(fun).__name__}.")
+
+
+def argument_numbers(argnums: Any, tag: str) -> tuple[int, ...]:
+    """The numbers of arguments: of an int, or a sequence of them. Raises the TypeError of the transform `tag`."""
+    try:
+        return integers(argnums) if is_sequence(argnums) else (integer(argnums),)
+    except TypeError:
+        raise incompatible(tag, f"argnums must be an int or a sequence of ints, not {argnums!r}.") from None
 
 
 def named_after(fun: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:

@@ -120,6 +120,10 @@ def checkify(fun: Callable[..., Any], nan: bool = True, bounds: bool = True) -> 
         A function of the arguments of `fun` that returns `(error, value)`. `error.get()` says what failed first (of
         ops that do not depend on each other, one of them) and at which line, or is None; `error.throw()` raises it.
 
+    Raises:
+        TypeError: if `fun` cannot be called.
+        ValueError: when called, if `fun` reads the value of an array.
+
     Example:
         >>> checked = mx.compile(mx.ext.checkify(lambda x, i: mx.log(x)[i]))
         >>> error, value = checked(mx.array([1.0, 2.0]), mx.array([5]))

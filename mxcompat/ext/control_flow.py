@@ -9,6 +9,7 @@ from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.operands import node as operand_node
 from mxcompat._graph.ir.aval import aval, bool_, int32
 from mxcompat._graph.ir.node import Node, apply, items
+from mxcompat._ops.arguments import integer
 from mxcompat._ops.creation.ranges import arange
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.random.state import state as random_state
@@ -125,7 +126,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[array, Any], Any], init: A
         The last value.
 
     Raises:
-        ValueError, TypeError: as `scan` does.
+        ValueError, TypeError: as `scan` does; for a bound that has axes or is no integer, too.
 
     Example:
         >>> mx.ext.fori_loop(0, 5, lambda i, total: total + i, 0)
@@ -133,6 +134,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[array, Any], Any], init: A
     """
     check_callable(body, "fori_loop")
     if isinstance(lower, int) and isinstance(upper, int):
+        lower, upper = integer(lower), integer(upper)
         indices = arange(lower, max(lower, upper), dtype=int32)
         return _scan("fori_loop", lambda value, i: (body(i, value), None), init, indices, None, False)[0]
     first, end = [_integer("fori_loop", "A bound", n) for n in (lower, upper)]
@@ -243,7 +245,12 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         operands: trees of arrays; other leaves are handed on as they are.
 
     Returns:
-        What the function returns. Errors are those of `cond`.
+        What the function returns.
+
+    Raises:
+        ValueError: if there is no function, if `index` has axes or is no integer, or the functions return different
+            things, and when one reads the value of an array.
+        TypeError: if one cannot be called, or returns a leaf that is neither an array nor a number.
 
     Example:
         >>> mx.ext.switch(mx.array(2), [mx.sin, mx.cos, mx.exp], mx.array(0.0))

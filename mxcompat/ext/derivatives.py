@@ -13,13 +13,14 @@ import jax
 
 from mxcompat import core as mx
 from mxcompat._array.array import wrap, wrap_all
+from mxcompat._array.errors import expected
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._transforms.control.customs import close_settled, modes_around
-from mxcompat._transforms.functions import check_callable, named_after
+from mxcompat._transforms.functions import argument_numbers, check_callable, named_after
 from mxcompat._transforms.lowering import check_indices
 from mxcompat._transforms.trees import flatten, restore, structure
 
@@ -39,12 +40,17 @@ def jacrev(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
         A function that returns an array of shape `out + in`; for trees, the tree of results with the tree of arguments
         in the place of each array. With several `argnums` that is a tuple.
 
+    Raises:
+        TypeError: if `fun` cannot be called, or `argnums` is neither an int nor a sequence of ints.
+        ValueError: when called, for `argnums` that there are not, and if an argument to differentiate with respect to,
+            or what `fun` returns, holds anything but arrays.
+
     Example:
         >>> mx.ext.jacrev(lambda x: x**2)(mx.array([1.0, 2.0]))
         array([[2, 0],
                [0, 4]], dtype=float32)
     """
-    return named_after(fun, lambda *args, **kwargs: _reverse(fun, argnums, args, kwargs)[1])
+    return _of_jacobian("jacrev", fun, argnums, lambda *given: _reverse(*given)[1])
 
 
 def jacfwd(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
@@ -57,11 +63,14 @@ def jacfwd(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     Returns:
         A function that returns what that of `jacrev` returns: an array of shape `out + in`, or trees of such.
 
+    Raises:
+        TypeError, ValueError: as `jacrev` does.
+
     Example:
         >>> mx.ext.jacfwd(lambda t: mx.stack([t, t**2]))(mx.array(3.0))
         array([1, 6], dtype=float32)
     """
-    return named_after(fun, lambda *args, **kwargs: _forward(fun, argnums, args, kwargs)[1])
+    return _of_jacobian("jacfwd", fun, argnums, lambda *given: _forward(*given)[1])
 
 
 def value_and_jac(fun: Callable[..., Any], argnums: Argnums = 0, mode: str = "reverse") -> Callable[..., Any]:
@@ -73,16 +82,16 @@ def value_and_jac(fun: Callable[..., Any], argnums: Argnums = 0, mode: str = "re
 
     Raises:
         ValueError: for another mode.
+        TypeError, ValueError: as `jacrev` does.
 
     Example:
         >>> mx.ext.value_and_jac(mx.square)(mx.array([1.0, 3.0]))
         (array([1, 9], dtype=float32), array([[2, 0],
                [0, 6]], dtype=float32))
     """
-    ways = {"reverse": _reverse, "forward": _forward}
-    if mode not in ways:
+    if mode not in ("reverse", "forward"):
         raise ValueError(f"[value_and_jac] mode must be 'reverse' or 'forward', not {mode!r}.")
-    return named_after(fun, lambda *args, **kwargs: ways[mode](fun, argnums, args, kwargs))
+    return _of_jacobian("value_and_jac", fun, argnums, _reverse if mode == "reverse" else _forward)
 
 
 def hessian(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
@@ -92,11 +101,15 @@ def hessian(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]
         A function that returns an array of shape `in + in`; for trees, and several `argnums`, the tree of arguments
         with that tree in the place of each array.
 
+    Raises:
+        TypeError, ValueError: as `jacrev` does.
+
     Example:
         >>> mx.ext.hessian(lambda x: (x**3).sum())(mx.array([1.0, 2.0]))
         array([[6, 0],
                [0, 12]], dtype=float32)
     """
+    check_callable(fun, "hessian")
     return jacfwd(jacrev(fun, argnums), argnums)
 
 
@@ -112,39 +125,51 @@ def hvp(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
         it too.
 
     Raises:
-        ValueError: if the vector is not like the argument.
+        TypeError: if `fun` cannot be called, or `argnums` is no int.
+        ValueError: when called, if there is no such argument, or the vector is not like it.
 
     Example:
         >>> mx.ext.hvp(lambda x: (x**3).sum())(mx.array([1.0, 2.0]), mx.array([1.0, 1.0]))
         array([6, 12], dtype=float32)
     """
     check_callable(fun, "hvp")
+    if not isinstance(argnums, int):
+        raise expected("hvp", "an int as argnums", argnums)
 
     def product(*given: Any, **kwargs: Any) -> Any:
-        *args, vector = given
-        point, direction = flatten(args[argnums]), flatten(vector)
+        args, vector = given[:-1], given[-1:]
+        if not -len(args) <= argnums < len(args):
+            raise ValueError(f"[hvp] There is no argument {argnums} before the vector; the call has {len(args)}.")
+        place = argnums % len(args)
+        point, direction = flatten(args[place]), flatten(vector)
         if [x.shape for x in point] != [v.shape for v in direction]:
             raise ValueError(
                 f"[hvp] The vector must have the shapes of argument {argnums}, {[x.shape for x in point]}, but has "
                 f"{[v.shape for v in direction]}."
             )
-        shape = structure(args[argnums])
+        shape = structure(args[place])
 
         def gradient(*leaves: mx.array) -> list[mx.array]:
             inner = [*args]
-            inner[argnums] = restore(shape, iter(leaves))
-            return flatten(mx.grad(fun, argnums)(*inner, **kwargs))
+            inner[place] = restore(shape, iter(leaves))
+            return flatten(mx.grad(fun, place)(*inner, **kwargs))
 
         return restore(shape, iter(mx.jvp(gradient, point, direction)[1]))
 
     return named_after(fun, product)
 
 
+def _of_jacobian(name: str, fun: Any, argnums: Any, way: Callable[..., Any]) -> Callable[..., Any]:
+    check_callable(fun, name)
+    numbers = argument_numbers(argnums, name)
+    wanted = argnums if isinstance(argnums, int) else numbers
+    return named_after(fun, lambda *args, **kwargs: way(fun, wanted, args, kwargs))
+
+
 class _Flat:
     """A function of the arrays of some of its arguments, which returns a list of arrays."""
 
     def __init__(self, fun: Callable[..., Any], argnums: Argnums, args: tuple, kwargs: dict[str, Any]) -> None:
-        check_callable(fun, "jacobian")
         numbers = [argnums] if isinstance(argnums, int) else list(argnums)
         if not numbers or any(not -len(args) <= k < len(args) for k in numbers):
             raise ValueError(f"[jacobian] argnums {argnums} do not fit a call with {len(args)} positional arguments.")

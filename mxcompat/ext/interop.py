@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
 from mxcompat._array.array import wrap, wrap_all
-from mxcompat._array.construct import node_of
+from mxcompat._array.construct import natural_dtype, node_of
+from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.run.evaluate import evaluated
+from mxcompat._transforms.functions import check_callable, named_after
 from mxcompat._transforms.trees import flatten, map_arrays, restore, structure
 
 __all__ = ["from_jax", "jax_function", "to_jax"]
@@ -19,6 +22,12 @@ __all__ = ["from_jax", "jax_function", "to_jax"]
 
 def to_jax(tree: Any) -> Any:
     """The tree with a `jax.Array` for each array, without a copy.
+
+    Args:
+        tree: lists, tuples and dicts of arrays; other leaves stay what they are.
+
+    Raises:
+        ValueError: within `vmap` and `compile`, where arrays have no value.
 
     Example:
         >>> import jax
@@ -30,6 +39,9 @@ def to_jax(tree: Any) -> Any:
 
 def from_jax(tree: Any) -> Any:
     """The tree (of lists, tuples and dicts) with an array for each `jax.Array`, without a copy.
+
+    Raises:
+        RuntimeError: for a dtype that no array has.
 
     Example:
         >>> import jax
@@ -55,12 +67,18 @@ def jax_function(fun: Callable[..., Any]) -> Callable[..., Any]:
     Returns:
         The same function of trees of mx arrays.
 
+    Raises:
+        TypeError: if `fun` cannot be called; when called, if it returns something that is no array and no number.
+
+    What JAX raises where it traces `fun`, at the first call with arguments of a kind, comes as it is.
+
     Example:
         >>> import jax
         >>> softplus = mx.ext.jax_function(jax.nn.softplus)
         >>> mx.grad(softplus)(mx.array(0.0))
         array(0.5, dtype=float32)
     """
+    check_callable(fun, "jax_function")
     ops: dict[Any, tuple[Op, list[Any]]] = {}
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -73,11 +91,22 @@ def jax_function(fun: Callable[..., Any]) -> Callable[..., Any]:
             def impl(*arrays: Any) -> tuple:
                 inner_args, inner_kwargs = restore(shape, iter(arrays))
                 leaves, value[0] = jax.tree.flatten(fun(*inner_args, **inner_kwargs))
-                return tuple(leaves)
+                return tuple(map(_result, leaves))
 
             ops[key] = (Op(getattr(fun, "__name__", "jax_function"), impl), value)
         op, value = ops[key]
         results = wrap_all(apply(op, tuple([x._node for x in flatten(arguments)])))
         return jax.tree.unflatten(value[0], results)
 
-    return call
+    return named_after(fun, call)
+
+
+def _result(leaf: Any) -> jax.Array:
+    """A leaf of what a function of JAX's returned."""
+    if not isinstance(leaf, (jax.Array, np.ndarray, np.generic, bool, int, float, complex)):
+        raise TypeError(f"[jax_function] The function must return a tree of arrays, not one with {leaf!r} in it.")
+    number = None if isinstance(leaf, (jax.Array, np.ndarray, np.generic)) else natural_dtype(leaf).numpy
+    found = jax.numpy.asarray(leaf, number)
+    if from_numpy(found.dtype) is None:
+        raise TypeError(f"[jax_function] There are no arrays of dtype {found.dtype}, which the function returned.")
+    return found

@@ -15,12 +15,14 @@ import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.errors import expected
 from mxcompat._graph.ir.node import SCALAR, TRACED, apply, leaf
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.run.collectives import Collective, collectives
 from mxcompat._graph.run.evaluate import evaluated
 from mxcompat._graph.run.partition import laid_out
 from mxcompat._graph.run.placement import layout, use
+from mxcompat._ops.arguments import is_sequence
 from mxcompat._transforms.trees import flatten, like_tuple
 
 __all__ = [
@@ -41,7 +43,7 @@ def mesh(*, devices: Sequence[Any] | str = "local", **axes: int) -> Mesh:
         The mesh, of as many of the first devices as it needs.
 
     Raises:
-        ValueError: if there are fewer devices than it needs.
+        ValueError: if there are fewer devices than it needs, or for sizes and devices that are none.
 
     Example:
         >>> mx.ext.sharding.mesh(data=1, model=1)
@@ -67,13 +69,12 @@ def mesh(*, devices: Sequence[Any] | str = "local", **axes: int) -> Mesh:
 
 
 def _devices(devices: Sequence[Any] | str) -> Sequence[Any]:
-    if devices == "local":
-        return jax.local_devices()
-    if devices == "all":
-        return jax.devices()
-    if isinstance(devices, str):
+    if isinstance(devices, str) and devices in ("local", "all"):
+        return jax.local_devices() if devices == "local" else jax.devices()
+    found = [] if isinstance(devices, str) or not is_sequence(devices) else list(devices)
+    if not found or not all(isinstance(d, jax.Device) for d in found):
         raise ValueError(f'[mesh] Expected "local", "all" or a sequence of devices, got {devices!r}.')
-    return list(devices)
+    return found
 
 
 def shard(tree: Any, mesh: Mesh, spec: Any) -> Any:
@@ -96,7 +97,9 @@ def shard(tree: Any, mesh: Mesh, spec: Any) -> Any:
     evaluated, a model's first parameters, say, never lie on one device as a whole.
 
     Raises:
-        ValueError: if the mesh has no axis of a name, or if one does not divide the axis of an array.
+        ValueError: if the mesh has no axis of a name, if one does not divide the axis of an array, or if a dict or a
+            list of specs has none for an array.
+        TypeError: for what is no mesh, or no spec.
 
     Example:
         >>> mesh = mx.ext.sharding.mesh(data=1)
@@ -104,12 +107,16 @@ def shard(tree: Any, mesh: Mesh, spec: Any) -> Any:
         >>> x.sharding.mesh.axis_names
         ('data',)
     """
+    _check_mesh(mesh, "shard")
     use()
     return _shard(tree, mesh, spec, "")
 
 
 def replicate(mesh: Mesh) -> Callable[[array], array]:
     """A function that gives each device of a mesh the whole of an array: `model.apply(replicate(mesh))`.
+
+    Raises:
+        TypeError: if it is no mesh.
 
     Example:
         >>> mesh = mx.ext.sharding.mesh(data=1)
@@ -118,12 +125,17 @@ def replicate(mesh: Mesh) -> Callable[[array], array]:
         >>> model.weight.sharding.is_fully_replicated
         True
     """
+    _check_mesh(mesh, "replicate")
     return lambda x: shard(x, mesh, None)
 
 
 def fsdp(mesh: Mesh, axis: str = "data", smallest: int = 1 << 12) -> Callable[[str, array], PartitionSpec]:
     """What to give `shard` for parameters of which each device is to hold a part: each array's longest axis that the
     mesh axis divides is divided by it. An array of fewer than `smallest` elements is held whole.
+
+    Raises:
+        TypeError: if it is no mesh.
+        ValueError: if it has no such axis.
 
     Example:
         >>> mesh = mx.ext.sharding.mesh(data=1)
@@ -133,6 +145,7 @@ def fsdp(mesh: Mesh, axis: str = "data", smallest: int = 1 << 12) -> Callable[[s
         P(None, 'data')
         >>> _ = model.update(mx.ext.sharding.shard(model.parameters(), mesh, specs))
     """
+    _check_mesh(mesh, "fsdp")
     _check_names(mesh, (axis,))
     size = mesh.shape[axis]
 
@@ -160,7 +173,12 @@ def _shard(x: Any, mesh: Mesh, spec: Any, path: str) -> Any:
     if isinstance(x, (dict, list, tuple)):
         entries = x.items() if isinstance(x, dict) else enumerate(x)
         own = isinstance(spec, (dict, list))
-        made = {k: _shard(v, mesh, spec[k] if own else spec, f"{path}.{k}" if path else str(k)) for k, v in entries}
+        made = {}
+        for k, v in entries:
+            below = f"{path}.{k}" if path else str(k)
+            if own and (k not in spec if isinstance(spec, dict) else k >= len(spec)):
+                raise ValueError(f"[shard] The spec has nothing for {below}.")
+            made[k] = _shard(v, mesh, spec[k] if own else spec, below)
         if isinstance(x, dict):
             return made
         return [*made.values()] if isinstance(x, list) else like_tuple(x, [*made.values()])
@@ -199,7 +217,14 @@ def _checked(spec: Any, shape: tuple[int, ...], mesh: Mesh, path: str | None) ->
 def _entries(spec: Any) -> tuple:
     if spec is None:
         return ()
+    if not isinstance(spec, (str, tuple, list, PartitionSpec)):
+        raise expected("shard", "a spec of names and None", spec)
     return (spec,) if isinstance(spec, str) else tuple(spec)
+
+
+def _check_mesh(mesh: Any, name: str) -> None:
+    if not isinstance(mesh, Mesh):
+        raise expected(name, "a mesh", mesh)
 
 
 def _check_names(mesh: Mesh, names: Sequence[str]) -> None:
@@ -212,6 +237,9 @@ def _check_names(mesh: Mesh, names: Sequence[str]) -> None:
 
 def bytes_per_device(tree: Any) -> dict[Any, int]:
     """How many bytes of the arrays in a tree each device of this process holds, by JAX's device. Evaluates them.
+
+    Raises:
+        ValueError: within `vmap` and `compile`, where arrays have no value.
 
     Example:
         >>> sum(mx.ext.sharding.bytes_per_device({"w": mx.ones((4, 2))}).values())

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mxcompat import core as mx
+from mxcompat._array.errors import expected
 from mxcompat.core import Dtype, array
 
 from .interop import from_jax, to_jax
@@ -111,12 +112,15 @@ def from_dense(x: array) -> SparseMatrix:
     """The matrix of the elements that are not zero. Evaluates `x`: how many these are decides on the shapes.
 
     Raises:
-        ValueError: if `x` is no matrix.
+        ValueError: if `x` is no matrix, and within `vmap` and `compile`, where arrays have no value.
+        TypeError: if it is no array.
 
     Example:
         >>> mx.ext.sparse.from_dense(mx.eye(3))
         SparseMatrix(float32[3, 3], 3 elements)
     """
+    if not isinstance(x, array):
+        raise expected("from_dense", "an array", x)
     if x.ndim != 2:
         raise ValueError(f"[sparse] A matrix is needed, not an array of shape {x.shape}.")
     places = mx.array(np.argwhere(np.asarray(x != 0)).astype(np.int32).reshape(-1, 2))
@@ -160,12 +164,15 @@ def from_bcoo(matrix: Any) -> SparseMatrix:
 
     Raises:
         ValueError: if it has other axes than two that are sparse.
+        TypeError: if it is something else.
 
     Example:
         >>> from jax.experimental.sparse import BCOO
         >>> mx.ext.sparse.from_bcoo(BCOO.fromdense(np.eye(3))).todense().sum()
         array(3, dtype=float32)
     """
+    if not hasattr(matrix, "n_batch"):
+        raise expected("from_bcoo", "a BCOO matrix", matrix)
     if matrix.n_batch or matrix.n_dense or matrix.n_sparse != 2:
         raise ValueError(f"[sparse] A matrix with two sparse axes is needed, not {matrix!r}.")
     return SparseMatrix(from_jax(matrix.data), from_jax(matrix.indices).astype(mx.int32), tuple(matrix.shape))
@@ -177,12 +184,16 @@ def matmul(a: array | SparseMatrix, b: array | SparseMatrix) -> array:
 
     Raises:
         ValueError: if the shapes do not fit.
+        TypeError: if one is neither an array nor a sparse matrix.
 
     Example:
         >>> s = mx.ext.sparse.from_dense(mx.array([[0.0, 2.0], [3.0, 0.0]]))
         >>> mx.ext.sparse.matmul(mx.array([[1.0, 10.0]]), s)
         array([[30, 2]], dtype=float32)
     """
+    for x in (a, b):
+        if not isinstance(x, (array, SparseMatrix)):
+            raise expected("matmul", "an array or a sparse matrix", x)
     if not isinstance(a, SparseMatrix):
         if not isinstance(b, SparseMatrix):
             return mx.matmul(a, b)

@@ -47,6 +47,9 @@ def constant(value: float, dtype: mx.Dtype = mx.float32) -> Initializer:
     Returns:
         A function of an array of any shape, which gives a new one of that shape and of dtype ``dtype``.
 
+    Raises:
+        ValueError: when called, if ``value`` is an array that does not broadcast to the shape.
+
     Example:
         >>> nn.init.constant(0.5)(mx.zeros((2, 2)))
         array([[0.5, 0.5],

@@ -24,6 +24,9 @@ def value_and_grad(model: Module, fn: Callable) -> Callable:
         A function with the arguments of ``fn`` that returns ``(value, gradients)``; the gradients are a tree like
         ``model.trainable_parameters()``.
 
+    Raises:
+        ValueError: when called, if ``fn`` does not return a scalar array, or if nothing is trainable.
+
     Example:
         >>> model = nn.Linear(2, 1)
         >>> step = nn.value_and_grad(model, lambda x, y: nn.losses.mse_loss(model(x), y))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import ml_dtypes
 import numpy as np
@@ -30,11 +30,13 @@ class Dtype:
 
     __slots__ = ("kind", "label", "numpy", "size")
 
-    def __init__(self, label: str, kind: str, numpy_type: type) -> None:
-        self.label = label  # not `name`: programs tell MLX's dtypes from NumPy's by that they have none
-        self.kind = kind  # 'b'ool, 'u'nsigned, 'i'nteger, 'f'loat, 'c'omplex
-        self.numpy = np.dtype(numpy_type)
-        self.size = self.numpy.itemsize
+    label: str  # not `name`: programs tell MLX's dtypes from NumPy's by that they have none
+    kind: str  # 'b'ool, 'u'nsigned, 'i'nteger, 'f'loat, 'c'omplex
+    numpy: np.dtype
+    size: int
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError("mlx.core.Dtype: no constructor defined!")
 
     def __repr__(self) -> str:
         return f"mlx.core.{self.label}"
@@ -49,20 +51,27 @@ class Dtype:
         return self
 
 
-bool_ = Dtype("bool", "b", np.bool_)
-uint8 = Dtype("uint8", "u", np.uint8)
-uint16 = Dtype("uint16", "u", np.uint16)
-uint32 = Dtype("uint32", "u", np.uint32)
-uint64 = Dtype("uint64", "u", np.uint64)
-int8 = Dtype("int8", "i", np.int8)
-int16 = Dtype("int16", "i", np.int16)
-int32 = Dtype("int32", "i", np.int32)
-int64 = Dtype("int64", "i", np.int64)
-float16 = Dtype("float16", "f", np.float16)
-bfloat16 = Dtype("bfloat16", "f", ml_dtypes.bfloat16)
-float32 = Dtype("float32", "f", np.float32)
-float64 = Dtype("float64", "f", np.float64)
-complex64 = Dtype("complex64", "c", np.complex64)
+def _dtype(label: str, kind: str, numpy_type: type) -> Dtype:
+    made = object.__new__(Dtype)
+    made.label, made.kind, made.numpy = label, kind, np.dtype(numpy_type)
+    made.size = made.numpy.itemsize
+    return made
+
+
+bool_ = _dtype("bool", "b", np.bool_)
+uint8 = _dtype("uint8", "u", np.uint8)
+uint16 = _dtype("uint16", "u", np.uint16)
+uint32 = _dtype("uint32", "u", np.uint32)
+uint64 = _dtype("uint64", "u", np.uint64)
+int8 = _dtype("int8", "i", np.int8)
+int16 = _dtype("int16", "i", np.int16)
+int32 = _dtype("int32", "i", np.int32)
+int64 = _dtype("int64", "i", np.int64)
+float16 = _dtype("float16", "f", np.float16)
+bfloat16 = _dtype("bfloat16", "f", ml_dtypes.bfloat16)
+float32 = _dtype("float32", "f", np.float32)
+float64 = _dtype("float64", "f", np.float64)
+complex64 = _dtype("complex64", "c", np.complex64)
 
 DTYPES = (
     bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64,

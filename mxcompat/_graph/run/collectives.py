@@ -31,11 +31,16 @@ def collectives(compiled: Any) -> list[Collective]:
     Args:
         compiled: what `jax.jit(f).lower(...).compile()` returns.
 
+    Raises:
+        TypeError: if it is something else.
+
     Example:
         >>> import jax
         >>> mx.ext.sharding.collectives(jax.jit(lambda x: x + 1).lower(1.0).compile())
         []
     """
+    if not hasattr(compiled, "as_text"):
+        raise TypeError(f"[collectives] Expected a compiled function of JAX's, got {type(compiled).__name__}.")
     return [
         Collective(found["kind"], _bytes(found["shape"], found["kind"], bool(found["start"])), _devices(found["rest"]))
         for found in _COLLECTIVE.finditer(compiled.as_text())

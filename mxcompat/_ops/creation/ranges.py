@@ -199,8 +199,6 @@ def linspace(
     """
     check_stream(stream)
     first, last = any_number(start, "start"), any_number(stop, "stop")
-    if isinstance(num, int) and not -(2**31) <= num < 2**31:
-        raise expected("linspace", "a number of 32 bits as num", num)
     count = integer(num)
     flag(endpoint, "linspace", "endpoint")
     if count < 0:

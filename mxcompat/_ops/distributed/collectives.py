@@ -20,7 +20,7 @@ from mxcompat._graph.ir.capture import innermost_trace
 from mxcompat._graph.ir.node import Node, apply, caller, items
 from mxcompat._graph.ir.op import Op
 
-from ..arguments import flag, integers, require_dtype, require_text
+from ..arguments import flag, plain, require_dtype, require_text
 from ..define import op
 from ..examples import example
 from .records import GATHER, MAX, MIN, RECV, SCATTER, SEND, SUM
@@ -197,7 +197,7 @@ def recv(shape: Sequence[int], dtype: Dtype, src: int, *, group: Group | None = 
         RuntimeError: when it is evaluated, if the other does not send an array of this shape and dtype.
         ValueError: if there is no such process, or nobody else in the group.
     """
-    members, sizes = _group(group, "recv"), tuple(integers(shape))
+    members, sizes = _group(group, "recv"), plain(shape)
     require_dtype(dtype, "recv")
     return _received(members, sizes, dtype, index(src), ())
 

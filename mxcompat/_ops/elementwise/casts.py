@@ -13,10 +13,11 @@ from mxcompat._array import operands
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.casting import converted
 from mxcompat._array.devices import check_stream
+from mxcompat._array.errors import bad_cast
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import require_array, require_dtype
+from ..arguments import is_sequence, require_array, require_dtype, variadic
 from ..define import op
 
 __all__ = ["ASTYPE", "STOP_GRADIENT", "astype", "contiguous", "depends", "stop_gradient", "view"]
@@ -171,13 +172,17 @@ def depends(inputs: array | Sequence[array], dependencies: array | Sequence[arra
     Returns:
         The inputs: an array if one was given, else a list of arrays.
 
+    Raises:
+        RuntimeError: if something is neither an array nor a sequence of arrays.
+
     Example:
         >>> x, logged = mx.array([1, 2]), mx.array([3])
         >>> mx.depends(x, [logged])
         array([1, 2], dtype=int32)
     """
-    single = isinstance(inputs, array)
-    first = [require_array(a, "depends") for a in ([inputs] if single else inputs)]  # type: ignore[list-item, union-attr]
-    rest = [require_array(a, "depends") for a in ([dependencies] if isinstance(dependencies, array) else dependencies)]
-    out = wrap_all(apply(_DEPENDS, (*first, *rest), (len(first),)))
-    return out[0] if single else out
+    first, rest = ([x] if isinstance(x, array) else x for x in (inputs, dependencies))
+    if not (is_sequence(first) and is_sequence(rest)):
+        raise bad_cast("depends takes arrays, and sequences of them")
+    nodes = variadic([*first, *rest], "depends")
+    out = wrap_all(apply(_DEPENDS, tuple(nodes), (len(first),)))
+    return out[0] if isinstance(inputs, array) else out

@@ -19,7 +19,6 @@ from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import truth
 from mxcompat._array.devices import check_stream
-from mxcompat._array.errors import expected
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import apply
@@ -293,14 +292,7 @@ def round(a: Any, /, decimals: int = 0, stream: Any = None) -> array:
         array([1.2, 2.8], dtype=float32)
     """
     check_stream(stream)
-    return wrap(apply(_ROUND, (operands.node(a),), (_decimals(decimals),)))
-
-
-def _decimals(value: Any) -> int:
-    try:
-        return integer(value)
-    except OverflowError:
-        raise expected("round", "an int of 32 bits as decimals", value) from None
+    return wrap(apply(_ROUND, (operands.node(a),), (integer(decimals),)))
 
 
 def _replace_nonfinite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:

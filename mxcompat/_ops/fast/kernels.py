@@ -23,8 +23,10 @@ def metal_kernel(
         name: the kernel's name; everything else is ignored.
 
     Returns:
-        A callable that raises RuntimeError, as in real MLX where there is no Metal. Programs that define kernels when
-        they are imported, and have another way to go, so run.
+        A callable. Programs that define kernels when they are imported, and have another way to go, so run.
+
+    Raises:
+        RuntimeError: when the kernel is called, as in real MLX where there is no Metal.
 
     Example:
         >>> mx.metal.is_available()
@@ -42,7 +44,11 @@ def cuda_kernel(
     name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "",
     ensure_row_contiguous: bool = True, shared_memory: int = 0,
 ) -> NoReturn:  # fmt: skip
-    """A kernel in CUDA: raises RuntimeError, as real MLX does without its CUDA back-end."""
+    """A kernel in CUDA, of which there are none here.
+
+    Raises:
+        RuntimeError: always, as in real MLX without its CUDA back-end.
+    """
     raise RuntimeError(f"[cuda_kernel] No CUDA back-end. {_INSTEAD}")
 
 
@@ -51,5 +57,9 @@ def precompiled_cuda_kernel(
     output_dtypes: Sequence[Any], scalars: Sequence[Any], grid: Any, threadgroup: Any, shared_memory: int = 0,
     init_value: float | None = None, ensure_row_contiguous: bool = False, stream: Any = None,
 ) -> NoReturn:  # fmt: skip
-    """A compiled CUDA kernel: raises RuntimeError, as real MLX does without its CUDA back-end."""
+    """A compiled CUDA kernel, of which there are none here.
+
+    Raises:
+        RuntimeError: always, as in real MLX without its CUDA back-end.
+    """
     raise RuntimeError(f"[cuda_kernel] No CUDA back-end. {_INSTEAD}")

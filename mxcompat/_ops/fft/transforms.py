@@ -162,7 +162,7 @@ def _many_axes(name: str, what: str, result: str) -> Callable[..., array]:
         sizes = None if s is None else plain(s)
         if axes is None and sizes is not None:
             raise ValueError(f"[{name}] `axes` should not be `None` if `s` is not `None`.")
-        return _apply(a, kind, sizes, None if axes is None else plain(axes), norm)
+        return _apply(a, kind, sizes, None if axes is None else plain(axes, integer), norm)
 
     def function2(
         a: array,
@@ -249,7 +249,7 @@ def _shifted(a: Any, axes: Any, name: str, inverse: bool) -> array:
     if axes is None:
         axes = tuple(range(ndim))
     else:
-        axes = (axes,) if isinstance(axes, int) else plain(axes)
+        axes = (axes,) if isinstance(axes, int) else plain(axes, integer)
     for axis in axes:
         axis_of(axis, ndim, name, "[{name}] Invalid axis {axis} for array with {ndim} dimensions.")
     shifts = tuple([-(shape[axis] // 2) if inverse else shape[axis] // 2 for axis in axes])

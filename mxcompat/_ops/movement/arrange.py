@@ -87,10 +87,10 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     if not shapes:
         raise ValueError("[broadcast_shapes] Must provide at least one shape.")
     try:
-        plain = [integers(shape) for shape in shapes]
+        found = [plain(shape) for shape in shapes]
     except TypeError:
         raise bad_cast("a shape is a sequence of ints") from None
-    return broadcast(*plain)
+    return broadcast(*found)
 
 
 def _broadcast_all(*avals: Aval) -> tuple[Aval, ...]:
@@ -348,6 +348,6 @@ def as_strided(
     """
     check_stream(stream)
     x = require_array(a, "as_strided")
-    sizes = x.aval.shape if shape is None else integers(shape)
+    sizes = x.aval.shape if shape is None else plain(shape)
     steps = _row_major(sizes) if strides is None else tuple([index(s) for s in strides])
     return wrap(apply(AS_STRIDED, (x,), (sizes, steps, index(offset))))

@@ -17,7 +17,7 @@ from mxcompat._array.devices import check_stream
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import axis_of, plain, require_array
+from ..arguments import axis_of, integer, plain, require_array
 from ..define import op
 
 __all__ = ["matrix_transpose", "moveaxis", "permute_dims", "swapaxes", "transpose"]
@@ -66,7 +66,7 @@ def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = N
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "transpose")
-    return wrap(apply(TRANSPOSE, (x,), (None if axes is None else plain(axes),)))
+    return wrap(apply(TRANSPOSE, (x,), (None if axes is None else plain(axes, integer),)))
 
 
 def permute_dims(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = None) -> array:

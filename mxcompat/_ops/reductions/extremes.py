@@ -122,6 +122,10 @@ def minmax(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
     Returns:
         `(min(a, axis, keepdims), max(a, axis, keepdims))`
 
+    Raises:
+        IndexError: if an axis is out of range.
+        ValueError: if an axis is named twice, or if a reduced axis has size 0.
+
     Example:
         >>> mx.minmax(mx.array([3, 1, 2]))
         (array(1, dtype=int32), array(3, dtype=int32))

@@ -38,6 +38,10 @@ class custom_function:
     Args:
         f: takes trees of arrays (and keyword arguments) and returns a tree of arrays.
 
+    Raises:
+        TypeError: if `f`, or a rule, cannot be called.
+        ValueError: under a transform, if its rule does not return what fits the function, in number and shapes.
+
     Example:
         >>> @mx.custom_function
         ... def clipped(x):
@@ -73,6 +77,7 @@ class custom_function:
         `primals` are the positional arguments (the bare argument if there is one), `cotangents` and `outputs` have
         the tree of the result; it returns the cotangents of the arguments, in their tree.
         """
+        check_callable(f, "vjp")
         self._vjp = f
         return self
 
@@ -82,6 +87,7 @@ class custom_function:
         `tangents` have the tree of the positional arguments, with None where there is no tangent; it returns the
         tangents of the result, in its tree.
         """
+        check_callable(f, "jvp")
         self._jvp = f
         return self
 
@@ -91,6 +97,7 @@ class custom_function:
         `axes` have the tree of the positional arguments, with the mapped axis of each or None; it returns the result
         and, in the same tree, the axis of each array in it or None.
         """
+        check_callable(f, "vmap")
         self._vmap = f
         return self
 

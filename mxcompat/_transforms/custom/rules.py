@@ -101,9 +101,10 @@ def batching_rule(
         found = [x._node for x in flatten(result[0])]
         out_axes = tuple(_flat_axes(*result))
         shapes = [x.aval.shape for x in found]
+        axes = (*out_axes, *[0] * (len(program.out_avals) - len(found)))
         wanted = [
             a.shape if axis is None else _with_axis(a.shape, axis, size)
-            for a, axis in zip(program.out_avals, out_axes, strict=False)
+            for a, axis in zip(program.out_avals, axes, strict=False)
         ]
         if shapes != wanted:
             raise ValueError(
@@ -120,6 +121,9 @@ def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
 
 def _flat_axes(tree: Any, axes: Any) -> Iterator[int | None]:
     """The axis of each array of a tree, from a tree of axes."""
+    kinds = ((array, (int, type(None))), ((list, tuple), (list, tuple)), (dict, dict))
+    if any(isinstance(tree, kind) and not isinstance(axes, wanted) for kind, wanted in kinds):
+        raise ValueError(f"[custom_function] The vmap rule must return an axis or None for each array, not {axes!r}.")
     if isinstance(tree, array):
         yield axes
     elif isinstance(tree, (list, tuple)):

@@ -180,6 +180,7 @@ def exporter(
     """
     _check_texts("exporter", file, metadata)
     check_callable(fun, "exporter")
+    flag(shapeless, "exporter", "shapeless")
     if not os.path.isdir(os.path.dirname(file) or "."):
         raise RuntimeError(f"[export_function] Failed to open {file}")
     made = object.__new__(FunctionExporter)
@@ -219,6 +220,7 @@ def export_function(
         (array(12, dtype=float32),)
     """
     check_callable(fun, "export_function")
+    flag(shapeless, "export_function", "shapeless")
     if callable(file_or_callback):
         if metadata is not None:
             raise ValueError(

@@ -5,38 +5,16 @@ from __future__ import annotations
 import math
 
 import mxcompat.core as mx
+from mxcompat._transforms.compiling import checked_as_compiled
 
 __all__ = [
-    "celu",
-    "elu",
-    "gelu",
-    "gelu_approx",
-    "gelu_fast_approx",
-    "glu",
-    "hard_shrink",
-    "hard_tanh",
-    "hardswish",
-    "leaky_relu",
-    "log_sigmoid",
-    "log_softmax",
-    "mish",
-    "prelu",
-    "relu",
-    "relu2",
-    "relu6",
-    "selu",
-    "sigmoid",
-    "silu",
-    "softmax",
-    "softmin",
-    "softplus",
-    "softshrink",
-    "softsign",
-    "step",
-    "tanh",
-]
+    "celu", "elu", "gelu", "gelu_approx", "gelu_fast_approx", "glu", "hard_shrink", "hard_tanh", "hardswish",
+    "leaky_relu", "log_sigmoid", "log_softmax", "mish", "prelu", "relu", "relu2", "relu6", "selu", "sigmoid", "silu",
+    "softmax", "softmin", "softplus", "softshrink", "softsign", "step", "tanh",
+]  # fmt: skip
 
 
+@checked_as_compiled
 def sigmoid(x: mx.array) -> mx.array:
     """``1 / (1 + exp(-x))``.
 
@@ -53,6 +31,7 @@ def sigmoid(x: mx.array) -> mx.array:
     return mx.sigmoid(x)
 
 
+@checked_as_compiled
 def relu(x: mx.array) -> mx.array:
     """``max(x, 0)``.
 
@@ -66,6 +45,7 @@ def relu(x: mx.array) -> mx.array:
     return mx.maximum(x, 0)
 
 
+@checked_as_compiled
 def relu2(x: mx.array) -> mx.array:
     """``max(x, 0) ** 2``.
 
@@ -79,6 +59,7 @@ def relu2(x: mx.array) -> mx.array:
     return mx.square(mx.maximum(x, 0))
 
 
+@checked_as_compiled
 def relu6(x: mx.array) -> mx.array:
     """``min(max(x, 0), 6)``.
 
@@ -92,6 +73,7 @@ def relu6(x: mx.array) -> mx.array:
     return mx.minimum(mx.maximum(x, 0), 6.0)
 
 
+@checked_as_compiled
 def leaky_relu(x: mx.array, negative_slope: float = 0.01) -> mx.array:
     """``x`` where positive, else ``negative_slope * x``.
 
@@ -106,6 +88,7 @@ def leaky_relu(x: mx.array, negative_slope: float = 0.01) -> mx.array:
     return mx.maximum(negative_slope * x, x)
 
 
+@checked_as_compiled
 def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
     """``x - log(sum(exp(x)))`` along ``axis``.
 
@@ -115,6 +98,7 @@ def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
 
     Raises:
         IndexError: ``x`` has no such axis.
+        ValueError: the axis has size 0.
 
     Example:
         >>> nn.log_softmax(mx.zeros(4))
@@ -125,6 +109,7 @@ def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
     return x - mx.logsumexp(x, axis=axis, keepdims=True)
 
 
+@checked_as_compiled
 def elu(x: mx.array, alpha: float = 1.0) -> mx.array:
     """``x`` where positive, else ``alpha * (exp(x) - 1)``.
 
@@ -139,6 +124,7 @@ def elu(x: mx.array, alpha: float = 1.0) -> mx.array:
     return mx.where(x > 0, x, alpha * (mx.exp(x) - 1))
 
 
+@checked_as_compiled
 def softmax(x: mx.array, axis: int = -1) -> mx.array:
     """``exp(x) / sum(exp(x))`` along ``axis``.
 
@@ -148,6 +134,7 @@ def softmax(x: mx.array, axis: int = -1) -> mx.array:
 
     Raises:
         IndexError: ``x`` has no such axis.
+        ValueError: ``x`` has no axes.
 
     Example:
         >>> nn.softmax(mx.zeros(4))
@@ -156,6 +143,7 @@ def softmax(x: mx.array, axis: int = -1) -> mx.array:
     return mx.softmax(x, axis=axis)
 
 
+@checked_as_compiled
 def softplus(x: mx.array) -> mx.array:
     """``log(1 + exp(x))``.
 
@@ -169,6 +157,7 @@ def softplus(x: mx.array) -> mx.array:
     return mx.logaddexp(x, 0)
 
 
+@checked_as_compiled
 def softsign(x: mx.array) -> mx.array:
     """``x / (1 + |x|)``.
 
@@ -182,6 +171,7 @@ def softsign(x: mx.array) -> mx.array:
     return mx.divide(x, 1 + mx.abs(x))
 
 
+@checked_as_compiled
 def softshrink(x: mx.array, lambd: float = 0.5) -> mx.array:
     """``x`` moved towards zero by ``lambd``, and zero within it.
 
@@ -196,6 +186,7 @@ def softshrink(x: mx.array, lambd: float = 0.5) -> mx.array:
     return mx.where(mx.abs(x) > lambd, x - mx.sign(x) * lambd, 0)
 
 
+@checked_as_compiled
 def celu(x: mx.array, alpha: float = 1.0) -> mx.array:
     """``max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)``.
 
@@ -210,6 +201,7 @@ def celu(x: mx.array, alpha: float = 1.0) -> mx.array:
     return mx.maximum(x, 0.0) + alpha * (mx.exp(mx.minimum(x, 0.0) / alpha) - 1)
 
 
+@checked_as_compiled
 def silu(x: mx.array) -> mx.array:
     """``x * sigmoid(x)``.
 
@@ -226,6 +218,7 @@ def silu(x: mx.array) -> mx.array:
     return x * mx.sigmoid(x)
 
 
+@checked_as_compiled
 def log_sigmoid(x: mx.array) -> mx.array:
     """``log(sigmoid(x))``.
 
@@ -242,6 +235,7 @@ def log_sigmoid(x: mx.array) -> mx.array:
     return -softplus(-x)
 
 
+@checked_as_compiled
 def gelu(x: mx.array) -> mx.array:
     """``x * Phi(x)``, Phi being the normal distribution function.
 
@@ -258,6 +252,7 @@ def gelu(x: mx.array) -> mx.array:
     return x * (1 + mx.erf(x / math.sqrt(2))) / 2
 
 
+@checked_as_compiled
 def gelu_approx(x: mx.array) -> mx.array:
     """``gelu`` through a hyperbolic tangent.
 
@@ -271,6 +266,7 @@ def gelu_approx(x: mx.array) -> mx.array:
     return 0.5 * x * (1 + mx.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
+@checked_as_compiled
 def gelu_fast_approx(x: mx.array) -> mx.array:
     """``gelu`` as ``x * sigmoid(1.702 * x)``.
 
@@ -307,6 +303,7 @@ def glu(x: mx.array, axis: int = -1) -> mx.array:
     return a * mx.sigmoid(b)
 
 
+@checked_as_compiled
 def step(x: mx.array, threshold: float = 0.0) -> mx.array:
     """1 where ``x >= threshold``, else 0.
 
@@ -321,6 +318,7 @@ def step(x: mx.array, threshold: float = 0.0) -> mx.array:
     return mx.where(x >= threshold, 1, 0)
 
 
+@checked_as_compiled
 def selu(x: mx.array) -> mx.array:
     """``elu`` with the constants that keep activations normalized.
 
@@ -334,6 +332,7 @@ def selu(x: mx.array) -> mx.array:
     return elu(x, 1.67326) * 1.0507
 
 
+@checked_as_compiled
 def prelu(x: mx.array, alpha: mx.array) -> mx.array:
     """``max(x, 0) + alpha * min(x, 0)``.
 
@@ -353,6 +352,7 @@ def prelu(x: mx.array, alpha: mx.array) -> mx.array:
     return mx.maximum(0, x) + alpha * mx.minimum(0, x)
 
 
+@checked_as_compiled
 def mish(x: mx.array) -> mx.array:
     """``x * tanh(softplus(x))``.
 
@@ -366,6 +366,7 @@ def mish(x: mx.array) -> mx.array:
     return x * mx.tanh(softplus(x))
 
 
+@checked_as_compiled
 def hardswish(x: mx.array) -> mx.array:
     """``x * min(max(x + 3, 0), 6) / 6``.
 
@@ -379,6 +380,7 @@ def hardswish(x: mx.array) -> mx.array:
     return x * mx.minimum(mx.maximum(x + 3, 0), 6) / 6
 
 
+@checked_as_compiled
 def hard_tanh(x: mx.array, min_val: float = -1.0, max_val: float = 1.0) -> mx.array:
     """``x`` limited to [``min_val``, ``max_val``].
 
@@ -394,6 +396,7 @@ def hard_tanh(x: mx.array, min_val: float = -1.0, max_val: float = 1.0) -> mx.ar
     return mx.minimum(mx.maximum(x, min_val), max_val)
 
 
+@checked_as_compiled
 def hard_shrink(x: mx.array, lambd: float = 0.5) -> mx.array:
     """``x``, but zero within ``lambd`` of zero.
 
@@ -408,6 +411,7 @@ def hard_shrink(x: mx.array, lambd: float = 0.5) -> mx.array:
     return mx.where(mx.abs(x) > lambd, x, 0)
 
 
+@checked_as_compiled
 def softmin(x: mx.array, axis: int = -1) -> mx.array:
     """``softmax(-x)`` along ``axis``.
 
@@ -416,7 +420,7 @@ def softmin(x: mx.array, axis: int = -1) -> mx.array:
         axis: the axis of the sum.
 
     Raises:
-        ValueError: ``x`` is bool, which has no negative.
+        ValueError: ``x`` has no axes, or is bool, which has no negative.
         IndexError: ``x`` has no such axis.
 
     Example:

@@ -38,59 +38,13 @@ from mxcompat.nn.layers._activations import (
 from mxcompat.nn.layers.base import Module
 
 __all__ = [
-    "CELU",
-    "ELU",
-    "GELU",
-    "GLU",
-    "SELU",
-    "HardShrink",
-    "HardTanh",
-    "Hardswish",
-    "LeakyReLU",
-    "LogSigmoid",
-    "LogSoftmax",
-    "Mish",
-    "PReLU",
-    "ReLU",
-    "ReLU2",
-    "ReLU6",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Softmin",
-    "Softplus",
-    "Softshrink",
-    "Softsign",
-    "Step",
-    "Tanh",
-    "celu",
-    "elu",
-    "gelu",
-    "gelu_approx",
-    "gelu_fast_approx",
-    "glu",
-    "hard_shrink",
-    "hard_tanh",
-    "hardswish",
-    "leaky_relu",
-    "log_sigmoid",
-    "log_softmax",
-    "mish",
-    "prelu",
-    "relu",
-    "relu2",
-    "relu6",
-    "selu",
-    "sigmoid",
-    "silu",
-    "softmax",
-    "softmin",
-    "softplus",
-    "softshrink",
-    "softsign",
-    "step",
+    "CELU", "ELU", "GELU", "GLU", "SELU", "HardShrink", "HardTanh", "Hardswish", "LeakyReLU", "LogSigmoid",
+    "LogSoftmax", "Mish", "PReLU", "ReLU", "ReLU2", "ReLU6", "SiLU", "Sigmoid", "Softmax", "Softmin", "Softplus",
+    "Softshrink", "Softsign", "Step", "Tanh", "celu", "elu", "gelu", "gelu_approx", "gelu_fast_approx", "glu",
+    "hard_shrink", "hard_tanh", "hardswish", "leaky_relu", "log_sigmoid", "log_softmax", "mish", "prelu", "relu",
+    "relu2", "relu6", "selu", "sigmoid", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "step",
     "tanh",
-]
+]  # fmt: skip
 
 
 def _applies(fn: Callable[..., mx.array], *settings: str) -> Callable[[type[Module]], type[Module]]:
@@ -218,6 +172,9 @@ class ELU(Module):
 class Softmax(Module):
     """``softmax`` over the last axis as a module.
 
+    Raises:
+        ValueError: at call time, an input without axes.
+
     Example:
         >>> nn.Softmax()(mx.zeros((1, 4)))
         array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
@@ -294,6 +251,10 @@ class SiLU(Module):
 @_applies(log_softmax)
 class LogSoftmax(Module):
     """``log_softmax`` over the last axis as a module.
+
+    Raises:
+        IndexError: at call time, an input without axes.
+        ValueError: at call time, a last axis of size 0.
 
     Example:
         >>> nn.LogSoftmax()(mx.zeros((1, 4)))
@@ -440,6 +401,9 @@ class HardShrink(Module):
 @_applies(softmin)
 class Softmin(Module):
     """``softmin`` over the last axis as a module.
+
+    Raises:
+        ValueError: at call time, an input without axes, or a bool one.
 
     Example:
         >>> nn.Softmin()(mx.zeros((1, 4)))
