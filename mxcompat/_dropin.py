@@ -118,6 +118,9 @@ class _Alias(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec  # the import system has just overwritten it with the alias's
+        below = [name for name in sys.modules if name.startswith(f"{self.target}.") and "._" not in name]
+        for name in below:  # what it has imported is there to whoever looks into `sys.modules`
+            sys.modules.setdefault("mlx" + name.removeprefix("mxcompat"), sys.modules[name])
 
 
 class _Finder(MetaPathFinder):

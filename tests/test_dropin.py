@@ -74,6 +74,15 @@ def test_every_submodule():
     """)
 
 
+def test_what_a_package_imports_is_in_sys_modules():
+    """As in real MLX: `import mlx.core, mlx.nn` is enough for a look-up of `mlx.core.fast` or `mlx.nn.losses`."""
+    show = """
+        import sys, mlx.core, mlx.nn, mlx.optimizers, mlx.utils
+        print(sorted(name for name in sys.modules if name.startswith("mlx.") and "._" not in name))
+    """
+    assert code("import mxcompat; mxcompat.install_as_mlx()\n" + textwrap.dedent(show)) == code(show)
+
+
 def test_what_mlx_does_not_have_is_not_found():
     code("""
         import importlib, mxcompat
