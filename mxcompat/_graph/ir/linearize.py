@@ -108,9 +108,17 @@ class _Path:
         if kinds != self._kinds and [*map(_kind, leaves)] != self._kinds:
             return None
         for node in leaves[len(placeholders) :]:
-            if node.trace >= trace if trace else node.value is None:
+            if node.trace >= trace if trace else (node.value is None and not _taken(node)):
                 return None
         return _subgraph((self._structure, self._roots, env[:count], leaves))
+
+
+def _taken(node: Node) -> bool:
+    """Give a node its value if it is an output of one that has its values, and say whether it was."""
+    if node.op is not ITEM or node.inputs[0].value is None:
+        return False
+    node.value = node.inputs[0].value[node.params[0]]
+    return True
 
 
 _paths: dict[tuple, tuple[_Path, ...]] = {}
@@ -168,8 +176,7 @@ def _walk(roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Su
             if node in slots:
                 stack.pop()
                 continue
-            if node.op is ITEM and node.inputs[0].value is not None and not trace:
-                node.value = node.inputs[0].value[node.params[0]]
+            if not trace and _taken(node):
                 stack.pop()
                 slots[node] = ~len(leaves)
                 leaves.append(node)

@@ -20,8 +20,7 @@ from jax import lax
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval
-from mxcompat._graph.ir.linearize import linearize
-from mxcompat._graph.ir.node import Node
+from mxcompat._graph.ir.node import TRACED, Node
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import CONTRACTION, PADDING
 from mxcompat._graph.run.evaluate import pre_eval_hooks
@@ -153,7 +152,7 @@ def _rewrite() -> None:
     nodes = _noted[:]
     del _noted[: len(nodes)]
     nodes = [node for node in nodes if node.value is None and node.op in CONTRACTION]
-    if linearize(nodes).structure.traced:
+    if _any_traced(nodes):
         return  # JAX may differentiate it: what does not count would have to be finite
     paddings = Paddings()
     for node in nodes:
@@ -163,3 +162,17 @@ def _rewrite() -> None:
             continue
         assert again(node, inputs, params).aval is node.aval
         node.become(node.op, params, inputs)  # type: ignore[arg-type]
+
+
+def _any_traced(nodes: list[Node]) -> bool:
+    """Whether there is a JAX tracer among what the nodes are made of."""
+    seen: set[Node] = set()
+    found = [*nodes]
+    while found:
+        node = found.pop()
+        if node.op is TRACED:
+            return True
+        if node.value is None and node not in seen:
+            seen.add(node)
+            found += node.inputs
+    return False
