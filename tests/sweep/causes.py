@@ -90,8 +90,8 @@ CAUSES: tuple[Cause, ...] = (
         whats=("value",),
     ),
     Cause(
-        "Softmax of unsigned integers, over other axes than the last: MLX takes the maximum off with wrap-around, and the "
-        "exponentials of that overflow.",
+        "Softmax of unsigned integers, over other axes than the last: MLX takes the maximum off with wrap-around, and "
+        "the exponentials of that overflow.",
         r"softmax",
         ("uint8", "uint16", "uint32", "uint64"),
         whats=("value",),
