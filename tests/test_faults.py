@@ -4,6 +4,8 @@ done again gives the same numbers.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 
@@ -186,3 +188,30 @@ def test_a_buffer_that_is_written_over_is_not_lost(kind, xla_only):
         assert data[3].sum() == 7 * 256, points.name
         assert data.sum() == 255 * 256 + 7 * 256
     pytest.fail("no end of points")
+
+
+INTERRUPTED_IMPORT = """
+import importlib.abc, signal, sys
+import mxcompat.core as mx
+from mxcompat.ext.debug import host_disabled
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if "mhlo_ops_gen" in name:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+with host_disabled():
+    y = mx.exp(mx.zeros(4))
+    try:
+        mx.eval(y)
+    except KeyboardInterrupt:
+        print("interrupted")
+    print(y.tolist())
+"""
+
+
+def test_an_interrupt_while_jax_imports_what_it_lowers_with():
+    """A dialect of MLIR cannot be imported a second time."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, text=True, timeout=100)
+    assert done.stdout == "interrupted\n[1.0, 1.0, 1.0, 1.0]\n", done.stderr
