@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import jax
 from jaxlib.mlir import ir
 
-from .interrupts import uninterrupted
 from .platform import backend
 from .repeats import compute_once
 from .rounding import round_products
@@ -19,7 +19,8 @@ __all__ = ["lower"]
 
 def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
     """The StableHLO of a traced function, for the back-end that JAX has."""
-    lowered = _lowered(traced)
+    _import_dialects()
+    lowered = traced.lower()
     if backend() == "cpu":
         module = lowered.compiler_ir("stablehlo")
         multiply_sums(module)
@@ -30,19 +31,18 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
     return lowered
 
 
-_has_lowered = False
+_importing: threading.Thread | None = None
 
 
-def _lowered(traced: jax.stages.Traced) -> jax.stages.Lowered:
-    """What JAX makes of it. The first time it imports dialects of MLIR for that, and those cannot be imported again if
-    an interrupt has cut that short."""
-    global _has_lowered
-    if _has_lowered:
-        return traced.lower()
-    found: list[jax.stages.Lowered] = []
-    uninterrupted(lambda: found.append(traced.lower()))
-    _has_lowered = True
-    return found[0]
+def _import_dialects() -> None:
+    """Have JAX import the dialects of MLIR, as it does when it lowers something. They cannot be imported again if an
+    interrupt cuts that short, so it is done in a thread, where none comes."""
+    global _importing
+    if _importing is None:
+        thread = threading.Thread(target=lambda: jax.jit(lambda: 0).lower(), daemon=True)
+        thread.start()
+        _importing = thread
+    _importing.join()
 
 
 def _is_for_one_device(module: Any) -> bool:
