@@ -51,7 +51,7 @@ def _property(function: Any) -> property:
 
 def _ints(given: tuple[Any, ...], what: str) -> tuple[int, ...]:
     """Ints given one by one, or as a sequence in the first place, after which MLX reads no further."""
-    listed = bool(given) and is_sequence(given[0])
+    listed = bool(given) and type(given[0]) is not int and is_sequence(given[0])
     try:
         return plain(given[0] if listed else given)
     except (TypeError, OverflowError) as error:

@@ -108,17 +108,17 @@ class _Path:
         if kinds != self._kinds and [*map(_kind, leaves)] != self._kinds:
             return None
         for node in leaves[len(placeholders) :]:
-            if node.trace >= trace if trace else (node.value is None and not _taken(node)):
+            if node.trace >= trace if trace else (node.value is None and not (node.op is ITEM and _taken(node))):
                 return None
         return _subgraph((self._structure, self._roots, env[:count], leaves))
 
 
-def _taken(node: Node) -> bool:
-    """Give a node its value if it is an output of one that has its values, and say whether it was."""
-    if node.op is not ITEM or node.inputs[0].value is None:
-        return False
-    node.value = node.inputs[0].value[node.params[0]]
-    return True
+def _taken(item: Node) -> bool:
+    """Give an output its value if the node that it is an output of has its values, and say whether that was so."""
+    values = item.inputs[0].value
+    if values is not None:
+        item.value = values[item.params[0]]
+    return values is not None
 
 
 _paths: dict[tuple, tuple[_Path, ...]] = {}
@@ -176,7 +176,7 @@ def _walk(roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Su
             if node in slots:
                 stack.pop()
                 continue
-            if not trace and _taken(node):
+            if node.op is ITEM and not trace and _taken(node):
                 stack.pop()
                 slots[node] = ~len(leaves)
                 leaves.append(node)

@@ -15,7 +15,7 @@ from ..ir.aval import Aval
 from ..ir.node import ITEM
 from ..ir.program import Program
 from ..ir.rules import PULLBACK, PUSHFORWARD, Rules
-from .interpret import Fallback, NoRule, can_interpret, covered, no_fallback, run_instructions
+from .interpret import Fallback, NoRule, can_interpret, covered, environment, no_fallback, run_instructions
 
 __all__ = ["can_pull_back", "can_push_forward", "pull_back", "push_forward", "spread"]
 
@@ -52,7 +52,8 @@ def pull_back(
     Raises:
         NoRule: if an op on the way has no pullback.
     """
-    env = run_instructions(program, inputs, fallback)
+    env = environment(program, inputs)
+    run_instructions(program, env, fallback)
     active = _active_slots(program, primals)
     known: dict[int, Any] = {}
     several: dict[int, list[Any]] = {}  # of ops with several results: the cotangents of these
@@ -63,7 +64,7 @@ def pull_back(
     for slot, g in zip(program.out_slots, cotangents, strict=False):
         if g is not None and slot in active:
             add(slot, g)
-    for slot in range(len(env) - 1, -1, -1):
+    for slot in reversed(range(len(program.instructions))):
         op, params, slots = program.instructions[slot]
         g: Any = tuple(several.pop(slot)) if slot in several else known.pop(slot, None)
         if g is None:
@@ -76,7 +77,7 @@ def pull_back(
         wanted = tuple([s in active and (op.indices is None or k < op.indices) for k, s in enumerate(slots)])
         rule = PULLBACK.get(op)
         try:
-            found = rule and rule(g, env[slot], params, wanted, *[env[s] if s >= 0 else inputs[~s] for s in slots])
+            found = rule and rule(g, env[slot], params, wanted, *[env[s] for s in slots])
         except Exception as error:
             error.mxcompat_slot = slot  # type: ignore[attr-defined]
             raise
@@ -85,7 +86,7 @@ def pull_back(
         for s, on, gi in zip(slots, wanted, found, strict=True):
             if on and gi is not None:
                 add(s, _fit(gi, program.aval(s)))
-    outs = [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
+    outs = [env[s] for s in program.out_slots]
     return outs, [known[~k] if ~k in known else _zeros(program.in_avals[k]) for k in _indices(primals)]
 
 
@@ -103,7 +104,8 @@ def push_forward(
     Raises:
         NoRule: if an op on the way has no pushforward.
     """
-    env = run_instructions(program, inputs, fallback)
+    env = environment(program, inputs)
+    run_instructions(program, env, fallback)
     active = _active_slots(program, primals)
     known: dict[int, Any] = {~k: t for k, t in zip(_indices(primals), tangents, strict=True) if ~k in active}
     for slot, (op, params, slots) in enumerate(program.instructions):
@@ -115,7 +117,7 @@ def push_forward(
             continue
         given += [None] * (len(slots) - len(given))
         rule = PUSHFORWARD.get(op)
-        found = rule and rule(given, env[slot], params, *[env[s] if s >= 0 else inputs[~s] for s in slots])
+        found = rule and rule(given, env[slot], params, *[env[s] for s in slots])
         if found is None:
             raise NoRule(f"[{op}] has no pushforward for these inputs")
         aval = program.avals[slot]
@@ -123,7 +125,7 @@ def push_forward(
             known[slot] = [None if t is None else spread(t, a) for t, a in zip(found, aval, strict=True)]
         else:
             known[slot] = spread(found, aval)
-    outs = [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
+    outs = [env[s] for s in program.out_slots]
     return outs, [known.get(s) for s in program.out_slots]
 
 

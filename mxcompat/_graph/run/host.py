@@ -23,7 +23,7 @@ from ..ir.program import Program, programs_in
 from ..ir.rules import COST, COVERED, HOST
 from . import single
 from .compile import on_cpu
-from .interpret import run_once
+from .interpret import environment, run_instructions
 from .values import numpy_value, settled, to_jax
 
 __all__ = ["estimated_seconds", "has_products", "has_rules", "keep", "on_host", "run", "small_slots"]
@@ -112,15 +112,13 @@ def run(
     """The outputs of a Program whose inputs are the values of these leaves.
 
     Args:
-        env: an empty list, to put the values of all slots in as they come, the leaves' behind them; what nobody needs
-            any more is None.
+        env: an empty list, which becomes the environment: whoever calls has it if something fails.
         products: whether there are products of matrices on the way.
         free: the positions of leaves whose values may be written over.
     """
     with np.errstate(all="ignore"), _one_thread() if products else nullcontext():
-        env += [None] * len(program.instructions)
-        env += [numpy_value(n) for n in reversed(leaves)]
-        run_once(program, env, _fallback, {~k for k in free})
+        env += environment(program, [numpy_value(n) for n in leaves])
+        run_instructions(program, env, _fallback, {~k for k in free})
         return [settled(env[s], program.avals[s]) for s in program.out_slots]
 
 

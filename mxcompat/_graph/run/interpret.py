@@ -19,7 +19,7 @@ from ..ir.rules import COVERED, HOST, OVERWRITE, Rules
 from .interrupts import uninterrupted
 
 __all__ = [
-    "Fallback", "NoRule", "can_interpret", "covered", "interpret", "no_fallback", "run_instructions", "run_once",
+    "Fallback", "NoRule", "can_interpret", "covered", "environment", "interpret", "no_fallback", "run_instructions",
 ]  # fmt: skip
 
 Fallback = Callable[[Op, Any, tuple, Sequence[Any]], Any]
@@ -36,56 +36,46 @@ def no_fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
 
 def interpret(program: Program, inputs: Sequence[Any], fallback: Fallback = no_fallback) -> list[Any]:
     """The outputs of a Program, for inputs that are NumPy arrays (or scalars)."""
-    env = run_instructions(program, inputs, fallback)
-    return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
+    env = environment(program, inputs)
+    run_instructions(program, env, fallback, set())
+    return [env[s] for s in program.out_slots]
 
 
-def run_instructions(program: Program, inputs: Sequence[Any], fallback: Fallback) -> list[Any]:
-    """The results of all instructions."""
-    env: list[Any] = []
-    avals = program.avals
-    for op, params, slots in program.instructions:
-        if op is ITEM:
-            env.append(env[slots[0]][params[0]] if slots[0] >= 0 else inputs[~slots[0]][params[0]])
-            continue
-        given = [env[s] if s >= 0 else inputs[~s] for s in slots]
-        try:
-            env.append(_result(op, avals[len(env)], params, given, fallback))
-        except Exception as error:
-            error.mxcompat_slot = len(env)  # type: ignore[attr-defined]  # the outermost program's, in the end
-            raise
-    return env
+def environment(program: Program, inputs: Sequence[Any]) -> list[Any]:
+    """What is in each slot: the results, None so far, and then the inputs from the last to the first, so that slot ~k
+    is counted from the end."""
+    return [*[None] * len(program.instructions), *reversed(inputs)]
 
 
-def _result(op: Op, out: Any, params: tuple, given: list[Any], fallback: Fallback) -> Any:
-    rule = HOST.get(op)
-    result = rule(out, params, *given) if rule is not None else None
-    return fallback(op, out, params, given) if result is None else result
-
-
-def run_once(program: Program, env: list[Any], fallback: Fallback, free: set[int]) -> None:
-    """Run all instructions. What all its readers have read is dropped, and what an op writes over is written over if it
-    is read for the last time then.
+def run_instructions(program: Program, env: list[Any], fallback: Fallback, free: set[int] | None = None) -> None:
+    """Put the results of all instructions in an environment.
 
     Args:
-        env: the results, None so far, and then the inputs from the last to the first: slot ~k is counted from the end.
-        free: the slots of inputs that may be written over; slots of what they become are added. If something fails
-            after that, `env` holds all that is needed to go on from there.
+        free: the slots of inputs that may be written over; slots of what they become are added. What all its readers
+            have read is dropped, and what an op writes over is written over if it is read for the last time then. If
+            something fails after that, `env` holds all that is needed to go on from there. None: everything is kept.
     """
     for k, (op, params, slots, out, last, dropped) in enumerate(_reads(program)):
         given = [env[s] for s in slots]
         try:
             if op is ITEM:
                 env[k] = given[0][params[0]]
-            elif last and (slots[0] >= 0 or slots[0] in free) and _is_own(given, slots[0]):
+            elif last and free is not None and (slots[0] >= 0 or slots[0] in free) and _is_own(given, slots[0]):
                 _overwrite(op, out, params, given, slots[0], free, env, k)
             else:
                 env[k] = _result(op, out, params, given, fallback)
         except Exception as error:
-            error.mxcompat_slot = k  # type: ignore[attr-defined]
+            error.mxcompat_slot = k  # type: ignore[attr-defined]  # the outermost program's, in the end
             raise
-        for s in dropped:
-            env[s] = None
+        if free is not None:
+            for s in dropped:
+                env[s] = None
+
+
+def _result(op: Op, out: Any, params: tuple, given: list[Any], fallback: Fallback) -> Any:
+    rule = HOST.get(op)
+    result = rule(out, params, *given) if rule is not None else None
+    return fallback(op, out, params, given) if result is None else result
 
 
 _Read = tuple[Op, tuple, tuple[int, ...], Any, bool, tuple[int, ...]]

@@ -10,11 +10,11 @@ from math import prod
 from typing import Any
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import func
 
 from .. import policy
+from .modules import kept
 
-__all__ = ["compute_once", "kept"]
+__all__ = ["compute_once"]
 
 _COSTLY = frozenset({
     "chlo.acos", "chlo.acosh", "chlo.asin", "chlo.asinh", "chlo.atan", "chlo.atanh", "chlo.cosh", "chlo.erf",
@@ -63,15 +63,3 @@ def _repeats(op: Any) -> bool:
         return False
     count, read = prod(made.shape), prod(given.shape)
     return read > 1 and count >= policy.REPEATED_ELEMENTS and count >= policy.REPEATED_TIMES * read
-
-
-def kept(module: Any, value: Any) -> Any:
-    """A value as what a function gives that is not inlined: it is computed by itself."""
-    name = f"kept_{len(module.body.operations)}"
-    with ir.InsertionPoint.at_block_begin(module.body):
-        function = func.FuncOp(name, ir.FunctionType.get([value.type], [value.type]), visibility="private")
-        with ir.InsertionPoint(function.add_entry_block()):
-            func.ReturnOp([function.arguments[0]])
-    call = func.CallOp(function, [value])
-    call.operation.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get({"inlineable": ir.StringAttr.get("false")})
-    return call.results[0]

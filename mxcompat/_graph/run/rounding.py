@@ -14,7 +14,9 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-__all__ = ["named", "round_products"]
+from .modules import float_type, named, op_name
+
+__all__ = ["round_products"]
 
 _PRODUCT = "stablehlo.multiply"
 _ADDS = frozenset({"stablehlo.add", "stablehlo.subtract"})
@@ -32,26 +34,8 @@ def round_products(module: Any) -> None:
     """Change a module of StableHLO in place: its products are rounded before they are added to each other."""
     products = [op.results[0] for op in named(module, _PRODUCT)]
     with module.context, ir.Location.unknown():
-        for product in [p for p in products if _is_wide(p) and _is_added(p)]:
+        for product in [p for p in products if float_type(p) and _is_added(p)]:
             _round(product)
-
-
-def named(module: Any, name: str) -> list[Any]:
-    """The operations of a module that have this name."""
-    found: list[Any] = []
-
-    def visit(op: Any) -> Any:
-        if op.name == name:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
-
-
-def _is_wide(value: Any) -> bool:
-    kind = ir.RankedTensorType(value.type)
-    return kind.has_static_shape and isinstance(kind.element_type, (ir.F32Type, ir.F64Type))
 
 
 def _is_added(value: Any) -> bool:
@@ -66,9 +50,8 @@ def _is_added(value: Any) -> bool:
 
 
 def _is_product(value: Any) -> bool:
-    op = value.owner
-    name = getattr(op, "name", None)  # an argument of a function has none
-    return name == _PRODUCT or (name in _MOVES and _is_product(op.operands[0]))
+    name = op_name(value)
+    return name == _PRODUCT or (name in _MOVES and _is_product(value.owner.operands[0]))
 
 
 def _round(product: Any) -> None:

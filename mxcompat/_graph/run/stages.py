@@ -16,8 +16,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from .. import policy
-from .repeats import kept
-from .rounding import named
+from .modules import kept, named, op_name, reduction
 
 __all__ = ["reduce_in_stages"]
 
@@ -37,28 +36,23 @@ def reduce_in_stages(module: Any) -> None:
 
 def _is_long(op: Any) -> bool:
     """Whether many floats are reduced, of neighbouring axes, to begin with a constant."""
-    kind = ir.RankedTensorType(op.operands[0].type)
-    axes = list(op.attributes["dimensions"])
-    if len(op.results) > 1 or not kind.has_static_shape or not isinstance(kind.element_type, (ir.F32Type, ir.F64Type)):
+    found = reduction(op)
+    if found is None or found.combine not in _COMBINE or not found.axes:
         return False
-    inner = [inner.name for inner in op.regions[0].blocks[0]]
+    kind, axes, _ = found
     return (
-        len(inner) == 2
-        and inner[0] in _COMBINE
-        and axes
-        and axes == list(range(axes[0], axes[-1] + 1))
+        axes == list(range(axes[0], axes[-1] + 1))
         and prod(kind.shape[axes[0] : axes[-1] + 1]) > policy.STAGE
         and prod(kind.shape) >= policy.STAGED_ELEMENTS
-        and getattr(op.operands[1].owner, "name", None) == "stablehlo.constant"
+        and op_name(op.operands[1]) == "stablehlo.constant"
         and len(list(op.operands[0].uses)) == 1  # what others read, too, is computed along with them
     )
 
 
 def _in_stages(module: Any, op: Any) -> Any:
     value, start = op.operands
-    shape = ir.RankedTensorType(value.type).shape
-    axes = list(op.attributes["dimensions"])
-    combine = _COMBINE[next(iter(op.regions[0].blocks[0])).name]
+    kind, axes, name = reduction(op)
+    shape, combine = kind.shape, _COMBINE[name]
     before, count, after = prod(shape[: axes[0]]), prod(shape[axes[0] : axes[-1] + 1]), prod(shape[axes[-1] + 1 :])
     side_by_side = after == 1
     if side_by_side:

@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from .. import policy
-from .rounding import named
+from .modules import named, op_name, reduction
 
 __all__ = ["multiply_sums"]
 
@@ -28,24 +28,22 @@ def multiply_sums(module: Any) -> None:
 
 def _is_sum_of_rows(op: Any) -> bool:
     """Whether float32 elements that are in memory are added up over the first axes, two or more, and enough of them."""
-    kind = ir.RankedTensorType(op.operands[0].type)
-    axes = list(op.attributes["dimensions"])
-    if len(op.results) > 1 or not kind.has_static_shape or not isinstance(kind.element_type, ir.F32Type):
+    found = reduction(op)
+    if found is None or found.combine != "stablehlo.add" or not isinstance(found.kind.element_type, ir.F32Type):
         return False
+    kind, axes, _ = found
     return (
         1 < len(axes) < kind.rank
         and axes == list(range(len(axes)))
         and prod(kind.shape[: len(axes)]) >= policy.SUMMED_ROWS
         and prod(kind.shape[len(axes) :]) >= policy.SUMMED_COLUMNS
-        and [inner.name for inner in op.regions[0].blocks[0]] == ["stablehlo.add", "stablehlo.return"]
         and _is_zero(op.operands[1])
         and len(list(op.operands[0].uses)) > 1  # what nothing else reads is computed on the way, and never in memory
     )
 
 
 def _is_zero(value: Any) -> bool:
-    op = value.owner
-    return getattr(op, "name", None) == "stablehlo.constant" and ir.DenseFPElementsAttr(op.attributes["value"])[0] == 0
+    return op_name(value) == "stablehlo.constant" and ir.DenseFPElementsAttr(value.owner.attributes["value"])[0] == 0
 
 
 def _product(op: Any) -> Any:
