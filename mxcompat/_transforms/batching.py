@@ -27,7 +27,7 @@ from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .lowering import JVP, VJP, VMAP
 from .split import PULL
 
-__all__ = ["batched", "mapped"]
+__all__ = ["batched", "mapped", "value_on_host"]
 
 
 class Batched(NamedTuple):
@@ -135,17 +135,17 @@ def _mapped(program: Program, in_axes: tuple, out_axes: tuple, size: int) -> Map
                 raise NoRule("[vmap] an output that has the axis is to have none")
             outs.append(node if axis is None else _moved(node if on else broadcast_unbatched(node, size), 0, axis))
         body = capture.close(outs)
-    return Mapped(body.program, body.captured, [_value(n) for n in body.captured])
+    return Mapped(body.program, body.captured, [value_on_host(n) for n in body.captured])
 
 
-def _value(node: Node) -> Any:
+def value_on_host(node: Node) -> Any:
     """What a captured node is, for NumPy."""
     if node.op is SCALAR:
         return number(node.value, node.aval.dtype)
     if node.value is not None:
         return np.asarray(node.value)
     rule = HOST.get(node.op)  # type: ignore[arg-type]
-    result = rule(node.aval, node.params, *[_value(n) for n in node.inputs]) if rule is not None else None
+    result = rule(node.aval, node.params, *[value_on_host(n) for n in node.inputs]) if rule is not None else None
     if result is None:
         raise NoRule(f"[{node.op}] has no host rule")
     return result

@@ -1,7 +1,8 @@
 """How NumPy runs what holds a Program, and takes its derivatives: calls, custom functions, `vjp`, `jvp` and `vmap`.
 
 Most of them just run a Program on their first inputs, and differ in which inputs have gradients. `vjp` and `jvp` are
-sweeps over the instructions of theirs, at the conventions of `lowering`. Second derivatives are left to XLA.
+sweeps over the instructions of theirs, at the conventions of `lowering`; their own derivatives are those of the
+Programs that they are (`gradients`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
 from .compiling import CONSTANT
 from .custom.derive import CUSTOM
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from .gradients import RULES, Derivative, gradient, inlined, tangent
 from .integers import passes_integers
 from .lowering import JVP, VJP, VMAP
 from .split import PULL
@@ -72,11 +74,23 @@ _INNER: dict[Op, Callable[[tuple], _Inner | None]] = {
 }
 
 
+def _derivative(of: Callable[..., Derivative | None]) -> Callable[[tuple], _Inner | None]:
+    def inner(params: tuple) -> _Inner | None:
+        found = of(*params)
+        return None if found is None else _Inner(found.program, found.values, len(found.program.in_avals))
+
+    return inner
+
+
 def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any], ...]:
-    """The rules for HOST, PULLBACK, PUSHFORWARD and COVERED of ops that run a Program."""
+    """The rules for HOST, PULLBACK, PUSHFORWARD and COVERED of ops that run a Program, and the one for `gradients`."""
+
+    def own(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
+        avals = inner.program.in_avals[: len(inner.program.in_avals) - len(inner.values)]
+        return [spread(x, a) for x, a in zip(inputs, avals, strict=False)]
 
     def given(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
-        return [*inputs[: len(inner.program.in_avals) - len(inner.values)], *inner.values]
+        return [*own(inner, inputs), *inner.values]
 
     def host(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
         inner = inner_of(params)
@@ -113,7 +127,14 @@ def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any
         primals = _those(wanted[: inner.smooth])
         return (can_pull_back if kind is PULLBACK else can_push_forward)(inner.program, primals)
 
-    return host, pull, push, covered
+    def symbolic(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple | None:
+        inner = inner_of(params)
+        if inner is None:
+            return None
+        primals = _those(wanted[: inner.smooth])
+        return _placed(primals, inlined(inner.program, inner.values, primals, g, own(inner, inputs)), len(inputs))
+
+    return host, pull, push, covered, symbolic
 
 
 def _those(flags: Sequence[bool]) -> tuple[int, ...]:
@@ -128,7 +149,12 @@ def _placed(places: Sequence[int], found: Sequence[Any], count: int) -> tuple:
 
 
 for _op, _inner in _INNER.items():
-    HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], COVERED[_op] = _runs(_inner)
+    HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], COVERED[_op], RULES[_op] = _runs(_inner)
+del RULES[CUSTOM_VJP], RULES[CUSTOM_JVP]  # which have rules of the user's
+
+_differentiable = {}
+for _op, _of in ((VJP, gradient), (JVP, tangent)):
+    PULLBACK[_op], PUSHFORWARD[_op], _differentiable[_op], RULES[_op] = _runs(_derivative(_of))[1:]
 
 
 def _custom_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
@@ -175,6 +201,7 @@ def _tuple(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple:
 
 
 @PULLBACK.of(TUPLE)
+@RULES.of(TUPLE)
 def _tuple_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
     return g
 
@@ -227,6 +254,8 @@ def _vjp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
 
 @COVERED.of(VJP, PULL)
 def _vjp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+    if kind is not HOST:
+        return _differentiable[VJP](kind, params, wanted)
     program, primals, outputs = params
     return _are_smooth(program, primals, outputs) and can_pull_back(program, primals, outputs)
 
@@ -254,6 +283,8 @@ def _jvp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
 
 @COVERED.of(JVP)
 def _jvp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+    if kind is not HOST:
+        return _differentiable[JVP](kind, params, wanted)
     program, primals, outputs = params
     return _are_smooth(program, primals, outputs) and can_push_forward(program, primals)
 

@@ -146,6 +146,20 @@ def vmap_of_grad(mx: Any) -> Iterator[Step]:
         yield lambda xs=xs: _done(mx, mx.vmap(mx.grad(lambda x: _score(mx, x, w)))(xs))
 
 
+def hessian(mx: Any) -> Iterator[Step]:
+    """The Hessian of an energy, mapped over the rows of an identity matrix, of another size each time."""
+    for k in itertools.count(3):
+        x, eye = _evaluated(mx, _normal(k, k), np.eye(k, dtype=np.float32))
+
+        def energy(x: Any) -> Any:
+            return (mx.square(x[1:] - mx.tanh(x[:-1])) + mx.exp(-mx.square(x[:-1]))).sum()
+
+        def product(v: Any, x: Any = x) -> Any:
+            return mx.grad(lambda x: (mx.grad(energy)(x) * v).sum())(x)
+
+        yield lambda product=product, eye=eye: _done(mx, mx.vmap(product)(eye))
+
+
 def _trained(mx: Any, make: Callable[[Any], Any], x: np.ndarray, y: np.ndarray) -> Any:
     """What a script does up to its first loss: the model, the optimizer, the data, a training step."""
     nn, optimizers = sibling(mx, "nn"), sibling(mx, "optimizers")

@@ -11,6 +11,7 @@ all).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -20,16 +21,17 @@ import numpy as np
 import mxcompat.core as mx
 from mxcompat import testing
 from mxcompat._array.array import wrap
-from mxcompat._graph.ir.aval import aval, from_numpy, number
+from mxcompat._graph.ir.aval import Aval, aval, from_numpy, number
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.linearize import linearize
 from mxcompat._graph.ir.node import SCALAR, Node
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.run.differentiate import pull_back, push_forward
+from mxcompat._graph.run.differentiate import can_push_forward, pull_back, push_forward
 from mxcompat._graph.run.evaluate import evaluated_on_host
 from mxcompat._graph.run.interpret import interpret
 from mxcompat._transforms.batching import over_axis
+from mxcompat._transforms.gradients import Derivative, gradient, tangent
 
 __all__ = ["DTYPES", "check", "data"]
 
@@ -151,6 +153,7 @@ def _derivatives(program: Program, primals: int, given: list[Any], grad: bool, j
         for k, c in zip(moving, cotangents, strict=True):
             everything[k] = c
         _, got = pull_back(program, primals, given, everything)
+        found += _second(program, primals, given, cotangents)
         found.append(
             Found(
                 "cotangents", got,
@@ -159,7 +162,7 @@ def _derivatives(program: Program, primals: int, given: list[Any], grad: bool, j
         )  # fmt: skip
     if jvp:
         _, pushed = push_forward(program, primals, given, tangents)
-        got = [np.zeros(outs[k].shape, outs[k].dtype.numpy) if pushed[k] is None else pushed[k] for k in moving]
+        got = [_zeros(outs[k]) if pushed[k] is None else pushed[k] for k in moving]
 
         def forward(*xs: Any) -> list[Any]:
             with differentiating(forward=True):
@@ -167,6 +170,70 @@ def _derivatives(program: Program, primals: int, given: list[Any], grad: bool, j
 
         found.append(Found("tangents", got, forward, given[:primals] + tangents))
     return found
+
+
+def _zeros(a: Aval) -> np.ndarray:
+    return np.zeros(a.shape, a.dtype.numpy)
+
+
+def _second(program: Program, primals: int, given: list[Any], cotangents: list[np.ndarray]) -> list[Found]:
+    """The derivatives of the gradient and of the tangents, both ways, if NumPy has them."""
+    count = len(program.out_avals)
+    found = []
+    back = gradient(program, primals, count)
+    if back is not None:
+        found += _derived(
+            "of the gradient", back, partial(_with_gradient, program, primals, given), primals, given, cotangents
+        )
+    forth = tangent(program, primals, count)
+    if forth is not None:
+        tangents = [data(x.shape, x.dtype.name, 37 + k) for k, x in enumerate(given[:primals])]
+        found += _derived(
+            "of the tangents", forth, partial(_with_tangents, program, primals, given), primals, given, tangents
+        )
+    return found
+
+
+def _derived(
+    what: str, made: Derivative, by_jax: Callable[..., list[Any]], primals: int, given: list[Any], more: list[Any]
+) -> list[Found]:  # fmt: skip
+    """The derivatives of a derivative with respect to where it is taken and to `more`, cotangents or tangents."""
+    inputs = [*given, *more]
+    wanted = (*range(primals), *range(len(given), len(inputs)))
+    points = [inputs[k] for k in wanted]
+    back = [data(a.shape, a.dtype.label, 27 + k) for k, a in enumerate(made.program.out_avals)]
+    forth = [data(x.shape, x.dtype.name, 47 + k) for k, x in enumerate(points)]
+    count = len(wanted)
+    _, pulled = pull_back(made.program, wanted, [*inputs, *made.values], back)
+    found = [
+        Found(
+            f"cotangents {what}", pulled, lambda *xs: jax.vjp(by_jax, *xs[:count])[1](list(xs[count:])), points + back
+        )
+    ]
+    if not can_push_forward(made.program, wanted):
+        return found
+    _, pushed = push_forward(made.program, wanted, [*inputs, *made.values], forth)
+    pushed = [_zeros(a) if t is None else t for t, a in zip(pushed, made.program.out_avals, strict=True)]
+
+    def push(*xs: Any) -> Any:
+        with differentiating(forward=True):
+            return jax.jvp(by_jax, tuple(xs[:count]), tuple(xs[count:]))[1]
+
+    return [*found, Found(f"tangents {what}", pushed, push, points + forth)]
+
+
+def _with_gradient(program: Program, primals: int, given: list[Any], *xs: Any) -> list[Any]:
+    values, pull = jax.vjp(lambda *ys: program.replay([*ys, *given[primals:]]), *xs[:primals])
+    return [*values, *pull(list(xs[primals:]))]
+
+
+def _with_tangents(program: Program, primals: int, given: list[Any], *xs: Any) -> list[Any]:
+    def function(*ys: Any) -> list[Any]:
+        return program.replay([*ys, *given[primals:]])
+
+    with differentiating(forward=True):
+        values, tangents = jax.jvp(function, tuple(xs[:primals]), tuple(xs[primals:]))
+    return [*values, *tangents]
 
 
 def _batches(program: Program, count: int, given: list[Any]) -> list[Found]:

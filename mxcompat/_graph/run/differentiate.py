@@ -17,7 +17,7 @@ from ..ir.program import Program
 from ..ir.rules import PULLBACK, PUSHFORWARD, Rules
 from .interpret import Fallback, NoRule, can_interpret, covered, environment, no_fallback, run_instructions
 
-__all__ = ["can_pull_back", "can_push_forward", "pull_back", "push_forward", "spread"]
+__all__ = ["can_pull_back", "can_push_forward", "carry_back", "pull_back", "push_forward", "spread"]
 
 
 def _active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
@@ -54,6 +54,14 @@ def pull_back(
     """
     env = environment(program, inputs)
     run_instructions(program, env, fallback)
+    return carry_back(program, primals, env, cotangents)
+
+
+def carry_back(
+    program: Program, primals: int | tuple[int, ...], env: Sequence[Any], cotangents: Sequence[Any],
+    rules: Rules = PULLBACK,
+) -> tuple[list[Any], list[Any]]:  # fmt: skip
+    """What `pull_back` gives, once the instructions have been run: from their results, by these rules."""
     active = _active_slots(program, primals)
     known: dict[int, Any] = {}
     several: dict[int, list[Any]] = {}  # of ops with several results: the cotangents of these
@@ -75,7 +83,7 @@ def pull_back(
             outputs[k] = g if outputs[k] is None else outputs[k] + g
             continue
         wanted = tuple([s in active and (op.indices is None or k < op.indices) for k, s in enumerate(slots)])
-        rule = PULLBACK.get(op)
+        rule = rules.get(op)
         try:
             found = rule and rule(g, env[slot], params, wanted, *[env[s] for s in slots])
         except Exception as error:

@@ -1,0 +1,150 @@
+"""Second derivatives in NumPy, held to XLA's: of the gradient and of the tangents, both ways."""
+
+import numpy as np
+import pytest
+
+import mxcompat.core as mx
+from mxcompat import nn
+from mxcompat._array.array import wrap
+from mxcompat._graph.ir.capture import Capture
+from mxcompat._graph.run.differentiate import can_push_forward
+from mxcompat._graph.run.interpret import NoRule
+from mxcompat._ops.define import SAMPLES, TABLE
+from mxcompat._transforms.gradients import RULES, gradient, tangent
+from mxcompat._transforms.symbolic import Symbolic
+
+from .harness import check, data, program_of
+from .test_elementwise import SPECIAL, drawn, together
+
+NAMES = sorted(name for name in SAMPLES if TABLE.get(name) in RULES)
+X = data((4, 3), "float32")
+ROWS, PLACES = np.array([2, 0, 2]), np.array([[0], [2], [1], [0]])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_elementwise(name):
+    """At zeros, poles, kinks, infinities and NaN, too."""
+    operands = SAMPLES[name].operands
+    x = np.array(SPECIAL, "float32")
+    together(name, [drawn(name, (12,), "float32", k, second=k > 0) for k in range(operands)])
+    together(name, [x] if operands == 1 else [x[:, None], x])
+
+
+CALLS = {
+    "addmm": lambda x: mx.addmm(x @ x.T, x, x.T, 0.5, 2.0),
+    "as_strided": lambda x: mx.as_strided(x, (2, 2), (3, 1)),
+    "astype": lambda x: x.astype(mx.float64) * x,
+    "atleast": lambda x: mx.atleast_3d(x),
+    "broadcast_to": lambda x: mx.broadcast_to(x, (2, 4, 3)),
+    "concatenate": lambda x: mx.concatenate([x, x * x], axis=1),
+    "cross_entropy": lambda x: nn.losses.cross_entropy(x, mx.array([0, 1, 2, 0])),
+    "cumsum": lambda x: mx.cumsum(x, axis=0, reverse=True),
+    "diag": lambda x: mx.diag(x[0]),
+    "diagonal": lambda x: mx.diagonal(x),
+    "diff": lambda x: mx.diff(x, axis=0),
+    "einsum": lambda x: mx.einsum("ij,kj->ik", x, x),
+    "expand_dims": lambda x: mx.expand_dims(x, (0, 2)),
+    "flatten": lambda x: mx.flatten(x),
+    "flip": lambda x: mx.flip(x, 0),
+    "gather": lambda x: x[mx.array(ROWS)],
+    "gather_axis": lambda x: mx.take_along_axis(x, mx.array(PLACES), 1),
+    "gelu": lambda x: nn.gelu(x),
+    "inner": lambda x: mx.inner(x, x),
+    "inv": lambda x: mx.linalg.inv(x.T @ x + mx.eye(3)),
+    "kron": lambda x: mx.kron(x, x),
+    "layer_norm": lambda x: mx.fast.layer_norm(x, x[0], x[1], 1e-5),
+    "logaddexp": lambda x: mx.logaddexp(x, 0),
+    "logsumexp": lambda x: mx.logsumexp(x, axis=1),
+    "matmul": lambda x: [x @ x.T, x[0] @ x[1], x @ x[0], x[:, 0] @ x, x[None] @ x.T],
+    "max": lambda x: x.max(1),
+    "mean": lambda x: x.mean(axis=0),
+    "min": lambda x: x.min(axis=(0, 1)),
+    "norm": lambda x: [mx.linalg.norm(x), mx.linalg.norm(x, axis=1, keepdims=True)],
+    "outer": lambda x: mx.outer(x[0], x[1]),
+    "pad": lambda x: mx.pad(x, 1, constant_values=3.0),
+    "power": lambda x: x**3,
+    "repeat": lambda x: mx.repeat(x, 2, 0),
+    "rms_norm": lambda x: mx.fast.rms_norm(x, x[0], 1e-5),
+    "roll": lambda x: mx.roll(x, 1, axis=0),
+    "slice": lambda x: x[1:, ::2],
+    "softmax": lambda x: [mx.softmax(x, axis=0), mx.softmax(x, axis=(0, 1))],
+    "squeeze": lambda x: mx.squeeze(x[None]),
+    "stack": lambda x: mx.stack([x, x * x]),
+    "std": lambda x: mx.std(x, axis=0),
+    "sum": lambda x: (x * x).sum(1, keepdims=True),
+    "tensordot": lambda x: mx.tensordot(x, x, [[1], [1]]),
+    "tile": lambda x: mx.tile(x, (2, 1)),
+    "trace": lambda x: mx.trace(x),
+    "transpose": lambda x: mx.moveaxis(x, 0, 1),
+    "triangle": lambda x: mx.tril(x),
+    "unflatten": lambda x: mx.unflatten(x, 0, (2, 2)),
+    "var": lambda x: mx.var(x, axis=1, keepdims=True, ddof=1),
+    "vecdot": lambda x: mx.vecdot(x, x),
+    "where": lambda x: mx.where(x > 0, x, x * x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls(name):
+    def call(mx, x):
+        out = CALLS[name](x)
+        return [y * y for y in out] if isinstance(out, list) else out * out
+
+    x = X * 0.7
+    program, _ = program_of(call, (x,))
+    assert gradient(program, 1, len(program.out_avals)) is not None
+    check(call, x, tolerance=1e-5, batch=False, jvp=can_push_forward(program, (0,)))
+
+
+def test_what_is_left_to_xla():
+    """What has no rule, other dtypes; and where the tangents differ at ties from the transposed gradient."""
+
+    def made(call, x=X):
+        program, _ = program_of(call, (x,))
+        return gradient(program, 1, 1) is not None, tangent(program, 1, 1) is not None
+
+    assert made(lambda mx, x: mx.sin(x)) == (True, True)
+    assert made(lambda mx, x: mx.maximum(x, 0)) == (True, False)
+    assert made(lambda mx, x: mx.checkpoint(lambda x: mx.maximum(x, 0))(x)) == (True, False)
+    assert made(lambda mx, x: mx.sort(x)) == (False, False)
+    assert made(lambda mx, x: x**x) == (False, False), "an exponent with a derivative"
+    assert made(lambda mx, x: mx.pad(x, 1, mode="edge")) == (False, False)
+    assert made(lambda mx, x: mx.sin(x), data((3,), "float16")) == (False, False)
+    assert made(lambda mx, x: mx.sin(x), data((3,), "complex64")) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        bool, int, float, list, len, np.array, np.cumsum, lambda x: x.argmax(), lambda x: np.add(x, x, out=np.ones(3)),
+        lambda x: np.add.accumulate(x), lambda x: x + np.ones(3), lambda x: ~x, lambda x: np.where(x > 0),
+        lambda x: x.__setitem__(0, 1), lambda x: x + "1",
+        lambda x: x.astype("datetime64[s]"), lambda x: np.tanh(x), lambda x: x.dot(np.ones(3)),
+    ],
+)  # fmt: skip
+def test_symbolic_arrays_refuse_what_they_are_not(use):
+    with Capture([mx.ones(3)._node.aval]) as capture:
+        x = Symbolic(capture.placeholders[0])
+        with pytest.raises(NoRule):
+            use(x)
+        with pytest.raises(ValueError):
+            np.ones(3)[0] = x[0]
+
+
+def test_symbolic_arrays_are_like_numpys():
+    """Types and shapes are those that NumPy gives."""
+    real = np.ones((2, 3), np.float32)
+    uses = [
+        lambda x: x + 1, lambda x: 2 * x, lambda x: 1 / x, lambda x: x * np.float32(2), lambda x: -x, lambda x: x > 0,
+        lambda x: np.where(x > 0, x, x.dtype.type(0)), lambda x: x.sum(), lambda x: x.sum(0, keepdims=True),
+        lambda x: np.add.reduce(x > 0, (1,), np.float32, None, True), lambda x: x.T @ x, lambda x: x.T.dot(x),
+        lambda x: x[..., None, :], lambda x: x[0], lambda x: x.reshape(-1), lambda x: x.reshape(3, -1),
+        lambda x: x.swapaxes(-1, -2), lambda x: x.transpose(1, 0), lambda x: np.vecdot(x, x), lambda x: x.conj(),
+        lambda x: np.expand_dims(x, 1), lambda x: np.broadcast_to(x, (4, 2, 3)), lambda x: x.astype(np.float64) + x,
+        lambda x: ~(x > 0), lambda x: x.ravel(), lambda x: (x > 0) * x,
+    ]  # fmt: skip
+    with Capture([wrap(mx.ones((2, 3))._node)._node.aval]) as capture:
+        x = Symbolic(capture.placeholders[0])
+        for use in uses:
+            got, want = use(x), use(real)
+            assert (got.shape, got.dtype, got.ndim, got.size) == (want.shape, want.dtype, want.ndim, want.size)
