@@ -26,10 +26,11 @@ from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
 from .compiling import CONSTANT
 from .custom.derive import CUSTOM
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from .gradients import RULES, Derivative, gradient, inlined, tangent
+from .gradients import Derivative, gradient, inlined, tangent
 from .integers import passes_integers
 from .lowering import JVP, VJP, VMAP
 from .split import PULL
+from .symbolic_rules import RULES
 from .tangents import tangent_avals
 
 __all__: list[str] = []
