@@ -13,6 +13,7 @@ from pathlib import Path
 from sys import _getframe
 from types import CodeType, FrameType
 from typing import Any
+from weakref import WeakSet
 
 from . import buffers
 from .aval import Aval
@@ -20,7 +21,7 @@ from .op import Op
 
 __all__ = [
     "ITEM", "PACKAGE", "SCALAR", "TRACED", "Node", "apply", "caller", "created", "items", "leaf", "location",
-    "new_trace", "outside", "own", "scalar",
+    "new_trace", "outside", "own", "scalar", "tracers",
 ]  # fmt: skip
 
 
@@ -113,11 +114,19 @@ def new_trace() -> int:
     return next(_trace_ids)
 
 
+tracers: WeakSet[Node] = WeakSet()
+"""The leaves that hold tracers of JAX."""
+
+
 def leaf(value: Any, aval: Aval, *, traced: bool = False) -> Node:
     """A node that holds data: a JAX array, which may be `traced`, or a NumPy array that nobody writes to."""
-    if not traced and aval.nbytes >= buffers.smallest:
+    if traced:
+        tracer = Node(TRACED, (), (), aval, 0, value)
+        tracers.add(tracer)
+        return tracer
+    if aval.nbytes >= buffers.smallest:
         buffers.count(value, aval)
-    return Node(TRACED if traced else None, (), (), aval, 0, value)
+    return Node(None, (), (), aval, 0, value)
 
 
 def scalar(value: Any, aval: Aval) -> Node:

@@ -20,7 +20,7 @@ from jax import lax
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval
-from mxcompat._graph.ir.node import TRACED, Node
+from mxcompat._graph.ir.node import TRACED, Node, tracers
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import CONTRACTION, PADDING
 from mxcompat._graph.run.evaluate import pre_eval_hooks
@@ -152,7 +152,7 @@ def _rewrite() -> None:
     nodes = _noted[:]
     del _noted[: len(nodes)]
     nodes = [node for node in nodes if node.value is None and node.op in CONTRACTION]
-    if _any_traced(nodes):
+    if tracers and _any_traced(nodes):
         return  # JAX may differentiate it: what does not count would have to be finite
     paddings = Paddings()
     for node in nodes:
