@@ -71,7 +71,8 @@ mx.expand_dims(x, n), mx.squeeze(x, n), mx.transpose(x, [n]), mx.swapaxes(x, 0, 
 mx.stack([x], axis=n), mx.roll(x, n), mx.tile(x, [n]), mx.pad(x, [(1, n)]), mx.repeat(x, n), mx.round(x, n),
 mx.bartlett(n), mx.eye(n), mx.eye(2, 2, n), mx.tri(2, 2, n), mx.diag(x, n), mx.linspace(0, 1, n), mx.fft.fft(x, n),
 mx.fft.fftn(x, axes=[n]), mx.fft.fftshift(x, axes=[n]), mx.zeros((n,)), mx.reshape(x, (n,)), mx.broadcast_to(x, (n,)),
-mx.broadcast_shapes((n,), (1,)), mx.unflatten(x, 0, (n,)), mx.random.uniform(shape=[n])
+mx.broadcast_shapes((n,), (1,)), mx.unflatten(x, 0, (n,)), mx.random.uniform(shape=[n]),
+mx.diff(x, n)
 """
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 import jax
@@ -23,7 +22,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 
-from ..arguments import axis_of, require_array
+from ..arguments import axis_of, integer, require_array
 from ..define import as_float, op, same
 from ..elementwise.casts import astype
 from ..examples import example
@@ -264,7 +263,7 @@ def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: Any = None) -> arra
     """
     check_stream(stream)
     node = require_array(a, "diff")
-    n, k = index(n), axis_of(axis, node.aval.ndim, message="[diff] Axis is out of bounds for the array.")
+    n, k = integer(n), axis_of(axis, node.aval.ndim, message="[diff] Axis is out of bounds for the array.")
     if n < 0:
         raise ValueError("[diff] Order `n` must be non-negative.")
     return wrap(apply(_DIFF, (node,), (n, k)))
