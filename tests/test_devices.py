@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from mxcompat._array.devices import check_stream
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from tests.oracle import check, ours, real
 

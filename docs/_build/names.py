@@ -40,7 +40,7 @@ _CORE = (
     ("dtypes", "Data types", "The dtypes, their categories, what promotes to what.",
      ("_array.dtypes", "_graph.ir.aval")),
     ("devices", "Devices and streams", "Where arrays live. Streams are accepted everywhere; XLA orders the work.",
-     ("_array.device",)),
+     ("_array.device", "_array.streams")),
     ("ops/elementwise", "Elementwise", "Arithmetic, comparison, bits, casts.", ("_ops.elementwise",)),
     ("ops/creation", "Creation", "Arrays of given shapes: zeros, ranges, windows.", ("_ops.creation",)),
     ("ops/movement", "Shapes and order", "Reshape, transpose, join, split, pad.", ("_ops.movement",)),

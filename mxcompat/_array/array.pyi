@@ -14,7 +14,8 @@ from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import Node
 from mxcompat._ops.indexing.at import ArrayAt
 
-from .devices import Device, DeviceType, Stream, ThreadLocalStream
+from .device import Device, DeviceType
+from .streams import Stream, ThreadLocalStream
 
 __all__ = ["ArrayIterator", "array", "wrap"]
 

@@ -1,13 +1,11 @@
-"""Devices and streams: MLX's names for where things run, on JAX's devices.
+"""Devices: MLX's names for where things run, on JAX's devices.
 
-`mx.cpu` is the host and `mx.gpu` JAX's accelerator (GPU or TPU), which raises as in MLX where there is none. XLA orders
-the work on a device itself, so streams are labels: they are made, compared and set as default, and change nothing.
+`mx.cpu` is the host and `mx.gpu` JAX's accelerator (GPU or TPU), which raises as in MLX where there is none.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import platform
 import threading
@@ -20,78 +18,17 @@ from mxcompat._graph.run.platform import backend
 from .device import Device, DeviceType, cpu, gpu
 
 __all__ = [
-    "Stream", "StreamContext", "ThreadLocalStream", "check_stream", "clear_streams", "default_device",
-    "default_stream", "device_count", "device_info", "host_memory", "is_available", "jax_device", "new_stream",
-    "new_thread_local_stream", "new_thread_unsafe_stream", "set_default_device", "set_default_stream", "stream",
-    "synchronize",
+    "as_device", "default_device", "default_within", "device_count", "device_info", "host_memory", "is_available",
+    "jax_device", "require", "set_default_device",
 ]  # fmt: skip
 
 
-class Stream:
-    """A queue of work on a device, of the thread that made it. Made by `new_stream`.
-
-    Raises:
-        TypeError: always: `new_stream` makes streams.
-
-    Example:
-        >>> stream = mx.new_stream(mx.cpu)
-        >>> isinstance(stream, mx.Stream), stream.device
-        (True, Device(cpu, 0))
-    """
-
-    __slots__ = ("_index", "_owner", "device")
-
-    device: Device
-    _index: int
-    _owner: object
-
-    def __init__(self, *args: object) -> None:
-        raise TypeError(f"{type(self).__name__}: no constructor defined, see new_stream()")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.device}, {self._index})"
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.device == other.device and self._index == other._index
-
-    def __hash__(self) -> int:
-        return hash((type(self), self.device, self._index))
+class _Here(threading.local):
+    device: Device | None = None
 
 
-class ThreadLocalStream(Stream):
-    """A stream that stands for another one in each thread. Made by `new_thread_local_stream`.
-
-    Raises:
-        TypeError: always: `new_thread_local_stream` makes them.
-
-    Example:
-        >>> isinstance(mx.new_thread_local_stream(mx.cpu), mx.ThreadLocalStream)
-        True
-    """
-
-    __slots__ = ()
-
-
-class _PerThread(threading.local):
-    def __init__(self) -> None:
-        self.device: Device | None = None  # set within a StreamContext only
-        self.streams: dict[Device, Stream] = {}
-        self.own: dict[ThreadLocalStream, Stream] = {}
-        self.token = object()  # what its streams know it by; numbers of threads are used again
-
-
-_thread = _PerThread()
+_here = _Here()
 _default: list[Device] = []
-_numbers = itertools.count()
-_local_numbers = itertools.count()
-
-
-def _make(kind: type[Stream], device: Device, numbers: Any) -> Any:
-    made = kind.__new__(kind)
-    made.device = device
-    made._index = next(numbers)
-    made._owner = _thread.token
-    return made
 
 
 @functools.cache
@@ -99,7 +36,8 @@ def _accelerators() -> tuple[Any, ...]:
     return () if backend() == "cpu" else tuple(jax.local_devices())
 
 
-def _as_device(device: Any, function: str) -> Device:
+def as_device(device: Any, function: str) -> Device:
+    """A device, of itself or of its type."""
     if isinstance(device, DeviceType):
         return Device(device)
     if isinstance(device, Device):
@@ -109,12 +47,12 @@ def _as_device(device: Any, function: str) -> Device:
 
 def jax_device(device: Device | DeviceType | None = None) -> Any:
     """The JAX device behind a device, by default behind the default one. Raises as `default_stream` does."""
-    found = default_device() if device is None else _as_device(device, "jax_device")
-    _require(found, "default_stream", "get")
+    found = default_device() if device is None else as_device(device, "jax_device")
+    require(found, "default_stream", "get")
     return _accelerators()[found._index] if found.type is gpu else jax.local_devices(backend="cpu")[0]
 
 
-def _require(device: Device, function: str, verb: str) -> Device:
+def require(device: Device, function: str, verb: str) -> Device:
     """The device, if there is one."""
     if device.type is gpu and not _accelerators():
         what = "device" if verb == "set" else "stream"
@@ -134,11 +72,17 @@ def default_device() -> Device:
         >>> isinstance(mx.default_device(), mx.Device)
         True
     """
-    if _thread.device is not None:
-        return _thread.device
+    if _here.device is not None:
+        return _here.device
     if not _default:
         _default.append(Device(gpu if _accelerators() else cpu))
     return _default[0]
+
+
+def default_within(device: Device | None) -> Device | None:
+    """Let a device be the default one of this thread, in a context; None ends that. Returns what was."""
+    before, _here.device = _here.device, device
+    return before
 
 
 def set_default_device(device: Device | DeviceType) -> None:
@@ -158,9 +102,9 @@ def set_default_device(device: Device | DeviceType) -> None:
         Device(cpu, 0)
         >>> mx.set_default_device(before)
     """
-    found = _require(_as_device(device, "set_default_device"), "set_default_device", "set")
-    if _thread.device is not None:
-        _thread.device = found
+    found = require(as_device(device, "set_default_device"), "set_default_device", "set")
+    if _here.device is not None:
+        _here.device = found
     else:
         _default[:] = [found]
 
@@ -178,7 +122,7 @@ def is_available(device: Device | DeviceType) -> bool:
         >>> mx.is_available(mx.cpu), mx.is_available(mx.Device(mx.cpu, 7))
         (True, False)
     """
-    found = _as_device(device, "is_available")
+    found = as_device(device, "is_available")
     return found._index < device_count(found.type)
 
 
@@ -214,7 +158,7 @@ def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
         >>> "architecture" in mx.device_info(mx.cpu)
         True
     """
-    device = default_device() if d is None else _as_device(d, "device_info")
+    device = default_device() if d is None else as_device(d, "device_info")
     if device.type is cpu:
         return {"architecture": platform.machine(), "device_name": platform.processor() or platform.machine()}
     if not is_available(device):
@@ -225,223 +169,6 @@ def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
     if size:
         info |= {"memory_size": size, "max_recommended_working_set_size": size, "max_buffer_length": size}
     return info
-
-
-def default_stream(device: Device | DeviceType) -> Stream:
-    """The stream of a device that is used unless told otherwise; each thread has its own.
-
-    Args:
-        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
-
-    Returns:
-        A `Stream`.
-
-    Raises:
-        ValueError: for `mx.gpu` where there is no accelerator.
-        IndexError: for an index that no device has.
-
-    Example:
-        >>> mx.default_stream(mx.cpu).device
-        Device(cpu, 0)
-    """
-    found = _require(_as_device(device, "default_stream"), "default_stream", "get")
-    if found not in _thread.streams:
-        _thread.streams[found] = _make(Stream, found, _numbers)
-    return _thread.streams[found]
-
-
-def set_default_stream(stream: Stream) -> None:
-    """Make a stream its device's default in this thread. The default device stays what it is.
-
-    Args:
-        stream: what `new_stream` made.
-
-    Raises:
-        TypeError: something else, such as a device.
-
-    Example:
-        >>> before = mx.default_stream(mx.cpu)
-        >>> stream = mx.new_stream(mx.cpu)
-        >>> mx.set_default_stream(stream)
-        >>> mx.default_stream(mx.cpu) == stream
-        True
-        >>> mx.set_default_stream(before)
-    """
-    if type(stream) is not Stream:
-        raise TypeError(f"set_default_stream: expected a Stream, got {type(stream).__name__}")
-    _thread.streams[stream.device] = stream
-
-
-def new_stream(device: Device | DeviceType) -> Stream:
-    """A new stream on a device.
-
-    Args:
-        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
-
-    Returns:
-        A `Stream`.
-
-    Raises:
-        ValueError: for `mx.gpu` where there is no accelerator.
-        IndexError: for an index that no device has.
-
-    Example:
-        >>> mx.new_stream(mx.cpu) == mx.new_stream(mx.cpu)
-        False
-    """
-    return _make(Stream, _require(_as_device(device, "new_stream"), "new_stream", "make"), _numbers)
-
-
-def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
-    """A new stream that any thread may use.
-
-    Args:
-        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
-
-    Returns:
-        A `Stream`.
-
-    Raises:
-        ValueError: for `mx.gpu` where there is no accelerator.
-        IndexError: for an index that no device has.
-
-    Example:
-        >>> stream = mx.new_thread_unsafe_stream(mx.cpu)
-        >>> mx.add(1, 2, stream=stream)
-        array(3, dtype=int32)
-    """
-    made = new_stream(device)
-    made._owner = None
-    return made
-
-
-def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:
-    """A new stream that stands for a different one in each thread.
-
-    Args:
-        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
-
-    Returns:
-        A `ThreadLocalStream`.
-
-    Example:
-        >>> stream = mx.new_thread_local_stream(mx.cpu)
-        >>> mx.add(1, 2, stream=stream)
-        array(3, dtype=int32)
-    """
-    return _make(ThreadLocalStream, _as_device(device, "new_thread_local_stream"), _local_numbers)
-
-
-def clear_streams() -> None:
-    """Forget the streams of this thread; new ones take their places.
-
-    Example:
-        >>> mx.clear_streams()
-    """
-    _thread.streams.clear()
-    _thread.own.clear()
-
-
-def _resolve(s: Any, function: str) -> Stream:
-    """The stream that a stream or device stands for in this thread."""
-    if type(s) is Stream:
-        return s
-    if type(s) is ThreadLocalStream:
-        if s not in _thread.own:
-            _thread.own[s] = new_stream(s.device)
-        return _thread.own[s]
-    if isinstance(s, (Device, DeviceType)):
-        return default_stream(s)
-    raise TypeError(f"{function}: expected a stream or a device, got {type(s).__name__}")
-
-
-def check_stream(s: Any) -> None:
-    """Raise what MLX raises for a `stream` argument that is no stream, is on a device that is not there, or was made in
-    another thread (MLX raises that when it evaluates)."""
-    if s is not None:
-        found = _resolve(s, "stream")
-        if type(s) is Stream and found._owner is not None and found._owner is not _thread.token:
-            raise RuntimeError(f"There is no Stream({found.device.type.name}, {found._index}) in current thread.")
-
-
-class StreamContext:
-    """A context in which a stream is its device's default, and that device is the default device.
-
-    Args:
-        s: a stream, or a device for its default stream.
-
-    Raises:
-        TypeError: something else.
-        ValueError: on entry, for `mx.gpu` where there is no accelerator.
-
-    Example:
-        >>> with mx.StreamContext(mx.cpu):
-        ...     y = mx.ones(2) + 1
-        >>> y
-        array([2, 2], dtype=float32)
-    """
-
-    __slots__ = ("_before", "_stream")
-
-    def __init__(self, s: Stream | ThreadLocalStream | Device | DeviceType) -> None:
-        if not isinstance(s, (Stream, Device, DeviceType)):
-            raise TypeError(f"StreamContext: expected a stream or a device, got {type(s).__name__}")
-        self._stream = s
-        self._before: list[tuple[Device | None, Stream, Stream]] = []
-
-    def __enter__(self) -> None:
-        entered = _resolve(self._stream, "stream")
-        self._before.append((_thread.device, default_stream(entered.device), entered))
-        _thread.device = entered.device
-        set_default_stream(entered)
-
-    def __exit__(self, *exc: object) -> None:
-        device, previous, _ = self._before.pop()
-        _thread.device = device
-        set_default_stream(previous)
-
-
-def stream(s: Stream | ThreadLocalStream | Device | DeviceType) -> StreamContext:
-    """A context that sets the default device and stream.
-
-    Args:
-        s: a stream, or a device for its default stream.
-
-    Returns:
-        A `StreamContext`.
-
-    Raises:
-        ValueError: on entry, for `mx.gpu` where there is no accelerator.
-
-    Example:
-        >>> with mx.stream(mx.cpu):
-        ...     y = mx.ones(2) + 1
-        >>> y
-        array([2, 2], dtype=float32)
-    """
-    return StreamContext(s)
-
-
-def synchronize(stream: Stream | ThreadLocalStream | Device | DeviceType | None = None) -> None:
-    """Wait until all work under way is done.
-
-    Args:
-        stream: accepted and checked; XLA has one queue per device, and all are waited for.
-
-    Raises:
-        ValueError: for `mx.gpu` where there is no accelerator.
-
-    Example:
-        >>> x = mx.ones(3) * 2
-        >>> mx.async_eval(x)
-        >>> mx.synchronize()
-    """
-    if stream is not None:
-        _resolve(stream, "synchronize")
-    backend()
-    for x in jax.live_arrays():
-        if not x.is_deleted():
-            x.block_until_ready()
 
 
 def host_memory() -> int:

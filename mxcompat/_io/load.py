@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mxcompat._array.array import array
-from mxcompat._array.devices import check_stream
 from mxcompat._array.errors import expected
+from mxcompat._array.streams import check_stream
 from mxcompat._ops.arguments import flag, require_text
 
 from .gguf_io import load_gguf

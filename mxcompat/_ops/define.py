@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from mxcompat._array import operands
 from mxcompat._array.array import array
 from mxcompat._array.casting import converted
-from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.aval import bool_ as _bool
 from mxcompat._graph.ir.aval import float32 as _float32

@@ -4,11 +4,7 @@
 from mxcompat._array.array import ArrayIterator, array
 from mxcompat._array.constants import e, euler_gamma, inf, nan, newaxis, pi
 from mxcompat._array.device import Device, DeviceType, cpu, gpu
-from mxcompat._array.devices import (
-    Stream, StreamContext, ThreadLocalStream, clear_streams, default_device, default_stream, device_count, device_info,
-    is_available, new_stream, new_thread_local_stream, new_thread_unsafe_stream, set_default_device,
-    set_default_stream, stream, synchronize,
-)
+from mxcompat._array.devices import default_device, device_count, device_info, is_available, set_default_device
 from mxcompat._array.dtypes import (
     DtypeCategory, can_cast, complexfloating, finfo, floating, generic, iinfo, inexact, integer, isdtype, issubdtype,
     number, result_type, signedinteger, unsignedinteger,
@@ -20,6 +16,10 @@ from mxcompat._array.memory import (
 )
 from mxcompat._array.namespace import GradientFunction as _gc_func
 from mxcompat._array.namespace import array_namespace_info as __array_namespace_info__
+from mxcompat._array.streams import (
+    Stream, StreamContext, ThreadLocalStream, clear_streams, default_stream, new_stream, new_thread_local_stream,
+    new_thread_unsafe_stream, set_default_stream, stream, synchronize,
+)
 from mxcompat._array.printing import (
     PrintOptions, _PrintOptionsContext, get_printoptions, printoptions, set_printoptions,
 )

@@ -21,8 +21,7 @@ __all__ = [
 
 
 class _Clock:
-    """What time is here: it goes on whenever something new is remembered, so that what is found again need but note it.
-    """
+    """What time is here: it goes on whenever something new is remembered; what is found again need but note it."""
 
     now = 0
 

@@ -10,8 +10,8 @@ from operator import index
 from typing import Any
 
 from mxcompat._array.array import array, wrap
-from mxcompat._array.devices import check_stream
 from mxcompat._array.errors import incompatible
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import format_shape
 from mxcompat._graph.ir.node import Node, apply
 

@@ -13,8 +13,8 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import cast_numpy
-from mxcompat._array.devices import check_stream
 from mxcompat._array.errors import expected, incompatible
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import SCALAR, Node, apply

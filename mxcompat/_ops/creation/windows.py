@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
-from mxcompat._array.devices import check_stream
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import aval, float32
 from mxcompat._graph.ir.node import apply
 

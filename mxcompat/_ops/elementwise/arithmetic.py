@@ -18,8 +18,8 @@ from jax.custom_derivatives import SymbolicZero
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import truth
-from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.direction import is_forward
 from mxcompat._graph.ir.node import apply

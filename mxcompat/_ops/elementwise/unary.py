@@ -18,7 +18,7 @@ from jax import lax
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import truth
-from mxcompat._array.devices import check_stream
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import apply

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
-from mxcompat._array.devices import check_stream
 from mxcompat._array.errors import incompatible
 from mxcompat._array.promotion import promote
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, float32, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 

@@ -16,7 +16,7 @@ from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
-from mxcompat._array.devices import check_stream
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.aval import complex64 as _complex64
 from mxcompat._graph.ir.aval import float32 as _float32

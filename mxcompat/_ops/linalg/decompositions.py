@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap, wrap_all
-from mxcompat._array.devices import check_stream
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply, items
 

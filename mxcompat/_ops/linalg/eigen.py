@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.array import array, wrap
-from mxcompat._array.devices import check_stream
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, complex64
 from mxcompat._graph.ir.node import apply, items
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
-from mxcompat._array.devices import check_stream
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy, uint32
 from mxcompat._graph.ir.node import Node, apply, items
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap, wrap_all
-from mxcompat._array.devices import check_stream
 from mxcompat._array.errors import bad_cast
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.node import apply

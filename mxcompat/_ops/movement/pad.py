@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import converted
-from mxcompat._array.devices import check_stream
 from mxcompat._array.errors import incompatible
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 

@@ -14,7 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from mxcompat._array.array import array, wrap
-from mxcompat._array.devices import check_stream
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import aval, format_shape
 from mxcompat._graph.ir.node import apply
 

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.array import array, wrap
-from mxcompat._array.devices import check_stream
 from mxcompat._array.promotion import promote
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply

@@ -17,8 +17,8 @@ from jax import lax
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import node_of
-from mxcompat._array.devices import check_stream
 from mxcompat._array.errors import expected, incompatible
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.aval import uint32 as _uint32

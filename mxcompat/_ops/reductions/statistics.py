@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from mxcompat._array.array import array, wrap
-from mxcompat._array.devices import check_stream
+from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply

@@ -1,0 +1,303 @@
+"""Streams: XLA orders the work on a device itself, so they are labels: they are made, compared and set as default, and
+change nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import Any
+
+import jax
+
+from mxcompat._graph.run.platform import backend
+
+from .device import Device, DeviceType
+from .devices import as_device, default_within, require
+
+__all__ = [
+    "Stream", "StreamContext", "ThreadLocalStream", "check_stream", "clear_streams", "default_stream", "new_stream",
+    "new_thread_local_stream", "new_thread_unsafe_stream", "set_default_stream", "stream", "synchronize",
+]  # fmt: skip
+
+
+class Stream:
+    """A queue of work on a device, of the thread that made it. Made by `new_stream`.
+
+    Raises:
+        TypeError: always: `new_stream` makes streams.
+
+    Example:
+        >>> stream = mx.new_stream(mx.cpu)
+        >>> isinstance(stream, mx.Stream), stream.device
+        (True, Device(cpu, 0))
+    """
+
+    __slots__ = ("_index", "_owner", "device")
+
+    device: Device
+    _index: int
+    _owner: object
+
+    def __init__(self, *args: object) -> None:
+        raise TypeError(f"{type(self).__name__}: no constructor defined, see new_stream()")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.device}, {self._index})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.device == other.device and self._index == other._index
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.device, self._index))
+
+
+class ThreadLocalStream(Stream):
+    """A stream that stands for another one in each thread. Made by `new_thread_local_stream`.
+
+    Raises:
+        TypeError: always: `new_thread_local_stream` makes them.
+
+    Example:
+        >>> isinstance(mx.new_thread_local_stream(mx.cpu), mx.ThreadLocalStream)
+        True
+    """
+
+    __slots__ = ()
+
+
+class _PerThread(threading.local):
+    def __init__(self) -> None:
+        self.streams: dict[Device, Stream] = {}
+        self.own: dict[ThreadLocalStream, Stream] = {}
+        self.token = object()  # what its streams know it by; numbers of threads are used again
+
+
+_thread = _PerThread()
+_numbers = itertools.count()
+_local_numbers = itertools.count()
+
+
+def _make(kind: type[Stream], device: Device, numbers: Any) -> Any:
+    made = kind.__new__(kind)
+    made.device = device
+    made._index = next(numbers)
+    made._owner = _thread.token
+    return made
+
+
+def default_stream(device: Device | DeviceType) -> Stream:
+    """The stream of a device that is used unless told otherwise; each thread has its own.
+
+    Args:
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+
+    Returns:
+        A `Stream`.
+
+    Raises:
+        ValueError: for `mx.gpu` where there is no accelerator.
+        IndexError: for an index that no device has.
+
+    Example:
+        >>> mx.default_stream(mx.cpu).device
+        Device(cpu, 0)
+    """
+    found = require(as_device(device, "default_stream"), "default_stream", "get")
+    if found not in _thread.streams:
+        _thread.streams[found] = _make(Stream, found, _numbers)
+    return _thread.streams[found]
+
+
+def set_default_stream(stream: Stream) -> None:
+    """Make a stream its device's default in this thread. The default device stays what it is.
+
+    Args:
+        stream: what `new_stream` made.
+
+    Raises:
+        TypeError: something else, such as a device.
+
+    Example:
+        >>> before = mx.default_stream(mx.cpu)
+        >>> stream = mx.new_stream(mx.cpu)
+        >>> mx.set_default_stream(stream)
+        >>> mx.default_stream(mx.cpu) == stream
+        True
+        >>> mx.set_default_stream(before)
+    """
+    if type(stream) is not Stream:
+        raise TypeError(f"set_default_stream: expected a Stream, got {type(stream).__name__}")
+    _thread.streams[stream.device] = stream
+
+
+def new_stream(device: Device | DeviceType) -> Stream:
+    """A new stream on a device.
+
+    Args:
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+
+    Returns:
+        A `Stream`.
+
+    Raises:
+        ValueError: for `mx.gpu` where there is no accelerator.
+        IndexError: for an index that no device has.
+
+    Example:
+        >>> mx.new_stream(mx.cpu) == mx.new_stream(mx.cpu)
+        False
+    """
+    return _make(Stream, require(as_device(device, "new_stream"), "new_stream", "make"), _numbers)
+
+
+def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
+    """A new stream that any thread may use.
+
+    Args:
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+
+    Returns:
+        A `Stream`.
+
+    Raises:
+        ValueError: for `mx.gpu` where there is no accelerator.
+        IndexError: for an index that no device has.
+
+    Example:
+        >>> stream = mx.new_thread_unsafe_stream(mx.cpu)
+        >>> mx.add(1, 2, stream=stream)
+        array(3, dtype=int32)
+    """
+    made = new_stream(device)
+    made._owner = None
+    return made
+
+
+def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:
+    """A new stream that stands for a different one in each thread.
+
+    Args:
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+
+    Returns:
+        A `ThreadLocalStream`.
+
+    Example:
+        >>> stream = mx.new_thread_local_stream(mx.cpu)
+        >>> mx.add(1, 2, stream=stream)
+        array(3, dtype=int32)
+    """
+    return _make(ThreadLocalStream, as_device(device, "new_thread_local_stream"), _local_numbers)
+
+
+def clear_streams() -> None:
+    """Forget the streams of this thread; new ones take their places.
+
+    Example:
+        >>> mx.clear_streams()
+    """
+    _thread.streams.clear()
+    _thread.own.clear()
+
+
+def _resolve(s: Any, function: str) -> Stream:
+    """The stream that a stream or device stands for in this thread."""
+    if type(s) is Stream:
+        return s
+    if type(s) is ThreadLocalStream:
+        if s not in _thread.own:
+            _thread.own[s] = new_stream(s.device)
+        return _thread.own[s]
+    if isinstance(s, (Device, DeviceType)):
+        return default_stream(s)
+    raise TypeError(f"{function}: expected a stream or a device, got {type(s).__name__}")
+
+
+def check_stream(s: Any) -> None:
+    """Raise what MLX raises for a `stream` argument that is no stream, is on a device that is not there, or was made in
+    another thread (MLX raises that when it evaluates)."""
+    if s is not None:
+        found = _resolve(s, "stream")
+        if type(s) is Stream and found._owner is not None and found._owner is not _thread.token:
+            raise RuntimeError(f"There is no Stream({found.device.type.name}, {found._index}) in current thread.")
+
+
+class StreamContext:
+    """A context in which a stream is its device's default, and that device is the default device.
+
+    Args:
+        s: a stream, or a device for its default stream.
+
+    Raises:
+        TypeError: something else.
+        ValueError: on entry, for `mx.gpu` where there is no accelerator.
+
+    Example:
+        >>> with mx.StreamContext(mx.cpu):
+        ...     y = mx.ones(2) + 1
+        >>> y
+        array([2, 2], dtype=float32)
+    """
+
+    __slots__ = ("_before", "_stream")
+
+    def __init__(self, s: Stream | ThreadLocalStream | Device | DeviceType) -> None:
+        if not isinstance(s, (Stream, Device, DeviceType)):
+            raise TypeError(f"StreamContext: expected a stream or a device, got {type(s).__name__}")
+        self._stream = s
+        self._before: list[tuple[Device | None, Stream]] = []
+
+    def __enter__(self) -> None:
+        entered = _resolve(self._stream, "stream")
+        previous = default_stream(entered.device)
+        self._before.append((default_within(entered.device), previous))
+        set_default_stream(entered)
+
+    def __exit__(self, *exc: object) -> None:
+        device, previous = self._before.pop()
+        default_within(device)
+        set_default_stream(previous)
+
+
+def stream(s: Stream | ThreadLocalStream | Device | DeviceType) -> StreamContext:
+    """A context that sets the default device and stream.
+
+    Args:
+        s: a stream, or a device for its default stream.
+
+    Returns:
+        A `StreamContext`.
+
+    Raises:
+        ValueError: on entry, for `mx.gpu` where there is no accelerator.
+
+    Example:
+        >>> with mx.stream(mx.cpu):
+        ...     y = mx.ones(2) + 1
+        >>> y
+        array([2, 2], dtype=float32)
+    """
+    return StreamContext(s)
+
+
+def synchronize(stream: Stream | ThreadLocalStream | Device | DeviceType | None = None) -> None:
+    """Wait until all work under way is done.
+
+    Args:
+        stream: accepted and checked; XLA has one queue per device, and all are waited for.
+
+    Raises:
+        ValueError: for `mx.gpu` where there is no accelerator.
+
+    Example:
+        >>> x = mx.ones(3) * 2
+        >>> mx.async_eval(x)
+        >>> mx.synchronize()
+    """
+    if stream is not None:
+        _resolve(stream, "synchronize")
+    backend()
+    for x in jax.live_arrays():
+        if not x.is_deleted():
+            x.block_until_ready()
