@@ -60,6 +60,8 @@ WORKS_HERE = {
     "pickled dtype": lambda mx: pickle.loads(pickle.dumps(mx.float32)),
     "copied dtype": lambda mx: copy.deepcopy(mx.float32),
     "compared dtype": lambda mx: mx.float32 == None,  # noqa: E711
+    "random state": lambda mx: mx.random.state.__setitem__(0, mx.random.state[0]),
+    "flat random state": lambda mx: UTILS[mx].tree_flatten(mx.random.state)[0][1].shape,
     "api version": lambda mx: mx.ones(1).__array_namespace__(api_version="2023.12"),
 }  # fmt: skip
 

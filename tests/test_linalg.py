@@ -123,6 +123,8 @@ def test_eigh(uplo, a):
 def test_eig():
     check(lambda mx, a: mx.linalg.eig(a, stream=mx.cpu), SQUARE)
     check(lambda mx, a: mx.linalg.eigvals(a, stream=mx.cpu), COMPLEX)
+    triangular = np.array([[1, 2, 0], [0, 3, 1], [0, 0, -4]], np.float32)
+    check(lambda mx, a: str(mx.linalg.eig(a, stream=mx.cpu)), triangular)  # where zeros are, which of them
     w, v = ours.linalg.eig(ours.array(COMPLEX))
     np.testing.assert_allclose(COMPLEX @ np.array(v), np.array(v) * np.array(w), atol=1e-5)
 

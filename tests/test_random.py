@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import threading
 from functools import partial
 from typing import Any
@@ -298,6 +299,12 @@ def test_state() -> None:
     check(lambda mx: mx.random.state[1])
     check(lambda mx: copy.deepcopy(mx.random.state))
     check(lambda mx: mx.random.state.append(1), message=False)
+    check(lambda mx: mx.random.state.copy(), message=False)
+    check(lambda mx: mx.random.state.index(0), message=False)
+    check(lambda mx: operator.add(mx.random.state, [1]), message=False)
+    check(lambda mx: operator.add([1], mx.random.state), message=False)
+    check(lambda mx: mx.random.state * 2, message=False)
+    check(lambda mx: mx.random.state[0] in mx.random.state)
     check(lambda mx: mx.random.nothing, message=False)
     assert ours.random.state == ours.random.state
     assert ours.random.state != []

@@ -129,7 +129,8 @@ def _eig(a: Any) -> tuple[Any, Any]:
         return _on_host(a)
     if jax.default_backend() == "cpu":
         w, left = jax.lax.linalg.eig(transpose(a), compute_left_eigenvectors=True, compute_right_eigenvectors=False)
-        return w, jnp.conj(left)
+        real = (jnp.imag(w) == 0)[..., None, :] & jnp.isrealobj(a)
+        return w, jnp.where(real, left, jnp.conj(left))  # the conjugate of a real vector has -0 as its imaginary part
     w, v = jax.lax.linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=True)
     return w, v
 

@@ -239,15 +239,22 @@ class RandomState(list):
     def __repr__(self) -> str:
         return repr(_cell())
 
+    def __contains__(self, value: object) -> bool:
+        return value in _cell()
+
+    def __add__(self, other: Any) -> NoReturn:
+        raise TypeError("the random state holds exactly one array")
+
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("cannot pickle the random state; keep a copy of its item instead")
 
     def _fixed(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise AttributeError("the random state holds exactly one array")
 
-    append = extend = insert = pop = remove = clear = reverse = _fixed
+    append = extend = insert = pop = remove = clear = reverse = copy = count = index = _fixed
     sort = _fixed  # type: ignore[assignment]
-    __delitem__ = __iadd__ = __imul__ = _fixed
+    __delitem__ = _fixed
+    __radd__ = __iadd__ = __mul__ = __rmul__ = __imul__ = __add__
 
 
 state = RandomState()
