@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 # What is imported stays. Python's collector would look through all of it, JAX mostly, again and again: during the
-# import, which takes 0.1 s, in steps of a long process, and at its end, where it takes 0.2 s.
+# import, which takes 0.1 s, and in steps of a long process. Frozen and unfrozen, it counts as old. It does not stay
+# frozen, for then what the program had made before would, too: it would never be collected, nor its `__del__` called.
 _collects = _gc.isenabled()
 _gc.disable()
 try:
@@ -30,7 +31,9 @@ try:
     from mxcompat.core import *  # noqa: F403
 finally:
     if _collects:
-        _gc.freeze()
+        if not _gc.get_freeze_count():
+            _gc.freeze()
+            _gc.unfreeze()
         _gc.enable()
 
 if TYPE_CHECKING:

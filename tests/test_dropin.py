@@ -59,6 +59,21 @@ def test_every_way_to_import_gives_the_same_modules():
     """)
 
 
+def test_what_was_made_before_the_import_is_collected_after_it():
+    code("""
+        import gc, weakref
+        class Node: pass
+        node, held = Node(), Node()
+        node.own, holder = node, [held]
+        node_lives = weakref.ref(node)
+        import mxcompat
+        assert any(found is holder for found in gc.get_referrers(held))
+        del node
+        gc.collect()
+        assert node_lives() is None and gc.isenabled()
+    """)
+
+
 def test_every_submodule():
     names = ["core.random", "nn.utils", "optimizers.schedulers", "utils"]
     for package in (mxcompat.core, mxcompat.nn, mxcompat.optimizers):

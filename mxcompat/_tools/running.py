@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import runpy
 import sys
@@ -38,6 +39,7 @@ def run_program(argv: Sequence[str]) -> int:
 def _prepare(argv: Sequence[str], directory: str | None) -> None:
     """What the program expects to find: its own arguments, its directory (None: where Python was started) first on the
     path, and `mlx`."""
+    gc.freeze()  # nothing of the program's is there yet; its collections, and the last one, need not look through JAX
     started_in = sys.path.pop(0)
     before, after = as_mlx()
     sys.argv[:] = argv
