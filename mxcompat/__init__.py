@@ -13,28 +13,18 @@ imported when first used, so that `import mxcompat` costs little more than `impo
 
 from __future__ import annotations
 
-import gc as _gc
 import importlib as _importlib
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-# What is imported stays. Python's collector would look through all of it, JAX mostly, again and again: during the
-# import, which takes 0.1 s, and in steps of a long process. Frozen and unfrozen, it counts as old. It does not stay
-# frozen, for then what the program had made before would, too: it would never be collected, nor its `__del__` called.
-_collects = _gc.isenabled()
-_gc.disable()
-try:
+from mxcompat._collector import importing as _importing
+
+with _importing():
     from mxcompat import core as core
     from mxcompat._dropin import install_as_mlx as install_as_mlx
     from mxcompat._dropin import installed as installed
     from mxcompat._version import __version__ as __version__
     from mxcompat.core import *  # noqa: F403
-finally:
-    if _collects:
-        if not _gc.get_freeze_count():
-            _gc.freeze()
-            _gc.unfreeze()
-        _gc.enable()
 
 if TYPE_CHECKING:
     from mxcompat import ext as ext
