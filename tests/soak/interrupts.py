@@ -22,7 +22,8 @@ WEIGHT = RNG.standard_normal((48, 48)).astype(np.float32) / 8
 
 
 def _interrupt(*what: Any) -> None:
-    raise KeyboardInterrupt
+    """As if Ctrl-C had been pressed."""
+    signal.getsignal(signal.SIGINT)(*what)  # type: ignore[misc, operator]
 
 
 def work() -> Iterator[Callable[[], Any]]:

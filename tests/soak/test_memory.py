@@ -65,7 +65,8 @@ def test_the_bytes_of_structures_are_true():
     ],
 )  # fmt: skip
 def test_long_processes(name, count, most, host):
-    """Fewer where each is compiled: they are more than the limit holds all the same."""
-    first, *_, last = worked(name, 3, count, host=host, seconds=1200)
-    assert last["resident"] < most * MB
-    assert last["resident"] < 1.1 * first["resident"] + 20 * MB
+    """Flat once the limit is reached, which takes two rounds. Fewer where each is compiled: more than the limit holds
+    all the same."""
+    _, second, third = worked(name, 3, count, host=host, seconds=1200)
+    assert third["resident"] < most * MB
+    assert third["resident"] < 1.1 * second["resident"] + 20 * MB

@@ -15,6 +15,7 @@ from ..ir.program import Program
 from . import background, budget
 from .compile import Executable, on_disk
 from .events import notify, observers
+from .interrupts import ANY, uninterrupted
 
 __all__ = ["Record", "compile_now", "compile_soon", "find", "only", "record_of", "wait_if_sure"]
 
@@ -90,12 +91,17 @@ def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], repr
         if found is None:
             lifted = range(len(scalars)) if reproducible else record.varying
             _explain(record, program, scalars, donated, lifted, reproducible)
-            found = Executable(program, scalars, lifted, donated, hurry=not reproducible, reproducible=reproducible)
-            if reproducible:
-                record.only = found
-            else:
-                record.compiled[donated] = found
-            budget.enter(found)
+
+            def made() -> Executable:
+                new = Executable(program, scalars, lifted, donated, hurry=not reproducible, reproducible=reproducible)
+                if reproducible:
+                    record.only = new
+                else:
+                    record.compiled[donated] = new
+                budget.enter(new)
+                return new
+
+            found = uninterrupted(made, ANY)
     return found
 
 

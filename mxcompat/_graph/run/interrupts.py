@@ -1,7 +1,8 @@
 """Interrupts: what must not be cut in two.
 
 Once an executable has written over its inputs, and until what it gave is stored, the old data are gone and the new ones
-are nobody's. An interrupt that comes in between has to wait.
+are nobody's. And JAX, interrupted while it traces, may go on tracing whatever comes next. An interrupt that comes in
+between has to wait.
 """
 
 from __future__ import annotations
@@ -9,22 +10,32 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["uninterrupted"]
+__all__ = ["ANY", "uninterrupted"]
+
+_T = TypeVar("_T")
+
+_CTRL_C = (signal.SIGINT,)
+ANY = tuple([s for s in signal.Signals if s.name in ("SIGINT", "SIGALRM", "SIGTERM", "SIGUSR1", "SIGUSR2")])
+"""Those whose handlers may raise: Ctrl-C, and what limits of time are made of."""
 
 
-def uninterrupted(work: Callable[[], None]) -> None:
-    """Do the work; whoever presses Ctrl-C meanwhile interrupts what comes after it."""
-    handler: Any = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        work()  # other threads are never interrupted
-        return
+def uninterrupted(work: Callable[[], _T], signals: tuple[signal.Signals, ...] = _CTRL_C) -> _T:
+    """What the work gives; a signal that comes meanwhile interrupts what comes after it."""
+    if threading.current_thread() is not threading.main_thread():
+        return work()  # other threads are never interrupted
+    held: dict[int, Any] = {}
     came: list[tuple[Any, ...]] = []
-    signal.signal(signal.SIGINT, lambda *what: came.append(what))
     try:
-        work()
+        for number in signals:
+            handler = signal.getsignal(number)
+            if callable(handler):
+                held[number] = handler
+                signal.signal(number, lambda *what: came.append(what))
+        return work()
     finally:
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in held.items():
+            signal.signal(number, handler)
         if came:
-            handler(*came[0])
+            held[came[0][0]](*came[0])
