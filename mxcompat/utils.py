@@ -169,13 +169,15 @@ def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
         >>> mx.utils.tree_unflatten([("a.0", 1), ("a.1", 2), ("b", 3)])
         {'a': [1, 2], 'b': 3}
     """
-    pairs = list(tree.items()) if isinstance(tree, dict) else tree
-    if len(pairs) == 1 and pairs[0][0] == "":
-        return pairs[0][1]
+    pairs: Any = tree.items() if isinstance(tree, dict) else tree
+    if len(pairs) == 1:
+        ((path, leaf),) = pairs
+        if path == "":
+            return leaf
     groups: dict[str, list[tuple[str, Any]]] = {}
     for path, leaf in pairs:
-        head, _, tail = path.partition(".")
-        groups.setdefault(head, []).append((tail, leaf))
+        head, *tail = path.split(".", 1)
+        groups.setdefault(head, []).append((tail[0] if tail else "", leaf))
     try:
         places = {int(key): key for key in groups}
     except ValueError:

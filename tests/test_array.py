@@ -729,3 +729,14 @@ def test_names_of_types_in_messages(value):
     check(lambda mx: mx.array(value))
     check(lambda mx: mx.array(1) + value)
     check(lambda mx: mx.compile(lambda x: x)(value))
+
+
+def test_settings_of_numpy_do_not_matter():
+    """What NumPy is told to do about overflow and the like is about NumPy's arrays."""
+    with np.errstate(all="raise"):
+        for value in (-1e-50, 1e300, [65504.0, 3.4e38, 1e-45], [[1e-50]], np.array([1e300, 1e-300])):
+            for dtype in (ours.float16, ours.bfloat16, ours.float32, None):
+                ours.eval(ours.array(value, dtype) * 0.5, ours.array(value, dtype).astype(ours.int8))
+        ours.eval(ours.arange(1e30, 2e30, 1e29).astype(ours.int16), ours.full((2,), 1e-50))
+        ours.eval(ours.ones(2) / 0, ours.exp(ours.ones(2) * 900))
+        assert str(ours.array([1e-45, 3.4e38])) == str(ours.array([1e-45, 3.4e38]))

@@ -343,6 +343,9 @@ ERRORS = {
     "norm": (lambda: xp.linalg.matrix_norm(xp.ones((2, 2)), ord=3), ValueError),
     "matmul": (lambda: xp.matmul(xp.ones((2, 2), dtype=xp.int32), xp.ones((3, 2), dtype=xp.int32)), ValueError),
     "tensordot": (lambda: xp.tensordot(xp.ones((2, 3)), xp.ones((2, 3)), axes=1), ValueError),
+    "sum of a number": (lambda: xp.sum(0.5), TypeError),
+    "nonzero of a list": (lambda: xp.nonzero([1]), TypeError),
+    "solve with None": (lambda: xp.linalg.solve(None, xp.ones(2)), TypeError),
     "vecdot": (lambda: xp.vecdot(xp.ones(2), xp.ones(3)), ValueError),
     "result_type": (lambda: xp.result_type(1, 2.0), ValueError),
 }

@@ -378,9 +378,10 @@ class TestDebug:
     def test_caches_are_bounded_and_visible(self):
         info = mx.ext.debug.cache_info()
         assert 0 < info.structures == mx.ext.debug.cache_size()
-        assert info.structure_bytes + info.executable_bytes <= info.limit == policy.CACHE_BYTES
+        held = info.structure_bytes + info.executable_bytes + info.trace_bytes
+        assert held <= info.limit == policy.CACHE_BYTES
         mx.ext.debug.clear_cache()
-        assert mx.ext.debug.cache_info() == (0, 0, 0, 0, info.limit)
+        assert mx.ext.debug.cache_info() == (0, 0, 0, 0, 0, 0, info.limit)
         assert (mx.ones((2,)) + 1).tolist() == [2.0, 2.0]
 
     def test_structures_used_least_recently_go_first(self):
@@ -418,6 +419,19 @@ class TestDebug:
                 info = mx.ext.debug.cache_info()
                 assert info.executable_bytes <= policy.executable_bytes()
             assert 3 < info.executables < 15
+        finally:
+            mx.ext.debug.cache_limit(before)
+
+    def test_traces_stay_within_the_limit(self, xla_only):
+        mx.ext.debug.clear_cache()
+        before = mx.ext.debug.cache_limit(int(40 * policy.BYTES_PER_TRACE / policy.TRACE_SHARE))
+        try:
+            counts = []
+            for n in range(1, 30):
+                mx.eval(mx.logaddexp(mx.ones((n, 7)), mx.ones((7,))))
+                counts.append(mx.ext.debug.cache_info().traces)
+            assert 20 < max(counts) <= 40
+            assert min(counts[1:]) < counts[0]  # they were forgotten
         finally:
             mx.ext.debug.cache_limit(before)
 

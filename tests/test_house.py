@@ -104,7 +104,7 @@ def test_no_module_takes_what_is_private_to_another():
 
 def test_every_threshold_is_read():
     """All of `policy` is for others."""
-    own = {"_default_cache_bytes", "STRUCTURE_SHARE"}  # for what can be set
+    own = {"_default_cache_bytes", "STRUCTURE_SHARE", "TRACE_SHARE"}  # for what can be set
     assert {name for module in POLICY for name, _ in assigned(TREES[module])} - own == TAKEN["mxcompat._graph.policy"]
 
 

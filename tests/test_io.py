@@ -215,6 +215,12 @@ def test_the_format_of_a_file_object_is_told_by_its_name():
         assert ours.load(file).tolist() == [1, 1]
 
 
+def directory(name):
+    """The name of a directory, which this makes."""
+    Path(name).mkdir(exist_ok=True)
+    return name
+
+
 ERRORS = [
     lambda mx: mx.save("a", 3),
     lambda mx: mx.save(None, mx.ones(2)),
@@ -246,6 +252,13 @@ ERRORS = [
     lambda mx: mx.save_gguf("a", {}, {"k": mx.zeros(0)}),
     lambda mx: mx.save_gguf("a", {}, {"k": mx.ones(2, mx.float16)}),
     *[lambda mx, d=d: mx.save_gguf("a", {"x": sample(mx, d)}, {}) for d in DTYPES if d not in GGUF],
+    lambda mx: mx.save("a" * 300, mx.ones(2)),
+    lambda mx: mx.save_safetensors("a" * 300, {"x": mx.ones(2)}),
+    lambda mx: mx.save_gguf("a" * 300, {"x": mx.ones(2)}, {}),
+    lambda mx: mx.load("a" * 300 + ".npy"),
+    lambda mx: mx.load(directory("a.npy")),
+    lambda mx: mx.load(directory("a.safetensors")),
+    lambda mx: mx.save(directory("a.npy"), mx.ones(2)),
     lambda mx: mx.load("missing.npy"),
     lambda mx: mx.load("missing.npz"),
     lambda mx: mx.load("missing.safetensors"),

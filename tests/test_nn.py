@@ -268,6 +268,12 @@ MISTAKES = [
     lambda mx, nn: nn.init.he_uniform()(mx.ones((3, 3)), mode="x"),
     lambda mx, nn: nn.init.sparse(0.5)(mx.ones((3,))),
     lambda mx, nn: nn.init.orthogonal()(mx.ones((3,))),
+    lambda mx, nn: nn.Conv1d(2, 4, {"a": 1}),
+    lambda mx, nn: nn.Conv1d(2, 4, [1]),
+    lambda mx, nn: nn.Conv2d(2, 4, None),
+    lambda mx, nn: nn.ConvTranspose1d(2, 4, "a"),
+    lambda mx, nn: nn.Linear(2, 3).load_weights(None),
+    lambda mx, nn: nn.Linear(2, 3).load_weights([{}], strict=False),
 ]
 
 
@@ -362,6 +368,13 @@ LOSSES = [
     ("cosine_similarity_loss", (A, A * 0), {"axis": 0, "eps": 1e-3}),
     ("margin_ranking_loss", (A, B, SIGNS), {}),
     ("margin_ranking_loss", (A, B, SIGNS), {"margin": 0.3}),
+    # settings that are arrays
+    ("cross_entropy", (A, CLASSES), {"label_smoothing": np.array(0.3, np.float32)}),
+    ("binary_cross_entropy", (A, B), {"with_logits": np.array(False)}),
+    ("gaussian_nll_loss", (A, B, C), {"full": np.array(True), "eps": np.array(0.1, np.float32)}),
+    ("smooth_l1_loss", (A, B), {"beta": np.array(0.2, np.float32)}),
+    ("huber_loss", (A, B), {"delta": np.array(0.2, np.float32)}),
+    ("triplet_loss", (A, B, C), {"margin": np.array(0.5, np.float32), "p": np.array(2.0, np.float32)}),
 ]
 
 
@@ -393,6 +406,25 @@ LOSS_MISTAKES = [
     lambda f, a, b, i: f.smooth_l1_loss(a, i),
     lambda f, a, b, i: f.margin_ranking_loss(a, b, i),
 ]
+
+
+NUMPYS_NUMBERS = [
+    lambda nn, x, n: nn.losses.cross_entropy(x, x, label_smoothing=n),
+    lambda nn, x, n: nn.losses.huber_loss(x, x * 2, delta=n),
+    lambda nn, x, n: nn.losses.smooth_l1_loss(x, x * 2, beta=n),
+    lambda nn, x, n: nn.losses.margin_ranking_loss(x, x * 2, x, margin=n),
+    lambda nn, x, n: nn.Dropout(n).eval()(x),
+    lambda nn, x, n: type(nn.Dropout(n)(x)).__name__,
+    lambda nn, x, n: nn.BatchNorm(5, momentum=n)(x),
+    lambda nn, x, n: nn.init.orthogonal(n)(x).shape,
+]
+
+
+@pytest.mark.parametrize("number", [np.float32(0.25), np.float64(0.25)])
+@pytest.mark.parametrize("call", NUMPYS_NUMBERS)
+def test_numbers_of_numpy_do_not_turn_arrays_into_numpys(call, number) -> None:
+    """As `number * x` does. (Under `grad` real MLX loses what goes through such a product.)"""
+    check_on(lambda mx, lib, x: call(lib.nn, x, number), A)
 
 
 @pytest.mark.parametrize("call", LOSS_MISTAKES)

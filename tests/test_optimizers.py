@@ -224,6 +224,8 @@ MISTAKES = [
     "MultiOptimizer.state.fset(o.MultiOptimizer([o.SGD(0.1)]), {})", "step_decay(1, 0.9, 0)", "cosine_decay(1, 0)",
     "linear_schedule(1, 0, 0)", "join_schedules([], [])", "join_schedules([o.linear_schedule(1, 0, 2)], [1])",
     "Optimizer().apply_single(1, 2, 3)", "Optimizer().init_single(1, 3)", "Optimizer().learning_rate",
+    "SGD(lambda step: 0.1).apply_gradients({'w': mx.ones(2)}, {'w': mx.ones(2)})",
+    "Adam(lambda step: (step,)).apply_gradients({'w': mx.ones(2)}, {'w': mx.ones(2)})", "AdaDelta(0.1, eps='a')",
     "Adafactor().learning_rate", "Muon(0.1)._zeropower_via_newtonschulz5(o.mx.ones(2), 1)",
 ]  # fmt: skip
 
@@ -232,7 +234,7 @@ MISTAKES = [
 def test_mistakes_raise_what_mlx_raises(call: str) -> None:
     def run(mx, lib):
         names = {k: getattr(lib.optim, k) for k in dir(lib.optim)} | {"mx": mx}
-        return eval(f"o.{call}", {"o": type("Names", (), names)})
+        return eval(f"o.{call}", {"o": type("Names", (), names), "mx": mx})
 
     assert isinstance(check_on(run), Exception)
 

@@ -142,7 +142,7 @@ def cast_numpy(data: Any, dtype: Dtype) -> np.ndarray:
         return data
     if data.dtype.kind == "c" and dtype.kind != "c":
         data = data.real
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(all="ignore"):
         return data.astype(dtype.numpy)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from operator import index
 from typing import Any
 
 import jax
@@ -199,9 +200,13 @@ def set_wired_limit(limit: int) -> int:
 
 
 def _set(name: str, limit: int, previous: int) -> int:
-    if not isinstance(limit, int) or limit < 0:
+    try:
+        count = int(index(limit))
+    except TypeError:
+        count = -1
+    if count < 0:
         raise TypeError(f"set_{name}_limit: expected a number of bytes, got {limit!r}")
-    _limits[name] = limit
+    _limits[name] = count
     return previous
 
 

@@ -174,7 +174,7 @@ def _irregular(value: list | tuple, dtype: Dtype | None) -> Node:
             run.append(x)
             continue
         if run:
-            with np.errstate(invalid="ignore", over="ignore"):
+            with np.errstate(all="ignore"):
                 data = np.array(run, np.int64 if all(isinstance(n, int) for n in run) else None)
             parts.append(own(cast_numpy(rounded(data, want), want), want))
             run = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import reprlib
 from functools import lru_cache
+from operator import index
 from types import NoneType
 from typing import Any
 
@@ -32,9 +33,10 @@ _ENDS = np.array([*range(_EDGE), *range(-_EDGE, 0)])
 
 
 def _integer(precision: Any) -> int:
-    if not isinstance(precision, int):
-        raise TypeError(f"precision: expected an int, got {type(precision).__name__}")
-    return precision
+    try:
+        return int(index(precision))
+    except TypeError:
+        raise TypeError(f"precision: expected an int, got {type(precision).__name__}") from None
 
 
 class PrintOptions:

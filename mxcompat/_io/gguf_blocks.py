@@ -36,7 +36,7 @@ def repacked(blocks: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray, np.
     if kind not in (_Q4_0, _Q4_1, _Q8_0):
         return None
     scales = blocks[:, :2].copy().view(np.float16)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         if kind == _Q8_0:
             return _bytes(blocks[:, 2:] ^ 0x80), _bytes(scales), _bytes(scales * np.float16(-128))
         if kind == _Q4_1:
@@ -58,7 +58,7 @@ def expanded(data: np.ndarray, kind: int) -> np.ndarray:
     Raises:
         RuntimeError: if the `gguf` package, which knows the blocks, is not installed, or does not know these.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         if kind == _BF16:
             return _bytes(data.view(_d.bfloat16.numpy).astype(np.float16))
         try:

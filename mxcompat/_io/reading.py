@@ -73,7 +73,10 @@ class PathSource(Source):
         with self._lock:
             os.lseek(self._descriptor, offset, os.SEEK_SET)
             while done < len(view):
-                part = os.readv(self._descriptor, [view[done : done + (1 << 30)]])
+                try:
+                    part = os.readv(self._descriptor, [view[done : done + (1 << 30)]])
+                except OSError as error:  # a directory, a disk that fails
+                    raise self.short(len(view)) from error
                 if not part:
                     break
                 done += part

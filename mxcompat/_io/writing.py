@@ -73,7 +73,7 @@ def open_path(path: str, failure: str) -> Iterator[Any]:
             yield file
         os.replace(temporary, target)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # there is none
             os.remove(temporary)
         raise
 

@@ -144,17 +144,22 @@ def require_array(value: Any, function: str, what: str = "an array") -> Node:
     raise expected(function, what, value)
 
 
-def require_axis(value: Any, function: str) -> None:
-    """Raise TypeError if an axis is neither None nor an int."""
-    if value is not None and not isinstance(value, int):
-        raise expected(function, "an int axis", value)
+def require_axis(value: Any, function: str) -> int | None:
+    """An axis, or None, as a plain int. Raises TypeError if it is neither."""
+    if value is None or type(value) is int:
+        return value
+    try:
+        return integer(value)
+    except TypeError:
+        raise expected(function, "an int axis", value) from None
 
 
 def require_ints(values: Any, function: str) -> tuple[int, ...]:
-    """A list or tuple of ints as a tuple. Raises TypeError if it is none."""
-    if isinstance(values, (tuple, list)) and all(isinstance(v, int) for v in values):
-        return tuple(values)
-    raise incompatible(function, f"Expected a sequence of ints, got {values!r}.")
+    """A sequence of ints as a tuple. Raises TypeError if it is none."""
+    try:
+        return plain(values, integer)
+    except TypeError:
+        raise incompatible(function, f"Expected a sequence of ints, got {values!r}.") from None
 
 
 def require_dtype(value: Any, function: str) -> Dtype:

@@ -21,7 +21,7 @@ from mxcompat._graph.ir.linearize import clear_paths
 from mxcompat._graph.ir.node import ITEM, PACKAGE, SCALAR, TRACED, Node, created
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.structure import bytes_held, clear_structures, forget_the_oldest, structure_count
-from mxcompat._graph.run import background, budget, events, single
+from mxcompat._graph.run import background, budget, events, single, traces
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._transforms.compiling import compile_disabled
 
@@ -67,17 +67,20 @@ class CacheInfo(NamedTuple):
     Args:
         structures, structure_bytes: structures of graphs, which are Python objects.
         executables, executable_bytes: what XLA has compiled.
-        limit: how many bytes the two may take together.
+        traces, trace_bytes: jitted functions at the shapes that JAX has met, the program's own among them.
+        limit: how many bytes the three may take together.
 
     Example:
         >>> mx.ext.debug.cache_info()._fields
-        ('structures', 'structure_bytes', 'executables', 'executable_bytes', 'limit')
+        ('structures', 'structure_bytes', 'executables', 'executable_bytes', 'traces', 'trace_bytes', 'limit')
     """
 
     structures: int
     structure_bytes: int
     executables: int
     executable_bytes: int
+    traces: int
+    trace_bytes: int
     limit: int
 
 
@@ -87,10 +90,13 @@ def cache_info() -> CacheInfo:
 
     Example:
         >>> info = mx.ext.debug.cache_info()
-        >>> info.structure_bytes + info.executable_bytes <= info.limit
+        >>> info.structure_bytes + info.executable_bytes + info.trace_bytes <= info.limit
         True
     """
-    return CacheInfo(structure_count(), bytes_held(), budget.count(), budget.held(), policy.CACHE_BYTES)
+    return CacheInfo(
+        structure_count(), bytes_held(), budget.count(), budget.held(), traces.count(), traces.held(),
+        policy.CACHE_BYTES,
+    )  # fmt: skip
 
 
 def cache_limit(limit: int | None = None) -> int:
@@ -121,6 +127,7 @@ def cache_limit(limit: int | None = None) -> int:
         if forget_the_oldest():
             clear_paths()
         budget.make_room()
+        traces.make_room()
     return before
 
 

@@ -28,12 +28,16 @@ def reduce(loss: mx.array, reduction: Reduction = "none") -> mx.array:
 def _as_one_node(
     losses: Callable[..., mx.array], reduction: Reduction, constants: tuple, names: tuple[str, ...]
 ) -> Callable[..., list[mx.array]]:
-    """The reduced losses as a function of the arrays among their arguments.
+    """The reduced losses as a function of the arrays among their arguments; one node of the graph, unless one of those
+    stands for a setting, whose value they look at.
 
     Args:
         constants: for each argument None, if it is an array, or its type and value.
         names: of the last arguments, those passed by name.
     """
+    parameters = inspect.signature(losses).parameters
+    given_to = [*list(parameters)[: len(constants) - len(names)], *names]
+    settings = {name for name, p in parameters.items() if p.default is not p.empty and p.default is not None}
 
     def loss(*arrays: mx.array) -> list[mx.array]:
         following = iter(arrays)
@@ -42,13 +46,16 @@ def _as_one_node(
         named = dict(zip(names, given[len(positional) :], strict=True))
         return [reduce(losses(*positional, **named), reduction)]
 
+    if any(constant is None and name in settings for name, constant in zip(given_to, constants, strict=False)):
+        return loss
     return compile_frozen(loss)
 
 
 def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[..., mx.array]]:
     """Gives a function of unreduced losses a last parameter ``reduction``: ``"none"``, ``"mean"`` or ``"sum"``.
 
-    Its Python runs once for arguments of a kind: it must not look at the values of arrays.
+    Its Python runs once for arguments of a kind: it must not look at the values of arrays, other than in place of
+    numbers, which have a default.
     """
 
     def decorate(losses: Callable[..., mx.array]) -> Callable[..., mx.array]:

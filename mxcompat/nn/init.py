@@ -300,6 +300,6 @@ def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
         q, r = mx.linalg.qr(mx.random.normal(shape=(size, size), dtype=mx.float32), stream=mx.cpu)
         # The signs of R's diagonal make the distribution uniform.
         q = q * mx.sign(mx.diag(r))
-        return (gain * q[:rows, :columns]).astype(dtype)
+        return (q[:rows, :columns] * gain).astype(dtype)
 
     return initializer

@@ -76,7 +76,7 @@ def cross_entropy(
         >>> nn.losses.cross_entropy(mx.zeros((2, 4)), mx.array([0, 1]))
         array([1.38629, 1.38629], dtype=float32)
     """
-    if not 0 <= label_smoothing < 1:
+    if label_smoothing < 0 or label_smoothing >= 1:
         raise ValueError(f"Label smoothing must be in [0, 1), got {label_smoothing}.")
     as_probabilities = targets.ndim == logits.ndim
     expected = list(logits.shape)
@@ -88,7 +88,7 @@ def cross_entropy(
     logits = logits - mx.stop_gradient(mx.max(logits, axis=axis, keepdims=True))
     aim = mx.sum(logits * targets, axis=axis) if as_probabilities else _at(logits, targets, axis)
     if label_smoothing > 0:
-        aim = (1 - label_smoothing) * aim + label_smoothing * mx.mean(logits, axis=axis)
+        aim = aim * (1 - label_smoothing) + mx.mean(logits, axis=axis) * label_smoothing
     return _weighted(mx.logsumexp(logits, axis=axis) - aim, weights)
 
 
@@ -359,7 +359,7 @@ def huber_loss(inputs: mx.array, targets: mx.array, delta: float = 1.0) -> mx.ar
         array([0.125, 2.5], dtype=float32)
     """
     error = mx.abs(inputs - targets)
-    return mx.where(error <= delta, 0.5 * mx.square(error), delta * (error - 0.5 * delta))
+    return mx.where(error <= delta, 0.5 * mx.square(error), (error - 0.5 * delta) * delta)
 
 
 @reduces("none")

@@ -215,7 +215,7 @@ class SlotOptimizer(Optimizer):
 
 def check_value(what: str, value: float, positive: bool = False) -> None:
     """Demand a value that is positive, or at least not negative."""
-    if value < 0.0 or (positive and value == 0.0):
+    if value <= 0.0 if positive else value < 0.0:
         raise ValueError(f"{what} should be {'>0' if positive else '>=0'}, {value} was provided instead")
 
 

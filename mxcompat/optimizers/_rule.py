@@ -44,7 +44,7 @@ class Rule:
         for name, value in optimizer.state.items():
             if type(value) is array:
                 scalars[name] = value
-            elif not isinstance(value, (dict, list, tuple)):
+            elif name in optimizer._schedulers or not isinstance(value, (dict, list, tuple)):
                 settings = None
         if settings is None:
             return [optimizer.apply_single(*leaf) for leaf in leaves]

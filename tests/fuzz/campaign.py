@@ -29,8 +29,11 @@ INSIDE = re.compile(
 )
 """Words of the inside."""
 
-GIVEN = re.compile(r"\bnumpy\.(ndarray|bool|\w+\d+)\b")
+GIVEN = re.compile(r"\bnumpy\.(ndarray|bool|str_|\w+\d+)\b|\bnp\.\w+\(")
 """The types of what a call is given."""
+
+BEYOND_MEMORY = ("MemoryError", "std::bad_alloc", "cannot allocate memory")
+"""How real MLX ends where the program itself, not MLX, asks for more than there is; here the time is over first."""
 
 
 class Ending(NamedTuple):
@@ -83,12 +86,14 @@ def campaign(numbers: range, processes: int = 2) -> Iterator[tuple[int, Ending, 
 
 def fault(ours: Ending, real: Ending) -> str:
     """What is wrong with how a call ended here; "" if nothing is."""
-    if ours.how == "hang" and real.how == "hang":
+    if ours.how == "hang" and (real.how == "hang" or any(w in f"{real.kind} {real.words}" for w in BEYOND_MEMORY)):
         return ""  # Python's own arithmetic, `2**40**2**63`, is no call of ours
     if ours.how in ("crash", "hang"):
         return ours.how
     if ours.how == "value":
         return ""
+    if "cannot pickle" in real.words:
+        return ""  # here it can, and the call goes on to what it asks of the copy
     if ours.kind not in KINDS and ours.kind != real.kind:
         return f"{ours.kind} is no exception of MLX's"
     if ours.words != real.words and INSIDE.search(GIVEN.sub("", ours.words)):

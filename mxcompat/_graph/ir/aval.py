@@ -156,7 +156,7 @@ def check_axes(shape: Sequence[int]) -> None:
 
 def number(value: Any, dtype: Dtype) -> Any:
     """A Python number as a NumPy scalar. One beyond the range of a float is infinite, as in MLX."""
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return dtype.numpy.type(value)
 
 

@@ -32,10 +32,11 @@ def _default_cache_bytes() -> int:
 
 
 CACHE_BYTES = int(os.environ.get("MXCOMPAT_CACHE_LIMIT") or _default_cache_bytes())
-"""How many bytes of memory structures and executables may hold, by the estimates of `remembered`."""
+"""How many bytes of memory structures, executables and JAX's traces may hold, by the estimates of `remembered`."""
 
 STRUCTURE_SHARE = 0.25
-"""What of that is for structures."""
+TRACE_SHARE = 0.15
+"""What of that is for structures, and for traces."""
 
 
 def structure_bytes() -> int:
@@ -45,4 +46,9 @@ def structure_bytes() -> int:
 
 def executable_bytes() -> int:
     """How many bytes executables may hold."""
-    return CACHE_BYTES - structure_bytes()
+    return CACHE_BYTES - structure_bytes() - trace_bytes()
+
+
+def trace_bytes() -> int:
+    """How many bytes JAX's traces may hold."""
+    return int(TRACE_SHARE * CACHE_BYTES)

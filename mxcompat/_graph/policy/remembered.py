@@ -24,6 +24,10 @@ and 0.69 MB; compiled for speed a fifth more."""
 COMPILED_PER_INSTRUCTION = 30_000
 """What an executable takes for each instruction of its Program, as long as its serialized form is not known."""
 
+BYTES_PER_TRACE = 7000
+"""What JAX keeps for each call of a jitted function, such as most of `jax.numpy`'s, at each shape: gradients of a
+3-layer MLP at 120 batch sizes left 9 563 traces, 29 MB and 498 000 Python objects."""
+
 MOST_LOWERED = 4
 """The number of executables for which what they were lowered from is kept, for the compile for speed that is to come:
 1.1 MB for the gradient of a 3-layer MLP."""

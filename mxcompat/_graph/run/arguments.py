@@ -97,7 +97,7 @@ def _groups(program: Program, lifted: tuple[int, ...]) -> dict[np.dtype, list[in
 
 def packed(program: Program, scalars: tuple, lifted: tuple[int, ...]) -> list[np.ndarray]:
     """The scalars that are arguments: a vector for each dtype."""
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in _groups(program, lifted).items()]
 
 

@@ -2,7 +2,8 @@
 
 XLA does not say how much memory an executable takes on a CPU, but what it serializes to is in proportion (`policy`).
 Those used least recently go first; what the allocator keeps of them is given back to the system. A Program whose
-executable is gone is compiled again, or loaded from the disk, when it is next met.
+executable is gone is compiled again, or loaded from the disk, when it is next met. What JAX keeps of what it traced is
+bounded beside them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from weakref import WeakSet
 
 from .. import policy
 from ..ir.structure import clock
-from . import background
+from . import background, traces
 
 __all__ = ["clear", "count", "enter", "forgotten", "held", "make_room"]
 
@@ -59,6 +60,7 @@ def enter(executable: _Held) -> None:
     with _lock:
         _held.add(executable)
     make_room()
+    traces.make_room()
 
 
 def make_room() -> None:
@@ -85,6 +87,7 @@ def clear() -> None:
     with _lock:
         gone = set(_held)
         _held.clear()
+    traces.clear()
     if _give_up(gone):
         _trim()
 

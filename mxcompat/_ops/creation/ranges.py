@@ -147,7 +147,7 @@ def _in_dtype(first: Any, by: Any, dtype: Dtype) -> tuple[Any, Any]:
     if dtype.kind == "f" and float(by).is_integer() and float(first).is_integer() and abs(first) + abs(by) < 128:
         return float(first) + 0.0, float(by)
     kind = np.int64 if type(first) is not float and type(by) is not float else np.float64
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         low, high = (cast_numpy(np.array([v], kind), dtype) for v in (first, first + by))
         step = high - low
     return tuple([n[0].item() if dtype.kind in "iuc" else float(n[0]) + 0.0 for n in (low, step)])  # type: ignore[return-value]

@@ -250,7 +250,7 @@ conjugate = conj
 def rounding_factors(decimals: int) -> tuple[np.float32, np.float32]:
     """What to multiply by before rounding, and after it: MLX does not divide, so neither does this, to land on its
     digits."""
-    with np.errstate(over="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
         up = np.float32(f"1e{decimals}")
         return up, np.float32(1) / up
 

@@ -179,7 +179,7 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
     """
     check_stream(stream)
     node = require_array(a, "take")
-    require_axis(axis, "take")
+    axis = require_axis(axis, "take")
     shape = node.aval.shape
     if axis is None:
         along, size, before = 0, node.aval.size, ("*",) if len(shape) != 1 else ()
@@ -266,7 +266,7 @@ def take_along_axis(a: array, /, indices: array, axis: int | None = -1, *, strea
     """
     check_stream(stream)
     x, index = require_array(a, "take_along_axis"), require_array(indices, "take_along_axis")
-    require_axis(axis, "take_along_axis")
+    axis = require_axis(axis, "take_along_axis")
     return wrap(apply(GATHER_AXIS, (x, index), (axis,)))
 
 

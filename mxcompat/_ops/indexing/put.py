@@ -124,7 +124,7 @@ def put_along_axis(a: array, /, indices: array, values: array, axis: int | None 
     """
     check_stream(stream)
     x, index, value = (require_array(v, "put_along_axis") for v in (a, indices, values))
-    require_axis(axis, "put_along_axis")
+    axis = require_axis(axis, "put_along_axis")
     if not x.aval.size:  # MLX looks at nothing else
         along_axis("put_along_axis", (0,) if axis is None else x.aval.shape, index.aval, axis)
         return wrap(x)

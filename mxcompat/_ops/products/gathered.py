@@ -52,6 +52,9 @@ def _gather_aval(a: Aval, b: Aval, *indices: Aval, left: bool, right: bool) -> A
     if any(i.dtype.kind not in "iu" for i in indices):
         raise ValueError("[gather_mm] Got indices with invalid dtype. Indices must be integral.")
     shapes = [i.shape for i in indices]
+    for matrices, shape in zip([m for m, given in ((x, left), (y, right)) if given], shapes, strict=True):
+        if 0 in matrices[:-2] and 0 not in shape:
+            raise ValueError(f"[gather_mm] Got indices into no matrices: their shape is {format_shape(matrices)}.")
     batch = broadcast(shapes.pop(0) if left else x[:-2], shapes.pop(0) if right else y[:-2])
     return aval((*batch, *(x[-2:-1] if a.ndim > 1 else ()), *(y[-1:] if b.ndim > 1 else ())), dtype)
 
@@ -62,7 +65,8 @@ def _gather_impl(x: Any, y: Any, *indices: Any, left: bool, right: bool) -> Any:
     x = x if rows else x[None]
     y = y if columns else y[:, None]
     x = _chosen(x, given.pop(0)) if left else x
-    if right and math.prod(np.broadcast_shapes(x.shape[:-2], jnp.shape(given[0]))) > 2 * math.prod(y.shape[:-2]):
+    products = math.prod(np.broadcast_shapes(x.shape[:-2], jnp.shape(given[0]))) if right else 0
+    if x.size and y.size and products > 2 * math.prod(y.shape[:-2]):
         out = grouped_product(x, y.reshape(-1, *y.shape[-2:]), given[0], dtype)
     else:
         out = product(x, _chosen(y, given.pop(0)) if right else y, dtype)
@@ -75,7 +79,7 @@ def _gather_impl(x: Any, y: Any, *indices: Any, left: bool, right: bool) -> Any:
 
 def _chosen(x: Any, indices: Any) -> Any:
     """The matrices of x with these numbers, counted through all its leading axes."""
-    return jnp.take(x.reshape(-1, *x.shape[-2:]), jnp.asarray(indices), axis=0, mode="clip")
+    return jnp.take(x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:]), jnp.asarray(indices), axis=0, mode="clip")
 
 
 def grouped_product(x: Any, experts: Any, indices: Any, dtype: Any) -> Any:

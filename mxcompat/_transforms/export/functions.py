@@ -335,7 +335,7 @@ def _read(file: str) -> tuple[list[Traced], str]:
         raise RuntimeError(f"[import_function] Failed to open {file}") from error
     try:
         arrays, content = read_tensors(source)
-    except RuntimeError as error:
+    except (OSError, RuntimeError) as error:
         raise RuntimeError(f"[import_function] {file} was not exported by mxcompat, or is damaged.") from error
     if content.get("format") != _FORMAT:
         raise RuntimeError(f"[import_function] {file} was not exported by mxcompat.")

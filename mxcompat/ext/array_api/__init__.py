@@ -32,6 +32,7 @@ from mxcompat.core import (
 )  # fmt: skip
 
 from . import fft, linalg
+from ._arguments import say_what_is_no_array
 from .creation import (
     arange,
     asarray,
@@ -338,3 +339,5 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]  # fmt: skip
+
+say_what_is_no_array(globals())

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from mxcompat import core as mx
 from mxcompat.core import Device, Dtype, array
 
+from ._arguments import say_what_is_no_array
+
 __all__ = [
     "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft",
     "rfftfreq", "rfftn",
@@ -100,3 +102,6 @@ def _sizes(s: Sequence[int] | None) -> tuple[int, ...] | None:
 
 def _last(s: Sequence[int] | None, axes: Sequence[int] | None) -> Sequence[int] | None:
     return list(range(-len(s), 0)) if axes is None and s is not None else axes
+
+
+say_what_is_no_array(globals())

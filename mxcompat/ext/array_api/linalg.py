@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from mxcompat import core as mx
 from mxcompat.core import Dtype, array
 
+from ._arguments import say_what_is_no_array
 from .reductions import summed
 
 __all__ = [
@@ -266,3 +267,6 @@ def vector_norm(
     if ord == 2:
         return mx.sqrt(mx.sum(mx.square(size), axis, keepdims))
     return mx.power(mx.sum(mx.power(size, ord), axis, keepdims), 1 / ord)
+
+
+say_what_is_no_array(globals())

@@ -120,7 +120,7 @@ class Module(dict):
             weights = list(loaded.items())
         if strict:
             self._check_weights(dict(weights))
-        if weights:
+        if len(weights) != 0:
             self.update(tree_unflatten(weights), strict=False)
         return self
 

@@ -27,7 +27,7 @@ class Convolution(Module):
         self, in_channels: int, out_channels: int, kernel_size: int | tuple, bias: bool, *settings: Any
     ) -> None:
         """Make the parameters and keep the settings."""
-        kernel = self._spread(kernel_size)
+        kernel = (kernel_size,) if self._axes == 1 else self._spread(kernel_size)
         limit = math.sqrt(1 / (in_channels * math.prod(kernel[axis] for axis in range(self._axes))))
         self.weight = mx.random.uniform(-limit, limit, (out_channels, *kernel, in_channels))
         if bias:

@@ -42,7 +42,7 @@ class Dropout(Module):
         if self._p_1 == 1 or not self.training:
             return x
         kept = mx.random.bernoulli(self._p_1, self._mask_shape(x)) * x  # first, so that half precision stays
-        return (1 / self._p_1) * kept
+        return kept * (1 / self._p_1)
 
 
 def _shared_axes(x: mx.array, count: int, allowed: tuple[int, int]) -> list[int]:

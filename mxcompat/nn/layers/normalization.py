@@ -264,7 +264,7 @@ class BatchNorm(_Norm):
         """Blend the statistics of a batch, ``count`` values per channel, into the running ones."""
         unbiased = var * (count / (count - 1))
         for name, new in zip(self._statistics, (mean, unbiased), strict=True):
-            self[name] = (1 - self.momentum) * self[name] + self.momentum * new
+            self[name] = self[name] * (1 - self.momentum) + new * self.momentum
 
     def __call__(self, x: mx.array) -> mx.array:
         if x.ndim not in (2, 3, 4):

@@ -1,0 +1,37 @@
+"""Traces: what JAX keeps of each jitted function for each shape that it has met, most of `jax.numpy`'s among them.
+
+Its cache of these is the one that JAX gives no bound; when a function is met at a shape again, it is traced again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax._src.interpreters import partial_eval
+
+from .. import policy
+
+__all__ = ["clear", "count", "held", "make_room"]
+
+_cache: Any = partial_eval.trace_to_jaxpr
+
+
+def count() -> int:
+    """How many there are."""
+    return _cache.cache_info().currsize
+
+
+def held() -> int:
+    """About how many bytes they hold."""
+    return count() * policy.BYTES_PER_TRACE
+
+
+def make_room() -> None:
+    """Forget them if they hold more than they may. JAX does not say which were used last."""
+    if held() > policy.trace_bytes():
+        clear()
+
+
+def clear() -> None:
+    """Forget them. What JAX has compiled of the functions stays."""
+    _cache.cache_clear()
