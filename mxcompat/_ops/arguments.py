@@ -183,13 +183,13 @@ def require_text(value: Any, function: str, argument: str) -> str:
     return value
 
 
-def any_number(value: Any, what: str) -> float:
+def any_number(value: Any, function: str, argument: str) -> float:
     """A Python float, of anything that is a real number (a 0-d array is). Raises TypeError else."""
-    if isinstance(value, (int, float)):
-        return float(value)
-    if isinstance(value, str) or not hasattr(type(value), "__float__"):
-        raise incompatible("", f"{what} must be a number, got {type(value).__name__}.")
-    return float(value)
+    number: Any = None if isinstance(value, (str, bytes, bytearray)) else value  # float reads text
+    try:
+        return float(number)
+    except (TypeError, ValueError, OverflowError):
+        raise incompatible(function, f"{argument} must be a number, got {type(value).__name__}.") from None
 
 
 def variadic(values: Sequence[Any], name: str) -> list[Node]:

@@ -157,7 +157,7 @@ def hadamard_transform(a: array, /, scale: float | None = None, *, stream: Any =
     check_stream(stream)
     x = require_array(a, "hadamard_transform")
     size = x.aval.shape[-1] if x.aval.ndim else 1
-    factor = 1 / math.sqrt(size or 1) if scale is None else any_number(scale, "scale")
+    factor = 1 / math.sqrt(size or 1) if scale is None else any_number(scale, "hadamard_transform", "scale")
     if size == 1 and x.aval.size:  # nothing to add up, in any dtype
         return wrap(x) if scale is None else wrap(x) * factor
     return wrap(apply(HADAMARD_TRANSFORM, (x, operands.scalar_node(factor, _d.float32))))

@@ -198,7 +198,7 @@ def linspace(
         array([0, 0.25, 0.5, 0.75, 1], dtype=float32)
     """
     check_stream(stream)
-    first, last = any_number(start, "start"), any_number(stop, "stop")
+    first, last = any_number(start, "linspace", "start"), any_number(stop, "linspace", "stop")
     count = integer(num)
     flag(endpoint, "linspace", "endpoint")
     if count < 0:

@@ -17,7 +17,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import is_sequence, require_array, require_dtype, variadic
+from ..arguments import flag, is_sequence, require_array, require_dtype, variadic
 from ..define import op
 
 __all__ = ["ASTYPE", "STOP_GRADIENT", "astype", "contiguous", "depends", "stop_gradient", "view"]
@@ -152,6 +152,7 @@ def contiguous(a: array, /, allow_col_major: bool = False, *, stream: Any = None
                [2, 4]], dtype=int32)
     """
     check_stream(stream)
+    flag(allow_col_major, "contiguous", "allow_col_major")
     return wrap(apply(_CONTIGUOUS, (require_array(a, "contiguous"),)))
 
 

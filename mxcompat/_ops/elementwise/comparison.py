@@ -19,7 +19,7 @@ from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import require_array
+from ..arguments import any_number, flag, require_array
 from ..define import Sample, as_bool, binary, broadcast, op
 
 __all__ = [
@@ -93,10 +93,11 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False, stream: Any = None) -> 
         array(True, dtype=bool)
     """
     check_stream(stream)
+    flag(equal_nan, "array_equal", "equal_nan")
     x, y = operands.pair(a, b)
     if x.aval.shape != y.aval.shape:
         return wrap(operands.node(False))
-    return wrap(apply(_ARRAY_EQUAL, (x, y), (bool(equal_nan),)))
+    return wrap(apply(_ARRAY_EQUAL, (x, y), (equal_nan,)))
 
 
 def _isclose(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
@@ -135,7 +136,7 @@ _ALLCLOSE = op("allclose", _allclose, _allclose_aval, ("equal_nan",))
 
 
 def _close_nodes(name: str, a: Any, b: Any, rtol: float, atol: float) -> tuple[Node, ...]:
-    tolerances = [operands.scalar_node(float(t), avals.float32) for t in (rtol, atol)]
+    tolerances = [operands.scalar_node(any_number(t, name, "rtol, atol"), avals.float32) for t in (rtol, atol)]
     return (require_array(a, name), require_array(b, name), *tolerances)
 
 
@@ -164,7 +165,8 @@ def isclose(
         array([True, False], dtype=bool)
     """
     check_stream(stream)
-    return wrap(apply(_ISCLOSE, _close_nodes("isclose", a, b, rtol, atol), (bool(equal_nan),)))
+    flag(equal_nan, "isclose", "equal_nan")
+    return wrap(apply(_ISCLOSE, _close_nodes("isclose", a, b, rtol, atol), (equal_nan,)))
 
 
 def allclose(
@@ -192,4 +194,5 @@ def allclose(
         array(True, dtype=bool)
     """
     check_stream(stream)
-    return wrap(apply(_ALLCLOSE, _close_nodes("allclose", a, b, rtol, atol), (bool(equal_nan),)))
+    flag(equal_nan, "allclose", "equal_nan")
+    return wrap(apply(_ALLCLOSE, _close_nodes("allclose", a, b, rtol, atol), (equal_nan,)))

@@ -23,7 +23,7 @@ from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import integer
+from ..arguments import any_number, integer
 from ..define import SAMPLES, Sample, as_bool, as_float, op, same, unary
 from .quotient import quotient
 
@@ -339,4 +339,5 @@ def nan_to_num(
         dtype = avals.float32
     largest = float(jnp.finfo(dtype.numpy).max)
     values = (nan, largest if posinf is None else posinf, -largest if neginf is None else neginf)
-    return wrap(apply(_NAN_TO_NUM, (x, *(operands.scalar_node(float(v), dtype) for v in values))))
+    numbers = [any_number(v, "nan_to_num", "nan, posinf, neginf") for v in values]
+    return wrap(apply(_NAN_TO_NUM, (x, *(operands.scalar_node(v, dtype) for v in numbers))))

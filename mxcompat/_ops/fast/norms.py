@@ -9,13 +9,12 @@ import jax.numpy as jnp
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
-from mxcompat._array.errors import incompatible
 from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, float32, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import require_array
+from ..arguments import any_number, require_array
 from ..define import op
 
 __all__ = ["CROSS_ENTROPY", "LAYER_NORM", "RMS_NORM", "cross_entropy", "layer_norm", "number", "rms_norm", "wide"]
@@ -28,10 +27,7 @@ def wide(x: Any) -> Any:
 
 def number(name: str, argument: str, value: Any) -> Node:
     """A float argument as an input of the op, so that another value costs no compile."""
-    try:
-        return operands.scalar_node(float(value), float32)
-    except (TypeError, ValueError):
-        raise incompatible(name, f"{argument} must be a number, not {value!r}.") from None
+    return operands.scalar_node(any_number(value, name, argument), float32)
 
 
 def _optional(value: Any, name: str) -> Node | None:

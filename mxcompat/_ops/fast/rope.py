@@ -11,12 +11,12 @@ import numpy as np
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
-from mxcompat._array.errors import bad_cast, incompatible
+from mxcompat._array.errors import bad_cast
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, format_shape, int32
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import require_array
+from ..arguments import any_number, flag, integer, require_array
 from ..define import op
 from .norms import number, wide
 
@@ -113,10 +113,8 @@ def rope(
         raise ValueError("[rope] Neither base nor freqs has a value.")
     if base is not None and table is not None:
         raise ValueError("[rope] Only one of base or freqs can have a value.")
-    try:
-        params = (index(dims), bool(traditional), None if base is None else float(base))
-    except (TypeError, ValueError):
-        raise incompatible("rope", f"dims must be an int and base a number, not {dims!r}, {base!r}.") from None
+    base = None if base is None else any_number(base, "rope", "base")
+    params = (integer(dims), flag(traditional, "rope", "traditional"), base)
     inputs = (node, _offset(offset), number("rope", "scale", scale))
     return wrap(apply(ROPE, inputs if table is None else (*inputs, table), params))
 

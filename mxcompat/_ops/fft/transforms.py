@@ -311,7 +311,7 @@ FREQUENCIES = op("fftfreq", _frequencies, _infer_frequencies, ("n", "half"))
 
 
 def _frequencies_of(n: Any, d: Any, name: str, half: bool) -> array:
-    n, d = integer(n), any_number(d, "d")
+    n, d = integer(n), any_number(d, name, "d")
     if n <= 0:
         raise ValueError(f"[{name}] `n` must be greater than 0.")
     if d == 0:

@@ -16,7 +16,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, complex64, float32, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import INVALID, axis_of, is_sequence, require_array
+from ..arguments import INVALID, any_number, axis_of, flag, is_sequence, require_array
 from ..define import as_float, broadcast, op
 from ..reductions.extremes import largest, smallest
 from .common import INEXACT, check_matrix
@@ -141,7 +141,7 @@ def norm(a: array, /, ord: Any = None, axis: Any = None, keepdims: bool = False,
     axes = tuple([axis_of(k, ndim, message=where + INVALID) for k in axes])
     if len(set(axes)) < len(axes):
         raise ValueError("Duplicate axes detected in reduction.")
-    return wrap(apply(NORM, (node,), (order, axes, bool(keepdims))))
+    return wrap(apply(NORM, (node,), (order, axes, flag(keepdims, "norm", "keepdims"))))
 
 
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -156,10 +156,7 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
 def _order(ord: Any) -> float | str | None:
     if ord is None or isinstance(ord, str):
         return ord
-    try:
-        return float(ord)
-    except (TypeError, ValueError):
-        raise incompatible("norm", f"ord must be None, a number or a string, not {ord!r}.") from None
+    return any_number(ord, "norm", "ord")
 
 
 def _cross_shapes(a: Aval, b: Aval, axis: int) -> tuple[int, ...]:

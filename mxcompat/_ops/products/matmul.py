@@ -213,8 +213,8 @@ def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0
         a._node if type(a) is array else require_array(a, "addmm"),
         b._node if type(b) is array else require_array(b, "addmm"),
     )
-    if alpha != 1.0 or beta != 1.0:
-        scales = (any_number(alpha, "alpha"), any_number(beta, "beta"))
+    scales = (any_number(alpha, "addmm", "alpha"), any_number(beta, "addmm", "beta"))
+    if scales != (1.0, 1.0):
         nodes += tuple([operands.scalar_node(s, _d.float32) for s in scales])  # type: ignore[assignment]
     return wrap(apply(ADDMM, nodes))
 

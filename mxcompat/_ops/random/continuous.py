@@ -23,7 +23,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import plain
+from ..arguments import any_number, plain
 from ..define import broadcast, op
 from ..linalg.decompositions import square_root
 from .bits import check_bits, scaled, unit
@@ -377,10 +377,7 @@ def laplace(
     """
     check_stream(stream)
     dtype = dtype_of(dtype, "laplace")
-    try:
-        loc, scale = float(loc), float(scale)
-    except (TypeError, ValueError):
-        raise expected("laplace", "numbers as loc and scale", loc) from None
+    loc, scale = any_number(loc, "laplace", "loc"), any_number(scale, "laplace", "scale")
     drawn = key_node(key, "laplace")
     if dtype.kind != "f":
         raise ValueError("[laplace] Only real floating point types are supported.")

@@ -21,7 +21,7 @@ from mxcompat._graph.ir.direction import is_forward
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 
-from ..arguments import INVALID, axis_of, require_array
+from ..arguments import INVALID, axis_of, flag, require_array
 from ..define import op, same
 from ..examples import example
 from .blocks import found_in_blocks
@@ -213,7 +213,7 @@ def _argument(record: Op, which: str) -> Callable[..., array]:
         if node.aval.size == 0:
             raise ValueError(f"[{name}] Cannot {name} reduce zero size array.")
         k = None if axis is None else axis_of(axis, node.aval.ndim, message=INVALID)
-        return wrap(apply(record, (node,), (k, bool(keepdims))))
+        return wrap(apply(record, (node,), (k, flag(keepdims, name, "keepdims"))))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""The index of the {which} element: the first, if several are equal; of the first NaN, if any.

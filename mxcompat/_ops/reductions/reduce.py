@@ -24,7 +24,7 @@ from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import TANGENT_DTYPE
 
-from ..arguments import INVALID, axes_of, require_array
+from ..arguments import INVALID, axes_of, flag, require_array
 from ..define import as_bool, as_float, op
 from ..examples import example
 from .blocks import folded, reduced_wide
@@ -194,7 +194,7 @@ def reduction_function(
         node = a._node if type(a) is array else require_array(a, name)
         if guard:
             guard(node.aval, axis)
-        return wrap(apply(record, (node,), (axes_of(axis, node.aval.ndim, message), bool(keepdims))))
+        return wrap(apply(record, (node,), (axes_of(axis, node.aval.ndim, message), flag(keepdims, name, "keepdims"))))
 
     function.__name__ = function.__qualname__ = name
     function.op = record  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 
-from ..arguments import axis_of, integer, require_array
+from ..arguments import axis_of, flag, integer, require_array
 from ..define import as_float, op, same
 from ..elementwise.casts import astype
 from ..examples import example
@@ -161,7 +161,8 @@ _LOGCUMSUMEXP = _record(
 def _scan(record: Op, a: Any, axis: Any, reverse: bool, inclusive: bool) -> array:
     node = require_array(a, record.name)
     k = None if axis is None else axis_of(axis, node.aval.ndim, record.name)
-    return wrap(apply(record, (node,), (k, bool(reverse), bool(inclusive))))
+    params = (k, flag(reverse, record.name, "reverse"), flag(inclusive, record.name, "inclusive"))
+    return wrap(apply(record, (node,), params))
 
 
 _DOC = """The running {what} of the elements.

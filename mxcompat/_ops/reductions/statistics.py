@@ -19,7 +19,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 
-from ..arguments import axes_of, axis_of, is_sequence, require_array
+from ..arguments import axes_of, axis_of, flag, is_sequence, require_array
 from ..define import as_float, op
 from ..examples import example
 from .blocks import folded, reduced_wide
@@ -97,7 +97,7 @@ def _deviation(record: Op, summary: str) -> Callable[..., array]:
     def function(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, stream: Any = None) -> array:
         check_stream(stream)
         node = require_array(a, name)
-        params = axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), bool(keepdims), index(ddof)
+        params = axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), flag(keepdims, name, "keepdims"), index(ddof)
         return wrap(apply(record, (node,), params))
 
     function.__name__ = function.__qualname__ = name
@@ -177,4 +177,4 @@ def median(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
         raise ValueError("[median] Received duplicate axis.")
     if axis is not None and not given and ndim:
         raise ValueError("[flatten] start_axis must be less than or equal to end_axis")
-    return wrap(apply(_MEDIAN, (node,), (axes_of(axis, ndim), bool(keepdims))))
+    return wrap(apply(_MEDIAN, (node,), (axes_of(axis, ndim), flag(keepdims, "median", "keepdims"))))

@@ -1,4 +1,5 @@
-"""What counts as an integer where an axis, a size or a count is asked for: whatever Python takes as an index."""
+"""What counts as an integer, a number or a flag where one is asked for: an integer is whatever Python takes as an
+index, a number whatever it makes a float of, text left out, and a flag is a bool."""
 
 from __future__ import annotations
 
@@ -13,6 +14,13 @@ class Index:
 
     def __index__(self) -> int:
         return 1
+
+
+class Float:
+    """A number by `__float__` alone."""
+
+    def __float__(self) -> float:
+        return 0.5
 
 
 GIVEN = {
@@ -81,5 +89,54 @@ def test_one_that_is_no_axis(call, n):
     def run(mx):
         names = {"mx": mx, "x": mx.ones((2, 3)), "i": mx.array([[0, 1, 0]]), "n": np.int64(n)}
         return eval(call, names)
+
+    check(run)
+
+
+NUMBERS = GIVEN | {
+    "float by method": lambda mx: Float(), "text": lambda mx: "2", "bytes": lambda mx: b"2", "huge": lambda mx: 10**400,
+    "complex": lambda mx: 1 + 0j, "list": lambda mx: [1.0],
+}  # fmt: skip
+
+NUMBER_CALLS = [
+    "addmm(ones((2, 3)), x, ones((3, 3)), 1.0, n)", "addmm(x, x, ones((3, 3)), n)", "allclose(x, x, n)",
+    "fast.layer_norm(x, None, None, n)", "fast.rms_norm(x, None, n)",
+    "fast.rope(x[None, None, :, :2], 2, traditional=False, base=n, scale=1.0, offset=0)",
+    "fast.rope(x[None, None, :, :2], 2, traditional=False, base=10.0, scale=n, offset=0)",
+    "fast.scaled_dot_product_attention(x[None, None], x[None, None], x[None, None], scale=n)",
+    "hadamard_transform(x[:, :2], n)", "isclose(x, x, atol=n)", "linalg.norm(x, n)", "linspace(0, n, 3)",
+    "linspace(n, 4, 3)", "nan_to_num(x, n)", "nan_to_num(x, posinf=n)", "random.laplace((2,), loc=n)",
+    "random.laplace((2,), scale=n)", "random.normal((2,), loc=n)", "random.uniform(n, 3.0, (2,))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", NUMBERS)
+@pytest.mark.parametrize("call", NUMBER_CALLS)
+def test_a_number_is_what_python_makes_a_float_of(call, given):
+    def run(mx):
+        mx.random.seed(3)
+        x = mx.array([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
+        return eval(f"mx.{call}", vars(mx) | {"mx": mx, "x": x, "n": NUMBERS[given](mx)})
+
+    check(run)
+
+
+FLAG_CALLS = [
+    "allclose(x, x, equal_nan=n)", "argmax(x, 0, n)", "array_equal(x, x, equal_nan=n)", "contiguous(x, n)",
+    "cumsum(x, 0, inclusive=n)", "cummax(x, 0, reverse=n)",
+    "fast.rope(x[None, None, :, :2], 2, traditional=n, base=10.0, scale=1.0, offset=0)", "isclose(x, x, equal_nan=n)",
+    "linalg.norm(x, keepdims=n)", "logsumexp(x, 0, n)", "max(x, keepdims=n)", "mean(x, keepdims=n)",
+    "median(x, keepdims=n)", "softmax(x, precise=n)", "std(x, keepdims=n)", "sum(x, 0, n)", "var(x, keepdims=n)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", ["array", "NumPy's", "bool", "float", "text", "NumPy's bool", "nothing"])
+@pytest.mark.parametrize("call", FLAG_CALLS)
+def test_a_flag_is_a_bool(call, given):
+    kinds = NUMBERS | {"NumPy's bool": lambda mx: np.bool_(True), "nothing": lambda mx: None}
+
+    def run(mx):
+        x = mx.array([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
+        return eval(f"mx.{call}", vars(mx) | {"mx": mx, "x": x, "n": kinds[given](mx)})
 
     check(run)
