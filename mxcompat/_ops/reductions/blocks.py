@@ -44,14 +44,14 @@ def folded(ufunc: Any, term: Callable[..., Any], x: Any, kept: Sequence[Any], ax
     along, rows = _blocks(x.shape)
     count, left = divmod(x.shape[along], rows)
 
-    bits = lax.bitcast_convert_type(x, jnp.uint16) if x.dtype == jnp.bfloat16 else x  # else XLA widens all of it first
-
     def part(start: Any, rows: int = rows) -> Any:
+        # x as it is in this step: XLA widens all of a bfloat16 array before the loop otherwise
+        here, start = lax.optimization_barrier((x, start)) if x.dtype == jnp.bfloat16 else (x, start)
+
         def cut(a: Any) -> Any:
             return a if a.shape[along] == 1 else lax.dynamic_slice_in_dim(a, start, rows, along)
 
-        block = cut(bits)
-        return fold(block if bits is x else lax.bitcast_convert_type(block, x.dtype), [cut(a) for a in kept])
+        return fold(cut(here), [cut(a) for a in kept])
 
     starts = jnp.arange(count, dtype=jnp.int32) * rows
     rest = [part(count * rows, left)] if left else []
