@@ -63,6 +63,7 @@ ROWS = (
     Row("training with 200 sizes of the batch, three times over", worker=("batches", "3", "200")),
     Row("gradients of loops of 100 lengths, three times over", worker=("loops", "3", "100")),
     Row("3 000 graphs of different structure, three times over", worker=("structures", "3", "3000")),
+    Row("a suite of 650 small tests in one process, three times over", worker=("suite", "3", "650")),
 )  # fmt: skip
 
 _PROGRAM = """

@@ -58,7 +58,8 @@ def test_the_bytes_of_structures_are_true():
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("name", "count", "most"), [("batches", 200, 500), ("structures", 3000, 1000), ("loops", 100, 500)]
+    ("name", "count", "most"),
+    [("batches", 200, 500), ("structures", 3000, 1000), ("loops", 100, 500), ("suite", 650, 500)],
 )
 def test_long_processes(name, count, most):
     """Flat once the limit is reached, which takes two rounds."""
@@ -68,9 +69,7 @@ def test_long_processes(name, count, most):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("name", "count", "limit"), [("batches", 60, 64), ("structures", 300, 64), ("loops", 15, 128)]
-)
+@pytest.mark.parametrize(("name", "count", "limit"), [("batches", 60, 64), ("structures", 300, 64), ("loops", 15, 128)])
 def test_long_processes_that_compile_everything(name, count, limit):
     """Under a limit that they reach: flat from the third round on, when what was compiled in a hurry has been compiled
     for speed. Beside the limit there is what a compile takes for itself, and what malloc cannot give back of it, as

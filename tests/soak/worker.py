@@ -90,8 +90,26 @@ def loops(count: int) -> Callable[[], None]:
     return round
 
 
+def suite(count: int) -> Callable[[], None]:
+    """So many small tests of layers, losses and optimizers, as a suite has them: plain, compiled, differentiated."""
+    from tests import oracle
+    from tests.sweep import layers, ways
+
+    side = oracle.real if REAL else oracle.ours
+    each = ("plain", "compile", "vjp")
+    cells = [(case, way) for case in layers.cases() for way in ways.ways_of(case, "float32") if way in each]
+    if count > len(cells):
+        raise ValueError(f"There are {len(cells)} such tests, not {count}.")
+
+    def round() -> None:
+        for case, way in cells[:count]:
+            ways.run(side, case, "float32", way)
+
+    return round
+
+
 WORKLOADS: dict[str, Callable[[int], Callable[[], None]]] = {
-    "batches": batches, "structures": structures, "loops": loops,
+    "batches": batches, "structures": structures, "loops": loops, "suite": suite,
 }  # fmt: skip
 
 
@@ -108,8 +126,8 @@ def main(name: str, rounds: str, count: str) -> None:
     mx.eval(mx.sin(mx.ones((512, 512))))  # what is loaded once
     if not REAL:
         background.settle()
-    start = resident()
     round = WORKLOADS[name](int(count))
+    start = resident()
     for _ in range(int(rounds)):
         before = perf_counter()
         round()
