@@ -551,3 +551,17 @@ AXES = [
 @pytest.mark.parametrize("name", ["sum", "any", "max", "var", "mean", "logsumexp", "softmax", "median", "linalg.norm"])
 def test_axes_are_any_sequence_of_integers(name, axes):
     check(lambda mx, x: operator.attrgetter(name)(mx)(x, axis=axes(mx)), np.ones((2, 3, 2), np.float32))
+
+
+@pytest.mark.parametrize("way", ["in NumPy", "compiled"])
+@pytest.mark.parametrize(("dtype", "value"), [("uint8", 255), ("int8", -128), ("int8", 127), ("bool_", True)])
+def test_long_sums_of_bytes_are_exact(dtype, value, way):
+    """They are summed in 16 bits first."""
+    shape = (1024, 1056)
+    x = ours.full(shape, value, getattr(ours, dtype))
+    with host_disabled() if way == "compiled" else contextlib.nullcontext():
+        for axes, count in ((None, 1024 * 1056), (0, 1024), (1, 1056), ((0, 1), 1024 * 1056)):
+            total, mean = ours.sum(x, axes), ours.mean(x, axes)
+            ours.eval(total, mean)
+            assert (np.array(total).astype(np.int64) == int(value) * count).all()
+            assert np.allclose(np.array(mean), float(value), rtol=1e-6)

@@ -69,8 +69,22 @@ def reduced_wide(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool, dtyp
     """The reduction of an array by a ufunc of JAX, computed in a dtype that may be wider."""
     if x.dtype.itemsize >= np.dtype(dtype).itemsize:
         return _plain(ufunc, x, axes, keepdims, dtype)
-    found = folded(ufunc, lambda block: block.astype(dtype), x, (), axes)
+    term = partial(_summed_in_16_bits, axes, dtype) if ufunc is jnp.add and axes else lambda block: block.astype(dtype)
+    found = folded(ufunc, term, x, (), axes)
     return found if keepdims else lax.squeeze(found, axes)
+
+
+def _summed_in_16_bits(axes: tuple[int, ...], dtype: Any, block: Any) -> Any:
+    """What is left to sum of a block, in the dtype: bytes have been summed first, so many at a time that 16 bits hold
+    the sum, which takes half the time of widening each."""
+    axis = axes[0]
+    count = math.gcd(block.shape[axis], policy.BYTES_SUMMED)
+    if block.dtype.itemsize > 1 or count == 1:
+        return block.astype(dtype)
+    shape = list(block.shape)
+    shape[axis : axis + 1] = [count, shape[axis] // count]
+    narrow = jnp.int16 if block.dtype == jnp.int8 else jnp.uint16
+    return lax.reduce_sum(block.reshape(shape).astype(narrow), (axis,)).astype(dtype)
 
 
 @reduced_wide.defjvp
