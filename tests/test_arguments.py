@@ -54,15 +54,21 @@ CALLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("given", GIVEN)
-@pytest.mark.parametrize("call", CALLS)
-def test_an_integer_is_what_python_takes_as_an_index(call, given):
+def check_call(call, argument):
+    """Compare a call, in which n stands for the argument that `argument(mx)` makes."""
+
     def run(mx):
         mx.random.seed(3)
         x = mx.array([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
-        return eval(f"mx.{call}", vars(mx) | {"mx": mx, "x": x, "i": mx.array([[0, 1, 0]]), "n": GIVEN[given](mx)})
+        return eval(f"mx.{call}", vars(mx) | {"mx": mx, "x": x, "i": mx.array([[0, 1, 0]]), "n": argument(mx)})
 
     check(run)
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("call", CALLS)
+def test_an_integer_is_what_python_takes_as_an_index(call, given):
+    check_call(call, GIVEN[given])
 
 
 @pytest.mark.parametrize("given", GIVEN)
@@ -113,12 +119,7 @@ NUMBER_CALLS = [
 @pytest.mark.parametrize("given", NUMBERS)
 @pytest.mark.parametrize("call", NUMBER_CALLS)
 def test_a_number_is_what_python_makes_a_float_of(call, given):
-    def run(mx):
-        mx.random.seed(3)
-        x = mx.array([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
-        return eval(f"mx.{call}", vars(mx) | {"mx": mx, "x": x, "n": NUMBERS[given](mx)})
-
-    check(run)
+    check_call(call, NUMBERS[given])
 
 
 FLAG_CALLS = [
@@ -135,8 +136,4 @@ FLAG_CALLS = [
 def test_a_flag_is_a_bool(call, given):
     kinds = NUMBERS | {"NumPy's bool": lambda mx: np.bool_(True), "nothing": lambda mx: None}
 
-    def run(mx):
-        x = mx.array([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
-        return eval(f"mx.{call}", vars(mx) | {"mx": mx, "x": x, "n": kinds[given](mx)})
-
-    check(run)
+    check_call(call, kinds[given])

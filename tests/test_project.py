@@ -72,9 +72,9 @@ def test_every_file_says_what_it_is():
     assert not silent
 
 
-def test_few_files_need_jax_internals():
-    users = {str(p.relative_to(ROOT)) for p in SOURCES if any(name.startswith("jax._src") for name in imports(p))}
-    assert users == {"mxcompat/_distributed/runtime.py", "mxcompat/_graph/run/traces.py"}
+def test_at_most_one_file_needs_jax_internals():
+    users = [str(p.relative_to(ROOT)) for p in SOURCES if any(name.startswith("jax._src") for name in imports(p))]
+    assert len(users) <= 1
 
 
 def run(code):

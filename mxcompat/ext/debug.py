@@ -127,7 +127,6 @@ def cache_limit(limit: int | None = None) -> int:
         if forget_the_oldest():
             clear_paths()
         budget.make_room()
-        traces.make_room()
     return before
 
 

@@ -60,12 +60,12 @@ def enter(executable: _Held) -> None:
     with _lock:
         _held.add(executable)
     make_room()
-    traces.make_room()
 
 
 def make_room() -> None:
     """Give up executables if they hold more than they may: enough of them that it is not done at each compile. The one
-    used last stays, however large."""
+    used last stays, however large. And JAX's traces, if they do."""
+    traces.make_room()
     limit = policy.executable_bytes()
     with _lock:
         in_use = sum([e.nbytes for e in _held])

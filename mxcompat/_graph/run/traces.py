@@ -5,20 +5,15 @@ Its cache of these is the one that JAX gives no bound; when a function is met at
 
 from __future__ import annotations
 
-from typing import Any
-
-from jax._src.interpreters import partial_eval
-
 from .. import policy
+from .internals import trace_cache
 
 __all__ = ["clear", "count", "held", "make_room"]
-
-_cache: Any = partial_eval.trace_to_jaxpr
 
 
 def count() -> int:
     """How many there are."""
-    return _cache.cache_info().currsize
+    return trace_cache.cache_info().currsize
 
 
 def held() -> int:
@@ -34,4 +29,4 @@ def make_room() -> None:
 
 def clear() -> None:
     """Forget them. What JAX has compiled of the functions stays."""
-    _cache.cache_clear()
+    trace_cache.cache_clear()

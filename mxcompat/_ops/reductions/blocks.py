@@ -69,18 +69,15 @@ def reduced_wide(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool, dtyp
     """The reduction of an array by a ufunc of JAX, computed in a dtype that may be wider."""
     if x.dtype.itemsize >= np.dtype(dtype).itemsize:
         return _plain(ufunc, x, axes, keepdims, dtype)
-    term = partial(_summed_in_16_bits, axes, dtype) if ufunc is jnp.add and axes else lambda block: block.astype(dtype)
+    of_bytes = ufunc is jnp.add and axes and x.dtype.itemsize == 1
+    term = partial(_summed_in_16_bits, axes[0], dtype) if of_bytes else lambda block: block.astype(dtype)
     found = folded(ufunc, term, x, (), axes)
     return found if keepdims else lax.squeeze(found, axes)
 
 
-def _summed_in_16_bits(axes: tuple[int, ...], dtype: Any, block: Any) -> Any:
-    """What is left to sum of a block, in the dtype: bytes have been summed first, so many at a time that 16 bits hold
-    the sum, which takes half the time of widening each."""
-    axis = axes[0]
+def _summed_in_16_bits(axis: int, dtype: Any, block: Any) -> Any:
+    """What is left to sum of a block of bytes, in the dtype: of an axis so many have been summed that 16 bits hold."""
     count = math.gcd(block.shape[axis], policy.BYTES_SUMMED)
-    if block.dtype.itemsize > 1 or count == 1:
-        return block.astype(dtype)
     shape = list(block.shape)
     shape[axis : axis + 1] = [count, shape[axis] // count]
     narrow = jnp.int16 if block.dtype == jnp.int8 else jnp.uint16
