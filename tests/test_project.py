@@ -72,6 +72,17 @@ def test_every_file_says_what_it_is():
     assert not silent
 
 
+def test_nothing_stray_is_kept():
+    """What programs and tests write where they run is not committed along with the project."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    kept = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    folders = {".ci", ".github", "docs", "examples", "mxcompat", "tests"}
+    files = {".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in", "README.md"}
+    files |= {"mkdocs.yml", "pyproject.toml", "pytest_mxcompat.py"}
+    assert {name.split("/")[0] for name in kept} <= folders | files
+
+
 def test_at_most_one_file_needs_jax_internals():
     users = [str(p.relative_to(ROOT)) for p in SOURCES if any(name.startswith("jax._src") for name in imports(p))]
     assert len(users) <= 1
