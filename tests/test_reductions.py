@@ -510,6 +510,18 @@ def test_reduced_block_by_block(dtype, host, monkeypatch):
     clear_cache()
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "uint16", "int16"])
+def test_means_of_narrow_integers_are_exact_sums(dtype, axis):
+    """Of more of the largest and smallest numbers than 32 bits can sum."""
+    low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for number in (low, high):
+        x = np.full((33, (1 << 20) // 2), number, dtype)
+        x[::2, 1] = low
+        found = np.array(mx.mean(mx.array(x), axis))
+        np.testing.assert_allclose(found, x.mean(axis, dtype=np.float64), rtol=1e-6)
+
+
 NO_WIDE_COPY = {
     "sum of bytes": "x = mx.ones((1 << 14, 1 << 12), dtype=mx.uint8); f = lambda: (mx.sum(x), mx.mean(x))",
     "argmax of bytes": "x = mx.ones((1 << 14, 1 << 12), dtype=mx.uint8); f = lambda: mx.argmax(x)",

@@ -41,7 +41,7 @@ def folded(ufunc: Any, term: Callable[..., Any], x: Any, kept: Sequence[Any], ax
 
     if not axes or not is_long(x.size, policy.LONG_SUM):
         return fold(x, kept)
-    along, rows = _blocks(x.shape)
+    along, rows = _blocks(x.shape, policy.BLOCK_OF_SUM)
     count, left = divmod(x.shape[along], rows)
 
     def part(start: Any, rows: int = rows) -> Any:
@@ -99,9 +99,10 @@ def _plain(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any
 
 
 def folded_on_host(
-    ufunc: np.ufunc, term: Callable[..., Any], x: Any, kept: Sequence[Any], axes: tuple[int, ...]
+    ufunc: np.ufunc, term: Callable[..., Any], x: Any, kept: Sequence[Any], axes: tuple[int, ...],
+    size: int | None = None,
 ) -> Any:  # fmt: skip
-    """What `folded` gives, with NumPy."""
+    """What `folded` gives, with NumPy. A block has about `size` elements."""
 
     def fold(block: Any, kept: Sequence[Any]) -> Any:
         terms = term(block, *kept)
@@ -109,17 +110,17 @@ def folded_on_host(
 
     if not axes or x.size < policy.LONG_SUM:
         return fold(x, kept)
-    along, rows = _blocks(x.shape)
+    along, rows = _blocks(x.shape, size or policy.BLOCK_OF_SUM)
     every = [(slice(None),) * along + (slice(k, k + rows),) for k in range(0, x.shape[along], rows)]
     parts = [fold(x[cut], [a if a.shape[along] == 1 else a[cut] for a in kept]) for cut in every]
     joined = np.concatenate(parts, along)
     return ufunc.reduce(joined, along, joined.dtype, None, True) if along in axes else joined
 
 
-def _blocks(shape: tuple[int, ...]) -> tuple[int, int]:
+def _blocks(shape: tuple[int, ...], size: int) -> tuple[int, int]:
     """The axis along which an array of this shape is cut into blocks, and how many of its places make a block."""
-    along = next(k for k in range(len(shape)) if math.prod(shape[k + 1 :]) <= policy.BLOCK_OF_SUM)
-    return along, max(1, policy.BLOCK_OF_SUM * shape[along] // math.prod(shape))
+    along = next(k for k in range(len(shape)) if math.prod(shape[k + 1 :]) <= size)
+    return along, max(1, size * shape[along] // math.prod(shape))
 
 
 def found_in_blocks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -68,12 +69,29 @@ HOST[TABLE["sum"]] = _total(np.add)
 HOST[TABLE["prod"]] = _total(np.multiply)
 
 
+def _sum_of_narrow(x: Any, axes: tuple[int, ...]) -> Any:
+    """The sum of integers of 8 or 16 bits, in float32, with the axes kept. NumPy adds in 32 bits twice as fast as in
+    float32: all at once where these hold the sum, otherwise block by block."""
+    wide = _INT32 if x.dtype.kind == "i" else _UINT32
+    most = 1 << 32 - 8 * x.dtype.itemsize
+
+    def held(part: Any) -> bool:
+        return math.prod(part.shape[a] for a in axes) <= most
+
+    def total(part: Any) -> Any:
+        return np.add.reduce(part, axes, wide if held(part) else _FLOAT32, None, True).astype(_FLOAT32, copy=False)
+
+    return total(x) if held(x) else folded_on_host(np.add, total, x, (), axes, most)
+
+
 @HOST.of(TABLE["mean"])
 def _mean(out: Aval, params: tuple, x: Any) -> Any:
     axes, keepdims = params
     half = _half(out)
     if half:
         total = _widely(np.add, out, x, axes)
+    elif x.dtype.kind in "biu" and x.dtype.itemsize <= 2 and x.size >= policy.LONG_SUM:
+        total = _sum_of_narrow(x, axes).reshape(out.shape)
     else:
         total = np.add.reduce(x, axes, out.dtype.numpy, None, keepdims)
     count = x.size // max(out.size, 1)
