@@ -22,9 +22,11 @@ from hypothesis import strategies as st
 import mxcompat as mx
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.events import stats
+from mxcompat.ext.debug import clear_cache
 from tests.oracle import check, ours, real, run, same
 
-pytestmark = pytest.mark.usefixtures("xla_only")
+on_both_tiers = pytest.mark.usefixtures("tier")
+by_xla = pytest.mark.usefixtures("xla_only")
 
 ROOT = Path(__file__).parent.parent
 RNG = np.random.default_rng(0)
@@ -156,6 +158,7 @@ def compiled(way, sizes):
     return stats.compiles - before
 
 
+@by_xla
 @pytest.mark.parametrize("name", [name for name in WAYS if "bits" not in name and name != "mxfp8"])
 def test_one_program_for_every_size(name):
     """The quantized ones make their buffers anew each time, which compiles; see `test_quantized_cache` for them."""
@@ -163,6 +166,7 @@ def test_one_program_for_every_size(name):
     assert compiled(WAYS[name], (7, 9, 15, 16, 20)) == 0
 
 
+@on_both_tiers
 @pytest.mark.parametrize("name", [*WAYS, *EXACT])
 def test_the_numbers_of_real_mlx(name):
     way = (WAYS | EXACT)[name]
@@ -172,6 +176,7 @@ def test_the_numbers_of_real_mlx(name):
         check(lambda mx, k, v: way(mx, k, v, n), k, v)  # noqa: B023  it runs at once
 
 
+@by_xla
 @pytest.mark.parametrize(("bits", "group"), [(8, 64), (8, 32), (4, 64), (4, 32), (6, 32)])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_quantized_cache(bits, group, dtype):
@@ -205,6 +210,17 @@ def test_quantized_cache(bits, group, dtype):
     assert stats.compiles == before
 
 
+def test_the_cache_in_numpy():
+    """Where the whole runs in NumPy, none of its ops needs an executable."""
+    clear_cache()
+    before = stats.executions
+    for name in ("plain", "batch", "sinks", "by hand", "latent"):
+        k, v = mx.array(KEYS), mx.array(VALUES)
+        mx.eval(WAYS[name](mx, k, v, 5))
+    assert stats.executions == before
+
+
+@by_xla
 def test_what_is_read_is_the_buffer():
     """Nothing else reads the first n entries, so no program has their shape."""
     k, v = mx.array(KEYS), mx.array(VALUES)
@@ -330,6 +346,7 @@ def test_whatever_becomes_of_a_mask(lines, changes, n):
     check(way, spoil(KEYS, n), spoil(VALUES, n), tol=1e-4)  # errors of the mask are errors of the exponents
 
 
+@by_xla
 @pytest.mark.parametrize("tool", [mx.ext.debug.eager, mx.ext.debug.nan_check])
 def test_op_by_op(tool):
     with tool():
@@ -340,6 +357,7 @@ def test_op_by_op(tool):
 TRANSFORMED = ("plain", "batch", "window", "sinks", "by hand, soft cap", "latent")
 
 
+@on_both_tiers
 @pytest.mark.parametrize("name", TRANSFORMED)
 class TestTransforms:
     """The bodies of transforms keep their exact shapes: what does not count has no say in a gradient either."""

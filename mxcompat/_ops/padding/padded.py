@@ -22,7 +22,7 @@ from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import TRACED, Node, tracers
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import CONTRACTION, PADDING
+from mxcompat._graph.ir.rules import CONTRACTION, HOST, PADDING
 from mxcompat._graph.run.evaluate import pre_eval_hooks
 
 from ..define import op
@@ -135,6 +135,15 @@ def _blank_aval(x: Aval, n: Aval, *, axis: int, value: float) -> Aval:
 
 BLANK = op("blank", _blank, _blank_aval, ("axis", "value"))
 """The first n entries along an axis, and a value in the place of the others. Inputs: the array, n."""
+
+
+@HOST.of(BLANK)
+def _blank_on_host(out: Aval, params: tuple, x: Any, n: Any) -> Any:
+    axis, value = params
+    filled = x.copy()
+    filled[(slice(None),) * axis + (slice(int(n), None),)] = value
+    return filled
+
 
 _noted: list[Node] = []
 
