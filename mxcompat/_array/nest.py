@@ -6,10 +6,10 @@ that it stays lazy and gradients flow; irregular nests raise what MLX raises.
 
 from __future__ import annotations
 
-from array import array as packed
 from collections.abc import Callable
 from itertools import chain
 from operator import countOf
+from struct import pack_into
 from typing import Any
 
 import jax.numpy as jnp
@@ -88,7 +88,9 @@ _FLOATS = {float}
 def _floats(numbers: list | tuple) -> np.ndarray:
     """Floats as single precision, infinite beyond its range. NumPy would have to be kept from warning of those, which
     takes three times as long as three numbers."""
-    return np.frombuffer(packed("f", numbers), _SINGLE)
+    data = np.empty(len(numbers), _SINGLE)
+    pack_into(f"{len(numbers)}f", data, 0, *numbers)
+    return data
 
 
 _SINGLE = np.dtype(np.float32)

@@ -5,7 +5,6 @@ and the address at which gloo listens, which carries arrays between CPUs.
 from __future__ import annotations
 
 import jax
-from jax.extend.backend import register_backend_factory
 from jaxlib import _jax  # type: ignore[attr-defined]
 
 from mxcompat._graph.run.internals import make_cpu_client, runtime_state
@@ -30,6 +29,8 @@ def found_by_jax(seconds: float) -> tuple[int, int, str]:
 def listen_at(host: str) -> None:
     """Have gloo listen at this address of this machine. By itself it takes what the machine's name stands for, which on
     many is a loopback address, where others do not reach it."""
+    from jax.extend.backend import register_backend_factory  # here, since what it imports takes long to import
+
     if jax.config.jax_cpu_collectives_implementation == "gloo":  # type: ignore[attr-defined]
         register_backend_factory("cpu", lambda: _cpu(host), fail_quietly=False)
 

@@ -56,7 +56,7 @@ class Program:
         self.out_avals = tuple([self.aval(s) for s in out_slots])
         self.record: Any = None  # what has been made of it, see `run.cache`
         self.facts: dict[Any, Any] = {}  # what has been found out about it, by whoever asks
-        nested = [p.weight for _, params, _ in instructions for p in programs_in(params)]
+        nested = [p.weight for _, params, _ in instructions if params for p in programs_in(params)]
         self.weight: int = len(instructions) + sum(nested)  # the number of instructions, to any depth
 
     def __repr__(self) -> str:

@@ -131,7 +131,7 @@ def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
 def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
     program = plan.program
     products = not plan.light and host.has_products(program)
-    free = [array_inputs(program)[k] for k in plan.donated] if plan.donated else []
+    free = [array_inputs(program)[k] for k in plan.donated] if plan.donated or not plan.light else None
     env: list[Any] = []
     start = perf_counter()
     try:

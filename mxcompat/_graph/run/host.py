@@ -30,8 +30,9 @@ __all__ = ["estimated_seconds", "has_products", "has_rules", "keep", "on_host", 
 
 
 def on_host(leaves: Sequence[Node]) -> bool:
-    """Whether all the values are in this process's memory."""
-    return on_cpu() or all(n.op is SCALAR or isinstance(n.value, np.ndarray) for n in leaves)
+    """Whether all the values are in this process's memory. JAX's back-end is started only if that depends on it: what
+    NumPy does alone need not wait for that."""
+    return all(n.op is SCALAR or isinstance(n.value, np.ndarray) for n in leaves) or on_cpu()
 
 
 def has_rules(program: Program) -> bool:
@@ -44,14 +45,13 @@ def has_rules(program: Program) -> bool:
 
 def _has_rules(program: Program) -> bool:
     missing = 0
+    nested = program.is_nested
     for op, params, _ in program.instructions:
-        if op is ITEM:
-            continue
-        if programs_in(params):
+        if nested and programs_in(params):
             covered = COVERED.get(op)
             if covered is None or not covered(HOST, params, ()):
                 return False
-        elif op not in HOST:
+        elif op not in HOST and op is not ITEM:
             missing += 1
     count = len(program.instructions)
     return missing <= max(policy.MISSING, count // policy.MISSING_SHARE) and missing < count
@@ -107,18 +107,19 @@ def _one_thread() -> Iterator[None]:
 
 
 def run(
-    program: Program, leaves: Sequence[Node], env: list[Any], products: bool = False, free: Sequence[int] = ()
+    program: Program, leaves: Sequence[Node], env: list[Any], products: bool = False, free: Sequence[int] | None = None
 ) -> list[Any]:
     """The outputs of a Program whose inputs are the values of these leaves.
 
     Args:
         env: an empty list, which becomes the environment: whoever calls has it if something fails.
         products: whether there are products of matrices on the way.
-        free: the positions of leaves whose values may be written over.
+        free: the positions of leaves whose values may be written over, as what only the ops read then may; None, that
+            nothing is, nor dropped before the end.
     """
     with np.errstate(all="ignore"), _one_thread() if products else nullcontext():
         env += environment(program, [numpy_value(n) for n in leaves])
-        run_instructions(program, env, _fallback, {~k for k in free})
+        run_instructions(program, env, _fallback, None if free is None else {~k for k in free})
         return [settled(env[s], program.avals[s]) for s in program.out_slots]
 
 

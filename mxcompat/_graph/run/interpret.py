@@ -55,21 +55,33 @@ def run_instructions(program: Program, env: list[Any], fallback: Fallback, free:
             have read is dropped, and what an op writes over is written over if it is read for the last time then. If
             something fails after that, `env` holds all that is needed to go on from there. None: everything is kept.
     """
+    if free is None:
+        _run_and_keep(program, env, fallback)
+        return
     for k, (op, params, slots, out, last, dropped) in enumerate(_reads(program)):
         given = [env[s] for s in slots]
         try:
             if op is ITEM:
                 env[k] = given[0][params[0]]
-            elif last and free is not None and (slots[0] >= 0 or slots[0] in free) and _is_own(given, slots[0]):
+            elif last and (slots[0] >= 0 or slots[0] in free) and _is_own(given, slots[0]):
                 _overwrite(op, out, params, given, slots[0], free, env, k)
             else:
                 env[k] = _result(op, out, params, given, fallback)
         except Exception as error:
             error.mxcompat_slot = k  # type: ignore[attr-defined]  # the outermost program's, in the end
             raise
-        if free is not None:
-            for s in dropped:
-                env[s] = None
+        for s in dropped:
+            env[s] = None
+
+
+def _run_and_keep(program: Program, env: list[Any], fallback: Fallback) -> None:
+    for k, ((op, params, slots), out) in enumerate(zip(program.instructions, program.avals)):  # noqa: B905
+        given = [env[s] for s in slots]
+        try:
+            env[k] = given[0][params[0]] if op is ITEM else _result(op, out, params, given, fallback)
+        except Exception as error:
+            error.mxcompat_slot = k  # type: ignore[attr-defined]
+            raise
 
 
 def _result(op: Op, out: Any, params: tuple, given: list[Any], fallback: Fallback) -> Any:
