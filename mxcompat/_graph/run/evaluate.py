@@ -175,8 +175,10 @@ def evaluated_on_host(node: Node) -> np.ndarray:
     if type(value) is np.ndarray:
         return value
     try:
-        with np.errstate(all="ignore"):
-            return np.asarray(numpy_value(node))
+        if node.op is SCALAR:
+            with np.errstate(all="ignore"):
+                return np.asarray(numpy_value(node))
+        return numpy_value(node)
     except Exception as error:
         raise steps.explained(error)  # noqa: B904  it says itself what caused it
 
