@@ -104,7 +104,7 @@ The same work by mxcompat, by `jax.jit` written by hand, and by real MLX, in tur
 same numbers, which is checked. What counts are ratios: what mxcompat took, divided by what the other took in the same
 round. Below 1, mxcompat is faster. Another machine has other ratios; run them on yours:
 
-<!-- not run: takes an hour, on an idle machine -->
+<!-- not run: takes twenty minutes, on an idle machine -->
 ```sh
 python -m tests.benchmarks --report docs/benchmarks
 ```
@@ -136,9 +136,19 @@ def _body(figures: dict[str, Any], sections: dict[str, list[Row]]) -> list[str]:
 
 
 def _table_line(row: Row) -> str:
-    values = [f"{row.values[side]:.3g}" if side in row.values else "–" for side in SIDES]
-    name = row.name.strip().replace("|", "\\|")
+    values = [_rounded(row.values[side]) if side in row.values else "–" for side in SIDES]
+    name = _label(row).replace("|", "\\|")
     return f"| {name} | {row.unit} | {' | '.join([*values, *(_ratio(row, side) for side in SIDES[1:])])} |"
+
+
+def _label(row: Row) -> str:
+    """Its name; what is indented in a terminal belongs to the row above."""
+    return f"↳ {row.name.strip()}" if row.name.startswith(" ") else row.name
+
+
+def _rounded(value: float) -> str:
+    """With three digits that count."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _ratio(row: Row, side: str) -> str:
@@ -178,11 +188,11 @@ def plot(rows: Sequence[Row], palette: Palette, title: str) -> Drawing:
         out.words(left + 16 + 150 * k, 20, f"divided by {side}", 12)
     for k, row in enumerate(rows):
         y = top + step * (k + 0.5)
-        out.words(left - 12, y + 4, row.name.strip(), 12, anchor="end")
+        out.words(left - 12, y + 4, _label(row), 12, anchor="end")
         for offset, side in zip((-3, 3), SIDES[1:], strict=True):
             ratio = row.ratio(side)
             if ratio:
                 ends_of = row.spread.get(side, (ratio, ratio))
                 out.line([(at(end), y + offset) for end in ends_of], colours[side], arrow=False, width=2)
-                out.dot(at(ratio), y + offset, 4, colours[side], f"{row.name.strip()}: {ratio:.2f} x {side}")
+                out.dot(at(ratio), y + offset, 4, colours[side], f"{_label(row)}: {ratio:.2f} x {side}")
     return out
