@@ -1,7 +1,8 @@
-"""Links: connections between the ranks, over which they agree on what comes next. No data of arrays goes over them.
+"""Links: connections between the ranks, over which they agree on what comes next, and exchange small arrays.
 
 Rank 0 can be met at an address that all know; there the ranks learn where the others listen. Of two ranks the higher
-one connects, when the two first have something to do with each other. A message is a JSON object with its length.
+one connects, when the two first have something to do with each other. A message is a JSON object, and data that may go
+with it, after the lengths of both.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from ipaddress import ip_address
 from typing import Any
 
 from mxcompat._graph import policy
+from mxcompat._graph.run.evaluate import give_way
 
-__all__ = ["Gone", "Late", "Links", "free_port", "joined", "named"]
+__all__ = ["Gone", "Late", "Links", "framed", "free_port", "joined", "named"]
 
-_LEAVING = {"leaving": True}
-_LENGTH = struct.Struct("!I")
+_LEAVING = b'{"leaving": true}'
+_LENGTHS = struct.Struct("!II")
 
 
 class Gone(Exception):
@@ -73,8 +75,8 @@ class Links:
         deadline = time.monotonic() + seconds
         return _host_meeting(size, host, port, deadline) if rank == 0 else _join(rank, size, host, port, deadline)
 
-    def send(self, rank: int, message: dict[str, Any]) -> None:
-        """Send a message to a lower rank, or to one that has connected.
+    def send(self, rank: int, message: bytes) -> None:
+        """Send a message (`framed`) to a lower rank, or to one that has connected.
 
         Raises:
             Gone: if it has ended, or has not connected.
@@ -84,39 +86,50 @@ class Links:
         if rank not in self._sockets:
             self._sockets[rank] = self._connect(rank)
         try:
-            _send(self._sockets[rank], message)
+            self._sockets[rank].sendall(message)
         except OSError:
             raise Gone(rank) from None
 
-    def receive(self, ranks: Iterable[int], deadline: float) -> dict[int, dict[str, Any]]:
-        """A message of each of some ranks.
+    def exchange(self, ranks: Iterable[int], message: bytes, deadline: float) -> dict[int, tuple[bytes, bytes]]:
+        """Send a message (`framed`) to some ranks, which do the same, and return what each has sent: its JSON and its
+        data. All send first and then receive, so the message has to fit into what the network holds.
 
         Raises:
             Gone: if one of them has ended.
             Late: if some have not sent theirs by then (`time.monotonic`).
         """
         missing = set(ranks)
-        found: dict[int, dict[str, Any]] = {}
-        while missing:
+        unsent = set(missing)
+        found: dict[int, tuple[bytes, bytes]] = {}
+        while missing or unsent:
+            for rank in [r for r in unsent if r < self.rank or r in self._sockets]:
+                self.send(rank, message)
+                unsent.discard(rank)
             waiting = {self._sockets[r]: r for r in missing if r in self._sockets}
-            left = deadline - time.monotonic()
-            ready = select.select([*waiting, self._listener], [], [], max(0.0, left))[0]
-            if not ready:
-                raise Late(missing)
-            for connection in ready:
+            for connection in self._ready([*waiting, self._listener], deadline):
                 if connection is self._listener:
                     self._accept()
                     continue
                 rank = waiting[connection]
                 try:
-                    message = _receive(connection)
+                    found[rank] = _received(connection)
                 except (OSError, EOFError):
                     raise Gone(rank) from None
-                if message == _LEAVING:
+                if found[rank][0] == _LEAVING:
                     raise Gone(rank)
-                found[rank] = message
                 missing.discard(rank)
+            if time.monotonic() > deadline and (missing or unsent):
+                raise Late(missing or unsent)
         return found
+
+    def _ready(self, sockets: Sequence[socket.socket], deadline: float) -> list[socket.socket]:
+        """Those of which something can be read, by the deadline. What comes soon is found without going to sleep."""
+        soon = time.monotonic() + policy.LINK_SPIN_SECONDS
+        while not (ready := select.select(sockets, [], [], 0)[0]):
+            if time.monotonic() > soon:
+                return select.select(sockets, [], [], max(0.0, deadline - time.monotonic()))[0]
+            give_way()
+        return ready
 
     def wait_for_the_end(self, seconds: float) -> None:
         """Wait until all that have connected have ended."""
@@ -135,7 +148,7 @@ class Links:
         """Tell all that are connected that nothing more will come."""
         for rank in self._sockets:
             try:
-                self.send(rank, _LEAVING)
+                self.send(rank, framed(_LEAVING))
             except Gone:
                 continue  # it knows
 
@@ -275,14 +288,23 @@ def _settle(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
+def framed(message: bytes, data: bytes = b"") -> bytes:
+    """A message as it is sent: JSON, and data."""
+    return _LENGTHS.pack(len(message), len(data)) + message + data
+
+
 def _send(connection: socket.socket, message: dict[str, Any]) -> None:
-    data = json.dumps(message).encode()
-    connection.sendall(_LENGTH.pack(len(data)) + data)
+    connection.sendall(framed(json.dumps(message).encode()))
 
 
 def _receive(connection: socket.socket) -> dict[str, Any]:
-    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
-    return json.loads(_exactly(connection, length))
+    return json.loads(_received(connection)[0])
+
+
+def _received(connection: socket.socket) -> tuple[bytes, bytes]:
+    length, size = _LENGTHS.unpack(_exactly(connection, _LENGTHS.size))
+    message = _exactly(connection, length + size)
+    return message[:length], message[length:]
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

@@ -1,18 +1,21 @@
 """This process as a member of those that were started together: it joins them once, agrees with them, and leaves.
 
 JAX's distributed runtime makes one system of the devices of all. Before each collective its members agree that they are
-about to do the same: that costs a message to the lowest rank of them and one back, and buys an error, with the line of
-each, where there would be a hang or a wrong sum.
+about to do the same: that costs a message of each to each, and buys an error, with the line of each, where there would
+be a hang or a wrong sum. The messages carry small arrays, too.
 """
 
 from __future__ import annotations
 
 import atexit
+import json
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +25,7 @@ from mxcompat._graph.run import platform, steps
 
 from . import runtime
 from .environment import Peers, own_gpu, peers, timeout
-from .links import Gone, Late, Links, named
+from .links import Gone, Late, Links, framed, named
 
 __all__ = ["Call", "joined"]
 
@@ -84,24 +87,49 @@ class World:
         Raises:
             RuntimeError: if they are not, or one has ended or does not come in time. It names ranks, op and line.
         """
+        came = self._meet(ranks, call, json.dumps({**_said(ranks, call), "value": value}).encode(), b"")
+        return [value if r == self.rank else json.loads(came[r][0])["value"] for r in ranks]
+
+    def exchange(self, ranks: Sequence[int], call: Call, data: bytes) -> list[bytes]:
+        """As `agree`, but return the data that each has brought: no more bytes than `policy.MOST_EXCHANGED`."""
+        came = self._meet(ranks, call, _message(tuple(ranks), call), data)
+        return [data if r == self.rank else came[r][1] for r in ranks]
+
+    def _meet(self, ranks: Sequence[int], call: Call, message: bytes, data: bytes) -> dict[int, tuple[bytes, bytes]]:
+        """Exchange messages with these ranks, and see that they are about the same."""
         with self._lock:
             if self._failed is not None:
                 raise RuntimeError(f"[{call.op}] The ranks have come apart before: {self._failed}")
-            leader = min(ranks)
+            others = [r for r in ranks if r != self.rank]
             try:
-                if self.rank == leader:
-                    return self._lead(ranks, call, value)
-                self._links.send(leader, {"key": _key(ranks, call), "text": str(call), "value": value})
-                answer = self._links.receive([leader], time.monotonic() + self._timeout + policy.GRACE_SECONDS)[leader]
-            except Gone as gone:
-                raise self._failure(call, f"Rank {gone.rank} has ended.") from None
-            except Late as late:
-                raise self._failure(call, self._late(late)) from None
-        if "failed" in answer:
-            raise self._failure(call, answer["failed"])
-        if "error" in answer:
-            raise RuntimeError(f"[{call.op}] {answer['error']}")
-        return answer["values"]
+                came = self._links.exchange(others, framed(message, data), time.monotonic() + self._timeout)
+            except (Gone, Late) as error:
+                why = f"Rank {error.rank} has ended." if isinstance(error, Gone) else self._late(error)
+                self._tell(others, why)
+                raise self._failure(call, why) from None
+            except BaseException:  # what has come by then, and what has not, would be taken for the next call's
+                self._failed = f"Rank {self.rank} was interrupted at {call}."
+                self._tell(others, self._failed)
+                raise
+            if any(theirs != message for theirs, _ in came.values()):  # or all is well
+                self._compare(ranks, call, {r: json.loads(theirs) for r, (theirs, _) in came.items()})
+        return came
+
+    def _compare(self, ranks: Sequence[int], call: Call, came: dict[int, dict[str, Any]]) -> None:
+        """Raise RuntimeError if one of the others has failed, or they do not all have the same in mind."""
+        for said in came.values():
+            if "failed" in said:
+                raise self._failure(call, said["failed"])
+        own = _said(ranks, call)
+        if any(said["key"] != own["key"] for said in came.values()):
+            texts = {self.rank: own["text"]} | {r: said["text"] for r, said in came.items()}
+            text = "; ".join(f"rank {r} is at {texts[r]}" for r in sorted(texts))
+            raise RuntimeError(f"[{call.op}] The ranks do not agree on what comes next: {text}.")
+
+    def _tell(self, others: Sequence[int], why: str) -> None:
+        for rank in others:
+            with suppress(Gone):  # then it need not know
+                self._links.send(rank, framed(json.dumps({"failed": why}).encode()))
 
     def start(self, call: Call, collective: Callable[[], Any]) -> Any:
         """Start a collective that all have agreed on. It may fail here, or when its result is asked for."""
@@ -126,36 +154,6 @@ class World:
     def _broken_off(self, call: Call, cause: Exception) -> RuntimeError:
         return self._failure(call, f"A rank has ended in the middle of it, or cannot be reached any more. ({cause})")
 
-    def _lead(self, ranks: Sequence[int], call: Call, value: Any) -> list[Any]:
-        others = [r for r in ranks if r != self.rank]
-        came: dict[int, Any] = {}
-        try:
-            deadline = time.monotonic() + self._timeout
-            came = self._links.receive(others, deadline)
-        except (Gone, Late) as error:
-            why = f"Rank {error.rank} has ended." if isinstance(error, Gone) else self._late(error)
-            for rank in others:
-                self._tell(rank, {"failed": why})
-            raise
-        texts = {self.rank: str(call)} | {r: m["text"] for r, m in came.items()}
-        if any(m["key"] != _key(ranks, call) for m in came.values()):
-            text = "; ".join(f"rank {r} is at {texts[r]}" for r in sorted(texts))
-            error = f"The ranks do not agree on what comes next: {text}."
-            for rank in others:
-                self._tell(rank, {"error": error})
-            raise RuntimeError(f"[{call.op}] {error}")
-        values = [value if r == self.rank else came[r]["value"] for r in ranks]
-        for rank in others:
-            self._tell(rank, {"values": values})
-        return values
-
-    def _tell(self, rank: int, answer: dict[str, Any]) -> None:
-        try:
-            self._links.send(rank, answer)
-        except Gone:
-            if "values" in answer:  # else it need not know
-                raise
-
     def _late(self, late: Late) -> str:
         return f"After {self._timeout:g} s {named(late.ranks)} had not come to the same point."
 
@@ -171,9 +169,14 @@ class World:
             self._links.wait_for_the_end(self._timeout)
 
 
-def _key(ranks: Sequence[int], call: Call) -> list[Any]:
-    """What all have to have the same of."""
-    return [call.kind, call.what, list(ranks)]
+def _said(ranks: Sequence[int], call: Call) -> dict[str, Any]:
+    """What a rank says of a call: what all have to have the same of, and how it is told."""
+    return {"key": [call.kind, call.what, list(ranks)], "text": str(call)}
+
+
+@lru_cache(maxsize=policy.MOST_COLLECTIVES)
+def _message(ranks: tuple[int, ...], call: Call) -> bytes:
+    return json.dumps(_said(ranks, call)).encode()
 
 
 _world: World | None = None

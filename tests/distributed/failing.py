@@ -13,12 +13,16 @@ if what == "late":
     time.sleep(3 * int(os.environ["MLX_RANK"]))
 group = D.init()
 rank = group.rank()
-x = mx.ones(3)
+x = mx.ones(1 << 16 if what == "killed in it" else 3)  # small ones are exchanged: nothing is under way then
 mx.eval(D.all_sum(x))
 
 
 def kill():
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def interrupt(*_):
+    raise RuntimeError("interrupted")
 
 
 def different(rank):
@@ -46,6 +50,11 @@ def different(rank):
     return D.all_sum(x * 2)
 
 
+if what == "interrupted" and rank:
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 1)
+elif what == "interrupted":
+    time.sleep(3)
 for _ in range(2):
     try:
         mx.eval(different(rank))
@@ -53,3 +62,5 @@ for _ in range(2):
     except RuntimeError as error:
         told = str(error)
     sys.stdout.write(f"rank {rank} is told: {told}\n")
+if what == "interrupted" and rank:
+    time.sleep(4)

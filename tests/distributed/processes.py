@@ -33,9 +33,14 @@ def launch(size: int, *command: str, **settings: str) -> subprocess.CompletedPro
     )  # fmt: skip
 
 
-def ours(folder: Path, size: int, jobs: Sequence[str], skew: float = 0.0) -> list[dict[str, Any]]:
-    """What each rank of a group of ours has written down."""
-    result = launch(size, MEMBER, str(folder / "ours"), str(skew), *jobs)
+def ours(folder: Path, size: int, jobs: Sequence[str], skew: float, way: str) -> list[dict[str, Any]]:
+    """What each rank of a group of ours has written down.
+
+    Args:
+        skew: how many seconds after the rank below each comes to a job.
+        way: "exchanged", for small arrays as usual, or "by XLA", which has all of them.
+    """
+    result = launch(size, MEMBER, str(folder / "ours"), str(skew), *jobs, COLLECTIVES=way)
     assert result.returncode == 0, result.stdout + result.stderr
     return _read(folder / "ours", size)
 

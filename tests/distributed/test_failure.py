@@ -61,7 +61,7 @@ def test_a_rank_that_ends(what, status, why):
     assert found_status == status
     assert found[1] == []
     first, second = found[0]
-    assert "[all_sum] float32[3] over 2 ranks" in first
+    assert ("[all_sum] float32[65536]" if what == "killed in it" else "[all_sum] float32[3]") + " over 2 ranks" in first
     assert HERE in first
     assert "on rank 0" in first
     assert why in first
@@ -74,6 +74,17 @@ def test_a_rank_that_is_elsewhere():
     assert status == 0
     assert "After 10 s rank 1 had not come to the same point." in found[0][0]
     assert "have come apart before" in found[0][1]
+
+
+@pytest.mark.exhaustive
+def test_a_rank_that_is_interrupted():
+    """It had sent its array: the other has the sum. What it would send in a second try is not taken for the next."""
+    status, found = told("interrupted")
+    assert status == 0
+    assert found[0][0] == "nothing"
+    assert found[1][0] == "interrupted"
+    for rank in (0, 1):
+        assert "Rank 1 was interrupted at [all_sum] float32[3] over 2 ranks" in found[rank][1]
 
 
 @pytest.mark.exhaustive

@@ -15,17 +15,34 @@ from .processes import ours, real
 SHARED = [name for name in JOBS if name not in OURS_ONLY]
 
 
+WAYS = ("exchanged", "by XLA")
+"""How small arrays travel, usually and if they have to."""
+
+
 @pytest.fixture(scope="module")
-def two(tmp_path_factory):
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("jobs")
+
+
+@pytest.fixture(scope="module")
+def real_two(folder):
+    return real(folder, 2, SHARED)
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def two(request, folder, real_two):
     """What two ranks of ours and of real MLX's have found; the second of ours comes late to each job."""
-    folder = tmp_path_factory.mktemp("two")
-    return ours(folder, 2, [*JOBS], skew=0.02), real(folder, 2, SHARED)
+    return ours(folder, 2, [*JOBS], 0.02, request.param), real_two
 
 
 @pytest.fixture(scope="module")
-def four(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("four")
-    return ours(folder, 4, [*JOBS], skew=0.1), real(folder, 4, SHARED)
+def real_four(folder):
+    return real(folder, 4, SHARED)
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def four(request, folder, real_four):
+    return ours(folder, 4, [*JOBS], 0.1, request.param), real_four
 
 
 @pytest.mark.parametrize("job", JOBS)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .. import policy
-from .node import ITEM, SCALAR, TRACED, Node
+from .node import ITEM, SCALAR, TRACED, Node, taken
 from .op import Op
 from .structure import Structure, clock, forget_the_oldest, intern, remembers
 
@@ -108,17 +108,9 @@ class _Path:
         if kinds != self._kinds and [*map(_kind, leaves)] != self._kinds:
             return None
         for node in leaves[len(placeholders) :]:
-            if node.trace >= trace if trace else (node.value is None and not (node.op is ITEM and _taken(node))):
+            if node.trace >= trace if trace else (node.value is None and not (node.op is ITEM and taken(node))):
                 return None
         return _subgraph((self._structure, self._roots, env[:count], leaves))
-
-
-def _taken(item: Node) -> bool:
-    """Give an output its value if the node that it is an output of has its values, and say whether that was so."""
-    values = item.inputs[0].value
-    if values is not None:
-        item.value = values[item.params[0]]
-    return values is not None
 
 
 _paths: dict[tuple, tuple[_Path, ...]] = {}
@@ -176,7 +168,7 @@ def _walk(roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Su
             if node in slots:
                 stack.pop()
                 continue
-            if node.op is ITEM and not trace and _taken(node):
+            if node.op is ITEM and not trace and taken(node):
                 stack.pop()
                 slots[node] = ~len(leaves)
                 leaves.append(node)

@@ -20,8 +20,8 @@ from .aval import Aval
 from .op import Op
 
 __all__ = [
-    "ITEM", "PACKAGE", "SCALAR", "TRACED", "Node", "apply", "caller", "created", "items", "leaf", "location",
-    "new_trace", "outside", "own", "scalar", "tracers",
+    "ITEM", "PACKAGE", "SCALAR", "TRACED", "Node", "apply", "caller", "created", "items", "leaf", "line_at", "location",
+    "new_trace", "outside", "own", "scalar", "taken", "tracers",
 ]  # fmt: skip
 
 
@@ -188,9 +188,11 @@ def outside(frame: FrameType) -> FrameType:
 
 def location(node: Node) -> str:
     """`file:line` of the user's code that made the node, or "" if it is not known."""
-    if node.where is None:
-        return ""
-    code, instruction = node.where
+    return line_at(*node.where) if node.where is not None else ""
+
+
+def line_at(code: CodeType, instruction: int) -> str:
+    """`file:line` of an instruction."""
     for start, end, line in code.co_lines():
         if start <= instruction < end:
             return f"{code.co_filename}:{line}"
@@ -201,3 +203,11 @@ def items(node: Node, first: int = 0) -> list[Node]:
     """The outputs of a node that has several, one node each, from the first wanted on."""
     trace = node.trace
     return [Node(ITEM, _index[k], (node,), a, trace) for k, a in enumerate(node.aval[first:], first)]
+
+
+def taken(item: Node) -> bool:
+    """Give an output its value if the node that it is an output of has its values, and say whether that was so."""
+    values = item.inputs[0].value
+    if values is not None:
+        item.value = values[item.params[0]]
+    return values is not None

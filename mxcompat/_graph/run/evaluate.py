@@ -27,7 +27,7 @@ from .schedule import schedule
 from .segments import nested_apart, unevaluated
 from .values import jax_value, numpy_value
 
-__all__ = ["evaluate", "evaluated", "evaluated_on_host", "lock", "pre_eval_hooks", "wait"]
+__all__ = ["evaluate", "evaluated", "evaluated_on_host", "give_way", "lock", "pre_eval_hooks", "wait"]
 
 pre_eval_hooks: list[Callable[[], None]] = []
 """What is called, once, before the next evaluation: for rewrites of pending nodes that had better see all of them."""
@@ -66,7 +66,7 @@ def _compute(roots: Sequence[Node], temporary: bool | None) -> None:
             pending = unevaluated(roots)
             if not pending:
                 return
-            if len(pending) == 1 and temporary is None:
+            if len(pending) == 1 and not temporary:
                 value = single.value_of(pending[0])
                 if value is not None:
                     store(pending, (value,))
@@ -196,11 +196,11 @@ def wait(nodes: Sequence[Node]) -> None:
             raise steps.explained(error)  # noqa: B904  it says itself what caused it
 
 
-_yield: Callable[[], None] = getattr(os, "sched_yield", lambda: sleep(0))
+give_way: Callable[[], None] = getattr(os, "sched_yield", lambda: sleep(0))
 """Lets other threads run."""
 
 
 def _look(value: jax.Array) -> None:
     end = perf_counter() + policy.SPIN_SECONDS
     while not value.is_ready() and perf_counter() < end:
-        _yield()
+        give_way()

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import policy
 from ..ir.aval import Aval, number
-from ..ir.node import SCALAR, TRACED, Node
+from ..ir.node import ITEM, SCALAR, TRACED, Node, taken
 from ..ir.op import Op
 from ..ir.program import Program
 from ..ir.rules import COST, COVERED, HOST
@@ -56,6 +56,8 @@ def _on_host(op: Op, node: Node) -> Any:
     given = []
     for i in node.inputs:
         value = i.value
+        if value is None and i.op is ITEM and taken(i):
+            value = i.value
         if type(value) is not np.ndarray:
             if i.op is not SCALAR:
                 return None

@@ -68,6 +68,8 @@ def sequence(subgraph: Subgraph) -> list[Node]:
     found: list[Node] = []
     last = 0
     for number, reference in list(_pending.items()):
+        if not wanted:
+            break
         node = reference()
         if node is None or node.value is not None or node.op not in STEP:
             _pending.pop(number, None)

@@ -7,6 +7,8 @@ nothing is communicated for the cotangents. The new axis of a batch is carried a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import CodeType
 from typing import Any, NoReturn
 
 import jax
@@ -15,11 +17,13 @@ import numpy as np
 from mxcompat._array.array import array, wrap
 from mxcompat._distributed import members
 from mxcompat._distributed.programs import collective
+from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, aval, number
-from mxcompat._graph.ir.node import SCALAR, Node, apply, items, location
+from mxcompat._graph.ir.node import SCALAR, Node, apply, items, line_at
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import STEP, STEP_BATCH, STEP_PULLBACK, STEP_PUSHFORWARD
-from mxcompat._graph.run.values import jax_value
+from mxcompat._graph.run.compile import on_cpu
+from mxcompat._graph.run.values import jax_value, numpy_value
 
 from ..creation.filled import zeros
 from ..movement.pad import pad
@@ -68,17 +72,11 @@ def _run(node: Node) -> Any:
     given = out if record is RECV else node.inputs[0].aval
     world = members.joined()
     assert world is not None, "it is one of several"
-    what = f"{given.dtype}{list(given.shape)}".removeprefix("mlx.core.")
-    between = f" from rank {ranks[0]} to rank {ranks[1]}" if record in (SEND, RECV) else f" over {len(ranks)} ranks"
-    kind = "sent" if record in (SEND, RECV) else record.name
-    call = members.Call(record.name, what + between, location(node), kind)
+    call = _call(record, ranks, given, node.where)
+    if not given.size or (given.nbytes * (len(ranks) - 1) <= policy.MOST_EXCHANGED and on_cpu()):
+        return _exchanged(node, given, lambda data: world.exchange(ranks, call, data))
     world.agree(ranks, call)
-    if not given.size:
-        return np.zeros(out.shape, out.dtype.numpy)
-    if record is RECV:
-        value: Any = np.zeros(given.shape, given.dtype.numpy)
-    else:
-        value = _value(node.inputs[0])
+    value = _value(node.inputs[0]) if record is not RECV else np.zeros(given.shape, given.dtype.numpy)
     if not given.ndim:
         value = value.reshape(1)
     with jax.enable_x64(True):
@@ -86,6 +84,40 @@ def _run(node: Node) -> Any:
         if record is SEND:
             return value.reshape(out.shape)
         return result if result.shape == out.shape else result.reshape(out.shape)
+
+
+@lru_cache(maxsize=policy.MOST_COLLECTIVES)
+def _call(record: Op, ranks: tuple[int, ...], given: Aval, place: tuple[CodeType, int] | None) -> members.Call:
+    where = line_at(*place) if place is not None else ""
+    what = f"{given.dtype}{list(given.shape)}".removeprefix("mlx.core.")
+    if record in (SEND, RECV):
+        return members.Call(record.name, f"{what} from rank {ranks[0]} to rank {ranks[1]}", where, "sent")
+    return members.Call(record.name, f"{what} over {len(ranks)} ranks", where, record.name)
+
+
+def _exchanged(node: Node, given: Aval, exchange: Callable[[bytes], list[bytes]]) -> Any:
+    """The result of a collective of small arrays, which the ranks send each other whole."""
+    record, (out,) = node.op, node.aval
+    with np.errstate(all="ignore"):
+        own = np.zeros(0) if record is RECV else np.asarray(numpy_value(node.inputs[0]))
+        found = np.frombuffer(bytearray().join(exchange(own.tobytes())), given.dtype.numpy)
+        if record is SEND:
+            return own
+        if record in (RECV, GATHER):
+            return found.reshape(out.shape)
+        whole = _combined(_UFUNCS[record], found.reshape(len(node.params[0]), given.size))
+        if record is SCATTER:
+            return whole.reshape(-1, out.size)[node.params[1]].reshape(out.shape)
+        return whole.reshape(out.shape)
+
+
+def _combined(ufunc: np.ufunc, whole: np.ndarray) -> np.ndarray:
+    """The reduction over the first axis: of half precision in float32, rounded once."""
+    half = whole.dtype.kind in "fV" and whole.dtype.itemsize == 2
+    return ufunc.reduce(whole, 0, np.float32 if half else whole.dtype).astype(whole.dtype, copy=False)
+
+
+_UFUNCS = {SUM: np.add, SCATTER: np.add, MAX: np.maximum, MIN: np.minimum}
 
 
 def _value(node: Node) -> Any:
