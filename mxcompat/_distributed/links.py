@@ -14,15 +14,18 @@ import socket
 import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
 
 from mxcompat._graph import policy
 from mxcompat._graph.run.evaluate import give_way
 
-__all__ = ["Gone", "Late", "Links", "framed", "free_port", "joined", "named"]
+__all__ = ["Failed", "Gone", "Late", "Links", "framed", "free_port", "joined", "named"]
 
-_LEAVING = b'{"leaving": true}'
+_LEAVING, _FAILED = b"leaving", b"failed"
+"""What a rank sends in the place of JSON that ends, and that can go on no more and says why in the data."""
+
 _LENGTHS = struct.Struct("!II")
 
 
@@ -32,6 +35,10 @@ class Gone(Exception):
     def __init__(self, rank: int) -> None:
         super().__init__(rank)
         self.rank = rank
+
+
+class Failed(Exception):
+    """A rank can go on no more, and has said why."""
 
 
 class Late(Exception):
@@ -75,52 +82,71 @@ class Links:
         deadline = time.monotonic() + seconds
         return _host_meeting(size, host, port, deadline) if rank == 0 else _join(rank, size, host, port, deadline)
 
-    def send(self, rank: int, message: bytes) -> None:
+    def send(self, rank: int, message: bytes, deadline: float) -> None:
         """Send a message (`framed`) to a lower rank, or to one that has connected.
 
         Raises:
             Gone: if it has ended, or has not connected.
+            Late: if it has not taken, by then, what was sent before.
         """
         if rank > self.rank and rank not in self._sockets:
             raise Gone(rank)
-        if rank not in self._sockets:
-            self._sockets[rank] = self._connect(rank)
         try:
-            self._sockets[rank].sendall(message)
+            connection = self._to(rank)
+            connection.settimeout(max(0.1, deadline - time.monotonic()))
+            connection.sendall(message)
+        except TimeoutError:
+            raise Late([rank]) from None
         except OSError:
             raise Gone(rank) from None
 
-    def exchange(self, ranks: Iterable[int], message: bytes, deadline: float) -> dict[int, tuple[bytes, bytes]]:
-        """Send a message (`framed`) to some ranks, which do the same, and return what each has sent: its JSON and its
-        data. All send first and then receive, so the message has to fit into what the network holds.
+    def exchange(
+        self, to: Iterable[int], of: Iterable[int], message: bytes, deadline: float
+    ) -> dict[int, tuple[bytes, bytes]]:  # fmt: skip
+        """Send a message (`framed`) to some ranks, and return what some have sent: their JSON and their data. Where
+        each of two does both it sends first, so the message has to fit into what the network holds.
 
         Raises:
             Gone: if one of them has ended.
+            Failed: if one of them says that it can go on no more.
             Late: if some have not sent theirs by then (`time.monotonic`).
         """
-        missing = set(ranks)
-        unsent = set(missing)
+        missing, unsent = set(of), set(to)
         found: dict[int, tuple[bytes, bytes]] = {}
-        while missing or unsent:
+        while True:
             for rank in [r for r in unsent if r < self.rank or r in self._sockets]:
-                self.send(rank, message)
+                self.send(rank, message, deadline)
                 unsent.discard(rank)
-            waiting = {self._sockets[r]: r for r in missing if r in self._sockets}
-            for connection in self._ready([*waiting, self._listener], deadline):
+            if not missing and not unsent:
+                return found
+            waiting = {self._to(r): r for r in missing if r < self.rank or r in self._sockets}
+            ready = self._ready([*waiting, self._listener], deadline)
+            if not ready:
+                raise Late(missing or unsent)
+            for connection in ready:
                 if connection is self._listener:
                     self._accept()
                     continue
                 rank = waiting[connection]
-                try:
-                    found[rank] = _received(connection)
-                except (OSError, EOFError):
-                    raise Gone(rank) from None
-                if found[rank][0] == _LEAVING:
-                    raise Gone(rank)
+                found[rank] = self._read(rank, connection)
                 missing.discard(rank)
-            if time.monotonic() > deadline and (missing or unsent):
-                raise Late(missing or unsent)
-        return found
+
+    def _read(self, rank: int, connection: socket.socket) -> tuple[bytes, bytes]:
+        try:
+            message, data = _received(connection)
+        except (OSError, EOFError):
+            raise Gone(rank) from None
+        if message == _LEAVING:
+            raise Gone(rank)
+        if message == _FAILED:
+            raise Failed(data.decode())
+        return message, data
+
+    def tell(self, ranks: Iterable[int], why: str) -> None:
+        """Let some ranks know, as far as they can be reached, that this one can go on no more."""
+        for rank in ranks:
+            with suppress(Gone, Late):  # then it need not know
+                self.send(rank, framed(_FAILED, why.encode()), time.monotonic())
 
     def _ready(self, sockets: Sequence[socket.socket], deadline: float) -> list[socket.socket]:
         """Those of which something can be read, by the deadline. What comes soon is found without going to sleep."""
@@ -147,10 +173,14 @@ class Links:
     def leave(self) -> None:
         """Tell all that are connected that nothing more will come."""
         for rank in self._sockets:
-            try:
-                self.send(rank, framed(_LEAVING))
-            except Gone:
-                continue  # it knows
+            with suppress(Gone, Late):  # it knows
+                self.send(rank, framed(_LEAVING), time.monotonic())
+
+    def _to(self, rank: int) -> socket.socket:
+        """The connection to a lower rank, or to one that has connected."""
+        if rank not in self._sockets:
+            self._sockets[rank] = self._connect(rank)
+        return self._sockets[rank]
 
     def _connect(self, rank: int) -> socket.socket:
         try:

@@ -14,7 +14,6 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from mxcompat._graph.run import platform, steps
 
 from . import runtime
 from .environment import Peers, own_gpu, peers, timeout
-from .links import Gone, Late, Links, framed, named
+from .links import Failed, Gone, Late, Links, framed, named
 
 __all__ = ["Call", "joined"]
 
@@ -87,49 +86,54 @@ class World:
         Raises:
             RuntimeError: if they are not, or one has ended or does not come in time. It names ranks, op and line.
         """
-        came = self._meet(ranks, call, json.dumps({**_said(ranks, call), "value": value}).encode(), b"")
+        message = json.dumps({**_said(ranks, call), "value": value}).encode()
+        came = self._meet(ranks, ranks, call, message, b"")
         return [value if r == self.rank else json.loads(came[r][0])["value"] for r in ranks]
 
     def exchange(self, ranks: Sequence[int], call: Call, data: bytes) -> list[bytes]:
         """As `agree`, but return the data that each has brought: no more bytes than `policy.MOST_EXCHANGED`."""
-        came = self._meet(ranks, call, _message(tuple(ranks), call), data)
+        came = self._meet(ranks, ranks, call, _message(tuple(ranks), call), data)
         return [data if r == self.rank else came[r][1] for r in ranks]
 
-    def _meet(self, ranks: Sequence[int], call: Call, message: bytes, data: bytes) -> dict[int, tuple[bytes, bytes]]:
-        """Exchange messages with these ranks, and see that they are about the same."""
+    def send(self, ranks: Sequence[int], call: Call, data: bytes) -> None:
+        """Send data from the first of two ranks, which is this one, to the second, without waiting for it."""
+        self._meet(ranks[1:], (), call, _message(tuple(ranks), call), data)
+
+    def receive(self, ranks: Sequence[int], call: Call) -> bytes:
+        """The data that the first of two ranks sends to the second, which is this one. Raises as `agree`."""
+        return self._meet((), ranks[:1], call, _message(tuple(ranks), call), b"")[ranks[0]][1]
+
+    def _meet(
+        self, to: Sequence[int], of: Sequence[int], call: Call, message: bytes, data: bytes
+    ) -> dict[int, tuple[bytes, bytes]]:  # fmt: skip
+        """Send a message to these ranks, and see that those of which one comes are about the same."""
         with self._lock:
             if self._failed is not None:
                 raise RuntimeError(f"[{call.op}] The ranks have come apart before: {self._failed}")
-            others = [r for r in ranks if r != self.rank]
+            to, of = ([r for r in ranks if r != self.rank] for ranks in (to, of))
             try:
-                came = self._links.exchange(others, framed(message, data), time.monotonic() + self._timeout)
+                came = self._links.exchange(to, of, framed(message, data), time.monotonic() + self._timeout)
+            except Failed as failed:
+                raise self._failure(call, str(failed)) from None
             except (Gone, Late) as error:
                 why = f"Rank {error.rank} has ended." if isinstance(error, Gone) else self._late(error)
-                self._tell(others, why)
+                self._links.tell({*to, *of}, why)
                 raise self._failure(call, why) from None
             except BaseException:  # what has come by then, and what has not, would be taken for the next call's
                 self._failed = f"Rank {self.rank} was interrupted at {call}."
-                self._tell(others, self._failed)
+                self._links.tell({*to, *of}, self._failed)
                 raise
             if any(theirs != message for theirs, _ in came.values()):  # or all is well
-                self._compare(ranks, call, {r: json.loads(theirs) for r, (theirs, _) in came.items()})
+                self._compare(message, call, {r: json.loads(theirs) for r, (theirs, _) in came.items()})
         return came
 
-    def _compare(self, ranks: Sequence[int], call: Call, came: dict[int, dict[str, Any]]) -> None:
-        """Raise RuntimeError if one of the others has failed, or they do not all have the same in mind."""
-        for said in came.values():
-            if "failed" in said:
-                raise self._failure(call, said["failed"])
-        own = _said(ranks, call)
+    def _compare(self, message: bytes, call: Call, came: dict[int, dict[str, Any]]) -> None:
+        """Raise RuntimeError if the others do not all have the same in mind."""
+        own = json.loads(message)
         if any(said["key"] != own["key"] for said in came.values()):
             texts = {self.rank: own["text"]} | {r: said["text"] for r, said in came.items()}
             text = "; ".join(f"rank {r} is at {texts[r]}" for r in sorted(texts))
             raise RuntimeError(f"[{call.op}] The ranks do not agree on what comes next: {text}.")
-
-    def _tell(self, others: Sequence[int], why: str) -> None:
-        for rank in others:
-            with suppress(Gone):  # then it need not know
-                self._links.send(rank, framed(json.dumps({"failed": why}).encode()))
 
     def start(self, call: Call, collective: Callable[[], Any]) -> Any:
         """Start a collective that all have agreed on. It may fail here, or when its result is asked for."""

@@ -13,7 +13,8 @@ if what == "late":
     time.sleep(3 * int(os.environ["MLX_RANK"]))
 group = D.init()
 rank = group.rank()
-x = mx.ones(1 << 16 if what == "killed in it" else 3)  # small ones are exchanged: nothing is under way then
+large = what in ("killed in it", "both send")  # small arrays are exchanged, and no send of them waits
+x = mx.ones(1 << 16 if large else 3)
 mx.eval(D.all_sum(x))
 
 
@@ -45,6 +46,8 @@ def different(rank):
     if what == "elsewhere" and rank:
         time.sleep(14)
         sys.exit(0)
+    if what == "sent":
+        return D.recv((4,), mx.float32, 0) if rank else D.send(x, 1)
     if what == "both send":
         return D.send(x, 1 - rank)
     return D.all_sum(x * 2)

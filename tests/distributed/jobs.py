@@ -4,6 +4,7 @@ values, or raises; on real MLX, too, unless it is `ours_only`.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -220,6 +221,22 @@ def from_one_to_the_next(group: Any) -> Any:
         got = D.recv(x.shape, x.dtype, (rank + 1) % size)
     kept = mx.depends(x, [sent, got])
     return got, sent, kept
+
+
+@job
+def all_send_before_any_receives(group: Any) -> Any:
+    """What is small is under way by then. (Where XLA sends it, each `send` waits.)"""
+    rank, size = group.rank(), group.size()
+    x = own(group)
+    found = []
+    for k in range(3):
+        receives_first = os.environ.get("COLLECTIVES") == "by XLA" and rank % 2
+        if not receives_first:
+            done(D.send(x * k, (rank + 1) % size))
+        found.append(done(D.recv_like(x, (rank - 1) % size)))
+        if receives_first:
+            done(D.send(x * k, (rank + 1) % size))
+    return found
 
 
 @job

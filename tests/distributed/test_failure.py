@@ -46,6 +46,16 @@ def test_ranks_that_differ(what, texts):
             assert all(part in text for part in texts)
 
 
+def test_a_small_array_of_another_shape():
+    """It is on its way at once: who receives it is told."""
+    status, found = told("sent")
+    assert status == 0
+    assert found[0] == ["nothing"] * 2
+    for text in found[1]:
+        assert "rank 0 is at [send] float32[3] from rank 0 to rank 1" in text
+        assert "rank 1 is at [recv] float32[4] from rank 0 to rank 1" in text
+
+
 @pytest.mark.parametrize(
     ("what", "status", "why"),
     [
@@ -61,7 +71,7 @@ def test_a_rank_that_ends(what, status, why):
     assert found_status == status
     assert found[1] == []
     first, second = found[0]
-    assert ("[all_sum] float32[65536]" if what == "killed in it" else "[all_sum] float32[3]") + " over 2 ranks" in first
+    assert f"[all_sum] float32[{65536 if what == 'killed in it' else 3}] over 2 ranks" in first
     assert HERE in first
     assert "on rank 0" in first
     assert why in first

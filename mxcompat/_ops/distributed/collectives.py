@@ -168,7 +168,8 @@ def send(x: Any, dst: int, *, group: Group | None = None, stream: Any = None) ->
         `x`. It is sent when this is evaluated.
 
     Raises:
-        RuntimeError: when it is evaluated, if the other does not receive an array of this shape and dtype.
+        RuntimeError: when it is evaluated, if the other does not receive an array of this shape and dtype. A small one
+            between CPUs is on its way at once, so that it is the other that is told.
         ValueError: if there is no such process, or nobody else in the group.
     """
     members, node, dst = _group(group, "send"), node_of(x), index(dst)

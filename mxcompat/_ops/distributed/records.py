@@ -74,7 +74,7 @@ def _run(node: Node) -> Any:
     assert world is not None, "it is one of several"
     call = _call(record, ranks, given, node.where)
     if not given.size or (given.nbytes * (len(ranks) - 1) <= policy.MOST_EXCHANGED and on_cpu()):
-        return _exchanged(node, given, lambda data: world.exchange(ranks, call, data))
+        return _exchanged(node, given, world, call)
     world.agree(ranks, call)
     value = _value(node.inputs[0]) if record is not RECV else np.zeros(given.shape, given.dtype.numpy)
     if not given.ndim:
@@ -95,20 +95,27 @@ def _call(record: Op, ranks: tuple[int, ...], given: Aval, place: tuple[CodeType
     return members.Call(record.name, f"{what} over {len(ranks)} ranks", where, record.name)
 
 
-def _exchanged(node: Node, given: Aval, exchange: Callable[[bytes], list[bytes]]) -> Any:
+def _exchanged(node: Node, given: Aval, world: Any, call: members.Call) -> Any:
     """The result of a collective of small arrays, which the ranks send each other whole."""
-    record, (out,) = node.op, node.aval
+    record, ranks, (out,) = node.op, node.params[0], node.aval
+    if record is RECV:
+        return _array(world.receive(ranks, call), out)
     with np.errstate(all="ignore"):
-        own = np.zeros(0) if record is RECV else np.asarray(numpy_value(node.inputs[0]))
-        found = np.frombuffer(bytearray().join(exchange(own.tobytes())), given.dtype.numpy)
+        own = np.asarray(numpy_value(node.inputs[0]))
         if record is SEND:
+            world.send(ranks, call, own.tobytes())
             return own
-        if record in (RECV, GATHER):
-            return found.reshape(out.shape)
-        whole = _combined(_UFUNCS[record], found.reshape(len(node.params[0]), given.size))
+        found = b"".join(world.exchange(ranks, call, own.tobytes()))
+        if record is GATHER:
+            return _array(found, out)
+        whole = _combined(_UFUNCS[record], np.frombuffer(found, given.dtype.numpy).reshape(len(ranks), given.size))
         if record is SCATTER:
-            return whole.reshape(-1, out.size)[node.params[1]].reshape(out.shape)
+            return whole.reshape(len(ranks), *out.shape)[node.params[1]]
         return whole.reshape(out.shape)
+
+
+def _array(data: bytes, a: Aval) -> np.ndarray:
+    return np.frombuffer(bytearray(data), a.dtype.numpy).reshape(a.shape)
 
 
 def _combined(ufunc: np.ufunc, whole: np.ndarray) -> np.ndarray:
