@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
+import os
+import sys
 import threading
 import time
 import weakref
@@ -63,6 +66,7 @@ class World:
         self.backends = found.backends
         self._timeout = timeout()
         self._failed: str | None = None
+        self._is_stuck = False
         self._lock = threading.Lock()
         jax.config.update("jax_enable_recoverability", True)  # an error here rather than an abort of the process there
         if found.address is None:
@@ -136,13 +140,33 @@ class World:
             raise RuntimeError(f"[{call.op}] The ranks do not agree on what comes next: {text}.")
 
     def start(self, call: Call, collective: Callable[[], Any]) -> Any:
-        """Start a collective that all have agreed on. It may fail here, or when its result is asked for."""
+        """Start a collective that all have agreed on. Between CPUs, where nothing else ends the wait for a rank that is
+        lost, see it through; elsewhere it may fail when its result is asked for."""
         try:
             result = collective()
+            lost = platform.backend() == "cpu" and not self._ends(result)
         except Exception as error:
             raise self._broken_off(call, error) from error
+        if lost:
+            self._is_stuck = True
+            raise self._failure(call, f"It had not ended after {self._patience(result):.0f} s: a rank has been lost.")
         self._flying.append((call, weakref.ref(result)))
         return result
+
+    def _patience(self, result: Any) -> float:
+        """For how many seconds to wait for a result."""
+        return self._timeout + result.nbytes / policy.SLOWEST_LINK
+
+    def _ends(self, result: Any) -> bool:
+        """Wait for a result, and say whether it came in time."""
+        deadline = time.monotonic() + self._patience(result)
+        pause = policy.LINK_SPIN_SECONDS
+        while not result.is_ready():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause)
+            pause = min(2 * pause, policy.LONGEST_PAUSE)
+        return True
 
     def _explain(self, error: Exception) -> Exception | None:
         """The error to raise for one that came with a value, if a collective has failed meanwhile."""
@@ -167,10 +191,15 @@ class World:
 
     def _leave(self) -> None:
         """At the end of the process: who waits for this one need not any more, and rank 0, where JAX's coordinator
-        runs, stays until all others have ended."""
+        runs, stays until all others have ended. A collective that never ends would keep JAX from ending, too."""
         self._links.leave()
         if self.rank == 0:
             self._links.wait_for_the_end(self._timeout)
+        if self._is_stuck:
+            logging.shutdown()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(1)
 
 
 def _said(ranks: Sequence[int], call: Call) -> dict[str, Any]:

@@ -13,7 +13,7 @@ if what == "late":
     time.sleep(3 * int(os.environ["MLX_RANK"]))
 group = D.init()
 rank = group.rank()
-large = what in ("killed in it", "both send")  # small arrays are exchanged, and no send of them waits
+large = what in ("killed in it", "stopped in it", "both send")  # small arrays are exchanged, and no send of them waits
 x = mx.ones(1 << 16 if large else 3)
 mx.eval(D.all_sum(x))
 
@@ -35,10 +35,11 @@ def different(rank):
         return D.all_max(x) if rank else D.all_sum(x)
     if what == "killed" and rank:
         kill()
-    if what == "killed in it" and rank:
+    if what in ("killed in it", "stopped in it") and rank:
         from mxcompat._ops.distributed import records
 
-        records.collective = lambda *_: kill()
+        number = signal.SIGSTOP if what == "stopped in it" else signal.SIGKILL
+        records.collective = lambda *_: os.kill(os.getpid(), number)
     if what == "raised" and rank:
         raise KeyError("its own")
     if what == "ended" and rank:

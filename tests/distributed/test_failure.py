@@ -98,6 +98,16 @@ def test_a_rank_that_is_interrupted():
 
 
 @pytest.mark.exhaustive
+def test_a_rank_that_is_lost_in_the_middle():
+    """It neither answers nor ends, as where its machine goes off the network: gloo would wait for ever."""
+    status, found = told("stopped in it", limit=6)
+    assert status == 1
+    assert "[all_sum] float32[65536] over 2 ranks" in found[0][0]
+    assert "It had not ended after 6 s: a rank has been lost." in found[0][0]
+    assert "have come apart before" in found[0][1]
+
+
+@pytest.mark.exhaustive
 def test_a_rank_that_starts_late():
     status, found = told("late", size=3)
     assert status == 0

@@ -26,3 +26,9 @@ many have to fit into the buffers of a connection."""
 
 LINK_SPIN_SECONDS = 2e-4
 """How long a message of another rank is looked for before going to sleep, from which to wake takes 0.05 ms."""
+
+SLOWEST_LINK = 1e6
+"""How many bytes of a collective have to arrive in a second, beyond the limit, for it not to be given up."""
+
+LONGEST_PAUSE = 1e-3
+"""How often, in seconds, to look whether a collective of large arrays has ended: one of 16 MB takes 20 ms."""
