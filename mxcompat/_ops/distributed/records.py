@@ -104,7 +104,7 @@ def _exchanged(node: Node, given: Aval, world: Any, call: members.Call) -> Any:
         own = np.asarray(numpy_value(node.inputs[0]))
         if record is SEND:
             world.send(ranks, call, own.tobytes())
-            return own
+            return own.copy()  # not a view of what XLA may write over
         found = b"".join(world.exchange(ranks, call, own.tobytes()))
         if record is GATHER:
             return _array(found, out)
