@@ -39,7 +39,10 @@ _STRICT = {
 
 
 def is_available(backend: str = "any") -> bool:
-    """Whether this process was started as one of several that can form a group.
+    """Whether processes can form a group in the way that this name stands for in MLX.
+
+    As in MLX, "ring" is always there, and so is "any"; of others it depends on what this process was started by. How
+    many processes there are says `init().size()`.
 
     Args:
         backend: "any", "mpi", "nccl", "jaccl" or "ring".
@@ -51,12 +54,12 @@ def is_available(backend: str = "any") -> bool:
         TypeError: `backend` is not a str.
 
     Example:
-        >>> isinstance(mx.distributed.is_available(), bool)
+        >>> mx.distributed.is_available()
         True
     """
     require_text(backend, "is_available", "backend")
     found = peers()
-    return found is not None and backend in found.backends
+    return backend in ("any", "ring") or (found is not None and backend in found.backends)
 
 
 def init(
