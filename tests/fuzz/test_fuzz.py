@@ -44,6 +44,13 @@ def test_many() -> None:
         (Ending("error", "TypeError", "numpy.linalg failed"), Ending("error", "TypeError"), "words of the inside"),
         (Ending("error", "JaxRuntimeError", ""), Ending("crash", "-6"), "JaxRuntimeError is no exception of MLX's"),
         (Ending("value", "array"), Ending("error", "ValueError"), ""),
+        (Ending("error", "NameError", "name 'x' is not defined"), Ending("crash", "-6"), ""),
+        (Ending("error", "AttributeError", "'list' object has no attribute 'astype'"), Ending("crash", "-11"), ""),
+        (
+            Ending("error", "AttributeError", "'array' object has no attribute 'list'"),
+            Ending("crash", "-6"),
+            "AttributeError is no exception of MLX's",
+        ),
     ],
 )
 def test_what_a_fault_is(ours: Ending, real: Ending, what: str) -> None:

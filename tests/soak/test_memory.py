@@ -73,7 +73,8 @@ def test_long_processes(name, count, most):
 def test_long_processes_that_compile_everything(name, count, limit):
     """Under a limit that they reach: flat from the third round on, when what was compiled in a hurry has been compiled
     for speed. Beside the limit there is what a compile takes for itself, and what malloc cannot give back of it, as
-    something small lies between: up to 120 MB, whatever the limit."""
-    *_, third, fourth = worked(name, 4, count, host=False, limit=limit * MB, seconds=1200)
-    assert fourth["resident"] < (2 * limit + 150) * MB
-    assert fourth["resident"] < 1.1 * third["resident"] + 20 * MB
+    something small lies between: up to 120 MB, whatever the limit. It varies from round to round, as do the executables
+    that there is room for."""
+    _, _, third, _, fifth, sixth = worked(name, 6, count, host=False, limit=limit * MB, seconds=1200)
+    assert max(fifth["resident"], sixth["resident"]) < (2 * limit + 150) * MB
+    assert min(fifth["resident"], sixth["resident"]) < 1.1 * third["resident"] + 30 * MB
