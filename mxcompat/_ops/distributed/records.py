@@ -27,6 +27,7 @@ from mxcompat._graph.run.values import jax_value, numpy_value
 
 from ..creation.filled import zeros
 from ..movement.pad import pad
+from ..reductions.host import widened
 
 __all__ = ["GATHER", "MAX", "MIN", "RECV", "SCATTER", "SEND", "SUM"]
 
@@ -120,8 +121,8 @@ def _array(data: bytes, a: Aval) -> np.ndarray:
 
 def _combined(ufunc: np.ufunc, whole: np.ndarray) -> np.ndarray:
     """The reduction over the first axis: of half precision in float32, rounded once."""
-    half = whole.dtype.kind in "fV" and whole.dtype.itemsize == 2
-    return ufunc.reduce(whole, 0, np.float32 if half else whole.dtype).astype(whole.dtype, copy=False)
+    wide = widened(whole)
+    return ufunc.reduce(wide, 0, wide.dtype).astype(whole.dtype, copy=False)
 
 
 _UFUNCS = {SUM: np.add, SCATTER: np.add, MAX: np.maximum, MIN: np.minimum}
