@@ -10,6 +10,7 @@ from ..ir.linearize import Subgraph
 from ..ir.liveness import unreachable_leaves
 from ..ir.node import SCALAR, Node
 from .compile import on_cpu
+from .platform import has_started
 from .values import sole
 
 __all__ = ["any_large", "donated", "written"]
@@ -59,7 +60,7 @@ def _worth_donating(subgraph: Subgraph) -> set[int]:
     CPU a fifth slower. On an accelerator memory is worth that.
     """
     written, leaves = subgraph.structure.written, subgraph.leaves
-    if not written and all(n.aval.nbytes < policy.DONATED_BYTES for n in leaves):
+    if not written and (on_cpu() if has_started() else not any_large(leaves)):
         return set()
     worth = written if on_cpu() else range(len(leaves))
     return {k for k in worth if leaves[k].aval.nbytes >= policy.DONATED_BYTES}

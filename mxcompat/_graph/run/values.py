@@ -16,6 +16,7 @@ from ..ir import buffers
 from ..ir.node import SCALAR, Node
 from .events import span
 from .forked import require_threads
+from .internals import put
 from .partition import whole
 
 __all__ = ["aligned", "aligned_bytes", "jax_value", "numpy_value", "settled", "sole", "to_jax"]
@@ -29,8 +30,8 @@ def jax_value(node: Node) -> Any:
         taken = sole(node, value_held=True)
         if taken:
             buffers.gone(value)
-        with jax.enable_x64(True):  # what nobody else sees may be shared with XLA, which may write over it one day
-            node.value = value = jax.device_put(value if taken else aligned(value))
+        # what nobody else sees may be shared with XLA, which may write over it one day
+        node.value = value = _put(value if taken else aligned(value))
         buffers.count(value, node.aval)
     elif type(value) is tuple and any(type(v) is np.ndarray for v in value):
         node.value = value = tuple([to_jax(v) if type(v) is np.ndarray else v for v in value])
@@ -41,8 +42,14 @@ def jax_value(node: Node) -> Any:
 def to_jax(value: Any) -> jax.Array:
     """A JAX array with a copy of NumPy's data."""
     require_threads()
+    return _put(aligned(value))
+
+
+def _put(data: np.ndarray) -> jax.Array:
+    if jax.config.jax_default_device is None:  # type: ignore[attr-defined]
+        return put(data)
     with jax.enable_x64(True):
-        return jax.device_put(aligned(value))
+        return jax.device_put(data)
 
 
 def aligned(data: np.ndarray) -> np.ndarray:
