@@ -27,7 +27,7 @@ from mxcompat._graph.run.values import jax_value, numpy_value
 
 from ..creation.filled import zeros
 from ..movement.pad import pad
-from ..reductions.host import widened
+from ..reductions.blocks import widened
 
 __all__ = ["GATHER", "MAX", "MIN", "RECV", "SCATTER", "SEND", "SUM"]
 

@@ -21,7 +21,16 @@ from mxcompat._graph import policy
 
 from .sorting import is_long
 
-__all__ = ["folded", "folded_on_host", "found_in_blocks", "places_in_blocks", "reduced_wide"]
+__all__ = ["folded", "folded_on_host", "found_in_blocks", "places_in_blocks", "reduced_wide", "widened"]
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def widened(x: Any) -> Any:
+    """Half precision as float32, anything else as it is."""
+    dtype = x.dtype
+    return x.astype(_FLOAT32) if dtype.itemsize == 2 and dtype.kind in "fV" else x
+
 
 _REDUCE = {
     jnp.add: lax.reduce_sum, jnp.multiply: lax.reduce_prod,
@@ -166,18 +175,13 @@ def places_in_blocks(name: str, x: Any, axis: int) -> Any:
     """What `argmax` or `argmin` of NumPy finds along an axis of a large array, whose half precision is widened."""
     n, rows = x.shape[0], max(1, policy.BLOCK_OF_SUM * x.shape[0] // x.size)
     if x.size < 2 * policy.BLOCK_OF_SUM:
-        return getattr(_wide(x), name)(axis)
+        return getattr(widened(x), name)(axis)
     blocks = [x[k : k + rows] for k in range(0, n, rows)]
     if axis and rows == 1:
         return np.stack([places_in_blocks(name, b[0], axis - 1) for b in blocks])
-    found = [np.asarray(getattr(_wide(b), name)(axis)) for b in blocks]
+    found = [np.asarray(getattr(widened(b), name)(axis)) for b in blocks]
     if axis:
         return np.concatenate(found)
     values = np.stack([np.take_along_axis(b, f[None], 0)[0] for b, f in zip(blocks, found, strict=True)])
-    best = getattr(_wide(values), name)(0)
+    best = getattr(widened(values), name)(0)
     return best * rows + np.take_along_axis(np.stack(found), best[None], 0)[0]
-
-
-def _wide(x: Any) -> Any:
-    """Half precision as float32."""
-    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x

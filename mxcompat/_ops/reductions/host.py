@@ -15,20 +15,14 @@ from mxcompat._graph.ir.rules import HOST
 
 from ..define import TABLE
 from . import extremes, softmax, statistics  # noqa: F401  # for their records, in TABLE
-from .blocks import folded_on_host, places_in_blocks
+from .blocks import folded_on_host, places_in_blocks, widened
 from .reduce import size_of
 
-__all__ = ["as_rows", "distances", "inexact", "narrowed", "powers_and_sum", "widened"]
+__all__ = ["as_rows", "distances", "inexact", "narrowed", "powers_and_sum"]
 
 _FLOAT32 = np.dtype(np.float32)
 _INT32 = np.dtype(np.int32)
 _UINT32 = np.dtype(np.uint32)
-
-
-def widened(x: Any) -> Any:
-    """Half precision as float32, anything else as it is."""
-    dtype = x.dtype
-    return x.astype(_FLOAT32) if dtype.itemsize == 2 and dtype.kind in "fV" else x
 
 
 def inexact(x: Any) -> Any:

@@ -10,7 +10,8 @@ import numpy as np
 from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
 
 from ..define import TABLE
-from .host import distances, inexact, powers_and_sum, widened
+from .blocks import widened
+from .host import distances, inexact, powers_and_sum
 from .reduce import size_of
 
 __all__: list[str] = []

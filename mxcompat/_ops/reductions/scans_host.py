@@ -17,7 +17,8 @@ from mxcompat._graph.policy import SCANNED_LINES
 
 from ..define import TABLE
 from . import scans  # noqa: F401  # for their records, in TABLE
-from .host import inexact, narrowed, widened
+from .blocks import widened
+from .host import inexact, narrowed
 
 __all__: list[str] = []
 

@@ -17,7 +17,8 @@ from mxcompat._graph.policy import PARTITIONED_AXIS, PARTITIONED_SHARE, SORTED_B
 
 from ..define import TABLE
 from . import partitioning, statistics  # noqa: F401  # for their records, in TABLE
-from .host import as_rows, inexact, narrowed, widened
+from .blocks import widened
+from .host import as_rows, inexact, narrowed
 
 __all__: list[str] = []
 
