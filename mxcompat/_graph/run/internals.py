@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import jax
@@ -25,15 +25,11 @@ trace_cache: Any = partial_eval.trace_to_jaxpr
 def put(data: np.ndarray) -> jax.Array:
     """`jax.device_put`, of any dtype, which takes eight times as long before it does this."""
     sharding, devices = _default_place()
-    return pxla.batched_device_put(_shaped(data.shape, data.dtype), sharding, [data], devices, False, True)
+    shaped = core.ShapedArray(data.shape, data.dtype)
+    return pxla.batched_device_put(shaped, sharding, [data], devices, committed=False, enable_x64=True)
 
 
 @cache
 def _default_place() -> tuple[Any, list[Any]]:
     device = jax.local_devices()[0]
     return jax.sharding.SingleDeviceSharding(device), [device]
-
-
-@lru_cache(4096)
-def _shaped(shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    return core.ShapedArray(shape, dtype)
