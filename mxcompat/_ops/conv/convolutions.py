@@ -85,6 +85,8 @@ def _int(name: str, argument: str, value: Any) -> int:
 
 def _sizes(name: str, argument: str, value: Any, count: int) -> Sizes:
     """An int for every spatial axis, or one for each of them."""
+    if type(value) is int:
+        return (value,) * count
     wanted = "an int" if count == 1 else f"an int or {count} ints"
     try:
         if count > 1 and isinstance(value, (list, tuple)):
@@ -100,13 +102,13 @@ def _sizes(name: str, argument: str, value: Any, count: int) -> Sizes:
 
 def _forward(spatial: int, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: Any) -> array:
     name = f"conv{spatial}d"
-    stride, padding, dilation = (
-        _sizes(name, what, value, spatial)
-        for what, value in (("stride", stride), ("padding", padding), ("dilation", dilation))
-    )
+    stride = _sizes(name, "stride", stride, spatial)
+    padding = _sizes(name, "padding", padding, spatial)
+    dilation = _sizes(name, "dilation", dilation, spatial)
     groups = _int(name, "groups", groups)
     nodes = _checked(name, x, w, groups)
-    stride, padding, dilation = (_spread(v, nodes[0], spatial == 1) for v in (stride, padding, dilation))
+    if spatial == 1:
+        stride, padding, dilation = (_spread(v, nodes[0]) for v in (stride, padding, dilation))
     return wrap(apply(CONV, nodes, (stride, padding, padding, dilation, (1,) * len(stride), groups, False)))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import gt
 from typing import Any, ClassVar
 
 import mxcompat.core as mx
@@ -14,14 +16,21 @@ from mxcompat.nn.layers.base import Module
 __all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d"]
 
 
-def _tiles(x: mx.array, counts: list[int], window: list[int]) -> mx.array:
+def _tiles(x: mx.array, window: Sequence[int]) -> mx.array:
     """Windows that lie side by side, as (N, count, window, count, window, ..., C): what does not fill a window is cut
     off, the rest is a reshape."""
-    batch, *_, channels = x.shape
-    used = tuple(slice(n * k) for n, k in zip(counts, window, strict=True))
-    if any(n * k != size for n, k, size in zip(counts, window, x.shape[1:-1], strict=True)):
-        x = x[(slice(None), *used)]
-    return x.reshape(batch, *itertools.chain.from_iterable(zip(counts, window, strict=True)), channels)
+    used, shape = _tiling(x.shape, tuple(window))
+    return (x[used] if used else x).reshape(shape)
+
+
+@lru_cache
+def _tiling(shape: tuple[int, ...], window: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[int, ...]]:
+    """What of an array fills windows, if not all of it does, and the shape with an axis for the places in each."""
+    batch, *sizes, channels = shape
+    counts = [size // k for size, k in zip(sizes, window, strict=True)]
+    whole = [n * k for n, k in zip(counts, window, strict=True)]
+    used = (slice(None), *map(slice, whole)) if whole != sizes else ()
+    return used, (batch, *itertools.chain.from_iterable(zip(counts, window, strict=True)), channels)
 
 
 def _slices(x: mx.array, counts: list[int], window: list[int], strides: list[int]) -> mx.array:
@@ -63,7 +72,7 @@ def _sliding_windows(x: mx.array, window_shape: list[int], window_strides: list[
     if window_shape == window_strides:
         count = len(counts)
         order = (0, *range(1, 2 * count, 2), *range(2, 2 * count + 1, 2), 2 * count + 1)
-        return _tiles(x, counts, window_shape).transpose(*order)
+        return _tiles(x, window_shape).transpose(*order)
     if math.prod(window_shape) <= policy.POOLED_SLICES:
         return _slices(x, counts, window_shape, window_strides)
     return _strided(x, counts, window_shape, window_strides)
@@ -106,13 +115,13 @@ class _Pool(Module):
         return f"kernel_size={tuple(self._kernel_size)}, stride={tuple(self._stride)}, padding={margins}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        if any(before > 0 for before, _ in self._padding):
-            x = mx.pad(x, [(0, 0), *self._padding, (0, 0)], constant_values=self._fill)
-        window, reduce = self._kernel_size, type(self)._reduce
-        if window == self._stride and x.ndim == self._count + 2:
-            counts = [size // k for size, k in zip(x.shape[1:-1], window, strict=True)]
-            if min(counts):  # the windows need not be moved together to be reduced
-                return reduce(_tiles(x, counts, window), tuple(range(2, 2 * self._count + 1, 2)))
+        margins = self._padding
+        if any(before > 0 for before, _ in margins):
+            x = mx.pad(x, [(0, 0), *margins, (0, 0)], constant_values=self._fill)
+        window, reduce, shape = self._kernel_size, type(self)._reduce, x.shape
+        if window == self._stride and len(shape) == len(window) + 2 and not any(map(gt, window, shape[1:-1])):
+            # the windows need not be moved together to be reduced
+            return reduce(_tiles(x, window), tuple(range(2, 2 * len(window) + 1, 2)))
         return reduce(_sliding_windows(x, window, self._stride), self._axes)
 
 
