@@ -24,7 +24,7 @@ def eval(*args: Any) -> None:
         >>> x = mx.ones((2,)) + 1
         >>> mx.eval(x)
     """
-    wait(evaluate(_nodes(args)))
+    wait(*evaluate(_nodes(args)))
 
 
 def async_eval(*args: Any) -> None:

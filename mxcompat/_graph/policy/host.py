@@ -64,9 +64,10 @@ SMALL_BYTES = 1 << 16
 SURE = 2
 """What is left once that is done had to be the same this often, for it to be the same the next time."""
 
-SPIN_SECONDS = 3e-4
-"""For how many seconds to look for a result before going to sleep: being woken takes longer than many programs run.
-A vmap that XLA takes 0.17 ms for was seen after 0.30 ms with 8e-5 here, after 0.26 with this."""
+SPIN_SECONDS = 1e-3
+"""For how many seconds to look for a result before going to sleep: being woken takes 0.1 ms. A step that XLA takes
+0.6 ms for took 1.03 ms with 3e-4 here, 0.94 with this. What took longer the last time is slept for at once, since
+looking for it takes a core from XLA: a product of 2.8 ms took 3.3 with 2e-3 here, and 3.9 with 8e-3."""
 
 MOST_HOST_STEPS = 2000
 """How many steps of a loop with an unknown end NumPy goes before the loop is compiled after all: at 2 us an op, a body

@@ -72,12 +72,13 @@ class Executable:
         hurry: whether to compile quickly now, and for speed later; else for speed at once.
         reproducible: whether it has to give the same bits in each run and each process.
 
-    `donated` is as given, `needs` is what it allocates of this process's memory, in bytes; 0 if that is little.
+    `donated` is as given, `needs` what it allocates of this process's memory, in bytes; 0 if that is little. `started`
+    is when it was called, `seconds` how long its results took when they were waited for, the last time.
     """
 
     __slots__ = (
         "__weakref__", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call", "donated",
-        "last_used", "lifted", "nbytes", "needs", "program",
+        "last_used", "lifted", "nbytes", "needs", "program", "seconds", "started",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +93,7 @@ class Executable:
         self._improving = False
         self._lowered: Any = None
         self.last_used = clock.now
+        self.started = self.seconds = 0.0
         self.nbytes = policy.BYTES_PER_EXECUTABLE + policy.COMPILED_PER_INSTRUCTION * program.weight
         quick = hurry and on_cpu() and program.placement is None  # processes that share a mesh run the same code
         options = _REPRODUCIBLE if reproducible else _QUICK if quick else _FAST
@@ -119,6 +121,7 @@ class Executable:
             self._promote()
         notify("run", self.program)
         self.last_used = clock.now
+        self.started = perf_counter()
         if self._order is not None:
             arrays = [arrays[k] for k in self._order]
         if self.lifted:

@@ -20,6 +20,7 @@ from ..ir.capture import PROMISE, keep_promise
 from ..ir.linearize import linearize
 from ..ir.node import SCALAR, Node
 from . import cache, single, steps
+from .compile import Executable
 from .events import notify, span, stats
 from .execute import execute, fail, store
 from .plan import Call, Compile, Find, OpByOp, Segments, Split, Step
@@ -39,15 +40,16 @@ if hasattr(os, "register_at_fork"):  # a fork waits for an evaluation under way:
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
-def evaluate(roots: Sequence[Node]) -> Sequence[Node]:
+def evaluate(roots: Sequence[Node]) -> tuple[Sequence[Node], Executable | None]:
     """Compute the roots. Returns when the work is under way, not when it is done.
 
-    Returns those to `wait` for: one stands for all if a single executable computes them, since its results are there
-    together.
+    Returns:
+        What to `wait` for: the nodes, of which one stands for all that a single executable computes, since its results
+        are there together; and the executable that was run last, if any.
     """
     pending = unevaluated(roots)
     if not pending:
-        return roots
+        return roots, None
     known = [n for n in roots if n.value is not None]
     before = stats.executions
     if pre_eval_hooks:
@@ -55,22 +57,23 @@ def evaluate(roots: Sequence[Node]) -> Sequence[Node]:
             while pre_eval_hooks:
                 pre_eval_hooks.pop()()
     with span("evaluate"):
-        _compute(pending, None)
-    return [pending[0], *known] if stats.executions == before + 1 else roots
+        executable = _compute(pending, None)
+    return [pending[0], *known] if stats.executions == before + 1 else roots, executable
 
 
-def _compute(roots: Sequence[Node], temporary: bool | None) -> None:
-    """Compute the roots; `temporary` as for `schedule`."""
+def _compute(roots: Sequence[Node], temporary: bool | None) -> Executable | None:
+    """Compute the roots; `temporary` as for `schedule`. Returns the executable that was run last, if any."""
+    executable = None
     while True:
         with lock:
             pending = unevaluated(roots)
             if not pending:
-                return
+                return executable
             if len(pending) == 1 and not temporary:
                 value = single.value_of(pending[0])
                 if value is not None:
                     store(pending, (value,))
-                    return
+                    return executable
             subgraph = linearize(pending)
             if not subgraph.order:
                 continue  # what was asked for was an output of a node that has its values
@@ -78,7 +81,8 @@ def _compute(roots: Sequence[Node], temporary: bool | None) -> None:
             notify("plan", plan)
             if type(plan) is Call:
                 execute(plan, subgraph)
-                after = plan.executable.wait_if_sure
+                executable = plan.executable
+                after = executable.wait_if_sure
             elif type(plan) is Compile:
                 after = _compiling(plan, pending)
             elif type(plan) is Segments or type(plan) is Split:
@@ -183,15 +187,18 @@ def evaluated_on_host(node: Node) -> np.ndarray:
         raise steps.explained(error)  # noqa: B904  it says itself what caused it
 
 
-def wait(nodes: Sequence[Node]) -> None:
-    """Block until the values of the nodes that `evaluate` returned are there."""
+def wait(nodes: Sequence[Node], executable: Executable | None) -> None:
+    """Block until what `evaluate` returned is there."""
     values = [n.value for n in nodes if hasattr(n.value, "block_until_ready")]  # a NumPy array and a tracer have none
     if values:
         try:
             with span("wait"):
-                _look(values[0])
+                if executable is None or executable.seconds < policy.SPIN_SECONDS:
+                    _look(values[0])
                 for value in values:
                     value.block_until_ready()
+                if executable is not None:
+                    executable.seconds = perf_counter() - executable.started
         except Exception as error:
             raise steps.explained(error)  # noqa: B904  it says itself what caused it
 
