@@ -137,22 +137,24 @@ def tree_flatten(
         raise ValueError("Destination should be either a list or a dictionary or None")
     pairs: list[tuple[str, Any]] = destination if isinstance(destination, list) else []
 
-    def walk(node: Any, path: str) -> None:
-        if is_leaf is not None and is_leaf(node):
-            pairs.append((path[1:], node))
-        elif isinstance(node, dict):
-            for key, child in node.items():
-                walk(child, f"{path}.{key}")
-        elif isinstance(node, (list, tuple)):
-            for index, child in enumerate(node):
-                walk(child, f"{path}.{index}")
-        else:
-            pairs.append((path[1:], node))
-
-    walk(tree, prefix)
+    _walk(tree, prefix, is_leaf, pairs)
     if isinstance(destination, dict):
         destination.update(pairs)
     return destination
+
+
+def _walk(node: Any, path: str, is_leaf: Callable | None, pairs: list[tuple[str, Any]]) -> None:
+    """Add the leaves. A closure that calls itself would keep them alive until Python looks for cycles."""
+    if is_leaf is not None and is_leaf(node):
+        pairs.append((path[1:], node))
+    elif isinstance(node, dict):
+        for key, child in node.items():
+            _walk(child, f"{path}.{key}", is_leaf, pairs)
+    elif isinstance(node, (list, tuple)):
+        for index, child in enumerate(node):
+            _walk(child, f"{path}.{index}", is_leaf, pairs)
+    else:
+        pairs.append((path[1:], node))
 
 
 def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:

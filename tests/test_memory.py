@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from mxcompat._graph import policy
+from mxcompat._graph.run import background
 from tests.nn_oracle import OURS, REAL
 from tests.oracle import ours, real
 
@@ -155,6 +156,47 @@ def test_training_leaves_nothing_behind(name: str) -> None:
     meter.note()
     assert meter.seen[0] >= 40400
     assert meter.seen[1] == 0
+
+
+WALKS: dict[str, Callable[[Any, Any], Any]] = {
+    "tree_flatten": lambda model, x: OURS.utils.tree_flatten(model.parameters()),
+    "tree_flatten into a dict": lambda model, x: OURS.utils.tree_flatten(model.parameters(), destination={}),
+    "tree_unflatten": lambda model, x: OURS.utils.tree_unflatten([("a.0", x), ("a.1", x)]),
+    "tree_map": lambda model, x: OURS.utils.tree_map(lambda p: p, model.parameters()),
+    "tree_map_with_path": lambda model, x: OURS.utils.tree_map_with_path(lambda path, p: p, model.parameters()),
+    "tree_reduce": lambda model, x: OURS.utils.tree_reduce(lambda n, p: n + p.size, model.parameters(), 0),
+    "freeze": lambda model, x: model.freeze(),
+    "unfreeze": lambda model, x: model.unfreeze(),
+    "named_modules": lambda model, x: model.named_modules(),
+    "leaf_modules": lambda model, x: model.update_modules(model.leaf_modules()),
+    "load_weights": lambda model, x: model.load_weights(OURS.utils.tree_flatten(model.parameters())),
+    "repr": lambda model, x: repr(model),
+    "vmap": lambda model, x: ours.vmap(lambda x, y: {"a": [x, y]}, in_axes=(0, {"b": 1}))(x, {"b": x}),
+    "grad": lambda model, x: ours.grad(lambda tree: tree["a"][0].sum())({"a": [x]}),
+    "jvp": lambda model, x: ours.jvp(ours.sin, [x], [x]),
+    "compile": lambda model, x: ours.compile(lambda tree: [tree["a"] + 1])({"a": x}),
+    "checkpoint": lambda model, x: ours.checkpoint(ours.sin)(x),
+    "clip_grad_norm": lambda model, x: OURS.optim.clip_grad_norm(model.parameters(), 1.0),
+    "setitem": lambda model, x: x.__setitem__((slice(None), 1), 2.0),
+    "tolist": lambda model, x: (x.tolist(), str(x), list(x)),
+}
+
+
+@pytest.mark.parametrize("walk", WALKS.values(), ids=WALKS.keys())
+def test_a_walk_leaves_no_cycle(walk: Callable[[Any, Any], Any]) -> None:
+    """What it has seen would stay alive until Python looks for cycles: the parameters of a step ago, say."""
+    model = OURS.nn.Sequential(OURS.nn.Linear(4, 4), OURS.nn.MultiHeadAttention(4, 2))
+    x = ours.array(np.ones((4, 4), np.float32))
+    for _ in range(3):
+        walk(model, x)
+    background.settle()
+    gc.collect()
+    gc.disable()
+    try:
+        walk(model, x)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def forget_random_numbers() -> None:

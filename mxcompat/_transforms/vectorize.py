@@ -5,7 +5,7 @@ The function is captured on placeholders without the mapped axis, which have no 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -151,46 +151,48 @@ def _size(leaves: list[array], axes: list[int | None]) -> int | None:
 
 def flat_axes(tree: Any, axes: Any, what: str) -> list[int | None]:
     """The axis of each array of `tree`, from the prefix tree `axes`; axes made non-negative."""
-    found: list[int | None] = []
-
-    def visit(tree: Any, axes: Any) -> None:
-        if isinstance(tree, array):
-            found.append(_axis(tree, axes, what))
-        elif isinstance(tree, (list, tuple)):
-            if isinstance(axes, (list, tuple)):
-                if len(axes) != len(tree) or isinstance(axes, tuple) != isinstance(tree, tuple):
-                    raise ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
-                for item, axis in zip(tree, axes, strict=True):
-                    visit(item, axis)
-            else:
-                _check_prefix(axes)
-                for item in tree:
-                    visit(item, axes)
-        elif isinstance(tree, dict):
-            if isinstance(axes, dict):
-                if len(axes) != len(tree) or any(key not in axes for key in tree):
-                    raise ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
-                for key, item in tree.items():
-                    visit(item, axes[key])
-            else:
-                _check_prefix(axes)
-                for item in tree.values():
-                    visit(item, axes)
-
     if isinstance(tree, array) and isinstance(axes, tuple) and len(axes) == 1:
         axes = axes[0]  # as if the one argument, or output, were in a tuple
+    found: list[int | None] = []
     try:
-        visit(tree, axes)
+        _add_axes(found, tree, axes, what)
     except RecursionError:
         found.clear()
         with deep():
-            visit(tree, axes)
+            _add_axes(found, tree, axes, what)
     return found
 
 
-def _check_prefix(axes: Any) -> None:
-    if isinstance(axes, (list, tuple, dict)):
-        raise ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
+def _add_axes(found: list[int | None], tree: Any, axes: Any, what: str) -> None:
+    if isinstance(tree, array):
+        found.append(_axis(tree, axes, what))
+    elif isinstance(tree, (list, tuple)):
+        if isinstance(axes, (list, tuple)):
+            if len(axes) != len(tree) or isinstance(axes, tuple) != isinstance(tree, tuple):
+                raise _no_prefix()
+            for item, axis in zip(tree, axes, strict=True):
+                _add_axes(found, item, axis, what)
+        else:
+            _add_same(found, tree, axes, what)
+    elif isinstance(tree, dict):
+        if isinstance(axes, dict):
+            if len(axes) != len(tree) or any(key not in axes for key in tree):
+                raise _no_prefix()
+            for key, item in tree.items():
+                _add_axes(found, item, axes[key], what)
+        else:
+            _add_same(found, tree.values(), axes, what)
+
+
+def _add_same(found: list[int | None], items: Iterable[Any], axis: Any, what: str) -> None:
+    if isinstance(axis, (list, tuple, dict)):
+        raise _no_prefix()
+    for item in items:
+        _add_axes(found, item, axis, what)
+
+
+def _no_prefix() -> ValueError:
+    return ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
 
 
 def _axis(x: array, axis: Any, what: str) -> int | None:
