@@ -173,11 +173,12 @@ def evaluated(node: Node) -> Any:
 
 def evaluated_on_host(node: Node) -> np.ndarray:
     """The value of a node, computed if need be: a NumPy array, shared where it lies in this process's memory."""
-    if node.value is None:
-        evaluate([node])
+    under_way = evaluate([node]) if node.value is None else None
     value = node.value
     if type(value) is np.ndarray:
         return value
+    if under_way is not None:
+        wait(*under_way)
     try:
         if node.op is SCALAR:
             with np.errstate(all="ignore"):
