@@ -188,6 +188,19 @@ def test_sizes_for_two_axes(name, options):
     check(lambda mx, x, w: getattr(mx, name)(x, w, **options), INPUTS[2], WEIGHTS[2])
 
 
+RANKS = [(), (3,), (2, 3), (2, 3, 4), (2, 3, 4, 4), (2, 3, 4, 5, 4), (2, 3, 4, 5, 6, 4)]
+
+
+@pytest.mark.parametrize("kernel", [(), (4,), (5, 4), (5, 2, 4), (5, 2, 2, 4), (5, 2, 2, 2, 4), (5, 2, 2, 2)])
+@pytest.mark.parametrize(
+    "name", ["conv_general", *[f"{kind}{n}d" for kind in ("conv", "conv_transpose") for n in (1, 2, 3)]]
+)
+def test_ranks_that_do_not_fit(name, kernel):
+    for shape in RANKS:
+        for groups in (1, 2):
+            check(lambda mx, s=shape, g=groups: getattr(mx, name)(mx.ones(s), mx.ones(kernel), groups=g))
+
+
 def test_arguments_must_be_arrays():
     check(lambda mx: mx.conv1d([[[1.0]]], mx.ones((1, 1, 1))))
     check(lambda mx: mx.conv1d(mx.ones((1, 1, 1)), np.ones((1, 1, 1), "f")))

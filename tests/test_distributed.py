@@ -1,5 +1,8 @@
 """`distributed` for a group of one, and the array API's namespace info."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -74,9 +77,23 @@ def test_metal_and_cuda():
     check(lambda mx: (mx.metal.is_available(), mx.cuda.is_available(), mx.metal.device_info()))
     check(lambda mx: (mx.metal.start_capture("a.gputrace"), mx.metal.stop_capture(), mx.metal.clear_cache()))
     check(lambda mx: mx.metal.start_capture(3))
-    assert ours.metal.get_active_memory is ours.get_active_memory
     previous = ours.metal.set_cache_limit(1 << 30)
     assert ours.set_cache_limit(previous) == 1 << 30
+
+
+def test_what_has_moved_says_so_once():
+    program = """
+import {module} as mx
+for name in sorted(n for n in dir(mx.metal) if n.islower() and n[0] != "_" and not n.endswith("_capture")):
+    for _ in range(2):
+        getattr(mx.metal, name)(*[1 << 30] * name.startswith("set"))
+"""
+    said = [
+        subprocess.run([sys.executable, "-c", program.format(module=m)], capture_output=True, text=True, check=True)
+        for m in ("mlx.core", "mxcompat.core")
+    ]
+    assert said[0].stderr.count("deprecated") == 9
+    assert said[1].stderr == said[0].stderr
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,23 @@ def test_training_leaves_nothing_behind(name: str) -> None:
     assert meter.seen[1] == 0
 
 
+def test_limits() -> None:
+    program = """
+import {module} as mx
+for name in ("cache", "wired", "memory"):
+    for limit in (1000, 0, 2**64 - 1, True, 2**64, -1, 1.5, "a", None, 5):
+        try:
+            print(getattr(mx, f"set_{{name}}_limit")(limit))
+        except TypeError:
+            print("TypeError")
+"""
+    found = [
+        subprocess.run([sys.executable, "-c", program.format(module=m)], capture_output=True, text=True, check=True)
+        for m in ("mlx.core", "mxcompat.core")
+    ]
+    assert found[0].stdout == found[1].stdout
+
+
 WALKS: dict[str, Callable[[Any, Any], Any]] = {
     "tree_flatten": lambda model, x: OURS.utils.tree_flatten(model.parameters()),
     "tree_flatten into a dict": lambda model, x: OURS.utils.tree_flatten(model.parameters(), destination={}),

@@ -283,6 +283,30 @@ def test_mistakes_raise_what_mlx_raises(call) -> None:
     assert isinstance(error, Exception)
 
 
+NORMS = [
+    *[("BatchNorm", (4,), {"track_running_stats": on}, train) for on in (False, True) for train in (False, True)],
+    *[
+        ("GroupNorm", (groups, 4), {"affine": affine, "pytorch_compatible": alike}, True)
+        for groups in (2, 4) for affine in (False, True) for alike in (False, True)
+    ],
+    *[("InstanceNorm", (4,), {"affine": affine}, True) for affine in (False, True)],
+    ("LayerNorm", (4,), {}, True), ("RMSNorm", (4,), {}, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (4,), (0, 4), (1, 4), (2, 0), (0, 3, 4), (2, 0, 4), (2, 3, 0), (2, 3, 2), (2, 3, 1, 5)]
+)
+def test_norms_of_what_does_not_fit(shape: tuple[int, ...]) -> None:
+    for name, settings, named, train in NORMS:
+
+        def run(mx, lib, name=name, settings=settings, named=named, train=train):
+            layer = getattr(lib.nn, name)(*settings, **named).train(train)
+            return layer(mx.ones(shape)), plain(layer.parameters())
+
+        check_on(run)
+
+
 FUNCTIONS = [
     ("sigmoid", ()), ("relu", ()), ("relu2", ()), ("relu6", ()), ("leaky_relu", ()), ("leaky_relu", (0.3,)),
     ("log_softmax", ()), ("log_softmax", (0,)), ("elu", ()), ("elu", (2.0,)), ("softmax", ()), ("softmax", (0,)),

@@ -551,3 +551,34 @@ def test_categorical_of_one_line_with_nan(place) -> None:
 @pytest.mark.parametrize("low", [2**31 - 100, 2**31 - 3, -(2**31)])
 def test_integers_near_the_ends_of_their_range(low: int) -> None:
     check(lambda mx: mx.random.randint(low, min(low + 99, 2**31 - 1), (50,), key=mx.random.key(1)))
+
+
+WRONG = {
+    "uniform": {}, "normal": {}, "gumbel": {}, "laplace": {}, "truncated_normal": {"lower": -1, "upper": 1},
+    "randint": {"low": 0, "high": 5}, "bernoulli": {"p": 0.5},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_call_with_a_wrong_type_draws_no_key(name: str) -> None:
+    for shape in (5, "a", [1.5], [[2]], [None], {}, [-1]):
+
+        def draw(mx, shape=shape):
+            mx.random.seed(7)
+            with pytest.raises((TypeError, ValueError)):
+                getattr(mx.random, name)(shape=shape, **WRONG[name])
+            return mx.random.uniform(shape=(2,))
+
+        check(draw)
+
+
+@pytest.mark.parametrize("axis", ["a", 1.0, None, 2, -3, 1])
+def test_an_axis_to_permute(axis: Any) -> None:
+    def permute(mx):
+        mx.random.seed(7)
+        try:
+            return mx.random.permutation(mx.arange(6).reshape(2, 3), axis=axis)
+        except (TypeError, IndexError) as error:
+            return type(error).__name__, mx.random.uniform(shape=(2,))
+
+    check(permute)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from . import devices
 from .device import gpu
-from .devices import device_info
 from .errors import expected
 
-__all__ = ["is_available", "metal_device_info", "start_capture", "stop_capture"]
+__all__ = ["device_info", "is_available", "moved", "start_capture", "stop_capture"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def is_available() -> bool:
@@ -22,9 +30,9 @@ def is_available() -> bool:
     return False
 
 
-def metal_device_info() -> dict[str, str | int]:
+def device_info() -> dict[str, str | int]:
     """What is known of the accelerator; empty where there is none."""
-    return device_info(gpu)
+    return devices.device_info(gpu)
 
 
 def start_capture(path: str) -> None:
@@ -42,3 +50,21 @@ def start_capture(path: str) -> None:
 
 def stop_capture() -> None:
     """Does nothing."""
+
+
+def moved(function: Callable[P, R]) -> Callable[P, R]:
+    """A function of `mlx.core` under its old name in `mlx.core.metal`, which says so once, as MLX does."""
+    told = False
+
+    @wraps(function)
+    def old(*args: P.args, **kwargs: P.kwargs) -> R:
+        nonlocal told
+        if not told:
+            told = True
+            name = function.__name__
+            sys.stderr.write(
+                f"mx.metal.{name} is deprecated and will be removed in a future version. Use mx.{name} instead.\n"
+            )
+        return function(*args, **kwargs)
+
+    return old

@@ -148,7 +148,7 @@ def set_memory_limit(limit: int) -> int:
         The previous limit.
 
     Raises:
-        TypeError: something that is not an int, or is negative.
+        TypeError: something that is not an int of 64 bits, or is negative.
 
     Example:
         >>> before = mx.set_memory_limit(1 << 33)
@@ -167,47 +167,52 @@ def set_cache_limit(limit: int) -> int:
         limit: how many bytes, not negative.
 
     Returns:
-        The previous limit.
+        The previous limit; the first time that of MLX, which is 32 MiB on a CPU, else the memory limit.
 
     Raises:
-        TypeError: something that is not an int, or is negative.
+        TypeError: something that is not an int of 64 bits, or is negative.
 
     Example:
         >>> before = mx.set_cache_limit(1 << 30)
         >>> mx.set_cache_limit(before)
         1073741824
     """
-    return _set("cache", limit, _limits.get("cache", get_memory_limit()))
+    return _set("cache", limit, _limits.get("cache", _statistics().get("bytes_limit") or 32 << 20))
 
 
 def set_wired_limit(limit: int) -> int:
-    """Set how much memory is kept resident, in bytes. It is remembered and has no effect.
+    """Set how much memory is kept resident, in bytes, where MLX can: not here, as not on its CPU. It has no effect.
 
     Args:
         limit: how many bytes, not negative.
 
     Returns:
-        The previous limit.
+        0.
 
     Raises:
-        TypeError: something that is not an int, or is negative.
+        TypeError: something that is not an int of 64 bits, or is negative.
 
     Example:
-        >>> mx.set_wired_limit(0)
+        >>> mx.set_wired_limit(1 << 30)
         0
     """
-    return _set("wired", limit, _limits.get("wired", 0))
+    _bytes("wired", limit)
+    return 0
 
 
 def _set(name: str, limit: int, previous: int) -> int:
+    _limits[name] = _bytes(name, limit)
+    return previous
+
+
+def _bytes(name: str, limit: int) -> int:
     try:
         count = int(index(limit))
     except TypeError:
         count = -1
-    if count < 0:
+    if not 0 <= count < 1 << 64:
         raise TypeError(f"set_{name}_limit: expected a number of bytes, got {limit!r}")
-    _limits[name] = count
-    return previous
+    return count
 
 
 def get_array_buffer_size(*args: Any) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from mxcompat._array.array import array, wrap
 from mxcompat._array.errors import incompatible
 from mxcompat._array.streams import check_stream
-from mxcompat._graph.ir.aval import format_shape
+from mxcompat._graph.ir.aval import Aval, format_shape
 from mxcompat._graph.ir.node import Node, apply
 
 from ..arguments import require_array
@@ -25,9 +25,20 @@ __all__ = [
 
 
 def _checked(name: str, x: Any, w: Any, groups: int) -> tuple[Node, Node]:
-    """The nodes of input and weights, once they fit together."""
+    """The nodes of input and weights, once they fit together. Real MLX has groups over one and two axes alone, and
+    sees that first."""
     nodes = require_array(x, name), require_array(w, name)
     a, b = nodes[0].aval, nodes[1].aval
+    try:
+        _check(a, b, groups)
+    except ValueError:
+        if groups != 1 and a.ndim not in (3, 4):
+            raise ValueError("[conv] Can only handle groups != 1 in 1D or 2D convolutions.") from None
+        raise
+    return nodes
+
+
+def _check(a: Aval, b: Aval, groups: int) -> None:
     spatial = a.ndim - 2
     if not 1 <= spatial <= 3:
         raise ValueError(
@@ -44,7 +55,6 @@ def _checked(name: str, x: Any, w: Any, groups: int) -> tuple[Node, Node]:
             f"{a.ndim} dimensions following the format [C_out, ..., C_in]."
         )
     _check_channels(a.shape, b.shape, groups)
-    return nodes
 
 
 def _check_channels(x: Sizes, w: Sizes, groups: int) -> None:
@@ -197,6 +207,8 @@ def _transposed(
         )
     )  # fmt: skip
     groups = _int(name, "groups", groups)
+    if any(require_array(n, name).aval.ndim <= spatial for n in (x, w)):
+        raise IndexError("SmallVector out of range.")  # MLX's own words, of the sizes of the kernel that are not there
     nodes = _checked(name, x, w, groups)
     stride, padding, dilation, extra = (_spread(v, nodes[0], spatial == 1) for v in (stride, padding, dilation, extra))
     kernel = nodes[1].aval.shape[1:-1]

@@ -80,11 +80,11 @@ def uniform(
                [0.788357, 0.193133, -0.0934961]], dtype=float32)
     """
     check_stream(stream)
-    dtype = dtype_of(dtype, "uniform")
+    dtype, size = dtype_of(dtype, "uniform"), plain(shape)
     drawn = key_node(key, "uniform")
     check_uniform_dtype(dtype)
     inputs = drawn, operands.node(low, dtype), operands.node(high, dtype)
-    return wrap(apply(_UNIFORM, inputs, (plain(shape), dtype)))
+    return wrap(apply(_UNIFORM, inputs, (size, dtype)))
 
 
 def _symmetric(key: Any, shape: tuple[int, ...]) -> Any:
@@ -148,11 +148,11 @@ def normal(
         (2, 3)
     """
     check_stream(stream)
-    dtype = dtype_of(dtype, "normal")
+    dtype, size = dtype_of(dtype, "normal"), plain(shape)
     inputs = [key_node(key, "normal"), *[operands.node(x, dtype) for x in (loc, scale) if x is not None]]
     if dtype.kind not in "fc":
         raise ValueError("[normal] Only floating point and complex64 types are supported.")
-    params = (plain(shape), dtype, (loc is not None, scale is not None))
+    params = (size, dtype, (loc is not None, scale is not None))
     return wrap(apply(_NORMAL, tuple(inputs), params))
 
 
@@ -273,16 +273,14 @@ def truncated_normal(
         array([True, True, True], dtype=bool)
     """
     check_stream(stream)
-    dtype = dtype_of(dtype, "truncated_normal")
+    dtype, size = dtype_of(dtype, "truncated_normal"), None if shape is None else plain(shape)
     drawn = key_node(key, "truncated_normal")
     if dtype.kind != "f":
         raise ValueError("[trunc_normal] trunc_normal only accepts floating point dtypes.")
     low, high = operands.node(lower, dtype), operands.node(upper, dtype)
-    if shape is None:
-        full = broadcast(low.aval.shape, high.aval.shape)
-    else:
-        full = plain(shape)
-    return wrap(apply(_TRUNCATED, (drawn, low, high), (full, dtype)))
+    if size is None:
+        size = broadcast(low.aval.shape, high.aval.shape)
+    return wrap(apply(_TRUNCATED, (drawn, low, high), (size, dtype)))
 
 
 def gumbel_noise(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -329,8 +327,8 @@ def gumbel(
         (3,)
     """
     check_stream(stream)
-    dtype = dtype_of(dtype, "gumbel")
-    return wrap(apply(_GUMBEL, (key_node(key, "gumbel"),), (plain(shape), dtype)))
+    params = plain(shape), dtype_of(dtype, "gumbel")
+    return wrap(apply(_GUMBEL, (key_node(key, "gumbel"),), params))
 
 
 def _laplace(key: Any, loc: Any, scale: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
@@ -376,10 +374,10 @@ def laplace(
         (3,)
     """
     check_stream(stream)
-    dtype = dtype_of(dtype, "laplace")
+    dtype, size = dtype_of(dtype, "laplace"), plain(shape)
     loc, scale = any_number(loc, "laplace", "loc"), any_number(scale, "laplace", "scale")
     drawn = key_node(key, "laplace")
     if dtype.kind != "f":
         raise ValueError("[laplace] Only real floating point types are supported.")
     inputs = drawn, operands.scalar_node(loc, dtype), operands.scalar_node(scale, dtype)
-    return wrap(apply(_LAPLACE, inputs, (plain(shape), dtype)))
+    return wrap(apply(_LAPLACE, inputs, (size, dtype)))

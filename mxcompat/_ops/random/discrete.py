@@ -26,7 +26,7 @@ from mxcompat._graph.ir.aval import uint32 as _uint32
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.rules import TANGENT_DTYPE
 
-from ..arguments import axis_of, plain, require_array
+from ..arguments import axis_of, integer, plain, require_array
 from ..define import broadcast, op
 from ..reductions.sorting import argsorted
 from .bits import bits, check_bits, unit
@@ -89,12 +89,12 @@ def randint(
     check_stream(stream)
     if dtype is None:
         dtype = _int32
-    dtype = dtype_of(dtype, "randint")
+    dtype, size = dtype_of(dtype, "randint"), plain(shape)
     drawn = key_node(key, "randint")
     if dtype.kind not in "iub":
         raise ValueError("[randint] randint only accepts integer dtypes and bool.")
     inputs = drawn, operands.node(low), operands.node(high)
-    return wrap(apply(_RANDINT, inputs, (plain(shape), dtype)))
+    return wrap(apply(_RANDINT, inputs, (size, dtype)))
 
 
 def _bernoulli(key: Any, p: Any, shape: tuple[int, ...]) -> Any:
@@ -140,10 +140,10 @@ def bernoulli(p: Any = 0.5, shape: Sequence[int] | None = None, key: array | Non
         array([False, True, False, True], dtype=bool)
     """
     check_stream(stream)
+    size = None if shape is None else plain(shape)
     drawn = key_node(key, "bernoulli")
     probability = operands.node(p)
-    full = probability.aval.shape if shape is None else plain(shape)
-    return wrap(apply(_BERNOULLI, (drawn, probability), (full,)))
+    return wrap(apply(_BERNOULLI, (drawn, probability), (probability.aval.shape if size is None else size,)))
 
 
 def _categorical(key: Any, logits: Any, axis: int, shape: tuple[int, ...], samples: bool) -> Any:
@@ -270,9 +270,6 @@ _PERMUTED = op("random_permutation", _permuted, _infer_permuted, ("size",), draw
 _PERMUTE = op("random_permute", _permute, _infer_permute, ("axis",), draws=True)
 
 
-_NO_AXIS_TO_PERMUTE = "[permutation] Axis {axis} is out of range for an array with {ndim} dimensions."
-
-
 def permutation(x: int | array, axis: int = 0, key: array | None = None, stream: Any = None) -> array:
     """A random permutation of integers, or of the entries of an array along an axis.
 
@@ -294,8 +291,9 @@ def permutation(x: int | array, axis: int = 0, key: array | None = None, stream:
     """
     check_stream(stream)
     if isinstance(x, array):
+        axis = integer(axis)
         drawn = key_node(key, "permutation")
-        along = axis_of(axis, x.ndim, message=_NO_AXIS_TO_PERMUTE)
+        along = axis_of(axis, x.ndim, message="SmallVector out of range.")  # MLX's own words
         return wrap(apply(_PERMUTE, (drawn, x._node), (along,)))
     if not isinstance(x, int):
         raise expected("permutation", "an int or an array as x", x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import mxcompat.core as mx
@@ -45,7 +46,7 @@ class _Norm(Module):
         return self._description.format(self, affine="weight" in self)
 
     def _affine(self, x: mx.array) -> mx.array:
-        return x * self["weight"] + self["bias"] if "weight" in self else x
+        return self["weight"] * x + self["bias"] if "weight" in self else x
 
 
 class InstanceNorm(_Norm):
@@ -181,21 +182,20 @@ class GroupNorm(_Norm):
         self.pytorch_compatible = pytorch_compatible
 
     def _neighbouring(self, x: mx.array) -> mx.array:
-        """Standardize groups of neighbouring channels of (N, places, C)."""
-        batch, places, dims = x.shape
-        split = (batch, places, self.num_groups, dims // self.num_groups)
-        groups = x.reshape(split).swapaxes(1, 2)
+        """Standardize groups of neighbouring channels."""
+        batch, *_, dims = x.shape
+        groups = x.reshape(batch, -1, self.num_groups, dims // self.num_groups).swapaxes(1, 2)
         normed = mx.fast.layer_norm(groups.flatten(2), None, None, self.eps)
         return normed.reshape(groups.shape).swapaxes(1, 2)
 
     def _interleaved(self, x: mx.array) -> mx.array:
-        """Standardize groups of every ``num_groups``-th channel of (N, places, C)."""
-        return _standardized_over(x.reshape(x.shape[0], -1, self.num_groups), (1,), self.eps)
+        """Standardize groups of every ``num_groups``-th channel."""
+        batch, *_, _ = x.shape
+        return _standardized_over(x.reshape(batch, -1, self.num_groups), (1,), self.eps)
 
     def __call__(self, x: mx.array) -> mx.array:
         standardize = self._neighbouring if self.pytorch_compatible else self._interleaved
-        flat = x.reshape(x.shape[0], -1, x.shape[-1])
-        return self._affine(standardize(flat).reshape(x.shape))
+        return self._affine(standardize(x).reshape(x.shape))
 
 
 class BatchNorm(_Norm):
@@ -269,8 +269,8 @@ class BatchNorm(_Norm):
     def __call__(self, x: mx.array) -> mx.array:
         if x.ndim not in (2, 3, 4):
             raise ValueError(f"Expected input tensor to have 2, 3 or 4 dimensions, but got {x.ndim}")
-        count = x.size // x.shape[-1]
-        if self.training and count <= 1:
+        count = math.prod(x.shape[:-1])
+        if self.training and count == 1:
             raise ValueError("BatchNorm training requires more than one value per channel.")
         if self.track_running_stats and not self.training:
             mean, var = self.running_mean, self.running_var

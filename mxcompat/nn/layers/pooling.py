@@ -118,8 +118,8 @@ class _Pool(Module):
         margins = self._padding
         if any(before > 0 for before, _ in margins):
             x = mx.pad(x, [(0, 0), *margins, (0, 0)], constant_values=self._fill)
-        window, reduce, shape = self._kernel_size, type(self)._reduce, x.shape
-        if window == self._stride and len(shape) == len(window) + 2 and not any(map(gt, window, shape[1:-1])):
+        window, reduce = self._kernel_size, type(self)._reduce
+        if window == self._stride and x.ndim == len(window) + 2 and not any(map(gt, window, x.shape[1:-1])):
             # the windows need not be moved together to be reduced
             return reduce(_tiles(x, window), tuple(range(2, 2 * len(window) + 1, 2)))
         return reduce(_sliding_windows(x, window, self._stride), self._axes)
