@@ -229,11 +229,27 @@ def _arange(c: Chain, length: int) -> Any:
     return c.add("Arange", [], (length,), float(start), float(start + length * step), float(step), dtype=c.of(0).dtype)
 
 
+def _linspace(c: Chain, num: int, endpoint: bool, dtype: Dtype) -> Any:
+    start, stop = c.numbers
+    if num < 2 or start is None or stop is None:
+        return None
+    kind, steps = c.of(0).dtype, num - 1 if endpoint else num
+    one, first, last = (c.broadcast(Constant(n, kind), (num,)) for n in (1.0, start, stop))
+    passed = c.binary("Divide", c.arange(0, num, dtype=kind), Constant(float(steps), kind))
+    before = c.binary("Multiply", c.binary("Subtract", one, passed), first)
+    return c.cast(c.binary("Add", before, c.binary("Multiply", passed, last)), dtype)
+
+
+def _hadamard(c: Chain) -> Any:
+    scale = c.numbers[1]
+    return None if scale is None else c.unary("Hadamard", 0, float(np.float32(scale)))
+
+
 COMPOSED: dict[str, Callable[..., Any]] = {
     "addmm": _addmm, "allclose": _allclose, "arange": _arange, "constant": _constant, "constant_like": _constant_like,
-    "degrees": _scale(180 / pi), "full": _full, "full_like": _full_like, "inner": _inner, "isclose": _isclose,
-    "isinf": _isinf, "linalg_norm": _norm, "mean": _mean, "nan_to_num": _nan_to_num, "outer": _outer,
-    "radians": _scale(pi / 180), "repeat": _repeat, "roll": _roll, "round": _round, "std": _std, "tile": _tile,
-    "topk": _topk, "trunc": _trunc, "var": _var,
+    "degrees": _scale(180 / pi), "full": _full, "full_like": _full_like, "hadamard_transform": _hadamard,
+    "inner": _inner, "isclose": _isclose, "isinf": _isinf, "linalg_norm": _norm, "linspace": _linspace, "mean": _mean,
+    "nan_to_num": _nan_to_num, "outer": _outer, "radians": _scale(pi / 180), "repeat": _repeat, "roll": _roll,
+    "round": _round, "std": _std, "tile": _tile, "topk": _topk, "trunc": _trunc, "var": _var,
 }  # fmt: skip
 """`rule(chain, **params)`: lays down the primitives of an op, of which the last gives its result."""
