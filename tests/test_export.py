@@ -477,6 +477,7 @@ def test_a_constant_of_several_traces_is_written_once():
 
 
 TOLD = {
+    "jvp": lambda mx, x: mx.jvp(mx.sin, [x], [x])[1][0],
     "linspace": lambda mx, x: x + mx.linspace(2, 7, 2) * mx.linspace(0.5, -2, 2, dtype=mx.float16),
     "hadamard_transform": lambda mx, x: mx.hadamard_transform(mx.hadamard_transform(x), 2.0),
     "add": lambda mx, x: x + 1,
@@ -717,6 +718,32 @@ def test_a_callback_is_told_the_arguments_of_primitives(fn):
         return repr([told(part) for part in parts if part["type"] == "primitive"])
 
     check(run, np.array([[1.0, 2.0], [3.0, 4.0]], np.float32))
+
+
+TRANSFORMED = {
+    "grad": lambda mx, x: mx.grad(lambda a: mx.exp(a @ a).sum())(x),
+    "value_and_grad": lambda mx, x: mx.value_and_grad(lambda a: mx.logsumexp(a) * 2)(x),
+    "vmap": lambda mx, x: mx.vmap(lambda row, whole: mx.softmax(row @ whole) * 2, in_axes=(1, None))(x, x),
+    "vmap of grad": lambda mx, x: mx.vmap(mx.grad(lambda row: (row * row).sum()))(x),
+    "grad of grad": lambda mx, x: mx.grad(lambda a: mx.grad(lambda b: (b**3).sum())(a).sum())(x),
+}
+
+
+def primitives(mx, fn):
+    found = []
+    mx.export_function(found.append, lambda a: fn(mx, a), mx.array([[1.0, 2.0], [3.0, 4.0]]))
+    return {part["name"] for part in found if part["type"] == "primitive"}
+
+
+@pytest.fixture(scope="module")
+def known_primitives():
+    return set().union(*[primitives(real, fn) for fn in TOLD.values()])
+
+
+@pytest.mark.parametrize("fn", TRANSFORMED.values(), ids=TRANSFORMED.keys())
+def test_a_callback_is_told_what_a_derivative_consists_of(fn, known_primitives):
+    """Not always of what it consists of in MLX, but of MLX's primitives."""
+    assert primitives(ours, fn) <= known_primitives | primitives(real, fn)
 
 
 def parts(data):

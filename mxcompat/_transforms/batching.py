@@ -27,7 +27,7 @@ from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .lowering import JVP, VJP, VMAP
 from .split import PULL
 
-__all__ = ["batched", "mapped", "value_on_host"]
+__all__ = ["Mapped", "batched", "mapped", "value_on_host"]
 
 
 class Batched(NamedTuple):

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mxcompat._array.array import wrap
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
-from mxcompat._graph.ir.node import ITEM, SCALAR, Node, scalar
+from mxcompat._graph.ir.node import ITEM, SCALAR, Node, leaf, scalar
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._ops.creation.filled import full
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import STOP_GRADIENT
 
+from ..batching import Mapped, mapped
+from ..compiling import CONSTANT
+from ..gradients import Derivative, gradient, tangent
+from ..lowering import JVP, VJP, VMAP
 from .chain import Constant, Part, Step
 from .primitives import is_known, steps
 
 __all__ = ["describe", "letters"]
 
 DIVMOD = [TABLE["floor_divide"], TABLE["remainder"]]
+
+_CONSISTS_OF: dict[Op, Callable[..., Mapped | Derivative | None]] = {VJP: gradient, JVP: tangent, VMAP: mapped}
 
 
 def letters(number: int) -> str:
@@ -82,23 +88,56 @@ class _Graph:
         self._made_by: dict[Any, _Told] = {}
         self._known: dict[Any, tuple] = {}
         self._numbers: dict[Any, Any] = {}
-        values: dict[int, Any] = {~k: ~k for k in range(count)}
         pending = self._pending(captured)
-        values.update({~(count + k): pending[node] for k, node in enumerate(captured)})
+        self.outputs = self._of(program, [*[~k for k in range(count)], *[pending[node] for node in captured]])
+
+    def _of(self, program: Program, inputs: Sequence[Any]) -> list[Any]:
+        """The values that a Program returns."""
+        values: dict[int, Any] = {~k: value for k, value in enumerate(inputs)}
         several: dict[int, tuple] = {}
         stopped: set[int] = set()
         for slot, (op, params, slots) in enumerate(program.instructions):
             if op is STOP_GRADIENT:
                 stopped.add(slot)
             part = 0
+            given = [values[s] for s in slots]
             if op is ITEM:
                 several[slot], part = several[slots[0]], params[0]
+            elif op is CONSTANT:
+                several[slot] = (self._known_number(*params),)
             elif op in DIVMOD and stopped.intersection(slots) and self._still(slots, stopped, values):
-                several[slot], part = self._divmod([values[s] for s in slots]), DIVMOD.index(op)
+                several[slot], part = self._divmod(given), DIVMOD.index(op)
             else:
-                several[slot] = self._told(op, params, [values[s] for s in slots])
+                several[slot] = self._transformed(op, params, given) or self._told(op, params, given)
             values[slot] = several[slot][part]
-        self.outputs = [values[s] for s in program.out_slots]
+        return [values[s] for s in program.out_slots]
+
+    def _transformed(self, op: Op, params: tuple, given: Sequence[Any]) -> tuple | None:
+        """What a derivative, or a function over an axis, returns: as MLX, by the ops that it consists of, where they
+        are known."""
+        found = _CONSISTS_OF[op](*params) if op in _CONSISTS_OF else None
+        if found is None:
+            return None
+        avals = found.program.in_avals
+        inputs = [self._spread(value, a) for value, a in zip(given, avals, strict=False)]
+        inputs += [self._constant(value, a) for value, a in zip(found.values, avals[len(given) :], strict=True)]
+        return tuple(self._of(found.program, inputs))
+
+    def _spread(self, value: Any, a: Aval) -> Any:
+        """A cotangent may have fewer axes than what it belongs to."""
+        return value if self.avals[value] is a else self._results("Broadcast", (value,), [a], [a.shape])[0]
+
+    def _constant(self, value: Any, a: Aval) -> Any:
+        if not a.shape:
+            return self._known_number(value.item(), a.dtype)
+        key = ("constant", len(self.constants))
+        self.avals[key], self.constants[key] = a, leaf(value, a)
+        return key
+
+    def _known_number(self, value: Any, dtype: Dtype) -> Any:
+        key = self._number(value, dtype)
+        self._numbers[key] = value
+        return key
 
     def _pending(self, captured: Sequence[Node]) -> dict[Node, Any]:
         """The values of what does not depend on the arguments. How it is made is told where it has no value yet, and
@@ -110,8 +149,7 @@ class _Graph:
             if node in found:
                 continue
             if node.op is SCALAR:
-                found[node] = self._number(node.value, node.aval.dtype)
-                self._numbers[found[node]] = node.value
+                found[node] = self._known_number(node.value, node.aval.dtype)
                 self.constants[found[node]] = node
             elif node.value is not None or node.op is None or not is_known(node.op, node.params):
                 found[node] = value = ("array", len(found))
