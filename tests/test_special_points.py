@@ -129,6 +129,21 @@ def test_derivatives(group: str, tier: str) -> None:
         same(got[name], want[name], 1e-4, name)  # slopes of up to 1e5, and rounded differently
 
 
+@pytest.mark.parametrize("tier", ["NumPy", "XLA"])
+@pytest.mark.parametrize("name", [*BINARY, *COMPARISONS])
+def test_one_operand_for_all(name: str, tier: str) -> None:
+    """A number, or an array of one element: NumPy takes other ways for some of these."""
+
+    def every(mx: Any) -> list[Any]:
+        function, x = getattr(mx, name), mx.array(POINTS)
+        ones = [one for n in POINTS.tolist() for one in (n, mx.array(n), mx.array([n]))]
+        return mx.stack([function(*pair) for one in ones for pair in ((x, one), (one, x))])
+
+    with nullcontext() if tier == "NumPy" else host_disabled():
+        got = run(ours, every)
+    same(got, run(real, every), 1e-5, name)
+
+
 def test_what_is_constant_has_no_tangent_that_is_infinite() -> None:
     """0 * inf is NaN, but a constant adds nothing: in NumPy as in XLA."""
     x = np.array([0.0, 1.0], np.float32)

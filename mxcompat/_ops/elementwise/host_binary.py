@@ -19,7 +19,7 @@ from mxcompat._graph.ir.rules import HOST
 from ..define import TABLE
 from . import arithmetic, bitwise, comparison  # noqa: F401  # their records, in TABLE
 
-__all__ = ["larger"]
+__all__ = ["larger", "real_power"]
 
 Ufunc = Callable[[Any, Any], Any]
 
@@ -108,10 +108,21 @@ def _remainder(x: Any, y: Any) -> Any:
     return np.where(wrong, rest + y, rest)
 
 
+def real_power(x: Any, y: Any) -> Any:
+    """Of floats. Where one exponent is for all, NumPy takes the power 0.5 for the square root, which is NaN at -inf and
+    -0.0 at -0.0."""
+    if y.size != 1:
+        return np.power(x, y)
+    if y.ndim == 0 and y == 2:
+        return x * x
+    found = np.power(x, y)
+    return np.where((x == 0) | (x == -np.inf), np.abs(x), found) if (y == 0.5).all() else found
+
+
 def _power(x: Any, y: Any) -> Any:
     kind = x.dtype.kind
     if kind == "f":
-        return x * x if y.ndim == 0 and y == 2 else np.power(x, y)
+        return real_power(x, y)
     if kind == "c":
         vanishes = (x == 0) & (y.real > 0)
         return np.where(vanishes, x.dtype.type(0), np.power(x, y))

@@ -17,7 +17,7 @@ from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
 
 from ..define import TABLE
-from .host_binary import larger
+from .host_binary import larger, real_power
 
 __all__: list[str] = []
 
@@ -52,8 +52,9 @@ def _vanishing(a: Any, b: Any) -> Any:
 def _by_base(t: Any, a: Any, b: Any, y: Any) -> Any:
     if b.ndim == 0 and b == 2:
         return t * (a + a)
-    change = t * (b * np.power(a, b - 1))
-    return _chosen(~_vanishing(a, b), change) if a.dtype.kind == "c" else change
+    if a.dtype.kind != "c":
+        return t * (b * real_power(a, b - 1))
+    return _chosen(~_vanishing(a, b), t * (b * np.power(a, b - 1)))
 
 
 def _by_exponent(t: Any, a: Any, b: Any, y: Any) -> Any:
