@@ -362,3 +362,21 @@ def test_kernels_cannot_run():
                 name="k", compiled_source=b"", inputs=[mx.ones(1)], output_shapes=[(1,)], output_dtypes=[mx.float32],
                 scalars=[], grid=(1, 1, 1), threadgroup=(1, 1, 1),
             )  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", ["s", 3, None, True, 1.5, ["a"], ("a", "b"), [1], [], "", {"a": 1}], ids=repr)
+def test_what_defines_a_kernel(wrong):
+    definition = {"name": "k", "input_names": ["x"], "output_names": ["y"], "source": ""}
+
+    def kinds(mx):
+        found = []
+        for name in ("metal_kernel", "cuda_kernel"):
+            for argument in (*definition, "header", "ensure_row_contiguous", "atomic_outputs", "shared_memory"):
+                try:
+                    getattr(mx.fast, name)(**{**definition, argument: wrong})
+                    found.append("made")
+                except (TypeError, ValueError, RuntimeError) as error:
+                    found.append(type(error).__name__)
+        return found
+
+    check(kinds)

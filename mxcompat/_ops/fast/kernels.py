@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from ..arguments import flag, integer, is_sequence, require_text
+
 __all__ = ["cuda_kernel", "metal_kernel", "precompiled_cuda_kernel"]
 
 _INSTEAD = (
@@ -20,18 +22,25 @@ def metal_kernel(
     """A kernel in Metal, which can be defined, but not called: there is no Metal here.
 
     Args:
-        name: the kernel's name; everything else is ignored.
+        name: the kernel's name; everything else is ignored, if it is of the right type.
 
     Returns:
         A callable. Programs that define kernels when they are imported, and have another way to go, so run.
 
     Raises:
         RuntimeError: when the kernel is called, as in real MLX where there is no Metal.
+        TypeError: for arguments of other types.
+        ValueError: if there is no output.
 
     Example:
         >>> mx.metal.is_available()
         False
     """
+
+    _check("metal_kernel", name, input_names, output_names, source, header, ensure_row_contiguous)
+    flag(atomic_outputs, "metal_kernel", "atomic_outputs")
+    if not output_names:
+        raise ValueError("[metal_kernel] Must specify at least one output.")
 
     def kernel(*args: Any, **kwargs: Any) -> NoReturn:
         """Raises RuntimeError."""
@@ -48,7 +57,10 @@ def cuda_kernel(
 
     Raises:
         RuntimeError: always, as in real MLX without its CUDA back-end.
+        TypeError: for arguments of other types.
     """
+    _check("cuda_kernel", name, input_names, output_names, source, header, ensure_row_contiguous)
+    integer(shared_memory)
     raise RuntimeError(f"[cuda_kernel] No CUDA back-end. {_INSTEAD}")
 
 
@@ -63,3 +75,14 @@ def precompiled_cuda_kernel(
         RuntimeError: always, as in real MLX without its CUDA back-end.
     """
     raise RuntimeError(f"[cuda_kernel] No CUDA back-end. {_INSTEAD}")
+
+
+def _check(
+    function: str, name: Any, input_names: Any, output_names: Any, source: Any, header: Any, ensure_row_contiguous: Any
+) -> None:
+    for argument, value in (("name", name), ("source", source), ("header", header)):
+        require_text(value, function, argument)
+    for argument, names in (("input_names", input_names), ("output_names", output_names)):
+        for one in names if is_sequence(names) else (None,):
+            require_text(one, function, f"each of {argument}")
+    flag(ensure_row_contiguous, function, "ensure_row_contiguous")
