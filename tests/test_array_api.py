@@ -412,3 +412,12 @@ def test_scipy_and_scikit_learn():
         env={**os.environ, "SCIPY_ARRAY_API": "1"},
     )  # fmt: skip
     assert run.stdout == "ran\n", run.stderr
+
+
+def test_expm1_where_the_angle_is_unknown():
+    inf, nan = np.inf, np.nan
+    points = [complex(-inf, inf), complex(-inf, nan), complex(-inf, -inf)]
+    assert np.array(xp.expm1(mx.array(points))).tolist() == [-1, -1, -1]
+    found = xp.expm1(mx.array([complex(inf, inf), complex(inf, nan)]))
+    assert np.isinf(np.array(xp.real(found))).all()
+    assert np.isnan(np.array(xp.imag(found))).all()

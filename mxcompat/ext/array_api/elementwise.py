@@ -212,6 +212,8 @@ def expm1(x: array, /) -> array:
         return mx.expm1(x)
     below = signbit(mx.imag(x))  # conj(expm1(x)) is expm1(conj(x)), for -0.0 too
     found = _complex_expm1(mx.where(below, mx.conj(x), x))
+    limit = mx.where(mx.real(x) > 0, _complex(mx.array(mx.inf), mx.array(mx.nan)), mx.array(-1 + 0j))
+    found = mx.where(mx.isinf(mx.real(x)) & ~mx.isfinite(mx.imag(x)), limit, found)  # that of exp, without a direction
     return mx.where(below, mx.conj(found), found)
 
 
