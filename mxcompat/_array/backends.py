@@ -13,8 +13,8 @@ from .errors import expected
 
 __all__ = ["device_info", "is_available", "moved", "start_capture", "stop_capture"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def is_available() -> bool:
@@ -52,12 +52,12 @@ def stop_capture() -> None:
     """Does nothing."""
 
 
-def moved(function: Callable[P, R]) -> Callable[P, R]:
+def moved(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A function of `mlx.core` under its old name in `mlx.core.metal`, which says so once, as MLX does."""
     told = False
 
     @wraps(function)
-    def old(*args: P.args, **kwargs: P.kwargs) -> R:
+    def old(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         nonlocal told
         if not told:
             told = True

@@ -7,7 +7,6 @@ function that users call, with the `Op` record at `function.op`. `TABLE` holds e
 from __future__ import annotations
 
 from collections.abc import Callable
-from sys import _getframe
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.aval import bool_ as _bool
 from mxcompat._graph.ir.aval import float32 as _float32
-from mxcompat._graph.ir.node import Node, outside, own
+from mxcompat._graph.ir.node import Node, caller
 from mxcompat._graph.ir.op import Op
 
 from .arguments import require_array
@@ -189,11 +188,8 @@ def unary(
         aval = memo.get(key)
         if aval is None:
             aval = record.infer(key)
-        frame = _getframe(1)
-        if own[frame.f_code.co_filename]:
-            frame = outside(frame)
         out = new(array)
-        out._node = Node(record, (), (x,), aval, x.trace, None, (frame.f_code, frame.f_lasti))
+        out._node = Node(record, (), (x,), aval, x.trace, None, caller())
         return out
 
     about = (f"a: {'an array' if arrays_only else 'an array or a number'}, of any shape.",)
@@ -236,7 +232,7 @@ def binary(
     new = array.__new__
     convert, pair = (_alone, _alone_both) if alone else (operands.node, operands.pair)
 
-    def function(a: Any, b: Any, /, *, stream: Any = None) -> array:
+    def function(a: Any, b: Any, stream: Any = None) -> array:
         if stream is not None:
             check_stream(stream)
         if type(a) is array:
@@ -248,13 +244,12 @@ def binary(
         aval = memo.get(key)
         if aval is None:
             aval = record.infer(key)
-        frame = _getframe(1)
-        if own[frame.f_code.co_filename]:
-            frame = outside(frame)
-        trace = x.trace if x.trace > y.trace else y.trace
         out = new(array)
-        out._node = Node(record, (), (x, y), aval, trace, None, (frame.f_code, frame.f_lasti))
+        out._node = Node(record, (), (x, y), aval, x.trace if x.trace > y.trace else y.trace, None, caller())
         return out
+
+    def positional_function(a: Any, b: Any, /, *, stream: Any = None) -> array:
+        return function(a, b, stream)
 
     about = ("a: an array or a number.", "b: an array or a number. The two are broadcast against each other.")
     dtypes = "bool." if result is as_bool else "the dtype that the operands promote to."
@@ -262,14 +257,7 @@ def binary(
         dtypes = "the dtype that the operands promote to, float32 instead of an integer or bool."
     errors = ("ValueError: the shapes cannot be broadcast.", *_refused(not_for, "the operands promote to"))
     document = _document(name, summary, about, dtypes, errors)
-    return _named(function if positional else _by_name(function), record, document)
-
-
-def _by_name(function: Callable[..., array]) -> Callable[..., array]:
-    def named(a: Any, b: Any, stream: Any = None) -> array:
-        return function(a, b, stream=stream)
-
-    return named
+    return _named(positional_function if positional else function, record, document)
 
 
 def _alone(value: Any, like: Dtype | None = None) -> Node:

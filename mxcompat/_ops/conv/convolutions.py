@@ -24,11 +24,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _checked(name: str, x: Any, w: Any, groups: int) -> tuple[Node, Node]:
+def _checked(name: str, x: Any, w: Any, groups: int, read: int = 0) -> tuple[Node, Node]:
     """The nodes of input and weights, once they fit together. Real MLX has groups over one and two axes alone, and
-    sees that first."""
+    sees that first; before that it may have `read` so many spatial sizes of both."""
     nodes = require_array(x, name), require_array(w, name)
     a, b = nodes[0].aval, nodes[1].aval
+    if read and min(a.ndim, b.ndim) <= read:
+        raise IndexError("SmallVector out of range.")  # MLX's own words
     try:
         _check(a, b, groups)
     except ValueError:
@@ -207,9 +209,7 @@ def _transposed(
         )
     )  # fmt: skip
     groups = _int(name, "groups", groups)
-    if any(require_array(n, name).aval.ndim <= spatial for n in (x, w)):
-        raise IndexError("SmallVector out of range.")  # MLX's own words, of the sizes of the kernel that are not there
-    nodes = _checked(name, x, w, groups)
+    nodes = _checked(name, x, w, groups, read=spatial)
     stride, padding, dilation, extra = (_spread(v, nodes[0], spatial == 1) for v in (stride, padding, dilation, extra))
     kernel = nodes[1].aval.shape[1:-1]
     low = tuple(d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=False))
