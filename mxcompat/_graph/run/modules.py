@@ -1,13 +1,42 @@
-"""Modules of StableHLO: what the passes over them share (`rounding`, `sums`, `stages`, `repeats`)."""
+"""Modules of StableHLO: what the passes over them share (`sums`, `rounding`, `unroll`, `stages`,
+`repeats`, `branches`)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import func
+from jaxlib.mlir.dialects import func, stablehlo
 
-__all__ = ["float_type", "kept", "named", "op_name", "reduction"]
+__all__ = [
+    "COMBINE", "COSTLY", "FUSED", "bodies", "called", "float_type", "keep", "kept", "named", "op_name", "reduction",
+]  # fmt: skip
+
+COMBINE: dict[str, Callable[..., Any]] = {
+    "stablehlo.add": stablehlo.add, "stablehlo.maximum": stablehlo.maximum, "stablehlo.minimum": stablehlo.minimum,
+}  # fmt: skip
+"""How two values are reduced to one."""
+
+COSTLY = frozenset({
+    "chlo.acos", "chlo.acosh", "chlo.asin", "chlo.asinh", "chlo.atan", "chlo.atanh", "chlo.cosh", "chlo.erf",
+    "chlo.erf_inv", "chlo.erfc", "chlo.lgamma", "chlo.sinh", "chlo.tan", "stablehlo.atan2", "stablehlo.cbrt",
+    "stablehlo.cosine", "stablehlo.exponential", "stablehlo.exponential_minus_one", "stablehlo.log",
+    "stablehlo.log_plus_one", "stablehlo.logistic", "stablehlo.power", "stablehlo.sine", "stablehlo.tan",
+    "stablehlo.tanh",
+})  # fmt: skip
+FUSED = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "abs", "add", "and", "broadcast_in_dim", "clamp", "compare", "complex", "concatenate", "convert", "divide",
+        "dynamic_slice", "gather", "maximum", "minimum", "multiply", "negate", "not", "or", "pad", "reshape", "reverse",
+        "select", "sign", "slice", "sqrt", "subtract", "transpose",
+    )
+)  # fmt: skip
+"""What XLA computes in the same loop as its operands, and as what reads it."""
+
+
+_FRONTEND = "mhlo.frontend_attributes"
 
 
 def named(module: Any, name: str) -> list[Any]:
@@ -21,6 +50,17 @@ def named(module: Any, name: str) -> list[Any]:
 
     module.operation.walk(visit)
     return found
+
+
+def bodies(module: Any) -> dict[str, Any]:
+    """The blocks of a module's functions, by their names."""
+    functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
+    return {op.attributes["sym_name"].value: op.regions[0].blocks[0] for op in functions}
+
+
+def called(op: Any) -> str | None:
+    """The name of the function that an operation calls, if it is a call that XLA inlines."""
+    return op.attributes["callee"].value if op.name == "func.call" and _FRONTEND not in op.attributes else None
 
 
 def op_name(value: Any) -> str | None:
@@ -59,5 +99,14 @@ def kept(module: Any, value: Any) -> Any:
         with ir.InsertionPoint(function.add_entry_block()):
             func.ReturnOp([function.arguments[0]])
     call = func.CallOp(function, [value])
-    call.operation.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get({"inlineable": ir.StringAttr.get("false")})
+    call.operation.attributes[_FRONTEND] = ir.DictAttr.get({"inlineable": ir.StringAttr.get("false")})
     return call.results[0]
+
+
+def keep(module: Any, value: Any) -> None:
+    """Have all that reads a value read one that is computed by itself."""
+    uses = list(value.uses)
+    with ir.InsertionPoint.after(value.owner):
+        held = kept(module, value)
+    for use in uses:
+        use.owner.operands[use.operand_number] = held

@@ -12,46 +12,46 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from .. import policy
-from .modules import kept
+from .modules import COSTLY, FUSED, bodies, called, kept
 
 __all__ = ["compute_once"]
 
-_COSTLY = frozenset({
-    "chlo.acos", "chlo.acosh", "chlo.asin", "chlo.asinh", "chlo.atan", "chlo.atanh", "chlo.cosh", "chlo.erf",
-    "chlo.erf_inv", "chlo.erfc", "chlo.lgamma", "chlo.sinh", "chlo.tan", "stablehlo.atan2", "stablehlo.cbrt",
-    "stablehlo.cosine", "stablehlo.exponential", "stablehlo.exponential_minus_one", "stablehlo.log",
-    "stablehlo.log_plus_one", "stablehlo.logistic", "stablehlo.power", "stablehlo.sine", "stablehlo.tan",
-    "stablehlo.tanh",
-})  # fmt: skip
-_FUSED = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "abs", "add", "and", "broadcast_in_dim", "clamp", "compare", "complex", "concatenate", "convert", "divide",
-        "dynamic_slice", "gather", "maximum", "minimum", "multiply", "negate", "not", "or", "pad", "reshape", "reverse",
-        "select", "sign", "slice", "sqrt", "subtract", "transpose",
-    )
-)  # fmt: skip
-"""What XLA computes in the same loop as its operands, and as what reads it."""
+_FREE = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.convert"})
+"""What costs nothing in a loop."""
 
 
 def compute_once(module: Any) -> None:
     """Change a module of StableHLO, for one device, in place."""
-    costly: set[Any] = set()
-    repeating = []
-
-    def visit(op: Any) -> Any:
-        if op.name in _COSTLY or (op.name in _FUSED and not costly.isdisjoint(op.operands)):
-            if op.name in _COSTLY or not _repeats(op):
-                costly.update(op.results)
-            elif op.operands[0] in costly:
-                repeating.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
+    repeating: dict[Any, Any] = {}
+    functions = bodies(module)
+    _find(functions["main"], functions, {}, repeating)
     with module.context, ir.Location.unknown():
-        for op in repeating:
+        for op in repeating.values():
             with ir.InsertionPoint(op):
                 op.operands[0] = kept(module, op.operands[0])
+
+
+def _find(block: Any, functions: dict[str, Any], costs: dict[Any, int], repeating: dict[Any, Any]) -> None:
+    """Add the operations of a block that repeat what is costly, by their results. `costs` has what it costs to compute
+    an element of a value; there is nothing for one that is in memory."""
+    for op in block.operations:
+        body = functions.get(called(op))
+        if body is not None:
+            costs.update((inner, costs.get(outer, 0)) for inner, outer in zip(body.arguments, op.operands, strict=True))
+            _find(body, functions, costs, repeating)
+            returned = body.operations[len(body.operations) - 1].operands
+            costs.update((outer, costs.get(inner, 0)) for inner, outer in zip(returned, op.results, strict=True))
+        elif op.name in COSTLY or op.name in FUSED:
+            cost = sum(costs.get(operand, 0) for operand in op.operands)
+            cost += policy.COSTLY if op.name in COSTLY else op.name not in _FREE
+            if op.name in COSTLY or not _repeats(op):
+                costs[op.results[0]] = min(cost, policy.COSTLY)
+            elif costs.get(op.operands[0], 0) >= policy.COSTLY:
+                repeating[op.results[0]] = op
+        else:
+            for region in op.regions:
+                for inner in region.blocks:
+                    _find(inner, functions, costs, repeating)
 
 
 def _repeats(op: Any) -> bool:

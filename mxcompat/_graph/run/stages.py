@@ -16,13 +16,9 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from .. import policy
-from .modules import kept, named, op_name, reduction
+from .modules import COMBINE, kept, named, op_name, reduction
 
 __all__ = ["reduce_in_stages"]
-
-_COMBINE: dict[str, Callable[..., Any]] = {
-    "stablehlo.add": stablehlo.add, "stablehlo.maximum": stablehlo.maximum, "stablehlo.minimum": stablehlo.minimum,
-}  # fmt: skip
 
 
 def reduce_in_stages(module: Any) -> None:
@@ -37,7 +33,7 @@ def reduce_in_stages(module: Any) -> None:
 def _is_long(op: Any) -> bool:
     """Whether many floats are reduced, of neighbouring axes, to begin with a constant."""
     found = reduction(op)
-    if found is None or found.combine not in _COMBINE or not found.axes:
+    if found is None or found.combine not in COMBINE or not found.axes:
         return False
     kind, axes, _ = found
     return (
@@ -52,7 +48,7 @@ def _is_long(op: Any) -> bool:
 def _in_stages(module: Any, op: Any) -> Any:
     value, start = op.operands
     kind, axes, name = reduction(op)
-    shape, combine = kind.shape, _COMBINE[name]
+    shape, combine = kind.shape, COMBINE[name]
     before, count, after = prod(shape[: axes[0]]), prod(shape[axes[0] : axes[-1] + 1]), prod(shape[axes[-1] + 1 :])
     side_by_side = after == 1
     if side_by_side:

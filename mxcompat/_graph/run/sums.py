@@ -6,6 +6,7 @@ convolution takes it four times as long. (Its library for sums is left out: see 
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -13,7 +14,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from .. import policy
-from .modules import named, op_name, reduction
+from .modules import FUSED, keep, named, op_name, reduction
 
 __all__ = ["multiply_sums"]
 
@@ -22,38 +23,48 @@ def multiply_sums(module: Any) -> None:
     """Change a module of StableHLO in place."""
     with module.context, ir.Location.unknown():
         for op in [op for op in named(module, "stablehlo.reduce") if _is_sum_of_rows(op)]:
-            op.results[0].replace_all_uses_with(_product(op))
+            op.results[0].replace_all_uses_with(_product(module, op))
             op.erase()
 
 
 def _is_sum_of_rows(op: Any) -> bool:
-    """Whether float32 elements that are in memory are added up over the first axes, two or more, and enough of them."""
+    """Whether float32 elements are added up over the first axes, two or more, and enough of them."""
     found = reduction(op)
     if found is None or found.combine != "stablehlo.add" or not isinstance(found.kind.element_type, ir.F32Type):
         return False
     kind, axes, _ = found
+    rows, columns = prod(kind.shape[: len(axes)]), prod(kind.shape[len(axes) :])
     return (
         1 < len(axes) < kind.rank
         and axes == list(range(len(axes)))
-        and prod(kind.shape[: len(axes)]) >= policy.SUMMED_ROWS
-        and prod(kind.shape[len(axes) :]) >= policy.SUMMED_COLUMNS
+        and min(rows, columns) >= policy.SUMMED_SIDE
+        and rows * columns >= policy.SUMMED_ELEMENTS
         and _is_zero(op.operands[1])
-        and len(list(op.operands[0].uses)) > 1  # what nothing else reads is computed on the way, and never in memory
+        and (rows * columns < policy.STAGED_ELEMENTS or _is_shared(op.operands[0]))  # else see `stages`
     )
+
+
+def _is_shared(value: Any) -> bool:
+    return len(list(value.uses)) > 1
 
 
 def _is_zero(value: Any) -> bool:
     return op_name(value) == "stablehlo.constant" and ir.DenseFPElementsAttr(value.owner.attributes["value"])[0] == 0
 
 
-def _product(op: Any) -> Any:
+def _product(module: Any, op: Any) -> Any:
     kind = ir.RankedTensorType(op.operands[0].type)
-    axes = list(op.attributes["dimensions"])
-    ones = ir.RankedTensorType.get(kind.shape[: len(axes)], kind.element_type)
+    count = len(op.attributes["dimensions"])
+    rows, columns = prod(kind.shape[:count]), prod(kind.shape[count:])
+    of = partial(ir.RankedTensorType.get, element_type=kind.element_type)
     numbers = stablehlo.DotDimensionNumbers.get(
-        lhs_batching_dimensions=[], rhs_batching_dimensions=[], lhs_contracting_dimensions=axes,
-        rhs_contracting_dimensions=axes,
+        lhs_batching_dimensions=[], rhs_batching_dimensions=[], lhs_contracting_dimensions=[1],
+        rhs_contracting_dimensions=[0],
     )  # fmt: skip
+    if _is_shared(op.operands[0]) and op_name(op.operands[0]) in FUSED:
+        keep(module, op.operands[0])
     with ir.InsertionPoint(op):
-        row = stablehlo.constant(ir.DenseElementsAttr.get_splat(ones, ir.FloatAttr.get(kind.element_type, 1.0)))
-        return stablehlo.dot_general(op.results[0].type, row, op.operands[0], numbers)
+        one = ir.FloatAttr.get(kind.element_type, 1.0)
+        row = stablehlo.constant(ir.DenseElementsAttr.get_splat(of([1, rows]), one))
+        matrix = stablehlo.reshape(of([rows, columns]), op.operands[0])
+        return stablehlo.reshape(op.results[0].type, stablehlo.dot_general(of([1, columns]), row, matrix, numbers))

@@ -80,7 +80,8 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
         # element equals the one found. Then the place where it was found counts; to search for it takes long.
         lost = (count == 0) & (found == found)
         nowhere = jnp.full(found.shape, -1, jnp.int32)
-        place = lax.cond(jnp.any(lost), lambda: jnp.where(lost, _first_place(x, axes, worst), -1), lambda: nowhere)
+        some = jnp.any(count == 0)
+        place = lax.cond(some, lambda: jnp.where(lost, _first_place(x, axes, worst), -1), lambda: nowhere)
         share = jnp.where(lost, (_places(x, axes) == place).astype(x.dtype), equal / count)
         share = jnp.where(found == found, share, found)  # XLA takes 0 / 0 for 0 there
         return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims, dtype=x.dtype)

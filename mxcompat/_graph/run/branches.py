@@ -1,0 +1,81 @@
+"""Branches: on a CPU what a branch reads is computed in it, if XLA computes it in the loops of its other readers.
+
+A conditional takes its operands from memory: what all others compute on the way would have to be stored, for a branch
+that may never run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from .. import policy
+from .modules import COSTLY, FUSED, bodies, called, named, op_name
+
+__all__ = ["compute_in_branches"]
+
+_CONSTANT = frozenset({"stablehlo.constant", "stablehlo.iota"})
+
+
+def compute_in_branches(module: Any) -> None:
+    """Change a module of StableHLO in place."""
+    elementwise = {
+        name
+        for name, body in bodies(module).items()
+        if all(op.name in FUSED | COSTLY | _CONSTANT or op.name == "func.return" for op in body.operations)
+    }
+    with module.context, ir.Location.unknown():
+        for case in named(module, "stablehlo.case"):
+            for region in case.regions:
+                _Branch(case, region.blocks[0], elementwise).fill()
+
+
+class _Branch:
+    """A block of a conditional, and what of the block around it has been computed in it anew."""
+
+    def __init__(self, case: Any, block: Any, elementwise: set[str]) -> None:
+        self._outer = case.operation.block
+        self._block = block
+        self._start = ir.InsertionPoint.at_block_begin(block)
+        self._elementwise = elementwise
+        self._inner: dict[Any, Any] = {}
+
+    def fill(self) -> None:
+        for op in list(self._block.operations):
+            op.operation.walk(self._replace_operands)
+
+    def _replace_operands(self, op: Any) -> Any:
+        for k, operand in enumerate(op.operands):
+            if self._size(operand, policy.MOST_IN_BRANCH) <= policy.MOST_IN_BRANCH:
+                op.operands[k] = self._computed(operand)
+        return ir.WalkResult.ADVANCE
+
+    def _size(self, value: Any, most: int) -> int:
+        """How many operations it takes to compute a value of the block around from what is in memory; `most + 1` if
+        these are more."""
+        if not self._moves(value):
+            return 0
+        size = 1
+        for operand in value.owner.operands:
+            if size > most:
+                break
+            size += self._size(operand, most - size)
+        return size
+
+    def _moves(self, value: Any) -> bool:
+        name = op_name(value)
+        if name is None or value.owner.operation.block != self._outer:
+            return False
+        return name in FUSED or name in COSTLY or name in _CONSTANT or called(value.owner) in self._elementwise
+
+    def _computed(self, value: Any) -> Any:
+        if not self._moves(value):
+            return value
+        if value not in self._inner:
+            operands = [self._computed(operand) for operand in value.owner.operands]
+            copy = value.owner.operation.clone(self._start)
+            for k, operand in enumerate(operands):
+                copy.operands[k] = operand
+            self._inner.update(zip(value.owner.results, copy.results, strict=True))
+        return self._inner[value]
