@@ -77,7 +77,7 @@ def attach_operators(functions: Mapping[str, Any]) -> None:
         _set(f"__{name}__", _operator(_combine(record), name, noun))
     for name, dunder in _UNARY.items():
         if name in functions:
-            _set(dunder, _unary(functions[name]))
+            _set(dunder, _unary(functions[name].op))
     if "divide" in functions:
         _set("__div__", vars(array)["__truediv__"])
         _set("__rdiv__", vars(array)["__rtruediv__"])
@@ -215,9 +215,22 @@ def _equality(combine: Combine, name: str, otherwise: bool) -> Callable[[array, 
     return method
 
 
-def _unary(function: Any) -> Callable[[array], array]:
+def _unary(record: Op) -> Callable[[array], array]:
+    memo = record.memo
+    new = array.__new__
+
     def method(self: array) -> array:
-        return function(self)
+        x = self._node
+        key = ((), x.aval)
+        result = memo.get(key)
+        if result is None:
+            result = record.infer(key)
+        frame = _getframe(1)
+        if own[frame.f_code.co_filename]:
+            frame = outside(frame)
+        out = new(array)
+        out._node = Node(record, (), (x,), result, x.trace, None, (frame.f_code, frame.f_lasti))
+        return out
 
     return method
 
