@@ -12,6 +12,7 @@ from .branches import compute_in_branches
 from .platform import backend
 from .repeats import compute_once
 from .rounding import round_products
+from .rows import multiply_rows
 from .stages import reduce_in_stages
 from .sums import multiply_sums
 from .unroll import unroll_reductions
@@ -28,6 +29,7 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
         alone = _is_for_one_device(module)
         if alone:
             multiply_sums(module)
+            multiply_rows(module)
         round_products(module)
         if alone:
             unroll_reductions(module)

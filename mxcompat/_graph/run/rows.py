@@ -1,0 +1,58 @@
+"""Products of one row: on a CPU with the matrix as it lies in memory, not with what it is when transposed.
+
+XLA transposes the weights of a linear layer for a product with a single row, and makes one loop of that, of the product
+and of what the row is computed from, which is then computed anew for each element of the result.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from .. import policy
+from .modules import bodies, named, op_name
+
+__all__ = ["multiply_rows"]
+
+
+def multiply_rows(module: Any) -> None:
+    """Change a module of StableHLO in place."""
+    with module.context, ir.Location.unknown():
+        main = bodies(module)["main"]
+        for op in [op for op in named(module, "stablehlo.dot_general") if _is_row_by_transposed(op, main)]:
+            with ir.InsertionPoint(op):
+                op.results[0].replace_all_uses_with(_product(op))
+            op.erase()
+
+
+def _is_row_by_transposed(op: Any, main: Any) -> bool:
+    """Whether a transposed argument of the program is multiplied by a single row from the left. What has to be
+    computed, as quantized weights are, XLA had better compute along with the product."""
+    left, right = (ir.RankedTensorType(operand.type) for operand in op.operands)
+    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    return (
+        op_name(op.operands[1]) == "stablehlo.transpose"
+        and op.operands[1].owner.operands[0].owner == main
+        and right.rank == 2
+        and list(numbers.rhs_contracting_dimensions) == [0]
+        and not numbers.lhs_batching_dimensions
+        and left.has_static_shape
+        and prod(left.shape) == right.shape[0]
+        and prod(right.shape) <= policy.ROW_ELEMENTS
+    )
+
+
+def _product(op: Any) -> Any:
+    row, matrix = op.operands[0], op.operands[1].owner.operands[0]
+    kind, result = ir.RankedTensorType(row.type), ir.RankedTensorType(op.results[0].type)
+    numbers = stablehlo.DotDimensionNumbers.get(
+        lhs_batching_dimensions=[], rhs_batching_dimensions=[], lhs_contracting_dimensions=[1],
+        rhs_contracting_dimensions=[0],
+    )  # fmt: skip
+    column = stablehlo.reshape(ir.RankedTensorType.get([prod(kind.shape)], kind.element_type), row)
+    made = ir.RankedTensorType.get([prod(result.shape)], result.element_type)
+    precision = op.attributes.get("precision_config")
+    return stablehlo.reshape(result, stablehlo.dot_general(made, matrix, column, numbers, precision_config=precision))

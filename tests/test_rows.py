@@ -1,0 +1,59 @@
+"""Products of one row take the matrix as it lies in memory, on a CPU."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mxcompat.core as mx
+from mxcompat import ext
+from mxcompat._graph.run.rows import multiply_rows
+
+RNG = np.random.default_rng(0)
+W = RNG.standard_normal((40, 30)).astype(np.float32)
+ROW = RNG.standard_normal((1, 1, 30)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "turned"),
+    [
+        (lambda x, w: x @ w.T, ROW, True),
+        (lambda x, w: x @ w.T, ROW[0, 0], True),
+        (lambda x, w: jnp.exp(x) @ w.T + 1, ROW, True),
+        (lambda x, w: jnp.matmul(x, w.T, precision="highest"), ROW, True),
+        (lambda x, w: x @ w.T, ROW.astype(np.float16), True),
+        (lambda x, w: x.swapaxes(0, 2)[:, 0].T @ w.T, ROW, True),
+        (lambda x, w: jax.lax.scan(lambda x, w: (x @ w.T, x), x[0, 0, :5], w.reshape(-1, 5, 5))[0], ROW, False),
+        (lambda x, w: x @ (w * 2).T, ROW, False),  # computed on the way
+        (lambda x, w: jax.jit(lambda x, w: x @ w.T)(x, w * 2), ROW, False),
+        (lambda x, w: x @ w.T, np.repeat(ROW, 2, 1), False),  # two rows
+        (lambda x, w: x @ w[:30], ROW, False),
+        (lambda x, w: jnp.einsum("bk,bnk->bn", x[0], w[None]), ROW, False),
+        (lambda x, w: jnp.einsum("bnk,bk->bn", w[None], x[0]), ROW, False),
+        (lambda x, w: w.T @ w, ROW, False),
+    ],
+)
+def test_which_products(f, x, turned):
+    lowered = jax.jit(f).lower(x, W.astype(x.dtype))
+    module = lowered.compiler_ir("stablehlo")
+    before = str(module)
+    multiply_rows(module)
+    module.operation.verify()
+    assert (str(module) != before) is turned
+    assert ("dot_general %arg1," in str(module)) is turned
+    close = np.testing.assert_allclose
+    close(lowered.compile()(x, W.astype(x.dtype)), jax.jit(f)(x, W.astype(x.dtype)), rtol=2e-3, atol=2e-3)
+
+
+def test_a_linear_layer(xla_only):
+    """Values and derivatives, of one row and of a batch of one row each."""
+    x, w = mx.array(ROW), mx.array(W)
+    f = mx.compile(lambda x, w: mx.value_and_grad(lambda x, w: mx.sin(x @ w.T).sum(), (0, 1))(x, w))
+    with ext.reproducible():
+        value, (dx, dw) = f(x, w)
+        together = mx.compile(mx.vmap(lambda x: x @ w.T))(mx.concatenate([x, 2 * x]))
+    row = ROW[0] @ W.T
+    np.testing.assert_allclose(value.item(), np.sin(row).sum(), rtol=1e-4)
+    np.testing.assert_allclose(np.array(dx)[0], np.cos(row) @ W, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(np.array(dw), np.cos(row).T @ ROW[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(np.array(together), np.stack([row, 2 * row]), rtol=1e-4, atol=1e-4)
