@@ -96,8 +96,8 @@ others read, too, is then computed by itself: else XLA would compute it anew in 
 step of the GPT take a fifth longer, where so it takes an eighth less."""
 
 ROW_ELEMENTS = 1 << 18
-"""Up to how many elements a transposed matrix is multiplied by a single row as it lies in memory, on a CPU. A token of a
-llama, 256 wide, takes 1.4 ms so and 1.75 otherwise; larger matrices, of one 512 wide, come from memory either way."""
+"""Up to how many elements a transposed matrix is multiplied by a single row as it lies in memory, on a CPU. A token of
+a llama, 256 wide, takes 1.4 ms so and 1.75 otherwise; larger matrices, of one 512 wide, come from memory either way."""
 
 UNROLLED, UNROLLED_ELEMENTS = 9, 1 << 12
 """Up to how many elements of several axes are reduced one by one on a CPU, and of how large an array. The largest of
