@@ -8,8 +8,8 @@ import pytest
 import mxcompat.core as mx
 from mxcompat import ext
 from mxcompat._graph import policy
-from mxcompat._graph.run.branches import compute_in_branches
-from mxcompat._graph.run.modules import named
+from mxcompat._graph.passes.branches import compute_in_branches
+from mxcompat._graph.passes.modules import named
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 

@@ -7,7 +7,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat import ext
-from mxcompat._graph.run.repeats import compute_once
+from mxcompat._graph.passes.repeats import compute_once
 
 TABLE = np.linspace(0, 3, 512 * 32, dtype=np.float32).reshape(512, 32)
 ROWS = np.ones((8, 512, 32), np.float32)

@@ -6,7 +6,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat import ext
-from mxcompat._graph.run.rounding import round_products
+from mxcompat._graph.passes.rounding import round_products
 
 RNG = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat import ext
-from mxcompat._graph.run.rows import multiply_rows
+from mxcompat._graph.passes.rows import multiply_rows
 
 RNG = np.random.default_rng(0)
 W = RNG.standard_normal((40, 30)).astype(np.float32)

@@ -7,7 +7,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat._graph import policy
-from mxcompat._graph.run.stages import reduce_in_stages
+from mxcompat._graph.passes.stages import reduce_in_stages
 
 RNG = np.random.default_rng(0)
 

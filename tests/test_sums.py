@@ -6,7 +6,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat import ext
-from mxcompat._graph.run.sums import multiply_sums
+from mxcompat._graph.passes.sums import multiply_sums
 
 RNG = np.random.default_rng(0)
 SMALL = RNG.standard_normal((8, 20, 20, 32)).astype(np.float32)

@@ -7,7 +7,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat import ext
-from mxcompat._graph.run.unroll import unroll_reductions
+from mxcompat._graph.passes.unroll import unroll_reductions
 
 RNG = np.random.default_rng(0)
 WINDOWS = RNG.standard_normal((8, 14, 2, 14, 2, 3)).astype(np.float32)

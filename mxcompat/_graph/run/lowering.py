@@ -8,14 +8,14 @@ from typing import Any
 import jax
 from jaxlib.mlir import ir
 
-from .branches import compute_in_branches
+from ..passes.branches import compute_in_branches
+from ..passes.repeats import compute_once
+from ..passes.rounding import round_products
+from ..passes.rows import multiply_rows
+from ..passes.stages import reduce_in_stages
+from ..passes.sums import multiply_sums
+from ..passes.unroll import unroll_reductions
 from .platform import backend
-from .repeats import compute_once
-from .rounding import round_products
-from .rows import multiply_rows
-from .stages import reduce_in_stages
-from .sums import multiply_sums
-from .unroll import unroll_reductions
 
 __all__ = ["lower"]
 
