@@ -31,6 +31,7 @@ ROW = RNG.standard_normal((1, 1, 30)).astype(np.float32)
         (lambda x, w: jnp.einsum("bk,bnk->bn", x[0], w[None]), ROW, False),
         (lambda x, w: jnp.einsum("bnk,bk->bn", w[None], x[0]), ROW, False),
         (lambda x, w: w.T @ w, ROW, False),
+        (lambda x, w: x[:, :, :0].reshape(5, 0) @ w[:, :0].T, ROW, False),
     ],
 )
 def test_which_products(f, x, turned):

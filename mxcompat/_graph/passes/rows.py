@@ -40,8 +40,9 @@ def _is_row_by_transposed(op: Any, main: Any) -> bool:
         and list(numbers.rhs_contracting_dimensions) == [0]
         and not numbers.lhs_batching_dimensions
         and left.has_static_shape
+        and right.has_static_shape
         and prod(left.shape) == right.shape[0]
-        and prod(right.shape) <= policy.ROW_ELEMENTS
+        and 0 < prod(right.shape) <= policy.ROW_ELEMENTS
     )
 
 
