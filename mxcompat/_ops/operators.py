@@ -225,11 +225,8 @@ def _unary(record: Op) -> Callable[[array], array]:
         result = memo.get(key)
         if result is None:
             result = record.infer(key)
-        frame = _getframe(1)
-        if own[frame.f_code.co_filename]:
-            frame = outside(frame)
         out = new(array)
-        out._node = Node(record, (), (x,), result, x.trace, None, (frame.f_code, frame.f_lasti))
+        out._node = Node(record, (), (x,), result, x.trace, None, caller())
         return out
 
     return method

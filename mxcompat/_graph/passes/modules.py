@@ -1,16 +1,16 @@
-"""Modules of StableHLO: what the passes over them share (`sums`, `rounding`, `unroll`, `stages`,
-`repeats`, `branches`)."""
+"""Modules of StableHLO: what the passes over them share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func, stablehlo
 
 __all__ = [
-    "COMBINE", "COSTLY", "FUSED", "bodies", "called", "float_type", "keep", "kept", "named", "op_name", "reduction",
+    "COMBINE", "COSTLY", "FUSED", "bodies", "called", "float_type", "keep", "kept", "named", "op_name", "product",
+    "reduction", "reshaped",
 ]  # fmt: skip
 
 COMBINE: dict[str, Callable[..., Any]] = {
@@ -34,7 +34,6 @@ FUSED = frozenset(
     )
 )  # fmt: skip
 """What XLA computes in the same loop as its operands, and as what reads it."""
-
 
 _FRONTEND = "mhlo.frontend_attributes"
 
@@ -89,6 +88,26 @@ def reduction(op: Any) -> _Reduction | None:
     if kind is None or len(op.results) > 1 or len(inner) != 2:
         return None
     return _Reduction(kind, list(op.attributes["dimensions"]), inner[0])
+
+
+def reshaped(value: Any, shape: Sequence[int]) -> Any:
+    """The value itself where it has this shape."""
+    kind = ir.RankedTensorType(value.type)
+    if kind.shape == list(shape):
+        return value
+    return stablehlo.reshape(ir.RankedTensorType.get(shape, kind.element_type), value)
+
+
+def product(left: Any, right: Any, result: Any, precision: Any = None) -> Any:
+    """A matrix times a matrix or a column, in the shape of the type `result`."""
+    shape = [ir.RankedTensorType(left.type).shape[0], *ir.RankedTensorType(right.type).shape[1:]]
+    numbers = stablehlo.DotDimensionNumbers.get(
+        lhs_batching_dimensions=[], rhs_batching_dimensions=[], lhs_contracting_dimensions=[1],
+        rhs_contracting_dimensions=[0],
+    )  # fmt: skip
+    kind = ir.RankedTensorType(result)
+    made = ir.RankedTensorType.get(shape, kind.element_type)
+    return reshaped(stablehlo.dot_general(made, left, right, numbers, precision_config=precision), kind.shape)
 
 
 def kept(module: Any, value: Any) -> Any:

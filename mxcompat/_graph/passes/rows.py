@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from .. import policy
-from .modules import bodies, named, op_name
+from .modules import bodies, named, op_name, product, reshaped
 
 __all__ = ["multiply_rows"]
 
@@ -48,12 +48,5 @@ def _is_row_by_transposed(op: Any, main: Any) -> bool:
 
 def _product(op: Any) -> Any:
     row, matrix = op.operands[0], op.operands[1].owner.operands[0]
-    kind, result = ir.RankedTensorType(row.type), ir.RankedTensorType(op.results[0].type)
-    numbers = stablehlo.DotDimensionNumbers.get(
-        lhs_batching_dimensions=[], rhs_batching_dimensions=[], lhs_contracting_dimensions=[1],
-        rhs_contracting_dimensions=[0],
-    )  # fmt: skip
-    column = stablehlo.reshape(ir.RankedTensorType.get([prod(kind.shape)], kind.element_type), row)
-    made = ir.RankedTensorType.get([prod(result.shape)], result.element_type)
-    precision = op.attributes.get("precision_config")
-    return stablehlo.reshape(result, stablehlo.dot_general(made, matrix, column, numbers, precision_config=precision))
+    column = reshaped(row, [prod(ir.RankedTensorType(row.type).shape)])
+    return product(matrix, column, op.results[0].type, op.attributes.get("precision_config"))

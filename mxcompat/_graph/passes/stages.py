@@ -16,7 +16,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from .. import policy
-from .modules import COMBINE, kept, named, op_name, reduction
+from .modules import COMBINE, kept, named, op_name, reduction, reshaped
 
 __all__ = ["reduce_in_stages"]
 
@@ -57,13 +57,13 @@ def _in_stages(module: Any, op: Any) -> Any:
     while True:
         stages, length = _split(count)
         value = _padded(value, start, before, stages * length * after)
-        value = _reduced(combine, _reshaped(value, (before, stages, length, after)), start, 2)
+        value = _reduced(combine, reshaped(value, (before, stages, length, after)), start, 2)
         if stages == 1:
             break
         value, count = kept(module, value), stages
     if side_by_side:
-        value = _reduced(combine, _reshaped(kept(module, value), (before, after)), start, 1)
-    return _reshaped(value, ir.RankedTensorType(op.results[0].type).shape)
+        value = _reduced(combine, reshaped(kept(module, value), (before, after)), start, 1)
+    return reshaped(value, ir.RankedTensorType(op.results[0].type).shape)
 
 
 def _split(count: int) -> tuple[int, int]:
@@ -78,14 +78,9 @@ def _split(count: int) -> tuple[int, int]:
 
 def _padded(value: Any, start: Any, rows: int, width: int) -> Any:
     """A matrix of so many rows, as wide as this, of the elements of `value` and then what `start` begins with."""
-    value = _reshaped(value, (rows, prod(ir.RankedTensorType(value.type).shape) // rows))
+    value = reshaped(value, (rows, prod(ir.RankedTensorType(value.type).shape) // rows))
     missing = width - ir.RankedTensorType(value.type).shape[1]
     return stablehlo.pad(value, start, [0, 0], [0, missing], [0, 0]) if missing else value
-
-
-def _reshaped(value: Any, shape: Sequence[int]) -> Any:
-    kind = ir.RankedTensorType(value.type)
-    return value if kind.shape == list(shape) else stablehlo.reshape(_of(kind, shape), value)
 
 
 def _reduced(combine: Callable[..., Any], value: Any, start: Any, axis: int) -> Any:

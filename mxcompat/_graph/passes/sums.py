@@ -6,7 +6,6 @@ convolution takes it four times as long. (Its library for sums is left out: see 
 
 from __future__ import annotations
 
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -14,7 +13,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from .. import policy
-from .modules import FUSED, keep, named, op_name, reduction
+from .modules import FUSED, keep, named, op_name, product, reduction, reshaped
 
 __all__ = ["multiply_sums"]
 
@@ -56,15 +55,9 @@ def _product(module: Any, op: Any) -> Any:
     kind = ir.RankedTensorType(op.operands[0].type)
     count = len(op.attributes["dimensions"])
     rows, columns = prod(kind.shape[:count]), prod(kind.shape[count:])
-    of = partial(ir.RankedTensorType.get, element_type=kind.element_type)
-    numbers = stablehlo.DotDimensionNumbers.get(
-        lhs_batching_dimensions=[], rhs_batching_dimensions=[], lhs_contracting_dimensions=[1],
-        rhs_contracting_dimensions=[0],
-    )  # fmt: skip
     if _is_shared(op.operands[0]) and op_name(op.operands[0]) in FUSED:
         keep(module, op.operands[0])
     with ir.InsertionPoint(op):
-        one = ir.FloatAttr.get(kind.element_type, 1.0)
-        row = stablehlo.constant(ir.DenseElementsAttr.get_splat(of([1, rows]), one))
-        matrix = stablehlo.reshape(of([rows, columns]), op.operands[0])
-        return stablehlo.reshape(op.results[0].type, stablehlo.dot_general(of([1, columns]), row, matrix, numbers))
+        ones = ir.RankedTensorType.get([1, rows], kind.element_type)
+        row = stablehlo.constant(ir.DenseElementsAttr.get_splat(ones, ir.FloatAttr.get(kind.element_type, 1.0)))
+        return product(row, reshaped(op.operands[0], [rows, columns]), op.results[0].type)
