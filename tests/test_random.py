@@ -572,6 +572,26 @@ def test_a_call_with_a_wrong_type_draws_no_key(name: str) -> None:
         check(draw)
 
 
+BOUNDS = [("uniform", "low"), ("uniform", "high"), ("truncated_normal", "upper"), ("randint", "high"), ("bernoulli", "p")]
+
+
+@pytest.mark.parametrize("value", [None, "a", 2**70, [1, 2]], ids=str)
+@pytest.mark.parametrize(("name", "bound"), BOUNDS)
+def test_whether_a_call_with_a_wrong_bound_draws_a_key(name: str, bound: str, value: Any) -> None:
+    def draw(mx):
+        mx.random.seed(7)
+        with pytest.raises((TypeError, ValueError, RuntimeError)) as caught:
+            getattr(mx.random, name)(**{**WRONG[name], bound: value})
+        return caught.type.__name__, mx.random.uniform(shape=(2,))
+
+    check(draw)
+
+
+@pytest.mark.parametrize("size", [2**31, 2**40, 2**70, -1, -(2**31), -(2**31) - 1])
+def test_a_size_to_permute(size: int) -> None:
+    check(lambda mx: mx.random.permutation(size))
+
+
 @pytest.mark.parametrize("axis", ["a", 1.0, None, 2, -3, 1])
 def test_an_axis_to_permute(axis: Any) -> None:
     def permute(mx):

@@ -81,7 +81,7 @@ def uniform(
     """
     check_stream(stream)
     dtype, size = dtype_of(dtype, "uniform"), plain(shape)
-    drawn = key_node(key, "uniform")
+    drawn = key_node(key, "uniform", low, high)
     check_uniform_dtype(dtype)
     inputs = drawn, operands.node(low, dtype), operands.node(high, dtype)
     return wrap(apply(_UNIFORM, inputs, (size, dtype)))
@@ -274,7 +274,7 @@ def truncated_normal(
     """
     check_stream(stream)
     dtype, size = dtype_of(dtype, "truncated_normal"), None if shape is None else plain(shape)
-    drawn = key_node(key, "truncated_normal")
+    drawn = key_node(key, "truncated_normal", lower, upper)
     if dtype.kind != "f":
         raise ValueError("[trunc_normal] trunc_normal only accepts floating point dtypes.")
     low, high = operands.node(lower, dtype), operands.node(upper, dtype)

@@ -15,7 +15,7 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import converted
-from mxcompat._array.errors import expected
+from mxcompat._array.errors import bad_cast, expected
 from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
@@ -90,7 +90,7 @@ def randint(
     if dtype is None:
         dtype = _int32
     dtype, size = dtype_of(dtype, "randint"), plain(shape)
-    drawn = key_node(key, "randint")
+    drawn = key_node(key, "randint", low, high)
     if dtype.kind not in "iub":
         raise ValueError("[randint] randint only accepts integer dtypes and bool.")
     inputs = drawn, operands.node(low), operands.node(high)
@@ -141,7 +141,7 @@ def bernoulli(p: Any = 0.5, shape: Sequence[int] | None = None, key: array | Non
     """
     check_stream(stream)
     size = None if shape is None else plain(shape)
-    drawn = key_node(key, "bernoulli")
+    drawn = key_node(key, "bernoulli", p)
     probability = operands.node(p)
     return wrap(apply(_BERNOULLI, (drawn, probability), (probability.aval.shape if size is None else size,)))
 
@@ -283,7 +283,8 @@ def permutation(x: int | array, axis: int = 0, key: array | None = None, stream:
 
     Raises:
         IndexError: if the axis is out of range.
-        ValueError: if the int is negative.
+        RuntimeError: if the int has more than 32 bits.
+        ValueError: if it is negative.
 
     Example:
         >>> mx.random.permutation(4, key=mx.random.key(0))
@@ -297,4 +298,7 @@ def permutation(x: int | array, axis: int = 0, key: array | None = None, stream:
         return wrap(apply(_PERMUTE, (drawn, x._node), (along,)))
     if not isinstance(x, int):
         raise expected("permutation", "an int or an array as x", x)
-    return wrap(apply(_PERMUTED, (key_node(key, "permutation"),), (int(x),)))
+    drawn = key_node(key, "permutation")
+    if not -(2**31) <= x < 2**31:
+        raise bad_cast("a size is a number of 32 bits")
+    return wrap(apply(_PERMUTED, (drawn,), (int(x),)))

@@ -139,8 +139,12 @@ _LINK = op("random_link", lambda links, row, column: links[row, column], lambda 
 _ROW = aval((), _int32)
 
 
-def key_node(key: Any, caller: str) -> Node:
-    """The node of the key for a draw: the user's, or one split off the implicit key, which moves on."""
+def key_node(key: Any, caller: str, *others: Any) -> Node:
+    """The node of the key for a draw: the user's, or one split off the implicit key, which moves on unless one of the
+    draw's other arguments is None."""
+    for other in others:
+        if other is None:
+            raise expected(caller, "a number or an array", other)
     if type(key) is array:
         return key._node
     if key is None:
