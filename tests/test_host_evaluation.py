@@ -7,6 +7,7 @@ import pytest
 import mxcompat.core as mx
 from mxcompat._graph import policy
 from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.run import cache
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.events import stats
 from mxcompat._graph.run.plan import HostFirst, OpByOp
@@ -197,6 +198,30 @@ def test_only_the_small_data_is_moved(monkeypatch, plans):
         settle()
     assert any(isinstance(p, HostFirst) for p in plans)
     assert len(calls) == sum(isinstance(p, OpByOp) and p.on_host for p in plans)
+
+
+@pytest.mark.parametrize(("error", "once"), [(ValueError("no"), True), (MemoryError("no room"), False)])
+def test_what_could_not_be_compiled_is_not_tried_again(error, once, monkeypatch, caplog):
+    """NumPy goes on with it; it is tried again only where memory had run out."""
+    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+    tried = []
+
+    def fail(*args, **kwargs):
+        tried.append(args)
+        raise error
+
+    monkeypatch.setattr(cache, "Executable", fail)
+    clear_cache()
+    x = mx.arange(35)
+    mx.eval(x)
+    for _ in range(5):
+        y = x.reshape(5, 7).T
+        mx.eval(y)
+        settle()
+    assert y[2].tolist() == [2, 9, 16, 23, 30]
+    assert (len(tried) == 1) == once
+    assert len(tried) == len(caplog.records) > 0
 
 
 def test_what_takes_long_is_compiled(monkeypatch):

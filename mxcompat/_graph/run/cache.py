@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from .. import policy
 from ..ir.capture import PLACEHOLDER, PROMISE
 from ..ir.program import Program
-from . import background, budget
+from . import allocation, background, budget
 from .compile import Executable, on_disk
 from .events import notify, observers
 from .interrupts import ANY, uninterrupted
@@ -24,14 +24,15 @@ class Record:
     """What is known of one Program; kept at the Program.
 
     compiled: its executables, by the buffers that may be written over. pending: what is being compiled in the
-    background. meanwhile: how often it has run while something was. seen: the values that the scalars had at first.
-    varying: the scalars that had others since. lock: held by the thread that compiles it. host_runs, host_seconds: how
-    often it has run op by op, and how long that took; host_best: the shortest. xla_runs, xla_best: the same for its
-    executable, where it was timed. only: the one executable for runs that are to be reproducible.
+    background. failed: what could not be. meanwhile: how often it has run while something was. seen: the values that
+    the scalars had at first. varying: the scalars that had others since. lock: held by the thread that compiles it.
+    host_runs, host_seconds: how often it has run op by op, and how long that took; host_best: the shortest. xla_runs,
+    xla_best: the same for its executable, where it was timed. only: the one executable for runs that are to be
+    reproducible.
     """
 
     __slots__ = (
-        "compiled", "host_best", "host_runs", "host_seconds", "lock", "meanwhile", "only", "pending", "seen",
+        "compiled", "failed", "host_best", "host_runs", "host_seconds", "lock", "meanwhile", "only", "pending", "seen",
         "varying", "xla_best", "xla_runs",
     )  # fmt: skip
 
@@ -39,6 +40,7 @@ class Record:
         self.compiled: dict[tuple[int, ...], Executable] = {}
         self.only: Executable | None = None
         self.pending: set[tuple[int, ...]] = set()
+        self.failed: set[tuple[int, ...]] = set()
         self.meanwhile = 0
         self.seen = scalars
         self.varying: set[int] = set()
@@ -109,8 +111,11 @@ _WITHOUT_VALUE = (PLACEHOLDER, PROMISE)
 
 
 def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> None:
-    """Compile a Program for speed, in the background. Until it is there, `find` does not find it."""
+    """Compile a Program for speed, in the background. Until it is there, `find` does not find it. What has failed once
+    is not tried again, unless memory had run out."""
     record = record_of(program, scalars)
+    if donated in record.failed:
+        return
     if donated in record.pending:
         record.meanwhile += 1
         return
@@ -124,6 +129,10 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
             found = Executable(program, scalars, varying, donated, hurry=False)
             record.compiled[donated] = found
             budget.enter(found)
+        except Exception as error:
+            if allocation.out_of_memory(error) is None:
+                record.failed.add(donated)
+            raise
         finally:
             record.pending.discard(donated)
 
