@@ -572,7 +572,9 @@ def test_a_call_with_a_wrong_type_draws_no_key(name: str) -> None:
         check(draw)
 
 
-BOUNDS = [("uniform", "low"), ("uniform", "high"), ("truncated_normal", "upper"), ("randint", "high"), ("bernoulli", "p")]
+BOUNDS = (
+    ("uniform", "low"), ("uniform", "high"), ("truncated_normal", "upper"), ("randint", "high"), ("bernoulli", "p"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("value", [None, "a", 2**70, [1, 2]], ids=str)
