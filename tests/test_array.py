@@ -11,6 +11,7 @@ import io
 import math
 import pickle
 import re
+import subprocess
 import sys
 import timeit
 
@@ -20,7 +21,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mxcompat._array import operands
+from mxcompat._array import exporter, operands
+from mxcompat._array.exporter import Exporter
 from mxcompat._graph.ir import aval as avals
 from tests.oracle import check, ours, real
 
@@ -455,15 +457,20 @@ def test_numpy_views_are_shared_and_writable() -> None:
     check(story)
 
 
-buffers = pytest.mark.skipif(sys.version_info < (3, 12), reason="a class in Python has no buffers before Python 3.12")
+IN_C = Exporter.__module__ != exporter.__name__
+buffers = pytest.mark.skipif(sys.version_info < (3, 12) and not IN_C, reason="Python 3.11, and no compiler of C")
 
 
 @buffers
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("evaluated", [False, True])
 @pytest.mark.parametrize("shape", [(2, 3), (3,), (), (0, 3)])
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "bfloat16"])
-def test_buffers(dtype: str, shape: tuple) -> None:
+def test_buffers(dtype: str, shape: tuple, evaluated: bool) -> None:
     def seen(mx) -> tuple:
         x = mx.ones(shape).astype(getattr(mx, dtype), stream=mx.cpu)
+        if evaluated:
+            mx.eval(x)
         view = memoryview(x)
         return (
             view.format, view.itemsize, view.shape, view.strides, view.nbytes, view.readonly, view.c_contiguous,
@@ -473,14 +480,19 @@ def test_buffers(dtype: str, shape: tuple) -> None:
     assert seen(ours) == seen(real)
 
 
-@buffers
-def test_bytes_of_bfloat16() -> None:
-    """Of the formats that a buffer from Python can have, none is MLX's of bfloat16."""
-    x, same = (mx.ones((2, 3), mx.bfloat16) for mx in (ours, real))
-    assert b"".join([x, x[0]]) == b"".join([same, same[0]])
-    for take in (memoryview, bytearray, np.asarray):
-        with pytest.raises(ValueError, match="'bfloat16' is not a valid PEP 3118 buffer format string"):
-            take(x)
+@pytest.mark.skipif(not IN_C, reason="no buffer from Python has the format of bfloat16")
+@pytest.mark.usefixtures("tier")
+def test_a_buffer_of_bfloat16() -> None:
+    def story(mx) -> list:
+        x = mx.arange(6).astype(mx.bfloat16).reshape(2, 3) + 1
+        view = memoryview(x)
+        got = [view.format, view.itemsize, view.shape, view.nbytes, view.tobytes(), bytes(bytearray(x)), b"".join([x])]
+        view.cast("B")[0] = 0
+        return [*got, np.frombuffer(x, np.uint16), x, x + 1]
+
+    check(story)
+    for convert in (np.array, np.asarray, lambda x: np.array(x, np.float32), lambda x: np.array(x, copy=False)):
+        check(lambda mx, convert=convert: convert(mx.ones(3, mx.bfloat16)), message=True)
 
 
 @buffers
@@ -492,7 +504,7 @@ def test_a_buffer_is_the_memory_of_the_array() -> None:
         view[0] = 5.0
         np.frombuffer(x, np.float32)[1] = 7
         got = io.BytesIO(b"\0\0\x80?").readinto(y)
-        return [x, y, got, view.tolist(), x + 1, isinstance(x, collections.abc.Buffer)]
+        return [x, y, got, view.tolist(), x + 1]
 
     check(story)
 
@@ -509,11 +521,47 @@ def test_a_buffer_is_not_written_over(take, tier) -> None:
             assert view[3] == 1
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python 3.12 has buffers of classes in Python")
-def test_without_buffers_an_error_says_so() -> None:
-    with pytest.raises(TypeError, match="a bytes-like object is required, not 'array'"):
-        memoryview(ours.ones(3))  # type: ignore[arg-type]
-    assert memoryview(np.asarray(ours.ones(3))).shape == (3,)
+@buffers
+def test_what_a_buffer_holds(tier) -> None:
+    x = ours.arange(5.0)
+    before = sys.getrefcount(x), sys.getrefcount(x._node)
+    for _ in range(5):
+        view = memoryview(x)
+        del view
+    assert (sys.getrefcount(x), sys.getrefcount(x._node)) == before
+    view = memoryview(x)
+    del x
+    gc.collect()
+    assert view.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="collections.abc.Buffer is of Python 3.12")
+def test_an_array_is_a_buffer() -> None:
+    assert isinstance(ours.ones(3), collections.abc.Buffer)  # type: ignore[attr-defined]
+
+
+def test_without_a_compiler_of_c() -> None:
+    """NumPy is served all the same; other buffers, from Python 3.12 on."""
+    program = """
+import sys
+sys.modules["mxcompat._array._buffer"] = None
+import mxcompat.core as mx, numpy as np
+x = mx.arange(3) + 1
+np.asarray(x)[0] = 5
+assert memoryview(np.asarray(x)).tolist() == [5, 2, 3]
+if sys.version_info >= (3, 12):
+    assert memoryview(x).tolist() == [5, 2, 3]
+for function in (np.array, memoryview):
+    try:
+        function(x.astype(mx.bfloat16))
+        raise AssertionError
+    except (TypeError, ValueError) as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    no_format = "'bfloat16' is not a valid PEP 3118 buffer format string"
+    of_view = no_format if sys.version_info >= (3, 12) else "memoryview: a bytes-like object is required, not 'array'"
+    assert done.stdout.splitlines() == [no_format, of_view], done.stderr
 
 
 def test_a_view_outlives_its_array() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -351,13 +350,6 @@ def test_kernels(name: str) -> None:
     for error in both(call):
         assert isinstance(error, RuntimeError)
         assert str(error).startswith(f"[{name}] No")
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="a class written in Python may offer a buffer")
-def test_buffers() -> None:
-    with pytest.raises(TypeError):
-        memoryview(ours.arange(3))  # type: ignore[arg-type]
-    assert np.from_dlpack(ours.arange(3)).tolist() == [0, 1, 2]
 
 
 def test_matrices() -> None:

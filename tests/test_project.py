@@ -79,7 +79,7 @@ def test_nothing_stray_is_kept():
     kept = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     folders = {".ci", ".github", "docs", "examples", "mxcompat", "tests"}
     files = {".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in", "README.md"}
-    files |= {"mkdocs.yml", "pyproject.toml", "pytest_mxcompat.py"}
+    files |= {"mkdocs.yml", "pyproject.toml", "pytest_mxcompat.py", "setup.py"}
     assert {name.split("/")[0] for name in kept} <= folders | files
 
 

@@ -13,6 +13,8 @@ import mxcompat as mx
 
 STUB = Path(mx.__file__).parent / "_array" / "array.pyi"
 NOT_WRITTEN = {"__annotations__", "__doc__", "__module__", "__slots__", "__weakref__", "__dict__", "_node"}
+NOT_WRITTEN |= {"_computed", "_memory"}  # what the base calls, which has the two of buffers
+OF_THE_BASE = {"__buffer__", "__release_buffer__"}
 NOT_WRITTEN |= {"__firstlineno__", "__static_attributes__"}  # of every class, from Python 3.13 on
 MODULES = {name for name, value in vars(mx.core).items() if isinstance(value, ModuleType)}
 PACKAGES = ("core", "nn", "nn.layers", "optimizers", "ext", *(f"core.{name}" for name in sorted(MODULES)))
@@ -34,7 +36,7 @@ def parameters(function):
 
 
 def test_the_stub_has_the_names_of_the_class(stub):
-    assert vars(stub.array).keys() - NOT_WRITTEN == vars(mx.array).keys() - NOT_WRITTEN
+    assert vars(stub.array).keys() - NOT_WRITTEN - OF_THE_BASE == vars(mx.array).keys() - NOT_WRITTEN
 
 
 def test_the_stub_has_the_signatures_of_the_class(stub):

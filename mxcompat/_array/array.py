@@ -26,12 +26,13 @@ from .construct import jax_node
 from .device import Device
 from .devices import default_device
 from .errors import expected
+from .exporter import Exporter
 from .nest import nest_of
 
 __all__ = ["ArrayIterator", "array", "wrap", "wrap_all"]
 
 
-class array:
+class array(Exporter):
     """An N-dimensional array, evaluated when its value is needed.
 
     Args:
@@ -156,11 +157,11 @@ class array:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return convert.numpy(self._node, dtype, copy)
 
-    def __buffer__(self, flags: int, /) -> memoryview:
-        return convert.buffer(self._node, flags)
+    def _computed(self) -> Any:
+        return convert.value(self._node)
 
-    def __release_buffer__(self, view: memoryview, /) -> None:
-        """Nothing to do; that there is one makes `np.frombuffer` hold what `__buffer__` gave, as long as it uses it."""
+    def _memory(self, flags: int) -> tuple[memoryview, str | None]:
+        return convert.memory(self._node, flags)
 
     def __dlpack__(
         self,

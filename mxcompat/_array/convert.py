@@ -13,14 +13,14 @@ import numpy as np
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import Node
-from mxcompat._graph.run.evaluate import evaluate, evaluated, evaluated_on_host
+from mxcompat._graph.run.evaluate import evaluate, evaluated, evaluated_on_host, wait
 from mxcompat._graph.run.platform import backend
 
 from .construct import node_of
 
 __all__ = [
-    "buffer", "dlpack_device", "host", "index", "item", "numpy", "pickled", "to_bytes", "to_dlpack", "tolist",
-    "unpickled",
+    "dlpack_device", "host", "index", "item", "memory", "numpy", "pickled", "to_bytes", "to_dlpack", "tolist",
+    "unpickled", "value",
 ]  # fmt: skip
 
 
@@ -58,10 +58,9 @@ def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray
     accelerator, for another dtype) it is a copy.
 
     Raises:
-        ValueError: for bfloat16, which NumPy has not, unless another dtype is asked for; or if `copy` is False and a
-            copy is required.
+        ValueError: for bfloat16, which NumPy has not; or if `copy` is False and a copy is required.
     """
-    if node.aval.dtype is _d.bfloat16 and dtype is None:
+    if node.aval.dtype is _d.bfloat16:
         raise ValueError("'bfloat16' is not a valid PEP 3118 buffer format string")
     data = evaluated_on_host(node)
     if dtype is not None and np.dtype(dtype) != data.dtype:
@@ -69,26 +68,35 @@ def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray
     shared = _on_host(node.value)
     if not shared and copy is False:
         raise ValueError("Unable to avoid copy while creating an array as requested.")
-    if copy or not data.ndim or not data.size or not shared:
-        return data.copy()
-    return np.asarray(_View(data))
+    return data.copy() if copy or not shared else _writable(data)
 
 
-def buffer(node: Node, flags: int) -> memoryview:
-    """The memory that `numpy` shares, for Python's buffer protocol.
+def _writable(data: np.ndarray) -> np.ndarray:
+    """A view that can be written to; of what others may have too, a copy."""
+    return np.asarray(_View(data)) if data.ndim and data.size else data.copy()
+
+
+def value(node: Node) -> Any:
+    """The value itself, which is there."""
+    wait(*evaluate([node]))
+    return node.value
+
+
+def memory(node: Node, flags: int) -> tuple[memoryview, str | None]:
+    """The memory that `numpy` shares, for Python's buffer protocol, and the format of its elements where that is none
+    of Python's: bfloat16 is shown as uint16.
 
     Raises:
-        ValueError: for bfloat16, unless the caller wants mere bytes to read.
         BufferError: if the memory cannot be shared, unless the caller wants mere bytes to read.
     """
     if not flags:
-        return memoryview(host(node).reshape(-1).view(np.uint8))
-    if node.value is None:
-        evaluate([node])
-    if not _on_host(node.value):  # NumPy asks for `numpy` then
+        return memoryview(host(node).reshape(-1).view(np.uint8)), None
+    if not _on_host(value(node)):  # NumPy asks for `numpy` then
         raise BufferError("[array] The memory is not this process's. Take that of a copy: memoryview(np.array(x)).")
-    data = numpy(node)
-    return memoryview(data.view(_AS_MLX.get(data.dtype, data.dtype)))
+    data = host(node)
+    if node.aval.dtype is _d.bfloat16:
+        return memoryview(_writable(data.view(np.uint16))), _d.bfloat16.label
+    return memoryview(_writable(data).view(_AS_MLX.get(data.dtype, data.dtype))), None
 
 
 _AS_MLX = {np.dtype(np.int64): np.longlong, np.dtype(np.uint64): np.ulonglong}
