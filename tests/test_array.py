@@ -21,7 +21,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mxcompat._array import exporter, operands
+from mxcompat._array import convert, exporter, operands
 from mxcompat._array.exporter import Exporter
 from mxcompat._graph.ir import aval as avals
 from tests.oracle import check, ours, real
@@ -491,8 +491,8 @@ def test_a_buffer_of_bfloat16() -> None:
         return [*got, np.frombuffer(x, np.uint16), x, x + 1]
 
     check(story)
-    for convert in (np.array, np.asarray, lambda x: np.array(x, np.float32), lambda x: np.array(x, copy=False)):
-        check(lambda mx, convert=convert: convert(mx.ones(3, mx.bfloat16)), message=True)
+    for take in (np.array, np.asarray, lambda x: np.array(x, np.float32), lambda x: np.array(x, copy=False)):
+        check(lambda mx, take=take: take(mx.ones(3, mx.bfloat16)), message=True)
 
 
 @buffers
@@ -533,6 +533,28 @@ def test_what_a_buffer_holds(tier) -> None:
     del x
     gc.collect()
     assert view.tolist() == [0, 1, 2, 3, 4]
+
+
+@buffers
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, TimeoutError])
+@pytest.mark.parametrize("take", [np.asarray, np.array, memoryview])
+def test_what_interrupts_a_buffer_is_not_lost(take, kind, monkeypatch) -> None:
+    """NumPy drops what a buffer raises, and asks again in another way."""
+    x = ours.arange(3) + 1
+    evaluate, count = convert.evaluate, 0
+
+    def interrupted(nodes):
+        nonlocal count
+        count += 1
+        if count == 1:
+            raise kind
+        return evaluate(nodes)
+
+    monkeypatch.setattr(convert, "evaluate", interrupted)
+    with pytest.raises(kind):
+        take(x)
+    assert count == 1
+    assert np.asarray(x).tolist() == take(x).tolist() == [1, 2, 3]
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="collections.abc.Buffer is of Python 3.12")

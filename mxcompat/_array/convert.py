@@ -5,6 +5,7 @@ Each function takes a node and evaluates it. Inside `vmap` and `compile` argumen
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import jax
@@ -60,6 +61,9 @@ def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray
     Raises:
         ValueError: for bfloat16, which NumPy has not; or if `copy` is False and a copy is required.
     """
+    last, _failed.last = _failed.last, None
+    if last is not None and last[0] is node:
+        raise last[1]
     if node.aval.dtype is _d.bfloat16:
         raise ValueError("'bfloat16' is not a valid PEP 3118 buffer format string")
     data = evaluated_on_host(node)
@@ -76,9 +80,23 @@ def _writable(data: np.ndarray) -> np.ndarray:
     return np.asarray(_View(data)) if data.ndim and data.size else data.copy()
 
 
+class _Failed(threading.local):
+    """Of which node `value` failed last, and how. NumPy forgets that, an interrupt too, and asks for `numpy` next."""
+
+    last: tuple[Node, BaseException] | None = None
+
+
+_failed = _Failed()
+
+
 def value(node: Node) -> Any:
     """The value itself, which is there."""
-    wait(*evaluate([node]))
+    _failed.last = None
+    try:
+        wait(*evaluate([node]))
+    except BaseException as error:
+        _failed.last = node, error
+        raise
     return node.value
 
 
