@@ -101,6 +101,7 @@ class _Namespace(Loader):
                 return importlib.import_module(f"mlx.{name}")
             raise AttributeError(f"module 'mlx' has no attribute {name!r}")
 
+        module.__file__ = None  # as MLX's
         module.__getattr__ = attribute  # type: ignore[method-assign]
 
 

@@ -1,10 +1,15 @@
 """compile: keys, constants, captured state, shapeless, errors, against real MLX; and checkpoint."""
 
+import copy
+import inspect
+import pickle
 import re
+from types import FunctionType
 
 import numpy as np
 import pytest
 
+import mxcompat.nn as our_nn
 from tests.oracle import check, ours, real
 
 X = np.array([1.0, 3.0, 2.0], np.float32)
@@ -262,6 +267,27 @@ def test_wrappers_keep_name_and_docstring():
         assert transform(double).__doc__ == "Twice."
 
 
+@pytest.mark.parametrize("name", ["compile", "grad", "value_and_grad", "vmap", "checkpoint"])
+def test_transformed_functions_are_no_methods(name):
+    """In the body of a class they are called on an instance without it."""
+
+    def run(mx):
+        class Layer:
+            f = getattr(mx, name)(lambda x: x * x)
+
+        x = mx.array([3.0]) if name == "vmap" else mx.array(3.0)
+        return Layer().f(x), Layer.f(x), isinstance(Layer.f, FunctionType), inspect.isfunction(Layer.f)
+
+    check(run)
+
+
+def test_transformed_functions_are_copied_and_pickled():
+    f = ours.compile(lambda x: x + 1)
+    assert copy.copy(f) is copy.deepcopy(f) is f
+    assert pickle.loads(pickle.dumps(our_nn.relu)) is our_nn.relu
+    assert inspect.signature(our_nn.leaky_relu).parameters["negative_slope"].default == 0.01
+
+
 CHECKPOINT = {
     "value": lambda mx, x: mx.checkpoint(lambda a, k=1: (a * 2, {"k": a * k}))(x, k=x),
     "grad": lambda mx, x: mx.grad(lambda a: mx.checkpoint(lambda b: (mx.sin(b) * b).sum())(a))(x),
@@ -324,6 +350,24 @@ def test_state_that_a_trace_replaces_and_something_reads():
         return [compiled(mx.array(1.0)).item() for _ in range(2)]
 
     assert isinstance(check(run, message=False), RuntimeError)
+
+
+@pytest.mark.parametrize("shapeless", [False, True])
+def test_state_that_is_not_listed_and_nothing_reads(shapeless):
+    """Traced again, the function captures what the trace before left: here as an argument of a call."""
+
+    def run(mx):
+        state = {"count": mx.array(0), "rate": mx.array(2.0)}
+        update = mx.compile(lambda x, rate, count: (x * rate, count + 1))
+
+        def step(x):
+            y, state["count"] = update(x, state["rate"], state["count"])
+            return y
+
+        compiled = mx.compile(step, shapeless=shapeless)
+        return [compiled(mx.ones(shape)) for shape in ((2,), (3,), (2, 1), (2,), (1, 2, 3))]
+
+    check(run)
 
 
 def test_argument_without_a_value_that_nothing_reads():

@@ -404,3 +404,16 @@ def test_a_loop_of_thousands_of_steps_without_evaluation() -> None:
 
     want, got = both(loop)
     assert abs(want - got) < 1e-4
+
+
+def test_functions_in_the_body_of_a_class() -> None:
+    def called(mx):
+        return type("Layer", (), {"act": mx.tanh})().act(mx.zeros(1))
+
+    want, got = both(called)
+    assert want == [0]
+    assert isinstance(got, TypeError)
+    for function in (lambda mx: mx.tanh, lambda mx: NN[mx].relu, lambda mx: mx.compile(mx.sin)):
+        want, got = (run(mx, lambda mx, function=function: copy.deepcopy(function(mx))) for mx in (real, ours))
+        assert isinstance(want, TypeError)
+        assert callable(got)

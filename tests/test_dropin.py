@@ -56,6 +56,7 @@ def test_every_way_to_import_gives_the_same_modules():
         assert sys.modules["mlx.core"] is sys.modules["mxcompat.core"]
         assert mx.__spec__.name == mx.__name__ == "mxcompat.core"
         assert mx.array is mxcompat.array
+        assert mlx.__file__ is None  # as in MLX, where it is a namespace
     """)
 
 

@@ -297,6 +297,25 @@ def test_value_and_grad_and_checkpoint() -> None:
     check_on(flat, np.linspace(-1, 1, 15, dtype=np.float32).reshape(5, 3), tol=1e-4)
 
 
+def test_failed_trace_leaves_a_module_alone() -> None:
+    def run(mx, lib):
+        model = lib.nn.Sequential(lib.nn.Linear(2, 1, bias=False))
+        model.layers[0].weight = mx.ones((1, 2))
+        model.table = [mx.ones(1), {"a": mx.zeros(2)}]
+
+        def step(x):
+            model.layers[0].weight = x
+            raise KeyError("no")
+
+        try:
+            mx.compile(step, inputs=model, outputs=model)(mx.zeros((1, 2)))
+        except KeyError as error:
+            return str(error), model
+
+    check_on(lambda mx, lib: run(mx, lib)[0])
+    assert run(ours, OURS)[1].layers[0].weight.tolist() == [[1.0, 1.0]]  # MLX leaves what the trace has put there
+
+
 def test_arrays_compare_by_side() -> None:
     """The comparison used above does see a difference."""
     with pytest.raises(AssertionError):

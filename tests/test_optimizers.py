@@ -260,6 +260,34 @@ def test_compiled_step_with_another_learning_rate(build: str, listed: str) -> No
     check_on(run)
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_compiled_step_without_the_optimizer_state_is_traced_again(name: str) -> None:
+    """The last batch is smaller, and the optimizer's counter was left by a trace: only one that is read matters."""
+
+    def run(mx, lib):
+        model = lib.nn.Linear(2, 1, bias=False)
+        model.weight = mx.array([[0.5, -0.5]])
+        optimizer = getattr(lib.optim, name)(0.1)
+
+        def step(x):
+            loss, gradients = lib.nn.value_and_grad(model, lambda m, x: m(x).sum())(model, x)
+            optimizer.update(model, gradients)
+            return loss
+
+        compiled = mx.compile(step, inputs=model.state, outputs=model.state)
+        seen = []
+        for rows in (3, 2, 3):
+            try:
+                loss = compiled(mx.ones((rows, 2)))
+                mx.eval(model.state)
+                seen.append(loss.item())
+            except RuntimeError as error:
+                seen.append(str(error).partition("primitive")[0])
+        return seen
+
+    check_on(run)
+
+
 def test_namespace() -> None:
     """Every optimizer and schedule of real MLX is here with the same arguments, defaults included."""
     import inspect

@@ -2,6 +2,7 @@
 not show."""
 
 import threading
+import time
 
 import mlx.core as real
 import numpy as np
@@ -12,7 +13,7 @@ from mxcompat import nn
 from mxcompat import optimizers as optim
 from mxcompat._graph import policy
 from mxcompat._graph.ir.rules import HOST
-from mxcompat._graph.run import events
+from mxcompat._graph.run import events, host
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.plan import Call, Compile, OpByOp
 from mxcompat._ops.define import TABLE
@@ -205,6 +206,23 @@ def test_a_long_loop_is_not_compiled_when_it_returns(plans, monkeypatch):
     for _ in range(3):
         mx.eval(mx.grad(loss)(mx.array([0.1, 0.2, 0.3, 0.4])))
     assert all(isinstance(p, OpByOp) and p.on_host and not p.compiles for p in plans)
+
+
+def test_what_has_to_wait_is_not_hot(plans, monkeypatch):
+    """On a busy machine all takes longer, the compile too: what counts is for how long NumPy computes."""
+    monkeypatch.setattr(policy, "LIGHT_SECONDS", 0.0)
+    run = host.run
+
+    def interrupted(*args):
+        time.sleep(0.1)
+        return run(*args)
+
+    monkeypatch.setattr(host, "run", interrupted)
+    x = mx.array(data(4, 4))
+    for _ in range(4):
+        mx.eval(mx.tanh(x @ x).sum())
+    assert len(plans) == 4
+    assert all(p.on_host and not p.compiles for p in plans)
 
 
 @pytest.mark.parametrize("entry", [lambda x: list(x)[1], lambda x: next(iter(x)), lambda x: sum(x)])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from typing import Any, NamedTuple, ParamSpec
 
 from mxcompat._array.array import array, wrap, wrap_all
@@ -26,7 +25,7 @@ from mxcompat._ops.arguments import flag
 from mxcompat._ops.creation.filled import FULL
 
 from .calls import CALL
-from .functions import check_callable, named_after
+from .functions import check_callable, transformed
 from .reshaping import reshaped
 from .stepwise import run_in_parts
 from .trees import Snapshot, Substitution, TreeSlots, deep, flatten, restore, structure
@@ -113,15 +112,13 @@ def compile(
                     _remember(entries, any_shape, entry)
             _remember(entries, key, entry)
         for k in entry.unread:
-            if nodes[k].trace and nodes[k].value is None:
-                # What the trace before this left in a state that is not listed as output has no value.
-                nodes[k] = apply(FULL, (scalar(0, aval((), nodes[k].aval.dtype)),), (nodes[k].aval.shape,))
+            nodes[k] = _valued(nodes[k])
         results = wrap_all(run_in_parts(entry.program, (*nodes, *entry.captured)))
         if outputs is not None:
             TreeSlots.of(outputs).fill(results[entry.returned :])
         return restore(entry.value, iter(results))
 
-    return named_after(fun, call)
+    return transformed(fun, call)
 
 
 def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]]:
@@ -178,13 +175,18 @@ def _trace(
     if modes:
         snapshot.put_back()
         return None
-    return _Entry(body.program, body.captured, shape, len(returned), _unread(body.program, len(nodes)))
+    read = _read_for(body.program, range(len(body.program.out_slots)))
+    captured = [n if k in read else _valued(n) for k, n in enumerate(body.captured, len(nodes))]
+    unread = tuple([k for k in range(len(nodes)) if k not in read])
+    return _Entry(body.program, captured, shape, len(returned), unread)
 
 
-def _unread(program: Program, inputs: int) -> tuple[int, ...]:
-    """Which of its first inputs a Program does not need."""
-    read = _read_for(program, range(len(program.out_slots)))
-    return tuple([k for k in range(inputs) if k not in read])
+def _valued(node: Node) -> Node:
+    """The same, or zeros for what has no value, in place of what nothing reads: an earlier trace leaves placeholders in
+    a state that is not listed as output."""
+    if not node.trace or node.value is not None:
+        return node
+    return apply(FULL, (scalar(0, aval((), node.aval.dtype)),), (node.aval.shape,))
 
 
 def _read_for(program: Program, outputs: Iterable[int]) -> set[int]:
@@ -229,13 +231,12 @@ def _freeze(entry: _Entry, avals: Sequence[Any]) -> _Entry:
 def checked_as_compiled(fun: Callable[_P, array]) -> Callable[_P, array]:
     """`fun`, for what a compiled function takes: no NumPy arrays, say. In MLX it is one."""
 
-    @wraps(fun)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> array:
         if kwargs or len(args) != 1 or type(args[0]) is not array:
             _read_tree((args, kwargs), [], [])
         return fun(*args, **kwargs)  # type: ignore[call-arg]
 
-    return call
+    return transformed(fun, call)
 
 
 def _read_tree(tree: Any, key: list[Any], leaves: list[array]) -> None:

@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from mxcompat._array.errors import incompatible
 from mxcompat._ops.arguments import integer, integers, is_sequence
 
-__all__ = ["argument_numbers", "check_callable", "named_after"]
+__all__ = ["GradientFunction", "argument_numbers", "check_callable", "named_after", "transformed"]
+
+
+class GradientFunction(staticmethod):
+    """The type of what `grad`, `vmap`, `compile` and the like return. In the body of a class it is no method: called on
+    an instance it does not get that instance, as in MLX, where it is not one of Python's functions but says it is."""
+
+    @property
+    def __class__(self) -> type:
+        return FunctionType
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__func__, name)
+
+    def __repr__(self) -> str:
+        return repr(self.__func__)
+
+    def __copy__(self) -> GradientFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GradientFunction:
+        return self
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
 
 
 def check_callable(fun: Any, tag: str) -> None:
@@ -33,3 +58,8 @@ def named_after(fun: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
             setattr(wrapper, name, value)
     wrapper.__wrapped__ = fun  # type: ignore[attr-defined]
     return wrapper
+
+
+def transformed(fun: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """What a transform returns for `fun`, which runs as `wrapper`."""
+    return GradientFunction(named_after(fun, wrapper))

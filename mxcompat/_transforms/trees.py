@@ -164,8 +164,8 @@ class Snapshot:
     def put_back(self) -> None:
         for container, content in self._saved:
             if isinstance(container, dict):
-                container.clear()
-                container.update(content)
+                dict.clear(container)
+                dict.update(container, content)  # a module's own `update` takes parameters only
             else:
                 container[:] = content
 

@@ -20,7 +20,7 @@ from mxcompat._ops.arguments import axis_of
 
 from .calls import holds_steps
 from .custom.lowering import CUSTOM_VMAP
-from .functions import check_callable, named_after
+from .functions import check_callable, transformed
 from .lowering import VMAP
 from .stepwise import mapped_over
 from .trees import deep, flatten, restore, structure
@@ -84,7 +84,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         node = over(body.program, inputs, flat_in, flat_out, size)
         return restore(structure(value), iter(wrap_all(node)))
 
-    return named_after(fun, call)
+    return transformed(fun, call)
 
 
 def _over_axis(
