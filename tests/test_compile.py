@@ -1,11 +1,13 @@
 """compile: keys, constants, captured state, shapeless, errors, against real MLX; and checkpoint."""
 
+import copy
 import re
 
 import numpy as np
 import pytest
 
-from tests.oracle import check, ours, real
+import mxcompat.nn as nn
+from tests.oracle import check, ours, real, same
 
 X = np.array([1.0, 3.0, 2.0], np.float32)
 
@@ -234,6 +236,25 @@ def test_failed_trace_leaves_state_alone():
             compiled(mx.array(X))
         assert list(state) == ["a"]
         assert state["a"].item() == 1.0
+
+
+def test_failed_trace_leaves_a_model_alone():
+    """Real MLX leaves its placeholders in it, for good."""
+    model, failing = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm(3)), [True]
+
+    def step(x):
+        if failing:
+            model.layers[0].weight = model.layers[0].weight + failing.pop()
+            raise KeyError("no")
+        return model(x)
+
+    x = ours.ones((4, 2))
+    before, want = dict(model.layers[0]), copy.deepcopy(model)(x)
+    compiled = ours.compile(step, inputs=model, outputs=model)
+    with pytest.raises(KeyError):
+        compiled(x)
+    assert model.layers[0] == before
+    same(compiled(x), want)
 
 
 def test_disable_and_enable():

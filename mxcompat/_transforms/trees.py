@@ -165,7 +165,8 @@ class Snapshot:
         for container, content in self._saved:
             if isinstance(container, dict):
                 container.clear()
-                container.update(content)
+                for key, item in content.items():  # `update` of a module is another thing
+                    container[key] = item
             else:
                 container[:] = content
 
