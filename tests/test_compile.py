@@ -257,6 +257,39 @@ def test_failed_trace_leaves_a_model_alone():
     same(compiled(x), want)
 
 
+CAPTURED = """\
+mx.compile(lambda x: x + a)(a)
+mx.compile(lambda x: a * 2)(a)
+mx.compile(lambda x: (a, x + 1)[1])(a)
+mx.compile(lambda x: x + b)(a)
+mx.compile(lambda x: x + a)(b)
+(mx.eval(b), mx.compile(lambda x: x + b)(a))[1]
+mx.compile(lambda x: x + mx.array(a))(a)
+mx.compile(lambda x: x + like + ones + full)(a)
+mx.compile(lambda x: x + part)(a)
+(mx.eval(parts[0]), mx.compile(lambda x: x + part)(a))[1]
+mx.compile(lambda x: x + gradient)(a)
+mx.compile(lambda x: a + x, inputs=[a])(c)
+mx.compile(lambda x: a + x, inputs=[b])(c)
+[f(c), f(a)]
+mx.grad(lambda z: mx.compile(lambda x: (x * z).sum())(z))(a)"""
+
+
+@pytest.mark.parametrize("call", CAPTURED.splitlines())
+def test_captured_arrays_that_are_inputs_too(call):
+    """What is to be computed from an input must not be captured."""
+
+    def run(mx):
+        a, c = mx.ones(4), mx.ones(4)
+        b, parts = a * 2, mx.split(a, 2)
+        names = {"mx": mx, "a": a, "b": b, "c": c, "parts": parts, "part": parts[1].sum()}
+        names |= {"like": mx.zeros_like(a), "ones": mx.ones_like(a), "full": mx.full_like(a, 3)}
+        names |= {"gradient": mx.grad(lambda x: (x * x).sum())(a), "f": mx.compile(lambda x: x + a)}
+        return eval(call, names)
+
+    check(run)
+
+
 def test_disable_and_enable():
     mx = ours
     compiled, traces = counting(mx, lambda x: x + 1)

@@ -141,6 +141,19 @@ def test_methods_that_were_replaced_are_called(place: str, name: str, monkeypatc
     check_on(run)
 
 
+def test_state_that_a_step_leaves_alone_is_the_same_array() -> None:
+    """So it depends on no parameter: a compiled function may capture it beside them."""
+
+    def run(mx, lib):
+        optimizer, p = lib.optim.SGD(0.1), {"w": mx.ones(3)}
+        optimizer.init(p)
+        slot = optimizer.state["w"]["v"]
+        new = optimizer.apply_gradients({"w": mx.ones(3)}, p)
+        return slot is optimizer.state["w"]["v"], mx.compile(lambda x: x + optimizer.state["w"]["v"])(p["w"]), new
+
+    check_on(run)
+
+
 Pair = namedtuple("Pair", "a b")
 
 
