@@ -9,8 +9,8 @@ from types import FunctionType
 import numpy as np
 import pytest
 
-import mxcompat.nn as our_nn
-from tests.oracle import check, ours, real
+import mxcompat.nn as nn
+from tests.oracle import check, ours, real, same
 
 X = np.array([1.0, 3.0, 2.0], np.float32)
 
@@ -241,6 +241,58 @@ def test_failed_trace_leaves_state_alone():
         assert state["a"].item() == 1.0
 
 
+def test_failed_trace_leaves_a_model_alone():
+    """Real MLX leaves its placeholders in it, for good."""
+    model, failing = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm(3)), [True]
+
+    def step(x):
+        if failing:
+            model.layers[0].weight = model.layers[0].weight + failing.pop()
+            raise KeyError("no")
+        return model(x)
+
+    x = ours.ones((4, 2))
+    before, want = dict(model.layers[0]), copy.deepcopy(model)(x)
+    compiled = ours.compile(step, inputs=model, outputs=model)
+    with pytest.raises(KeyError):
+        compiled(x)
+    assert model.layers[0] == before
+    same(compiled(x), want)
+
+
+CAPTURED = """\
+mx.compile(lambda x: x + a)(a)
+mx.compile(lambda x: a * 2)(a)
+mx.compile(lambda x: (a, x + 1)[1])(a)
+mx.compile(lambda x: x + b)(a)
+mx.compile(lambda x: x + a)(b)
+(mx.eval(b), mx.compile(lambda x: x + b)(a))[1]
+mx.compile(lambda x: x + mx.array(a))(a)
+mx.compile(lambda x: x + like + ones + full)(a)
+mx.compile(lambda x: x + part)(a)
+(mx.eval(parts[0]), mx.compile(lambda x: x + part)(a))[1]
+mx.compile(lambda x: x + gradient)(a)
+mx.compile(lambda x: a + x, inputs=[a])(c)
+mx.compile(lambda x: a + x, inputs=[b])(c)
+[f(c), f(a)]
+mx.grad(lambda z: mx.compile(lambda x: (x * z).sum())(z))(a)"""
+
+
+@pytest.mark.parametrize("call", CAPTURED.splitlines())
+def test_captured_arrays_that_are_inputs_too(call):
+    """What is to be computed from an input must not be captured."""
+
+    def run(mx):
+        a, c = mx.ones(4), mx.ones(4)
+        b, parts = a * 2, mx.split(a, 2)
+        names = {"mx": mx, "a": a, "b": b, "c": c, "parts": parts, "part": parts[1].sum()}
+        names |= {"like": mx.zeros_like(a), "ones": mx.ones_like(a), "full": mx.full_like(a, 3)}
+        names |= {"gradient": mx.grad(lambda x: (x * x).sum())(a), "f": mx.compile(lambda x: x + a)}
+        return eval(call, names)
+
+    check(run)
+
+
 def test_disable_and_enable():
     mx = ours
     compiled, traces = counting(mx, lambda x: x + 1)
@@ -284,8 +336,8 @@ def test_transformed_functions_are_no_methods(name):
 def test_transformed_functions_are_copied_and_pickled():
     f = ours.compile(lambda x: x + 1)
     assert copy.copy(f) is copy.deepcopy(f) is f
-    assert pickle.loads(pickle.dumps(our_nn.relu)) is our_nn.relu
-    assert inspect.signature(our_nn.leaky_relu).parameters["negative_slope"].default == 0.01
+    assert pickle.loads(pickle.dumps(nn.relu)) is nn.relu
+    assert inspect.signature(nn.leaky_relu).parameters["negative_slope"].default == 0.01
 
 
 CHECKPOINT = {

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import mxcompat.nn as nn
+from tests.nn_oracle import OURS, REAL
 from tests.oracle import check, ours, real, same
 
 
@@ -370,6 +371,9 @@ def test_a_newer_version():
         lambda m, g: g["programs"][0]["code"][1].__setitem__(1, []),
         lambda m, g: g["programs"][0]["code"][1].__setitem__(1, [{"program": 0}, False]),
         lambda m, g: g["programs"][0]["code"][1].__setitem__(1, [{"eval": "1"}, False]),
+        lambda m, g: g["programs"][0]["code"].__setitem__(0, ["graph:constant", [[], {"dtype": "float32"}], []]),
+        lambda m, g: g["programs"][0]["code"].__setitem__(0, ["graph:constant", [1 << 70, {"dtype": "int32"}], []]),
+        lambda m, g: g["programs"][0]["code"].__setitem__(0, ["graph:constant", [1, 2], []]),
         lambda m, g: g["programs"][0]["inputs"][0].__setitem__(0, "float99"),
         lambda m, g: g["programs"][0]["inputs"][0].__setitem__(1, [-1]),
         lambda m, g: g["programs"][0]["inputs"][0].__setitem__(1, [3]),
@@ -461,6 +465,24 @@ def test_quantized(fn, shapeless):
 
     x = np.linspace(-1, 1, 5 * 64, dtype=np.float32).reshape(5, 64)
     check(run, x[:2], x, tol=1e-4)  # products of quantized numbers, added up in another order
+
+
+STEPS = {
+    "loss": lambda mx, lib, x, y: lib.nn.losses.smooth_l1_loss(x, y, beta=0.3),
+    "smoothed": lambda mx, lib, x, y: lib.nn.losses.cross_entropy(x, y, label_smoothing=0.1),
+    "gradient": lambda mx, lib, x, y: mx.value_and_grad(lib.nn.losses.huber_loss)(x, y),
+    "of each": lambda mx, lib, x, y: mx.vmap(lambda a: lib.nn.losses.binary_cross_entropy(a, y))(mx.stack([x, y])),
+    "SGD": lambda mx, lib, x, y: lib.optim.SGD(0.1, 0.9, 0.1).apply_gradients({"x": y}, {"x": x})["x"],
+    "AdamW": lambda mx, lib, x, y: lib.optim.AdamW(0.1, bias_correction=True).apply_gradients({"x": y}, {"x": x})["x"],
+    "Muon": lambda mx, lib, x, y: lib.optim.Muon(0.1).apply_gradients({"x": y[None]}, {"x": x[None]})["x"],
+    "infinite": lambda mx, lib, x, y: mx.compile(lambda a: mx.where(a > 1, a, float("-inf")) * True)(x),
+}
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
+def test_losses_and_optimizers(step):
+    """Their programs have Python numbers in them."""
+    both(lambda mx, x, y: step(mx, REAL if mx is real else OURS, x, y), X, Y)
 
 
 def test_a_constant_of_several_traces_is_written_once():

@@ -196,6 +196,8 @@ CALLS = [
     lambda mx, nn, x: nn.average_gradients({"a": x}),
     lambda mx, nn, x: nn.utils.clip_grad_norm_sharded({"a": x, "b": [x * 2]}, 1.0),
     lambda mx, nn, x: nn.utils._group_by_size(["a", "b", "c"], [3, 4, 5], 4, 20),
+    lambda mx, nn, x: repr(nn.Conv2d(2, 4, (2, 3, 1))),
+    lambda mx, nn, x: [list(nn.Conv2d(2, 4, 3)), list(nn.Conv3d(2, 4, 3)), list(nn.ConvTranspose2d(2, 4, 3))],
 ]
 
 
@@ -268,6 +270,8 @@ MISTAKES = [
     lambda mx, nn: nn.init.he_uniform()(mx.ones((3, 3)), mode="x"),
     lambda mx, nn: nn.init.sparse(0.5)(mx.ones((3,))),
     lambda mx, nn: nn.init.orthogonal()(mx.ones((3,))),
+    lambda mx, nn: nn.MultiHeadAttention(4, 2)(mx.ones((3, 4)), mx.ones((3, 4)), mx.ones((3, 4))),
+    lambda mx, nn: nn.Bilinear(4, 3, 2)(mx.ones((2, 5, 4)), mx.ones((2, 5, 4))),
     lambda mx, nn: nn.Conv1d(2, 4, {"a": 1}),
     lambda mx, nn: nn.Conv1d(2, 4, [1]),
     lambda mx, nn: nn.Conv2d(2, 4, None),
@@ -275,6 +279,22 @@ MISTAKES = [
     lambda mx, nn: nn.Linear(2, 3).load_weights(None),
     lambda mx, nn: nn.Linear(2, 3).load_weights([{}], strict=False),
 ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+def test_convolutions_call_what_the_core_has(kind: str, count: int, monkeypatch) -> None:
+    """A function that was put in its place, too: programs count operations so."""
+
+    def run(mx, lib):
+        layer = getattr(lib.nn, f"{kind}{count}d")(2, 3, 2)
+        name = ("conv_transpose" if "T" in kind else "conv") + f"{count}d"
+        with monkeypatch.context() as patch:
+            patch.setattr(mx, name, lambda x, weight, *settings: (weight.shape, settings))
+            layer.pop("bias")
+            return layer(mx.ones(1))
+
+    check_on(run)
 
 
 @pytest.mark.parametrize("call", MISTAKES)

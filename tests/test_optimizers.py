@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 import pytest
 
@@ -105,6 +107,72 @@ def test_update_of_a_model() -> None:
         return losses, lib.utils.tree_flatten(model.parameters()), optimizer.state, before, optimizer.step
 
     check_on(run, normal(5, 3), tol=1e-4)
+
+
+PATCHED = [
+    ("instance", "apply_gradients"), ("instance", "apply_single"), ("kind", "apply_gradients"),
+    ("kind", "apply_single"), ("kind", "init_single"), ("model", "update"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "name"), PATCHED)
+def test_methods_that_were_replaced_are_called(place: str, name: str, monkeypatch) -> None:
+    """As tests of programs do it, and programs that log or clip: at every step, with what MLX gives them."""
+
+    def run(mx, lib):
+        model, optimizer = lib.nn.Linear(3, 2), lib.optim.Adam(0.1)
+        model.weight = mx.ones((2, 3))
+        gradients = {"weight": mx.ones((2, 3)), "bias": mx.ones(2)}
+        optimizer.update(model, gradients)
+        owner = {"instance": optimizer, "kind": lib.optim.Adam, "model": type(model)}[place]
+        original, calls = getattr(owner, name), []
+
+        def replacement(*args):
+            calls.append([getattr(x, "shape", None) for x in args])
+            return original(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, replacement)
+            for _ in range(2):
+                optimizer.update(model, gradients)
+            optimizer.init({**gradients, "more": mx.ones(1)})
+        return model.parameters(), calls
+
+    check_on(run)
+
+
+def test_state_that_a_step_leaves_alone_is_the_same_array() -> None:
+    """So it depends on no parameter: a compiled function may capture it beside them."""
+
+    def run(mx, lib):
+        optimizer, p = lib.optim.SGD(0.1), {"w": mx.ones(3)}
+        optimizer.init(p)
+        slot = optimizer.state["w"]["v"]
+        new = optimizer.apply_gradients({"w": mx.ones(3)}, p)
+        return slot is optimizer.state["w"]["v"], mx.compile(lambda x: x + optimizer.state["w"]["v"])(p["w"]), new
+
+    check_on(run)
+
+
+Pair = namedtuple("Pair", "a b")
+
+
+@pytest.mark.parametrize("gradients", ["Pair(mx.ones(1), mx.ones(2))", "(mx.ones(1), mx.ones(2))"])
+def test_tuples_of_gradients(gradients: str) -> None:
+    """They are fine for trees, and refused by modules."""
+
+    def run(mx, lib):
+        given = eval(gradients, {"mx": mx, "Pair": Pair})
+        optimizer, model = lib.optim.Adam(0.1), lib.nn.Module()
+        new = optimizer.apply_gradients({"t": given}, {"t": given})
+        model.t = list(given)
+        try:
+            lib.optim.SGD(0.1).update(model, {"t": given})
+        except ValueError as error:
+            return new, str(error), model.t
+        return new
+
+    check_on(run)
 
 
 def test_weight_decay_of_integers_moves_them() -> None:

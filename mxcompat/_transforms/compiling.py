@@ -123,7 +123,7 @@ def compile(
 
 def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]]:
     """`compile(fun)`, for a function from arrays to a list of them whose Python numbers are the same at every call:
-    they are built into its Program, which has fewer inputs then."""
+    they are built into its Program, which has fewer inputs then. An argument that it returns is that array itself."""
     entries: dict[Any, _Entry] = {}
 
     def call(*args: array) -> list[array]:
@@ -137,7 +137,11 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
             assert traced is not None, "it must not capture"
             entry = _freeze(traced, avals)
             _remember(entries, avals, entry)
-        return wrap_all(run_in_parts(entry.program, (*nodes, *entry.captured)))
+        results = wrap_all(run_in_parts(entry.program, (*nodes, *entry.captured)))
+        for k, slot in enumerate(entry.program.out_slots):
+            if -len(args) <= slot < 0:
+                results[k] = args[~slot]
+        return results
 
     return call
 
@@ -167,7 +171,7 @@ def _trace(
                 written = [x._node for x in flatten(outputs)]
             body = capture.close([*returned, *written])
         modes = modes_of(body.captured)
-        if modes - {"call", "vmap"}:
+        if modes - {"call", "vmap"} or _reaches(body.captured, nodes):
             raise ValueError("[compile] Attempting to compile a function with uncaptured inputs is not allowed.")
     except BaseException:
         snapshot.put_back()
@@ -187,6 +191,21 @@ def _valued(node: Node) -> Node:
     if not node.trace or node.value is not None:
         return node
     return apply(FULL, (scalar(0, aval((), node.aval.dtype)),), (node.aval.shape,))
+
+
+def _reaches(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
+    """Whether some nodes have yet to be computed from others, or are among them."""
+    sought, stack = set(others), list(nodes)
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        if node in sought:
+            return True
+        if node.value is None:
+            more = [n for n in node.inputs[node.op.reads] if n not in seen]
+            seen.update(more)
+            stack += more
+    return False
 
 
 def _read_for(program: Program, outputs: Iterable[int]) -> set[int]:

@@ -160,8 +160,7 @@ def clip_grad_norm_sharded(
     Returns:
         The scaled tree and the norm before scaling, a scalar array.
     """
-    group = group or mx.distributed.init()
-    local = tree_reduce(lambda total, g: total + g.square().sum(), gradients, mx.array(0.0))
+    local = tree_reduce(lambda total, g: total + g.square().sum(), gradients, 0.0)
     norm = mx.sqrt(mx.distributed.all_sum(local, group=group))
     factor = mx.minimum(max_norm / (norm + 1e-6), 1.0)
     return tree_map(lambda g: g * factor, gradients), norm

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import mxcompat.core as mx
+from mxcompat._transforms.trees import like_tuple
 from mxcompat.nn import Module
+from mxcompat.nn.layers._walk import invalid_type
 from mxcompat.optimizers._rule import Rule
 from mxcompat.utils import tree_flatten, tree_map, tree_merge, tree_unflatten
 
@@ -53,7 +55,7 @@ class Optimizer:
     def __init__(self, schedulers: dict[str, Callable] | None = None) -> None:
         self._initialized = False
         self._state: dict[str, Any] = {"step": mx.array(0, mx.uint64)}
-        self._schedulers = dict(schedulers or {})
+        self._schedulers = dict((schedulers or {}).items())
         self._rule = Rule()
 
     def update(self, model: Module, gradients: dict) -> None:
@@ -63,8 +65,8 @@ class Optimizer:
             model: the model.
             gradients: a tree like its trainable parameters, or a part of that.
         """
-        as_usual = self._is_ours and type(self).apply_gradients is Optimizer.apply_gradients
-        if not as_usual or type(model).update is not Module.update:
+        usual = (_function(self.apply_gradients), _function(model.update)) == (_APPLY_GRADIENTS, _UPDATE)
+        if not usual or not self._computes_as_ours():
             model.update(self.apply_gradients(gradients, model))
             return
         places: list[tuple[Any, Any]] = []
@@ -90,7 +92,7 @@ class Optimizer:
             known = list(state) if isinstance(state, (list, tuple)) else []
             known.extend({} for _ in range(len(parameters) - len(known)))
             grown = [self._grow(child, entry) for child, entry in zip(parameters, known, strict=False)]
-            return type(parameters)(grown)
+            return like_tuple(parameters, grown) if isinstance(parameters, tuple) else type(parameters)(grown)
         elif not state:
             self.init_single(parameters, state)
         return state
@@ -109,11 +111,15 @@ class Optimizer:
         Returns:
             A tree like ``gradients``.
         """
-        if not self._is_ours:
+        if not self._computes_as_ours():
             self._advance(gradients)
             return tree_map(self.apply_single, gradients, parameters, self.state)
-        new = iter(self._step(gradients, parameters, []))
+        new = iter(self._step(gradients, parameters, None))
         return tree_map(lambda _: next(new), gradients)
+
+    def _computes_as_ours(self) -> bool:
+        """Whether nobody has put another function in place of ours, which may do anything."""
+        return self._is_ours and str(getattr(self.apply_single, "__module__", "")).startswith(_PACKAGE)
 
     def _advance(self, gradients: dict) -> None:
         """Count a step, and set what is scheduled."""
@@ -124,8 +130,8 @@ class Optimizer:
             state[name] = scheduler(step)
         state["step"] = step + 1
 
-    def _step(self, gradients: dict, parameters: dict, places: list[tuple[Any, Any]]) -> list[mx.array]:
-        """Do one step. Returns the new parameters, and adds to ``places`` where the old ones are."""
+    def _step(self, gradients: dict, parameters: dict, places: list[tuple[Any, Any]] | None) -> list[mx.array]:
+        """Do one step. Returns the new parameters, and adds to ``places`` where in a module the old ones are."""
         self._advance(gradients)
         leaves: list[Any] = []
         if isinstance(gradients, (dict, list, tuple)):
@@ -171,14 +177,25 @@ class Optimizer:
             self.state[name] = mx.array(param)
 
 
-def _gather(gradient: Any, parameter: Any, state: Any, leaves: list[Any], places: list[tuple[Any, Any]]) -> None:
+def _function(method: Any) -> Any:
+    """What a bound method calls."""
+    return getattr(method, "__func__", None)
+
+
+_APPLY_GRADIENTS, _UPDATE = Optimizer.apply_gradients, Module.update
+
+
+def _gather(gradient: Any, parameter: Any, state: Any, leaves: list[Any], places: list | None) -> None:
     """Collect each gradient with what is in its place in the other trees, and where in theirs the parameters are."""
+    if places is not None and isinstance(gradient, tuple):
+        raise invalid_type(gradient)  # of no use to a module
     for key, child in gradient.items() if isinstance(gradient, dict) else enumerate(gradient):
         if isinstance(child, (dict, list, tuple)):
             _gather(child, parameter[key], state[key], leaves, places)
         else:
             leaves.append((child, parameter[key], state[key]))
-            places.append((parameter, key))
+            if places is not None:
+                places.append((parameter, key))
 
 
 class SlotOptimizer(Optimizer):
@@ -241,7 +258,7 @@ class MultiOptimizer(Optimizer):
         if len(filters) != len(optimizers) - 1:
             raise ValueError(f"Given {len(filters)} filters but {len(optimizers) - 1} needed.")
         self.optimizers = optimizers
-        self.filters = [*filters, lambda *args, **kwargs: True]
+        self.filters = filters + [lambda *args, **kwargs: True]  # noqa: RUF005
 
     def _split_dictionary(self, gradients: dict) -> list[dict]:
         if len(self.optimizers) == 1:

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from mxcompat._array import construct, nest
-from mxcompat._graph.ir.aval import DTYPES, Aval, Dtype, aval
+from mxcompat._graph.ir.aval import DTYPES, Aval, Dtype, aval, number
 from mxcompat._graph.ir.capture import ALIAS, Capture
 from mxcompat._graph.ir.node import ITEM, Node, apply
 from mxcompat._graph.ir.op import Op
@@ -19,6 +19,7 @@ from mxcompat._ops.define import TABLE
 from mxcompat._ops.quantized.quantize import Scheme, scheme
 
 from ..calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
+from ..compiling import CONSTANT
 from ..custom.derive import CUSTOM
 from ..custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from ..lowering import JVP, VJP, VMAP
@@ -29,8 +30,8 @@ __all__ = ["DamagedProgram", "ProgramReader", "ProgramWriter", "dtype_named"]
 _OWN = {
     op.name: op
     for op in (
-        ALIAS, ITEM, construct.CAST, construct.COPY, nest.NEST, CALL, CHECKPOINT, PURE_CALL, CUSTOM_JVP, CUSTOM_VJP,
-        CUSTOM_VMAP, JVP, PULL, TUPLE, VJP, VMAP,
+        ALIAS, ITEM, construct.CAST, construct.COPY, nest.NEST, CALL, CHECKPOINT, CONSTANT, PURE_CALL, CUSTOM_JVP,
+        CUSTOM_VJP, CUSTOM_VMAP, JVP, PULL, TUPLE, VJP, VMAP,
     )
 }  # fmt: skip
 """The ops that no table holds: those of the layers below it, and the transforms'."""
@@ -141,8 +142,16 @@ class ProgramReader:
                 op = _op(name)
                 if len(params) != len(op.params):
                     raise DamagedProgram(f"{name} takes {len(op.params)} parameters, not {len(params)}")
-                node = apply(op, tuple([at(s) for s in slots]), tuple([self.decode(p) for p in params]))
-                self._check(node)
+                given, params = tuple([at(s) for s in slots]), tuple([self.decode(p) for p in params])
+                if op is CONSTANT:
+                    value, dtype = params
+                    if not isinstance(value, (int, float, complex)) or slots:
+                        raise DamagedProgram(f"{value!r} is no number")
+                    number(value, dtype)
+                    node = Node(op, params, (), aval((), dtype), capture.id)
+                else:
+                    node = apply(op, given, params)
+                    self._check(node)
                 env.append(node)
             body = capture.close([at(s) for s in item["outputs"]])
         if body.captured:

@@ -11,7 +11,7 @@ from typing import Any
 
 import mxcompat.core as mx
 
-__all__ = ["Plan", "carry_out", "plan_modules", "plan_parameters", "unwrap_module"]
+__all__ = ["Plan", "carry_out", "invalid_type", "plan_modules", "plan_parameters", "unwrap_module"]
 
 # A write to be done once the whole tree was found valid: container, key, new value.
 Plan = list[tuple[Any, Any, Any]]
@@ -70,10 +70,9 @@ def unwrap_module(
 def _entries(target: Any, new: Any, strict: bool, what: str) -> Iterator[tuple[Any, Any, Any]]:
     """``(key, current value, new value)`` for what ``new`` says about ``target``, or MLX's error."""
     if isinstance(new, dict):
-        known = target if isinstance(target, dict) else {}
         for key, value in new.items():
-            if key in known:
-                yield key, known[key], value
+            if key in target:
+                yield key, target[key], value
             elif strict:
                 raise unknown(what, key)
     elif isinstance(new, list):

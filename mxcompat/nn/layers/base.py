@@ -170,12 +170,12 @@ class Module(dict):
     @staticmethod
     def valid_parameter_filter(module: Module, key: str, value: Any) -> bool:
         """Passes entries that are or may hold parameters: not those whose name starts with ``_``."""
-        return isinstance(value, _ENTRY) and key[:1] != "_"
+        return isinstance(value, _ENTRY) and not key.startswith("_")
 
     @staticmethod
     def trainable_parameter_filter(module: Module, key: str, value: Any) -> bool:
         """Passes entries that are or may hold parameters that are not frozen."""
-        return isinstance(value, _ENTRY) and key[:1] != "_" and key not in module._no_grad
+        return isinstance(value, _ENTRY) and not key.startswith("_") and key not in module._no_grad
 
     def filter_and_map(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import mxcompat.core as mx
@@ -20,7 +19,7 @@ class Convolution(Module):
     """
 
     _axes: ClassVar[int]
-    _function: ClassVar[Callable[..., mx.array]]
+    _function: ClassVar[str]
     _settings: ClassVar[tuple[str, ...]] = ("stride", "padding", "dilation", "groups")
 
     def _set_up(
@@ -32,9 +31,10 @@ class Convolution(Module):
         self.weight = mx.random.uniform(-limit, limit, (out_channels, *kernel, in_channels))
         if bias:
             self.bias = mx.zeros((out_channels,))
-        for name, value in zip(self._settings, settings, strict=True):
+        given = dict(zip(self._settings, settings, strict=True))
+        for name in ("padding", *given):  # MLX's order, in which they are listed
             whole = self._axes == 1 or name in ("dilation", "groups")
-            setattr(self, name, value if whole else self._spread(value))
+            setattr(self, name, given[name] if whole else self._spread(given[name]))
 
     def _spread(self, value: int | tuple) -> tuple:
         """One value per spatial axis."""
@@ -42,13 +42,13 @@ class Convolution(Module):
 
     def _extra_repr(self) -> str:
         out_channels, *kernel, channels = self.weight.shape
-        shown = {"kernel_size": kernel[0] if self._axes == 1 else tuple(kernel)}
+        shown = {"kernel_size": kernel[0] if self._axes == 1 else tuple(kernel[: self._axes])}
         shown |= {name: getattr(self, name) for name in self._settings} | {"bias": "bias" in self}
         described = ", ".join(f"{name}={value}" for name, value in shown.items())
         return f"{channels * shown.get('groups', 1)}, {out_channels}, {described}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = type(self)._function(x, self["weight"], *[getattr(self, name) for name in self._settings])
+        y = getattr(mx, self._function)(x, self["weight"], *[getattr(self, name) for name in self._settings])
         return y + self["bias"] if "bias" in self else y
 
 
@@ -86,7 +86,7 @@ class Conv1d(Convolution):
     """
 
     _axes = 1
-    _function = staticmethod(mx.conv1d)
+    _function = "conv1d"
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Conv2d(Convolution):
     """
 
     _axes = 2
-    _function = staticmethod(mx.conv2d)
+    _function = "conv2d"
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class Conv3d(Convolution):
 
     _axes = 3
     _settings = ("stride", "padding", "dilation")
-    _function = staticmethod(mx.conv3d)
+    _function = "conv3d"
 
     def __init__(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mxcompat.core as mx
 from mxcompat.nn.layers.convolution import Convolution
 
 __all__ = ["ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
@@ -36,7 +35,7 @@ class ConvTranspose1d(_Transposed):
     """
 
     _axes = 1
-    _function = staticmethod(mx.conv_transpose1d)
+    _function = "conv_transpose1d"
 
     def __init__(
         self,
@@ -77,7 +76,7 @@ class ConvTranspose2d(_Transposed):
     """
 
     _axes = 2
-    _function = staticmethod(mx.conv_transpose2d)
+    _function = "conv_transpose2d"
 
     def __init__(
         self,
@@ -118,7 +117,7 @@ class ConvTranspose3d(_Transposed):
     """
 
     _axes = 3
-    _function = staticmethod(mx.conv_transpose3d)
+    _function = "conv_transpose3d"
 
     def __init__(
         self,

@@ -124,7 +124,8 @@ class Bilinear(Module):
     def __call__(self, x1: mx.array, x2: mx.array) -> mx.array:
         output_dims, input2_dims, input1_dims = self.weight.shape
         batch = x1.shape[:-1]
-        rows = x1.reshape(-1, input1_dims) @ self.weight.reshape(-1, input1_dims).T
-        y = rows.reshape(-1, output_dims, input2_dims) @ x2.reshape(-1, input2_dims, 1)
+        x1, x2 = x1.reshape(-1, input1_dims), x2.reshape(-1, 1, input2_dims)
+        rows = x1 @ self.weight.reshape(-1, input1_dims).T
+        y = x2 @ rows.reshape(-1, output_dims, input2_dims).swapaxes(-2, -1)
         y = y.reshape(*batch, output_dims)
         return y + self.bias if "bias" in self else y

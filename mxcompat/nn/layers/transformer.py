@@ -80,7 +80,7 @@ class MultiHeadAttention(Module):
     def _project(self, name: str, x: mx.array) -> mx.array:
         """(B, L, features) through a projection, as (B, heads, L, D)."""
         heads = mx.unflatten(getattr(self, name)(x), -1, (self.num_heads, -1))
-        return heads.swapaxes(1, 2)
+        return heads.transpose(0, 2, 1, 3)
 
     def __call__(self, queries: mx.array, keys: mx.array, values: mx.array, mask: mx.array | None = None) -> mx.array:
         """Attend.
@@ -97,7 +97,7 @@ class MultiHeadAttention(Module):
         named = {"query_proj": queries, "key_proj": keys, "value_proj": values}
         q, k, v = (self._project(name, x) for name, x in named.items())
         heads = mx.fast.scaled_dot_product_attention(q, k, v, scale=q.shape[-1] ** -0.5, mask=mask)
-        return self.out_proj(heads.swapaxes(1, 2).flatten(-2))
+        return self.out_proj(heads.transpose(0, 2, 1, 3).flatten(-2))
 
     @staticmethod
     def create_additive_causal_mask(N: int, dtype: mx.Dtype = mx.float32) -> mx.array:
