@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import FunctionType
 from typing import Any
 
 from mxcompat._graph.ir import aval as _d
@@ -11,10 +10,7 @@ from mxcompat._graph.ir.aval import Dtype
 from .device import Device, cpu, gpu
 from .devices import default_device, device_count
 
-__all__ = ["GradientFunction", "array_namespace_info"]
-
-GradientFunction = FunctionType
-"""The type of what `grad`, `vmap`, `compile` and the like return."""
+__all__ = ["array_namespace_info"]
 
 _DTYPES = (
     _d.bool_, _d.int8, _d.int16, _d.int32, _d.int64, _d.uint8, _d.uint16, _d.uint32, _d.uint64, _d.float32,

@@ -23,7 +23,7 @@ from . import (
     split,  # noqa: F401  large derivatives run in segments
 )
 from .custom.derive import pulled_back, pushed_forward
-from .functions import argument_numbers, check_callable, named_after
+from .functions import argument_numbers, check_callable, transformed
 from .lowering import JVP, VJP, check_indices
 from .trees import Substitution, TreeSlots, flatten, map_arrays, restore, structure
 
@@ -77,7 +77,7 @@ def grad(
     def gradients(*args: Any, **kwargs: Any) -> Any:
         return both(*args, **kwargs)[1]
 
-    return named_after(fun, gradients)
+    return transformed(fun, gradients)
 
 
 def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable[..., Any]:
@@ -123,7 +123,7 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             result = (result, {k: _like(v, gradients, slots.deep) for k, v in kwargs.items() if k in names})
         return value if type(value) is array else _copied(value), result
 
-    return named_after(fun, call)
+    return transformed(fun, call)
 
 
 _ONE = aval((), float32)
@@ -295,7 +295,7 @@ def _check_given(args: tuple, kwargs: dict[str, Any], numbers: list[int], names:
             f"[{tag}] Can't compute the gradient of argument index {numbers[-1]} because the function is called with "
             f"only {len(args)} positional arguments."
         )
-    for name in names:
+    for name in reversed(names):  # as MLX goes through them
         if name not in kwargs:
             raise ValueError(
                 f"[{tag}] Can't compute the gradient of keyword argument '{name}' because the function is called with "

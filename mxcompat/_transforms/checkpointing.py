@@ -9,7 +9,7 @@ from mxcompat._array.array import wrap, wrap_all
 from mxcompat._graph.ir.capture import Capture
 
 from .calls import CHECKPOINT
-from .functions import check_callable, named_after
+from .functions import check_callable, transformed
 from .stepwise import called
 from .trees import flatten, restore, structure
 
@@ -46,4 +46,4 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
         node = called(CHECKPOINT, (body.program, len(reals)), (*reals, *body.captured))
         return restore(shape, iter(wrap_all(node)))
 
-    return named_after(fun, call)
+    return transformed(fun, call)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from typing import Any, NamedTuple, ParamSpec
 
 from mxcompat._array.array import array, wrap, wrap_all
@@ -26,7 +25,7 @@ from mxcompat._ops.arguments import flag
 from mxcompat._ops.creation.filled import FULL
 
 from .calls import CALL
-from .functions import check_callable, named_after
+from .functions import check_callable, transformed
 from .reshaping import reshaped
 from .stepwise import run_in_parts
 from .trees import Snapshot, Substitution, TreeSlots, deep, flatten, restore, structure
@@ -121,7 +120,7 @@ def compile(
             TreeSlots.of(outputs).fill(results[entry.returned :])
         return restore(entry.value, iter(results))
 
-    return named_after(fun, call)
+    return transformed(fun, call)
 
 
 def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]]:
@@ -229,13 +228,12 @@ def _freeze(entry: _Entry, avals: Sequence[Any]) -> _Entry:
 def checked_as_compiled(fun: Callable[_P, array]) -> Callable[_P, array]:
     """`fun`, for what a compiled function takes: no NumPy arrays, say. In MLX it is one."""
 
-    @wraps(fun)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> array:
         if kwargs or len(args) != 1 or type(args[0]) is not array:
             _read_tree((args, kwargs), [], [])
         return fun(*args, **kwargs)  # type: ignore[call-arg]
 
-    return call
+    return transformed(fun, call)
 
 
 def _read_tree(tree: Any, key: list[Any], leaves: list[array]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from mxcompat._array.errors import incompatible
 from mxcompat._ops.arguments import integer, integers, is_sequence
 
-__all__ = ["argument_numbers", "check_callable", "named_after"]
+__all__ = ["GradientFunction", "argument_numbers", "check_callable", "named_after", "transformed"]
 
 
 def check_callable(fun: Any, tag: str) -> None:
@@ -33,3 +33,24 @@ def named_after(fun: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
             setattr(wrapper, name, value)
     wrapper.__wrapped__ = fun  # type: ignore[attr-defined]
     return wrapper
+
+
+class GradientFunction(staticmethod):
+    """What `grad`, `vmap`, `compile` and the like return: a function that does not become a method of a class it is in.
+
+    As in MLX, `act = mx.compile(f)` in the body of a class is called with the arguments alone, without `self`.
+    """
+
+    def __get__(self, instance: Any, owner: type | None = None) -> GradientFunction:
+        return self
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # as a function: by its name, and a copy is the function itself
+
+    def __repr__(self) -> str:
+        return f"<function {self.__qualname__} at {id(self):#x}>"
+
+
+def transformed(fun: Any, wrapper: Callable[..., Any]) -> GradientFunction:
+    """`wrapper`, which a transform made of `fun`, as what transforms return."""
+    return GradientFunction(named_after(fun, wrapper))

@@ -14,7 +14,6 @@ from mxcompat._array.memory import (
     clear_cache, get_active_memory, get_array_buffer_size, get_cache_memory, get_memory_limit, get_peak_memory,
     reset_peak_memory, set_cache_limit, set_memory_limit, set_wired_limit,
 )
-from mxcompat._array.namespace import GradientFunction as _gc_func
 from mxcompat._array.namespace import array_namespace_info as __array_namespace_info__
 from mxcompat._array.streams import (
     Stream, StreamContext, ThreadLocalStream, clear_streams, default_stream, new_stream, new_thread_local_stream,
@@ -97,6 +96,7 @@ from mxcompat._transforms.custom.function import custom_function, custom_gradien
 from mxcompat._transforms.export.dot import export_to_dot
 from mxcompat._transforms.evaluation import async_eval, eval
 from mxcompat._transforms.export.functions import FunctionExporter, export_function, exporter, import_function
+from mxcompat._transforms.functions import GradientFunction as _gc_func
 from mxcompat._transforms.vectorize import vmap
 from mxcompat._version import MLX_VERSION as __version__
 from mxcompat._version import __version__ as __mxcompat__
