@@ -360,6 +360,16 @@ def test_buffers() -> None:
     assert np.from_dlpack(ours.arange(3)).tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_functions_in_the_body_of_a_class(wrapped: bool) -> None:
+    def call(mx):
+        return type("Layer", (), {"act": staticmethod(mx.tanh) if wrapped else mx.tanh})().act(mx.zeros(1))
+
+    want, got = both(call)
+    assert want == [0]
+    assert got == want if wrapped else isinstance(got, TypeError)
+
+
 def test_matrices() -> None:
     for fn in (
         lambda mx: mx.linalg.inv(mx.ones((2, 2)), stream=mx.cpu),
