@@ -109,6 +109,7 @@ GRAD_ERRORS = {
     "duplicate": lambda mx, x: mx.grad(lambda a: a.sum(), argnums=(0, 0))(x),
     "out of range": lambda mx, x: mx.grad(lambda a: a.sum(), argnums=2)(x),
     "name not given": lambda mx, x: mx.grad(lambda a, y=1: a.sum(), argnames="y")(x),
+    "names not given": lambda mx, x: mx.grad(lambda a, y=1: a.sum(), argnames=["z", "b", "y"])(x, y=x),
     "other name given": lambda mx, x: mx.grad(lambda a, y=1: a.sum(), argnames="z")(x, y=x),
     "argnums type": lambda mx, x: mx.grad(lambda a: a.sum(), argnums="a"),
     "not callable": lambda mx, x: mx.grad(3),

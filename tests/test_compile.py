@@ -6,6 +6,7 @@ import pickle
 import re
 from types import FunctionType
 
+import mlx.nn as real_nn
 import numpy as np
 import pytest
 
@@ -429,3 +430,44 @@ def test_argument_without_a_value_that_nothing_reads():
         return mx.compile(lambda x, y: x * 2)(mx.array(3.0), leaked[0])
 
     check(run)
+
+
+def grads(mx, f):
+    return mx.grad(lambda x: f(x).sum())
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda mx, f: mx.compile(f),
+        lambda mx, f: mx.vmap(f),
+        lambda mx, f: mx.checkpoint(f),
+        lambda mx, f: mx.custom_function(f),
+        lambda mx, f: mx.compile(grads(mx, f)),
+        grads,
+        lambda mx, f: mx.value_and_grad(lambda x: f(x).sum()),
+    ],
+)
+def test_in_the_body_of_a_class(made):
+    """What a transform returns is no method: it is called without `self`."""
+
+    def call(mx, x):
+        function = made(mx, lambda y: y * y)
+        body = type("Body", (), {"f": function})
+        return body().f(x), body.f(x), body.f is function
+
+    check(call, X)
+
+
+@pytest.mark.parametrize("nn", [real_nn, nn])
+def test_activations_in_the_body_of_a_class(nn):
+    mx = real if nn is real_nn else ours
+    layer = type("Layer", (nn.Module,), {"act": nn.silu, "__call__": lambda self, x: self.act(x)})()
+    assert layer(mx.ones(2)).shape == (2,)
+
+
+def test_what_transforms_return_is_copied_and_pickled_as_functions_are():
+    f = ours.compile(ours.exp)
+    assert copy.deepcopy({"f": f})["f"] is f
+    assert pickle.loads(pickle.dumps(nn.silu)) is nn.silu
+    assert str(inspect.signature(ours.compile(lambda a, b=2: a))) == "(a, b=2)"

@@ -6,6 +6,7 @@ import copy
 import pickle
 import threading
 
+import numpy as np
 import pytest
 
 from mxcompat._array.streams import check_stream
@@ -145,6 +146,13 @@ def test_a_stream_in_another_thread(made):
         lambda mx: [mx.cpu != mx.gpu, mx.Device(mx.cpu) != mx.Device(mx.gpu), len({mx.cpu, mx.cpu, mx.gpu})],
         lambda mx: mx.Device(mx.gpu).type == mx.gpu,
         lambda mx: mx.Device("cpu"),
+        lambda mx: [str(mx.Device(n)) for n in (0, 1, True, np.int64(0), mx.array(1))],
+        lambda mx: [mx.Device(2)],
+        lambda mx: mx.Device(1.0),
+        lambda mx: [mx.exp(mx.ones(2), stream=0), mx.device_count(0), mx.is_available(0), mx.default_stream(0).device],
+        lambda mx: mx.exp(mx.ones(2), stream=1),
+        lambda mx: mx.exp(mx.ones(2), stream=2),
+        lambda mx: [mx.set_default_device(0), mx.stream(0).__enter__(), mx.synchronize(0), mx.cpu == 0],
         lambda mx: mx.default_device(),
         lambda mx: mx.set_default_device(mx.gpu),
         lambda mx: mx.set_default_device("cpu"),

@@ -410,6 +410,9 @@ def test_dot():
         assert file.read().count("label") == 3
     ours.eval(y)
     assert "label" not in drawing(y)
+    z = ours.exp(x)
+    assert drawing(z, z=z) == drawing(z=z)
+    assert '"B" -> ' in drawing(z=z)  # names are letters, after those that were given
     assert drawing() == "digraph {\n}\n"
 
 

@@ -160,6 +160,9 @@ def test_rope_dtypes(x):
 
 
 def test_rope_arguments():
+    for dims in (0, 5, 10):
+        check(lambda mx, x, dims=dims: mx.fast.rope(x, dims, **ROPE), X)
+        check(lambda mx, x, dims=dims: mx.fast.rope(x, dims, **{**ROPE, "offset": mx.array(1.5)}), X)
     check(lambda mx, x: mx.fast.rope(x, 4, traditional=False, base=1.0, scale=1.0), X)
     check(lambda mx, x: mx.fast.rope(x, 4, False, 1.0, 1.0, 0), X)
     gradients(lambda mx, x: mx.fast.rope(x, 2, **ROPE), X)

@@ -504,6 +504,7 @@ FUNCTIONS = lines("""
     mx.take(x, mx.array([[0, 1]]))
     mx.take(x, i, axis=-1)
     mx.take(x, i, axis=3)
+    mx.take(x, [0, 1], axis=3)
     mx.take(x, 0, axis=-4)
     mx.take(x, i, axis=1.0)
     mx.take(z, 0)

@@ -221,6 +221,14 @@ def directory(name):
     return name
 
 
+class OnlyReads:
+    """Neither a binary file, nor one with a name."""
+
+    def read(self, count=-1):
+        return b""
+
+
+
 ERRORS = [
     lambda mx: mx.save("a", 3),
     lambda mx: mx.save(None, mx.ones(2)),
@@ -265,6 +273,10 @@ ERRORS = [
     lambda mx: mx.load("missing.gguf"),
     lambda mx: mx.load("missing"),
     lambda mx: mx.load("missing.foo"),
+    lambda mx: mx.load("."),
+    lambda mx: mx.load("./missing"),
+    lambda mx: mx.load(io.StringIO("a")),
+    lambda mx: mx.load(OnlyReads()),
     lambda mx: mx.load("a.npy", format="foo"),
     lambda mx: mx.load(None),
     lambda mx: mx.load(3),

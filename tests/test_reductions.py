@@ -577,3 +577,31 @@ def test_long_sums_of_bytes_are_exact(dtype, value, way):
             ours.eval(total, mean)
             assert (np.array(total).astype(np.int64) == int(value) * count).all()
             assert np.allclose(np.array(mean), float(value), rtol=1e-6)
+
+
+LONG = np.sin(np.arange(40000, dtype=np.float32)) / 2
+
+
+@pytest.mark.parametrize("shape", [(40, 1000), (1000, 40), (2, 4000, 5), (40000,)])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("inclusive", [False, True])
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "logcumsumexp"])
+def test_scans_of_many_elements(name, shape, reverse, inclusive, xla_only):
+    """In steps, or over pairs."""
+
+    def scan(mx, x):
+        x = 1 + x / 64 if name == "cumprod" else x
+        return getattr(mx, name)(x, axis=-2 if len(shape) == 3 else -1, reverse=reverse, inclusive=inclusive)
+
+    check(scan, LONG.reshape(shape), tol=1e-3 if name == "cumsum" else 1e-4)  # 40000 are added up in another order
+
+
+@pytest.mark.parametrize("shape", [(40, 1000), (40000,)])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", ["cumprod", "logcumsumexp"])
+def test_gradients_of_scans_of_many_elements(name, shape, reverse, xla_only):
+    def loss(mx, x):
+        x = 1 + x / 64 if name == "cumprod" else x
+        return (getattr(mx, name)(x, axis=-1, reverse=reverse) * mx.cos(mx.arange(shape[-1]))).sum()
+
+    check(lambda mx, x: mx.grad(lambda y: loss(mx, y))(x), LONG.reshape(shape), tol=1e-3)

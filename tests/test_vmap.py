@@ -58,6 +58,8 @@ VMAP = {
     "axes list": lambda mx, x, v: mx.vmap(lambda a, b: a, in_axes=[0, 0])(x, x),
     "too few axes": lambda mx, x, v: mx.vmap(lambda a, b: a, in_axes=(0,))(x, x),
     "missing key": lambda mx, x, v: mx.vmap(lambda d: d["a"], in_axes=({"b": 0},))({"a": x}),
+    "sizes of three": lambda mx, x, v: mx.vmap(lambda a, b, c: a)(v, v[:2], v[:1]),
+    "sizes of four": lambda mx, x, v: mx.vmap(lambda a, b, c, d: a)(v, v[:2], v, v),
     "sizes": lambda mx, x, v: mx.vmap(lambda a, b: a + b)(v, v[:2]),
     "all None": lambda mx, x, v: mx.vmap(lambda a, b: a, in_axes=(None, None))(x, x),
     "keyword": lambda mx, x, v: mx.vmap(lambda a: a)(x, a=v),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+from operator import index
+from typing import Any
 
-__all__ = ["Device", "DeviceType", "cpu", "gpu"]
+__all__ = ["Device", "DeviceType", "cpu", "device_type", "gpu"]
 
 
 class DeviceType(enum.Enum):
@@ -33,11 +35,21 @@ cpu = DeviceType.cpu
 gpu = DeviceType.gpu
 
 
+def device_type(value: Any) -> DeviceType | None:
+    """The kind of device that an argument is, or is the number of: 0 and 1 are `mx.cpu` and `mx.gpu`. Else None."""
+    if isinstance(value, DeviceType):
+        return value
+    try:
+        return DeviceType(index(value))
+    except (TypeError, ValueError):
+        return None
+
+
 class Device:
     """A device to run operations on.
 
     Args:
-        type: `mx.cpu` or `mx.gpu`.
+        type: `mx.cpu` or `mx.gpu`, or the number of one.
         index: which one of them.
 
     Raises:
@@ -53,9 +65,10 @@ class Device:
     __slots__ = ("_index", "type")
 
     def __init__(self, type: DeviceType, index: int = 0) -> None:
-        if not isinstance(type, DeviceType):
+        found = device_type(type)
+        if found is None:
             raise TypeError(f"Device: expected a DeviceType, got {type.__class__.__name__}")
-        self.type = type
+        self.type = found
         self._index = index
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ import jax
 from mxcompat._graph.run.platform import backend
 
 from .device import Device, DeviceType, cpu, gpu
+from .device import device_type as as_type
 
 __all__ = [
     "as_device", "default_device", "default_within", "device_count", "device_info", "host_memory", "is_available",
@@ -38,10 +39,11 @@ def _accelerators() -> tuple[Any, ...]:
 
 def as_device(device: Any, function: str) -> Device:
     """A device, of itself or of its type."""
-    if isinstance(device, DeviceType):
-        return Device(device)
     if isinstance(device, Device):
         return device
+    found = as_type(device)
+    if found is not None:
+        return Device(found)
     raise TypeError(f"{function}: expected a Device or a DeviceType, got {type(device).__name__}")
 
 
@@ -139,9 +141,21 @@ def device_count(device_type: DeviceType) -> int:
         >>> mx.device_count(mx.cpu)
         1
     """
-    if not isinstance(device_type, DeviceType):
+    found = as_type(device_type)
+    if found is None:
         raise TypeError(f"device_count: expected a DeviceType, got {type(device_type).__name__}")
-    return len(_accelerators()) if device_type is gpu else 1
+    return len(_accelerators()) if found is gpu else 1
+
+
+@functools.cache
+def _processor() -> str:
+    """What the host's processor is called."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    except OSError:  # not Linux
+        names = []
+    return (names or [platform.processor()])[0] or platform.machine()
 
 
 def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
@@ -160,7 +174,7 @@ def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
     """
     device = default_device() if d is None else as_device(d, "device_info")
     if device.type is cpu:
-        return {"architecture": platform.machine(), "device_name": platform.processor() or platform.machine()}
+        return {"architecture": platform.machine(), "device_name": _processor()}
     if not is_available(device):
         return {}
     found = jax_device(device)

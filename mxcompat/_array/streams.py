@@ -12,7 +12,7 @@ import jax
 
 from mxcompat._graph.run.platform import backend
 
-from .device import Device, DeviceType
+from .device import Device, DeviceType, device_type
 from .devices import as_device, default_within, require
 
 __all__ = [
@@ -209,7 +209,7 @@ def _resolve(s: Any, function: str) -> Stream:
         if s not in _thread.own:
             _thread.own[s] = new_stream(s.device)
         return _thread.own[s]
-    if isinstance(s, (Device, DeviceType)):
+    if isinstance(s, Device) or device_type(s) is not None:
         return default_stream(s)
     raise TypeError(f"{function}: expected a stream or a device, got {type(s).__name__}")
 
@@ -243,7 +243,7 @@ class StreamContext:
     __slots__ = ("_before", "_stream")
 
     def __init__(self, s: Stream | ThreadLocalStream | Device | DeviceType) -> None:
-        if not isinstance(s, (Stream, Device, DeviceType)):
+        if not isinstance(s, (Stream, Device)) and device_type(s) is None:
             raise TypeError(f"StreamContext: expected a stream or a device, got {type(s).__name__}")
         self._stream = s
         self._before: list[tuple[Device | None, Stream]] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +75,11 @@ def load(
 def _format(file: Any) -> str:
     """The format that the name of a file tells."""
     if not isinstance(file, str):
-        if not hasattr(file, "read"):
+        binary = hasattr(file, "read") and not isinstance(file, io.TextIOBase)
+        if not binary or not (hasattr(file, "name") or hasattr(file, "readinto")):
             raise ValueError("[load] Input must be a file-like object opened in binary mode, or string")
         file = str(file.name)
-    ending = os.path.splitext(file)[1]
-    if not ending:
+    _, dot, ending = file.rpartition(".")
+    if not dot:
         raise ValueError("[load] Could not infer file format from extension")
-    return ending[1:]
+    return ending

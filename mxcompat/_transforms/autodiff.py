@@ -295,7 +295,7 @@ def _check_given(args: tuple, kwargs: dict[str, Any], numbers: list[int], names:
             f"[{tag}] Can't compute the gradient of argument index {numbers[-1]} because the function is called with "
             f"only {len(args)} positional arguments."
         )
-    for name in names:
+    for name in reversed(names):  # as MLX goes through them
         if name not in kwargs:
             raise ValueError(
                 f"[{tag}] Can't compute the gradient of keyword argument '{name}' because the function is called with "

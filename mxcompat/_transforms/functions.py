@@ -20,6 +20,9 @@ class GradientFunction(staticmethod):
     def __class__(self) -> type:
         return FunctionType
 
+    def __get__(self, instance: Any, owner: type | None = None) -> GradientFunction:
+        return self
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)
 

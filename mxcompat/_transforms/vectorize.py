@@ -139,14 +139,11 @@ def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
 
 def _size(leaves: list[array], axes: list[int | None]) -> int | None:
     """The size of the mapped axes; None if there are none."""
-    size = None
-    for x, axis in zip(leaves, axes, strict=True):
-        if axis is None:
-            continue
-        if size is not None and x.shape[axis] != size:
-            raise ValueError(f"[vmap] Inconsistent axis sizes: {size} and {x.shape[axis]}.")
-        size = x.shape[axis]
-    return size
+    sizes = [x.shape[axis] for x, axis in zip(leaves, axes, strict=True) if axis is not None]
+    for size in sizes:
+        if size != sizes[-1]:  # the last one decides, in MLX's words
+            raise ValueError(f"[vmap] Inconsistent axis sizes: {size} and {sizes[-1]}.")
+    return sizes[-1] if sizes else None
 
 
 def flat_axes(tree: Any, axes: Any, what: str) -> list[int | None]:

@@ -9,6 +9,7 @@ import jax
 from jaxlib.mlir import ir
 
 from ..passes.branches import compute_in_branches
+from ..passes.constants import compute_when_run
 from ..passes.repeats import compute_once
 from ..passes.rounding import round_products
 from ..passes.rows import multiply_rows
@@ -36,6 +37,7 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
             reduce_in_stages(module)
             compute_once(module)
             compute_in_branches(module)
+        compute_when_run(module)
     return lowered
 
 

@@ -189,7 +189,8 @@ def _on_host(
     if takes > policy.HOPELESS * compiling:
         return None
     record = cache.record_of(program, scalars)
-    hot = record.host_seconds > compiling or (record.host_runs and _is_heavy(record.host_best, compiling))
+    taken = record.host_seconds
+    hot = taken > compiling or (record.host_runs and _is_heavy(taken / record.host_runs, compiling))
     if hot and is_huge(subgraph):
         return None
     light = takes < policy.LIGHT_SECONDS

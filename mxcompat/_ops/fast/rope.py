@@ -53,12 +53,6 @@ def _infer(x: Aval, offset: Aval, scale: Aval, *freqs: Aval, dims: int, traditio
         raise ValueError(f"[rope] Input must have at least 3 dimensions but got input with {x.ndim} dimensions.")
     if x.dtype.kind != "f":
         raise ValueError(f"[rope] Input must be a floating type but got {x.dtype.label}.")
-    if dims <= 0:
-        raise ValueError(f"[rope] dims must be positive but got {dims}.")
-    if dims % 2:
-        raise ValueError(f"[rope] dims must be even but got {dims}.")
-    if dims > x.shape[-1]:
-        raise ValueError(f"[rope] dims must not exceed the input's last dimension ({x.shape[-1]}) but got {dims}.")
     if offset.ndim > 1:
         raise ValueError(f"[rope] offset must have at most one dimension but has shape {format_shape(offset.shape)}.")
     if offset.ndim and offset.size not in (1, x.shape[0]):
@@ -68,6 +62,12 @@ def _infer(x: Aval, offset: Aval, scale: Aval, *freqs: Aval, dims: int, traditio
         )
     if offset.dtype.kind not in "ui":
         raise ValueError(f"[rope] offset must be an integer but got type {offset.dtype.label}.")
+    if dims <= 0:
+        raise ValueError(f"[rope] dims must be positive but got {dims}.")
+    if dims % 2:
+        raise ValueError(f"[rope] dims must be even but got {dims}.")
+    if dims > x.shape[-1]:
+        raise ValueError(f"[rope] dims must not exceed the input's last dimension ({x.shape[-1]}) but got {dims}.")
     if freqs and freqs[0].shape != (dims // 2,):
         raise ValueError(
             f"[rope] freqs must be one dimensional with size {dims // 2} but got shape {format_shape(freqs[0].shape)}."

@@ -179,6 +179,7 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
     """
     check_stream(stream)
     node = require_array(a, "take")
+    index = None if isinstance(indices, int) else require_array(indices, "take")
     axis = require_axis(axis, "take")
     shape = node.aval.shape
     if axis is None:
@@ -187,13 +188,12 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
         message = "[take] Received invalid axis {axis} for array with {ndim} dimensions."
         along = axis_of(axis, len(shape), message=message)
         size, before = shape[along], (":",) * along
-    if isinstance(indices, int):
+    if index is None:
         if not node.aval.size:
             raise ValueError("[take] Cannot do a non-empty take from an array with zero elements.")
         if not -size <= indices < size or indices == -1:  # MLX takes the slice from i to i + 1: from -1 to 0 is none
             raise ValueError(f"[squeeze] Cannot squeeze axis {along} with size 0 which is not equal to 1.")
         return wrap(apply(SLICE, (node, place(int(indices) % size)), ((*before, "i"),)))
-    index = require_array(indices, "take")
     if not size and index.aval.size:
         raise ValueError("[take] Cannot do a non-empty take from an empty axis.")
     if index.aval.dtype.kind == "b":

@@ -1,6 +1,6 @@
 """Scans: running sums, products, extremes along an axis, and differences. Half precision is accumulated in float32.
 
-An exclusive scan is the inclusive one of the elements moved on by one place, with the identity at the start.
+An exclusive scan is the inclusive one moved on by one place, with the identity at the start.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ..elementwise.casts import astype
 from ..examples import example
 from .reduce import wide
 from .sorting import is_long
+from .steps import scan_in_steps
 
 __all__ = [
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "logcumsumexp",
@@ -72,16 +73,15 @@ def _record(
             x, axis = x.reshape(-1), 0
         if x.shape[axis] == 0:
             return x.astype(want.numpy)
-        if not inclusive:
-            neutral = identity(x.dtype)
-            edge = lax.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), jnp.asarray(neutral, x.dtype))
-            n = x.shape[axis]
-            kept = lax.slice_in_dim(x, 1, n, axis=axis) if reverse else lax.slice_in_dim(x, 0, n - 1, axis=axis)
-            x = lax.concatenate([kept, edge] if reverse else [edge, kept], axis)
         if x.dtype.kind == "c" and for_complex is not None:
             out = lax.associative_scan(for_complex, x, reverse=reverse, axis=axis)
         else:
             out = scan(wide(x), axis=axis, reverse=reverse).astype(x.dtype)
+        if not inclusive:
+            edge = lax.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), jnp.asarray(identity(x.dtype), x.dtype))
+            n = x.shape[axis]
+            kept = lax.slice_in_dim(out, 1, n, axis=axis) if reverse else lax.slice_in_dim(out, 0, n - 1, axis=axis)
+            out = lax.concatenate([kept, edge] if reverse else [edge, kept], axis)
         return out != 0 if want.kind == "b" else out
 
     def infer(a: Aval, axis: int | None, reverse: bool, inclusive: bool) -> Aval:
@@ -95,14 +95,17 @@ def _complex_larger(x: Any, y: Any) -> Any:
     return (rx > ry) | ((rx == ry) & (lax.imag(x) > lax.imag(y))) | (x != x)
 
 
-def _by_size(scan: Callable[..., Any], pairwise: Callable[..., Any]) -> Callable[..., Any]:
+def _by_size(scan: Callable[..., Any], pairwise: Callable[..., Any], *, costly: bool = False) -> Callable[..., Any]:
     """The same scan in the form that XLA runs fastest. On a CPU JAX's own is a window that slides over each element; of
-    many, pairs are combined and scanned, and pairs of those."""
+    many, pairs are combined and scanned, and pairs of those, or the axis is gone along step by step where pairs are
+    `costly` to compile."""
 
     def function(x: Any, axis: int, reverse: bool) -> Any:
-        if is_long(x.size, policy.LARGE_SCAN):
-            return lax.associative_scan(pairwise, x, reverse=reverse, axis=axis)
-        return scan(x, axis=axis, reverse=reverse)
+        if not is_long(x.size, policy.LARGE_SCAN):
+            return scan(x, axis=axis, reverse=reverse)
+        if costly:
+            return scan_in_steps(pairwise, x, axis, reverse)
+        return lax.associative_scan(pairwise, x, reverse=reverse, axis=axis)
 
     return function
 
@@ -144,7 +147,7 @@ def _running(scan: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _CUMSUM = _record("cumsum", _linear(_by_size(lax.cumsum, lax.add), lax.cumsum), lambda dtype: 0, _summed)
-_CUMPROD = _record("cumprod", _by_size(lax.cumprod, lax.mul), lambda dtype: 1)
+_CUMPROD = _record("cumprod", _by_size(lax.cumprod, lax.mul, costly=True), lambda dtype: 1)
 _CUMMAX = _record(
     "cummax", _running(_by_size(lax.cummax, lax.max)), _lowest,
     for_complex=lambda x, y: jnp.where(_complex_larger(x, y), x, y),
@@ -154,8 +157,9 @@ _CUMMIN = _record(
     for_complex=lambda x, y: jnp.where(_complex_larger(y, x), x, y),
 )  # fmt: skip
 _LOGCUMSUMEXP = _record(
-    "logcumsumexp", _by_size(lax.cumlogsumexp, jnp.logaddexp), lambda dtype: -math.inf, as_float, jnp.logaddexp
-)
+    "logcumsumexp", _by_size(lax.cumlogsumexp, jnp.logaddexp, costly=True), lambda dtype: -math.inf, as_float,
+    jnp.logaddexp,
+)  # fmt: skip
 
 
 def _scan(record: Op, a: Any, axis: Any, reverse: bool, inclusive: bool) -> array:

@@ -21,7 +21,7 @@ def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None:
     Args:
         file: a path, or a file object opened for writing text.
         *args: the output arrays, or trees of them. What has been evaluated is a source.
-        **kwargs: arrays, under the names that they get in the drawing.
+        **kwargs: arrays, outputs too, under the names that they get in the drawing.
 
     Raises:
         ValueError: for what is not an array, or a file of neither kind.
@@ -37,6 +37,7 @@ def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None:
     for key, tree in kwargs.items():
         for x in flatten(tree, require_array=True):
             names[_identity(x._node)] = key
+            outputs.append(x._node)
     text = "\n".join(["digraph {", *_lines(outputs, names), "}", ""])
     if isinstance(file, str):
         with open(file, "w", encoding="utf-8") as opened:
@@ -52,13 +53,10 @@ def _identity(node: Node) -> Any:
 
 def _lines(outputs: list[Node], names: dict[Any, str]) -> Iterator[str]:
     subgraph = linearize(outputs)
-    given = 0
 
     def name(key: Any) -> str:
-        nonlocal given
         if key not in names:
-            names[key] = letters(given)
-            given += 1
+            names[key] = letters(len(names))
         return names[key]
 
     computed = set(subgraph.order)

@@ -1,0 +1,47 @@
+"""What windows compute of constants alone is computed when the program runs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from mxcompat._graph.passes.constants import compute_when_run
+from tests.oracle import check
+
+X = np.ones((128, 64), np.float32)
+
+
+def ones(x):
+    return jnp.ones_like(x)
+
+
+def barriers(f, x=X):
+    lowered = jax.jit(f).lower(x)
+    module = lowered.compiler_ir("stablehlo")
+    compute_when_run(module)
+    np.testing.assert_allclose(lowered.compile()(x), f(x), rtol=1e-5)
+    return str(module).count("stablehlo.optimization_barrier")
+
+
+@pytest.mark.parametrize(
+    ("f", "wanted"),
+    [
+        (lambda x: lax.cumprod(ones(x), 1) + x, 1),
+        (lambda x: lax.cumsum(jnp.exp(lax.iota(jnp.float32, 8192) / 1e4)) + x.sum(), 1),
+        (lambda x: jnp.cumsum(ones(x), 1) + jnp.cumsum(ones(x) * 2, 1), 1),  # one function, called twice
+        (lambda x: lax.reduce_window(ones(x), 0.0, lax.add, (3, 3), (1, 1), "SAME"), 1),
+        (jax.grad(lambda x: lax.cumsum(x, 0).sum()), 1),
+        (lambda x: lax.scan(lambda s, _: (s + lax.cummax(ones(x), 0), s), x, None, 2)[0], 1),
+        (lambda x: lax.cumsum(x, 1), 0),
+        (lambda x: lax.cumsum(ones(x) * x[0, 0], 1), 0),
+        (lambda x: lax.cumsum(ones(x[:8, :8]), 1).sum() + x, 0),  # little
+    ],
+)
+def test_what_waits_for_the_run(f, wanted):
+    assert barriers(f) == wanted
+
+
+def test_running_sums_of_constants_are_right(xla_only):
+    check(lambda mx, x: mx.grad(lambda y: mx.cumsum(y, axis=1).sum())(x), np.ones((256, 256), np.float32))
+    check(lambda mx: mx.cumprod(mx.full((256, 256), 0.5), axis=0))
