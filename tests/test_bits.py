@@ -144,6 +144,23 @@ def test_view(dtype: str, tier: Any) -> None:
 
 
 @TIERS
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_view_over_an_axis(axis: int, tier: Any) -> None:
+    """To types of all sizes, with the axis that is mapped over in each place."""
+
+    def run(mx: Any) -> list:
+        x = mx.arange(512).reshape(8, 8, 8)
+        over = [mx.vmap(lambda y, d=d: y.view(getattr(mx, d)), in_axes=axis) for d in SIZES if d != "bool_"]
+        kinds = (mx.uint8, mx.int32, mx.complex64)
+        return [np.array(f(x.astype(k)).view(mx.uint8)) for f in over for k in kinds]
+
+    with tier():
+        got = run(ours)
+    for a, b in zip(got, run(real), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@TIERS
 @pytest.mark.parametrize("dtype", SIZES)
 def test_moves(dtype: str, tier: Any) -> None:
     check(dtype, MOVED, [{1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}[SIZES[dtype]]], tier)
