@@ -18,6 +18,7 @@ from mxcompat._graph.run.evaluate import evaluate, evaluated, evaluated_on_host,
 from mxcompat._graph.run.platform import backend
 
 from .construct import node_of
+from .errors import no_format
 
 __all__ = [
     "dlpack_device", "host", "index", "item", "memory", "numpy", "pickled", "to_bytes", "to_dlpack", "tolist",
@@ -65,7 +66,7 @@ def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray
     if last is not None and last[0] is node:
         raise last[1]
     if node.aval.dtype is _d.bfloat16:
-        raise ValueError("'bfloat16' is not a valid PEP 3118 buffer format string")
+        raise no_format(node.aval.dtype.label)
     data = evaluated_on_host(node)
     if dtype is not None and np.dtype(dtype) != data.dtype:
         return np.array(data, dtype, copy=False) if copy is False else data.astype(dtype)  # NumPy's error for False

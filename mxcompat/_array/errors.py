@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["bad_cast", "expected", "incompatible", "no_derivative"]
+__all__ = ["bad_cast", "expected", "incompatible", "no_derivative", "no_format"]
 
 
 def incompatible(function: str, what: str) -> TypeError:
@@ -29,6 +29,11 @@ def bad_cast(why: str) -> RuntimeError:
     error = RuntimeError("std::bad_cast")
     error.add_note(why)
     return error
+
+
+def no_format(dtype: str) -> ValueError:
+    """The error for a dtype that Python's buffers, and so NumPy, have not."""
+    return ValueError(f"{dtype!r} is not a valid PEP 3118 buffer format string")
 
 
 def no_derivative(name: str, what: str, transform: str) -> str:

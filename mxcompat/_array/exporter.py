@@ -6,7 +6,10 @@ before 3.12. Where that could not be built, Python's own way serves: slower, and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from .errors import no_format
 
 __all__ = ["Exporter"]
 
@@ -14,13 +17,12 @@ __all__ = ["Exporter"]
 class _InPython:
     __slots__ = ()
 
-    def _memory(self, flags: int) -> tuple[memoryview, str | None]:
-        raise NotImplementedError
+    _memory: Callable[[int], tuple[memoryview, str | None]]
 
     def __buffer__(self, flags: int, /) -> memoryview:
         view, kind = self._memory(flags)
         if kind is not None:
-            raise ValueError(f"{kind!r} is not a valid PEP 3118 buffer format string")
+            raise no_format(kind)
         return view
 
     def __release_buffer__(self, view: memoryview, /) -> None:

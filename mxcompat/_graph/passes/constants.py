@@ -13,13 +13,15 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from .. import policy
-from .modules import COSTLY, FUSED, bodies, called
+from .modules import COSTLY, FUSED, bodies, called, named
 
 __all__ = ["compute_when_run"]
 
 
 def compute_when_run(module: Any) -> None:
     """Change a module of StableHLO in place."""
+    if not any(_is_large(op.results[0]) for op in named(module, _WINDOW)):
+        return
     functions = bodies(module)
     windows: dict[Any, Any] = {}
     _find(functions["main"], functions, set(), windows)
@@ -40,7 +42,7 @@ def _find(block: Any, functions: dict[str, Any], constants: set[Any], windows: d
             returned = body.operations[len(body.operations) - 1].operands
             pairs = zip(returned, op.results, strict=True)
             constants.update([outer for inner, outer in pairs if inner in constants])
-        elif op.name == "stablehlo.reduce_window":
+        elif op.name == _WINDOW:
             if op.operands[0] in constants and _is_large(op.results[0]):
                 windows[op.results[0]] = op
         elif op.name in _MADE or op.name in FUSED or op.name in COSTLY:
@@ -52,6 +54,7 @@ def _find(block: Any, functions: dict[str, Any], constants: set[Any], windows: d
                     _find(inner, functions, constants, windows)
 
 
+_WINDOW = "stablehlo.reduce_window"
 _MADE = frozenset({"stablehlo.constant", "stablehlo.iota"})
 
 

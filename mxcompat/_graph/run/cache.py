@@ -26,9 +26,9 @@ class Record:
     compiled: its executables, by the buffers that may be written over. pending: what is being compiled in the
     background. failed: what could not be. meanwhile: how often it has run while something was. seen: the values that
     the scalars had at first. varying: the scalars that had others since. lock: held by the thread that compiles it.
-    host_runs, host_seconds: how often it has run op by op, and how long that took; host_best: the shortest. xla_runs,
-    xla_best: the same for its executable, where it was timed. only: the one executable for runs that are to be
-    reproducible.
+    host_runs, host_seconds: how often it has run op by op, and for how long its threads computed then; host_best: the
+    shortest time it took. xla_runs, xla_best: the same for its executable, where it was timed. only: the one executable
+    for runs that are to be reproducible.
     """
 
     __slots__ = (
