@@ -471,3 +471,30 @@ def test_what_transforms_return_is_copied_and_pickled_as_functions_are():
     assert copy.deepcopy({"f": f})["f"] is f
     assert pickle.loads(pickle.dumps(nn.silu)) is nn.silu
     assert str(inspect.signature(ours.compile(lambda a, b=2: a))) == "(a, b=2)"
+
+
+@pytest.mark.parametrize("transform", ["compile", "vmap", "grad", "checkpoint"])
+@pytest.mark.parametrize("name", ["zeros_like", "ones_like", "full_like"])
+def test_what_only_has_the_shape_of_an_argument_outlives_the_call(name, transform):
+    def case(mx, x):
+        kept = []
+
+        def fn(x):
+            kept.append(getattr(mx, name)(x, *[2.5] * (name == "full_like")) + 1)
+            return (x * x).sum()
+
+        return getattr(mx, transform)(fn)(x), kept
+
+    check(case, X)
+
+
+@pytest.mark.parametrize("name", ["zeros_like", "ones_like", "full_like"])
+def test_what_has_the_shape_of_an_argument_follows_it(name):
+    def case(mx, x):
+        fn = mx.compile(
+            lambda x: mx.grad(lambda y: (y * getattr(mx, name)(x, *[2.5] * (name == "full_like"))).sum())(x),
+            shapeless=True,
+        )
+        return fn(x), fn(x[:2])
+
+    check(case, X)

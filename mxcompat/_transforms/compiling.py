@@ -105,7 +105,7 @@ def compile(
             if shapeless and any_shape in entries:
                 entry = _reshaped(entries[any_shape], [n.aval for n in nodes])
             else:
-                entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes)
+                entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes, shapeless)
                 if entry is None:
                     return fun(*args, **kwargs)
                 if shapeless:
@@ -133,7 +133,7 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
         avals = tuple([n.aval for n in nodes])
         entry = entries.get(avals)
         if entry is None:
-            traced = _trace(fun, args, {}, args, None, None, nodes)
+            traced = _trace(fun, args, {}, args, None, None, nodes, False)
             assert traced is not None, "it must not capture"
             entry = _freeze(traced, avals)
             _remember(entries, avals, entry)
@@ -155,13 +155,13 @@ def _remember(entries: dict[Any, _Entry], key: Any, entry: _Entry) -> None:
 
 def _trace(
     fun: Callable[..., Any], args: tuple, kwargs: dict, leaves: Sequence[array], inputs: Any, outputs: Any,
-    nodes: Sequence[Node],
+    nodes: Sequence[Node], shapeless: bool,
 ) -> _Entry | None:  # fmt: skip
     """None if the function reads what belongs to a `compile`, an export or a `vmap` around it, and so had better be
     part of that."""
     snapshot = Snapshot([inputs, outputs])
     try:
-        with Capture([n.aval for n in nodes]) as capture:
+        with Capture([n.aval for n in nodes], any_shape=shapeless) as capture:
             stand_ins = [wrap(p) for p in capture.placeholders]
             inner_args, inner_kwargs = restore(structure((args, kwargs)), iter(stand_ins))
             with Substitution(TreeSlots.of(inputs), stand_ins[len(leaves) :]):

@@ -262,7 +262,7 @@ def _exported(
 
 def _traced(name: str, fun: Callable[..., Any], avals: Sequence[Aval], tree: Any, vjp_order: int) -> _Trace:
     key = random_state[0]._node
-    with Capture(avals) as capture:
+    with Capture(avals, any_shape=True) as capture:
         value = fun(*jax.tree.unflatten(tree, [wrap(p) for p in capture.placeholders]))
         results, out_tree = _flatten(value, name)
         body = close_settled(capture, [x._node for x in results], (("vjp", 0),) * vjp_order)

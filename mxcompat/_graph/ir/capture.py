@@ -19,8 +19,8 @@ from .program import Program
 from .rules import SPECIALIZE
 
 __all__ = [
-    "ALIAS", "PLACEHOLDER", "PROMISE", "Body", "Capture", "Derive", "Promise", "innermost_trace", "keep_promise",
-    "modes_of", "oldest_trace", "readable", "transforms_of",
+    "ALIAS", "PLACEHOLDER", "PROMISE", "Body", "Capture", "Derive", "Promise", "any_shape", "innermost_trace",
+    "keep_promise", "modes_of", "oldest_trace", "readable", "transforms_of",
 ]  # fmt: skip
 
 ALIAS = Op("alias", lambda x: x, lambda a: a)
@@ -121,6 +121,11 @@ def readable() -> bool:
     return not _traces.valueless
 
 
+def any_shape() -> bool:
+    """Whether a capture under way in this thread is for other shapes, too, so that what has one must depend on it."""
+    return any(capture.any_shape for capture in _traces.live)
+
+
 class Body(NamedTuple):
     """What a capture closed.
 
@@ -159,18 +164,22 @@ class Capture:
     """A capture under way.
 
     Args:
-        arguments: what the placeholders stand for. For a node, the placeholder is an alias of it, which can be
-            evaluated if the node can, and so for a promise of one; for an aval, it has no value.
+        arguments: what the placeholders stand for: an alias of a node, or of a promise of one, can be evaluated if
+            the node can; that of an aval has no value.
         mode: the kind of transform: what custom functions in the body become. "vjp", "jvp" and "vmap" are transforms
             that have rules for them, "call" leaves them to the transforms around, and "plain" says that none of these
             will ever see the body.
         size: the size of the mapped axis, under "vmap".
+        any_shape: whether the Program is for arguments of other shapes, too.
     """
 
-    def __init__(self, arguments: Sequence[Node | Aval | Promise], *, mode: str = "call", size: int = 0) -> None:
+    def __init__(
+        self, arguments: Sequence[Node | Aval | Promise], *, mode: str = "call", size: int = 0, any_shape: bool = False
+    ) -> None:
         self.id = new_trace()
         self.mode = mode
         self.size = size
+        self.any_shape = any_shape
         self.mapped: tuple[list[Node], list] | None = None  # under "vmap", if known: the whole arrays, their axes
         self._valueless = not {*map(type, arguments)} <= _READABLE
         self.placeholders = [

@@ -17,6 +17,7 @@ from mxcompat._array.construct import cast
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.capture import any_shape
 from mxcompat._graph.ir.node import Node, apply
 
 from ..arguments import flag, require_array, require_dtype, require_text, shape_of, variadic
@@ -85,6 +86,9 @@ def _full_like_of(name: str, value: int) -> Callable[..., array]:
         check_stream(stream)
         x = require_array(a, name)
         dtype = x.aval.dtype if dtype is None else require_dtype(dtype, name)
+        if x.trace and not any_shape():  # it is not to depend on a transform's argument
+            out = aval(x.aval.shape, dtype)
+            return wrap(Node(CONSTANT, (out, value), (), out, 0))
         return wrap(apply(CONSTANT_LIKE, (x,), (dtype, value)))
 
     function.__name__ = function.__qualname__ = name
@@ -180,7 +184,10 @@ def full_like(a: array, /, vals: Any, dtype: Dtype | None = None, *, stream: Any
     check_stream(stream)
     x = require_array(a, "full_like")
     want = x.aval.dtype if dtype is None else require_dtype(dtype, "full_like")
-    return wrap(apply(FULL_LIKE, (x, cast(operands.node(vals, want), want))))
+    value = cast(operands.node(vals, want), want)
+    if x.trace and not any_shape():
+        return wrap(apply(FULL, (value,), (broadcast(x.aval.shape, value.aval.shape),)))
+    return wrap(apply(FULL_LIKE, (x, value)))
 
 
 def _grid_shape(avals: Sequence[Aval], place: int, sparse: bool, indexing: str) -> tuple[int, ...]:

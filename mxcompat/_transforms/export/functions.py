@@ -78,7 +78,7 @@ class Traced(NamedTuple):
 def _trace(fun: Callable[..., Any], args: tuple, kwargs: dict[str, Any], shapeless: bool) -> Traced:
     given, named = _inputs(args, kwargs, "export_function")
     avals = [x._node.aval for x in (*given, *named.values())]
-    with Capture(avals) as capture:
+    with Capture(avals, any_shape=shapeless) as capture:
         stand_ins = [wrap(p) for p in capture.placeholders]
         value = fun(*stand_ins[: len(given)], **dict(zip(named, stand_ins[len(given) :], strict=True)))
         outputs = [value] if isinstance(value, array) else value
