@@ -2,7 +2,8 @@
 
 `install_as_mlx` puts a finder in front of Python's own. `mlx` is, as in real MLX, a namespace with nothing in it; for
 everything below it that MLX has, the finder answers with the very modules of mxcompat: `mlx.core is mxcompat.core`, so
-classes are the same whichever way they came in. Real MLX may be installed beside it; it is then not seen.
+classes are the same whichever way they came in. They then say that they are MLX's, since programs ask: `array` is of
+the module `mlx.core`. Real MLX may be installed beside it; it is then not seen.
 """
 
 from __future__ import annotations
@@ -80,13 +81,24 @@ def uninstall() -> None:
         return
     sys.meta_path.remove(_finder)
     for name in [name for name in sys.modules if name == "mlx" or name.startswith("mlx.")]:
-        del sys.modules[name]
+        module = sys.modules.pop(name)
+        if _part(name) in _PARTS:
+            _rename(module, "mlx", "mxcompat")
 
 
 def _part(name: str) -> str:
     """The second component of a module's name if the first is `mlx`: "core" for "mlx.core.random"."""
     first, *rest = name.split(".")
     return rest[0] if first == "mlx" and rest else ""
+
+
+def _rename(module: ModuleType, old: str, new: str) -> None:
+    """Let a module and the public classes in it say that they are of package `new`."""
+    classes = [x for x in vars(module).values() if isinstance(x, type)]
+    for thing, name in [(module, "__name__"), *[(cls, "__module__") for cls in classes]]:
+        first, dot, rest = getattr(thing, name).partition(".")
+        if first == old and rest.partition(".")[0] in _PARTS:
+            setattr(thing, name, new + dot + rest)
 
 
 class _Namespace(Loader):
@@ -122,6 +134,8 @@ class _Alias(Loader):
         below = [name for name in sys.modules if name.startswith(f"{self.target}.") and "._" not in name]
         for name in below:  # what it has imported is there to whoever looks into `sys.modules`
             sys.modules.setdefault("mlx" + name.removeprefix("mxcompat"), sys.modules[name])
+            _rename(sys.modules[name], "mxcompat", "mlx")
+        _rename(module, "mxcompat", "mlx")
 
 
 class _Finder(MetaPathFinder):

@@ -54,7 +54,7 @@ def test_every_way_to_import_gives_the_same_modules():
         assert nn is mlx.nn is mxcompat.nn and optim is optimizers is mxcompat.optimizers
         assert utils is mlx.utils is mxcompat.utils
         assert sys.modules["mlx.core"] is sys.modules["mxcompat.core"]
-        assert mx.__spec__.name == mx.__name__ == "mxcompat.core"
+        assert mx.__spec__.name == "mxcompat.core"
         assert mx.array is mxcompat.array
         assert mlx.__file__ is None  # as in MLX, where it is a namespace
     """)
@@ -188,6 +188,26 @@ def test_pickles_of_aliased_classes_and_arrays():
     """)
 
 
+def test_modules_and_classes_say_that_they_are_of_mlx(program):
+    path = program("""
+        import pickle
+        import mlx.core as mx, mlx.nn as nn, mlx.optimizers as optim, mlx.utils as utils
+
+        for module in (mx, nn, optim, utils, nn.layers, nn.losses, nn.init, nn.layers.linear):
+            print(module.__name__)
+            for name, thing in sorted(vars(module).items()):
+                if isinstance(thing, type) and thing.__module__.startswith("m") and not name.startswith("_"):
+                    print(name, thing.__module__.split(".")[:2])
+        for thing in (mx.array(1.0), nn.Linear(1, 1), optim.Adam(0.1)):
+            print(type(thing).__module__, type(pickle.loads(pickle.dumps(thing))))
+    """)
+
+    def said(*args):
+        return set(python(*args, path).splitlines())
+
+    assert said() - said("-m", "mxcompat") == set()
+
+
 def test_installing_twice_and_uninstalling():
     code("""
         import sys, mxcompat
@@ -199,8 +219,10 @@ def test_installing_twice_and_uninstalling():
         assert _dropin.installed() and len(sys.meta_path) == len(before) + 1
         import mlx.core, mlx.nn
         mxcompat.install_as_mlx()
+        assert mlx.core.array.__module__ == mlx.core.__name__ == "mlx.core"
         _dropin.uninstall()
         assert sys.meta_path == before and not any(m.split(".")[0] == "mlx" for m in sys.modules)
+        assert mxcompat.array.__module__ == mxcompat.core.__name__ == "mxcompat.core"
         import mlx.core as real
         assert real is not mxcompat.core
         assert real.__version__ == __import__("importlib.metadata").metadata.version("mlx")
@@ -249,7 +271,7 @@ def test_a_script_runs_with_its_arguments_and_neighbours(program):
 
 
 def test_a_module_runs(program):
-    path = program("import sys, mlx.core as mx\nprint(sys.argv[1:], mx.__name__, __package__)", "package/job.py")
+    path = program("import sys, mlx.core as mx\nprint(sys.argv[1:], mx.__spec__.name, __package__)", "package/job.py")
     program("", "package/__init__.py")
     out = python("-m", "mxcompat", "-m", "package.job", "a", "-b", cwd=path.parent.parent)
     assert out.strip() == "['a', '-b'] mxcompat.core package"
@@ -269,12 +291,12 @@ def test_processes_that_a_script_starts_see_it_too(program):
         def where(_):
             import mlx.core as mx
             from mlx import nn
-            return mx.__name__, nn.__name__
+            return mx.__spec__.name, nn.__spec__.name
 
         if __name__ == "__main__":
             with multiprocessing.get_context("spawn").Pool(1) as pool:
                 print(pool.map(where, [0]))
-            subprocess.run([sys.executable, "-c", "import mlx.core as mx; print(mx.__name__)"], check=True)
+            subprocess.run([sys.executable, "-c", "import mlx.core as mx; print(mx.__spec__.name)"], check=True)
     """)
     out = python("-m", "mxcompat", path)
     assert out.split("\n")[:2] == ["[('mxcompat.core', 'mxcompat.nn')]", "mxcompat.core"]

@@ -53,7 +53,7 @@ shell = InteractiveShell.instance()
 shell.run_line_magic("load_ext", "mxcompat")
 shell.run_cell("import mlx.core as mx, mlx.nn as nn, mxcompat")
 html = shell.display_formatter.formatters["text/html"]
-print(shell.user_ns["mx"].__name__, shell.user_ns["mxcompat"].installed(), bool(shell.user_ns["mx"].__mxcompat__))
+print(shell.user_ns["mx"].__spec__.name, shell.user_ns["mxcompat"].installed(), bool(shell.user_ns["mx"].__mxcompat__))
 print("float32[2]" in html(shell.user_ns["mx"].ones(2)), "3 parameters" in html(shell.user_ns["nn"].Linear(2, 1)))
 shell.run_line_magic("unload_ext", "mxcompat")
 print(shell.user_ns["mxcompat"].installed(), html(shell.user_ns["mx"].ones(2)), html(shell.user_ns["nn"].Linear(2, 1)))

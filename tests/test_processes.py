@@ -99,7 +99,7 @@ PROGRAM = """
 
     def squares(n):
         x = mx.arange(n) + 0.0
-        return mx.grad(lambda x: (x * x).sum())(x).tolist(), mx.__name__
+        return mx.grad(lambda x: (x * x).sum())(x).tolist(), mx.__spec__.name
 
     if __name__ == "__main__":
         mx.eval(mx.ones((64, 64)) @ mx.ones((64, 64)))

@@ -8,6 +8,7 @@ from typing import Any
 
 from mxcompat._array.array import array
 from mxcompat._dropin import install_as_mlx, uninstall
+from mxcompat.nn.layers.base import Module
 
 __all__ = ["load", "unload"]
 
@@ -17,7 +18,7 @@ def load(shell: Any) -> None:
     install_as_mlx()
     formatter = shell.display_formatter.formatters["text/html"]
     formatter.for_type(array, array_html)
-    formatter.for_type_by_name("mxcompat.nn.layers.base", "Module", module_html)
+    formatter.for_type(Module, module_html)
 
 
 def unload(shell: Any) -> None:
@@ -25,7 +26,7 @@ def unload(shell: Any) -> None:
     uninstall()
     formatter = shell.display_formatter.formatters["text/html"]
     formatter.pop(array, None)
-    formatter.pop("mxcompat.nn.layers.base.Module", None)
+    formatter.pop(Module, None)
 
 
 def array_html(x: array) -> str:
