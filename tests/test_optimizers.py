@@ -295,6 +295,12 @@ MISTAKES = [
     "SGD(lambda step: 0.1).apply_gradients({'w': mx.ones(2)}, {'w': mx.ones(2)})",
     "Adam(lambda step: (step,)).apply_gradients({'w': mx.ones(2)}, {'w': mx.ones(2)})", "AdaDelta(0.1, eps='a')",
     "Adafactor().learning_rate", "Muon(0.1)._zeropower_via_newtonschulz5(o.mx.ones(2), 1)",
+    "SGD(0.1).init([mx.ones(2)])", "Adam(0.1).init((mx.ones(2),))", "Muon(0.1).apply_gradients([mx.ones(2)], [1.0])",
+    *[
+        f"{name}(0.1, betas={betas}).apply_gradients({{'w': mx.ones(2)}}, {{'w': mx.ones(2)}})"
+        for name in ("Adam", "AdamW", "Adamax", "Lion")
+        for betas in ([0.9], (0.9, 0.9, 0.9))
+    ],
 ]  # fmt: skip
 
 

@@ -77,8 +77,15 @@ class Optimizer:
         """Make the state for these parameters, where there is none yet; done by the first update if not before.
 
         Args:
-            parameters: a tree of arrays.
+            parameters: a tree of arrays, a dictionary at its root.
+
+        Raises:
+            IndexError: at its root is a list or tuple with something in it.
         """
+        if isinstance(parameters, (list, tuple)) and parameters:
+            error = IndexError(f"{type(parameters).__name__} index out of range")
+            error.add_note("An optimizer's state is a dictionary: give the parameters as one, {'name': array}.")
+            raise error
         self._grow(parameters, self._state)
         self._initialized = True
 

@@ -226,8 +226,9 @@ class Adam(SlotOptimizer):
         self.bias_correction = bias_correction
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        rate, size = self._rate(gradient), mx.sqrt(self._blend(state, "v", self.betas[1], mx.square(gradient)))
-        m = self._blend(state, "m", self.betas[0], gradient)
+        first, second = self.betas
+        rate, size = self._rate(gradient), mx.sqrt(self._blend(state, "v", second, mx.square(gradient)))
+        m = self._blend(state, "m", first, gradient)
         if self.bias_correction:
             m_share, v_share = (1 - beta**self.step for beta in self.betas)
             rate = (rate / m_share).astype(gradient.dtype)
@@ -300,8 +301,9 @@ class Adamax(Adam):
         super().__init__(learning_rate, betas, eps)
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        m = self._blend(state, "m", self.betas[0], gradient)
-        v = self._keep(state, "v", mx.maximum(self.betas[1] * state["v"], mx.abs(gradient)))
+        first, second = self.betas
+        m = self._blend(state, "m", first, gradient)
+        v = self._keep(state, "v", mx.maximum(second * state["v"], mx.abs(gradient)))
         return parameter - self._rate(gradient) * m / (v + self.eps)
 
 
@@ -337,9 +339,9 @@ class Lion(SlotOptimizer):
         self.betas, self.weight_decay = betas, weight_decay
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        rate, now = self._rate(gradient), self.betas[0]
-        direction = mx.sign(now * state["m"] + (1 - now) * gradient)
-        self._blend(state, "m", self.betas[1], gradient)
+        rate, (first, second) = self._rate(gradient), self.betas
+        direction = mx.sign(first * state["m"] + (1 - first) * gradient)
+        self._blend(state, "m", second, gradient)
         if self.weight_decay > 0:
             parameter = (1 - rate * self.weight_decay) * parameter
         return parameter - rate * direction
