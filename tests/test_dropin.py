@@ -208,6 +208,19 @@ def test_modules_and_classes_say_that_they_are_of_mlx(program):
     assert said() - said("-m", "mxcompat") == set()
 
 
+def test_the_namespace_of_an_array(program):
+    path = program("""
+        import mlx.core as mx
+
+        print(mx.ones(1).__array_namespace__() is mx)
+        try:
+            mx.ones(1).__array_namespace__(api_version="2023.12")
+        except ValueError as error:
+            print(error)
+    """)
+    assert python("-m", "mxcompat", path) == python(path)
+
+
 def test_installing_twice_and_uninstalling():
     code("""
         import sys, mxcompat

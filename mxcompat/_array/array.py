@@ -181,11 +181,15 @@ class array(Exporter):
         return evaluated(self._node)
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
-        """The namespace of the Python array API standard, `mxcompat.ext.array_api`.
+        """The namespace of the Python array API standard, `mxcompat.ext.array_api`; in MLX's place `mlx.core`, as in MLX.
 
         Raises:
-            ValueError: for a version of the standard that it does not follow.
+            ValueError: for a version of the standard that it does not follow; for any, in MLX's place.
         """
+        if import_module("mxcompat._dropin").installed():
+            if api_version is not None:
+                raise ValueError("Explicitly specifying api_version is not yet implemented.")
+            return import_module("mxcompat.core")
         namespace = import_module("mxcompat.ext.array_api")
         if api_version is not None and not _FIRST_API <= api_version <= namespace.__array_api_version__:
             raise ValueError(f"[__array_namespace__] Version {api_version!r} of the standard is not followed.")

@@ -1,4 +1,4 @@
-"""The Python array API standard (2024.12) over mx arrays: what `x.__array_namespace__()` returns.
+"""The Python array API standard (2024.12) over mx arrays: what `x.__array_namespace__()` returns, but in MLX's place.
 
 Names, signatures, special values and result dtypes are the standard's, where `mlx.core` has its own: `sum` keeps int64,
 `sign` keeps NaN, `argmax` is an int32, there are `nonzero` and `unique_values`. Arrays, operators and default dtypes
