@@ -181,7 +181,7 @@ class array(Exporter):
         return evaluated(self._node)
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
-        """The namespace of the Python array API standard, `mxcompat.ext.array_api`; in MLX's place `mlx.core`, as in MLX.
+        """The namespace of the Python array API standard, `mxcompat.ext.array_api`; in MLX's place `mlx.core`.
 
         Raises:
             ValueError: for a version of the standard that it does not follow; for any, in MLX's place.
