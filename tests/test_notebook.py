@@ -67,4 +67,4 @@ def test_in_ipython(tmp_path):
         env={**os.environ, "PYTHONPATH": str(ROOT), "IPYTHONDIR": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[:3] == ["mxcompat.core True True", "True True", "False None None"]
+    assert done.stdout.split("\n")[:3] == ["mlx.core True True", "True True", "False None None"]

@@ -17,15 +17,21 @@ def load(shell: Any) -> None:
     install_as_mlx()
     formatter = shell.display_formatter.formatters["text/html"]
     formatter.for_type(array, array_html)
-    formatter.for_type_by_name("mxcompat.nn.layers.base", "Module", module_html)
+    for where in _MODULE_IS_OF:
+        formatter.for_type_by_name(where, "Module", module_html)
 
 
 def unload(shell: Any) -> None:
     """Called by IPython's `%unload_ext mxcompat`: the next `import mlx` finds real MLX, or nothing."""
-    uninstall()
     formatter = shell.display_formatter.formatters["text/html"]
     formatter.pop(array, None)
-    formatter.pop("mxcompat.nn.layers.base.Module", None)
+    for where in _MODULE_IS_OF:
+        formatter.pop(f"{where}.Module", None)
+    uninstall()
+
+
+_MODULE_IS_OF = ("mxcompat.nn.layers.base", "mlx.nn.layers.base")
+"""Where `Module` says that it is from: the second as long as it is in MLX's place."""
 
 
 def array_html(x: array) -> str:

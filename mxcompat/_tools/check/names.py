@@ -79,7 +79,7 @@ def _set_by_methods(cls: type) -> set[str]:
     the entries of the dictionary that a module is."""
     found: set[str] = set()
     for base in cls.__mro__:
-        if base.__module__.split(".")[0] == "mxcompat":
+        if base.__module__.split(".")[0] in ("mxcompat", "mlx"):
             tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
             found |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
             texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
