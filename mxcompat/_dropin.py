@@ -2,8 +2,8 @@
 
 `install_as_mlx` puts a finder in front of Python's own. `mlx` is, as in real MLX, a namespace with nothing in it; for
 everything below it that MLX has, the finder answers with the very modules of mxcompat: `mlx.core is mxcompat.core`, so
-classes are the same whichever way they came in. They then say that they are MLX's, since programs ask: `array` is of
-the module `mlx.core`. Real MLX may be installed beside it; it is then not seen.
+classes are the same whichever way they came in. As long as it is there, what is public says that it is of `mlx`:
+programs ask `type(x).__module__` whether something is MLX's. Real MLX may be installed beside it; it is then not seen.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, DistributionFinder
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from mxcompat._version import MLX_VERSION
@@ -81,24 +81,41 @@ def uninstall() -> None:
         return
     sys.meta_path.remove(_finder)
     for name in [name for name in sys.modules if name == "mlx" or name.startswith("mlx.")]:
-        module = sys.modules.pop(name)
-        if _part(name) in _PARTS:
-            _rename(module, "mlx", "mxcompat")
+        del sys.modules[name]
+    while _renamed:
+        thing, attribute, own = _renamed.pop()
+        setattr(thing, attribute, own)
+
+
+_renamed: list[tuple[Any, str, str]] = []
+"""What has MLX's name at present: the thing, the attribute, and the name of its own."""
+
+
+def _rename(thing: Any, attribute: str, name: str) -> None:
+    _renamed.append((thing, attribute, getattr(thing, attribute)))
+    setattr(thing, attribute, name)
+
+
+def _name_as_mlx(names: Iterable[str]) -> None:
+    """Give these modules, and the public classes and functions in them, the names that they have in MLX.
+
+    What is defined in a private module is MLX's where it is public, as deep as it is: `Optimizer` is of
+    `mlx.optimizers.optimizers`.
+    """
+    for name in sorted(names, key=lambda name: -name.count(".")):
+        module, alias = sys.modules[name], "mlx" + name.removeprefix("mxcompat")
+        for value in [vars(module).get(public) for public in getattr(module, "__all__", ())]:
+            own = value.__module__ if isinstance(value, (type, FunctionType)) else None
+            if own is not None and own.startswith("mxcompat."):
+                _rename(value, "__module__", alias if "._" in own else "mlx" + own.removeprefix("mxcompat"))
+        if module.__name__ == name:
+            _rename(module, "__name__", alias)
 
 
 def _part(name: str) -> str:
     """The second component of a module's name if the first is `mlx`: "core" for "mlx.core.random"."""
     first, *rest = name.split(".")
     return rest[0] if first == "mlx" and rest else ""
-
-
-def _rename(module: ModuleType, old: str, new: str) -> None:
-    """Let a module and the public classes in it say that they are of package `new`."""
-    classes = [x for x in vars(module).values() if isinstance(x, type)]
-    for thing, name in [(module, "__name__"), *[(cls, "__module__") for cls in classes]]:
-        first, dot, rest = getattr(thing, name).partition(".")
-        if first == old and rest.partition(".")[0] in _PARTS:
-            setattr(thing, name, new + dot + rest)
 
 
 class _Namespace(Loader):
@@ -134,8 +151,8 @@ class _Alias(Loader):
         below = [name for name in sys.modules if name.startswith(f"{self.target}.") and "._" not in name]
         for name in below:  # what it has imported is there to whoever looks into `sys.modules`
             sys.modules.setdefault("mlx" + name.removeprefix("mxcompat"), sys.modules[name])
-            _rename(sys.modules[name], "mxcompat", "mlx")
-        _rename(module, "mxcompat", "mlx")
+        if "._" not in self.target:
+            _name_as_mlx([self.target, *below])
 
 
 class _Finder(MetaPathFinder):

@@ -33,7 +33,6 @@ EXCEPTIONS = {
     "array.round": _LENIENT,
     "array.view": _LENIENT,
     "_PrintOptionsContext.__init__": "not made by users; the stub gives its parameter no name",
-    "random.__getattr__": "module machinery, which gives `random.state`; here that is an ordinary name",
 }  # fmt: skip
 
 ENTRIES = entries()

@@ -41,21 +41,20 @@ WHERE = """
     import mlx.core as mx
 
     def test_where():
-        program = "import mlx.core as mx; print(mx.__spec__.name)"
-        told = subprocess.run([sys.executable, "-c", program], capture_output=True)
-        assert {mx.__spec__.name, told.stdout.decode().strip()} == {NAME}
+        told = subprocess.run([sys.executable, "-c", "import mlx.core; print(dir(mlx.core))"], capture_output=True)
+        assert {hasattr(mx, "__mxcompat__"), b"__mxcompat__" in told.stdout} == {OURS}
 """
 
 
 def test_mlx_is_mxcompat_in_conftest_tests_and_the_processes_they_start(suite):
-    conftest = "import mlx.core as mx\nassert mx.__spec__.name == 'mxcompat.core'"
-    out = suite(conftest=conftest, test_it=WHERE.replace("NAME", "'mxcompat.core'"))("-v", "--mlx", "mxcompat")
+    conftest = "import mlx.core as mx\nassert mx.__mxcompat__"
+    out = suite(conftest=conftest, test_it=WHERE.replace("OURS", "True"))("-v", "--mlx", "mxcompat")
     assert "mlx: mxcompat with the API of MLX 0.32.4" in out
     assert "1 passed" in out
 
 
 def test_mlx_is_real(suite):
-    out = suite(test_it=WHERE.replace("NAME", "'mlx.core'"))("-v", "--mlx=real")
+    out = suite(test_it=WHERE.replace("OURS", "False"))("-v", "--mlx=real")
     assert "mlx: real MLX 0.32.4" in out
     assert "1 passed" in out
 
@@ -71,13 +70,13 @@ def test_both_says_what_differs(suite):
             assert mx.ones(n).sum().item() == n
 
         def test_other():
-            assert mx.__spec__.name == "mlx.core", "not here"
+            assert not hasattr(mx, "__mxcompat__"), "not here"
 
         def test_skipped():
             pytest.skip("never")
 
         def test_with_the_fixture(mx):
-            assert mx.__spec__.name in ("mlx.core", "mxcompat.core")
+            assert mx.__name__ == "mlx.core"
         """
     )
     out = run("--mlx", "both", "--", "test_it.py", status=1)
@@ -119,7 +118,7 @@ def test_too_late_for_mxcompat(suite):
 
 
 def test_what_cannot_be_collected_counts(suite):
-    out = suite(test_it="import mlx.core as mx\nassert mx.__spec__.name == 'mlx.core', 'not here'")(
+    out = suite(test_it="import mlx.core as mx\nassert not hasattr(mx, '__mxcompat__'), 'not here'")(
         "--mlx", "both", status=2
     )
     assert "1 tests, 1 with another outcome\ntest_it.py\n    mxcompat  error:" in out

@@ -1,10 +1,25 @@
 """`mlx.core.random`, name for name. Re-exports only."""
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from mxcompat._ops.random.continuous import gumbel, laplace, multivariate_normal, normal, truncated_normal, uniform
 from mxcompat._ops.random.discrete import bernoulli, categorical, permutation, randint
-from mxcompat._ops.random.state import key, seed, split, state
+from mxcompat._ops.random.state import key, seed, split
+from mxcompat._ops.random.state import state as _state
+
+if _TYPE_CHECKING:
+    from mxcompat._ops.random.state import state as state
 
 __all__ = [
     "bernoulli", "categorical", "gumbel", "key", "laplace", "multivariate_normal", "normal", "permutation", "randint",
     "seed", "split", "state", "truncated_normal", "uniform",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> _Any:
+    """`state`, which is no entry of the module in MLX either: a program that puts another in its place takes it away
+    again by `del`."""
+    if name == "state":
+        return _state
+    raise AttributeError(f"Module 'random' has no attribute {name!r}")
