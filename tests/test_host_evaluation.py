@@ -204,6 +204,7 @@ def test_only_the_small_data_is_moved(monkeypatch, plans):
 def test_what_could_not_be_compiled_is_not_tried_again(error, once, monkeypatch, caplog):
     """NumPy goes on with it; it is tried again only where memory had run out."""
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
     tried = []
 
@@ -226,6 +227,7 @@ def test_what_could_not_be_compiled_is_not_tried_again(error, once, monkeypatch,
 
 def test_what_takes_long_is_compiled(monkeypatch):
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
     x = mx.arange(12)
     mx.eval(x)

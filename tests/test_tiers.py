@@ -51,6 +51,7 @@ def test_a_gradient_at_a_new_size_compiles_nothing(plans):
 
 def test_what_is_hot_is_compiled_in_the_background(plans, monkeypatch):
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
     monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
     w = mx.array(data(8, 8))
@@ -69,6 +70,7 @@ def test_what_is_hot_is_compiled_in_the_background(plans, monkeypatch):
 
 def test_the_faster_way_wins(plans, monkeypatch):
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
     monkeypatch.setattr(policy, "TRIED_SECONDS", float("inf"))
     x = mx.array(data(2, 2))

@@ -154,7 +154,8 @@ def tiers(palette: Palette) -> Drawing:
         f"waits for XLA at once: what would take NumPy {policy.HOPELESS:g} times as long as the compile; "
         "what NumPy has no rule for",
         "all of it is XLA's: on a GPU or a TPU",
-        f"compiled when it comes back: what takes NumPy {1000 * policy.HEAVY_SECONDS:.0f} ms or more",
+        f"compiled early: what takes NumPy {1000 * policy.HEAVY_SECONDS:.0f} ms or more, once it has taken "
+        f"1/{1 / policy.HEAVY_SHARE:.0f} of the compile's time",
     ]
     out.lines(20, 196, ["Exceptions:"], 13, 18, bold=True)
     out.lines(20, 220, rules, 12, 22)

@@ -17,7 +17,8 @@ SINGLE_SECONDS = 1e-4
 """The same for one that takes NumPy no longer than this."""
 
 HEAVY_SECONDS = 2e-2
-"""What takes this long on the host is compiled when it is seen for the second time."""
+HEAVY_SHARE = 1 / 8
+"""What takes this long on the host is compiled once it has taken this share of the time to compile it."""
 
 HEAVY_RUNS = 200
 """The same, unless compiling it is likely to take longer than so many runs. The gradient of a loop of 2 048 steps takes

@@ -190,15 +190,16 @@ def _on_host(
         return None
     record = cache.record_of(program, scalars)
     taken = record.host_seconds
-    hot = taken > compiling or (record.host_runs and _is_heavy(taken / record.host_runs, compiling))
+    heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling)
+    hot = taken > (policy.HEAVY_SHARE * compiling if heavy else compiling)
     if hot and is_huge(subgraph):
         return None
     light = takes < policy.LIGHT_SECONDS
-    return OpByOp(program, scalars, donated, True, light, bool(hot) and not temporary, _age(record))
+    return OpByOp(program, scalars, donated, True, light, hot and not temporary, _age(record))
 
 
 def _is_heavy(seconds: float, compiling: float) -> bool:
-    """Whether what takes so long on the host is compiled as soon as it returns."""
+    """Whether what takes so long on the host is compiled early: with many runs it would take much longer there."""
     return seconds > policy.HEAVY_SECONDS and compiling < policy.HEAVY_RUNS * seconds
 
 
