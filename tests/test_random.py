@@ -466,6 +466,26 @@ def test_gradients(fn: Any) -> None:
     check(lambda mx: mx.grad(lambda a, b: fn(mx, a, b).sum(), (0, 1))(mx.array(1.0), mx.array(2.0)))
 
 
+@pytest.mark.parametrize("form", ["plain", "compiled", "forward"])
+def test_gradients_where_there_is_no_width(form: str) -> None:
+    def use(mx: Any) -> list[Any]:
+        losses = [
+            lambda s: mx.random.normal((3,), scale=s, key=key(mx)).sum(),
+            lambda s: mx.random.laplace((3,), scale=s, key=key(mx)).sum(),
+            lambda s: mx.random.uniform(2.0, 2.0 + s, (3,), key=key(mx)).sum(),
+        ]
+        if form == "forward":
+            return [mx.jvp(loss, [mx.array(0.0)], [mx.array(1.0)])[1] for loss in losses]
+        return [(mx.compile(mx.grad(loss)) if form == "compiled" else mx.grad(loss))(mx.array(0.0)) for loss in losses]
+
+    check(use)
+
+
+@pytest.mark.usefixtures("xla_only")
+def test_gradients_where_there_is_no_width_as_xla_does_it() -> None:
+    check(lambda mx: mx.grad(lambda s: mx.random.normal((3,), scale=s, key=key(mx)).sum())(mx.array(0.0)))
+
+
 def test_gradient_of_multivariate_normal() -> None:
     """Real MLX has none with respect to the covariance; differences say what it is, also at equal eigenvalues."""
     direction = np.array([[0.3, 0.2], [0.2, -0.4]], np.float32)
