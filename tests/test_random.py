@@ -451,6 +451,46 @@ def test_vmap() -> None:
     check(implicit, tol=0)
 
 
+@pytest.mark.parametrize("keys", [40, 1500])
+def test_vmap_over_many_keys(keys: int) -> None:
+    def draws(mx: Any) -> list[Any]:
+        r, found = mx.random, mx.random.split(key(mx), keys)
+        bounds = mx.arange(keys) / keys
+        shared = [mx.vmap(lambda a: r.uniform(a, 2.0, (2,), key=key(mx)))(bounds)] if keys < 100 else []
+        return [
+            mx.vmap(lambda k: r.uniform(shape=(2,), dtype=mx.bfloat16, key=k), in_axes=1, out_axes=1)(found.T),
+            mx.vmap(lambda k, a: r.normal((3,), loc=a, scale=a, key=k))(found, bounds),
+            mx.vmap(lambda k, p: r.bernoulli(p, (2,), key=k))(found, bounds),
+            mx.vmap(r.split)(found),
+            mx.vmap(lambda k: r.permutation(4, key=k))(found),
+            mx.vmap(mx.vmap(lambda k: r.randint(0, 9, (2,), key=k)))(found.reshape(20, -1, 2)),
+            mx.grad(lambda a: mx.vmap(lambda k, a: r.normal((3,), loc=a, scale=a, key=k))(found, a).sum())(bounds),
+            *shared,
+        ]
+
+    check(draws)
+
+
+@pytest.mark.usefixtures("xla_only")
+def test_vmap_over_many_keys_as_xla_does_it() -> None:
+    check(lambda mx: mx.vmap(lambda k, a: mx.random.normal((3,), loc=a, key=k))(
+        mx.random.split(key(mx), 40), mx.arange(40)))  # fmt: skip
+
+
+def test_a_long_walk_from_many_keys_needs_no_compiler() -> None:
+    """Compiling the thousands of rounds of the hash would take minutes."""
+
+    def walk(x: Any, key: Any) -> Any:
+        for step in ours.random.split(key, 300):
+            x = x + ours.random.normal(key=step)
+        return x
+
+    keys = ours.random.split(ours.random.key(1), 60)
+    before = compiles()
+    ours.eval(ours.vmap(walk)(ours.zeros(60), keys))
+    assert compiles() == before
+
+
 GRADIENTS = {
     "uniform": lambda mx, a, b: mx.random.uniform(a, b, (3,), key=key(mx)),
     "normal": lambda mx, a, b: mx.random.normal((3,), loc=a, scale=b, key=key(mx)),
@@ -464,6 +504,26 @@ GRADIENTS = {
 @pytest.mark.parametrize("fn", GRADIENTS.values(), ids=GRADIENTS)
 def test_gradients(fn: Any) -> None:
     check(lambda mx: mx.grad(lambda a, b: fn(mx, a, b).sum(), (0, 1))(mx.array(1.0), mx.array(2.0)))
+
+
+@pytest.mark.parametrize("form", ["plain", "compiled", "forward"])
+def test_gradients_where_there_is_no_width(form: str) -> None:
+    def use(mx: Any) -> list[Any]:
+        losses = [
+            lambda s: mx.random.normal((3,), scale=s, key=key(mx)).sum(),
+            lambda s: mx.random.laplace((3,), scale=s, key=key(mx)).sum(),
+            lambda s: mx.random.uniform(2.0, 2.0 + s, (3,), key=key(mx)).sum(),
+        ]
+        if form == "forward":
+            return [mx.jvp(loss, [mx.array(0.0)], [mx.array(1.0)])[1] for loss in losses]
+        return [(mx.compile(mx.grad(loss)) if form == "compiled" else mx.grad(loss))(mx.array(0.0)) for loss in losses]
+
+    check(use)
+
+
+@pytest.mark.usefixtures("xla_only")
+def test_gradients_where_there_is_no_width_as_xla_does_it() -> None:
+    check(lambda mx: mx.grad(lambda s: mx.random.normal((3,), scale=s, key=key(mx)).sum())(mx.array(0.0)))
 
 
 def test_gradient_of_multivariate_normal() -> None:

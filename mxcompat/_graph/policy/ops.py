@@ -25,7 +25,11 @@ FEW_PAIRS = 128
 """Up to how many pairs of random words Python's integers are faster than NumPy."""
 
 SINGLE_DRAWS = 16
-"""Up to how many draws of a vmap are made one by one."""
+LOOPED_DRAWS = 1 << 10
+"""Up to how many draws of a vmap are nodes of their own; up to how many NumPy makes one after the other."""
+
+DRAW_SECONDS = 2e-5
+"""What one of these takes."""
 
 REMEMBERED_ANGLES = 1 << 15
 """Up to so many angles of `rope` are remembered for the next layer, or for the keys after the queries."""

@@ -1,17 +1,22 @@
-"""Draws over an axis more. A draw has one key, so a few of them are drawn one by one; only a permutation of many arrays
-by one key is one draw."""
+"""Draws over an axis more. A draw has one key, so a few of them are nodes of their own, and more of them one node that
+draws row after row; only a permutation of many arrays by one key is one draw."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
 
 from mxcompat._array.array import wrap
 from mxcompat._graph import policy
+from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH
+from mxcompat._graph.ir.rules import BATCH, COST, HOST
 
-from ..define import TABLE
+from ..define import TABLE, op
 from . import continuous, discrete, state  # noqa: F401  they define the ops
 
 __all__: list[str] = []
@@ -22,9 +27,43 @@ _ONE_BY_ONE = (
 )  # fmt: skip
 
 
+def _rows_lowered(*inputs: Any, name: str, given: tuple, flags: tuple[bool, ...], size: int) -> Any:
+    one = TABLE[name]
+    return jax.vmap(lambda *xs: one.lower(given, xs), [0 if on else None for on in flags])(*inputs)
+
+
+def _infer_rows(*inputs: Aval, name: str, given: tuple, flags: tuple[bool, ...], size: int) -> Aval:
+    rows = [aval(a.shape[1:], a.dtype) if on else a for a, on in zip(inputs, flags, strict=True)]
+    out = TABLE[name].infer((given, *rows))
+    return aval((size, *out.shape), out.dtype)
+
+
+_ROWS = op("random_rows", _rows_lowered, _infer_rows, ("name", "given", "flags", "size"), draws=True)
+
+
+@HOST.of(_ROWS)
+def _rows(out: Aval, params: tuple, *inputs: Any) -> Any:
+    name, given, flags, size = params
+    rule, one = HOST[TABLE[name]], aval(out.shape[1:], out.dtype)
+    result = np.empty(out.shape, out.dtype.numpy)
+    for k in range(size):
+        row = rule(one, given, *[x[k] if on else x for x, on in zip(inputs, flags, strict=True)])
+        if row is None:
+            return None
+        result[k] = row
+    return result
+
+
+@COST.of(_ROWS)
+def _rows_cost(out: Aval, params: tuple, *inputs: Aval) -> float:
+    return params[3] * policy.DRAW_SECONDS + policy.BYTE_SECONDS * out.nbytes
+
+
 def _one_by_one(op: Op, params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> Node | None:
-    if not 0 < size <= policy.SINGLE_DRAWS:
+    if not 0 < size <= policy.LOOPED_DRAWS:
         return None
+    if size > policy.SINGLE_DRAWS:
+        return apply(_ROWS, tuple(inputs), (op.name, params, tuple(batched), size))
     draws = []
     for k in range(size):
         given = [wrap(n)[k]._node if on else n for n, on in zip(inputs, batched, strict=True)]

@@ -1,7 +1,6 @@
 """Derivatives of draws with respect to what is not random in them, in NumPy: bounds, means, scales, covariances.
 
-The noise is drawn again, from the same key. Where a scale is 0 the derivative is JAX's, half of what one expects: the
-product is bounded by its largest (see `scaled` in `bits`), which is then as large as itself.
+The noise is drawn again, from the same key.
 """
 
 from __future__ import annotations
@@ -23,11 +22,6 @@ _FLOAT32 = np.dtype(np.float32)
 _ROOT = np.float32(SQRT2)
 
 
-def _halved(noise: Any, factor: Any) -> Any:
-    """The noise that is multiplied with the factor, or half of it where that is 0."""
-    return noise if np.all(factor) else noise * np.where(factor == 0, np.float32(0.5), np.float32(1))
-
-
 def _total(*terms: Any) -> Any:
     """The sum of those that are not None."""
     found = [t for t in terms if t is not None]
@@ -38,25 +32,24 @@ def _stretch(tangent: Any, noise: Any) -> Any:
     return None if tangent is None else tangent * noise
 
 
-def _uniform_noise(params: tuple, key: Any, low: Any, high: Any) -> Any:
+def _uniform_noise(params: tuple, key: Any) -> Any:
     shape, dtype = params
-    kind = dtype.numpy
-    return _halved(unit(key, shape, kind).astype(np.float32), cast(high, kind) - cast(low, kind))
+    return unit(key, shape, dtype.numpy).astype(np.float32)
 
 
 @PULLBACK.of(TABLE["random_uniform"])
 def _uniform_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, low: Any, high: Any) -> tuple:
-    rising = g * _uniform_noise(params, key, low, high)
+    rising = g * _uniform_noise(params, key)
     return None, g - rising, rising
 
 
 @PUSHFORWARD.of(TABLE["random_uniform"])
 def _uniform_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any, low: Any, high: Any) -> Any:
-    noise = _uniform_noise(params, key, low, high)
+    noise = _uniform_noise(params, key)
     return _total(_stretch(tangents[1], 1 - noise), _stretch(tangents[2], noise))
 
 
-def _normal_noise(params: tuple, key: Any, *rest: Any) -> Any:
+def _normal_noise(params: tuple, key: Any) -> Any:
     """What the scale is multiplied with; None if there is none."""
     shape, dtype, (_, stretched) = params
     if not stretched:
@@ -64,7 +57,7 @@ def _normal_noise(params: tuple, key: Any, *rest: Any) -> Any:
     if dtype.kind == "c":
         return normals(key, (*shape, 2)).view(np.complex64)[..., 0]
     x = normals(key, shape)
-    return _halved((x.astype(np.float64) * SQRT2) if dtype.size == 8 else x * _ROOT, cast(rest[-1], dtype.numpy))
+    return (x.astype(np.float64) * SQRT2) if dtype.size == 8 else x * _ROOT
 
 
 @PULLBACK.of(TABLE["random_normal"])
@@ -73,7 +66,7 @@ def _normal_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, *rest: 
     loc = (g,) if shifted else ()
     if not stretched:
         return (None, *loc)
-    return (None, *loc, g * _normal_noise(params, key, *rest) if wanted[-1] else None)
+    return (None, *loc, g * _normal_noise(params, key) if wanted[-1] else None)
 
 
 @PUSHFORWARD.of(TABLE["random_normal"])
@@ -81,22 +74,22 @@ def _normal_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any, *rest
     shifted, stretched = params[2]
     loc = tangents[1] if shifted else None
     scale = tangents[-1] if stretched else None
-    return _total(loc, _stretch(scale, _normal_noise(params, key, *rest)) if scale is not None else None)
+    return _total(loc, _stretch(scale, _normal_noise(params, key)) if scale is not None else None)
 
 
-def _laplace_noise(params: tuple, key: Any, scale: Any) -> Any:
+def _laplace_noise(params: tuple, key: Any) -> Any:
     shape, dtype = params
-    return _halved(laplaces(key, shape, dtype.numpy), cast(scale, dtype.numpy))
+    return laplaces(key, shape, dtype.numpy)
 
 
 @PULLBACK.of(TABLE["random_laplace"])
 def _laplace_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, loc: Any, scale: Any) -> tuple:
-    return None, g, g * _laplace_noise(params, key, scale)
+    return None, g, g * _laplace_noise(params, key)
 
 
 @PUSHFORWARD.of(TABLE["random_laplace"])
 def _laplace_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any, loc: Any, scale: Any) -> Any:
-    return _total(tangents[1], _stretch(tangents[2], _laplace_noise(params, key, scale)))
+    return _total(tangents[1], _stretch(tangents[2], _laplace_noise(params, key)))
 
 
 def _truncated_slopes(params: tuple, key: Any, lower: Any, upper: Any) -> tuple[Any, Any]:
@@ -114,7 +107,7 @@ def _truncated_slopes(params: tuple, key: Any, lower: Any, upper: Any) -> tuple[
     inside = _share(z, upper, np.less) * _share(top, lower, np.greater)
     at_upper = _share(upper, z, np.less) * _share(top, lower, np.greater)
     at_lower = _share(lower, top, np.greater)
-    noise = _halved(drawn.astype(np.float32), high - low)
+    noise = drawn.astype(np.float32)
     e, a, b = z.astype(np.float32) / _ROOT, a.astype(np.float32), b.astype(np.float32)
     moving = inside * np.exp(e * e)
     falling, rising = (1 - noise) * np.exp(-a * a), noise * np.exp(-b * b)
