@@ -358,6 +358,44 @@ def test_info():
         assert word in out
 
 
+def test_processes_with_an_environment_of_their_own(program):
+    """The program's settings count, and `mlx` is mxcompat all the same, in what these processes start, too."""
+    path = program(
+        """
+        import asyncio, os, subprocess, sys
+
+        ask = "import os, sys; print('other' in map(os.path.basename, sys.path), end=' ');"
+        ask += "import mlx.core as mx; print(mx.__name__, os.environ.get('KEY'))"
+        further = "import mlx.core, subprocess, sys; subprocess.run([sys.executable, '-c', "
+        further += f"{ask!r}], env={{'PYTHONPATH': 'other'}})"
+
+        def run(code, **options):
+            subprocess.run([sys.executable, "-c", code], check=True, **options)
+
+        given = {"PYTHONPATH": "other", "KEY": "1"}
+        run(ask, env=given)
+        run(ask, env={b"PYTHONPATH": b"other", b"KEY": b"2"})
+        run(further, env={**os.environ, "PYTHONPATH": "elsewhere"})
+        assert given == {"PYTHONPATH": "other", "KEY": "1"}
+        run("import mlx.core as mx; print(mx.__name__, 'PATH' in __import__('os').environ)", env={})
+
+        async def later():
+            await (await asyncio.create_subprocess_exec(sys.executable, "-c", ask, env=given)).wait()
+
+        asyncio.run(later())
+        os.environ["PYTHONPATH"] = "other"
+        run(ask)
+        del os.environ["PYTHONPATH"]
+        run("import mlx.core as mx; print(mx.__name__)")
+        subprocess.Popen([sys.executable, "-c", ask], -1, None, None, None, None, None, True, False, None, given).wait()
+        """
+    )
+    name = "mxcompat.core"
+    lines = [f"True {name} 1", f"True {name} 2", f"True {name} None", f"{name} False", f"True {name} 1"]
+    lines += [f"True {name} None", name, f"True {name} 1"]
+    assert python("-m", "mxcompat", path, cwd=path.parent).splitlines() == lines
+
+
 def test_where_mxcompat_lies_hides_nothing_of_the_program(tmp_path):
     """In a checkout there is a package `tests`; the program's own has no `__init__`, and is found after it."""
     (tmp_path / "program.py").write_text("import sys, mlx.core; print(sys.path)")

@@ -21,9 +21,9 @@ def module_name(path):
 
 
 def layer(module):
-    """The number of a module's layer. `mxcompat._version`, which imports nothing, is below all."""
+    """The number of a module's layer. `mxcompat._version` and `_started`, which import none of it, are below all."""
     parts = module.split(".")
-    if parts[1:2] == ["_version"]:
+    if parts[1:2] in (["_version"], ["_started"]):
         return -1
     return LAYERS.index(parts[1]) if len(parts) > 1 and parts[1] in LAYERS else len(LAYERS)
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxcompat._graph import policy
+from mxcompat._started import with_what_is_handed_down
 
 from .common import Host, Hostfile
 from .environment import BACKENDS, MEMBER
@@ -73,6 +74,8 @@ def launch_jaccl(parser: Any, hosts: Sequence[Host], args: argparse.Namespace, c
 def _launch(hosts: Sequence[Host], args: argparse.Namespace, command: Sequence[str], backend: str) -> int:
     option = vars(args).get
     settings = dict(setting.partition("=")[::2] for setting in option("env") or ())
+    if "PYTHONPATH" in settings:
+        settings["PYTHONPATH"] = with_what_is_handed_down(settings["PYTHONPATH"])
     coordinator = joined(_address(hosts), _port(hosts, option("starting_port")))
     whole = _with_python(command, option("python") or sys.executable)
     starts = []

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mxcompat._dropin import install_as_mlx
+from mxcompat._started import hand_down
 
 __all__ = ["as_mlx", "run_program"]
 
@@ -48,17 +49,12 @@ def _prepare(argv: Sequence[str], directory: str | None) -> None:
 
 
 def as_mlx() -> tuple[list[str], list[str]]:
-    """Put mxcompat in MLX's place, here and, by PYTHONPATH, in the Python processes that this one starts.
+    """Put mxcompat in MLX's place, here and in the Python processes that this one starts.
 
     Returns:
-        What this put in front of PYTHONPATH, and what it put behind it: for `sys.path`, which the processes of
-        `multiprocessing` inherit.
+        What these find before all else, and after all else: for `sys.path`, which the processes of `multiprocessing`
+        inherit.
     """
     install_as_mlx()
-    package = Path(__file__).resolve().parents[1]
-    before, after = [str(package / "_children")], []
-    if not any(finder.find_spec("mxcompat", None) for finder in sys.meta_path):
-        after.append(str(package.parent))  # found from the directory that Python was started in alone
-    known = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([*before, *([known] if known else []), *after])
-    return before, after
+    before, after = hand_down()
+    return before, [folder for folder in after if folder not in sys.path]

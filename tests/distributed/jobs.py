@@ -121,6 +121,30 @@ def derivatives(group: Any) -> Any:
 
 
 @job
+def of_what_a_transform_has_left(group: Any) -> Any:
+    """Ranks that have the same by other ways: the collectives run in the order in which they were made."""
+    kept: list[Any] = []
+
+    @mx.custom_function
+    def doubled(x: mx.array) -> mx.array:
+        kept.append(x)
+        return x * 2
+
+    @doubled.vjp
+    def rule(primals: mx.array, cotangents: mx.array, _: mx.array) -> mx.array:
+        kept.append(cotangents)
+        return cotangents * 2
+
+    if group.rank() == 0:
+        mx.grad(lambda x: doubled(x).sum())(own(group))
+    else:
+        kept += [own(group), mx.ones((2, 2))]
+    sums = [D.all_sum(value[:1], group=group) for value in kept]
+    last = D.all_sum(mx.array([1.0, 2.0, 3.0]), group=group)
+    return [done(value) for value in (last, *reversed(sums))]
+
+
+@job
 def under_transforms(group: Any) -> Any:
     x = own(group)
 

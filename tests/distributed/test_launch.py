@@ -234,6 +234,26 @@ def test_what_mlx_lm_takes_of_the_launcher(tmp_path):
     assert sorted(result.stdout.splitlines()) == ["[0] 7 0", "[1] 7 1"]
 
 
+def test_a_search_path_for_the_ranks(tmp_path):
+    """`mlx.launch --env PYTHONPATH=...` under a program: what the ranks import as `mlx` is mxcompat, here and afar."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import subprocess, sys\n"
+        "launch = 'import sys; from mlx._distributed_utils.launch import main; sys.exit(main())'\n"
+        "code = 'import sys; import mlx.core as mx; print(any(x.endswith(\"there\") for x in sys.path), mx.__name__)'\n"
+        "line = [sys.executable, '-c', launch, '--env', 'PYTHONPATH=there']\n"
+        "subprocess.run([*line, '-n', '2', '--', sys.executable, '-c', code], check=True)\n"
+        "subprocess.run([*line, '--hosts', 'far', '--dry-run', '--', 'true'], check=True)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "mxcompat", str(program)], env=environment(), cwd=tmp_path, capture_output=True,
+        text=True, timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    *local, afar = sorted(result.stdout.splitlines())
+    assert local == ["[0] True mxcompat.core", "[1] True mxcompat.core"]
+    assert "_children:there" in afar
+
+
 @pytest.mark.exhaustive
 def test_mlx_lm_share(tmp_path):
     """A folder goes from the rank that has it to the other, as on two machines."""

@@ -1,8 +1,8 @@
 """Found by the Python processes that a program under `python -m mxcompat` starts: makes `mlx` mxcompat in them too, and
 gives way to it."""
 
-import mxcompat
+from mxcompat._tools.running import as_mlx
 
-mxcompat.install_as_mlx()
+as_mlx()
 
 import mlx  # noqa: E402  no longer this file: the import system hands out what now stands in sys.modules

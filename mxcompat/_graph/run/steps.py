@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 
 from .. import policy
+from ..ir.capture import oldest_trace
 from ..ir.linearize import Subgraph
 from ..ir.node import Node, created, location
 from ..ir.rules import STEP
@@ -25,7 +26,7 @@ lock = threading.RLock()
 
 _numbers = itertools.count()
 _pending: dict[int, weakref.ref[Node]] = {}
-"""The steps not taken yet, of those made outside of all transforms, by number."""
+"""The steps not taken yet, by number; not those of which a transform under way makes its body."""
 
 
 def count() -> None:
@@ -35,7 +36,7 @@ def count() -> None:
 
 
 def _number(node: Node) -> None:
-    if node.op in STEP and not node.trace:
+    if node.op in STEP and node.trace < oldest_trace():  # else it is part of the body of a capture under way
         if len(_pending) > policy.MOST_FLYING:
             _forget(None)
         _pending[next(_numbers)] = weakref.ref(node)

@@ -1,0 +1,76 @@
+"""The processes that a program starts: in those that are Python, `mlx` is mxcompat as well.
+
+The folder `_children` at the front of PYTHONPATH does it. A program may give a process another PYTHONPATH, or a whole
+environment of its own; what is needed is added to it where the process is started.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["hand_down", "with_what_is_handed_down"]
+
+_PACKAGE = Path(__file__).resolve().parent
+_before: list[str] = []
+_after: list[str] = []
+
+
+def hand_down() -> tuple[list[str], list[str]]:
+    """Put mxcompat in MLX's place in the Python processes that this one starts. Calling it again changes nothing.
+
+    Returns:
+        What they find before all else, and after all else, in their PYTHONPATH.
+    """
+    if not _before:
+        _before.append(str(_PACKAGE / "_children"))
+        found = any(finder.find_spec("mxcompat", None) for finder in sys.meta_path)
+        if not found or str(_PACKAGE.parent) in _entries(os.environ.get("PYTHONPATH", "")):
+            _after.append(str(_PACKAGE.parent))  # else it is found wherever Python is started, with any PYTHONPATH
+        os.environ["PYTHONPATH"] = with_what_is_handed_down(os.environ.get("PYTHONPATH", ""))
+        subprocess.Popen.__init__ = _started_by(subprocess.Popen.__init__)  # type: ignore[method-assign]
+    return [*_before], [*_after]
+
+
+def with_what_is_handed_down(search: str) -> str:
+    """A PYTHONPATH with what `hand_down` adds to it; the same if it is there, or if nothing is handed down."""
+    there = _entries(search)
+    before = [folder for folder in _before if folder not in there]
+    after = [folder for folder in _after if folder not in there]
+    return os.pathsep.join([*before, *([search] if search else []), *after])
+
+
+def _entries(search: str) -> list[str]:
+    return search.split(os.pathsep)
+
+
+def _started_by(plain: Any) -> Any:
+    """`Popen.__init__`, which all of `subprocess` and asyncio's subprocesses go through."""
+    place = list(inspect.signature(plain).parameters).index("env") - 1
+
+    @functools.wraps(plain)
+    def init(self: Any, *args: Any, **options: Any) -> None:
+        if len(args) > place:
+            args = (*args[:place], _environment(args[place]), *args[place + 1 :])
+        else:
+            options["env"] = _environment(options.get("env"))
+        plain(self, *args, **options)
+
+    return init
+
+
+def _environment(given: Any) -> Any:
+    """What a process is given as its environment; None stands for this one's."""
+    known = os.environ if given is None else given
+    if not isinstance(known, Mapping):
+        return given
+    name = next((key for key in known if key in ("PYTHONPATH", b"PYTHONPATH")), "PYTHONPATH")
+    search = os.fsdecode(known.get(name, ""))
+    complete = with_what_is_handed_down(search)
+    return given if complete == search else {**known, name: complete}
