@@ -65,7 +65,9 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         reals = [x._node for x in leaves]
         size = _size(leaves, axes)
         if size is None:
-            flatten(fun(*args), require_array=True)  # for its errors, which MLX raises first
+            value = fun(*args)  # for the errors of these, which MLX raises first
+            flatten(value, require_array=True)
+            flat_axes(value, out_axes, "output ")
             raise ValueError("At least one of in_axes must be non-None.")
         mapped = [k for k, axis in enumerate(axes) if axis is not None]
         avals = [aval(_without(leaves[k].shape, axes[k]), leaves[k].dtype) for k in mapped]
@@ -173,8 +175,10 @@ def _add_axes(found: list[int | None], tree: Any, axes: Any, what: str) -> None:
             _add_same(found, tree, axes, what)
     elif isinstance(tree, dict):
         if isinstance(axes, dict):
-            if len(axes) != len(tree) or any(key not in axes for key in tree):
+            if len(axes) != len(tree):
                 raise _no_prefix()
+            if any(key not in axes for key in tree):
+                raise ValueError("[tree_visit] Tree is not a valid prefix tree of the first tree.")
             for key, item in tree.items():
                 _add_axes(found, item, axes[key], what)
         else:
