@@ -303,3 +303,16 @@ def test_async_eval_within_a_transform(transform, of_argument):
         return getattr(mx, transform)(f)(x)
 
     check(run, X)
+
+
+@pytest.mark.parametrize("argument", [lambda x: [x], lambda x: {"a": x}], ids=["list", "dict"])
+def test_an_argument_that_the_function_puts_arrays_into(argument):
+    """Real MLX reads beyond its gradients there, and ends the process."""
+
+    def grows(tree):
+        first = tree[0] if isinstance(tree, list) else tree["a"]
+        tree.append(first) if isinstance(tree, list) else tree.update(b=first)
+        return first.sum()
+
+    with pytest.raises(ValueError, match="put arrays into an argument"):
+        ours.grad(grows)(argument(ours.array([1.0, 2.0])))

@@ -130,7 +130,10 @@ _ONE = aval((), float32)
 
 
 def _like(tree: Any, leaves: Iterator[array], deep: bool) -> Any:
-    return restore(structure(tree), leaves) if deep else map_arrays(lambda _: next(leaves), tree)
+    try:
+        return restore(structure(tree), leaves) if deep else map_arrays(lambda _: next(leaves), tree)
+    except StopIteration:
+        raise ValueError("[grad] The function put arrays into an argument that it is differentiated by.") from None
 
 
 def _copied(tree: Any) -> Any:
