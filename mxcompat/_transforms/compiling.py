@@ -120,9 +120,11 @@ def compile(
 
 
 def _untraced(fun: Callable[..., Any], args: tuple, kwargs: dict, leaves: Sequence[array]) -> Any:
-    """`fun` of these arguments, which it may write to: the caller sees nothing of that, as where it is traced."""
+    """`fun` of these arguments, which it may write to: the caller sees nothing of that, as where it is traced, and
+    each result is an array of its own."""
     given, named = restore(structure((args, kwargs)), iter([wrap(x._node) for x in leaves]))
-    return fun(*given, **named)
+    value = fun(*given, **named)
+    return restore(structure(value), iter([wrap(x._node) for x in flatten(value)]))
 
 
 def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]]:
