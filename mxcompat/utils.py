@@ -258,7 +258,7 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable | None = None) -> An
         return _rebuild(tree_a, (tree_merge(a, b, merge_fn) for a, b in zip_longest(tree_a, tree_b)))
     if isinstance(tree_a, dict) and isinstance(tree_b, dict):
         merged = {k: tree_merge(v, tree_b.get(k), merge_fn) for k, v in tree_a.items()}
-        merged.update((k, v) for k, v in tree_b.items() if k not in tree_a)
+        merged.update((k, tree_merge(None, v, merge_fn)) for k, v in tree_b.items() if k not in tree_a)
         return merged
     if merge_fn is None:
         raise ValueError("Trees contain elements at the same locations but no merge function was provided")

@@ -419,6 +419,7 @@ def test_inplace(name: str) -> None:
     rights = [
         lambda mx: 2, lambda mx: 1.5, lambda mx: mx.array([[1, 2], [3, 4]]), lambda mx: [1, 2], lambda mx: None,
         lambda mx: np.array([1.5, 2]), lambda mx: mx.array([1.0, 2.0]), lambda mx: True, lambda mx: "a",
+        lambda mx: -(10**30), lambda mx: 2**40,
     ]  # fmt: skip
     for left in lefts:
         for right in rights:

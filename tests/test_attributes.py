@@ -34,3 +34,24 @@ def public(x: Any) -> set[str]:
 def test_public_attributes(name: str) -> None:
     make = OBJECTS[name]
     assert public(make(ours)) == public(make(real)) | EXTRA.get(name, set())
+
+
+@pytest.mark.parametrize("name", sorted(OBJECTS.keys() - {"custom function", "print options"}))
+def test_attributes_can_be_set_where_mlxs_can(name: str) -> None:
+    """A dtype, a device or a stream is shared by all who use it: nobody can change it."""
+    make = OBJECTS[name]
+    for attribute in sorted(public(make(real)) - {"mT"}):  # of which a number has none
+        assert _changes(make(ours), attribute) == _changes(make(real), attribute), attribute
+
+
+def _changes(x: Any, attribute: str) -> list[str]:
+    """Which exceptions setting and deleting an attribute raise."""
+    value = getattr(x, attribute)
+    found = []
+    for change in (lambda: setattr(x, attribute, value), lambda: delattr(x, attribute)):
+        try:
+            change()
+            found.append("")
+        except Exception as error:
+            found.append(type(error).__name__)
+    return found

@@ -303,3 +303,77 @@ def test_async_eval_within_a_transform(transform, of_argument):
         return getattr(mx, transform)(f)(x)
 
     check(run, X)
+
+
+@pytest.mark.parametrize("argument", [lambda x: [x], lambda x: {"a": x}], ids=["list", "dict"])
+def test_an_argument_that_the_function_puts_arrays_into(argument):
+    """Real MLX reads beyond its gradients there, and ends the process."""
+
+    def grows(tree):
+        first = tree[0] if isinstance(tree, list) else tree["a"]
+        tree.append(first) if isinstance(tree, list) else tree.update(b=first)
+        return first.sum()
+
+    with pytest.raises(ValueError, match="put arrays into an argument"):
+        ours.grad(grows)(argument(ours.array([1.0, 2.0])))
+
+
+TWICE = {
+    "vjp": lambda mx, f, x: mx.vjp(f, [x], [x, x])[0],
+    "jvp": lambda mx, f, x: mx.jvp(f, [x], [x])[0],
+    "value_and_grad": lambda mx, f, x: mx.value_and_grad(lambda a: (f(a)[0].sum(), f(a)))(x)[0][1],
+    "vmap": lambda mx, f, x: mx.vmap(f)(x),
+    "compile": lambda mx, f, x: mx.compile(f)(x),
+    "compile in compile": lambda mx, f, x: mx.compile(lambda a: [*mx.compile(f)(a)])(x),
+    "checkpoint": lambda mx, f, x: mx.checkpoint(f)(x),
+    "custom function": lambda mx, f, x: mx.custom_function(f)(x),
+}
+
+
+@pytest.mark.parametrize("transform", TWICE.values(), ids=TWICE.keys())
+def test_an_array_that_is_returned_twice_is_two(transform):
+    """What is written to one of them does not reach the other."""
+
+    def run(mx, x):
+        y, z = transform(mx, lambda a: (a * 2,) * 2, x)
+        y += 1
+        z *= 3
+        return y, z
+
+    check(run, np.array([1.0, 2.0, 3.0], np.float32))
+    check(lambda mx, x: mx.compile(lambda a: run(mx, a))(x), np.array([1.0, 2.0, 3.0], np.float32))
+
+
+@pytest.mark.parametrize("op", ["cumsum", "flip", "roll", "diag", "slice"])
+def test_second_derivatives_past_a_checkpoint_that_ignores_an_argument(op):
+    """Its derivative by that one is zero, and so is what the op before it hands on."""
+    ops = {
+        "cumsum": lambda mx, x: mx.cumsum(x), "flip": lambda mx, x: x[::-1], "roll": lambda mx, x: mx.roll(x, 1),
+        "diag": lambda mx, x: mx.diag(x), "slice": lambda mx, x: x[:2],
+    }  # fmt: skip
+
+    def run(mx, x):
+        squared = mx.checkpoint(lambda a, b: a * a * a)
+
+        def gradient(a):
+            return mx.grad(lambda a: squared(a, ops[op](mx, a)).sum())(a)
+
+        return mx.grad(lambda a: (gradient(a) * a).sum())(x)
+
+    check(run, np.array([1.0, 2.0, 3.0], np.float32))
+
+
+def test_vmap_of_second_derivatives_of_a_function_that_writes_to_what_it_captures():
+    def run(mx, x):
+        def row(a):
+            def loss(b):
+                nonlocal a
+                before = a[:]
+                a *= b
+                return (a * before + b).sum()
+
+            return mx.grad(loss)(mx.array([0.5, 0.5, -1.0])).sum()
+
+        return mx.vmap(mx.grad(row))(x)
+
+    check(run, np.arange(6, dtype=np.float32).reshape(2, 3))

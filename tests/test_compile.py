@@ -310,6 +310,74 @@ def test_disable_and_enable():
     assert len(traces) == 3
 
 
+def _writes(a):
+    a[0] = a[0] * 7
+    a += 1
+    return a * 1
+
+
+def _fills(d):
+    d["n"] = d["a"] * 2
+    d["a"] += 1
+    return d["n"]
+
+
+AROUND = {
+    "nothing": lambda mx: lambda f: f,
+    "compile": lambda mx: mx.compile,
+    "vmap": lambda mx: lambda f: lambda x: mx.vmap(f)(mx.stack([x, x])),
+    "grad": lambda mx: lambda f: mx.grad(lambda x: f(x).sum()),
+    "checkpoint": lambda mx: mx.checkpoint,
+}
+
+
+@pytest.mark.parametrize("enabled", [True, False], ids=["enabled", "disabled"])
+@pytest.mark.parametrize("around", AROUND.values(), ids=AROUND.keys())
+def test_what_a_compiled_function_does_to_its_arguments_stays_there(around, enabled):
+    """Also where it is not compiled by itself: within another compile or a vmap, or with compile disabled."""
+
+    def arrays(mx, x):
+        inner = mx.compile(_writes)
+
+        def outer(x):
+            x = x * 1
+            y = inner(x)
+            return x + 10 * y
+
+        return around(mx)(outer)(x), x
+
+    def containers(mx, x):
+        inner = mx.compile(_fills)
+
+        def outer(x):
+            given = {"a": x * 1}
+            y = inner(given)
+            return given["a"] * len(given) + 10 * y
+
+        return around(mx)(outer)(x), x
+
+    for mx in (real, ours):
+        (mx.enable_compile if enabled else mx.disable_compile)()
+    try:
+        check(arrays, X)
+        check(containers, X)
+    finally:
+        for mx in (real, ours):
+            mx.enable_compile()
+
+
+def test_arguments_are_checked_where_compile_is_disabled():
+    for mx in (real, ours):
+        mx.disable_compile()
+    try:
+        for wrong in ({1, 2}, 1j, b"a", object(), [1, {2}], np.float32):
+            check(lambda mx, x, w=wrong: mx.compile(lambda a, b: a)(x, w), X)
+            check(lambda mx, x, w=wrong: mx.compile(lambda a, k: a)(x, k=w), X)
+    finally:
+        for mx in (real, ours):
+            mx.enable_compile()
+
+
 def test_wrappers_keep_name_and_docstring():
     def double(x):
         """Twice."""

@@ -276,6 +276,24 @@ def test_the_axis_that_a_vmap_rule_returns(axis):
     check(run, np.arange(6, dtype=np.float32).reshape(2, 3))
 
 
+AXES = [
+    0, [0, 0], (0, 0), {"a": 0, "b": 0}, [0, (0, 0)], [0], (0,), {"a": 0}, {"a": 0, "c": 0}, "a", 1.5, [0, "a"], False,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("axes", AXES, ids=str)
+def test_the_axes_that_a_vmap_rule_returns(axes):
+    """One may stand for all of a list or dict; else they are a tree of the same kind."""
+    for made in (lambda a: [a * 2, a], lambda a: (a * 2, a), lambda a: {"a": a * 2, "b": a}, lambda a: [a, (a, a * 2)]):
+
+        def run(mx, x, made=made):
+            f = mx.custom_function(made)
+            f.vmap(lambda a, _: (made(a), axes))
+            return mx.vmap(f)(x)
+
+        check(run, np.arange(6, dtype=np.float32).reshape(2, 3))
+
+
 def test_a_vmap_rule_that_returns_another_shape():
     f = ours.custom_function(lambda a: a * 2)
     f.vmap(lambda a, axes: (a.sum(axis=axes), None))

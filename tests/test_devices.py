@@ -43,6 +43,8 @@ def test_can_cast_and_result_type() -> None:
     [
         lambda mx: mx.issubdtype("a", mx.generic),
         lambda mx: mx.issubdtype(mx.float32, 1),
+        lambda mx: mx.issubdtype(mx.float32, None),
+        lambda mx: mx.issubdtype(None, 1),
         lambda mx: mx.issubdtype(arg1=mx.float32, arg2=mx.floating),
         lambda mx: mx.isdtype(mx.float32, "foo"),
         lambda mx: mx.isdtype(mx.float32, ("real floating", "foo")),

@@ -62,6 +62,14 @@ def test_more_axes_than_xla_takes(name: str) -> None:
     check(lambda mx, x: getattr(mx.fft, name)(x, axes=(3, 0, 4, 1)), x)
 
 
+@pytest.mark.parametrize("axes", [1, np.int64(1), np.array(1), (np.int8(-1), 0), 2**31], ids=repr)
+def test_axes_to_shift(axes: Any) -> None:
+    """Whatever counts as an integer."""
+    for name in ("fftshift", "ifftshift"):
+        check(lambda mx, x, name=name: getattr(mx.fft, name)(x, axes), CUBE)
+    check(lambda mx, x: mx.fft.fftshift(x, mx.array(-1)), CUBE)
+
+
 ERRORS = {
     "n 0": lambda f, mx: f.fft(mx.zeros(3), n=0),
     "n negative": lambda f, mx: f.rfft(mx.zeros(3), n=-1),

@@ -698,3 +698,18 @@ def test_loaded_arrays_are_ordinary():
 def test_a_bool_is_0_or_1_whatever_the_file_says():
     x = ours.load(io.BytesIO(npy("|b1", (3,), b"\x00\x02\xff")), format="npy")
     assert x.astype(ours.int32).tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("data", [b"hello " * 20, b"PK\3\4" + bytes(60), b""], ids=["text", "zip", "empty"])
+def test_what_a_file_object_without_a_header_is_called(data, tmp_path):
+    """A path is named, a file object is not, even if it has a name."""
+    path = tmp_path / "x.npy"
+    path.write_bytes(data)
+    check(lambda mx: mx.load(io.BytesIO(data), format="npy"))
+    check(lambda mx: mx.load(str(path), format="npy"))
+    with path.open("rb") as opened:
+        check(lambda mx: mx.load((opened.seek(0), opened)[1], format="npy"))
+
+
+def test_gguf_metadata_that_are_none(tmp_path):
+    check(lambda mx: mx.save_gguf(str(tmp_path / "x.gguf"), {"a": mx.ones(2)}, {"k": None}))

@@ -182,6 +182,16 @@ def test_cross(left, right, axis):
     check(lambda mx, a, b: mx.linalg.cross(a, b, axis), *(np.asarray(RNG.randn(*s), "f") for s in (left, right)))
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+def test_cross_of_different_ranks(axis):
+    """An axis that is counted from the front is not the same one in both; that of size 2 is filled up at the end."""
+    shapes = ((3,), (2,), (2, 3), (3, 2), (3, 3), (2, 2), (2, 3, 2), (1, 3), (3, 1), (2, 3, 3), (3, 2, 3), (0, 3), ())
+    for left in shapes:
+        for right in shapes:
+            a, b = (np.arange(np.prod(s), dtype="f").reshape(s) for s in (left, right))
+            check(lambda mx, a, b: mx.linalg.cross(a, b, axis), a, b)
+
+
 def test_cross_dtypes():
     check(lambda mx: mx.linalg.cross(mx.array([1, 2]).astype(mx.int8), mx.array([3, 4]).astype(mx.uint8)))
     check(lambda mx: mx.linalg.cross(mx.array([True, True, False]), mx.array([False, True, True])))

@@ -23,6 +23,7 @@ EXCEPTIONS = {
         ),
         _STUB,
     ),
+    "vecdot": "the stub says axis is keyword-only, real MLX takes it by position as we do",
     "count_nonzero": "the stub says axis is keyword-only, real MLX takes it by position as we do",
     "astype": "the stub says dtype is positional-only, real MLX takes it by keyword as we do",
     "roll": "the stub says shift and axis are positional-only, real MLX takes them by keyword as we do",

@@ -6,6 +6,8 @@ import enum
 from operator import index
 from typing import Any
 
+from mxcompat._graph.ir.fixed import Fixed
+
 __all__ = ["Device", "DeviceType", "cpu", "device_type", "gpu"]
 
 
@@ -45,7 +47,7 @@ def device_type(value: Any) -> DeviceType | None:
         return None
 
 
-class Device:
+class Device(Fixed):
     """A device to run operations on.
 
     Args:

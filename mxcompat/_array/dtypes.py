@@ -10,6 +10,7 @@ import numpy as np
 
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
+from mxcompat._graph.ir.fixed import Fixed
 
 from .array import array
 from .promotion import promote
@@ -73,6 +74,7 @@ def issubdtype(arg1: Dtype | DtypeCategory, arg2: Dtype | DtypeCategory, /) -> b
 
     Raises:
         ValueError: something that is neither a dtype nor a category.
+        TypeError: None.
 
     Example:
         >>> mx.issubdtype(mx.float32, mx.floating)
@@ -80,6 +82,8 @@ def issubdtype(arg1: Dtype | DtypeCategory, arg2: Dtype | DtypeCategory, /) -> b
         >>> mx.issubdtype(mx.float64, mx.float32)
         False
     """
+    if arg1 is None or arg2 is None:
+        raise TypeError("issubdtype: expected dtypes or categories, got None")
     for arg, place in ((arg1, "first"), (arg2, "second")):
         if not isinstance(arg, (Dtype, DtypeCategory)):
             raise ValueError(f"[issubdtype] Received invalid type for {place} input.")
@@ -196,7 +200,7 @@ def _checked(arg: Any, name: str) -> Dtype:
     return arg
 
 
-class finfo:
+class finfo(Fixed):
     """The limits of a floating-point dtype; of a complex one, those of its parts.
 
     `min` and `max` are the finite limits, `eps` the gap between 1 and the next larger number, `smallest_normal` the
@@ -234,7 +238,7 @@ class finfo:
         return f"finfo(min={self.min:.6g}, max={self.max:.6g}, dtype={self.dtype.label})"
 
 
-class iinfo:
+class iinfo(Fixed):
     """The limits of an integer dtype: `min`, `max` and `dtype`.
 
     Args:

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from mxcompat._graph.ir.fixed import Fixed
 from mxcompat._graph.run.platform import backend
 
 from .device import Device, DeviceType, device_type
@@ -21,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Stream:
+class Stream(Fixed):
     """A queue of work on a device, of the thread that made it. Made by `new_stream`.
 
     Raises:
@@ -78,11 +79,11 @@ _numbers = itertools.count()
 _local_numbers = itertools.count()
 
 
-def _make(kind: type[Stream], device: Device, numbers: Any) -> Any:
+def _make(kind: type[Stream], device: Device, numbers: Any, shared: bool = False) -> Any:
     made = kind.__new__(kind)
     made.device = device
     made._index = next(numbers)
-    made._owner = _thread.token
+    made._owner = None if shared else _thread.token
     return made
 
 
@@ -169,9 +170,7 @@ def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
         >>> mx.add(1, 2, stream=stream)
         array(3, dtype=int32)
     """
-    made = new_stream(device)
-    made._owner = None
-    return made
+    return _make(Stream, require(as_device(device, "new_stream"), "new_stream", "make"), _numbers, shared=True)
 
 
 def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:

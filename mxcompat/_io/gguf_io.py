@@ -93,6 +93,8 @@ def _text(value: str) -> bytes:
 
 def _encoded(value: Any) -> bytes:
     """A value of the metadata as the file holds it."""
+    if value is None:
+        raise RuntimeError("[save_gguf] Received unexpected type in metadata")
     if isinstance(value, str):
         return struct.pack("<I", _STRING) + _text(value)
     if isinstance(value, (list, tuple)):

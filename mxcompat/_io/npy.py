@@ -91,7 +91,7 @@ def read_npy(source: Source) -> tuple[array, int]:
 
 def _header(source: Source) -> tuple[Any, bool, tuple[int, ...], int]:
     """What the header says, and where it ends."""
-    invalid = RuntimeError(f"[load] Invalid header in file {source.name}")
+    invalid = RuntimeError(f"[load] Invalid header in {source.quoted}")
     lead = source.read(0, 8).tobytes()
     if lead[:6] != _MAGIC or lead[6] not in (1, 2, 3):
         raise invalid

@@ -34,6 +34,11 @@ class Source:
     size: int
     name: str
 
+    @property
+    def quoted(self) -> str:
+        """What messages of its header call it."""
+        return f"file {self.name}"
+
     def fill(self, view: memoryview, offset: int) -> int:
         """Read from the offset; how many bytes were read, fewer than fit only at the end."""
         raise NotImplementedError
@@ -98,6 +103,10 @@ class StreamSource(Source):
             self._start = 0
             self.size = len(file.getbuffer())
         self._file = file
+
+    @property
+    def quoted(self) -> str:
+        return "python file object"
 
     def fill(self, view: memoryview, offset: int) -> int:
         self._file.seek(self._start + offset)

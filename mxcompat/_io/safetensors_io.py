@@ -103,11 +103,11 @@ def read_tensors(source: Source, dtypes: dict[str, Dtype] | None = None) -> tupl
         dtypes = _DTYPES | {name: dtype for dtype, name in _WIDE.items()}
     length = int.from_bytes(source.read(0, 8).tobytes(), "little")
     if not 0 < length < min(_LONGEST_HEADER, source.size - 7):
-        raise RuntimeError(f"[load_safetensors] Invalid json header length {_quoted(source)}")
+        raise RuntimeError(f"[load_safetensors] Invalid json header length {source.quoted}")
     header = _parsed(source, source.read(8, length).tobytes())
     metadata = header.pop("__metadata__", None) or {}
     if metadata and not (isinstance(metadata, dict) and all(isinstance(v, str) for v in metadata.values())):
-        raise RuntimeError(f"[load_safetensors] Invalid json metadata {_quoted(source)}")
+        raise RuntimeError(f"[load_safetensors] Invalid json metadata {source.quoted}")
     start = 8 + length
     found = {name: _entry(name, entry, dtypes, source.size - start) for name, entry in header.items()}
     _refuse_overlaps(found)
@@ -117,17 +117,13 @@ def read_tensors(source: Source, dtypes: dict[str, Dtype] | None = None) -> tupl
     return arrays, dict(metadata)
 
 
-def _quoted(source: Source) -> str:
-    return f"file {source.name}" if not isinstance(source, StreamSource) else "python file object"
-
-
 def _parsed(source: Source, text: bytes) -> dict[str, Any]:
     try:
         header = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise RuntimeError(f"[load_safetensors] Invalid json header {_quoted(source)}: {error}") from error
+        raise RuntimeError(f"[load_safetensors] Invalid json header {source.quoted}: {error}") from error
     if not isinstance(header, dict):
-        raise RuntimeError(f"[load_safetensors] Invalid json metadata {_quoted(source)}")
+        raise RuntimeError(f"[load_safetensors] Invalid json metadata {source.quoted}")
     return header
 
 

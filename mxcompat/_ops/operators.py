@@ -104,7 +104,12 @@ def _combine(record: Op, check: Check | None = None) -> Combine:
         if type(other) is array:
             y = other._node
         else:
-            y = operand(other, x.aval.dtype)
+            try:
+                y = operand(other, x.aval.dtype)
+            except (ValueError, RuntimeError):  # a number out of range
+                if check is _no_integers:  # which MLX says first
+                    check(x.aval.dtype, x.aval.dtype)
+                raise
             if y is None:
                 return None
         trace = x.trace if x.trace > y.trace else y.trace
@@ -178,7 +183,7 @@ def _reflected(method: Callable[[array, Any], array]) -> Callable[[array, Any], 
             return NotImplemented
         try:
             left = operand(other, self._node.aval.dtype)
-        except ValueError:  # out of range
+        except (ValueError, RuntimeError):  # out of range
             return NotImplemented
         return method(wrap(left), self)
 

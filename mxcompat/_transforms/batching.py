@@ -157,7 +157,7 @@ def _with_axis(a: Aval, axis: int, size: int) -> Aval:
 
 def _all_with_axis(avals: Any, size: int) -> Any:
     if isinstance(avals, tuple):
-        return tuple([_with_axis(a, 0, size) for a in avals])
+        return tuple([_all_with_axis(a, size) for a in avals])
     return _with_axis(avals, 0, size)
 
 

@@ -81,8 +81,6 @@ def compile(
     entries: dict[Any, _Entry] = {}
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not _enabled:
-            return fun(*args, **kwargs)
         kinds: list[Any] = [len(args)]
         leaves: list[array] = []
         for item in args:
@@ -94,10 +92,10 @@ def compile(
         if kwargs:
             _read_tree(kwargs, kinds, leaves)
         nodes = [x._node for x in leaves]
-        if inputs is not None:
+        if inputs is not None and _enabled:
             nodes += [x._node for x in flatten(inputs)]
-        if modes_of(nodes):
-            return fun(*args, **kwargs)
+        if not _enabled or modes_of(nodes):
+            return _untraced(fun, args, kwargs, leaves)
         key = (*kinds, *[n.aval for n in nodes])
         entry = entries.get(key)
         if entry is None:
@@ -107,7 +105,7 @@ def compile(
             else:
                 entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes, shapeless)
                 if entry is None:
-                    return fun(*args, **kwargs)
+                    return _untraced(fun, args, kwargs, leaves)
                 if shapeless:
                     _remember(entries, any_shape, entry)
             _remember(entries, key, entry)
@@ -119,6 +117,14 @@ def compile(
         return restore(entry.value, iter(results))
 
     return transformed(fun, call)
+
+
+def _untraced(fun: Callable[..., Any], args: tuple, kwargs: dict, leaves: Sequence[array]) -> Any:
+    """`fun` of these arguments, which it may write to: the caller sees nothing of that, as where it is traced, and
+    each result is an array of its own."""
+    given, named = restore(structure((args, kwargs)), iter([wrap(x._node) for x in leaves]))
+    value = fun(*given, **named)
+    return restore(structure(value), iter([wrap(x._node) for x in flatten(value)]))
 
 
 def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]]:

@@ -128,6 +128,7 @@ _KINKED = {TABLE[name] for name in ("abs", "max", "maximum", "min", "minimum", "
 
 
 def inlined(program: Program, values: Sequence[Any], primals: tuple[int, ...], g: tuple, inputs: Sequence[Any]) -> list:
-    """The cotangents of some inputs of a Program that is part of another one, which has these values besides."""
+    """The cotangents of some inputs of a Program that is part of another one, which has these values besides. None for
+    one that is zero."""
     given = [*inputs, *[inputs[0].like(v) for v in values]]
-    return _pulled(program, primals, given, g)[1]
+    return [x if isinstance(x, Symbolic) else None for x in _pulled(program, primals, given, g)[1]]

@@ -16,8 +16,8 @@ from mxcompat._array.array import array
 from mxcompat._graph import policy
 
 __all__ = [
-    "LEAF", "Snapshot", "Substitution", "TreeSlots", "deep", "flatten", "like_tuple", "map_arrays", "restore",
-    "structure",
+    "LEAF", "Snapshot", "Substitution", "TreeSlots", "deep", "flatten", "like_tuple", "map_arrays", "no_prefix",
+    "restore", "structure",
 ]  # fmt: skip
 
 
@@ -107,6 +107,13 @@ class _Deep:
 
     def __init__(self, shape: Any) -> None:
         self.shape = shape
+
+
+def no_prefix(missing: bool = False) -> ValueError:
+    """MLX's error for a tree of axes that does not fit the tree that it is for; or for one that lacks a key of it."""
+    if missing:
+        return ValueError("[tree_visit] Tree is not a valid prefix tree of the first tree.")
+    return ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
 
 
 def structure(tree: Any) -> Any:

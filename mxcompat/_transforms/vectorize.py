@@ -23,7 +23,7 @@ from .custom.lowering import CUSTOM_VMAP
 from .functions import check_callable, transformed
 from .lowering import VMAP
 from .stepwise import mapped_over
-from .trees import deep, flatten, restore, structure
+from .trees import deep, flatten, no_prefix, restore, structure
 
 __all__ = ["flat_axes", "vmap"]
 
@@ -65,7 +65,9 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         reals = [x._node for x in leaves]
         size = _size(leaves, axes)
         if size is None:
-            flatten(fun(*args), require_array=True)  # for its errors, which MLX raises first
+            value = fun(*args)  # for the errors of these, which MLX raises first
+            flatten(value, require_array=True)
+            flat_axes(value, out_axes, "output ")
             raise ValueError("At least one of in_axes must be non-None.")
         mapped = [k for k, axis in enumerate(axes) if axis is not None]
         avals = [aval(_without(leaves[k].shape, axes[k]), leaves[k].dtype) for k in mapped]
@@ -166,15 +168,17 @@ def _add_axes(found: list[int | None], tree: Any, axes: Any, what: str) -> None:
     elif isinstance(tree, (list, tuple)):
         if isinstance(axes, (list, tuple)):
             if len(axes) != len(tree) or isinstance(axes, tuple) != isinstance(tree, tuple):
-                raise _no_prefix()
+                raise no_prefix()
             for item, axis in zip(tree, axes, strict=True):
                 _add_axes(found, item, axis, what)
         else:
             _add_same(found, tree, axes, what)
     elif isinstance(tree, dict):
         if isinstance(axes, dict):
-            if len(axes) != len(tree) or any(key not in axes for key in tree):
-                raise _no_prefix()
+            if len(axes) != len(tree):
+                raise no_prefix()
+            if any(key not in axes for key in tree):
+                raise no_prefix(missing=True)
             for key, item in tree.items():
                 _add_axes(found, item, axes[key], what)
         else:
@@ -183,13 +187,9 @@ def _add_axes(found: list[int | None], tree: Any, axes: Any, what: str) -> None:
 
 def _add_same(found: list[int | None], items: Iterable[Any], axis: Any, what: str) -> None:
     if isinstance(axis, (list, tuple, dict)):
-        raise _no_prefix()
+        raise no_prefix()
     for item in items:
         _add_axes(found, item, axis, what)
-
-
-def _no_prefix() -> ValueError:
-    return ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
 
 
 def _axis(x: array, axis: Any, what: str) -> int | None:

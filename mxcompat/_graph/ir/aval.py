@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from .. import policy
+from .fixed import Fixed
 
 __all__ = [
     "DTYPES", "Aval", "Dtype", "aval", "bfloat16", "bool_", "check_axes", "check_size", "complex64", "float16",
@@ -22,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Dtype:
+class Dtype(Fixed):
     """The element type of an array, one of the singletons `mx.bool_` … `mx.complex64`.
 
     `size` is its width in bytes. Two dtypes are equal only if they are the same object.

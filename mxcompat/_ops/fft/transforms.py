@@ -22,7 +22,7 @@ from mxcompat._graph.ir.aval import complex64 as _complex64
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import any_number, axis_of, integer, plain, require_array, require_text
+from ..arguments import any_number, axis_of, integer, is_sequence, plain, require_array, require_text
 from ..define import op
 from ..examples import example
 
@@ -249,7 +249,7 @@ def _shifted(a: Any, axes: Any, name: str, inverse: bool) -> array:
     if axes is None:
         axes = tuple(range(ndim))
     else:
-        axes = (axes,) if isinstance(axes, int) else plain(axes, integer)
+        axes = plain(axes, integer) if is_sequence(axes) else (integer(axes),)
     for axis in axes:
         axis_of(axis, ndim, name, "[{name}] Invalid axis {axis} for array with {ndim} dimensions.")
     shifts = tuple([-(shape[axis] // 2) if inverse else shape[axis] // 2 for axis in axes])

@@ -272,6 +272,8 @@ def take_along_axis(a: array, /, indices: array, axis: int | None = -1, *, strea
 
 def check_window(name: str, starts: Aval, axes: tuple[int, ...], ndim: int) -> tuple[int, ...]:
     """The axes of a slice with array starts, counted from the front, checked as MLX does."""
+    if starts.size > ndim:
+        raise ValueError(f"[{name}] Invalid number of starting positions for array with dimension {ndim}.")
     if starts.ndim > 1:
         raise ValueError(
             f"[{name}] array of starting indices must be zero or one dimensional but has dimension {starts.ndim}."

@@ -171,10 +171,15 @@ def _cross_shapes(a: Aval, b: Aval, axis: int) -> tuple[int, ...]:
 def _cross_infer(a: Aval, b: Aval, axis: int) -> Aval:
     for x in (a, b):
         axis_of(axis, x.ndim, "linalg::cross")
-    for x in (a, b):
         if x.shape[axis] not in (2, 3):
             raise ValueError("[linalg::cross] The specified axis must have size 2 or 3.")
-    return aval(_cross_shapes(a, b, axis), promote(a.dtype, b.dtype))
+    shape = _cross_shapes(a, b, axis)
+    for x in (a, b):
+        if x.shape[axis] == 2:
+            two = list(shape)
+            two[axis] = 2
+            broadcast(x.shape, tuple(two))  # MLX fills up with zeros after that
+    return aval(shape, promote(a.dtype, b.dtype))
 
 
 def _cross(a: Any, b: Any, axis: int) -> Any:

@@ -95,6 +95,7 @@ def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any
                [0, 0, 1, 1, 1]], dtype=float32)
     """
     check_stream(stream)
+    axis = None if axis is None else integer(axis)
     nodes = _nodes(arrays, "concatenate")
     if not nodes:
         raise ValueError("[concatenate] No arrays provided for concatenation")
@@ -103,7 +104,7 @@ def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any
         axis = 0
     if len(nodes) == 1:
         return wrap(nodes[0])
-    return wrap(apply(CONCATENATE, nodes, (axis if type(axis) is int else index(axis),)))
+    return wrap(apply(CONCATENATE, nodes, (axis,)))
 
 
 def concat(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
@@ -166,10 +167,11 @@ def stack(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = Non
                [0, 1]], dtype=float32)
     """
     check_stream(stream)
+    axis = 0 if axis is None else integer(axis)
     nodes = _nodes(arrays, "stack")
     if not nodes:
         raise ValueError("[stack] No arrays provided for stacking")
-    return wrap(apply(STACK, nodes, (0 if axis is None else index(axis),)))
+    return wrap(apply(STACK, nodes, (axis,)))
 
 
 def section_bounds(size: int, sections: int | tuple[int, ...]) -> list[tuple[int, int]]:

@@ -243,14 +243,14 @@ def block_masked_mm(
 def _segmented_aval(a: Aval, b: Aval, segments: Aval) -> Aval:
     if a.ndim != 2 or b.ndim != 2:
         raise ValueError("[segmented_mm] Batched matmul not supported")
-    product_shape(a.shape, b.shape, "segmented_mm")
-    dtype = _real_floats(a.dtype, b.dtype, "segmented_mm")
     if segments.ndim < 1 or segments.shape[-1] != 2:
         raise ValueError(
             f"[segmented_mm] The segments should have shape (..., 2) but {format_shape(segments.shape)} was provided."
         )
+    dtype = _real_floats(a.dtype, b.dtype, "segmented_mm")
     if segments.dtype.kind not in "iu":
         raise ValueError("[segmented_mm] Got segments with invalid dtype. Segments must be integral.")
+    product_shape(a.shape, b.shape, "segmented_mm")
     return aval((*segments.shape[:-1], a.shape[0], b.shape[1]), dtype)
 
 

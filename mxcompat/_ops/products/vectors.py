@@ -114,7 +114,7 @@ def _vecdot_impl(x: Any, y: Any, axis: int) -> Any:
 VECDOT = op("vecdot", _vecdot_impl, _vecdot_aval, ("axis",))
 
 
-def vecdot(a: array, b: array, /, *, axis: int = -1, stream: Any = None) -> array:
+def vecdot(a: array, b: array, /, axis: int = -1, *, stream: Any = None) -> array:
     """The dot products of vectors along an axis; the first of complex ones is conjugated.
 
     Args:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.errors import bad_cast
 from mxcompat._graph.ir.aval import Aval, format_shape
 from mxcompat._graph.ir.capture import Body, Capture, Promise
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.program import Program
 
 from ..split import zeros
-from ..trees import flatten, map_arrays, restore
+from ..trees import flatten, map_arrays, no_prefix, restore
 
 __all__ = ["UserCall", "batching_rule", "forward_rule", "reverse_rule"]
 
@@ -120,15 +121,21 @@ def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
 
 
 def _flat_axes(tree: Any, axes: Any) -> Iterator[int | None]:
-    """The axis of each array of a tree, from a tree of axes."""
-    kinds = ((array, (int, type(None))), ((list, tuple), (list, tuple)), (dict, dict))
-    if any(isinstance(tree, kind) and not isinstance(axes, wanted) for kind, wanted in kinds):
-        raise ValueError(f"[custom_function] The vmap rule must return an axis or None for each array, not {axes!r}.")
+    """The axis of each array of a tree, from a tree of axes, in which one may stand for all of a list or dict."""
     if isinstance(tree, array):
+        if axes is not None and not isinstance(axes, int):
+            raise bad_cast("an axis is an int or None")
         yield axes
-    elif isinstance(tree, (list, tuple)):
-        for item, axis in zip(tree, axes, strict=True):
-            yield from _flat_axes(item, axis)
-    elif isinstance(tree, dict):
-        for key, item in tree.items():
-            yield from _flat_axes(item, axes[key])
+    elif isinstance(tree, (list, tuple, dict)):
+        keys = list(tree) if isinstance(tree, dict) else range(len(tree))
+        if isinstance(axes, (list, tuple, dict)):
+            kind = next(k for k in (list, tuple, dict) if isinstance(tree, k))
+            if not isinstance(axes, kind) or len(axes) != len(tree):
+                raise no_prefix()
+            if kind is dict and any(key not in axes for key in keys):
+                raise no_prefix(missing=True)
+            for key in keys:
+                yield from _flat_axes(tree[key], axes[key])
+        else:
+            for key in keys:
+                yield from _flat_axes(tree[key], axes)
