@@ -365,7 +365,7 @@ def test_processes_with_an_environment_of_their_own(program):
         import asyncio, os, subprocess, sys
 
         ask = "import os, sys; print('other' in map(os.path.basename, sys.path), end=' ');"
-        ask += "import mlx.core as mx; print(mx.__name__, os.environ.get('KEY'))"
+        ask += "import mlx.core as mx; print(mx.__spec__.name, os.environ.get('KEY'))"
         further = "import mlx.core, subprocess, sys; subprocess.run([sys.executable, '-c', "
         further += f"{ask!r}], env={{'PYTHONPATH': 'other'}})"
 
@@ -377,7 +377,7 @@ def test_processes_with_an_environment_of_their_own(program):
         run(ask, env={b"PYTHONPATH": b"other", b"KEY": b"2"})
         run(further, env={**os.environ, "PYTHONPATH": "elsewhere"})
         assert given == {"PYTHONPATH": "other", "KEY": "1"}
-        run("import mlx.core as mx; print(mx.__name__, 'PATH' in __import__('os').environ)", env={})
+        run("import mlx.core as mx; print(mx.__spec__.name, 'PATH' in __import__('os').environ)", env={})
 
         async def later():
             await (await asyncio.create_subprocess_exec(sys.executable, "-c", ask, env=given)).wait()
@@ -386,7 +386,7 @@ def test_processes_with_an_environment_of_their_own(program):
         os.environ["PYTHONPATH"] = "other"
         run(ask)
         del os.environ["PYTHONPATH"]
-        run("import mlx.core as mx; print(mx.__name__)")
+        run("import mlx.core as mx; print(mx.__spec__.name)")
         subprocess.Popen([sys.executable, "-c", ask], -1, None, None, None, None, None, True, False, None, given).wait()
         """
     )

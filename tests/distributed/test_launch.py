@@ -240,7 +240,7 @@ def test_a_search_path_for_the_ranks(tmp_path):
     program.write_text(
         "import subprocess, sys\n"
         "launch = 'import sys; from mlx._distributed_utils.launch import main; sys.exit(main())'\n"
-        "code = 'import sys; import mlx.core as mx; print(any(x.endswith(\"there\") for x in sys.path), mx.__name__)'\n"
+        "code = 'import sys, mlx.core as mx; print(any(x.endswith(\"there\") for x in sys.path), mx.__spec__.name)'\n"
         "line = [sys.executable, '-c', launch, '--env', 'PYTHONPATH=there']\n"
         "subprocess.run([*line, '-n', '2', '--', sys.executable, '-c', code], check=True)\n"
         "subprocess.run([*line, '--hosts', 'far', '--dry-run', '--', 'true'], check=True)\n"

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import mxcompat.core as mx
+from mxcompat._graph import policy
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
 from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward
 from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
@@ -238,8 +239,8 @@ def test_random_numbers_over_keys():
 
 
 def test_what_cannot_be_mapped_is_left_to_xla():
-    """An op without a rule."""
-    many = np.zeros((100, 2), np.uint32)
+    """More draws than NumPy makes one after the other."""
+    many = np.zeros((policy.LOOPED_DRAWS + 1, 2), np.uint32)
     left_to_xla(lambda mx, keys: mx.vmap(lambda key: mx.random.uniform(shape=(4,), key=key))(keys), many)
 
 
