@@ -27,6 +27,10 @@ LACKING = (
 )  # fmt: skip
 """What real MLX says where it lacks a derivative or a vmap, or its own code is at fault."""
 
+OF_INDICES = "with respect to indices"
+"""What real MLX says of indices that depend on an argument, also if the derivative of all that follows is zero
+(`divmod`, `floor`): here that is known before."""
+
 
 def leaves(tree: Any) -> list[Any]:
     return [leaf for item in tree for leaf in leaves(item)] if isinstance(tree, (list, tuple)) else [tree]
@@ -83,6 +87,8 @@ def compare(program: Program, mode: str, oracle: Any = real) -> str:
         want = run_mode(MENDED, program, mode)
     if isinstance(want, Exception):
         if any(words in str(want) for words in LACKING):
+            return ""
+        if OF_INDICES in str(want) and not isinstance(got, Exception):
             return ""
         same = type(got) is type(want) and (not str(want).startswith("[") or str(got) == str(want))
         return "" if same else f"{got!r}, real MLX {want!r}"

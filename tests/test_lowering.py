@@ -21,6 +21,7 @@ from tests.sweep import ways, worker
 
 NEVER_LOWERED = {
     "blank": "made when attention over a cache that grows is evaluated",
+    "random_rows": "what NumPy makes of draws over an axis of keys",
     **dict.fromkeys(("all_gather", "all_max", "all_min", "all_sum", "sum_scatter"), "a program of its own in a group"),
 }
 """Ops that none of these programs has, and why."""
@@ -133,7 +134,7 @@ def test_the_programs_of_the_benchmarks_lower(workload, plans):
     for _ in range(2):
         step()
     programs = {plan.program: plan.scalars for plan in plans if hasattr(plan, "program")}
-    if workload.name != "build one add":  # which evaluates nothing
+    if not workload.name.startswith("build"):  # one add, which is not evaluated, or never leaves NumPy
         assert programs
     for program, scalars in programs.items():
         lower(program, scalars)
