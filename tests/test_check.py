@@ -158,6 +158,53 @@ def test_what_a_program_expects_to_be_missing(check):
     assert [kind for _, kind, _ in found] == ["guarded", "missing"]
 
 
+ASKED = [
+    "if isinstance(self.layer, nn.QuantizedLinear): self.layer.scales",
+    "if isinstance(self.layer, (nn.QuantizedLinear, Other)): self.layer.scales",
+    "if isinstance(self.layer, nn.QuantizedLinear | Other): self.layer.scales",
+    "if not isinstance(self.layer, Other): return\n        self.layer.scales",
+    "return self.layer.bits if isinstance(self.layer, nn.QuantizedLinear) else 0",
+    "return isinstance(self.layer, nn.QuantizedLinear) and [self.layer.bits for _ in x]",
+    "if hasattr(self.layer, 'scales'): self.layer.biases",
+    "if hasattr(mx, 'frobnicate'): mx.frobnicate(x)",
+    "if hasattr(mx.fast, 'frobnicate'): mx.fast.frobnicate.more(x)",
+    "if isinstance(y, np.ndarray): y.setflags()",
+]
+NOT_ASKED = [
+    "if isinstance(self.layer, nn.Linear): self.layer.scales",
+    "if isinstance(self.layer, (nn.Module, Other)): self.layer.scales",
+    "if isinstance(self.other, nn.QuantizedLinear): self.layer.scales",
+    "if hasattr(self.layer, 'weight'): self.layer.scales",
+    "if hasattr(mx, 'sin'): mx.frobnicate(x)",
+    "if hasattr(mx, 'frobnicate'): mx.fast.frobnicate(x)",
+    "if hasattr(mx, 'frobnicate'): mx.frobnicate_twice(x)",
+    "if isinstance(y, mx.array): y.setflags()",
+    "self.layer.scales\n        isinstance(self.layer, nn.QuantizedLinear)",
+    "hasattr = isinstance = other\n        hasattr(self.layer, 'scales')\n        self.layer.scales",
+]
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"), [*((s, "guarded") for s in ASKED), *((s, "missing") for s in NOT_ASKED)]
+)
+def test_what_a_program_asks_about_may_be_something_else(check, statement, kind):
+    text = f"""
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+
+class Net(nn.Module):
+    def __init__(self):
+        self.layer = nn.Linear(3, 4)
+        self.other = nn.Linear(3, 4)
+
+    def __call__(self, x):
+        y = mx.ones(3)
+        {statement}
+"""
+    assert {found for _, found, _ in check(text)} == {kind}
+
+
 SLOW = [
     ("x[i].item()", "waits for one entry"),
     ("float(x[i, 0])", "waits for one entry"),

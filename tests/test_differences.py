@@ -37,6 +37,12 @@ def _plain(x: Any) -> Any:
     return x.tolist() if hasattr(x, "tolist") else x
 
 
+def _with_rows(mx: Any, rows: Any) -> Any:
+    x = mx.zeros((1, 4, 3))
+    x[:, mx.array([0, 2]), :] = rows
+    return x
+
+
 WORKS_HERE = {
     "inv": lambda mx: mx.grad(lambda x: mx.linalg.inv(x, stream=mx.cpu).sum())(mx.eye(2)),
     "svd": lambda mx: mx.grad(lambda x: mx.linalg.svd(x, compute_uv=False, stream=mx.cpu).sum())(mx.eye(2) * 3),
@@ -49,6 +55,7 @@ WORKS_HERE = {
         lambda s: mx.quantized_matmul(mx.ones((1, 64)), mx.zeros((32, 8), mx.uint32), s, mx.zeros((32, 1))),
         [mx.ones((32, 1))], [mx.ones((32, 1))],
     ),
+    "rows": lambda mx: mx.grad(lambda v: _with_rows(mx, v).sum())(mx.ones((1, 2, 3))),
     "conv3d": lambda mx: mx.conv3d(mx.ones((1, 2, 2, 2, 2)), mx.ones((2, 1, 1, 1, 1)), groups=2),
     "conv_transpose3d": lambda mx: mx.conv_transpose3d(mx.ones((1, 2, 2, 2, 2)), mx.ones((2, 1, 1, 1, 1)), groups=2),
     "gather_mm": lambda mx: mx.gather_mm(*[mx.ones((2, 2, 2), mx.float16)] * 2, mx.array([0]), mx.array([1])),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 
 from .findings import Finding, Report
-from .names import has_attribute, is_mlx, missing, of_others, parameters
+from .names import has_attribute, is_mlx, lookup, missing, of_others, parameters
 from .scopes import Scope
 from .slow import slow
 from .types import ARRAY, Instance, Known, Types, called
@@ -35,6 +36,7 @@ class _Program:
         self.stored = {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
         self.loops: list[ast.AST] = []
         self.guarded = False
+        self.asked: dict[Scope, set[str]] = defaultdict(set)  # what may be something else, as it is written
 
     def look(self) -> None:
         self._visit(self.tree, Scope(self.tree))
@@ -75,12 +77,13 @@ class _Program:
         elif isinstance(node, ast.Attribute):
             self._attribute(node, scope)
         elif isinstance(node, ast.Call):
+            self._ask(node, scope)
             self._call(node, scope)
         if self.loops or isinstance(node, (ast.For, ast.comprehension)):
             for message, cure in slow(node, self.loops, scope, self.types):
                 self._say(node if hasattr(node, "lineno") else node.iter, "slow", message, cure)  # type: ignore[attr-defined]
 
-    def _use(self, node: ast.AST, name: str) -> None:
+    def _use(self, node: ast.AST, name: str, asked: bool = False) -> None:
         """A name of MLX's is used."""
         self.names.add(name)
         other = of_others(name)
@@ -89,24 +92,51 @@ class _Program:
             return
         lacking = missing(name)
         if lacking is not None:
-            self._lacks(node, lacking)
+            self._lacks(node, lacking, asked)
         elif name in _KERNELS:
             cure = "write it with mx operations, or in JAX or Pallas by mxcompat.ext.jax_function"
             self._say(node, "kernel", f"{name.rpartition('.')[2]} cannot run where there is no Metal or CUDA", cure)
 
-    def _lacks(self, node: ast.AST, name: str) -> None:
-        self._say(node, "guarded" if self.guarded else "missing", f"{name} is not in mxcompat")
+    def _lacks(self, node: ast.AST, name: str, asked: bool) -> None:
+        self._say(node, "guarded" if self.guarded or asked else "missing", f"{name} is not in mxcompat")
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> None:
         type_ = self.types.of(node, scope)
         if isinstance(type_, Known):
-            self._use(node, type_.name)
+            self._use(node, type_.name, self._was_asked(node, scope))
             return
         base = self.types.of(node.value, scope)
         if not isinstance(base, Instance) or not isinstance(node.ctx, ast.Load) or has_attribute(base.cls, node.attr):
             return
         if base == ARRAY or node.attr not in self.stored:  # layers take any attribute
-            self._lacks(node, f"{_name(base)}.{node.attr}")
+            self._lacks(node, f"{_name(base)}.{node.attr}", self._was_asked(node.value, scope))
+
+    def _ask(self, node: ast.Call, scope: Scope) -> None:
+        """Note what the program asks about where the answer is no, by what is known: it expects something else, too."""
+        if not isinstance(node.func, ast.Name) or len(node.args) != 2 or scope.find(node.func.id) is not None:
+            return
+        about, asked = node.args
+        type_ = self.types.of(about, scope)
+        if node.func.id == "isinstance" and isinstance(type_, Instance):
+            classes = [self.types.of(cls, scope) for cls in _alternatives(asked)]
+            found = [lookup(cls.name) if isinstance(cls, Known) else None for cls in classes]
+            if not any(isinstance(cls, type) and issubclass(type_.cls, cls) for cls in found):
+                self.asked[scope].add(ast.unparse(about))
+        elif node.func.id == "hasattr" and isinstance(asked, ast.Constant) and isinstance(asked.value, str):
+            if isinstance(type_, Known):
+                self.asked[scope].add(f"{ast.unparse(about)}.{asked.value}")
+            elif isinstance(type_, Instance) and not has_attribute(type_.cls, asked.value):
+                self.asked[scope].add(ast.unparse(about))
+
+    def _was_asked(self, node: ast.expr, scope: Scope) -> bool:
+        texts = {ast.unparse(node)}
+        while isinstance(node, ast.Attribute):
+            node = node.value
+            texts.add(ast.unparse(node))
+        where: Scope | None = scope
+        while where is not None and texts.isdisjoint(self.asked[where]):
+            where = where.parent
+        return where is not None
 
     def _call(self, node: ast.Call, scope: Scope) -> None:
         function = called(self.types.of(node.func, scope))
@@ -121,6 +151,15 @@ class _Program:
 
 def _name(type_: Instance) -> str:
     return "mlx.core.array" if type_ == ARRAY else f"mlx.{type_.cls.__module__.split('.')[1]}.{type_.cls.__name__}"
+
+
+def _alternatives(node: ast.expr) -> list[ast.expr]:
+    """The classes that `isinstance` is asked for."""
+    if isinstance(node, ast.Tuple):
+        return [cls for element in node.elts for cls in _alternatives(element)]
+    if isinstance(node, ast.BinOp):
+        return [*_alternatives(node.left), *_alternatives(node.right)]
+    return [node]
 
 
 def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
