@@ -87,6 +87,10 @@ def _make(kind: type[Stream], device: Device, numbers: Any, shared: bool = False
     return made
 
 
+def _new_stream(device: Any, shared: bool = False) -> Stream:
+    return _make(Stream, require(as_device(device, "new_stream"), "new_stream", "make"), _numbers, shared)
+
+
 def default_stream(device: Device | DeviceType) -> Stream:
     """The stream of a device that is used unless told otherwise; each thread has its own.
 
@@ -149,7 +153,7 @@ def new_stream(device: Device | DeviceType) -> Stream:
         >>> mx.new_stream(mx.cpu) == mx.new_stream(mx.cpu)
         False
     """
-    return _make(Stream, require(as_device(device, "new_stream"), "new_stream", "make"), _numbers)
+    return _new_stream(device)
 
 
 def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
@@ -170,7 +174,7 @@ def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
         >>> mx.add(1, 2, stream=stream)
         array(3, dtype=int32)
     """
-    return _make(Stream, require(as_device(device, "new_stream"), "new_stream", "make"), _numbers, shared=True)
+    return _new_stream(device, shared=True)
 
 
 def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:

@@ -25,7 +25,7 @@ from . import (
 from .custom.derive import pulled_back, pushed_forward
 from .functions import argument_numbers, check_callable, transformed
 from .lowering import JVP, VJP, check_indices
-from .trees import Substitution, TreeSlots, flatten, map_arrays, restore, structure
+from .trees import Substitution, TreeSlots, copied, flatten, map_arrays, restore, structure
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 
@@ -121,7 +121,7 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
         result: Any = trees[0] if len(trees) == 1 else tuple(trees) if trees else None
         if names:
             result = (result, {k: _like(v, gradients, slots.deep) for k, v in kwargs.items() if k in names})
-        return wrap(value._node) if type(value) is array else _copied(value), result
+        return wrap(value._node) if type(value) is array else copied(value), result
 
     return transformed(fun, call)
 
@@ -134,14 +134,6 @@ def _like(tree: Any, leaves: Iterator[array], deep: bool) -> Any:
         return restore(structure(tree), leaves) if deep else map_arrays(lambda _: next(leaves), tree)
     except StopIteration:
         raise ValueError("[grad] The function put arrays into an argument that it is differentiated by.") from None
-
-
-def _copied(tree: Any) -> Any:
-    """The tree with an array of its own in every place: one that is there twice may be written to in one."""
-    try:
-        return map_arrays(lambda x: wrap(x._node), tree)
-    except RecursionError:
-        return restore(structure(tree), iter([wrap(x._node) for x in flatten(tree)]))
 
 
 def _pull_back(body: Body, reals: Sequence[Node], cotangents: Sequence[Node]) -> Node:
@@ -200,7 +192,7 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
         body = capture.close(outputs, keep=True, derive=pulled_back(reals, given))
     _stand_down(stand_ins, capture.placeholders, reals)
     node = _pull_back(body, reals, given)
-    return [wrap(x._node) for x in result], wrap_all(node, len(body.outputs))
+    return copied(result), wrap_all(node, len(body.outputs))
 
 
 def _first_of_each(outputs: Sequence[Node], cotangents: list[Node]) -> list[Node]:
@@ -248,7 +240,7 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
     if node is None:
         node = apply(JVP, (*reals, *body.captured, *given), (body.program, len(reals), len(outputs)))
     body.redirect(node)
-    return [wrap(x._node) for x in result], wrap_all(node, len(body.outputs))
+    return copied(result), wrap_all(node, len(body.outputs))
 
 
 def _arrays(values: Any, tag: str) -> list[array]:

@@ -28,7 +28,7 @@ from .calls import CALL
 from .functions import check_callable, transformed
 from .reshaping import reshaped
 from .stepwise import run_in_parts
-from .trees import Snapshot, Substitution, TreeSlots, deep, flatten, restore, structure
+from .trees import Snapshot, Substitution, TreeSlots, copied, deep, flatten, restore, structure
 
 __all__ = [
     "CONSTANT", "checked_as_compiled", "compile", "compile_disabled", "compile_frozen", "disable_compile",
@@ -95,7 +95,7 @@ def compile(
         if inputs is not None and _enabled:
             nodes += [x._node for x in flatten(inputs)]
         if not _enabled or modes_of(nodes):
-            return _untraced(fun, args, kwargs, leaves)
+            return _untraced(fun, args, kwargs)
         key = (*kinds, *[n.aval for n in nodes])
         entry = entries.get(key)
         if entry is None:
@@ -105,7 +105,7 @@ def compile(
             else:
                 entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes, shapeless)
                 if entry is None:
-                    return _untraced(fun, args, kwargs, leaves)
+                    return _untraced(fun, args, kwargs)
                 if shapeless:
                     _remember(entries, any_shape, entry)
             _remember(entries, key, entry)
@@ -119,12 +119,11 @@ def compile(
     return transformed(fun, call)
 
 
-def _untraced(fun: Callable[..., Any], args: tuple, kwargs: dict, leaves: Sequence[array]) -> Any:
+def _untraced(fun: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
     """`fun` of these arguments, which it may write to: the caller sees nothing of that, as where it is traced, and
     each result is an array of its own."""
-    given, named = restore(structure((args, kwargs)), iter([wrap(x._node) for x in leaves]))
-    value = fun(*given, **named)
-    return restore(structure(value), iter([wrap(x._node) for x in flatten(value)]))
+    given, named = copied((args, kwargs))
+    return copied(fun(*given, **named))
 
 
 def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]]:

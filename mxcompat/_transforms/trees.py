@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from mxcompat._array.array import array
+from mxcompat._array.array import array, wrap
 from mxcompat._graph import policy
 
 __all__ = [
-    "LEAF", "Snapshot", "Substitution", "TreeSlots", "deep", "flatten", "like_tuple", "map_arrays", "no_prefix",
-    "restore", "structure",
+    "LEAF", "Snapshot", "Substitution", "TreeSlots", "copied", "deep", "flatten", "like_tuple", "map_arrays", "restore",
+    "structure", "visit_by_prefix",
 ]  # fmt: skip
 
 
@@ -84,6 +84,39 @@ def map_arrays(function: Callable[[array], Any], tree: Any) -> Any:
     return function(tree) if isinstance(tree, array) else tree
 
 
+def copied(tree: Any) -> Any:
+    """The tree with an array of its own in every place: one that is there twice may be written to in one."""
+    try:
+        return map_arrays(_copy, tree)
+    except RecursionError:
+        with deep():
+            return map_arrays(_copy, tree)
+
+
+def _copy(x: array) -> array:
+    return wrap(x._node)
+
+
+def visit_by_prefix(visit: Callable[[array, Any], None], tree: Any, prefix: Any) -> None:
+    """Call `visit` with each array of a tree and what a prefix of the tree has for it: one leaf of the prefix may stand
+    for all of a list, tuple or dict. Raises MLX's ValueErrors for what is no prefix."""
+    if isinstance(tree, array):
+        visit(tree, prefix)
+    elif isinstance(tree, (list, tuple, dict)):
+        keys = list(tree) if isinstance(tree, dict) else range(len(tree))
+        if isinstance(prefix, (list, tuple, dict)):
+            alike = all(isinstance(prefix, kind) == isinstance(tree, kind) for kind in (tuple, dict))
+            if not alike or len(prefix) != len(tree):
+                raise ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
+            if isinstance(tree, dict) and any(key not in prefix for key in keys):
+                raise ValueError("[tree_visit] Tree is not a valid prefix tree of the first tree.")
+            for key in keys:
+                visit_by_prefix(visit, tree[key], prefix[key])
+        else:
+            for key in keys:
+                visit_by_prefix(visit, tree[key], prefix)
+
+
 def like_tuple(old: tuple, items: list[Any]) -> tuple:
     """A tuple of these items, of the type of another: a named tuple, for example."""
     kind = type(old)
@@ -107,13 +140,6 @@ class _Deep:
 
     def __init__(self, shape: Any) -> None:
         self.shape = shape
-
-
-def no_prefix(missing: bool = False) -> ValueError:
-    """MLX's error for a tree of axes that does not fit the tree that it is for; or for one that lacks a key of it."""
-    if missing:
-        return ValueError("[tree_visit] Tree is not a valid prefix tree of the first tree.")
-    return ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
 
 
 def structure(tree: Any) -> Any:

@@ -5,7 +5,7 @@ The function is captured on placeholders without the mapped axis, which have no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from .custom.lowering import CUSTOM_VMAP
 from .functions import check_callable, transformed
 from .lowering import VMAP
 from .stepwise import mapped_over
-from .trees import deep, flatten, no_prefix, restore, structure
+from .trees import deep, flatten, restore, structure, visit_by_prefix
 
 __all__ = ["flat_axes", "vmap"]
 
@@ -153,43 +153,17 @@ def flat_axes(tree: Any, axes: Any, what: str) -> list[int | None]:
     if isinstance(tree, array) and isinstance(axes, tuple) and len(axes) == 1:
         axes = axes[0]  # as if the one argument, or output, were in a tuple
     found: list[int | None] = []
+
+    def add(x: array, axis: Any) -> None:
+        found.append(_axis(x, axis, what))
+
     try:
-        _add_axes(found, tree, axes, what)
+        visit_by_prefix(add, tree, axes)
     except RecursionError:
         found.clear()
         with deep():
-            _add_axes(found, tree, axes, what)
+            visit_by_prefix(add, tree, axes)
     return found
-
-
-def _add_axes(found: list[int | None], tree: Any, axes: Any, what: str) -> None:
-    if isinstance(tree, array):
-        found.append(_axis(tree, axes, what))
-    elif isinstance(tree, (list, tuple)):
-        if isinstance(axes, (list, tuple)):
-            if len(axes) != len(tree) or isinstance(axes, tuple) != isinstance(tree, tuple):
-                raise no_prefix()
-            for item, axis in zip(tree, axes, strict=True):
-                _add_axes(found, item, axis, what)
-        else:
-            _add_same(found, tree, axes, what)
-    elif isinstance(tree, dict):
-        if isinstance(axes, dict):
-            if len(axes) != len(tree):
-                raise no_prefix()
-            if any(key not in axes for key in tree):
-                raise no_prefix(missing=True)
-            for key, item in tree.items():
-                _add_axes(found, item, axes[key], what)
-        else:
-            _add_same(found, tree.values(), axes, what)
-
-
-def _add_same(found: list[int | None], items: Iterable[Any], axis: Any, what: str) -> None:
-    if isinstance(axis, (list, tuple, dict)):
-        raise no_prefix()
-    for item in items:
-        _add_axes(found, item, axis, what)
 
 
 def _axis(x: array, axis: Any, what: str) -> int | None:

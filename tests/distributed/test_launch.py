@@ -215,10 +215,21 @@ def test_an_interrupt_ends_all():
     assert err.count("KeyboardInterrupt") == 2
 
 
+def said_by(folder, text):
+    """The lines, sorted, that a program prints as `python -m mxcompat program.py` in a folder of its own."""
+    program = folder / "program.py"
+    program.write_text(text)
+    result = subprocess.run(
+        [sys.executable, "-m", "mxcompat", str(program)], env=environment(), cwd=folder, capture_output=True,
+        text=True, timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    return sorted(result.stdout.splitlines())
+
+
 def test_what_mlx_lm_takes_of_the_launcher(tmp_path):
     """`mlx_lm.share` starts itself on the hosts of a file, by MLX's own names."""
-    program = tmp_path / "program.py"
-    program.write_text(
+    lines = said_by(
+        tmp_path,
         "import argparse, sys\n"
         "from mlx._distributed_utils.common import Hostfile\n"
         "from mlx._distributed_utils.launch import launch_ring\n"
@@ -227,17 +238,13 @@ def test_what_mlx_lm_takes_of_the_launcher(tmp_path):
         "code = 'import os; print(os.environ[\"A\"], os.environ[\"MLX_RANK\"])'\n"
         "launch_ring(None, hosts, args, [sys.executable, '-c', code])\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-m", "mxcompat", str(program)], env=environment(), cwd=tmp_path, capture_output=True,
-        text=True, timeout=PATIENCE, check=True,
-    )  # fmt: skip
-    assert sorted(result.stdout.splitlines()) == ["[0] 7 0", "[1] 7 1"]
+    assert lines == ["[0] 7 0", "[1] 7 1"]
 
 
 def test_a_search_path_for_the_ranks(tmp_path):
     """`mlx.launch --env PYTHONPATH=...` under a program: what the ranks import as `mlx` is mxcompat, here and afar."""
-    program = tmp_path / "program.py"
-    program.write_text(
+    lines = said_by(
+        tmp_path,
         "import subprocess, sys\n"
         "launch = 'import sys; from mlx._distributed_utils.launch import main; sys.exit(main())'\n"
         "code = 'import sys, mlx.core as mx; print(any(x.endswith(\"there\") for x in sys.path), mx.__spec__.name)'\n"
@@ -245,11 +252,7 @@ def test_a_search_path_for_the_ranks(tmp_path):
         "subprocess.run([*line, '-n', '2', '--', sys.executable, '-c', code], check=True)\n"
         "subprocess.run([*line, '--hosts', 'far', '--dry-run', '--', 'true'], check=True)\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-m", "mxcompat", str(program)], env=environment(), cwd=tmp_path, capture_output=True,
-        text=True, timeout=PATIENCE, check=True,
-    )  # fmt: skip
-    *local, afar = sorted(result.stdout.splitlines())
+    *local, afar = lines
     assert local == ["[0] True mxcompat.core", "[1] True mxcompat.core"]
     assert "_children:there" in afar
 

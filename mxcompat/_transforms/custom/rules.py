@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.program import Program
 
 from ..split import zeros
-from ..trees import flatten, map_arrays, no_prefix, restore
+from ..trees import flatten, map_arrays, restore, visit_by_prefix
 
 __all__ = ["UserCall", "batching_rule", "forward_rule", "reverse_rule"]
 
@@ -100,7 +100,7 @@ def batching_rule(
         if not isinstance(result, tuple) or len(result) != 2:
             raise ValueError("[custom vmap] Vmap function should return a tuple with 2 items.")
         found = [x._node for x in flatten(result[0])]
-        out_axes = tuple(_flat_axes(*result))
+        out_axes = _flat_axes(*result)
         shapes = [x.aval.shape for x in found]
         axes = (*out_axes, *[0] * (len(program.out_avals) - len(found)))
         wanted = [
@@ -120,22 +120,14 @@ def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
     return (*shape[:place], size, *shape[place:])
 
 
-def _flat_axes(tree: Any, axes: Any) -> Iterator[int | None]:
+def _flat_axes(tree: Any, axes: Any) -> tuple[int | None, ...]:
     """The axis of each array of a tree, from a tree of axes, in which one may stand for all of a list or dict."""
-    if isinstance(tree, array):
-        if axes is not None and not isinstance(axes, int):
+    found: list[int | None] = []
+
+    def add(_: array, axis: Any) -> None:
+        if axis is not None and not isinstance(axis, int):
             raise bad_cast("an axis is an int or None")
-        yield axes
-    elif isinstance(tree, (list, tuple, dict)):
-        keys = list(tree) if isinstance(tree, dict) else range(len(tree))
-        if isinstance(axes, (list, tuple, dict)):
-            kind = next(k for k in (list, tuple, dict) if isinstance(tree, k))
-            if not isinstance(axes, kind) or len(axes) != len(tree):
-                raise no_prefix()
-            if kind is dict and any(key not in axes for key in keys):
-                raise no_prefix(missing=True)
-            for key in keys:
-                yield from _flat_axes(tree[key], axes[key])
-        else:
-            for key in keys:
-                yield from _flat_axes(tree[key], axes)
+        found.append(axis)
+
+    visit_by_prefix(add, tree, axes)
+    return tuple(found)
