@@ -71,9 +71,9 @@ def program_of(x):
     return subgraph.structure.program(tuple(subgraph.roots))
 
 
-def executable(program, scalars=(), lifted=(), hurry=False):
+def executable(program, scalars=(), lifted=None, hurry=False):
     """An executable, once it has been stored."""
-    made = Executable(program, scalars, lifted, (), hurry=hurry)
+    made = Executable(program, scalars, lifted or {}, (), hurry=hurry)
     background.settle()
     return made
 
@@ -157,9 +157,9 @@ def test_arguments_in_every_place(place):
     def run(made):
         return [np.array(v) for v in made([np.array(n.value) for n in arrays], scalars)]
 
-    made = [Executable(program, scalars, (0,), positions, hurry=True)]
+    made = [Executable(program, scalars, {0: 0}, positions, hurry=True)]
     background.settle()
-    again, compiles, loaded = counted(lambda: Executable(program, scalars, (0,), positions, hurry=True))
+    again, compiles, loaded = counted(lambda: Executable(program, scalars, {0: 0}, positions, hurry=True))
     assert (compiles, loaded) == (0, 1)
     for a, b in zip(run(made[0]), run(again), strict=True):
         assert a.dtype == b.dtype
@@ -174,7 +174,7 @@ def test_a_buffer_that_may_be_written_over_is(place):
     assert not program.scalars
     donated = program.in_avals.index(x._node.aval)
     for loads in (0, 1):
-        made, _, loaded = counted(lambda: Executable(program, (), (), (donated,), hurry=False))
+        made, _, loaded = counted(lambda: Executable(program, (), {}, (donated,), hurry=False))
         background.settle()
         assert loaded == loads
         values = [jax.numpy.ones(a.shape, a.dtype.numpy) for a in program.in_avals]
@@ -305,13 +305,27 @@ def test_what_varied_in_an_earlier_process_is_an_argument_at_once(place):
     program = some_program()
     count = len(program.scalars)
     assert count >= 1
-    executable(program, (2.0,) * count, range(count))
+    executable(program, (2.0,) * count, {k: k for k in range(count)})
     assert len(entries(place)) == 2
     made, compiles, loaded = counted(lambda: executable(program, (5.0,) * count))
     assert (compiles, loaded) == (0, 1)
-    assert made.lifted == tuple(range(count))
+    assert made.lifted == {k: k for k in range(count)}
     executable(program, (2.0,) * count)
     assert len(entries(place)) == 2
+
+
+def test_what_was_one_number_in_an_earlier_process_is_one_argument(place):
+    program = program_of(mx.sin(X) * 2.0 + (X @ X.T).sum() * 2.0)
+    count = len(program.scalars)
+    assert count >= 2
+    rate = 1 / 3
+    made = executable(program, (rate,) * count, dict.fromkeys(range(count), 0))
+    again, compiles, loaded = counted(lambda: executable(program, (1 / 5,) * count))
+    assert (compiles, loaded) == (0, 1)
+    assert again.lifted == made.lifted == dict.fromkeys(range(count), 0)
+    different, compiles, loaded = counted(lambda: executable(program, tuple(1 / (5 + k) for k in range(count))))
+    assert (compiles, loaded) == (1, 0)
+    assert different.lifted == {}
 
 
 def test_explain_says_where_a_program_came_from(place, monkeypatch):

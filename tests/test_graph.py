@@ -14,8 +14,9 @@ from mxcompat._array.array import wrap
 from mxcompat._graph import policy
 from mxcompat._graph.ir import structure
 from mxcompat._graph.ir.linearize import linearize
-from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.node import SCALAR, apply
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.run import cache
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.events import stats
 
@@ -51,6 +52,31 @@ class TestCompileCounts:
     def test_changing_number(self, compiled):
         x = mx.array([1.0, 2.0])
         assert steps(lambda k: x * (1.0 / (k + 1)) - 0.5, compiled) == 0
+
+    def test_a_number_in_many_places_is_one_argument(self, compiled):
+        xs = [mx.array([1.0, k]) for k in range(4)]
+        half = mx.array([1.0, 2.0], mx.float16)
+
+        def run(rate, other):
+            subgraph = linearize([r._node for r in (xs[0] * rate, xs[1] * rate, half * rate, xs[2] * other)])
+            program = subgraph.structure.program(tuple(subgraph.roots))
+            scalars = tuple(subgraph.leaves[k].value for k in program.scalars)
+            executable = cache.find(program, scalars, ()) or cache.compile_now(program, scalars, ())
+            arrays = [leaf.value for leaf in subgraph.leaves if leaf.op is not SCALAR]
+            results = [np.array(r, np.float32) for r in executable(arrays, scalars)]
+            for result, x, number in zip(results, (xs[0], xs[1], half, xs[2]), (rate, rate, rate, other), strict=True):
+                wanted = np.array(x) * np.array(number, np.array(x).dtype)
+                assert result.tobytes() == wanted.astype(np.float32).tobytes()
+            return [len(ks) for ks in executable._vectors.values()]
+
+        rates = [1 / k for k in range(3, 9)]
+        assert run(rates[0], rates[0]) == []
+        assert run(rates[1], rates[1]) == run(rates[2], rates[2]) == [1, 1]
+        assert compiled() == 2
+        assert run(rates[3], rates[4]) == [2, 1]
+        assert compiled() == 1
+        assert run(rates[4], rates[3]) == run(rates[5], rates[5]) == [2, 1]
+        assert compiled() == 0
 
     def test_changing_slice(self, compiled):
         x = mx.arange(20)

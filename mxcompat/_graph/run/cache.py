@@ -1,13 +1,15 @@
 """Cache: what has been made of each Program so far, and what is known of how long it takes.
 
 Each Program keeps its own record. Python numbers in a program are baked in at first; a place where another value shows
-up becomes an argument, so that no number costs a compile each time it changes.
+up becomes an argument, so that no number costs a compile each time it changes. Places where it was one number each
+time, a learning rate say, are one argument.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .. import policy
 from ..ir.capture import PLACEHOLDER, PROMISE
@@ -25,24 +27,26 @@ class Record:
 
     compiled: its executables, by the buffers that may be written over. pending: what is being compiled in the
     background. failed: what could not be. meanwhile: how often it has run while something was. seen: the values that
-    the scalars had at first. varying: the scalars that had others since. lock: held by the thread that compiles it.
+    the scalars had at first. varying: the scalars that had others since. same: of each scalar, the first that has been
+    the very same number each time. lock: held by the thread that compiles it.
     host_runs, host_seconds: how often it has run op by op, and for how long its threads computed then; host_best: the
     shortest time it took. xla_runs, xla_best: the same for its executable, where it was timed. only: the one executable
     for runs that are to be reproducible.
     """
 
     __slots__ = (
-        "compiled", "failed", "host_best", "host_runs", "host_seconds", "lock", "meanwhile", "only", "pending", "seen",
-        "varying", "xla_best", "xla_runs",
+        "compiled", "failed", "host_best", "host_runs", "host_seconds", "lock", "meanwhile", "only", "pending", "same",
+        "seen", "varying", "xla_best", "xla_runs",
     )  # fmt: skip
 
-    def __init__(self, scalars: tuple) -> None:
+    def __init__(self, program: Program, scalars: tuple) -> None:
         self.compiled: dict[tuple[int, ...], Executable] = {}
         self.only: Executable | None = None
         self.pending: set[tuple[int, ...]] = set()
         self.failed: set[tuple[int, ...]] = set()
         self.meanwhile = 0
         self.seen = scalars
+        self.same = _same([program.in_avals[slot].dtype for slot in program.scalars], scalars)
         self.varying: set[int] = set()
         self.lock = threading.Lock()
         self.host_runs = self.xla_runs = 0
@@ -52,13 +56,31 @@ class Record:
     def vary(self, scalars: tuple) -> None:
         if scalars != self.seen:
             self.varying.update(k for k, (a, b) in enumerate(zip(self.seen, scalars, strict=True)) if a != b)
+        self.same = _same(self.same, scalars)
+
+    def lifted(self) -> dict[int, int]:
+        """The scalars that are to be arguments, and of each the first that is the same."""
+        same = self.same
+        return {k: same[k] for k in sorted(self.varying)}
+
+
+def _same(alike: Sequence[Any], scalars: tuple) -> Sequence[int]:
+    """Of each scalar, the first that is the very same number, among those that were `alike`. Small integers are the
+    same object by chance."""
+    if len(scalars) < 2:
+        return range(len(scalars))
+    first: dict[Any, int] = {}
+    return [
+        first.setdefault((kind, id(v)), k) if type(v) is float else k
+        for k, (kind, v) in enumerate(zip(alike, scalars, strict=True))
+    ]
 
 
 def record_of(program: Program, scalars: tuple) -> Record:
     """The record of a Program, which is being run with these values."""
     record = program.record
     if record is None:
-        record = program.record = Record(scalars)
+        record = program.record = Record(program, scalars)
     else:
         record.vary(scalars)
     return record
@@ -91,7 +113,7 @@ def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], repr
     with record.lock:
         found = record.only if reproducible else find(program, scalars, donated)
         if found is None:
-            lifted = range(len(scalars)) if reproducible else record.varying
+            lifted = {k: k for k in range(len(scalars))} if reproducible else record.lifted()
             _explain(record, program, scalars, donated, lifted, reproducible)
 
             def made() -> Executable:
@@ -121,12 +143,11 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
         return
     if any(op in _WITHOUT_VALUE for op, _, _ in program.instructions):
         return  # it raises whenever it runs
-    _explain(record, program, scalars, donated, record.varying)
+    _explain(record, program, scalars, donated, record.lifted())
 
     def job() -> None:
         try:
-            varying = frozenset(record.varying)
-            found = Executable(program, scalars, varying, donated, hurry=False)
+            found = Executable(program, scalars, record.lifted(), donated, hurry=False)
             record.compiled[donated] = found
             budget.enter(found)
         except Exception as error:
@@ -158,7 +179,7 @@ def wait_if_sure(program: Program, donated: tuple[int, ...]) -> None:
 
 
 def _explain(
-    record: Record, program: Program, scalars: tuple, donated: tuple[int, ...], lifted: Iterable[int],
+    record: Record, program: Program, scalars: tuple, donated: tuple[int, ...], lifted: Mapping[int, int],
     reproducible: bool = False,
 ) -> None:  # fmt: skip
     if not observers:
@@ -170,5 +191,5 @@ def _explain(
     elif found is not None or record.varying:
         was = record.seen if found is None else found.baked
         changed = [f"{was[k]!r} is now {v!r}" for k, v in enumerate(scalars) if was[k] not in (None, v)]
-        reason = "a number changed: " + ", ".join(changed)
+        reason = "a number changed: " + (", ".join(changed) or "what was one is two")
     notify("load" if on_disk(program, scalars, lifted, donated, reproducible) else "compile", program, reason)

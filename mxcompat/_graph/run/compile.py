@@ -8,7 +8,7 @@ compiled is loaded from the disk instead.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from time import perf_counter
 from typing import Any
@@ -19,7 +19,7 @@ from .. import policy
 from ..ir.program import Program
 from ..ir.structure import clock
 from . import allocation, background, budget, disk, notice
-from .arguments import baked, check_results, function, order, packed
+from .arguments import baked, check_results, function, order, packed, vectors
 from .events import notify, span, stats
 from .forked import require_threads
 from .lowering import lower
@@ -67,7 +67,7 @@ class Executable:
     Args:
         program: what to compile.
         scalars: the value of each scalar of the program.
-        lifted: the scalars that are arguments; the others are baked in.
+        lifted: the scalars that are arguments, and of each the first that is the same; the others are baked in.
         donated: the positions, among the inputs that are not scalars, of buffers that it may write over.
         hurry: whether to compile quickly now, and for speed later; else for speed at once.
         reproducible: whether it has to give the same bits in each run and each process.
@@ -77,12 +77,12 @@ class Executable:
     """
 
     __slots__ = (
-        "__weakref__", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "baked", "call", "donated",
-        "last_used", "lifted", "nbytes", "needs", "program", "seconds", "started",
+        "__weakref__", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "_vectors", "baked", "call",
+        "donated", "last_used", "lifted", "nbytes", "needs", "program", "seconds", "started",
     )  # fmt: skip
 
     def __init__(
-        self, program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], *, hurry: bool,
+        self, program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...], *, hurry: bool,
         reproducible: bool = False,
     ) -> None:  # fmt: skip
         require_threads()
@@ -102,6 +102,7 @@ class Executable:
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
         self.lifted = self._place.lifted
         self.baked = baked(scalars, self.lifted)
+        self._vectors = vectors(program, self.lifted)
         patience = policy.PATIENCE_HEAVY if _is_heavy(program) else policy.PATIENCE_LIGHT
         self._patience = patience if found is _QUICK else 0
         if compiled is None:
@@ -126,13 +127,15 @@ class Executable:
             arrays = [arrays[k] for k in self._order]
         if self.lifted:
             with jax.enable_x64(True):
-                return self.call(*arrays, *packed(self.program, scalars, self.lifted))
+                return self.call(*arrays, *packed(scalars, self._vectors))
         return self.call(*arrays)
 
     def fits(self, scalars: tuple) -> bool:
-        """Whether these are the values that were baked in."""
+        """Whether these are the values that were baked in, and what was the same number is."""
+        lifted = self.lifted
         return self.baked == scalars or all(
-            old == new or k in self.lifted for k, (old, new) in enumerate(zip(self.baked, scalars, strict=True))
+            scalars[lifted[k]] is new if k in lifted else old == new
+            for k, (old, new) in enumerate(zip(self.baked, scalars, strict=True))
         )
 
     def _compile(self, options: dict[str, Any]) -> jax.stages.Compiled:
@@ -215,7 +218,7 @@ def _keep_lowered(executable: Executable, lowered: Any) -> None:
 
 
 def on_disk(
-    program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], reproducible: bool
+    program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...], reproducible: bool
 ) -> bool:
     """Whether an executable that is made of these would be loaded from the disk."""
     options = (_REPRODUCIBLE,) if reproducible else (_FAST, _QUICK)
@@ -223,7 +226,7 @@ def on_disk(
 
 
 def _stored(
-    program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...], options: dict[str, Any]
+    program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...], options: dict[str, Any]
 ) -> tuple[disk.Place, dict[str, Any], jax.stages.Compiled | None]:
     """The executable that is on the disk, its options and its place: rather one for speed, and one with these scalars
     lifted. If there is none, these options, and where to put it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -38,16 +38,16 @@ class Place:
     Args:
         program: what it was compiled from.
         scalars: the values of the program's scalars.
-        lifted: those that are arguments; the others are baked in.
+        lifted: those that are arguments, and of each the first that is the same; the others are baked in.
         donated: the positions of buffers that it may write over.
     """
 
     __slots__ = ("_key", "_note", "lifted", "loaded_bytes")
 
-    def __init__(self, program: Program, scalars: tuple, lifted: tuple[int, ...], donated: tuple[int, ...]) -> None:
+    def __init__(self, program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...]) -> None:
         self.lifted = lifted
         self.loaded_bytes = 0
-        self._key = _key(program, baked(scalars, lifted), lifted, donated)
+        self._key = _key(program, baked(scalars, lifted), tuple(lifted.items()), donated)
         self._note = _key(program, donated, "lifted") if lifted else None
 
     def load(self, options: dict[str, Any]) -> jax.stages.Compiled | None:
@@ -89,7 +89,8 @@ class Place:
                 return
             folder.write(name, _packed(payload, name))
             if note is not None:
-                folder.write(note.hex(), _packed(",".join(map(str, self.lifted)).encode(), note.hex()))
+                payload = ",".join(f"{k}:{first}" for k, first in self.lifted.items()).encode()
+                folder.write(note.hex(), _packed(payload, note.hex()))
             if unneeded is not None:
                 folder.remove(unneeded)
 
@@ -101,15 +102,23 @@ class Place:
         return hashlib.sha256(self._key + repr(sorted(options.items())).encode()).hexdigest()
 
 
-def places(program: Program, scalars: tuple, lifted: Iterable[int], donated: tuple[int, ...]) -> Iterator[Place]:
+def places(program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...]) -> Iterator[Place]:
     """Where an executable may be that does: the one with these scalars lifted, and the last one that was stored, if it
     has more of them lifted. When a number is found to vary depends on how fast things were."""
-    lifted = tuple(sorted(lifted))
     yield Place(program, scalars, lifted, donated)
     note = _key(program, donated, "lifted") if len(lifted) < len(scalars) else None
-    more = _load(note.hex(), _numbers) if note is not None else None
-    if more is not None and set(more) > set(lifted) and max(more) < len(scalars):
+    more = _load(note.hex(), _lifted) if note is not None else None
+    if more is not None and _is_more(more, lifted, scalars):
         yield Place(program, scalars, more, donated)
+
+
+def _is_more(more: Mapping[int, int], lifted: Mapping[int, int], scalars: tuple) -> bool:
+    """Whether more of these scalars are lifted, and no two are one argument that differ, or have done so."""
+    return (
+        more.keys() > lifted.keys()
+        and max(more) < len(scalars)
+        and all(scalars[k] is scalars[first] and lifted.get(k) == lifted.get(first) for k, first in more.items())
+    )
 
 
 def _key(program: Program, *rest: Any) -> bytes | None:
@@ -174,8 +183,9 @@ def _checksum(name: str, payload: bytes) -> bytes:
     return found.digest()
 
 
-def _numbers(payload: bytes) -> tuple[int, ...]:
-    return tuple(map(int, payload.split(b",")))
+def _lifted(payload: bytes) -> dict[int, int]:
+    pairs = [pair.split(b":") for pair in payload.split(b",")]
+    return {int(k): int(first) for k, first in pairs}
 
 
 def _executable(payload: bytes) -> jax.stages.Compiled:
