@@ -87,6 +87,43 @@ def test_the_faster_way_wins(plans, monkeypatch):
         assert kind is Call or "less time than XLA" in str(plans[-1])
 
 
+def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
+    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)  # as if all of it took NumPy longer
+    monkeypatch.setattr(policy, "TRIAL_SECONDS", 0.0)
+    x = mx.array(data(20, 30))
+
+    def run(count, op=mx.sort):
+        for _ in range(count):
+            mx.eval(op(x) * 2)
+            settle()
+
+    run(2)
+    plans.clear()
+    run(policy.FEW_TRIALS)
+    assert [type(p) for p in plans] == [Call] * policy.FEW_TRIALS
+    assert all(p.timed for p in plans)
+    record = plans[0].program.record
+    for best, kind in ((1.0, OpByOp), (0.0, Call)):  # as if XLA took a second, or nothing
+        record.xla_best = best
+        run(1)
+        assert type(plans[-1]) is kind
+    monkeypatch.setattr(policy, "TRIED_WEIGHT", 1)
+    plans.clear()
+    run(6, mx.argsort)
+    assert not any(p.timed for p in plans if type(p) is Call)
+    assert type(plans[-1]) is Call
+
+
+def test_a_sort_of_many_numbers_is_done_at_once(plans):
+    before = events.stats.compiles
+    mx.eval(mx.sort(mx.array(data(1000, 1000))), mx.median(mx.array(data(500, 1000)), axis=1))
+    assert all(isinstance(p, OpByOp) and p.on_host for p in plans)
+    assert events.stats.compiles == before
+
+
 def test_host_disabled(plans):
     with host_disabled():
         mx.eval(mx.exp(mx.array(data(3, 7))) * 2)

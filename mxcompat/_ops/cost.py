@@ -47,7 +47,9 @@ def _cubic(out: Any, params: tuple, x: Any, *others: Any) -> float:
 
 
 def _sorted(out: Any, params: tuple, x: Any, *others: Any) -> float:
-    return OP_SECONDS + 5e-9 * x.size * math.log2(x.size + 2)
+    """Real numbers of 32 bits are sorted by vector instructions."""
+    each = 1e-8 if x.dtype.size == 4 and x.dtype.kind in "fiu" else 5e-9 * math.log2(x.size + 2)
+    return OP_SECONDS + each * x.size
 
 
 def _unpacked(out: Any, params: tuple, x: Any, w: Any, *others: Any) -> float:

@@ -7,6 +7,7 @@ import math
 
 import jax
 import ml_dtypes
+import mlx.core as real
 import numpy as np
 import pytest
 
@@ -15,10 +16,12 @@ from mxcompat._array.construct import CAST, COPY
 from mxcompat._array.nest import NEST
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.policy import SELECTED_ELEMENTS
 from mxcompat._graph.run.differentiate import pull_back, push_forward
 from mxcompat._graph.run.interpret import interpret
 from mxcompat._ops.define import SAMPLES, TABLE
 from mxcompat._ops.elementwise.erf import erf, erfinv
+from mxcompat._ops.elementwise.select import select
 
 from .harness import DTYPES, batched_program, check, data, program_of
 
@@ -349,6 +352,58 @@ def test_inverse_error_function():
     with np.errstate(all="ignore"):
         edge = erfinv(np.array([-1, 1, 2, np.nan, 0.0], np.float32))
     np.testing.assert_array_equal(edge, np.array([-np.inf, np.inf, np.nan, np.nan, 0], np.float32))
+
+
+EDGES = np.array([*SPECIAL, 1e30, -1e30, 1e-30, -1e-30, 88.8, 89.5, -104.5, 180.0], np.float32)
+
+
+def alike(got, want):
+    """Numbers that are equal but for two roundings, with their signs, or are both NaN."""
+    with np.errstate(all="ignore"):
+        same = (got == want) & (np.signbit(got) == np.signbit(want))
+        return same | (np.isnan(got) & np.isnan(want)) | (np.abs(got - want) <= 3e-7 * np.abs(want) + 1e-43)
+
+
+@pytest.mark.parametrize(
+    "exponent", [-3, -2, -1, 0, 0.5, -0.5, 1, 1.5, 2, 3, 4, 33, 2.0**24 - 1, 1e10, np.inf, -np.inf, np.nan]
+)
+def test_powers_that_are_the_same_for_all(exponent):
+    got, want = (np.array(m.array(EDGES) ** exponent) for m in (mx, real))
+    assert alike(got, want).all(), (got, want)
+
+
+def test_complex_exponentials_at_the_edges():
+    with np.errstate(all="ignore"):
+        x = (EDGES[:, None] + 1j * EDGES).astype(np.complex64)
+        want = np.exp(x)
+    got = np.array(mx.exp(mx.array(x)))
+    assert alike(got.real, want.real).all()
+    assert alike(got.imag, want.imag).all()
+
+
+@pytest.mark.parametrize("name", ["sign", "logaddexp"])
+def test_real_edges(name):
+    operands = [EDGES] if name == "sign" else np.meshgrid(EDGES, EDGES)
+    got, want = (np.array(getattr(m, name)(*map(m.array, operands))) for m in (mx, real))
+    assert alike(got, want).all(), (got, want)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "float16", "bfloat16", "float32", "int64", "complex64"])
+def test_many_elements_are_chosen_by_their_bits(dtype):
+    n = SELECTED_ELEMENTS
+    mask = np.random.default_rng(0).random(n) > 0.5
+    x, y = data((n,), dtype, 1), data((n,), dtype, 2)
+    if kind_of(dtype) in "fc":
+        x[:3], y[-3:] = np.nan, -0.0
+    square = (2, n // 2)
+    cells = (
+        (mask, x, y), (mask, x, y[:1]), (mask, x, x.dtype.type(0)), (mask, y.dtype.type(1), y),
+        (mask[::-1], x, y[::-1]), (mask.reshape(square), x.reshape(square), y[: n // 2]), (mask[:, None], x[:3], y[:3]),
+    )  # fmt: skip
+    for chosen, a, b in cells:
+        want, got = np.where(chosen, a, b), select(chosen, a, b)
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+        assert got.tobytes() == want.tobytes()
 
 
 FAMILY = [

@@ -47,6 +47,10 @@ lines of 256 takes 0.16 ms so and 0.26 ms line by line, one of 64 lines 0.16 ms 
 SEARCHED_AXIS = 1 << 12
 """From this size on a CPU searches for a maximum in two passes, a fifth of the time of XLA's argmax."""
 
+SELECTED_ELEMENTS = 1 << 12
+"""From so many elements on NumPy chooses between two arrays by their bits: of a million floats, by a mask without a
+pattern, in 0.5 ms, where `np.where` takes 4.3; with one they take the same."""
+
 SORTED_BY_KEYS = 256
 """From so many elements on, to sort numbers that hold key and place is faster than to sort places by keys."""
 

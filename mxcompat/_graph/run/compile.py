@@ -101,8 +101,7 @@ class Executable:
             allocation.require(allocation.results(program))
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
         self.lifted = self._place.lifted
-        self.baked = baked(scalars, self.lifted)
-        self._vectors = vectors(program, self.lifted)
+        self.baked, self._vectors = baked(scalars, self.lifted), vectors(program, self.lifted)
         patience = policy.PATIENCE_HEAVY if _is_heavy(program) else policy.PATIENCE_LIGHT
         self._patience = patience if found is _QUICK else 0
         if compiled is None:
@@ -132,9 +131,8 @@ class Executable:
 
     def fits(self, scalars: tuple) -> bool:
         """Whether these are the values that were baked in, and what was the same number is."""
-        lifted = self.lifted
         return self.baked == scalars or all(
-            scalars[lifted[k]] is new if k in lifted else old == new
+            scalars[self.lifted[k]] is new if k in self.lifted else old == new
             for k, (old, new) in enumerate(zip(self.baked, scalars, strict=True))
         )
 
@@ -169,8 +167,7 @@ class Executable:
     def _trace(self) -> Any:
         # not with keep_unused=True, of which JAX 0.12 never forgets the executable
         replay, specs = function(self.program, self.baked, self.lifted, self._order)
-        outs = out_shardings(self.program)
-        return jax.jit(replay, donate_argnums=self.donated, out_shardings=outs).trace(*specs)
+        return jax.jit(replay, donate_argnums=self.donated, out_shardings=out_shardings(self.program)).trace(*specs)
 
     def _promote(self) -> None:
         """Count a run; if it is worth it, compile for speed in the background."""

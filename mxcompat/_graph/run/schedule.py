@@ -54,18 +54,27 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     executable = cache.find(program, scalars, donated)
     if executable is not None:
         record = program.record
-        if record.host_runs and not record.varying and policy.HOST:
-            enough = policy.MARGIN * (record.xla_best + policy.RESULT_SECONDS)
-            if record.xla_runs >= policy.TRIALS and record.host_best < enough:
-                return OpByOp(program, scalars, donated, True, True, False, "which takes less time than XLA")
-            timed = record.xla_runs < policy.TRIALS and record.host_best < policy.TRIED_SECONDS
-            if timed and not donated:  # so that its bits change once at most, and not at all if it stays in NumPy
-                return OpByOp(program, scalars, donated, True, True, False, "while XLA is timed", executable)
+        if not (record.host_runs and policy.HOST):
+            return Call(program, executable, scalars, not temporary, False)
+        light, timed = record.host_best < policy.TRIED_SECONDS, _is_timed(program)
+        if timed and light and not donated:  # so that its bits do not change at all if it stays in NumPy
+            return OpByOp(program, scalars, donated, True, True, False, "while XLA is timed", executable)
+        if timed or not record.xla_runs or record.host_best > policy.MARGIN * (record.xla_best + policy.RESULT_SECONDS):
             return Call(program, executable, scalars, not temporary, timed)
-        return Call(program, executable, scalars, not temporary, False)
+        return OpByOp(program, scalars, donated, True, light, False, "which takes less time than XLA")
     if program.placement is not None:
         return Compile(program, scalars, donated)
     return _without_executable(subgraph, roots, temporary, program, scalars, donated)
+
+
+def _is_timed(program: Program) -> bool:
+    """Whether to time the executable of a Program that has run in NumPy, as it is not known yet which is faster."""
+    record = program.record
+    if record.host_best >= policy.TRIED_SECONDS and program.weight > policy.TRIED_WEIGHT:
+        return False
+    return record.xla_runs < policy.FEW_TRIALS or (
+        record.xla_runs < policy.TRIALS and record.xla_runs * record.xla_best < policy.TRIAL_SECONDS
+    )
 
 
 def _in_steps(subgraph: Subgraph, roots: Sequence[Node]) -> Step | Segments:

@@ -18,6 +18,7 @@ from mxcompat._graph.ir.rules import HOST
 
 from ..define import TABLE
 from . import arithmetic, bitwise, comparison  # noqa: F401  # their records, in TABLE
+from .select import select
 
 __all__ = ["larger", "real_power"]
 
@@ -105,18 +106,22 @@ def _remainder(x: Any, y: Any) -> Any:
         return x & ~y
     rest = np.fmod(x, y)
     wrong = (rest != 0) & ((rest < 0) != (y < 0))
-    return np.where(wrong, rest + y, rest)
+    return select(wrong, rest + y, rest)
 
 
 def real_power(x: Any, y: Any) -> Any:
     """Of floats. Where one exponent is for all, NumPy takes the power 0.5 for the square root, which is NaN at -inf and
-    -0.0 at -0.0."""
+    -0.0 at -0.0; of a negative number it takes a whole power a hundred times as long as of its absolute value."""
     if y.size != 1:
         return np.power(x, y)
     if y.ndim == 0 and y == 2:
         return x * x
-    found = np.power(x, y)
-    return np.where((x == 0) | (x == -np.inf), np.abs(x), found) if (y == 0.5).all() else found
+    if y.ndim == 0 and isinstance(x, np.ndarray) and y == np.floor(y):
+        found = np.power(np.abs(x), y)
+        return np.copysign(found, x) if y % 2 == 1 else found
+    if not (y == 0.5).all():
+        return np.power(x, y)
+    return np.where((x == 0) | (x == -np.inf), np.abs(x), np.sqrt(x) if y.ndim == 0 else np.power(x, y))
 
 
 def _power(x: Any, y: Any) -> Any:
@@ -134,6 +139,12 @@ def _power(x: Any, y: Any) -> Any:
 
 
 def _logaddexp(x: Any, y: Any) -> Any:
+    if x.dtype == np.float32:  # in float64 its vector instructions are fast, and exact enough
+        a, b = x.astype(np.float64), y.astype(np.float64)
+        high = np.maximum(a, b)
+        found = (high + np.log1p(np.exp(-np.abs(a - b)))).astype(x.dtype)
+        infinite = np.isinf(high)
+        return np.where(infinite, high.astype(x.dtype), found) if infinite.any() else found
     if x.dtype.kind != "c":
         return np.logaddexp(x, y)
     first = larger(x, y) | (x != x)
@@ -200,7 +211,7 @@ def _where(out: Aval, params: tuple, condition: Any, x: Any, y: Any) -> Any:
         x = converted_on_host(x, out.dtype)
     if y.dtype is not numpy:
         y = converted_on_host(y, out.dtype)
-    return np.where(condition, x, y)
+    return select(condition, x, y)
 
 
 @HOST.of(TABLE["array_equal"])

@@ -60,6 +60,18 @@ def _nowhere(x: Any) -> Any:
     return np.zeros(x.shape, bool)
 
 
+def _exp(x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return np.exp(x)
+    size = np.exp(x.real)
+    found = np.empty(x.shape, x.dtype)
+    found.real, found.imag = size * np.cos(x.imag), size * np.sin(x.imag)
+    special = ~(np.isfinite(size) & np.isfinite(x.imag))
+    if special.any():  # of these infinity times 0 may be 0
+        found[special] = np.exp(x[special])
+    return found
+
+
 def sigmoid(x: Any) -> Any:
     return np.reciprocal(1 + np.exp(-x))
 
@@ -81,8 +93,7 @@ def _sign(x: Any) -> Any:
         size = np.abs(x)
         unit = np.where(size < math.inf, x / size, np.complex64(complex(math.nan, math.nan)))
         return np.where(x == 0, x, unit).astype(x.dtype)
-    sign = np.sign(x)
-    return np.where(x == x, sign, sign.dtype.type(0))
+    return np.subtract((x > 0).view(np.int8), (x < 0).view(np.int8)).astype(x.dtype)
 
 
 def _times(factor: float) -> Callable[..., Any]:
@@ -99,7 +110,7 @@ def _times(factor: float) -> Callable[..., Any]:
 
 
 _IN_FLOATS: dict[str, Ufunc] = {
-    "sqrt": np.sqrt, "rsqrt": _rsqrt, "reciprocal": np.reciprocal, "exp": np.exp, "expm1": np.expm1, "sin": np.sin,
+    "sqrt": np.sqrt, "rsqrt": _rsqrt, "reciprocal": np.reciprocal, "exp": _exp, "expm1": np.expm1, "sin": np.sin,
     "cos": np.cos, "tan": np.tan, "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh,
     "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": _log1p, "sigmoid": sigmoid,

@@ -18,6 +18,7 @@ from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
 
 from ..define import TABLE
 from .host_binary import larger, real_power
+from .select import select
 
 __all__: list[str] = []
 
@@ -26,7 +27,7 @@ Partial = Callable[[Any, Any, Any, Any], Any]
 
 
 def _chosen(mask: Any, change: Any) -> Any:
-    return np.where(mask, change, change.dtype.type(0))
+    return select(mask, change, change.dtype.type(0))
 
 
 def _first_is_max(a: Any, b: Any) -> Any:

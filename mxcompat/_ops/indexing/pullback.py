@@ -10,6 +10,7 @@ import numpy as np
 
 from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
 
+from ..elementwise.select import select
 from ..movement.pullback import linear, unspread
 from .gather import DYNAMIC_SLICE, GATHER, GATHER_AXIS, SLICE
 from .host import (
@@ -138,7 +139,7 @@ def _combined_back(mode: str, g: Any, old: Any, new: Any, last: bool) -> tuple[A
     takes_new = result == new
     takes_old = ~takes_new if last else result == old
     zero = np.zeros((), g.dtype)
-    return np.where(takes_old, g, zero), np.where(takes_new, g, zero)
+    return select(takes_old, g, zero), select(takes_new, g, zero)
 
 
 @PUSHFORWARD.of(SLICE_UPDATE)

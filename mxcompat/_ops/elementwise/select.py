@@ -1,0 +1,32 @@
+"""What NumPy makes of a choice between two arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph.policy import SELECTED_ELEMENTS
+
+__all__ = ["select"]
+
+_INTEGERS = {size: np.dtype(f"i{size}") for size in (1, 2, 4, 8)}
+
+
+def select(mask: Any, x: Any, y: Any) -> Any:
+    """`np.where`, which branches at each element: where the mask has no pattern it waits for half of these branches.
+    The bits of many elements are combined instead."""
+    if not (isinstance(mask, np.ndarray) and mask.dtype == bool and mask.size >= SELECTED_ELEMENTS):
+        return np.where(mask, x, y)
+    integer = _INTEGERS.get(x.dtype.itemsize)
+    if x.dtype != y.dtype or integer is None:
+        return np.where(mask, x, y)
+    x, other = x.view(integer), y.view(integer)
+    chosen = np.negative(mask.view(np.int8)).astype(integer, copy=False)  # all bits, or none
+    if other.ndim == 0 and not other:
+        return (chosen & x).view(y.dtype)
+    if np.shape(x) == mask.shape:
+        chosen &= x ^ other
+        chosen ^= other
+        return chosen.view(y.dtype)
+    return ((chosen & (x ^ other)) ^ other).view(y.dtype)
