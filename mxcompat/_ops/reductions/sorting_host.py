@@ -41,7 +41,7 @@ def _order(x: Any, axis: int) -> Any:
     """The places of the elements in ascending order."""
     if x.dtype.kind == "c":
         return np.lexsort((x.imag, x.real), axis)
-    if x.dtype.kind == "V":
+    if x.dtype.kind == "V" or x.dtype == np.float16:
         x = x.astype(np.float32)
     if x.dtype.itemsize != 4 or x.size < SORTED_BY_KEYS:
         return np.argsort(x, axis, "stable")
