@@ -16,6 +16,7 @@ from .define import TABLE
 from .fast import attention as _attention_ops  # noqa: F401
 from .linalg import decompositions as _decompositions  # noqa: F401
 from .linalg import eigen as _eigen  # noqa: F401
+from .linalg import lu as _lu  # noqa: F401
 from .linalg import solve as _solve  # noqa: F401
 from .products import gathered as _gathered  # noqa: F401
 from .products import matmul as _matmul  # noqa: F401
@@ -46,6 +47,11 @@ def _cubic(out: Any, params: tuple, x: Any, *others: Any) -> float:
     return 10 * OP_SECONDS + 10 * FLOP_SECONDS * x.size * (x.shape[-1] if x.ndim else 1)
 
 
+def _by_columns(out: Any, params: tuple, x: Any) -> float:
+    columns = min(x.shape[-2:])
+    return columns * (10 * OP_SECONDS + 2 * BYTE_SECONDS * x.dtype.size * x.size)
+
+
 def _sorted(out: Any, params: tuple, x: Any, *others: Any) -> float:
     """Real numbers of 32 bits, and half precision made such, are sorted by vector instructions."""
     fast = (x.dtype.kind == "f" and x.dtype.size <= 4) or (x.dtype.kind in "iu" and x.dtype.size == 4)
@@ -64,6 +70,7 @@ for _rule, _names in (
     (_convolution, ("conv",)),
     (_attention, ("scaled_dot_product_attention",)),
     (_cubic, ("linalg_inv", "linalg_svd", "linalg_qr", "linalg_eigh", "linalg_eig", "linalg_cholesky", "linalg_solve")),
+    (_by_columns, ("linalg_lu", "linalg_lu_factor")),
     (_sorted, ("sort", "argsort", "partition", "argpartition", "topk", "median", "unique")),
     (_unpacked, ("quantized_matmul", "quantized_matmul_fp", "gather_qmm", "gather_qmm_fp", "qqmm", "gather_qqmm")),
 ):

@@ -70,6 +70,16 @@ def test_decompositions(dtype):
         check(calls[0], data((size, size), dtype), grad=False, jvp=False, batch=False, tolerance=30 * tolerance)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 5), (2, 3, 6, 4), (3, 4, 6), (40, 40)], ids=str)
+def test_lu_factors(shape, dtype):
+    a = data(shape, dtype)
+    a[..., 1 % shape[-2], :] = 2 * a[..., 0, :]  # singular, where it is square, and with a pivot that is zero
+    tolerance = 1e-10 if dtype == "float64" else 4 * LOOSE
+    for call in (lambda mx, a: mx.linalg.lu(a), lambda mx, a: mx.linalg.lu_factor(a)):
+        check(call, a, grad=False, jvp=False, batch=shape == (5, 5), tolerance=tolerance)
+
+
 def eigh(mx, a, UPLO):
     return mx.linalg.eigh(a, UPLO)
 
@@ -178,7 +188,6 @@ def test_rules():
     ops = {name for name in TABLE if name.startswith("linalg_")}
     assert {n[7:] for n in ops if TABLE[n] not in HOST} == {
         "eig",  # NumPy has no left eigenvectors, by which XLA's CPU lowering orders its results
-        "lu", "lu_factor",  # nor LU factors
     }  # fmt: skip
     assert {n[7:] for n in ops if TABLE[n] not in PULLBACK} == {
         "eig", "eigvals", "lu", "lu_factor", "pinv", "qr", "svd", "singular_values",  # long, and rare

@@ -2,8 +2,8 @@
 
 `numpy.linalg` computes single precision in double, which does no harm to a result that is the only one. Where vectors
 may have either sign, or eigenvalues any order, the routine of the very precision is called, so that what comes out is
-what XLA (and MLX) gives. LU factors and the vectors of `eig` are left to XLA: NumPy has neither the one nor the left
-eigenvectors that the order of the other goes by. So is whatever LAPACK does not solve: XLA has a NaN for it.
+what XLA (and MLX) gives. The vectors of `eig` are left to XLA: NumPy has no left eigenvectors, by which it orders them.
+So is whatever LAPACK does not solve: XLA has a NaN for it.
 """
 
 from __future__ import annotations
