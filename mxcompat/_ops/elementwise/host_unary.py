@@ -196,5 +196,7 @@ def _nan_to_num(out: Aval, params: tuple, x: Any, nan: Any, posinf: Any, neginf:
     nan, posinf, neginf = nan.astype(dtype), posinf.astype(dtype), neginf.astype(dtype)
     if dtype.kind == "c":  # the real infinities alone
         return np.where(x != x, nan, np.where(x == math.inf, posinf, np.where(x == -math.inf, neginf, x)))
-    infinite = np.where(x > 0, posinf, neginf)
-    return np.where(np.isfinite(x), x, np.where(x != x, nan, infinite))
+    finite = np.isfinite(x)
+    if finite.all():
+        return x
+    return np.where(finite, x, np.where(x != x, nan, np.where(x > 0, posinf, neginf)))
