@@ -59,7 +59,8 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
         light, timed = record.host_best < policy.TRIED_SECONDS, _is_timed(program)
         if timed and light and not donated:  # so that its bits do not change at all if it stays in NumPy
             return OpByOp(program, scalars, donated, True, True, False, "while XLA is timed", executable)
-        if timed or not record.xla_runs or record.host_best > policy.MARGIN * (record.xla_best + policy.RESULT_SECONDS):
+        enough = (policy.MARGIN if light else policy.CLEAR_MARGIN) * (record.xla_best + policy.RESULT_SECONDS)
+        if timed or not record.xla_runs or record.host_best >= enough:
             return Call(program, executable, scalars, not temporary, timed)
         return OpByOp(program, scalars, donated, True, light, False, "which takes less time than XLA")
     if program.placement is not None:
