@@ -82,18 +82,29 @@ def uninstall() -> None:
     sys.meta_path.remove(_finder)
     for name in [name for name in sys.modules if name == "mlx" or name.startswith("mlx.")]:
         del sys.modules[name]
-    while _renamed:
-        thing, attribute, own = _renamed.pop()
+    while _changed:
+        thing, attribute, own = _changed.pop()
         setattr(thing, attribute, own)
 
 
-_renamed: list[tuple[Any, str, str]] = []
-"""What has MLX's name at present: the thing, the attribute, and the name of its own."""
+_changed: list[tuple[Any, str, Any]] = []
+"""What is as in MLX at present: the thing, the attribute, and what is there otherwise."""
 
 
 def _rename(thing: Any, attribute: str, name: str) -> None:
-    _renamed.append((thing, attribute, getattr(thing, attribute)))
+    _changed.append((thing, attribute, getattr(thing, attribute)))
     setattr(thing, attribute, name)
+
+
+_STANDARD_ONLY = ("device", "to_device", "__rand__", "__ror__", "__rxor__", "__rlshift__", "__rrshift__")
+"""What arrays have for the array API standard, and MLX's have not. Libraries tell arrays apart by `device`."""
+
+
+def _take_off(owner: type, attributes: Iterable[str]) -> None:
+    for attribute in attributes:
+        if attribute in vars(owner):
+            _changed.append((owner, attribute, vars(owner)[attribute]))
+            delattr(owner, attribute)
 
 
 def _name_as_mlx(names: Iterable[str]) -> None:
@@ -153,6 +164,8 @@ class _Alias(Loader):
             sys.modules.setdefault("mlx" + name.removeprefix("mxcompat"), sys.modules[name])
         if "._" not in self.target:
             _name_as_mlx([self.target, *below])
+        if self.target == "mxcompat.core":
+            _take_off(module.array, _STANDARD_ONLY)
 
 
 class _Finder(MetaPathFinder):

@@ -246,6 +246,29 @@ def test_the_namespace_of_an_array(program):
     assert python("-m", "mxcompat", path) == python(path)
 
 
+def test_what_arrays_have_for_the_standard_alone_is_not_there(program):
+    """A library that finds `device` takes an array for one of the standard's, or of PyTorch's."""
+    path = program("""
+        import mlx.core as mx
+        import mlx.nn
+
+        x = mx.array([1, 2])
+        for name in ("device", "to_device", "__rand__", "__ror__", "__rxor__", "__rlshift__", "__rrshift__"):
+            print(hasattr(x, name), hasattr(mx.array, name), name in dir(x))
+            try:
+                getattr(x, name)
+            except AttributeError as error:
+                print(error)
+        for operation in (lambda: 1 & x, lambda: 1 | x, lambda: 1 ^ x, lambda: 1 << x, lambda: 1 >> x):
+            try:
+                print(operation())
+            except TypeError as error:
+                print(error)
+        print(x & 1, x | x, x << 1)
+    """)
+    assert python("-m", "mxcompat", path) == python(path)
+
+
 def test_installing_twice_and_uninstalling():
     code("""
         import sys, mxcompat
@@ -258,7 +281,9 @@ def test_installing_twice_and_uninstalling():
         import mlx.core, mlx.nn
         mxcompat.install_as_mlx()
         assert mlx.nn.Linear.__module__ == "mlx.nn.layers.linear" and mxcompat.core.add.__module__ == "mlx.core"
+        assert not hasattr(mxcompat.array, "device") and not hasattr(mxcompat.array, "__rand__")
         _dropin.uninstall()
+        assert mxcompat.array(5).device == mxcompat.core.default_device() and (4 & mxcompat.array(5)).item() == 4
         assert mxcompat.nn.Linear.__module__ == "mxcompat.nn.layers.linear"
         assert mxcompat.core.__name__ == mxcompat.array.__module__ == "mxcompat.core"
         assert mxcompat.core.add.__module__.startswith("mxcompat.")
