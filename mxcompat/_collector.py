@@ -3,6 +3,9 @@
 It would look through all of that, JAX mostly, again and again: during the import, which takes 0.1 s, in steps of a long
 process, and at its end, where it takes 0.2 s. So it waits while mxcompat is imported. Then what there is is frozen, or,
 where the program has made objects of its own, which are to be collected like any others, counts as old.
+
+Python collects after so many new objects, and mxcompat makes more of them for an array than MLX: the collector is set
+to come as often, by the arrays, as it does there.
 """
 
 from __future__ import annotations
@@ -37,6 +40,15 @@ def importing() -> Iterator[None]:
         if not first:
             gc.unfreeze()
         gc.enable()
+        _collect_less_often()
+
+
+def _collect_less_often() -> None:
+    from mxcompat._graph import policy  # not before collections wait
+
+    young, *older = gc.get_threshold()
+    if 0 < young <= policy.DEFAULT_THRESHOLD:  # else the program has its own way with it
+        gc.set_threshold(policy.OBJECTS_PER_ARRAY * young, *older)
 
 
 def _nothing_but_libraries() -> bool:

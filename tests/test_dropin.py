@@ -116,6 +116,18 @@ def test_what_is_imported_is_not_looked_through_again():
     """)
 
 
+def test_collections_come_as_often_for_each_array_as_in_mlx():
+    young = "import gc; gc.set_threshold({}, 10, 10)\nimport mxcompat\nassert gc.get_threshold() == ({}, 10, 10)"
+    code(young.format(700, 2100))
+    code(young.format(50_000, 50_000))
+    code(young.format(0, 0))
+    code("""
+        import gc
+        from mxcompat._graph.policy import DEFAULT_THRESHOLD
+        assert gc.get_threshold()[0] > DEFAULT_THRESHOLD
+    """)
+
+
 def test_every_submodule():
     names = ["core.random", "nn.utils", "optimizers.schedulers", "utils"]
     for package in (mxcompat.core, mxcompat.nn, mxcompat.optimizers):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.expressions import cases, check_derivatives, evaluate, vjp
-from tests.oracle import check, ours
+from tests.oracle import check, ours, real
 
 ARITHMETIC = """
 A([7,-7,0])//0
@@ -484,3 +484,17 @@ def test_numbers_beside_logical_operands_keep_their_dtype(name, dtype):
 def test_floats_that_are_no_uint64(dtype: str) -> None:
     values = [float("nan"), float("inf"), -float("inf"), -1.5, 1e10, 1e20, -1e20, 2.0**63, 3.0]
     check(lambda mx: mx.array(values * 3, getattr(mx, dtype)).astype(mx.uint64))
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "name", ["sin", "tan", "arcsin", "arctan", "sinh", "tanh", "arcsinh", "arctanh", "erf", "erfinv"]
+)
+def test_odd_functions_are_odd_to_the_last_bit(name: str, dtype: str) -> None:
+    end = 0.999 if name in ("arcsin", "arctanh", "erfinv") else 80.0
+    x = np.concatenate([np.linspace(0, 0.999, 2048), np.linspace(1e-20, end, 2048)]).astype(np.float32)
+    for mx in (real, ours):
+        given = mx.array(np.concatenate([x, -x])).astype(getattr(mx, dtype))
+        there, mirrored = np.split(np.array(getattr(mx, name)(given).astype(mx.float32)), 2)
+        np.testing.assert_array_equal(mirrored, -there)

@@ -58,7 +58,8 @@ def run_instructions(program: Program, env: list[Any], fallback: Fallback, free:
     if free is None:
         _run_and_keep(program, env, fallback)
         return
-    for k, (op, params, slots, out, last, dropped) in enumerate(_reads(program)):
+    steps = zip(program.instructions, program.avals, *_reads(program), strict=True)
+    for k, ((op, params, slots), out, last, dropped) in enumerate(steps):
         given = [env[s] for s in slots]
         try:
             if op is ITEM:
@@ -90,26 +91,27 @@ def _result(op: Op, out: Any, params: tuple, given: list[Any], fallback: Fallbac
     return fallback(op, out, params, given) if result is None else result
 
 
-_Read = tuple[Op, tuple, tuple[int, ...], Any, bool, tuple[int, ...]]
+_Reads = tuple[list[bool], list[tuple[int, ...]]]
 
 
-def _reads(program: Program) -> list[_Read]:
-    """For each instruction, besides what it is and its aval: whether it can write over its first input, which nothing
-    reads after it, and the results that nothing reads after it."""
+def _reads(program: Program) -> _Reads:
+    """Of each instruction: whether it can write over its first input, which nothing reads after it; and the results
+    that nothing reads after it. Two lists rather than a pair for each, which Python's collector would look through."""
     if "reads" not in program.facts:
         program.facts["reads"] = _find_reads(program)
     return program.facts["reads"]
 
 
-def _find_reads(program: Program) -> list[_Read]:
+def _find_reads(program: Program) -> _Reads:
     later = {*program.out_slots}
-    found: list[_Read] = []
-    for (op, params, slots), out in zip(reversed(program.instructions), reversed(program.avals), strict=True):
+    last: list[bool] = []
+    dropped: list[tuple[int, ...]] = []
+    for op, _, slots in reversed(program.instructions):
         ended = {*slots} - later
-        last = op in OVERWRITE and slots[0] in ended and slots.count(slots[0]) == 1
-        found.append((op, params, slots, out, last, tuple([s for s in ended if s >= 0])))
+        last.append(op in OVERWRITE and slots[0] in ended and slots.count(slots[0]) == 1)
+        dropped.append(tuple([s for s in ended if s >= 0]))
         later |= ended
-    return found[::-1]
+    return last[::-1], dropped[::-1]
 
 
 def _is_own(given: list[Any], slot: int) -> bool:

@@ -184,6 +184,21 @@ def _near_edges(function: Callable[[Any], Any], slope: Callable[[Any, Any], Any]
     return lambda x: function(x) if x.dtype.kind == "c" else real(x)
 
 
+def _odd(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`function` of the size of real numbers, with their sign: an odd function to the last bit, as MLX's are. JAX's,
+    made of what is not symmetric (`expm1`, `log1p`), rounds x and -x apart."""
+    return lambda x: function(x) if x.dtype.kind == "c" else jnp.copysign(function(lax.abs(x)), x)
+
+
+_sinh = jax.custom_jvp(_odd(lax.sinh))
+
+
+@_sinh.defjvp
+def _sinh_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (x,) = primals
+    return _sinh(x), tangents[0] * lax.cosh(x)
+
+
 abs = unary("abs", _abs, _real_part, "The absolute value of each element.")
 sign = unary("sign", _sign, same, "-1, 0 or 1 by the sign of each element, 0 for NaN; z/|z| for complex ones.",
              sample=_STEPS)  # fmt: skip
@@ -207,13 +222,13 @@ arcsin = unary("arcsin", _near_edges(lax.asin, lambda one, square: lax.rsqrt(one
 arccos = unary("arccos", _near_edges(lax.acos, lambda one, square: -lax.rsqrt(one - square)), as_float,
                "The inverse cosine of each element.", sample=_UNIT)  # fmt: skip
 arctan = unary("arctan", lax.atan, as_float, "The inverse tangent of each element.", sample=Sample(-0.9, 0.9))
-sinh = unary("sinh", lax.sinh, as_float, "The hyperbolic sine of each element.")
+sinh = unary("sinh", _sinh, as_float, "The hyperbolic sine of each element.")
 cosh = unary("cosh", lax.cosh, as_float, "The hyperbolic cosine of each element.")
 tanh = unary("tanh", lax.tanh, as_float, "The hyperbolic tangent of each element.")
 arcsinh = unary("arcsinh", lax.asinh, as_float, "The inverse hyperbolic sine of each element.")
 arccosh = unary("arccosh", _near_edges(lax.acosh, lambda one, square: lax.rsqrt(square - one)), as_float,
                 "The inverse hyperbolic cosine of each element.", sample=Sample(1.1, 4.0))  # fmt: skip
-arctanh = unary("arctanh", _near_edges(lax.atanh, lambda one, square: quotient(one, one - square)), as_float,
+arctanh = unary("arctanh", _near_edges(_odd(lax.atanh), lambda one, square: quotient(one, one - square)), as_float,
                 "The inverse hyperbolic tangent of each element.", sample=_UNIT)  # fmt: skip
 degrees = unary("degrees", _times(180 / math.pi), as_float, "Each element, from radians to degrees.",
                 in_float32=False)  # fmt: skip
