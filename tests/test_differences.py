@@ -10,6 +10,7 @@ import copy
 import pickle
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import mlx.nn as real_nn
@@ -19,6 +20,7 @@ import pytest
 
 import mxcompat.nn as our_nn
 import mxcompat.utils as our_utils
+from mxcompat.ext.debug import host_disabled
 from tests.oracle import ours, real, run, to_numpy
 
 NAN, INF = float("nan"), float("inf")
@@ -336,6 +338,28 @@ def test_derivatives_beside_infinities() -> None:
     want, got = both(lambda mx: mx.grad(mx.var)(mx.array([1.0, INF])))
     assert np.isnan(want[0])
     assert got[0] == -INF
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        lambda mx, x: mx.where(x > 0, x, 1.0),
+        lambda mx, x: mx.maximum(x, 0),
+        lambda mx, x: -mx.minimum(-x, 0),
+        lambda mx, x: mx.clip(x, 0, 2),
+        lambda mx, x: NN[mx].relu(x),
+    ],
+)
+@pytest.mark.parametrize("on_host", [True, False])
+def test_derivatives_of_what_is_not_chosen(chosen: Callable[[Any, Any], Any], on_host: bool) -> None:
+    def fn(mx: Any) -> Any:
+        slopes = mx.array([INF, NAN, INF, 2.0])
+        return mx.grad(lambda x: (chosen(mx, x) * slopes).sum())(mx.array([-1.0, -2.0, 1.0, 1.0]))
+
+    with nullcontext() if on_host else host_disabled():
+        want, got = both(fn)
+    np.testing.assert_array_equal(want, [NAN, NAN, INF, 2])
+    np.testing.assert_array_equal(got, [0, 0, INF, 2])
 
 
 def test_streams_of_other_threads() -> None:
