@@ -58,10 +58,10 @@ def hurried_seconds(weight: int) -> float:
 
 def compile_seconds(weight: int) -> float:
     """What compiling it for speed, as in the background, takes: 0.11 s for 12 instructions, 0.24 for the gradient of an
-    MLP (33), 0.42 for that of a deeper one (76), 1.2 to 1.8 for that of a NeRF (192), 2 to 3 for a train step of a
-    4-layer GPT (800). That is four times as long as in a hurry for small ones.
+    MLP (33), 0.42 for that of a deeper one (76), 1.2 to 1.8 for that of a NeRF (192), 1.7 for a train step of a
+    4-layer GPT (800), and twice that beside the steps. That is four times as long as in a hurry for small ones.
 
-    When a program has taken as long on the host it is compiled: at most twice the optimum, whatever the program does.
+    When a program has taken as long on the host it is compiled: about twice the optimum, whatever the program does.
     By `hurried_seconds`, three parts of a script that trains for 0.6 s were compiled, and it ended after 1.7 s; by
     0.015 + 3.3e-3 * weight, a NeRF was that trains for 0.75 s, and ended after 1.8 s.
     """

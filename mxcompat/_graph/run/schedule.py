@@ -18,6 +18,7 @@ from ..ir.program import Program
 from ..ir.rules import SEGMENTS
 from . import cache, donation, host, steps
 from .cache import Record
+from .compile import on_cpu
 from .placement import placed
 from .plan import Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, Segments, Split, Step
 from .segments import even_segments, is_heavy_node, is_huge, segments_of, unevaluated
@@ -54,7 +55,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     executable = cache.find(program, scalars, donated)
     if executable is not None:
         record = program.record
-        if not (record.host_runs and policy.HOST):
+        if not (record.host_runs and policy.HOST and (on_cpu() or host.on_host(leaves))):
             return Call(program, executable, scalars, not temporary, False)
         light, timed = record.host_best < policy.TRIED_SECONDS, _is_timed(program)
         if timed and light and not donated:  # so that its bits do not change at all if it stays in NumPy
