@@ -50,22 +50,15 @@ Of few ops NumPy has the faster code for some: a million floats are sorted in 1.
 sines take 0.5 ms (8), the places of the largest in a thousand rows 0.1 ms (5)."""
 
 
-def hurried_seconds(weight: int) -> float:
-    """What tracing, lowering and compiling a program of so many instructions in a hurry takes: 12 take 25 ms, 33 take
-    45. More than in proportion for large ones: the gradient of a loop of 2 048 steps takes minutes."""
-    return 0.015 + 8e-4 * weight + 2.5e-6 * weight * weight
-
-
 def compile_seconds(weight: int) -> float:
-    """What compiling it for speed, as in the background, takes: 0.11 s for 12 instructions, 0.24 for the gradient of an
-    MLP (33), 0.42 for that of a deeper one (76), 1.2 to 1.8 for that of a NeRF (192), 1.7 for a train step of a
-    4-layer GPT (800), and twice that beside the steps. That is four times as long as in a hurry for small ones.
+    """What tracing, lowering and compiling a program of so many instructions takes, in a hurry: one op 15 ms, the
+    gradient of a 4-layer MLP (84) 100 ms, a train step of a 4-layer GPT (800) 1.7 s, twice that beside the steps. For
+    speed small ones take four times as long, but another core does that: with 4.5e-3 * weight, tokens of a small llama
+    stayed in NumPy for 800 tokens, at twice to four times XLA's time.
 
     When a program has taken as long on the host it is compiled: about twice the optimum, whatever the program does.
-    By `hurried_seconds`, three parts of a script that trains for 0.6 s were compiled, and it ended after 1.7 s; by
-    0.015 + 3.3e-3 * weight, a NeRF was that trains for 0.75 s, and ended after 1.8 s.
     """
-    return max(hurried_seconds(weight), 0.03 + 4.5e-3 * weight)
+    return 0.015 + 8e-4 * weight + 2.5e-6 * weight * weight
 
 
 WORTH_WAITING = 0.5

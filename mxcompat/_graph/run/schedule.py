@@ -196,9 +196,9 @@ def _on_host(
     subgraph: Subgraph, program: Program, scalars: tuple, donated: tuple[int, ...], temporary: bool | None, takes: float
 ) -> OpByOp | None:
     """The plan to run a subgraph in NumPy, if that is worth it, since it `takes` so many seconds."""
-    if takes > policy.HOPELESS * policy.hurried_seconds(program.weight):
-        return None
     compiling = policy.compile_seconds(program.weight)
+    if takes > policy.HOPELESS * compiling:
+        return None
     record = cache.record_of(program, scalars)
     taken = record.host_seconds
     heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling)
