@@ -399,6 +399,7 @@ def test_many_elements_are_chosen_by_their_bits(dtype):
     cells = (
         (mask, x, y), (mask, x, y[:1]), (mask, x, x.dtype.type(0)), (mask, y.dtype.type(1), y),
         (mask[::-1], x, y[::-1]), (mask.reshape(square), x.reshape(square), y[: n // 2]), (mask[:, None], x[:3], y[:3]),
+        (mask, x, y.reshape(1, n).repeat(3, 0)),
     )  # fmt: skip
     for chosen, a, b in cells:
         want, got = np.where(chosen, a, b), select(chosen, a, b)

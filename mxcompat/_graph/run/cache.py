@@ -54,6 +54,8 @@ class Record:
         self.host_best = self.xla_best = float("inf")
 
     def vary(self, scalars: tuple) -> None:
+        if scalars is self.seen:
+            return
         if scalars != self.seen:
             self.varying.update(k for k, (a, b) in enumerate(zip(self.seen, scalars, strict=True)) if a != b)
         self.same = _same(self.same, scalars)

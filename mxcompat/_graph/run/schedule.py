@@ -18,7 +18,6 @@ from ..ir.program import Program
 from ..ir.rules import SEGMENTS
 from . import cache, donation, host, steps
 from .cache import Record
-from .compile import on_cpu
 from .placement import placed
 from .plan import Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, Segments, Split, Step
 from .segments import even_segments, is_heavy_node, is_huge, segments_of, unevaluated
@@ -55,7 +54,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     executable = cache.find(program, scalars, donated)
     if executable is not None:
         record = program.record
-        if not (record.host_runs and policy.HOST and (on_cpu() or host.on_host(leaves))):
+        if not (record.host_runs and policy.HOST and host.on_host(leaves)):
             return Call(program, executable, scalars, not temporary, False)
         light, timed = record.host_best < policy.TRIED_SECONDS, _is_timed(program)
         if timed and light and not donated:  # so that its bits do not change at all if it stays in NumPy
@@ -199,7 +198,7 @@ def _on_host(
     compiling = policy.compile_seconds(program.weight)
     if takes > policy.HOPELESS * compiling:
         return None
-    record = cache.record_of(program, scalars)
+    record = program.record or cache.record_of(program, scalars)  # to run it notes what numbers have varied
     taken = record.host_seconds
     heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling)
     hot = taken > (policy.HEAVY_SHARE * compiling if heavy else compiling)

@@ -25,8 +25,4 @@ def select(mask: Any, x: Any, y: Any) -> Any:
     chosen = np.negative(mask.view(np.int8)).astype(integer, copy=False)  # all bits, or none
     if other.ndim == 0 and not other:
         return (chosen & x).view(y.dtype)
-    if np.shape(x) == mask.shape:
-        chosen &= x ^ other
-        chosen ^= other
-        return chosen.view(y.dtype)
     return ((chosen & (x ^ other)) ^ other).view(y.dtype)
