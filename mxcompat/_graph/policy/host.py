@@ -22,6 +22,10 @@ HEAVY_SHARE = 1 / 32
 4-layer GPT takes 60 ms there, and its compile 2.6 s beside others: three steps and the end of the process took 3.1 s
 when it began with the second, and take 0.7; 80 steps take the same."""
 
+HOT_SHARE = 1 / 2
+"""The same for what takes less. Compiling goes on beside the runs, which it holds up by a tenth (`COMPILER_NICENESS`):
+what it costs is the wait for it where the process ends meanwhile."""
+
 HEAVY_RUNS = 200
 """The same, unless compiling it is likely to take longer than so many runs. The gradient of a loop of 2 048 steps takes
 0.25 s, and compiling it minutes."""
@@ -56,7 +60,7 @@ def compile_seconds(weight: int) -> float:
     speed small ones take four times as long, but another core does that: with 4.5e-3 * weight, tokens of a small llama
     stayed in NumPy for 800 tokens, at twice to four times XLA's time.
 
-    When a program has taken as long on the host it is compiled: about twice the optimum, whatever the program does.
+    When a program has taken a share of it on the host it is compiled: at most about twice the optimum in all.
     """
     return 0.015 + 8e-4 * weight + 2.5e-6 * weight * weight
 
@@ -65,6 +69,14 @@ WORTH_WAITING = 0.5
 """What is being compiled is waited for if running it once on the host takes this share of the time to compile it. Of
 less, what the host gets done meanwhile is worth more: a 4-layer GPT trains in 80 ms a step there, then in 63; waiting
 for its executable took 0.9 s."""
+
+COMPILER_NICENESS = 5
+"""The niceness of the threads that compile. Beside them on two cores, tokens of a small llama that take 2.8 ms in NumPy
+took 5.0 (0); 3.8 (3); 3.3 (5); 3.2 (10), and the compile 1.4 s (0); 1.9 (5)."""
+
+WATCH_SECONDS, BUSY_SHARE = 3e-2, 0.5
+"""How often to look what XLA's threads do, and for what share of that time one has to be busy to be one that compiles
+(a thread that runs executables is so for a microsecond at times)."""
 
 SMALL_BYTES = 1 << 16
 """Up to how many bytes an array is small: what reads only such data had better be done with NumPy."""

@@ -1,8 +1,9 @@
 """A thread that works off jobs in the background: compiling, for speed, what has proved to return.
 
 Its jobs are improvements that nobody waits for, so a process that ends drops those not begun, but for the short ones
-that are there for the processes to come. The one under way is waited for, by Python itself, before anything is torn
-down: JAX has finalizers that run at exit and would take the ground from under a trace.
+that are there for the processes to come. The one under way is given up before the next stage of its compile. A stage is
+waited for, by Python itself, before anything is torn down: JAX has finalizers that run at exit and would take the
+ground from under a trace.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from collections.abc import Callable
 
 from . import forked
 from .events import span
+from .priority import compiler_behind
 
-__all__ = ["THREAD", "settle", "submit", "wait"]
+__all__ = ["THREAD", "give_up_at_exit", "settle", "submit", "wait"]
 
 THREAD = "mxcompat-background"
 """The name of the thread."""
@@ -53,12 +55,24 @@ def wait(until: Callable[[], bool]) -> None:
         _changed.wait_for(lambda: until() or _thread is None)
 
 
+def give_up_at_exit() -> None:
+    """Raises SystemExit in the background thread if the process is ending: what it works on is not worth the wait."""
+    if threading.current_thread() is _thread and _is_ending():
+        raise SystemExit
+
+
+def _is_ending() -> bool:
+    """Whether the process waits for nobody but this thread."""
+    main = threading.main_thread()
+    return not main.is_alive() and all(t.daemon or t in (main, _thread) for t in threading.enumerate())
+
+
 def _next() -> Callable[[], None] | None:
     """The next job; None, and the end of the thread, if there is none."""
     global _thread
     with _changed:
-        if not threading.main_thread().is_alive():
-            _jobs.clear()  # the process is ending
+        if _is_ending():
+            _jobs.clear()
         queue = _lasting or _jobs
         if not queue:
             _thread = None
@@ -69,7 +83,10 @@ def _next() -> Callable[[], None] | None:
 def _work() -> None:
     while (job := _next()) is not None:
         try:
-            job()
+            with compiler_behind():
+                job()
+        except SystemExit:
+            logging.getLogger(__name__).debug("what was being compiled is given up, as the process ends")
         except Exception:
             logging.getLogger(__name__).exception(
                 "a job in the background failed; what it was to improve stays as it is"

@@ -237,9 +237,9 @@ def _stored(
 
 
 def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:
-    known = {name: value for name, value in options.items() if name not in _unknown}
-    if not on_cpu():
-        known = {name: value for name, value in known.items() if name.startswith("xla_gpu_")}
+    kinds = "xla_" if on_cpu() else "xla_gpu_"
+    known = {name: value for name, value in options.items() if name.startswith(kinds) and name not in _unknown}
+    background.give_up_at_exit()
     try:
         return lowered.compile(compiler_options=known)
     except jax.errors.JaxRuntimeError as error:

@@ -16,6 +16,7 @@ from ..passes.rows import multiply_rows
 from ..passes.stages import reduce_in_stages
 from ..passes.sums import multiply_sums
 from ..passes.unroll import unroll_reductions
+from . import background
 from .platform import backend
 
 __all__ = ["lower"]
@@ -24,6 +25,7 @@ __all__ = ["lower"]
 def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
     """The StableHLO of a traced function, for the back-end that JAX has."""
     _import_dialects()
+    background.give_up_at_exit()
     lowered = traced.lower()
     if backend() == "cpu":
         module = lowered.compiler_ir("stablehlo")

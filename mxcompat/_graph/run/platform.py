@@ -7,6 +7,8 @@ from typing import Any
 
 import jax
 
+from .priority import threads_of_client
+
 __all__ = ["backend", "before_start", "has_started"]
 
 before_start: list[Callable[[], Any]] = []
@@ -20,7 +22,8 @@ def backend() -> str:
     if not _started:
         while before_start:
             before_start.pop()()
-        _started.append(jax.default_backend())
+        with threads_of_client():
+            _started.append(jax.default_backend())
     return _started[0]
 
 

@@ -201,7 +201,7 @@ def _on_host(
     record = program.record or cache.record_of(program, scalars)  # to run it notes what numbers have varied
     taken = record.host_seconds
     heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling)
-    hot = taken > (policy.HEAVY_SHARE * compiling if heavy else compiling)
+    hot = taken > (policy.HEAVY_SHARE if heavy else policy.HOT_SHARE) * compiling
     if hot and is_huge(subgraph):
         return None
     light = takes < policy.LIGHT_SECONDS

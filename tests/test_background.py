@@ -1,0 +1,81 @@
+"""What is compiled in the background: behind what the program does itself, and not for longer than that takes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+_WAITED = """
+import threading, time
+from mxcompat._graph.run import background
+
+def job():
+    main = threading.main_thread()
+    while main.is_alive():
+        time.sleep(0.01)
+    background.give_up_at_exit()
+    print("went on")
+
+background.submit(job)
+"""
+
+
+def _printed(program: str) -> str:
+    environment = {**os.environ, "MXCOMPAT_CACHE": "0"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_job_is_given_up_where_the_process_ends():
+    assert _printed(_WAITED) == ""
+
+
+def test_a_job_goes_on_while_another_thread_works():
+    worker = """
+done = threading.Event()
+threading.Thread(target=done.wait).start()
+background.submit(done.set)
+"""
+    assert _printed(_WAITED + worker) == "went on\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="priorities of threads are Linux's")
+def test_threads_that_compile_come_behind_those_that_run():
+    program = """
+import os
+from pathlib import Path
+import mxcompat.core as mx
+from mxcompat._graph import policy
+from mxcompat._graph.run import background, priority
+
+policy.HEAVY_SHARE = policy.HOT_SHARE = 0.0
+
+def step(x):
+    for k in range(60):
+        x = mx.sin(x @ x[k:].T @ x[k:]) + mx.cumsum(x, axis=k % 2) * mx.softmax(x, axis=-1)
+    return x
+
+x = mx.random.normal((64, 64))
+for _ in range(3):
+    mx.eval(step(x))
+background.settle()
+for _ in range(3):
+    mx.eval(step(x))
+
+niceness = {"compile": [], "run": []}
+for task in Path("/proc/self/task").iterdir():
+    if task.name == str(os.getpid()) or (task / "comm").read_text().startswith("tf_XLAEigen"):
+        niceness["run"].append(os.getpriority(os.PRIO_PROCESS, int(task.name)))
+    else:
+        niceness["compile"].append(os.getpriority(os.PRIO_PROCESS, int(task.name)))
+base = os.getpriority(os.PRIO_PROCESS, 0)
+assert set(niceness["run"]) == {base}, niceness
+assert niceness["compile"].count(base + policy.COMPILER_NICENESS) >= 1, niceness
+assert niceness["compile"].count(base) >= 1, niceness
+print("seen")
+"""
+    assert _printed(program) == "seen\n"
