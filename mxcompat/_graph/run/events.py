@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from math import inf
 from typing import Any, Protocol
 
 __all__ = ["notify", "observers", "span", "stats", "timers"]
@@ -15,7 +16,7 @@ class Stats:
 
     compiles: programs compiled for the first time, with the numbers then baked in. loaded: those that were found on the
     disk instead. optimised: programs compiled again for speed, in the background. executions: programs that XLA has
-    run.
+    run. last_run: when the last of them began, in seconds.
     """
 
     def __init__(self) -> None:
@@ -23,6 +24,7 @@ class Stats:
         self.loaded = 0
         self.optimised = 0
         self.executions = 0
+        self.last_run = -inf
 
 
 stats = Stats()

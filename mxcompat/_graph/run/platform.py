@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from .priority import threads_of_client
+from .priority import candidates, threads
 
 __all__ = ["backend", "before_start", "has_started"]
 
@@ -22,8 +22,10 @@ def backend() -> str:
     if not _started:
         while before_start:
             before_start.pop()()
-        with threads_of_client():
-            _started.append(jax.default_backend())
+        before = threads()
+        _started.append(jax.default_backend())
+        if _started[0] == "cpu":
+            candidates(threads() - before)
     return _started[0]
 
 

@@ -1,7 +1,7 @@
 """Priority: of XLA's threads, those that compile come behind those that run the program.
 
 JAX's client starts them all together, and without names. Those that compile are the ones that are busy while something
-is compiled in the background and nothing runs. Only Linux gives threads priorities of their own.
+is compiled in the background and nothing has run for a while. Only Linux gives threads priorities of their own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from .. import policy
 from .events import stats
 
-__all__ = ["compiler_behind", "threads_of_client"]
+__all__ = ["candidates", "compiler_behind", "threads"]
 
 _TASKS = Path("/proc/self/task")
 _HAS_PRIORITIES = sys.platform == "linux" and _TASKS.is_dir()
@@ -26,14 +26,9 @@ _candidates: set[int] = set()
 """The threads of JAX's client that have not been seen compiling."""
 
 
-@contextmanager
-def threads_of_client() -> Iterator[None]:
-    """A context in which JAX's client is started."""
-    before = _threads()
-    try:
-        yield
-    finally:
-        _candidates.update(t for t in _threads() - before if not _name(t).startswith("tf_"))  # those have names
+def candidates(started: set[int]) -> None:
+    """Take note of the threads that a client for CPUs has started. (One for GPUs has some that look for results.)"""
+    _candidates.update(t for t in started if not _name(t).startswith("tf_"))  # which run, for all their name tells
 
 
 @contextmanager
@@ -53,19 +48,19 @@ def compiler_behind() -> Iterator[None]:
 
 def _watch(done: threading.Event) -> None:
     """Look what the candidates do, and lower the priority of those that compile, until it is done."""
-    runs, before, since = stats.executions, _busy(), time.perf_counter_ns()
+    before, since = _busy(), time.perf_counter()
     while not done.wait(policy.WATCH_SECONDS):
-        busy, now = _busy(), time.perf_counter_ns()
-        if stats.executions == runs:
+        busy, now = _busy(), time.perf_counter()
+        if now - stats.last_run > policy.QUIET_SECONDS:
             for thread in busy.keys() & before.keys():
                 if busy[thread] - before[thread] > policy.BUSY_SHARE * (now - since):
                     os.setpriority(os.PRIO_PROCESS, thread, _niceness(thread) + policy.COMPILER_NICENESS)
                     _candidates.discard(thread)
-        runs, before, since = stats.executions, busy, now
+        before, since = busy, now
 
 
-def _busy() -> dict[int, int]:
-    """For how many nanoseconds each candidate has run, or waited for a core to run on."""
+def _busy() -> dict[int, float]:
+    """For how many seconds each candidate has run, or waited for a core to run on."""
     found = {}
     for thread in [*_candidates]:
         try:
@@ -73,7 +68,7 @@ def _busy() -> dict[int, int]:
         except FileNotFoundError:  # it has ended, or the kernel does not tell
             _candidates.discard(thread)
         else:
-            found[thread] = int(running) + int(waiting)
+            found[thread] = 1e-9 * (int(running) + int(waiting))
     return found
 
 
@@ -81,7 +76,8 @@ def _niceness(thread: int) -> int:
     return os.getpriority(os.PRIO_PROCESS, thread)
 
 
-def _threads() -> set[int]:
+def threads() -> set[int]:
+    """The process's threads, as the system knows them; none where it has no priorities for them."""
     return {int(name) for name in os.listdir(_TASKS)} if _HAS_PRIORITIES else set()
 
 
