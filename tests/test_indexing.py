@@ -995,6 +995,26 @@ def test_places_that_do_not_fit_are_named_as_mlx_names_them(seed):
             check(write)
 
 
+@pytest.mark.parametrize("shape", [(3, 4), (0, 3)])
+@pytest.mark.parametrize("value", [(2, 5), (), (7, 2, 5), (2, 4)])
+@pytest.mark.parametrize(
+    "places", [(0.0,), (0.0, (0, 1, 2)), ((0, 1, 2), 0.0), (0.0, 0), (0.0, None), (0.0, slice(None, None, 2)), (1j,)]
+)
+def test_the_dtype_of_places_is_looked_at_last(shape, value, places):
+    def index(mx):
+        kinds = {float: lambda i: mx.array([i, 1.0]), complex: lambda i: mx.array([i, 1]), tuple: mx.array}
+        return tuple(kinds.get(type(i), lambda i: i)(i) for i in places)
+
+    def write(mx):
+        x = mx.zeros(shape)
+        x[index(mx)] = mx.ones(value)
+        return x
+
+    check(write)
+    for mode in ("add", "divide", "maximum"):
+        check(lambda mx, mode=mode: getattr(mx.zeros(shape).at[index(mx)], mode)(mx.ones(value)))
+
+
 @pytest.mark.parametrize("index", [(), (...,), (None,), (None, None), (None, ...), ..., None])
 @pytest.mark.parametrize("value", [2.5, np.array([2.5], np.float32), np.array(2.5, np.float16), True])
 def test_what_is_written_to_an_array_without_axes_replaces_it(index, value) -> None:

@@ -198,7 +198,7 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
         raise ValueError("[take] Cannot do a non-empty take from an empty axis.")
     if index.aval.dtype.kind == "b":
         raise ValueError("[Gather] Boolean indices not supported.")
-    check_integral(index, "gather")
+    check_integral(index.aval, "gather")
     return wrap(apply(GATHER, (node, index), ((*before, "a"),)))
 
 

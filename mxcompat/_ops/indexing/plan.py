@@ -20,7 +20,7 @@ import numpy as np
 
 from mxcompat._array.array import array
 from mxcompat._array.nest import nest_of
-from mxcompat._graph.ir.aval import aval, int32
+from mxcompat._graph.ir.aval import Aval, aval, int32
 from mxcompat._graph.ir.node import Node, scalar
 
 __all__ = ["Plan", "check_integral", "extent", "has_arrays", "is_full", "parse", "place", "shape_of", "source_axes"]
@@ -68,7 +68,8 @@ def parse(index: Any, shape: tuple[int, ...], op: str) -> tuple[Plan, list[Node]
     node = _index_array(index)
     if node.aval.dtype.kind == "b":
         raise ValueError("boolean indices are not yet supported")
-    check_integral(node, op)
+    if op == "gather":
+        check_integral(node.aval, op)
     if not shape[0] and node.aval.size and op == "gather":
         raise ValueError("[take] Cannot do a non-empty take from an empty axis.")
     return ("a",), [node]
@@ -115,8 +116,8 @@ def _parse_items(items: tuple, shape: tuple[int, ...], op: str) -> tuple[Plan, l
             node = _index_array(item)
             if node.aval.dtype.kind == "b":
                 masked = True
-            else:
-                check_integral(node, op)
+            elif op == "gather":
+                check_integral(node.aval, op)
             plan.append("a")
             nodes.append(node)
         axis += 1
@@ -214,9 +215,9 @@ def _in_bounds(value: int, axis: int, n: int) -> int:
     return value + n if value < 0 else value
 
 
-def check_integral(node: Node, op: str) -> None:
-    """Raise MLX's error if a node cannot be used as indices."""
-    if node.aval.dtype.kind not in "iu":
+def check_integral(indices: Aval, op: str) -> None:
+    """Raise MLX's error if an array cannot be used as indices."""
+    if indices.dtype.kind not in "iu":
         raise ValueError(f"[{op}] Got indices with invalid dtype. Indices must be integral.")
 
 

@@ -24,7 +24,7 @@ from mxcompat._graph.ir.node import Node, apply
 from ..define import broadcast, op
 from ..elementwise.by_bits import by_bits
 from .gather import layout, locate, narrow, subscript, windows
-from .plan import Plan, shape_of, source_axes
+from .plan import Plan, check_integral, shape_of, source_axes
 
 __all__ = [
     "FILL", "SCATTER", "SLICE_UPDATE", "as_elements", "block_shape", "fit", "is_whole", "scatter", "stretch",
@@ -242,6 +242,8 @@ def _scatter_jvp(layout: tuple[str, ...], mode: str, primals: tuple, tangents: t
 def _write_aval(x: Aval, value: Aval, *inputs: Aval, plan: Plan, mode: str) -> Aval:
     _, target = fit(value.shape, x.shape, plan, [i.shape for i in inputs])
     _check_room(x.shape, plan, target)
+    for index in inputs:
+        check_integral(index, "scatter")
     return x
 
 
