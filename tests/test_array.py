@@ -811,3 +811,43 @@ def test_settings_of_numpy_do_not_matter():
         ours.eval(ours.arange(1e30, 2e30, 1e29).astype(ours.int16), ours.full((2,), 1e-50))
         ours.eval(ours.ones(2) / 0, ours.exp(ours.ones(2) * 900))
         assert str(ours.array([1e-45, 3.4e38])) == str(ours.array([1e-45, 3.4e38]))
+
+
+OF_SUBCLASSES = """
+mx.fft.fftshift(x)
+mx.fft.ifftshift(x)
+mx.random.permutation(x, key=mx.random.key(0))
+mx.result_type(x, mx.float16)
+mx.can_cast(x, mx.float16)
+mx.vmap(lambda a: mx.sum(a))(x)
+mx.vmap(lambda a: a, out_axes=1)(x)
+mx.jvp(mx.sin, [x], [x])
+mx.vjp(mx.sin, [x], [x])
+mx.grad(lambda a: mx.sum(mx.sin(a)))(x)
+mx.compile(lambda a: a * 2)(x)
+mx.save(io.BytesIO(), x)
+mx.savez(io.BytesIO(), x, b=x)
+mx.save_safetensors(io.BytesIO(), {"x": x})
+"""
+
+
+def _of_subclass(mx):
+    """An array of a class with methods of its own, which are no business of the library."""
+
+    def own(self, *args):
+        raise LookupError("a method of the user's")
+
+    names = ["shape", "dtype", "ndim", "size", "nbytes", "itemsize"]
+    operators = ["__add__", "__radd__", "__mul__", "__rmul__", "__truediv__", "__gt__", "__getitem__", "astype", "item"]
+    body = {name: property(own) for name in names} | dict.fromkeys(operators, own)
+    return type("Tensor", (mx.array,), body)([[1.5, 2.0], [-3.0, 4.0]])
+
+
+@pytest.mark.parametrize("text", OF_SUBCLASSES.strip().splitlines())
+def test_what_a_subclass_overrides_is_not_called(text):
+    check(lambda mx: eval(text, {"mx": mx, "io": io, "x": _of_subclass(mx)}))
+
+
+def test_gguf_of_a_subclass(tmp_path):
+    check(lambda mx: mx.save_gguf(str(tmp_path / "x"), {"x": _of_subclass(mx)}))
+    check(lambda mx: mx.save_gguf(str(tmp_path / "x"), {}, {"y": _of_subclass(mx)}))

@@ -358,6 +358,22 @@ def test_activation_of_no_array(name: str, given: Any) -> None:
     check_on(lambda mx, lib: getattr(lib.nn, name)(given if type(given) is not np.ndarray else np.array(given)))
 
 
+@pytest.mark.parametrize(("name", "extra"), FUNCTIONS)
+def test_activation_of_a_subclass(name: str, extra: tuple) -> None:
+    """What is compiled in MLX sees an array, and gives one, whatever operators the class of its argument has."""
+
+    def run(mx, lib, x):
+        def own(self, other):
+            return Tensor(0 * mx.array(self))
+
+        names = ["add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow"]
+        Tensor = type("Tensor", (mx.array,), {f"__{name}__": own for name in names})
+        result = getattr(lib.nn, name)(Tensor(x), *extra)
+        return result, type(result) is mx.array
+
+    check_on(run, EDGES.reshape(8, 2), tol=4e-3)
+
+
 def test_settings_of_activations() -> None:
     check_on(lambda mx, lib, x: lib.nn.hard_shrink(x, lambd=np.float64(0.5)), EDGES)
     check_on(lambda mx, lib, x: lib.nn.hard_shrink(x, lambd=np.float32(0.5)), EDGES)

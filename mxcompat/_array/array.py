@@ -29,7 +29,7 @@ from .errors import expected
 from .exporter import Exporter
 from .nest import nest_of
 
-__all__ = ["ArrayIterator", "array", "wrap", "wrap_all"]
+__all__ = ["ArrayIterator", "array", "plain_handle", "wrap", "wrap_all"]
 
 
 class array(Exporter):
@@ -228,6 +228,11 @@ def wrap(node: Node) -> Any:
     out = _new(array)
     out._node = node
     return out
+
+
+def plain_handle(x: array) -> array:
+    """`x`, as an array and no more: a subclass of the user's may have a `shape` or a `__mul__` of its own."""
+    return x if type(x) is array else wrap(x._node)
 
 
 def wrap_all(node: Node, first: int = 0) -> list[array]:

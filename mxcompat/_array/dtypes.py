@@ -138,7 +138,7 @@ def _is_of(dtype: Dtype, kind: Any) -> bool:
 
 
 def _dtype_of(x: Any) -> Dtype | None:
-    return x.dtype if isinstance(x, array) else x if isinstance(x, Dtype) else None
+    return x._node.aval.dtype if isinstance(x, array) else x if isinstance(x, Dtype) else None
 
 
 def result_type(*arrays_and_dtypes: array | Dtype) -> Dtype:

@@ -65,7 +65,7 @@ def save_gguf(file: Any, arrays: dict[str, array], metadata: dict[str, Any] | No
     if path is None:
         raise ValueError("[save_gguf] Input must be a string")
     values = {name: _encoded(value) for name, value in (metadata or {}).items()}
-    as_arrays(list(arrays.values()), "save_gguf")
+    arrays = dict(zip(arrays, as_arrays(list(arrays.values()), "save_gguf"), strict=True))
     infos = bytearray()
     end = 0
     for name, x in arrays.items():

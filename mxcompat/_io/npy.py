@@ -41,9 +41,9 @@ def save(file: Any, arr: array) -> None:
     """
     if not isinstance(arr, array):
         raise expected("save", "an array", arr)
-    as_arrays([arr], "save")
+    (x,) = as_arrays([arr], "save")
     with writing(file, ".npy", "save") as opened:
-        write_npy(opened, arr)
+        write_npy(opened, x)
 
 
 def write_npy(file: Any, x: array) -> None:

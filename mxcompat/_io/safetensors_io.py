@@ -61,7 +61,7 @@ def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, st
         raise bad_cast("the names of the arrays must be strings")
     if "__metadata__" in arrays:
         raise ValueError("[save_safetensors] __metadata__ cannot be the name of an array.")
-    as_arrays(list(arrays.values()), "save_safetensors")
+    arrays = dict(zip(arrays, as_arrays(list(arrays.values()), "save_safetensors"), strict=True))
     with writing(file, ".safetensors", "save_safetensors") as opened:
         if any(x.dtype not in _NAMES for x in arrays.values()):
             raise RuntimeError("[save_safetensors] received invalid dtype.")

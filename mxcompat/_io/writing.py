@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._array.array import array
+from mxcompat._array.array import array, plain_handle
 from mxcompat._array.convert import host
 from mxcompat._array.errors import bad_cast, expected
 from mxcompat._graph.run.evaluate import evaluate
@@ -86,12 +86,12 @@ def _opened(path: str, flags: int, failure: str) -> Any:
 
 
 def as_arrays(values: Sequence[Any], what: str) -> list[array]:
-    """The values, evaluated. RuntimeError if one is not an array."""
+    """The values, evaluated, as plain arrays. RuntimeError if one is not an array."""
     for value in values:
         if not isinstance(value, array):
             raise bad_cast(f"{what} takes arrays, not {type(value).__name__}")
     evaluate([x._node for x in values])
-    return list(values)
+    return [plain_handle(x) for x in values]
 
 
 def array_bytes(x: array) -> memoryview:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.array import array, plain_handle, wrap, wrap_all
 from mxcompat._array.errors import expected, incompatible
 from mxcompat._graph.ir.aval import aval, float32, format_shape
 from mxcompat._graph.ir.capture import Body, Capture
@@ -251,7 +251,7 @@ def _arrays(values: Any, tag: str) -> list[array]:
     for x in found:
         if not isinstance(x, array):
             raise incompatible(tag, f"Expected a list of arrays, got {type(x).__name__} in it.")
-    return found
+    return [plain_handle(x) for x in found]
 
 
 def _as_list(value: Any) -> list[array]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, ParamSpec
 
-from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.array import array, plain_handle, wrap, wrap_all
 from mxcompat._array.construct import type_name
 from mxcompat._array.errors import bad_cast
 from mxcompat._graph import policy
@@ -28,7 +28,7 @@ from .calls import CALL
 from .functions import check_callable, transformed
 from .reshaping import reshaped
 from .stepwise import run_in_parts
-from .trees import Snapshot, Substitution, TreeSlots, copied, deep, flatten, restore, structure
+from .trees import Snapshot, Substitution, TreeSlots, copied, deep, flatten, map_arrays, restore, structure
 
 __all__ = [
     "CONSTANT", "checked_as_compiled", "compile", "compile_disabled", "compile_frozen", "disable_compile",
@@ -257,7 +257,10 @@ def checked_as_compiled(fun: Callable[_P, array]) -> Callable[_P, array]:
 
     def call(*args: _P.args, **kwargs: _P.kwargs) -> array:
         if kwargs or len(args) != 1 or type(args[0]) is not array:
-            _read_tree((args, kwargs), [], [])
+            given: list[array] = []
+            _read_tree((args, kwargs), [], given)
+            if any(type(x) is not array for x in given):
+                args, kwargs = map_arrays(plain_handle, (args, kwargs))
         return fun(*args, **kwargs)  # type: ignore[call-arg]
 
     return transformed(fun, call)

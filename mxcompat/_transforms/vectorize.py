@@ -70,7 +70,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             flat_axes(value, out_axes, "output ")
             raise ValueError("At least one of in_axes must be non-None.")
         mapped = [k for k, axis in enumerate(axes) if axis is not None]
-        avals = [aval(_without(leaves[k].shape, axes[k]), leaves[k].dtype) for k in mapped]
+        avals = [aval(_without(leaves[k]._node.aval.shape, axes[k]), leaves[k]._node.aval.dtype) for k in mapped]
         with Capture(avals, mode="vmap", size=size) as capture:
             capture.mapped = [reals[k] for k in mapped], [axes[k] for k in mapped]
             following = iter([wrap(p) for p in capture.placeholders])
@@ -141,7 +141,7 @@ def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
 
 def _size(leaves: list[array], axes: list[int | None]) -> int | None:
     """The size of the mapped axes; None if there are none."""
-    sizes = [x.shape[axis] for x, axis in zip(leaves, axes, strict=True) if axis is not None]
+    sizes = [x._node.aval.shape[axis] for x, axis in zip(leaves, axes, strict=True) if axis is not None]
     for size in sizes:
         if size != sizes[-1]:  # the last one decides, in MLX's words
             raise ValueError(f"[vmap] Inconsistent axis sizes: {size} and {sizes[-1]}.")
@@ -173,8 +173,9 @@ def _axis(x: array, axis: Any, what: str) -> int | None:
         raise ValueError("[vmap] axis must be int or None.")
     if not -(2**31) <= axis < 2**31:
         raise bad_cast("an axis is a number of 32 bits")
-    ndim = x.ndim + bool(what)
+    shape = x._node.aval.shape
+    ndim = len(shape) + bool(what)
     if 0 <= axis < ndim:
         return axis
-    message = f"[vmap] Invalid {what}vectorization axis {{place}} for array with shape {format_shape(x.shape)}"
+    message = f"[vmap] Invalid {what}vectorization axis {{place}} for array with shape {format_shape(shape)}"
     return axis_of(axis, ndim, message=message)

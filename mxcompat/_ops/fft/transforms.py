@@ -245,7 +245,7 @@ SHIFT = op("fftshift", lambda x, shifts, axes: jnp.roll(x, shifts, axes), lambda
 
 def _shifted(a: Any, axes: Any, name: str, inverse: bool) -> array:
     require_array(a, name)
-    shape, ndim = a.shape, a.ndim
+    shape, ndim = a._node.aval.shape, a._node.aval.ndim
     if axes is None:
         axes = tuple(range(ndim))
     else:

@@ -294,7 +294,7 @@ def permutation(x: int | array, axis: int = 0, key: array | None = None, stream:
     if isinstance(x, array):
         axis = integer(axis)
         drawn = key_node(key, "permutation")
-        along = axis_of(axis, x.ndim, message="SmallVector out of range.")  # MLX's own words
+        along = axis_of(axis, x._node.aval.ndim, message="SmallVector out of range.")  # MLX's own words
         return wrap(apply(_PERMUTE, (drawn, x._node), (along,)))
     if not isinstance(x, int):
         raise expected("permutation", "an int or an array as x", x)
