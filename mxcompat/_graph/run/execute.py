@@ -14,7 +14,7 @@ from ..ir.aval import Aval, number
 from ..ir.capture import oldest_trace
 from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.node import ITEM, SCALAR, Node, location
-from . import allocation, cache, donation, host, single
+from . import allocation, cache, donation, host, priority, single
 from .arguments import array_inputs
 from .compile import Executable
 from .events import span, stats
@@ -88,11 +88,12 @@ def _run(
 
 def _called(executable: Executable, arrays: list[Any], scalars: tuple, counts: bool) -> list[Any]:
     """What an executable returns. Where that is much it is waited for: what fails on the way has no value then."""
-    if not executable.needs:
-        return executable(arrays, scalars, counts)
-    allocation.require(executable.needs)
-    buffers.passing(executable.needs)
-    return jax.block_until_ready(executable(arrays, scalars, counts))
+    if executable.needs:
+        allocation.require(executable.needs)
+        buffers.passing(executable.needs)
+    values = executable(arrays, scalars, counts)
+    priority.running(values)
+    return jax.block_until_ready(values) if executable.needs else values
 
 
 _HELD_BY_NUMPY = {np.ndarray, tuple}

@@ -13,17 +13,29 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from weakref import ref
 
 from .. import policy
 from .events import stats
 
-__all__ = ["compiler_behind", "threads_of_client"]
+__all__ = ["compiler_behind", "running", "threads_of_client"]
 
 _TASKS = Path("/proc/self/task")
 _HAS_PRIORITIES = sys.platform == "linux" and _TASKS.is_dir()
 
 _candidates: set[int] = set()
 """The threads of JAX's client that have not been seen compiling."""
+
+_latest: tuple[int, Any] = (0, None)
+"""How many executions there had been when the last one was called, and a weak reference to a result of it."""
+
+
+def running(values: list[Any]) -> None:
+    """Note what is being run, by a result of it."""
+    global _latest
+    last = values[-1] if values else None
+    _latest = stats.executions, ref(last) if last is not None and type(last) is not tuple else None
 
 
 @contextmanager
@@ -53,15 +65,25 @@ def compiler_behind() -> Iterator[None]:
 
 def _watch(done: threading.Event) -> None:
     """Look what the candidates do, and lower the priority of those that compile, until it is done."""
-    runs, before, since = stats.executions, _busy(), time.perf_counter_ns()
+    runs, idle, before, since = stats.executions, _is_idle(), _busy(), time.perf_counter_ns()
     while not done.wait(policy.WATCH_SECONDS):
         busy, now = _busy(), time.perf_counter_ns()
-        if stats.executions == runs:
+        if idle and stats.executions == runs:
             for thread in busy.keys() & before.keys():
                 if busy[thread] - before[thread] > policy.BUSY_SHARE * (now - since):
                     os.setpriority(os.PRIO_PROCESS, thread, _niceness(thread) + policy.COMPILER_NICENESS)
                     _candidates.discard(thread)
-        runs, before, since = stats.executions, busy, now
+        runs, idle, before, since = stats.executions, _is_idle(), busy, now
+
+
+def _is_idle() -> bool:
+    """Whether nothing runs, as far as is known: one run may take longer than it is between two looks."""
+    count, result = _latest
+    value = result() if result is not None else None
+    try:
+        return count == stats.executions and (value is None or value.is_ready())
+    except RuntimeError:  # it has been written over by a later run
+        return True
 
 
 def _busy() -> dict[int, int]:
