@@ -79,3 +79,33 @@ assert niceness["compile"].count(base) >= 1, niceness
 print("seen")
 """
     assert _printed(program) == "seen\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="priorities of threads are Linux's")
+def test_a_long_run_is_not_taken_for_a_compile():
+    program = """
+import time
+import mxcompat.core as mx
+from mxcompat._graph import policy
+from mxcompat._graph.run import background, priority
+
+policy.HOST = False
+policy.PATIENCE_HEAVY = policy.PATIENCE_LIGHT = 1_000_000  # nothing is compiled in the background
+
+def run():
+    y = x
+    for _ in range(6):
+        y = mx.sin(y @ x)
+    mx.eval(mx.cumsum(y, 0))
+
+x = mx.random.normal((2000, 2000))
+run()
+background.settle()
+before = {*priority._candidates}
+background.submit(lambda: time.sleep(3))
+for _ in range(4):
+    run()
+assert before and before == priority._candidates, before - priority._candidates
+print("seen")
+"""
+    assert _printed(program) == "seen\n"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from mxcompat._graph import policy
 from tests.oracle import check, ours
 
 RNG = np.random.RandomState(7)
@@ -213,6 +214,20 @@ def test_singular_matrices():
     check(lambda mx: mx.linalg.slogdet(mx.zeros((4, 4)), stream=mx.cpu))
     check(lambda mx: mx.linalg.slogdet(mx.array([[0, 1.0], [1, 0]]), stream=mx.cpu))
     assert not np.isfinite(np.array(ours.linalg.inv(ours.zeros((2, 2))))).any()
+
+
+@pytest.mark.parametrize("in_numpy", [True, False])
+@pytest.mark.parametrize("place", [(0, 0), (1, 1), (2, 0), (0, 2)])
+def test_a_nan_is_not_lost(monkeypatch, place, in_numpy):
+    """OpenBLAS divides by no pivot that is one: what it left looked like a solution."""
+    monkeypatch.setattr(policy, "HOST", in_numpy)
+    a, b = BATCH.copy(), BATCH[0, :, :2]
+    a[0][place] = np.nan
+    check(lambda mx, a: mx.linalg.inv(a, stream=mx.cpu), a, tol=LOOSE)
+    check(lambda mx, a, b: mx.linalg.solve(a, mx.broadcast_to(b, (2, 3, 2)), stream=mx.cpu), a, b, tol=LOOSE)
+    check(lambda mx, a, b: mx.linalg.solve_triangular(a[0], b, stream=mx.cpu), a, b, tol=LOOSE)
+    check(lambda mx, a: mx.triu(mx.linalg.tri_inv(a[0], stream=mx.cpu), 1), a)
+    assert np.isnan(np.array(ours.grad(lambda a: ours.linalg.inv(a).sum())(ours.array(a)))[0]).all()
 
 
 def test_gradients_that_real_mlx_has():

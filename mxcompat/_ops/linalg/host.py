@@ -53,15 +53,29 @@ def triangle(x: Any, upper: bool) -> Any:
     return np.triu(x) if upper else np.tril(x)
 
 
+def _finite(x: Any) -> Any:
+    """A triangle, whose system NumPy solves as any other: what is not finite would reach more of the solution. Raises
+    LinAlgError for such a one."""
+    if not np.isfinite(x).all():
+        raise np.linalg.LinAlgError("what is not finite is left to a routine for triangles")
+    return x
+
+
+def _spread(a: Any) -> Any:
+    """Matrices that hold a NaN, as nothing else: LAPACK divides by no pivot that is one, so that it would be lost."""
+    none = np.isnan(a).any((-2, -1), keepdims=True)
+    return np.where(none, a.dtype.type(np.nan), a) if none.any() else a
+
+
 def triangular_inverse(a: Any, upper: bool) -> Any:
     """The inverse of a triangle, which is one too."""
-    return triangle(np.linalg.inv(triangle(a, upper)), upper)
+    return triangle(np.linalg.inv(_finite(triangle(a, upper))), upper)
 
 
 @HOST.of(INV)
 @or_xla
 def _host_inv(out: Any, params: tuple, a: Any) -> Any:
-    return np.linalg.inv(a)
+    return np.linalg.inv(_spread(a))
 
 
 @HOST.of(TRI_INV)
@@ -91,14 +105,14 @@ def _columns(out: Any, b: Any) -> Any:
 @HOST.of(SOLVE)
 @or_xla
 def _host_solve(out: Any, params: tuple, a: Any, b: Any) -> Any:
-    return np.linalg.solve(rounded(a, out.dtype.numpy), _columns(out, b)).reshape(out.shape)
+    return np.linalg.solve(_spread(rounded(a, out.dtype.numpy)), _columns(out, b)).reshape(out.shape)
 
 
 @HOST.of(SOLVE_TRIANGULAR)
 @or_xla
 def _host_solve_triangular(out: Any, params: tuple, a: Any, b: Any) -> Any:
-    a = triangle(rounded(a, out.dtype.numpy), *params)
-    return np.linalg.solve(a, _columns(out, b)).reshape(out.shape)
+    a = _finite(triangle(rounded(a, out.dtype.numpy), *params))
+    return np.linalg.solve(a, _finite(_columns(out, b))).reshape(out.shape)
 
 
 @HOST.of(CHOLESKY)

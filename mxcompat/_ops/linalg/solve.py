@@ -23,11 +23,17 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _spread(a: Any) -> Any:
+    """Matrices that hold a NaN, as nothing else: LAPACK divides by no pivot that is one, so that it would be lost."""
+    return a * jnp.where(jnp.isnan(a).any((-2, -1), keepdims=True), jnp.nan, 1).astype(a.dtype)
+
+
 def _triangular_inverse(a: Any, upper: bool) -> Any:
     if not a.size:
         return a
     eye = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
-    return jax.lax.linalg.triangular_solve(a, eye, left_side=True, lower=not upper)
+    inverse = jax.lax.linalg.triangular_solve(a, eye, left_side=True, lower=not upper)
+    return jnp.triu(inverse) if upper else jnp.tril(inverse)  # a NaN does not reach the other triangle
 
 
 def _cholesky_inverse(a: Any, upper: bool) -> Any:
@@ -36,7 +42,7 @@ def _cholesky_inverse(a: Any, upper: bool) -> Any:
     return matmul(inverse, transposed) if upper else matmul(transposed, inverse)
 
 
-INV = op("linalg_inv", lambda a: jnp.linalg.inv(a) if a.size else a, lambda a: a)
+INV = op("linalg_inv", lambda a: jnp.linalg.inv(_spread(a)) if a.size else a, lambda a: a)
 TRI_INV = op("linalg_tri_inv", _triangular_inverse, lambda a, upper: a, ("upper",))
 CHOLESKY_INV = op("linalg_cholesky_inv", _cholesky_inverse, lambda a, upper: a, ("upper",))
 PINV = op(
@@ -162,7 +168,7 @@ def _operands(a: Any, b: Any) -> tuple[Any, Any, bool]:
 
 def _solve(a: Any, b: Any) -> Any:
     a, b, vector = _operands(a, b)
-    x = jnp.linalg.solve(a, b) if a.size and b.size else b
+    x = jnp.linalg.solve(_spread(a), b) if a.size and b.size else b
     return x[..., 0] if vector else x
 
 
