@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
+
+from mxcompat._graph import policy
+from mxcompat._graph.run import background
 
 _WAITED = """
 import threading, time
@@ -41,6 +45,25 @@ threading.Thread(target=done.wait).start()
 background.submit(done.set)
 """
     assert _printed(_WAITED + worker) == "went on\n"
+
+
+def test_a_compile_that_takes_long_is_not_waited_for(monkeypatch):
+    """What takes NumPy longer than a compile is likely to take waits for it, but not for longer than NumPy takes."""
+    import mxcompat.core as mx
+
+    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
+    monkeypatch.setattr(policy, "HOT_SHARE", 0.0)
+    monkeypatch.setattr(policy, "WORTH_WAITING", 0.0)
+    goes_on = threading.Event()
+    background.submit(goes_on.wait)  # all compiles come after it
+    x = mx.ones((3, 41))
+    try:
+        for _ in range(4):
+            assert mx.sum(mx.sin(x) * mx.cos(x) + x).item() == pytest.approx(123 + 123 * 0.4546487, rel=1e-5)
+        assert not goes_on.is_set()
+    finally:
+        goes_on.set()
+        background.settle()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="priorities of threads are Linux's")

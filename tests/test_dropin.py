@@ -433,6 +433,17 @@ def test_processes_with_an_environment_of_their_own(program):
     assert python("-m", "mxcompat", path, cwd=path.parent).splitlines() == lines
 
 
+def test_a_child_without_site_packages_finds_no_mlx(tmp_path):
+    """As with real MLX, which lies there."""
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import subprocess, sys\n"
+        "ask = 'try: import mlx.core\\nexcept ModuleNotFoundError as error: print(error, error.name)'\n"
+        "subprocess.run([sys.executable, '-S', '-c', ask], check=True)\n"
+    )
+    assert python("-m", "mxcompat", path, cwd=tmp_path) == "No module named 'mlx' mlx\n"
+
+
 def test_where_mxcompat_lies_hides_nothing_of_the_program(tmp_path):
     """In a checkout there is a package `tests`; the program's own has no `__init__`, and is found after it."""
     (tmp_path / "program.py").write_text("import sys, mlx.core; print(sys.path)")

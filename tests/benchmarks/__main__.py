@@ -51,9 +51,10 @@ def generation_rows(name: str, rounds: int) -> list[Row]:
     token = Row(f"{name}: a token", "ms", {side: f.token for side, f in found.items()}, ratios, spread)
     first = Row("  the first 200 tokens, everything new", "ms", {side: f.first for side, f in found.items()})
     compiles = Row("  compiles after token 30", "", {"mxcompat": found["mxcompat"].compiles})
+    beside = Row("  a token beside a compile, of one before it", "x", {"mxcompat": found["mxcompat"].beside})
     token.limit("MLX", most)
     compiles.limit(None, 1)
-    return [token, first, compiles]
+    return [token, first, compiles, *([beside] if beside.values["mxcompat"] else [])]
 
 
 def warm_rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:

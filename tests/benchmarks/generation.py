@@ -14,6 +14,7 @@ import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -27,6 +28,8 @@ _PROMPT = 8
 _TOKENS = 200
 _CACHE = 256
 """How long mlx-lm makes its cache first; all that is measured here fits in it."""
+_COMPILER = "mxcompat-background"
+"""The thread that there is while something is compiled in the background."""
 
 
 class Model(NamedTuple):
@@ -71,11 +74,14 @@ def available() -> bool:
 
 class Found(NamedTuple):
     """What one process found: milliseconds for a token of the second generation, once the first ones are there, and for
-    the whole first generation; and how many programs it compiled from token 30 of the second one on."""
+    the whole first generation; how many programs it compiled from token 30 of the second one on; and how many times as
+    long a token of the first one took while a program was compiled in the background as the median of those before it
+    (0 where there are none)."""
 
     token: float
     first: float
     compiles: float
+    beside: float
 
 
 def measure(
@@ -102,19 +108,27 @@ def measure(
 def _timed(
     model: Model, generate: Callable[[], Iterable[int]], settle: Callable[[], None], compiles: Callable[[], int]
 ) -> Found:
-    start = time.perf_counter()
-    for _ in generate():
-        pass
+    start = last = time.perf_counter()
+    before: list[float] = []
+    beside: list[float] = []
+    for k, _ in enumerate(generate()):
+        now = time.perf_counter()
+        if any(thread.name == _COMPILER for thread in threading.enumerate()):
+            beside.append(now - last)
+        elif k > 0 and not beside:
+            before.append(now - last)
+        last = now
     first = time.perf_counter() - start
+    slower = statistics.mean(beside) / statistics.median(before) if before and beside else 0.0
     settle()
-    before = 0
+    compiled = 0
     for k, _ in enumerate(generate(), 1):
         if k == model.skipped:
             start = time.perf_counter()
         elif k == 30:
-            before = compiles()
+            compiled = compiles()
     token = (time.perf_counter() - start) / (_TOKENS - model.skipped)
-    return Found(1e3 * token, 1e3 * first, compiles() - before)
+    return Found(1e3 * token, 1e3 * first, compiles() - compiled, slower)
 
 
 def _mlx_lm(model: Model) -> Callable[[], Iterable[int]]:

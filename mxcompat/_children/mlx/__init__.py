@@ -1,6 +1,11 @@
 """Found by the Python processes that a program under `python -m mxcompat` starts: makes `mlx` mxcompat in them too, and
 gives way to it."""
 
+from importlib.util import find_spec
+
+if find_spec("mxcompat") is None or find_spec("jax") is None:  # without site-packages, as with `python -S`
+    raise ModuleNotFoundError("No module named 'mlx'", name="mlx")
+
 from mxcompat._tools.running import as_mlx
 
 as_mlx()

@@ -46,13 +46,13 @@ def settle() -> None:
     wait(lambda: _thread is None)
 
 
-def wait(until: Callable[[], bool]) -> None:
+def wait(until: Callable[[], bool], seconds: float | None = None) -> None:
     """Wait until something is so that a job brings about, or no job is left: one may never have come here, where an
-    interrupt came first."""
+    interrupt came first. No longer than so many seconds, if they are given."""
     if forked.is_cut_off():
         return
     with span("wait"), _changed:
-        _changed.wait_for(lambda: until() or _thread is None)
+        _changed.wait_for(lambda: until() or _thread is None, seconds)
 
 
 def give_up_at_exit() -> None:

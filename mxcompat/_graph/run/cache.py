@@ -168,16 +168,19 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
 
 
 def wait_if_sure(program: Program, donated: tuple[int, ...]) -> None:
-    """Wait for what is being compiled in the background if the Program has run often enough meanwhile."""
+    """Wait for what is being compiled in the background if the Program has run often enough meanwhile; where it runs in
+    NumPy, no longer than that takes: the compile may take longer than expected."""
     record = program.record
     if record is None or donated not in record.pending:
         return
     if record.host_runs:
-        sure = record.host_best > policy.WORTH_WAITING * policy.compile_seconds(program.weight)
+        longest = record.host_best
+        sure = longest > policy.WORTH_WAITING * policy.compile_seconds(program.weight)
     else:
+        longest = None
         sure = record.meanwhile and record.meanwhile % policy.ENOUGH == 0
     if sure:
-        background.wait(lambda: donated not in record.pending)
+        background.wait(lambda: donated not in record.pending, longest)
 
 
 def _explain(
