@@ -23,7 +23,7 @@ HEAVY_SHARE = 1 / 32
 when it began with the second, and take 0.7; 80 steps take the same."""
 
 HOT_SHARE = 1 / 2
-"""The same for what takes less. Compiling goes on beside the runs, which it holds up by a tenth (`COMPILER_NICENESS`):
+"""The same for what takes less. Compiling goes on beside the runs, which it holds up by a fifth (`COMPILER_NICENESS`):
 what it costs is the wait for it where the process ends meanwhile."""
 
 HEAVY_RUNS = 200
