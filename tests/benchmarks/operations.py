@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["conv", "conv_jax", "distances", "distances_jax", "quantized", "quantized_jax", "rope", "rope_jax"]
+__all__ = [
+    "conv", "conv_jax", "distances", "distances_jax", "product", "product_jax", "quantized", "quantized_jax", "rope",
+    "rope_jax", "scans", "scans_jax",
+]  # fmt: skip
 
 Step = Callable[[], Any]
 
@@ -152,5 +155,57 @@ def rope_jax() -> Step:
 
     def step() -> None:
         rotated(x).block_until_ready()
+
+    return step
+
+
+_LONG = 1_000_000
+
+
+def scans(mx: Any) -> Step:
+    x = mx.array(1 + _normal(0, _LONG) / 1000)
+    mx.eval(x)
+
+    def step() -> None:
+        for scan in (mx.cumsum, mx.cumprod, mx.cummax):
+            mx.eval(scan(x))
+
+    return step
+
+
+def scans_jax() -> Step:
+    import jax
+    import jax.numpy as jnp
+
+    x = jnp.array(1 + _normal(0, _LONG) / 1000)
+    scans = [jax.jit(scan) for scan in (jnp.cumsum, jnp.cumprod, jax.lax.cummax)]
+
+    def step() -> None:
+        for scan in scans:
+            scan(x).block_until_ready()
+
+    return step
+
+
+def product(mx: Any) -> Step:
+    x = mx.array(1 + _normal(0, _LONG) / 1000)
+    mx.eval(x)
+    gradient = mx.grad(mx.prod)
+
+    def step() -> None:
+        mx.eval(gradient(x))
+
+    return step
+
+
+def product_jax() -> Step:
+    import jax
+    import jax.numpy as jnp
+
+    x = jnp.array(1 + _normal(0, _LONG) / 1000)
+    gradient = jax.jit(jax.grad(jnp.prod))
+
+    def step() -> None:
+        gradient(x).block_until_ready()
 
     return step

@@ -213,6 +213,8 @@ WORKLOADS = (
     Workload("conv2d and its gradient", operations.conv, operations.conv_jax, of_jax=1.1),
     Workload("distances of 300 points, 1000 each", operations.distances, operations.distances_jax, of_jax=1.1),
     Workload("rotary embedding, 64 heads of 512x64", operations.rope, operations.rope_jax, of_jax=0.5, of_mlx=1.0),
+    Workload("cumsum, cumprod and cummax of a million", operations.scans, operations.scans_jax, of_jax=1.0, of_mlx=4.0),
+    Workload("gradient of a product of a million", operations.product, operations.product_jax, of_jax=1.0, of_mlx=2.0),
     Workload("4-bit matmul, 1x512 by 512x2048", operations.quantized(1), operations.quantized_jax(1), of_mlx=1 / 3),
     Workload("4-bit matmul, 128 rows", operations.quantized(128), operations.quantized_jax(128), of_mlx=1 / 3),
     Workload("nn MLP, AdamW: train step", training.mlp, training.mlp_jax, of_jax=1.5, of_mlx=0.15),

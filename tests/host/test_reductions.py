@@ -1,5 +1,7 @@
 """The NumPy rules of reductions, scans and sorts give what XLA gives."""
 
+import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from mxcompat._graph.ir.rules import BATCH, HOST, LOWERING, PULLBACK, PUSHFORWARD
 from mxcompat._graph.run.interpret import interpret
 from mxcompat._ops.define import TABLE
+from mxcompat._ops.reductions.others import products_of_others
 
 from .harness import DTYPES, check, data, program_of
 
@@ -100,6 +103,24 @@ def test_products_of_zeros():
     check(lambda mx, x: [mx.prod(x, axis=1), mx.prod(x), mx.cumprod(x, axis=1)], x, batch=False)
 
 
+@pytest.mark.parametrize("xp", [np, jnp])
+@pytest.mark.parametrize("axes", [(0,), (2,), (1, 3), (0, 2), (0, 1, 2, 3)])
+def test_products_of_others(xp, axes):
+    x = data((3, 4, 7, 2), "float64")
+    x[:, 1, 2], x[2, 3, 5] = 0, np.inf
+    want = np.empty_like(x)
+    for place in np.ndindex(x.shape):
+        line = tuple([slice(None) if k in axes else place[k] for k in range(x.ndim)])
+        others = x.copy()
+        others[place] = 1
+        with np.errstate(invalid="ignore"):
+            want[place] = np.prod(others[line])
+    with jax.enable_x64(True), np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(products_of_others(xp, xp.asarray(x), axes), want, rtol=1e-12)
+        for shape in ((0, 3), (1, 3)):
+            np.testing.assert_array_equal(products_of_others(xp, xp.zeros(shape), (0,)), np.ones(shape))
+
+
 @pytest.mark.parametrize("ddof", [1, 2, 5])
 def test_degrees_of_freedom(ddof):
     x = data((3, 4), "float32")
@@ -111,6 +132,22 @@ def test_softmax():
         return [mx.softmax(x, axis=(-1, 0, (0, 1))[k % 3]) for k, x in enumerate(xs)]
 
     values(every, *inputs((3, 4)))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((40_000,), 0), ((1500, 24), 0), ((16, 2100), 1)])
+@pytest.mark.parametrize("name", SCANS)
+def test_long_scans(name, shape, axis):
+    """XLA goes along them step by step or by pairs; NumPy cuts the derivative of cumprod into pieces."""
+    x, n = data(shape, "float32", low=-1.02, high=1.02), data(shape, "int32")
+    x[x > 1] = 0
+
+    def every(mx, x):
+        f = getattr(mx, name)
+        return [f(x, axis=axis), f(x, axis=axis, reverse=True, inclusive=False)]
+
+    check(every, x, batch=False, tolerance=1e-4)  # sums of tens of thousands, in another order
+    if name != "logcumsumexp":
+        values(every, n)
 
 
 @pytest.mark.parametrize("name", SCANS)

@@ -169,13 +169,13 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
 
 def wait_if_sure(program: Program, donated: tuple[int, ...]) -> None:
     """Wait for what is being compiled in the background if the Program has run often enough meanwhile; where it runs in
-    NumPy, no longer than that takes: the compile may take longer than expected."""
+    NumPy, the first time, and no longer than that takes: what the compile takes then is longer than expected."""
     record = program.record
     if record is None or donated not in record.pending:
         return
     if record.host_runs:
         longest = record.host_best
-        sure = longest > policy.WORTH_WAITING * policy.compile_seconds(program.weight)
+        sure = not record.meanwhile and longest > policy.WORTH_WAITING * policy.compile_seconds(program.weight)
     else:
         longest = None
         sure = record.meanwhile and record.meanwhile % policy.ENOUGH == 0

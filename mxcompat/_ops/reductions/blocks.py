@@ -18,7 +18,9 @@ import numpy as np
 from jax import lax
 
 from mxcompat._graph import policy
+from mxcompat._graph.ir.aval import is_known
 
+from .others import products_of_others
 from .sorting import is_long
 
 __all__ = ["folded", "folded_on_host", "found_in_blocks", "places_in_blocks", "reduced_wide", "widened"]
@@ -97,6 +99,9 @@ def _summed_in_16_bits(axis: int, dtype: Any, block: Any) -> Any:
 def _reduced_wide_jvp(ufunc: Any, axes: Any, keepdims: bool, dtype: Any, primals: Any, tangents: Any) -> Any:
     if ufunc is jnp.add:
         tangent = _plain(ufunc, tangents[0], axes, keepdims, dtype)
+    elif ufunc is jnp.multiply and is_known(primals[0].shape):
+        x, t = primals[0].astype(dtype), tangents[0].astype(dtype)
+        tangent = _plain(jnp.add, products_of_others(jnp, x, axes) * t, axes, keepdims, dtype)
     else:
         _, tangent = jax.jvp(lambda x: _plain(ufunc, x, axes, keepdims, dtype), primals, tangents)
     return reduced_wide(ufunc, *primals, axes, keepdims, dtype), tangent

@@ -12,6 +12,7 @@ from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
 from ..define import TABLE
 from .blocks import widened
 from .host import distances, inexact, powers_and_sum
+from .others import products_of_others
 from .reduce import size_of
 
 __all__: list[str] = []
@@ -70,21 +71,7 @@ def _weighted(name: str, weights: Callable[..., Any]) -> None:
     PUSHFORWARD[op] = pushforward
 
 
-def _products_of_others(y: Any, params: tuple, x: Any) -> Any:
-    """For each element the product of the others: of those before and of those after it, as there may be zeros."""
-    axes, _ = params
-    kept = [k for k in range(x.ndim) if k not in axes]
-    order = [*kept, *axes]
-    moved = x.transpose(order)
-    rows = moved.reshape(-1, size_of(x, axes)) if x.size else moved.reshape(0, 1)
-    before, after = np.ones_like(rows), np.ones_like(rows)
-    np.multiply.accumulate(rows[:, :-1], 1, None, before[:, 1:])
-    np.multiply.accumulate(rows[:, :0:-1], 1, None, after[:, -2::-1])
-    before *= after
-    return before.reshape(moved.shape).transpose(np.argsort(order))
-
-
-_weighted("prod", _products_of_others)
+_weighted("prod", lambda y, params, x: products_of_others(np, x, params[0]))
 
 
 def _exponential_shares(y: Any, params: tuple, x: Any) -> Any:

@@ -97,21 +97,27 @@ def _complex_larger(x: Any, y: Any) -> Any:
 
 def _by_size(scan: Callable[..., Any], pairwise: Callable[..., Any], *, costly: bool = False) -> Callable[..., Any]:
     """The same scan in the form that XLA runs fastest. On a CPU JAX's own is a window that slides over each element; of
-    many, pairs are combined and scanned, and pairs of those, or the axis is gone along step by step where pairs are
+    many, an axis is gone along step by step, or pairs are combined and scanned, and pairs of those, unless these are
     `costly` to compile."""
 
     def function(x: Any, axis: int, reverse: bool) -> Any:
         if not is_long(x.size, policy.LARGE_SCAN):
             return scan(x, axis=axis, reverse=reverse)
-        if costly:
+        if costly or _is_across(x, axis) or x.size == x.shape[axis] <= policy.STEPPED_LINE:
             return scan_in_steps(pairwise, x, axis, reverse)
         return lax.associative_scan(pairwise, x, reverse=reverse, axis=axis)
 
     return function
 
 
-def _linear(scan: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
-    """A scan that is linear: its derivatives are scans by the `plain` one, which compiles in a tenth of the time."""
+def _is_across(x: Any, axis: int) -> bool:
+    """Whether the neighbours in memory belong to different lines of the scan."""
+    return math.prod(x.shape[axis + 1 :]) >= policy.STEPPED_LINES
+
+
+def _linear(scan: Callable[..., Any], plain: Callable[..., Any], pairwise: Callable[..., Any]) -> Callable[..., Any]:
+    """A scan that is linear: its derivatives are such scans, too, step by step or by the `plain` one, as the one over
+    pairs takes long to compile."""
 
     @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
     def function(x: Any, axis: int, reverse: bool) -> Any:
@@ -119,7 +125,10 @@ def _linear(scan: Callable[..., Any], plain: Callable[..., Any]) -> Callable[...
 
     @function.defjvp
     def _(axis: int, reverse: bool, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
-        return function(*primals, axis, reverse), plain(*tangents, axis=axis, reverse=reverse)
+        (t,) = tangents
+        steps = is_long(t.size, policy.LARGE_SCAN) and _is_across(t, axis)
+        tangent = scan_in_steps(pairwise, t, axis, reverse) if steps else plain(t, axis=axis, reverse=reverse)
+        return function(*primals, axis, reverse), tangent
 
     return lambda x, axis, reverse: function(x, axis, reverse)
 
@@ -138,15 +147,17 @@ def _running(scan: Callable[..., Any]) -> Callable[..., Any]:
         places = lax.broadcasted_iota(jnp.int32, x.shape, axis)
         hit = (x == out) | (x != x)
         if reverse:
-            latest = lax.cummin(jnp.where(hit, places, x.shape[axis] - 1), axis=axis, reverse=True)
+            latest = _EARLIEST(jnp.where(hit, places, x.shape[axis] - 1), axis, True)
         else:
-            latest = lax.cummax(jnp.where(hit, places, 0), axis=axis)
+            latest = _LATEST(jnp.where(hit, places, 0), axis, False)
         return out, jnp.take_along_axis(t, latest, axis=axis, mode="clip")
 
     return lambda x, axis, reverse: function(x, axis, reverse)
 
 
-_CUMSUM = _record("cumsum", _linear(_by_size(lax.cumsum, lax.add), lax.cumsum), lambda dtype: 0, _summed)
+_EARLIEST, _LATEST = _by_size(lax.cummin, lax.min), _by_size(lax.cummax, lax.max)
+
+_CUMSUM = _record("cumsum", _linear(_by_size(lax.cumsum, lax.add), lax.cumsum, lax.add), lambda dtype: 0, _summed)
 _CUMPROD = _record("cumprod", _by_size(lax.cumprod, lax.mul, costly=True), lambda dtype: 1)
 _CUMMAX = _record(
     "cummax", _running(_by_size(lax.cummax, lax.max)), _lowest,

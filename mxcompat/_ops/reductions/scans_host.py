@@ -6,6 +6,7 @@ its end, or without the element that no result includes. Half precision is accum
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
-from mxcompat._graph.policy import SCANNED_LINES
+from mxcompat._graph.policy import SCAN_STEPS, SCANNED_LINES
 
 from ..define import TABLE
 from . import scans  # noqa: F401  # for their records, in TABLE
@@ -139,43 +140,70 @@ def _products_before(x: Any) -> Any:
 
 def _cumprod_back(g: Any, x: Any) -> Any:
     """No division, as there may be zeros: from the last element on, what follows each depends on it by its factor."""
-    out = np.empty_like(g)
-    onwards = out[..., -1] = g[..., -1]
-    for k in range(x.shape[-1] - 2, -1, -1):
-        onwards = out[..., k] = g[..., k] + x[..., k + 1] * onwards
-    return out * _products_before(x)
+    factors = np.zeros_like(x)
+    factors[_BUT_LAST] = x[_BUT_FIRST]
+    return _recurrence(factors[_BACKWARD], g[_BACKWARD])[_BACKWARD] * _products_before(x)
 
 
 def _cumprod_forth(t: Any, x: Any) -> Any:
-    out = t * _products_before(x)
-    for k in range(1, x.shape[-1]):
-        out[..., k] += x[..., k] * out[..., k - 1]
-    return out
+    return _recurrence(x, t * _products_before(x))
+
+
+def _recurrence(factors: Any, terms: Any) -> Any:
+    """Each is the one before it times its factor, plus its term."""
+    return np.moveaxis(_recurrence_of_rows(np.moveaxis(factors, -1, 0), np.moveaxis(terms, -1, 0)), 0, -1)
+
+
+def _recurrence_of_rows(factors: Any, terms: Any) -> Any:
+    """The same along the first axis. A long one is cut into pieces, which are gone along side by side, from nothing;
+    then each gets what comes from the piece before it."""
+    n, *others = terms.shape
+    if n <= SCAN_STEPS:
+        out = np.array(terms, order="C")
+        size = math.prod(others)
+        rows = out.reshape(n, size)
+        for before, now, factor in zip(rows, rows[1:], factors[1:].reshape(n - 1, size), strict=False):
+            now += before * factor
+        return out
+    length = math.isqrt(n - 1) + 1
+    count = -(-n // length)
+    pieces = []
+    for whole in (factors, terms):
+        padded = np.zeros((count * length, *others), whole.dtype)
+        padded[:n] = whole
+        pieces.append(padded.reshape(count, length, *others).swapaxes(0, 1))
+    products = np.multiply.accumulate(pieces[0], 0)
+    out = _recurrence_of_rows(*pieces)
+    ends = _recurrence_of_rows(products[-1], out[-1])[:-1]
+    out[:, 1:] += np.where(ends != 0, products[:, 1:] * ends, 0)  # nothing comes of nothing: products may be infinite
+    return out.swapaxes(0, 1).reshape(count * length, *others)[:n]
 
 
 _derivatives("cumprod", _cumprod_back, _cumprod_forth)
 
 
-def _latest(x: Any, extreme: np.ufunc) -> Any:
-    """Where the extreme up to each place was last met."""
-    hit = (x == extreme.accumulate(x, -1)) | (x != x)
-    return np.maximum.accumulate(np.where(hit, np.arange(x.shape[-1]), 0), -1)
+def _hits(x: Any, extreme: np.ufunc) -> Any:
+    """Where the extreme up to each place is met; on the first of a line it always is."""
+    return (x == extreme.accumulate(x, -1)) | (x != x)
 
 
 def _extreme_back(extreme: np.ufunc) -> Callable[..., Any]:
     def back(g: Any, x: Any) -> Any:
-        n = x.shape[-1]
-        latest = _latest(x, extreme).reshape(-1, n)
-        latest += np.arange(0, latest.size, n)[:, None]
-        out = np.zeros(latest.size, g.dtype)
-        np.add.at(out, latest.reshape(-1), g.reshape(-1))
+        """Each place gets what belongs to those from there on, up to where the extreme is met the next time."""
+        starts = np.flatnonzero(_hits(x, extreme))
+        out = np.zeros(g.size, g.dtype)
+        out[starts] = np.add.reduceat(g.reshape(-1), starts)
         return out.reshape(g.shape)
 
     return back
 
 
 def _extreme_forth(extreme: np.ufunc) -> Callable[..., Any]:
-    return lambda t, x: np.take_along_axis(t, _latest(x, extreme), -1)
+    def forth(t: Any, x: Any) -> Any:
+        latest = np.maximum.accumulate(np.where(_hits(x, extreme), np.arange(x.shape[-1]), 0), -1)
+        return np.take_along_axis(t, latest, -1)
+
+    return forth
 
 
 _derivatives("cummax", _extreme_back(np.maximum), _extreme_forth(np.maximum))
