@@ -53,7 +53,7 @@ def test_a_compile_that_takes_long_is_not_waited_for(monkeypatch):
 
     waited = []
     wait = background.wait
-    monkeypatch.setattr(background, "wait", lambda until, seconds: (waited.append(seconds), wait(until, seconds)))
+    monkeypatch.setattr(background, "wait", lambda until, seconds=None: (waited.append(seconds), wait(until, seconds)))
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "HOT_SHARE", 0.0)
     monkeypatch.setattr(policy, "WORTH_WAITING", 0.0)
