@@ -130,7 +130,12 @@ x = mx.random.normal((2000, 2000))
 run()
 background.settle()
 before = {*priority._candidates}
-background.submit(lambda: time.sleep(3))
+
+def job():
+    with background.behind():
+        time.sleep(3)
+
+background.submit(job)
 for _ in range(4):
     run()
 assert before and before == priority._candidates, before - priority._candidates

@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from . import forked
 from .events import span
 from .priority import compiler_behind
 
-__all__ = ["THREAD", "give_up_at_exit", "settle", "submit", "wait"]
+__all__ = ["THREAD", "behind", "give_up_at_exit", "settle", "submit", "wait"]
 
 THREAD = "mxcompat-background"
 """The name of the thread."""
@@ -61,6 +62,17 @@ def give_up_at_exit() -> None:
         raise SystemExit
 
 
+@contextmanager
+def behind() -> Iterator[None]:
+    """A context in which XLA compiles: in the background thread it comes behind what runs, and is given up at exit."""
+    if threading.current_thread() is not _thread:
+        yield
+        return
+    give_up_at_exit()
+    with compiler_behind():
+        yield
+
+
 def _is_ending() -> bool:
     """Whether the process waits for nobody but this thread."""
     main = threading.main_thread()
@@ -83,8 +95,7 @@ def _next() -> Callable[[], None] | None:
 def _work() -> None:
     while (job := _next()) is not None:
         try:
-            with compiler_behind():
-                job()
+            job()
         except SystemExit:
             logging.getLogger(__name__).debug("what was being compiled is given up, as the process ends")
         except Exception:

@@ -121,7 +121,7 @@ class Executable:
             self._promote()
         notify("run", self.program)
         self.last_used = clock.now
-        self.started = perf_counter()
+        self.started = stats.last_run = perf_counter()
         if self._order is not None:
             arrays = [arrays[k] for k in self._order]
         if self.lifted:
@@ -239,9 +239,9 @@ def _stored(
 def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:
     kinds = "xla_" if on_cpu() else "xla_gpu_"
     known = {name: value for name, value in options.items() if name.startswith(kinds) and name not in _unknown}
-    background.give_up_at_exit()
     try:
-        return lowered.compile(compiler_options=known)
+        with background.behind():
+            return lowered.compile(compiler_options=known)
     except jax.errors.JaxRuntimeError as error:
         refused = next((name for name in known if f"No such compile option: '{name}'" in str(error)), None)
         if refused is None:

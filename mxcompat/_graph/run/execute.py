@@ -81,7 +81,6 @@ def _run(
         values = _called(executable, arrays, scalars, counts)
     except Exception as error:
         fail(error, subgraph)
-    stats.last_run = executable.started
     for k in executable.donated:
         buffers.gone(arrays[k])
     return values

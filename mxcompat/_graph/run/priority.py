@@ -35,7 +35,7 @@ def candidates(started: set[int]) -> None:
 def compiler_behind() -> Iterator[None]:
     """A context in which something is compiled in the background: the threads that do it get a lower priority, for
     good, as who has lowered it need not be allowed to raise it."""
-    if not _HAS_PRIORITIES:
+    if not _candidates:
         yield
         return
     done = threading.Event()
