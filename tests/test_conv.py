@@ -1,9 +1,14 @@
 """Convolutions against real MLX: values, gradients and errors; forward mode and vmap against its values."""
 
+import functools
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from mxcompat._graph import policy
+from mxcompat._ops.conv import cpu
 from mxcompat.ext import debug
 from tests.oracle import check, ours, real
 
@@ -254,3 +259,30 @@ def test_vmap(axes):
     ]
     got = ours.vmap(lambda x, w: ours.conv2d(x, w), in_axes=axes)(*given)
     np.testing.assert_allclose(np.array(got), np.stack(want), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "stride", "dilation"),
+    [
+        ((2, 9, 8, 3), (6, 5, 4, 1), (1, 1), (1, 1)), ((1, 15, 14, 2), (2, 5, 3, 1), (1, 2), (2, 2)),
+        ((1, 6, 7, 8, 2), (2, 3, 2, 3, 1), (1, 2, 1), (1, 1, 2)),
+    ],
+)  # fmt: skip
+def test_large_depthwise_kernels_have_the_derivatives_of_xla(x, w, stride, dilation):
+    rng = np.random.default_rng(0)
+    given = [jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in (x, w)]
+    padding = [(k // 2, k // 2 + 1) for k in w[1:-1]]
+    ones = (1,) * len(stride)
+
+    def energy(convolve, x, w):
+        return jnp.square(convolve(x, w, stride, padding, dilation, ones, x.shape[-1])).sum()
+
+    def found(convolve):
+        slopes = jax.grad(functools.partial(energy, convolve), (0, 1))
+        second = jax.grad(lambda x: jnp.square(slopes(x, given[1])[1]).sum())(given[0])
+        tangent = jax.jvp(functools.partial(energy, convolve), given, given)[1]
+        stacked = jax.vmap(slopes, (None, 0))(given[0], jnp.stack([given[1], -given[1]]))
+        return [*slopes(*given), second, tangent, *stacked]
+
+    for got, want in zip(found(cpu.convolve_on_cpu), found(cpu.plain), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * float(jnp.abs(want).max()))

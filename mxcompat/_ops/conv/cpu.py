@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from mxcompat._graph import policy
 
@@ -32,9 +34,9 @@ def plain(
     x: Any, w: Any, stride: Sizes, padding: Padding, kernel_dilation: Sizes, input_dilation: Sizes, groups: int
 ) -> Any:
     """XLA's convolution, of `(N, ..., C)` with `(O, ..., C / groups)`."""
-    return jax.lax.conv_general_dilated(
+    return lax.conv_general_dilated(
         x, w, stride, padding, lhs_dilation=input_dilation, rhs_dilation=kernel_dilation,
-        dimension_numbers=_LAYOUTS[len(stride)], feature_group_count=groups, precision=jax.lax.Precision.HIGHEST,
+        dimension_numbers=_LAYOUTS[len(stride)], feature_group_count=groups, precision=lax.Precision.HIGHEST,
     )  # fmt: skip
 
 
@@ -60,6 +62,12 @@ def convolve_on_cpu(
 def _depthwise(x: Any, w: Any, stride: Sizes, padding: Padding, dilation: Sizes) -> Any:
     """A convolution in which every output channel sees one input channel."""
     x = jnp.repeat(x, w.shape[0] // x.shape[-1], axis=-1)
+    if math.prod(w.shape[1:-1]) <= policy.UNROLLED_TAPS:
+        return _sum_of_shifted(x, w, stride, padding, dilation)
+    return _sum_with_rows(x, w, stride, tuple(padding), dilation)
+
+
+def _sum_of_shifted(x: Any, w: Any, stride: Sizes, padding: Sequence[tuple[int, int]], dilation: Sizes) -> Any:
     wide = x.dtype if x.dtype.itemsize > 2 else jnp.float32  # halves are summed in float32
     total: Any = 0
     for tap, piece in _shifted(x, w.shape[1:-1], stride, padding, dilation):
@@ -67,17 +75,52 @@ def _depthwise(x: Any, w: Any, stride: Sizes, padding: Padding, dilation: Sizes)
     return total.astype(x.dtype)
 
 
-def _shifted(x: Any, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes) -> Iterator[tuple[Sizes, Any]]:
+@partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4))
+def _sum_with_rows(x: Any, w: Any, stride: Sizes, padding: tuple[tuple[int, int], ...], dilation: Sizes) -> Any:
+    """The same, with the derivative of what `_row_by_row` does: XLA would compute the cotangent anew for each element
+    of a large kernel."""
+    return _sum_of_shifted(x, w, stride, padding, dilation)
+
+
+@_sum_with_rows.defjvp
+def _sum_with_rows_jvp(stride: Sizes, padding: Any, dilation: Sizes, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    tangent = jax.jvp(lambda x, w: _row_by_row(x, w, stride, padding, dilation), primals, tangents)[1]
+    return _sum_with_rows(*primals, stride, padding, dilation), tangent
+
+
+def _row_by_row(x: Any, w: Any, stride: Sizes, padding: tuple[tuple[int, int], ...], dilation: Sizes) -> Any:
+    """The same in a loop over the first axis of the kernel."""
+    dtype = x.dtype
+    wide = dtype if dtype.itemsize > 2 else jnp.float32
+    out = _out(x.shape, w.shape[1:-1], stride, padding, dilation)
+    met = (out[0] - 1) * stride[0] + 1
+    x = jnp.pad(x, [(0, 0), padding[0], *[(0, 0)] * (x.ndim - 2)]).astype(wide)
+
+    @jax.checkpoint
+    def row(x: Any, w: Any, start: Any) -> Any:
+        part = lax.dynamic_slice_in_dim(x, start, met, 1)
+        return _sum_of_shifted(part, w[:, None], stride, [(0, 0), *padding[1:]], (1, *dilation[1:]))
+
+    starts = jnp.arange(w.shape[1], dtype=jnp.int32) * dilation[0]
+    rows = jnp.moveaxis(w.astype(wide), 1, 0)
+    zero = jnp.zeros((x.shape[0], *out, x.shape[-1]), wide)
+    total, _ = lax.scan(lambda total, each: (total + row(x, *each), None), zero, (rows, starts))
+    return total.astype(dtype)
+
+
+def _shifted(
+    x: Any, kernel: Sizes, stride: Sizes, padding: Sequence[tuple[int, int]], dilation: Sizes
+) -> Iterator[tuple[Sizes, Any]]:
     """For each element of the kernel, its place and what it meets of the input, an array like the output."""
     out = _out(x.shape, kernel, stride, padding, dilation)
     x = jnp.pad(x, [(0, 0), *padding, (0, 0)])
     for tap in itertools.product(*map(range, kernel)):
         start = [t * d for t, d in zip(tap, dilation, strict=True)]
         stop = [a + (n - 1) * s + 1 for a, n, s in zip(start, out, stride, strict=True)]
-        yield tap, jax.lax.slice(x, (0, *start, 0), (x.shape[0], *stop, x.shape[-1]), (1, *stride, 1))
+        yield tap, lax.slice(x, (0, *start, 0), (x.shape[0], *stop, x.shape[-1]), (1, *stride, 1))
 
 
-def _out(x: Sizes, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes) -> list[int]:
+def _out(x: Sizes, kernel: Sizes, stride: Sizes, padding: Sequence[tuple[int, int]], dilation: Sizes) -> list[int]:
     """The spatial sizes of the output."""
     return [
         (n + a + b - d * (k - 1) - 1) // s + 1
@@ -89,7 +132,7 @@ def _by_patches(x: Any, w: Any, stride: Sizes, padding: Padding, dilation: Sizes
     """A convolution as one product of matrices: of the patches that the kernel meets, and the kernel."""
     patches = jnp.concatenate([piece for _, piece in _shifted(x, w.shape[1:-1], stride, padding, dilation)], -1)
     rows = patches.reshape(math.prod(patches.shape[:-1]), patches.shape[-1])
-    product = jnp.matmul(rows, w.reshape(w.shape[0], patches.shape[-1]).T, precision=jax.lax.Precision.HIGHEST)
+    product = jnp.matmul(rows, w.reshape(w.shape[0], patches.shape[-1]).T, precision=lax.Precision.HIGHEST)
     return product.reshape(*patches.shape[:-1], w.shape[0])
 
 
@@ -136,7 +179,7 @@ def _by_phases(x: Any, w: Any, padding: Padding, dilation: Sizes) -> Any:
         part = w[tuple(places)]
         if part.size:
             ones = (1,) * len(kernel)
-            met = jax.lax.pad(x, zero, [*edges, (0, 0, 0)])
+            met = lax.pad(x, zero, [*edges, (0, 0, 0)])
             phases.append(convolve_on_cpu(met, part, ones, [(0, 0)] * len(kernel), ones, ones, 1))
         else:
             phases.append(jnp.zeros((x.shape[0], *sizes, w.shape[0]), x.dtype))
