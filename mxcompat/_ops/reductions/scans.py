@@ -111,8 +111,8 @@ def _by_size(scan: Callable[..., Any], pairwise: Callable[..., Any], *, costly: 
 
 
 def _is_across(x: Any, axis: int) -> bool:
-    """Whether the neighbours in memory belong to different lines of the scan."""
-    return math.prod(x.shape[axis + 1 :]) >= policy.STEPPED_LINES
+    """Whether there are many elements, and the neighbours in memory belong to different lines of the scan."""
+    return is_long(x.size, policy.LARGE_SCAN) and math.prod(x.shape[axis + 1 :]) >= policy.STEPPED_LINES
 
 
 def _linear(scan: Callable[..., Any], plain: Callable[..., Any], pairwise: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,8 +126,8 @@ def _linear(scan: Callable[..., Any], plain: Callable[..., Any], pairwise: Calla
     @function.defjvp
     def _(axis: int, reverse: bool, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
         (t,) = tangents
-        steps = is_long(t.size, policy.LARGE_SCAN) and _is_across(t, axis)
-        tangent = scan_in_steps(pairwise, t, axis, reverse) if steps else plain(t, axis=axis, reverse=reverse)
+        across = _is_across(t, axis)
+        tangent = scan_in_steps(pairwise, t, axis, reverse) if across else plain(t, axis=axis, reverse=reverse)
         return function(*primals, axis, reverse), tangent
 
     return lambda x, axis, reverse: function(x, axis, reverse)
