@@ -76,7 +76,7 @@ took 5.0 (0); 3.8 (3); 3.3 (5); 3.2 (10), and the compile 1.4 s (0); 1.9 (5)."""
 
 WATCH_SECONDS, BUSY_SHARE, QUIET_SECONDS = 3e-2, 0.5, 1.0
 """How often to look what XLA's threads do; for what share of that time one has to be busy to be one that compiles; and
-how long ago the last run has to have begun, as it may still be under way."""
+how long ago the last run has to have begun, and been seen under way: JAX lets the same threads run programs."""
 
 SMALL_BYTES = 1 << 16
 """Up to how many bytes an array is small: what reads only such data had better be done with NumPy."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import cache
 from time import perf_counter
 from typing import Any
+from weakref import ref
 
 import jax
 
@@ -24,9 +24,9 @@ from .events import notify, span, stats
 from .forked import require_threads
 from .lowering import lower
 from .partition import calling, out_shardings
-from .platform import backend
+from .platform import on_cpu
 
-__all__ = ["Executable", "on_cpu", "on_disk"]
+__all__ = ["Executable", "on_disk"]
 
 _YNN = "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION,LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
 """Not its sums: of arrays that are broadcast they are wrong, each time in another way (jaxlib 0.10, plain JAX too)."""
@@ -43,13 +43,6 @@ _REPRODUCIBLE = {**_FAST, "xla_gpu_deterministic_ops": True}
 
 _unknown: set[str] = set()
 """The options that this version of XLA does not know."""
-
-
-@cache
-def on_cpu() -> bool:
-    """Whether JAX computes on the CPU, where arrays are in this process's memory. Starts JAX's back-end."""
-    require_threads()
-    return backend() == "cpu"
 
 
 def _is_heavy(program: Program) -> bool:
@@ -126,8 +119,11 @@ class Executable:
             arrays = [arrays[k] for k in self._order]
         if self.lifted:
             with jax.enable_x64(True):
-                return self.call(*arrays, *packed(scalars, self._vectors))
-        return self.call(*arrays)
+                results = self.call(*arrays, *packed(scalars, self._vectors))
+        else:
+            results = self.call(*arrays)
+        stats.last_result = ref(results[0][0] if type(results[0]) is tuple else results[0])  # of several outputs
+        return results
 
     def fits(self, scalars: tuple) -> bool:
         """Whether these are the values that were baked in, and what was the same number is."""

@@ -9,8 +9,7 @@ from .. import policy
 from ..ir.linearize import Subgraph
 from ..ir.liveness import unreachable_leaves
 from ..ir.node import SCALAR, Node
-from .compile import on_cpu
-from .platform import has_started
+from .platform import has_started, on_cpu
 from .values import sole
 
 __all__ = ["any_large", "donated", "written"]

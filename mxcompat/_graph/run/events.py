@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import inf
 from typing import Any, Protocol
 
+import jax
+
 __all__ = ["notify", "observers", "span", "stats", "timers"]
 
 
@@ -16,7 +18,7 @@ class Stats:
 
     compiles: programs compiled for the first time, with the numbers then baked in. loaded: those that were found on the
     disk instead. optimised: programs compiled again for speed, in the background. executions: programs that XLA has
-    run. last_run: when the last of them began, in seconds.
+    run. last_run: when the last of them began, in seconds. last_result: a weak reference to what it computes.
     """
 
     def __init__(self) -> None:
@@ -25,6 +27,7 @@ class Stats:
         self.optimised = 0
         self.executions = 0
         self.last_run = -inf
+        self.last_result: Callable[[], jax.Array | None] = lambda: None
 
 
 stats = Stats()

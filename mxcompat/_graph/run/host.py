@@ -22,8 +22,8 @@ from ..ir.op import Op
 from ..ir.program import Program, programs_in
 from ..ir.rules import COST, COVERED, HOST
 from . import single
-from .compile import on_cpu
 from .interpret import environment, run_instructions
+from .platform import on_cpu
 from .values import numpy_value, settled, to_jax
 
 __all__ = ["estimated_seconds", "has_products", "has_rules", "keep", "on_host", "run", "small_slots"]

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 
 from .. import policy
@@ -49,14 +50,26 @@ def compiler_behind() -> Iterator[None]:
 def _watch(done: threading.Event) -> None:
     """Look what the candidates do, and lower the priority of those that compile, until it is done."""
     before, since = _busy(), time.perf_counter()
+    quiet_since = -inf
     while not done.wait(policy.WATCH_SECONDS):
         busy, now = _busy(), time.perf_counter()
-        if now - stats.last_run > policy.QUIET_SECONDS:
+        if _is_running():
+            quiet_since = now
+        if now - max(quiet_since, stats.last_run) > policy.QUIET_SECONDS:
             for thread in busy.keys() & before.keys():
                 if busy[thread] - before[thread] > policy.BUSY_SHARE * (now - since):
                     os.setpriority(os.PRIO_PROCESS, thread, _niceness(thread) + policy.COMPILER_NICENESS)
                     _candidates.discard(thread)
         before, since = busy, now
+
+
+def _is_running() -> bool:
+    """Whether the last run is still under way, as far as its result tells, which may be gone."""
+    result = stats.last_result()
+    try:
+        return result is not None and not result.is_ready()
+    except RuntimeError:  # it has been donated
+        return False
 
 
 def _busy() -> dict[int, float]:

@@ -22,7 +22,7 @@ from mxcompat._graph.ir.aval import Aval, aval, number
 from mxcompat._graph.ir.node import SCALAR, Node, apply, items, line_at
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import STEP, STEP_BATCH, STEP_PULLBACK, STEP_PUSHFORWARD
-from mxcompat._graph.run.compile import on_cpu
+from mxcompat._graph.run.platform import on_cpu
 from mxcompat._graph.run.values import jax_value, numpy_value
 
 from ..creation.filled import zeros
