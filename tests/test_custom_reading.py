@@ -11,7 +11,7 @@ from mxcompat import nn as our_nn
 from mxcompat import optimizers as our_optimizers
 from mxcompat._graph.ir.aval import aval, float32
 from mxcompat._graph.ir.capture import PLACEHOLDER
-from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.program import Code, Program
 from mxcompat._graph.run import background
 from mxcompat._graph.run.cache import compile_soon
 from mxcompat.ext import debug
@@ -436,4 +436,4 @@ def test_what_cannot_run_is_not_compiled_in_the_background(monkeypatch):
     """A rule that reads under vmap raises each time; no job is left to fail after it."""
     monkeypatch.setattr(background, "submit", lambda job: pytest.fail("was compiled"))
     shape = aval((3,), float32)
-    compile_soon(Program(((PLACEHOLDER, (), ()),), (), (), (0,), (shape,)), (), ())
+    compile_soon(Program(Code(((PLACEHOLDER, (), ()),), ()), (), (0,), (shape,)), (), ())

@@ -36,19 +36,21 @@ def _out_avals(*_: Any, program: Program, count: int = 0) -> tuple:
 
 def holds_custom(program: Program) -> bool:
     """Whether a custom function, or a step, waits in the program for the transform it will meet."""
-    if "custom" not in program.facts:
-        program.facts["custom"] = any(
+    facts = program.code.facts
+    if "custom" not in facts:
+        facts["custom"] = any(
             op in STEP or (op in SPECIALIZE and (op not in (CALL, PURE_CALL, CHECKPOINT) or holds_custom(params[0])))
             for op, params, _ in program.instructions
         )
-    return program.facts["custom"]
+    return facts["custom"]
 
 
 def holds_steps(program: Program) -> bool:
     """Whether there are steps in the program, to any depth."""
-    if "steps" not in program.facts:
-        program.facts["steps"] = any(is_stepped(op, params) for op, params, _ in program.instructions)
-    return program.facts["steps"]
+    facts = program.code.facts
+    if "steps" not in facts:
+        facts["steps"] = any(is_stepped(op, params) for op, params, _ in program.instructions)
+    return facts["steps"]
 
 
 def is_stepped(op: Op, params: tuple) -> bool:

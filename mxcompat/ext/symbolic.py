@@ -17,7 +17,7 @@ import numpy as np
 
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import SCALAR, Node
-from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.program import Code, Program
 
 __all__ = ["SIZES", "any_number", "any_size", "same_values"]
 
@@ -86,7 +86,7 @@ def any_size(programs: Sequence[Program], symbol: Any) -> Program:
         instructions.append((ops[0], _any(params, symbol, f"a parameter of {ops[0]}"), slots[0]))
     in_avals, avals = (_any([tuple(a) for a in found], symbol, "a shape")
                        for found in ([p.in_avals for p in programs], [p.avals for p in programs]))  # fmt: skip
-    return Program(tuple(instructions), in_avals, programs[0].scalars, programs[0].out_slots, avals)
+    return Program(Code(tuple(instructions), programs[0].code.kinds), in_avals, programs[0].out_slots, avals)
 
 
 def _any(values: Sequence[Any], symbol: Any, what: str) -> Any:

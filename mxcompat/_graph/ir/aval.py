@@ -118,7 +118,7 @@ def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
     if found is None:
         found = Aval()
         if is_known(shape):
-            shape = tuple([int(n) for n in shape])
+            shape = tuple(map(int, shape))
             check_size(shape, dtype.size)
         found.shape = shape
         found.dtype = dtype
@@ -133,7 +133,10 @@ def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
 
 def is_known(shape: Sequence[Any]) -> bool:
     """Whether all sizes are numbers; where what is traced is to take any size, some are symbols."""
-    return all(isinstance(n, (int, np.integer)) for n in shape)
+    return _INT.issuperset(map(type, shape)) or all(isinstance(n, (int, np.integer)) for n in shape)
+
+
+_INT = frozenset([int])
 
 
 def check_size(shape: Sequence[int], itemsize: int) -> None:

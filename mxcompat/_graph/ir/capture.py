@@ -218,7 +218,7 @@ class Capture:
         subgraph = self._subgraph(outputs)
         roots = list(outputs)
         slots = subgraph.roots
-        derives = derive is not None and subgraph.structure.specialized
+        derives = derive is not None and subgraph.structure.code.specialized
         if keep:
             others = [k for k in live_out(subgraph) if k not in slots and subgraph.order[k].value is None]
             if derives:  # part by part: no part hands on several results as one
@@ -241,7 +241,7 @@ class Capture:
         seen: set[Node] = set()
         while True:
             subgraph = linearize(outputs, self.id, self.placeholders)
-            if not subgraph.structure.specialized:
+            if not subgraph.structure.code.specialized:
                 return subgraph
             special = [n for n in subgraph.order if n.op in SPECIALIZE and n not in seen]  # type: ignore[union-attr]
             seen.update(special)

@@ -1,7 +1,7 @@
 """Linearize: the subgraph behind some roots, in execution order, with its structure.
 
-A subgraph like one seen before is recognised by following that one's instructions back from the roots; only another is
-walked, hashed and interned.
+A subgraph like one seen before, of whatever shapes, is recognised by following that one's instructions back from the
+roots; only another is walked, hashed and interned.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from .. import policy
 from .node import ITEM, SCALAR, TRACED, Node, taken
 from .op import Op
-from .structure import Structure, clock, forget_the_oldest, intern, remembers
+from .program import Code
+from .structure import Structure, clock, forget_the_oldest, intern, remembers, structure_of
 
 __all__ = ["Subgraph", "clear_paths", "linearize", "single_node"]
 
@@ -43,30 +44,30 @@ def _kind(leaf: Node) -> Op | None:
 
 
 class _Path:
-    """How to follow a structure back from its roots.
+    """How to follow code back from its roots.
 
     Each step names a slot whose node is known by then, what op and params it must have, and the slots of its inputs;
     apart, if it has but one, or two of which neither has been reached before (which most ops have).
     """
 
-    __slots__ = ("_in_avals", "_kinds", "_roots", "_steps", "_structure")
+    __slots__ = ("_code", "_kinds", "_last", "_roots", "_steps")
 
     def __init__(self, structure: Structure, roots: tuple[int, ...], placeholders: int) -> None:
-        self._structure = structure
+        self._code: Code = structure.code
+        self._last = ([*structure.in_avals], structure)
         self._roots = roots
-        self._in_avals = list(structure.in_avals)
-        self._kinds = list(structure.kinds)
+        self._kinds = list(structure.code.kinds)
         self._steps = []
         reached = {*roots, *[~k for k in range(placeholders)]}
-        for k, (op, params, slots) in reversed([*enumerate(structure.instructions)]):
+        for k, (op, params, slots) in reversed([*enumerate(structure.code.instructions)]):
             pair = slots if len({*slots} - reached) == len(slots) == 2 else (None, None)
             self._steps.append((k, op, params, slots, slots[0] if len(slots) == 1 else None, *pair))
             reached.update(slots)
 
     def follow(self, roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Subgraph | None:
-        """The subgraph behind `roots` if it has this structure, else None."""
+        """The subgraph behind `roots` if it has this code, else None."""
         count = len(self._steps)
-        env: list[Any] = [None] * (count + len(self._in_avals))  # leaf k is at ~k, counted from the end
+        env: list[Any] = [None] * (count + len(self._kinds))  # leaf k is at ~k, counted from the end
         for k, node in enumerate(placeholders):
             env[~k] = node
         for slot, node in zip(self._roots, roots, strict=True):
@@ -102,15 +103,19 @@ class _Path:
         except ValueError:  # another number of inputs
             return None
         leaves = env[: count - 1 : -1] if count else env[::-1]
-        if [n.aval for n in leaves] != self._in_avals:
-            return None
         kinds: list[Op | None] = [n.op for n in leaves]
         if kinds != self._kinds and [*map(_kind, leaves)] != self._kinds:
             return None
         for node in leaves[len(placeholders) :]:
             if node.trace >= trace if trace else (node.value is None and not (node.op is ITEM and taken(node))):
                 return None
-        return _subgraph((self._structure, self._roots, env[:count], leaves))
+        order = env[:count]
+        in_avals = [n.aval for n in leaves]
+        before, structure = self._last
+        if in_avals != before:
+            structure = structure_of(self._code, tuple(in_avals), order)
+            self._last = (in_avals, structure)
+        return _subgraph((structure, self._roots, order, leaves))
 
 
 _paths: dict[tuple, tuple[_Path, ...]] = {}
@@ -123,35 +128,40 @@ def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
     Outside a capture (`trace` 0) it ends at nodes that have a value. Inside, it ends at the placeholders, which
     become the first leaves, and at every node older than the trace.
     """
-    last = roots[-1] if roots else None
-    kind = (len(roots), len(placeholders), trace == 0, *((last.op, last.params, last.aval) if last is not None else ()))
+    before = clock.now
+    kind = (len(roots), len(placeholders), trace == 0, *(_look(roots[-1]) if roots else ()))
     paths = _paths.get(kind, ())
     for path in paths:
         found = path.follow(roots, trace, placeholders)
         if found is not None:
-            found.structure.last_used = clock.now
             if path is not paths[0]:
                 _paths[kind] = (path, *[p for p in paths if p is not path])
-            return found
-    found = _walk(roots, trace, placeholders)
-    structure = found.structure
-    structure.last_used = clock.now
-    if forget_the_oldest():
+            break
+    else:
+        found = _walk(roots, trace, placeholders)
+        code = found.structure.code
+        if not code.seen_before:
+            code.seen_before = True  # and so may well return again
+        elif remembers(found.order):
+            while len(_paths) >= policy.MOST_KINDS_OF_ROOTS:
+                _paths.pop(next(iter(_paths)), None)
+            _paths[kind] = (_Path(found.structure, found.roots, len(placeholders)), *paths[: policy.TRIES - 1])
+    found.structure.last_used = clock.now
+    if clock.now != before and forget_the_oldest():
         clear_paths()  # which hold structures; those in use are found again
-    if not structure.seen_before:
-        structure.seen_before = True  # and so may well return again
-    elif remembers(found.order):
-        while len(_paths) >= policy.MOST_KINDS_OF_ROOTS:
-            _paths.pop(next(iter(_paths)), None)
-        _paths[kind] = (_Path(structure, found.roots, len(placeholders)), *paths[: policy.TRIES - 1])
     return found
+
+
+def _look(root: Node) -> tuple:
+    """What tells code apart at first sight."""
+    return (root.op, root.params, *[n.op for n in root.inputs])
 
 
 def _walk(roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Subgraph:
     slots: dict[Node, int] = {}
     leaves: list[Node] = list(placeholders)
     order: list[Node] = []
-    code: list[Any] = []
+    flat: list[Any] = []
     slot_of = slots.get
     for k, node in enumerate(placeholders):
         slots[node] = ~k
@@ -190,8 +200,8 @@ def _walk(roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Su
             stack.pop()
             slots[node] = len(order)
             order.append(node)
-            code += (node.op, node.params, *reads)
-    structure = intern(code, order, leaves, slots, remembers(order, in_capture=trace > 0))
+            flat += (node.op, node.params, *reads)
+    structure = intern(flat, order, leaves, slots, remembers(order, in_capture=trace > 0))
     return _subgraph((structure, tuple([slots[r] for r in roots]), order, leaves))
 
 
@@ -199,8 +209,8 @@ def single_node(node: Node) -> Subgraph:
     """The subgraph that is this node, with its inputs, computed or not, for leaves."""
     leaves = list(dict.fromkeys(node.inputs))
     slots = {n: ~k for k, n in enumerate(leaves)}
-    code = [node.op, node.params, *[slots[i] for i in node.inputs]]
-    return Subgraph(intern(code, [node], leaves, slots, remembers([node])), (0,), [node], leaves)
+    flat = [node.op, node.params, *[slots[i] for i in node.inputs]]
+    return Subgraph(intern(flat, [node], leaves, slots, remembers([node])), (0,), [node], leaves)
 
 
 def clear_paths() -> None:

@@ -17,18 +17,19 @@ __all__ = ["live_out", "unreachable_leaves"]
 def live_out(subgraph: Subgraph) -> list[int]:
     """The slots in `subgraph.order` whose nodes are held by something other than the graph itself."""
     counts = list(map(getrefcount, subgraph.order))
-    structure = subgraph.structure
-    before, found = structure.held
+    code = subgraph.structure.code
+    before, found = code.held
     if counts != before:
-        found = [k for k, (count, uses) in enumerate(zip(counts, structure.uses, strict=True)) if count > _OWN + uses]
-        structure.held = (counts, found)
+        found = [k for k, (count, uses) in enumerate(zip(counts, code.uses, strict=True)) if count > _OWN + uses]
+        code.held = (counts, found)
     return found
 
 
 def unreachable_leaves(subgraph: Subgraph) -> list[int]:
     """The positions in `subgraph.leaves` whose nodes, and their values, nothing but the graph holds."""
     counts = list(map(getrefcount, subgraph.leaves))
-    return [k for k, (n, uses) in enumerate(zip(counts, subgraph.structure.leaf_uses, strict=True)) if n <= _OWN + uses]
+    read = subgraph.structure.code.leaf_uses
+    return [k for k, (n, uses) in enumerate(zip(counts, read, strict=True)) if n <= _OWN + uses]
 
 
 def _references_held() -> int:

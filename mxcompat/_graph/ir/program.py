@@ -1,7 +1,7 @@
 """Programs: a subgraph, closed over its inputs, as an immutable list of instructions over numbered slots.
 
-Evaluation, `grad`, `vmap`, `compile` and export all speak Program; `replay` runs one on JAX values. They are made from
-subgraphs, see `structure`.
+What programs for other shapes have in common is their code. Evaluation, `grad`, `vmap`, `compile` and export all speak
+Program; `replay` runs one on JAX values. They are made from subgraphs, see `structure`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from .node import Node, apply
+from .node import SCALAR, TRACED, Node, apply
 from .op import Op
+from .rules import SPECIALIZE, STEP
 
-__all__ = ["Instruction", "Program", "programs_in", "stepping"]
+__all__ = ["Code", "Program", "programs_in", "stepping"]
 
 Instruction = tuple[Op, tuple, tuple[int, ...]]
 """An op, its params, and the slots of its inputs."""
@@ -25,8 +26,56 @@ stepping: ContextVar[Step | None] = ContextVar("stepping", default=None)
 are those that the Program has for the inputs, and for the result."""
 
 
+class Code:
+    """Instructions `(op, params, input slots)`, for inputs of whatever shapes and dtypes. Instruction k writes slot k;
+    slot ~k (negative) is input k.
+
+    Args:
+        instructions: inputs before consumers.
+        kinds: of each input, SCALAR if it is a Python number, TRACED if its value is a JAX tracer, else None.
+
+    `scalars` has the inputs that are numbers, `traced` says whether one is a tracer; `weight` is the number of
+    instructions, to any depth. `uses` and `leaf_uses` say how often results and inputs are read, `written` which inputs
+    an op writes over; `stepped`, whether an op runs by itself, `specialized`, whether one may become another.
+    `seen_before` says whether it was walked before, `facts` has what has been found out about it, by whoever asks.
+    """
+
+    __slots__ = (
+        "__weakref__", "facts", "held", "instructions", "kinds", "leaf_uses", "scalars", "seen_before", "specialized",
+        "stepped", "traced", "uses", "weight", "written",
+    )  # fmt: skip
+
+    def __init__(self, instructions: tuple[Instruction, ...], kinds: tuple[Op | None, ...]) -> None:
+        self.instructions = instructions
+        self.kinds = kinds
+        self.scalars = tuple([k for k, kind in enumerate(kinds) if kind is SCALAR])
+        self.traced = TRACED in kinds
+        self.weight: int = len(instructions)
+        self.uses = [0] * len(instructions)
+        self.leaf_uses = [0] * len(kinds)
+        for _, params, slots in instructions:
+            if params:
+                self.weight += sum([p.weight for p in programs_in(params)])
+            for s in slots:
+                if s >= 0:
+                    self.uses[s] += 1
+                else:
+                    self.leaf_uses[~s] += 1
+        self.stepped = any(op in STEP for op, _, _ in instructions)
+        self.specialized = self.stepped or any(op in SPECIALIZE for op, _, _ in instructions)
+        self.written = {~slots[0] for op, _, slots in instructions if op.in_place and slots[0] < 0}
+        self.held: tuple[list[int], list[int]] = ([], [])  # see `liveness.live_out`
+        self.seen_before = False
+        self.facts: dict[Any, Any] = {}
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether an instruction holds a program of its own."""
+        return self.weight > len(self.instructions)
+
+
 class Program:
-    """Instructions `(op, params, input slots)`. Instruction i writes slot i; slot ~k (negative) is input k.
+    """Code for inputs of certain avals, and which of its results are wanted.
 
     Programs are interned: the same structure and outputs, the same object, so they compare and hash by identity. The
     values of Python numbers are not part of that: they are inputs, listed in `scalars`. How the inputs are laid out
@@ -34,30 +83,25 @@ class Program:
     """
 
     __slots__ = (
-        "__weakref__", "avals", "facts", "in_avals", "instructions", "out_avals", "out_slots", "placement", "record",
-        "scalars", "weight",
+        "__weakref__", "avals", "code", "facts", "in_avals", "instructions", "out_avals", "out_slots", "placement",
+        "record", "scalars", "weight",
     )  # fmt: skip
 
     def __init__(
-        self,
-        instructions: tuple[Instruction, ...],
-        in_avals: tuple[Any, ...],
-        scalars: tuple[int, ...],
-        out_slots: tuple[int, ...],
-        avals: Sequence[Any],
+        self, code: Code, in_avals: tuple[Any, ...], out_slots: tuple[int, ...], avals: Sequence[Any],
         placement: Any = None,
-    ) -> None:
-        self.instructions = instructions
+    ) -> None:  # fmt: skip
+        self.code = code
+        self.instructions = code.instructions
+        self.scalars = code.scalars
+        self.weight = code.weight
         self.avals = avals  # of the instructions' results
         self.in_avals = in_avals
-        self.scalars = scalars
         self.out_slots = out_slots
         self.placement = placement
-        self.out_avals = tuple([self.aval(s) for s in out_slots])
+        self.out_avals = tuple([avals[s] if s >= 0 else in_avals[~s] for s in out_slots])
         self.record: Any = None  # what has been made of it, see `run.cache`
-        self.facts: dict[Any, Any] = {}  # what has been found out about it, by whoever asks
-        nested = [p.weight for _, params, _ in instructions if params for p in programs_in(params)]
-        self.weight: int = len(instructions) + sum(nested)  # the number of instructions, to any depth
+        self.facts: dict[Any, Any] = {}  # what has been found out about it that depends on the avals, or the outputs
 
     def __repr__(self) -> str:
         lines = [f"  %{k} = {op}{list(params) or ''} {_slots(slots)}" for k, (op, params, slots) in self._numbered()]
@@ -67,7 +111,7 @@ class Program:
     @property
     def is_nested(self) -> bool:
         """Whether an instruction holds a program of its own."""
-        return self.weight > len(self.instructions)
+        return self.code.is_nested
 
     def aval(self, slot: int) -> Any:
         """The aval in a slot: an instruction's result (a tuple if it has several) or an input."""

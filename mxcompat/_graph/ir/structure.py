@@ -1,22 +1,23 @@
 """Structures: a subgraph but for its nodes, so that the same work done again is known to be the same.
 
-`linearize` finds the subgraph behind some roots and has its structure interned here. Programs are made from structures.
+`linearize` finds the subgraph behind some roots and has its structure interned here, as code and as the avals of its
+leaves: the same work on arrays of other shapes has the same code. Programs are made from structures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 from .. import policy
 from .node import SCALAR, TRACED, Node
 from .op import Op
-from .program import Instruction, Program
-from .rules import SPECIALIZE, STEP
+from .program import Code, Program
 
 __all__ = [
     "Structure", "bytes_held", "clear_structures", "clock", "forget_the_oldest", "intern", "remembers",
-    "structure_count",
+    "structure_count", "structure_of",
 ]  # fmt: skip
 
 
@@ -30,56 +31,29 @@ clock = _Clock()
 
 
 class Structure:
-    """The instructions of a subgraph and what is known of its leaves: all but the nodes.
+    """The code of a subgraph, and the avals of its leaves: all but the nodes.
 
-    Structures are interned, so that one holds the facts known of it. Instruction k writes slot k; slot ~k (negative) is
-    leaf k.
+    Structures are interned, so that one holds the facts known of it.
 
     Args:
-        instructions: op, params and input slots, inputs before consumers.
+        code: the instructions, and what is known of the leaves.
         in_avals: the avals of the leaves.
-        kinds: what the leaves are.
         avals: the avals of the instructions' results.
 
-    `kinds` has SCALAR for a leaf that is a Python number and TRACED for one whose value is a JAX tracer, `traced` says
-    whether there is one of these; `stepped`, whether an op runs by itself. `uses` and `leaf_uses` say how often results
-    and leaves are read, `written` which leaves an op writes over, `times_seen` how often the scheduler has seen it,
-    `seen_before` whether it was walked before; `last_used` when it was found last, by the `clock`, and `nbytes` about
-    how much memory it takes.
+    `times_seen` says how often the scheduler has seen it, `last_used` when it was found last, by the `clock`, and
+    `nbytes` about how much memory it takes.
     """
 
-    __slots__ = (
-        "_last", "_programs", "avals", "held", "in_avals", "instructions", "kinds", "last_used", "leaf_uses",
-        "nbytes", "scalars", "seen_before", "specialized", "stepped", "times_seen", "traced", "uses", "written",
-    )  # fmt: skip
+    __slots__ = ("_last", "_programs", "avals", "code", "in_avals", "last_used", "nbytes", "times_seen")
 
-    def __init__(
-        self, instructions: tuple[Instruction, ...], in_avals: tuple[Any, ...], kinds: tuple[Op | None, ...],
-        avals: list[Any],
-    ) -> None:  # fmt: skip
-        self.instructions = instructions
+    def __init__(self, code: Code, in_avals: tuple[Any, ...], avals: list[Any]) -> None:
+        self.code = code
         self.in_avals = in_avals
-        self.kinds = kinds
-        self.scalars = tuple([k for k, kind in enumerate(kinds) if kind is SCALAR])
-        self.traced = TRACED in kinds
-        self.uses = [0] * len(instructions)
-        self.leaf_uses = [0] * len(in_avals)
-        self.stepped = any(op in STEP for op, _, _ in instructions)
-        self.specialized = self.stepped or any(op in SPECIALIZE for op, _, _ in instructions)
-        self.written = {~slots[0] for op, _, slots in instructions if op.in_place and slots[0] < 0}
-        for _, _, slots in instructions:
-            for s in slots:
-                if s >= 0:
-                    self.uses[s] += 1
-                else:
-                    self.leaf_uses[~s] += 1
-        self.held: tuple[list[int], list[int]] = ([], [])  # see `liveness.live_out`
-        self._last: tuple[Any, Any, Any] = (None, None, None)
         self.avals = avals
+        self._last: tuple[Any, Any, Any] = (None, None, None)
         self.times_seen = 0
-        self.seen_before = False
         self.last_used = clock.now
-        self.nbytes = policy.BYTES_PER_STRUCTURE + policy.BYTES_PER_INSTRUCTION * len(instructions)
+        self.nbytes = policy.BYTES_PER_STRUCTURE + policy.BYTES_PER_INSTRUCTION * len(avals)
         self._programs: dict[tuple[int, ...], Program] = {}
 
     def program_for(self, live: list[int], roots: tuple[int, ...]) -> Program:
@@ -93,12 +67,13 @@ class Structure:
         """The one Program with this structure and these outputs."""
         found = self._programs.get(out_slots)
         if found is None:
-            made = Program(self.instructions, self.in_avals, self.scalars, out_slots, self.avals)
+            made = Program(self.code, self.in_avals, out_slots, self.avals)
             found = self._programs.setdefault(out_slots, made)
         return found
 
 
-_structures: dict[tuple, Structure] = {}
+_structures: dict[tuple[Code, tuple], Structure] = {}
+_codes: WeakValueDictionary[tuple, Code] = WeakValueDictionary()
 
 
 def remembers(order: Sequence[Node], in_capture: bool = False) -> bool:
@@ -110,28 +85,33 @@ def remembers(order: Sequence[Node], in_capture: bool = False) -> bool:
 
 
 def intern(
-    code: list[Any], order: list[Node], leaves: list[Node], slots: dict[Node, int], remembered: bool
+    flat: list[Any], order: list[Node], leaves: list[Node], slots: dict[Node, int], remembered: bool
 ) -> Structure:
     """The one Structure of this subgraph. One that is not to be remembered is made afresh.
 
     Args:
-        code: op, params and slots of each node, flat: what distinguishes subgraphs with leaves of the same avals.
+        flat: op, params and slots of each node: what distinguishes code for leaves of the same kinds.
     """
-    global _held
-    avals: list[Any] = []
-    kinds: list[Op | None] = []
-    for node in leaves:
-        avals.append(node.aval)
-        kinds.append(node.op if node.op is SCALAR or node.op is TRACED else None)
-    key = (tuple(code), tuple(avals), tuple(kinds))
-    found = _structures.get(key) if remembered else None
-    if found is None:
+    kinds: tuple[Op | None, ...] = tuple([n.op if n.op is SCALAR or n.op is TRACED else None for n in leaves])
+    key = (tuple(flat), kinds)
+    code = _codes.get(key) if remembered else None
+    if code is None:
         instructions = tuple([(n.op, n.params, tuple([slots[i] for i in n.inputs])) for n in order])
-        found = Structure(instructions, key[1], key[2], [n.aval for n in order])  # type: ignore[arg-type]
+        code = Code(instructions, kinds)  # type: ignore[arg-type]
         if remembered:
-            clock.now += 1
-            found = _structures.setdefault(key, found)
-            _held += found.nbytes
+            code = _codes.setdefault(key, code)
+    in_avals = tuple([n.aval for n in leaves])
+    return structure_of(code, in_avals, order) if remembered else Structure(code, in_avals, [n.aval for n in order])
+
+
+def structure_of(code: Code, in_avals: tuple[Any, ...], order: list[Node]) -> Structure:
+    """The one Structure of this code for leaves of these avals, which is remembered; `order` are nodes like it."""
+    global _held
+    found = _structures.get((code, in_avals))
+    if found is None:
+        clock.now += 1
+        found = _structures.setdefault((code, in_avals), Structure(code, in_avals, [n.aval for n in order]))
+        _held += found.nbytes
     return found
 
 

@@ -43,7 +43,7 @@ def _fitting(subgraph: Subgraph, outputs: Sequence[Node], wanted: Callable[[int,
 def written(subgraph: Subgraph, outputs: Sequence[Node]) -> tuple[int, ...]:
     """The positions of large buffers that an op writes over, and that fit an output, whoever can still reach them: what
     the structure says of donation."""
-    large = {k for k in subgraph.structure.written if subgraph.leaves[k].aval.nbytes >= policy.DONATED_BYTES}
+    large = {k for k in subgraph.structure.code.written if subgraph.leaves[k].aval.nbytes >= policy.DONATED_BYTES}
     return _fitting(subgraph, outputs, lambda k, node: k in large) if large else ()
 
 
@@ -58,7 +58,7 @@ def _worth_donating(subgraph: Subgraph) -> set[int]:
     Where XLA merely reuses a donated buffer, it has to copy first what it still reads, which made a train step on a
     CPU a fifth slower. On an accelerator memory is worth that.
     """
-    written, leaves = subgraph.structure.written, subgraph.leaves
+    written, leaves = subgraph.structure.code.written, subgraph.leaves
     if not written and (on_cpu() if has_started() else not any_large(leaves)):
         return set()
     worth = written if on_cpu() else range(len(leaves))

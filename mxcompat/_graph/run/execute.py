@@ -175,9 +175,10 @@ def _try(executable: Executable, record: cache.Record, subgraph: Subgraph, scala
 def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]:
     """The values of these slots, op by op."""
     kept = set(out_slots)
-    uses = list(subgraph.structure.uses)
+    code = subgraph.structure.code
+    uses = list(code.uses)
     values: dict[Node, Any] = {}
-    for slot, (node, (_, _, slots)) in enumerate(zip(subgraph.order, subgraph.structure.instructions, strict=True)):
+    for slot, (node, (_, _, slots)) in enumerate(zip(subgraph.order, code.instructions, strict=True)):
         if node.op is ITEM:
             values[node] = values[node.inputs[0]][node.params[0]]
         else:

@@ -19,7 +19,7 @@ from ..ir.aval import Aval, aval, from_numpy
 from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, SCALAR, Node
 from ..ir.op import Op
-from ..ir.program import Program, programs_in
+from ..ir.program import Code, Program, programs_in
 from ..ir.rules import COST, COVERED, HOST
 from . import single
 from .interpret import environment, run_instructions
@@ -38,30 +38,39 @@ def on_host(leaves: Sequence[Node]) -> bool:
 def has_rules(program: Program) -> bool:
     """Whether NumPy can run nearly all of the instructions: few of the others are compiled on their own, none of those
     that run a Program. Known from the first time on."""
-    if "has rules" not in program.facts:
-        program.facts["has rules"] = _has_rules(program)
-    return program.facts["has rules"]
+    facts = program.code.facts
+    if "has rules" not in facts:
+        facts["has rules"] = _has_rules(program.code)
+    return facts["has rules"]
 
 
-def _has_rules(program: Program) -> bool:
+def _has_rules(code: Code) -> bool:
     missing = 0
-    nested = program.is_nested
-    for op, params, _ in program.instructions:
+    nested = code.is_nested
+    for op, params, _ in code.instructions:
         if nested and programs_in(params):
             covered = COVERED.get(op)
             if covered is None or not covered(HOST, params, ()):
                 return False
         elif op not in HOST and op is not ITEM:
             missing += 1
-    count = len(program.instructions)
+    count = len(code.instructions)
     return missing <= max(policy.MISSING, count // policy.MISSING_SHARE) and missing < count
 
 
 def has_products(program: Program) -> bool:
     """Whether one of the instructions may be a product of matrices: whether one of them is priced."""
-    if "products" not in program.facts:
-        program.facts["products"] = any(op in COST for op, _, _ in program.instructions)
-    return program.facts["products"]
+    return bool(_by_price(program.code)[0])
+
+
+def _by_price(code: Code) -> tuple[list[int], list[int]]:
+    """The slots of the instructions that have a price, and of those that cost what all do."""
+    if "by price" not in code.facts:
+        slots: tuple[list[int], list[int]] = ([], [])
+        for k, (op, _, _) in enumerate(code.instructions):
+            slots[op not in COST].append(k)
+        code.facts["by price"] = slots
+    return code.facts["by price"]
 
 
 def estimated_seconds(program: Program) -> float:
@@ -72,18 +81,14 @@ def estimated_seconds(program: Program) -> float:
 
 
 def _estimate(program: Program) -> float:
-    total = 0.0
     avals = program.avals
-    for slot, (op, params, slots) in enumerate(program.instructions):
-        out = avals[slot]
-        if op in COST:
-            given = [avals[s] if s >= 0 else program.in_avals[~s] for s in slots]
-            total += COST[op](out, params, *given)
-        elif isinstance(out, Aval):
-            total += policy.OP_SECONDS + policy.BYTE_SECONDS * out.nbytes
-        else:
-            total += policy.OP_SECONDS + policy.BYTE_SECONDS * sum(a.nbytes for a in out)
-    return total
+    priced, others = _by_price(program.code)
+    total = 0.0
+    for slot in priced:
+        op, params, slots = program.instructions[slot]
+        total += COST[op](avals[slot], params, *[avals[s] if s >= 0 else program.in_avals[~s] for s in slots])
+    written = [a.nbytes if type(a) is Aval else sum(o.nbytes for o in a) for a in [avals[k] for k in others]]
+    return total + policy.OP_SECONDS * len(others) + policy.BYTE_SECONDS * sum(written)
 
 
 @cache
@@ -144,7 +149,7 @@ def small_slots(subgraph: Subgraph) -> list[int]:
     structure, _, _, leaves = subgraph
     small = {~k for k, n in enumerate(leaves) if isinstance(n.aval, Aval) and n.aval.nbytes <= policy.SMALL_BYTES}
     found = []
-    for slot, (op, _, slots) in enumerate(structure.instructions):
+    for slot, (op, _, slots) in enumerate(structure.code.instructions):
         out = structure.avals[slot]
         if op in HOST and isinstance(out, Aval) and out.nbytes <= policy.SMALL_BYTES and small.issuperset(slots):
             small.add(slot)

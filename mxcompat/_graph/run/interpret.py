@@ -97,9 +97,10 @@ _Reads = tuple[list[bool], list[tuple[int, ...]]]
 def _reads(program: Program) -> _Reads:
     """Of each instruction: whether it can write over its first input, which nothing reads after it; and the results
     that nothing reads after it. Two lists rather than a pair for each, which Python's collector would look through."""
-    if "reads" not in program.facts:
-        program.facts["reads"] = _find_reads(program)
-    return program.facts["reads"]
+    facts, key = program.code.facts, ("reads", program.out_slots)
+    if key not in facts:
+        facts[key] = _find_reads(program)
+    return facts[key]
 
 
 def _find_reads(program: Program) -> _Reads:
@@ -139,11 +140,12 @@ def _overwrite(
 
 def can_interpret(program: Program) -> bool:
     """Whether every op of a Program has a host rule, to any depth; for some inputs a rule may still give None."""
-    if "interpretable" not in program.facts:
-        program.facts["interpretable"] = all(
+    facts = program.code.facts
+    if "interpretable" not in facts:
+        facts["interpretable"] = all(
             op is ITEM or covered(HOST, op, params, ()) for op, params, _ in program.instructions
         )
-    return program.facts["interpretable"]
+    return facts["interpretable"]
 
 
 def covered(kind: Rules, op: Op, params: tuple, wanted: tuple[bool, ...]) -> bool:

@@ -75,9 +75,8 @@ def placed(program: Program, subgraph: Subgraph) -> Program:
     key = ("placed", shardings)
     found = program.facts.get(key)
     if found is None:
-        instructions, avals = program.instructions, program.avals
         placement = _placement(program, shardings, subgraph)
-        made = Program(instructions, program.in_avals, program.scalars, program.out_slots, avals, placement)
+        made = Program(program.code, program.in_avals, program.out_slots, program.avals, placement)
         found = program.facts.setdefault(key, made)
     return found
 

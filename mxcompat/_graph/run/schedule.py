@@ -34,12 +34,13 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
             it is a whole.
     """
     structure, slots, order, leaves = subgraph
-    if structure.stepped and not structure.traced:
+    code = structure.code
+    if code.stepped and not code.traced:
         return _in_steps(subgraph, roots)
-    if len(order) > policy.LARGE_GRAPH and not structure.traced:
+    if len(order) > policy.LARGE_GRAPH and not code.traced:
         return Segments(even_segments(subgraph), False, None)
     program = structure.program((0,)) if len(order) == 1 else structure.program_for(live_out(subgraph), slots)
-    if structure.traced:
+    if code.traced:
         return Inline(program)
     program = placed(program, subgraph)
     scalars = tuple([leaves[k].value for k in program.scalars]) if program.scalars else ()
@@ -91,7 +92,7 @@ def _without_executable(
     donated: tuple[int, ...],
 ) -> Plan:  # fmt: skip
     structure, order = subgraph.structure, subgraph.order
-    if structure.specialized and any(op.uncacheable for op, _, _ in structure.instructions):
+    if structure.code.specialized and any(op.uncacheable for op, _, _ in structure.code.instructions):
         return _each_its_own(order, roots, temporary)
     known = program.record is not None
     structure.times_seen += 1
@@ -120,10 +121,10 @@ def _without_executable(
 
 def _apart(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, program: Program) -> Plan | None:
     """The plan for what is never one executable, by its structure and by where its data are, if it can be cut."""
-    structure = subgraph.structure
+    code = subgraph.structure.code
     if program.placement is not None and len(program.placement.meshes) > 1:
         return Segments([[root] for root in roots], False, None)
-    if structure.specialized and any(op.uncacheable for op, _, _ in structure.instructions):
+    if code.specialized and any(op.uncacheable for op, _, _ in code.instructions):
         return _each_its_own(subgraph.order, roots, temporary)
     if "huge" not in program.facts:
         program.facts["huge"] = is_huge(subgraph)

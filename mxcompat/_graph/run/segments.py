@@ -64,9 +64,8 @@ def is_heavy_node(node: Node) -> bool:
 
 def is_huge(subgraph: Subgraph) -> bool:
     """Whether a node of a subgraph always has to run in segments, so that the whole never runs as one."""
-    return any(
-        op in SEGMENTS and _weight(params) > policy.HUGE_NESTED for op, params, _ in subgraph.structure.instructions
-    )
+    instructions = subgraph.structure.code.instructions
+    return any(op in SEGMENTS and _weight(params) > policy.HUGE_NESTED for op, params, _ in instructions)
 
 
 def unevaluated(nodes: Sequence[Node]) -> list[Node]:
@@ -79,7 +78,7 @@ def even_segments(subgraph: Subgraph) -> list[list[Node]]:
     order = subgraph.order
     size = policy.LARGE_GRAPH
     segments: list[dict[Node, None]] = [{} for _ in range(0, len(order), size)]
-    for k, (_, _, slots) in enumerate(subgraph.structure.instructions):
+    for k, (_, _, slots) in enumerate(subgraph.structure.code.instructions):
         for slot in slots:
             if slot >= 0 and slot // size < k // size:
                 segments[slot // size][order[slot]] = None

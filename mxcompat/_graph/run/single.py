@@ -15,7 +15,7 @@ from .. import policy
 from ..ir.aval import Aval, number
 from ..ir.node import ITEM, SCALAR, TRACED, Node, taken
 from ..ir.op import Op
-from ..ir.program import Program
+from ..ir.program import Code, Program
 from ..ir.rules import COST, COVERED, HOST
 from . import budget
 from .cache import compile_now
@@ -79,7 +79,7 @@ def executable(op: Op, params: tuple, avals: Sequence[Aval]) -> Executable:
     if found is None:
         out = op.memo.get((params, *avals)) or op.infer((params, *avals))
         slots = tuple([~k for k in range(len(avals))])
-        program = Program(((op, params, slots),), tuple(avals), (), (0,), [out])
+        program = Program(Code(((op, params, slots),), (None,) * len(avals)), tuple(avals), (0,), [out])
         found = compile_now(program, (), ())
         remember(op, params, avals, found)
     return found

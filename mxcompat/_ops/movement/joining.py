@@ -52,7 +52,7 @@ def _concatenated(*avals: Aval, axis: int) -> Aval:
                 "[concatenate] All the input arrays must have the same number of dimensions. However, got arrays "
                 f"with dimensions {first.ndim} and {a.ndim}."
             )
-        if not _fits(first.shape, a.shape, k):
+        if a is not first and not _fits(first.shape, a.shape, k):
             shapes = ", ".join(format_shape(b.shape) for b in avals)
             raise ValueError(
                 "[concatenate] All the input array dimensions must match exactly except for the concatenation axis. "

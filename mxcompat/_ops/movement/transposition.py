@@ -16,6 +16,7 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply
+from mxcompat._graph.policy import MOST_PLANS
 
 from ..arguments import axis_of, integer, plain, require_array
 from ..define import op
@@ -23,6 +24,7 @@ from ..define import op
 __all__ = ["matrix_transpose", "moveaxis", "permute_dims", "swapaxes", "transpose"]
 
 
+@lru_cache(MOST_PLANS)
 def order(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
     """For each axis of the result, the axis it comes from."""
     if axes is None:

@@ -124,13 +124,14 @@ def _derived(
 
 def _calls(program: Program) -> set[int]:
     """The slots of calls, and of what holds such, and of steps."""
-    if "calls" not in program.facts:
-        program.facts["calls"] = {
+    facts = program.code.facts
+    if "calls" not in facts:
+        facts["calls"] = {
             k
             for k, (op, params, _) in enumerate(program.instructions)
             if op is CUSTOM or op in STEP or (op in (PURE_CALL, CHECKPOINT) and holds_custom(params[0]))
         }
-    return program.facts["calls"]
+    return facts["calls"]
 
 
 def _rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
