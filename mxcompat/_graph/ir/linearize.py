@@ -38,7 +38,7 @@ class Subgraph(NamedTuple):
 _subgraph: Callable[[tuple], Subgraph] = partial(tuple.__new__, Subgraph)  # half of what calling the class costs
 
 
-def _kind(leaf: Node) -> Op | None:
+def _kind_of_leaf(leaf: Node) -> Op | None:
     """What distinguishes leaves of one aval: whether it is a Python number, or a JAX tracer."""
     return leaf.op if leaf.op is SCALAR or leaf.op is TRACED else None
 
@@ -104,7 +104,7 @@ class _Path:
             return None
         leaves = env[: count - 1 : -1] if count else env[::-1]
         kinds: list[Op | None] = [n.op for n in leaves]
-        if kinds != self._kinds and [*map(_kind, leaves)] != self._kinds:
+        if kinds != self._kinds and [*map(_kind_of_leaf, leaves)] != self._kinds:
             return None
         for node in leaves[len(placeholders) :]:
             if node.trace >= trace if trace else (node.value is None and not (node.op is ITEM and taken(node))):
@@ -129,7 +129,7 @@ def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
     become the first leaves, and at every node older than the trace.
     """
     before = clock.now
-    kind = (len(roots), len(placeholders), trace == 0, *(_look(roots[-1]) if roots else ()))
+    kind = (len(roots), len(placeholders), trace == 0, *(_kind_of_root(roots[-1]) if roots else ()))
     paths = _paths.get(kind, ())
     for path in paths:
         found = path.follow(roots, trace, placeholders)
@@ -152,7 +152,7 @@ def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
     return found
 
 
-def _look(root: Node) -> tuple:
+def _kind_of_root(root: Node) -> tuple:
     """What tells code apart at first sight."""
     return (root.op, root.params, *[n.op for n in root.inputs])
 

@@ -83,10 +83,12 @@ class Op:
     def infer(self, key: tuple) -> Any:
         """The result's aval(s) for `key = (params, *input avals)`; remembered in `memo`."""
         params, *avals = key
-        named = dict(zip(self.params, params, strict=True))
         rule = SHAPE.get(self)
         try:
-            result = rule(*avals, **named) if rule is not None else self.abstract(params, avals)
+            if rule is None:
+                result = self.abstract(params, avals)
+            else:
+                result = rule(*avals, **dict(zip(self.params, params, strict=True))) if params else rule(*avals)
         except OverflowError as error:
             raise OverflowError(f"[{self.name}] {error}") from None
         if len(self.memo) >= policy.MOST_INFERRED:

@@ -53,7 +53,15 @@ class Code:
         self.weight: int = len(instructions)
         self.uses = [0] * len(instructions)
         self.leaf_uses = [0] * len(kinds)
-        for _, params, slots in instructions:
+        self.stepped = self.specialized = False
+        self.written: set[int] = set()
+        for op, params, slots in instructions:
+            if op in STEP:
+                self.stepped = self.specialized = True
+            elif op in SPECIALIZE:
+                self.specialized = True
+            if op.in_place and slots[0] < 0:
+                self.written.add(~slots[0])
             if params:
                 self.weight += sum([p.weight for p in programs_in(params)])
             for s in slots:
@@ -61,9 +69,6 @@ class Code:
                     self.uses[s] += 1
                 else:
                     self.leaf_uses[~s] += 1
-        self.stepped = any(op in STEP for op, _, _ in instructions)
-        self.specialized = self.stepped or any(op in SPECIALIZE for op, _, _ in instructions)
-        self.written = {~slots[0] for op, _, slots in instructions if op.in_place and slots[0] < 0}
         self.held: tuple[list[int], list[int]] = ([], [])  # see `liveness.live_out`
         self.seen_before = False
         self.facts: dict[Any, Any] = {}

@@ -32,7 +32,10 @@ __all__ = ["estimated_seconds", "has_products", "has_rules", "keep", "on_host", 
 def on_host(leaves: Sequence[Node]) -> bool:
     """Whether all the values are in this process's memory. JAX's back-end is started only if that depends on it: what
     NumPy does alone need not wait for that."""
-    return all(n.op is SCALAR or isinstance(n.value, np.ndarray) for n in leaves) or on_cpu()
+    for n in leaves:
+        if type(n.value) is not np.ndarray and n.op is not SCALAR:
+            return on_cpu()
+    return True
 
 
 def has_rules(program: Program) -> bool:

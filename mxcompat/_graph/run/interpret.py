@@ -76,13 +76,20 @@ def run_instructions(program: Program, env: list[Any], fallback: Fallback, free:
 
 
 def _run_and_keep(program: Program, env: list[Any], fallback: Fallback) -> None:
-    for k, ((op, params, slots), out) in enumerate(zip(program.instructions, program.avals)):  # noqa: B905
-        given = [env[s] for s in slots]
-        try:
-            env[k] = given[0][params[0]] if op is ITEM else _result(op, out, params, given, fallback)
-        except Exception as error:
-            error.mxcompat_slot = k  # type: ignore[attr-defined]
-            raise
+    k = 0
+    try:
+        for k, ((op, params, slots), out) in enumerate(zip(program.instructions, program.avals)):  # noqa: B905
+            rule = HOST.get(op)
+            if rule is not None:
+                result = rule(out, params, *[env[s] for s in slots])
+                if result is not None:
+                    env[k] = result
+                    continue
+            given = [env[s] for s in slots]
+            env[k] = given[0][params[0]] if op is ITEM else fallback(op, out, params, given)
+    except Exception as error:
+        error.mxcompat_slot = k  # type: ignore[attr-defined]
+        raise
 
 
 def _result(op: Op, out: Any, params: tuple, given: list[Any], fallback: Fallback) -> Any:

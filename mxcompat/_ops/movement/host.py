@@ -101,8 +101,8 @@ def as_strided(out: Any, params: tuple, x: Any) -> np.ndarray:
 
 @HOST.of(TABLE["concatenate"])
 def _concatenate(out: Aval, params: tuple, *xs: Any) -> np.ndarray:
-    want = out.dtype
-    return np.concatenate([converted_on_host(x, want) for x in xs], params[0])
+    want, numpy = out.dtype, out.dtype.numpy
+    return np.concatenate([x if x.dtype is numpy else converted_on_host(x, want) for x in xs], params[0])
 
 
 @HOST.of(TABLE["stack"])
