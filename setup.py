@@ -1,13 +1,14 @@
-"""What pyproject.toml cannot say: a few lines of C, by which arrays offer their memory (mxcompat/_array/exporter.py).
-One build serves all versions of Python from 3.11 on. Where there is no compiler it is left out, and nothing else is."""
+"""What pyproject.toml cannot say: the C of what every program does all the time (mxcompat/_native). One build
+serves all versions of Python from 3.11 on. Where there is no compiler it is left out, and nothing else is."""
 
 import sysconfig
 
 from setuptools import Extension, setup
 
-BUFFER = Extension(
-    "mxcompat._array._buffer",
-    ["mxcompat/_array/_buffer.c"],
+NATIVE = Extension(
+    "mxcompat._native.in_c",
+    [f"mxcompat/_native/{name}.c" for name in ("in_c", "nodes", "numbers", "arrays")],
+    depends=["mxcompat/_native/in_c.h"],
     define_macros=[("Py_LIMITED_API", "0x030B0000")],
     py_limited_api=True,
     optional=True,
@@ -16,4 +17,4 @@ BUFFER = Extension(
 if sysconfig.get_config_var("Py_GIL_DISABLED"):  # such a Python has no stable interface
     setup()
 else:
-    setup(ext_modules=[BUFFER], options={"bdist_wheel": {"py_limited_api": "cp311"}})
+    setup(ext_modules=[NATIVE], options={"bdist_wheel": {"py_limited_api": "cp311"}})

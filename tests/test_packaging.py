@@ -89,12 +89,12 @@ def test_the_distributions_have_every_file(distributions):
     with zipfile.ZipFile(distributions[1]) as wheel:
         names = set(wheel.namelist())
         (entry_points,) = (wheel.read(n).decode() for n in names if n.endswith("entry_points.txt"))
-    assert {name for name in names if ".dist-info/" not in name} == sources | {"mxcompat/_array/_buffer.abi3.so"}
+    assert {name for name in names if ".dist-info/" not in name} == sources | {"mxcompat/_native/in_c.abi3.so"}
     assert "-cp311-abi3-" in distributions[1].name
     assert "[pytest11]\npytest_mxcompat = pytest_mxcompat" in entry_points
     with tarfile.open(distributions[0]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    sources |= {"setup.py", "mxcompat/_array/_buffer.c"}
+    sources |= {"setup.py", *[p.relative_to(ROOT).as_posix() for p in (ROOT / "mxcompat" / "_native").glob("*.[ch]")]}
     assert sources | {"tests/oracle.py", "tests/sweep/cases.py", "examples/digits.py", "docs/differences.md"} <= names
 
 

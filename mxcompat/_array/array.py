@@ -7,7 +7,7 @@ operators that are ops are attached by `_ops.methods`, from the op table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -20,19 +20,20 @@ from mxcompat._graph.ir.aval import Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import Node, items, leaf
 from mxcompat._graph.run.evaluate import evaluate, evaluated
 from mxcompat._graph.run.placement import layout
+from mxcompat._native import native
 
 from . import convert, printing
 from .construct import jax_node
 from .device import Device
 from .devices import default_device
 from .errors import expected
-from .exporter import Exporter
-from .nest import nest_of
+from .handle import Handle
+from .nest import nest_of, numbers
 
 __all__ = ["ArrayIterator", "array", "plain_handle", "wrap", "wrap_all"]
 
 
-class array(Exporter):
+class array(Handle):
     """An N-dimensional array, evaluated when its value is needed.
 
     Args:
@@ -50,14 +51,14 @@ class array(Exporter):
                [3, 4.5]], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_node")
+    __slots__ = ("__weakref__",)
 
     _node: Node
 
     def __init__(self, val: Any, dtype: Dtype | None = None) -> None:
         if dtype is not None and type(dtype) is not Dtype:
             raise TypeError(f"array: expected a Dtype, got {type(dtype).__name__}")
-        self._node = nest_of(val, dtype)
+        self._node = numbers(val, dtype) or nest_of(val, dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -223,11 +224,17 @@ def _node_of(x: Any, method: str) -> Node:
 _new = array.__new__
 
 
-def wrap(node: Node) -> Any:
+def _wrap(node: Node) -> Any:
     """A new handle onto a node."""
     out = _new(array)
     out._node = node
     return out
+
+
+if native:
+    native.connect_arrays(array)
+
+wrap: Callable[[Node], Any] = native.wrap if native else _wrap
 
 
 def plain_handle(x: array) -> array:
@@ -237,12 +244,7 @@ def plain_handle(x: array) -> array:
 
 def wrap_all(node: Node, first: int = 0) -> list[array]:
     """Handles onto the outputs of a node that has several, from the first wanted on."""
-    out = []
-    for item in items(node, first):
-        x = _new(array)
-        x._node = item
-        out.append(x)
-    return out
+    return [wrap(item) for item in items(node, first)]
 
 
 class ArrayIterator:

@@ -16,7 +16,7 @@ from jax.core import Tracer
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir import buffers
 from mxcompat._graph.ir.aval import DTYPES, Aval, Dtype, aval
-from mxcompat._graph.ir.node import Node, apply, leaf
+from mxcompat._graph.ir.node import Node, apply, leaf, tracer
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.policy import ALIGNED_BYTES, MOST_NUMBERS
 from mxcompat._graph.run.placement import layout, use
@@ -109,7 +109,10 @@ def copied(node: Node) -> Node:
     return apply(COPY, (node,))
 
 
-_DEFAULT = {d.numpy: d for d in DTYPES} | {np.dtype(np.float64): _d.float32, np.dtype(np.complex128): _d.complex64}
+_SAME = {d.numpy: d for d in DTYPES if d is not _d.float64}
+"""The dtype of data that keep their type if none is asked for."""
+
+_DEFAULT = _SAME | {np.dtype(np.float64): _d.float32, np.dtype(np.complex128): _d.complex64}
 
 
 def _default(dtype: Any) -> Dtype:
@@ -127,6 +130,9 @@ def holds(dtype: np.dtype) -> bool:
 
 def numpy_node(data: np.ndarray, dtype: Dtype | None) -> Node:
     """A leaf with a copy of NumPy's data."""
+    same = _SAME.get(data.dtype)
+    if same is not None and (dtype is None or dtype is same) and data.flags.c_contiguous:
+        return own(data, same)
     natural = _default(data.dtype)
     if data.strides and min(data.strides) < 0:
         raise ValueError("Cannot convert DLPack arrays with negative strides to mlx array.")
@@ -148,7 +154,8 @@ def cast_numpy(data: Any, dtype: Dtype) -> np.ndarray:
 
 def own(data: np.ndarray, dtype: Dtype) -> Node:
     """A leaf with a copy of data that has the right dtype already. It stays NumPy's until XLA needs it."""
-    return leaf(aligned(data) if data.nbytes >= ALIGNED_BYTES else data.copy(), aval(data.shape, dtype))
+    found = aval(data.shape, dtype)
+    return leaf(aligned(data) if found.nbytes >= ALIGNED_BYTES else data.copy(), found)
 
 
 def jax_node(value: Any, dtype: Dtype | None) -> Node:
@@ -160,7 +167,7 @@ def jax_node(value: Any, dtype: Dtype | None) -> Node:
     if value.dtype != dtype.numpy or value.weak_type:
         with jax.enable_x64(True):
             value = jnp.array(converted(value, dtype), dtype=dtype.numpy)
-    return leaf(value, aval(value.shape, dtype), traced=traced)
+    return (tracer if traced else leaf)(value, aval(value.shape, dtype))
 
 
 def _dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from mxcompat._array import operands
-from mxcompat._array.array import array
+from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import converted
 from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.aval import bool_ as _bool
 from mxcompat._graph.ir.aval import float32 as _float32
-from mxcompat._graph.ir.node import Node, caller
+from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 
 from .arguments import require_array
@@ -177,21 +177,12 @@ def unary(
 
     record = op(name, lower, infer)
     SAMPLES[name] = _tested(sample, not_for)
-    memo = record.memo
-    new = array.__new__
     convert: Callable[[Any], Node] = (lambda a: require_array(a, name)) if arrays_only else operands.node
 
     def function(a: Any, /, *, stream: Any = None) -> array:
         if stream is not None:
             check_stream(stream)
-        x = a._node if type(a) is array else convert(a)
-        key = ((), x.aval)
-        aval = memo.get(key)
-        if aval is None:
-            aval = record.infer(key)
-        out = new(array)
-        out._node = Node(record, (), (x,), aval, x.trace, None, caller())
-        return out
+        return wrap(apply(record, (a._node if type(a) is array else convert(a),)))
 
     about = (f"a: {'an array' if arrays_only else 'an array or a number'}, of any shape.",)
     return _named(function, record, _document(name, summary, about, _dtypes(result), _refused(not_for, "the dtype is")))
@@ -229,8 +220,6 @@ def binary(
     record = op(name, lower, infer)
     SAMPLES[name] = _tested(sample, not_for)._replace(operands=2)
 
-    memo = record.memo
-    new = array.__new__
     convert, pair = (_alone, _alone_both) if alone else (operands.node, operands.pair)
 
     def function(a: Any, b: Any, stream: Any = None) -> array:
@@ -241,13 +230,7 @@ def binary(
             y = b._node if type(b) is array else convert(b, x.aval.dtype)
         else:
             x, y = pair(a, b)
-        key = ((), x.aval, y.aval)
-        aval = memo.get(key)
-        if aval is None:
-            aval = record.infer(key)
-        out = new(array)
-        out._node = Node(record, (), (x, y), aval, x.trace if x.trace > y.trace else y.trace, None, caller())
-        return out
+        return wrap(apply(record, (x, y)))
 
     about = ("a: an array or a number.", "b: an array or a number. The two are broadcast against each other.")
     dtypes = "bool." if result is as_bool else "the dtype that the operands promote to."

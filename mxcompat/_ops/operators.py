@@ -7,7 +7,6 @@ call most: building `x + 2.0` costs about half a microsecond.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from sys import _getframe
 from typing import Any
 
 from mxcompat._array.array import array, wrap
@@ -15,7 +14,7 @@ from mxcompat._array.construct import type_name
 from mxcompat._array.errors import expected, incompatible
 from mxcompat._array.operands import operand
 from mxcompat._graph.ir.aval import Dtype
-from mxcompat._graph.ir.node import Node, caller, outside, own
+from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 
 __all__ = ["attach_operators"]
@@ -98,8 +97,6 @@ def _set(name: str, method: Any) -> None:
 
 
 def _combine(record: Op, check: Check | None = None) -> Combine:
-    memo = record.memo
-
     def combine(x: Node, other: Any) -> Node | None:
         if type(other) is array:
             y = other._node
@@ -112,15 +109,9 @@ def _combine(record: Op, check: Check | None = None) -> Combine:
                 raise
             if y is None:
                 return None
-        trace = x.trace if x.trace > y.trace else y.trace
-        a, b = x.aval, y.aval
         if check is not None:
-            check(a.dtype, b.dtype)
-        key = ((), a, b)
-        result = memo.get(key)
-        if result is None:
-            result = record.infer(key)
-        return Node(record, (), (x, y), result, trace, None, caller(3))
+            check(x.aval.dtype, y.aval.dtype)
+        return apply(record, (x, y))
 
     return combine
 
@@ -133,8 +124,6 @@ def _refuse(noun: str, name: str, other: Any) -> Exception:
 
 def _arithmetic(record: Op, name: str, noun: str, swapped: bool = False) -> Callable[[array, Any], array]:
     """What `_operator(_combine(record))` is, in one function: nothing is called more often."""
-    memo = record.memo
-    new = array.__new__
 
     def method(self: array, other: Any) -> array:
         x = self._node
@@ -146,31 +135,18 @@ def _arithmetic(record: Op, name: str, noun: str, swapped: bool = False) -> Call
                 raise _refuse(noun, name, other)
         if swapped:
             x, y = y, x
-        key = ((), x.aval, y.aval)
-        result = memo.get(key)
-        if result is None:
-            result = record.infer(key)
-        frame = _getframe(1)
-        if own[frame.f_code.co_filename]:
-            frame = outside(frame)
-        trace = x.trace if x.trace > y.trace else y.trace
-        out = new(array)
-        out._node = Node(record, (), (x, y), result, trace, None, (frame.f_code, frame.f_lasti))
-        return out
+        return wrap(apply(record, (x, y)))
 
     return method
 
 
 def _operator(combine: Combine, name: str, noun: str) -> Callable[[array, Any], array]:
-    new = array.__new__
 
     def method(self: array, other: Any) -> array:
         node = combine(self._node, other)
         if node is None:
             raise _refuse(noun, name, other)
-        out = new(array)
-        out._node = node
-        return out
+        return wrap(node)
 
     return method
 
@@ -205,7 +181,6 @@ def _inplace(combine: Combine, name: str, noun: str) -> Callable[[array, Any], a
 
 def _equality(combine: Combine, name: str, otherwise: bool) -> Callable[[array, Any], array | bool]:
     """An array is not equal to what cannot become one. None is refused, as MLX does."""
-    new = array.__new__
 
     def method(self: array, other: Any) -> array | bool:
         node = combine(self._node, other)
@@ -213,26 +188,14 @@ def _equality(combine: Combine, name: str, otherwise: bool) -> Callable[[array, 
             if other is None:
                 raise _refuse("", name, other)
             return otherwise
-        out = new(array)
-        out._node = node
-        return out
+        return wrap(node)
 
     return method
 
 
 def _unary(record: Op) -> Callable[[array], array]:
-    memo = record.memo
-    new = array.__new__
-
     def method(self: array) -> array:
-        x = self._node
-        key = ((), x.aval)
-        result = memo.get(key)
-        if result is None:
-            result = record.infer(key)
-        out = new(array)
-        out._node = Node(record, (), (x,), result, x.trace, None, caller())
-        return out
+        return wrap(apply(record, (self._node,)))
 
     return method
 

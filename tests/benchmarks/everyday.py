@@ -21,10 +21,8 @@ __all__ = ["EVERYDAY", "ITEM", "ROUNDS", "rows"]
 
 ROUNDS = 9
 ITEM = "item"
-_ABOVE = {ITEM: 0.3, "mx.array of": 3.0}
-"""Microseconds by which what begins so may take longer than in real MLX, whatever the ratio: an array made of Python's
-numbers costs MLX half a microsecond, and in Python a class, a node and a copy cost two or three times that before a
-number is read (`numpy.array` of the list of 100 alone takes as long as MLX)."""
+_ABOVE = {ITEM: 0.3}
+"""Microseconds by which what begins so may take longer than in real MLX, whatever the ratio."""
 
 Step = Callable[[], Any]
 

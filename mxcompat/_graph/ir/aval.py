@@ -17,7 +17,7 @@ from .. import policy
 from .fixed import Fixed
 
 __all__ = [
-    "DTYPES", "Aval", "Dtype", "aval", "bfloat16", "bool_", "check_axes", "check_size", "complex64", "float16",
+    "AVALS", "DTYPES", "Aval", "Dtype", "aval", "bfloat16", "bool_", "check_axes", "check_size", "complex64", "float16",
     "float32", "float64", "format_shape", "from_numpy", "int8", "int16", "int32", "int64", "is_known", "number",
     "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
@@ -109,12 +109,13 @@ class Aval:
         return aval, (self.shape, self.dtype)
 
 
-_AVALS: dict[tuple[tuple[int, ...], Dtype], Aval] = {}
+AVALS: dict[tuple[tuple[int, ...], Dtype], Aval] = {}
+"""All that there are."""
 
 
 def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
     """The one Aval with this shape and dtype. Raises OverflowError or RuntimeError if there can be no such array."""
-    found = _AVALS.get((shape, dtype))
+    found = AVALS.get((shape, dtype))
     if found is None:
         found = Aval()
         if is_known(shape):
@@ -125,9 +126,9 @@ def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
         found.ndim = len(shape)
         found.size = math.prod(shape)
         found.nbytes = found.size * dtype.size
-        if len(_AVALS) >= policy.MOST_AVALS:
-            _AVALS.clear()  # an aval made again is another object: what was remembered of the old is not found
-        found = _AVALS.setdefault((shape, dtype), found)
+        if len(AVALS) >= policy.MOST_AVALS:
+            AVALS.clear()  # an aval made again is another object: what was remembered of the old is not found
+        found = AVALS.setdefault((shape, dtype), found)
     return found
 
 

@@ -15,13 +15,15 @@ from types import CodeType, FrameType
 from typing import Any
 from weakref import WeakSet
 
+from mxcompat._native import native
+
 from . import buffers
 from .aval import Aval
 from .op import Op
 
 __all__ = [
     "ITEM", "PACKAGE", "SCALAR", "TRACED", "Node", "apply", "caller", "created", "items", "leaf", "line_at", "location",
-    "new_trace", "outside", "own", "scalar", "taken", "tracers",
+    "new_trace", "scalar", "taken", "tracer", "tracers",
 ]  # fmt: skip
 
 
@@ -29,25 +31,10 @@ created: list[Callable[[Node], None]] = []
 """Called with each new node, in every thread. See `ext.debug`."""
 
 
-class Node:
-    """One op applied to input nodes. What it means never changes; how it is made and whether it has a value may, by
-    `become` and `hold` alone.
+class _Fields:
+    """What a node consists of."""
 
-    `aval` is an Aval, or a tuple of them where the op has several outputs (`items` takes them apart). `trace` is the
-    largest trace id among its inputs, 0 outside any transform: a node belongs to the body of a capture if its trace
-    is at least the capture's. `where` is the place in the user's code that made it. No two nodes share a tuple of
-    inputs: how often a node is referred to says who holds it (`liveness`).
-    """
-
-    __slots__ = ("__weakref__", "aval", "inputs", "op", "params", "trace", "value", "where")
-
-    op: Op | None
-    params: tuple
-    inputs: tuple[Node, ...]
-    aval: Any
-    trace: int
-    value: Any
-    where: tuple[CodeType, int] | None
+    __slots__ = ("aval", "inputs", "op", "params", "trace", "value", "where")
 
     def __init__(
         self, op: Op | None, params: tuple, inputs: tuple[Node, ...], aval: Any, trace: int, value: Any = None,
@@ -62,7 +49,28 @@ class Node:
         self.where = where
         if created:
             for observe in created:
-                observe(self)
+                observe(self)  # type: ignore[arg-type]
+
+
+class Node(native.Fields if native else _Fields):  # type: ignore[misc]
+    """One op applied to input nodes. What it means never changes; how it is made and whether it has a value may, by
+    `become` and `hold` alone.
+
+    `aval` is an Aval, or a tuple of them where the op has several outputs (`items` takes them apart). `trace` is the
+    largest trace id among its inputs, 0 outside any transform: a node belongs to the body of a capture if its trace
+    is at least the capture's. `where` is the place in the user's code that made it. No two nodes share a tuple of
+    inputs: how often a node is referred to says who holds it (`liveness`).
+    """
+
+    __slots__ = ("__weakref__",)
+
+    op: Op | None
+    params: tuple
+    inputs: tuple[Node, ...]
+    aval: Any
+    trace: int
+    value: Any
+    where: tuple[CodeType, int] | None
 
     def __repr__(self) -> str:
         return f"<{self.op or 'leaf'} {self.aval}>"
@@ -118,12 +126,15 @@ tracers: WeakSet[Node] = WeakSet()
 """The leaves that hold tracers of JAX."""
 
 
-def leaf(value: Any, aval: Aval, *, traced: bool = False) -> Node:
-    """A node that holds data: a JAX array, which may be `traced`, or a NumPy array that nobody writes to."""
-    if traced:
-        tracer = Node(TRACED, (), (), aval, 0, value)
-        tracers.add(tracer)
-        return tracer
+def tracer(value: Any, aval: Aval) -> Node:
+    """A node that holds a tracer of JAX's."""
+    node = Node(TRACED, (), (), aval, 0, value)
+    tracers.add(node)
+    return node
+
+
+def _leaf(value: Any, aval: Aval) -> Node:
+    """A node that holds data: a JAX array, or a NumPy array that nobody writes to."""
     if aval.nbytes >= buffers.smallest:
         buffers.count(value, aval)
     return Node(None, (), (), aval, 0, value)
@@ -135,21 +146,6 @@ def scalar(value: Any, aval: Aval) -> Node:
     Its value is first baked into compiled code, and becomes an argument once it is seen to vary.
     """
     return Node(SCALAR, (), (), aval, 0, value)
-
-
-def apply(op: Op, inputs: tuple[Node, ...], params: tuple = ()) -> Node:
-    """A new node: `op` on `inputs`. Raises at once what MLX raises for inputs that do not fit."""
-    trace = 0
-    avals = []
-    for node in inputs:
-        avals.append(node.aval)
-        if node.trace > trace:
-            trace = node.trace
-    key = (params, *avals)
-    aval = op.memo.get(key)
-    if aval is None:
-        aval = op.infer(key)
-    return Node(op, params, inputs, aval, trace, None, caller())
 
 
 class _Own(dict):
@@ -165,7 +161,7 @@ PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
 """What the names of our files begin with."""
 
 _CORE = tuple([PACKAGE + name for name in ("_", "core", "ext")])
-own = _Own()
+_own = _Own()
 
 
 def caller(depth: int = 2) -> tuple[CodeType, int]:
@@ -174,14 +170,36 @@ def caller(depth: int = 2) -> tuple[CodeType, int]:
     `depth` is how many frames up to look first: 1 is the caller of this.
     """
     frame = _getframe(depth)
-    if own[frame.f_code.co_filename]:
-        frame = outside(frame)
+    if _own[frame.f_code.co_filename]:
+        frame = _outside(frame)
     return frame.f_code, frame.f_lasti
 
 
-def outside(frame: FrameType) -> FrameType:
+def _apply(op: Op, inputs: tuple[Node, ...], params: tuple = ()) -> Node:
+    """A new node: `op` on `inputs`. Raises at once what MLX raises for inputs that do not fit."""
+    trace = 0
+    avals = []
+    for node in inputs:
+        avals.append(node.aval)
+        if node.trace > trace:
+            trace = node.trace
+    key = (params, *avals)
+    aval = op.memo.get(key)
+    if aval is None:
+        aval = op.infer(key)
+    return Node(op, params, inputs, aval, trace, None, caller())
+
+
+if native:
+    native.connect_nodes(Node, created, vars(buffers), _own)
+
+apply: Callable[..., Node] = native.apply if native else _apply
+leaf: Callable[[Any, Aval], Node] = native.leaf if native else _leaf
+
+
+def _outside(frame: FrameType) -> FrameType:
     """The nearest frame that is not one of ours."""
-    while own[frame.f_code.co_filename] and frame.f_back is not None:
+    while _own[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     return frame
 

@@ -21,7 +21,7 @@ from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
-from mxcompat._graph.ir.node import Node, apply, caller
+from mxcompat._graph.ir.node import apply
 
 from ..arguments import any_number, axis_of, integers, is_sequence, require_array
 from ..define import broadcast, op
@@ -110,8 +110,6 @@ def _matmul_impl(x: Any, y: Any) -> Any:
 
 
 MATMUL = op("matmul", _matmul_impl, _matmul_aval)
-_memo = MATMUL.memo
-_new = array.__new__
 _WEIGHTS = (SOFTMAX, ASTYPE)
 """What the left side of the second product is where attention is written by hand."""
 
@@ -139,15 +137,10 @@ def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "matmul")
     y = b._node if type(b) is array else require_array(b, "matmul")
-    key = ((), x.aval, y.aval)
-    found = _memo.get(key)
-    if found is None:
-        found = MATMUL.infer(key)
-    out = _new(array)
-    out._node = Node(MATMUL, (), (x, y), found, x.trace if x.trace > y.trace else y.trace, None, caller())
+    product = apply(MATMUL, (x, y))
     if y.op is not None and x.op in _WEIGHTS:
-        pad_contraction(out._node)
-    return out
+        pad_contraction(product)
+    return wrap(product)
 
 
 matmul.op = MATMUL  # type: ignore[attr-defined]

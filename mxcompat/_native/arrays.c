@@ -1,14 +1,45 @@
-/* The base of arrays, by which they offer their memory: see exporter.py. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+/* The base of arrays, by which they offer their memory: see `_array/handle.py`. */
+#include "in_c.h"
 
-static PyObject *node_name, *value_name;
+static PyObject *s_value;
+static const Name names[] = {{"value", &s_value}, {NULL, NULL}};
+static PyObject *array_type; /* what `connect_arrays` brings */
+
+typedef struct {
+    PyObject_HEAD PyObject *node;
+} Handle;
+
+static int handle_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((Handle *)self)->node);
+    return 0;
+}
+
+static int handle_clear(PyObject *self) {
+    Py_CLEAR(((Handle *)self)->node);
+    return 0;
+}
+
+static void handle_dealloc(PyObject *self) {
+    PyObject_GC_UnTrack(self);
+    handle_clear(self);
+    free_object(self);
+}
+
+/* A new array, onto this node. */
+static PyObject *wrap(PyObject *Py_UNUSED(module), PyObject *node) {
+    PyObject *array = PyType_GenericAlloc((PyTypeObject *)array_type, 0);
+    if (array != NULL)
+        ((Handle *)array)->node = Py_NewRef(node);
+    return array;
+}
 
 /* What the array's node has as its value, computed if need be. */
 static PyObject *value_of(PyObject *array) {
-    PyObject *node = PyObject_GetAttr(array, node_name);
-    PyObject *value = node == NULL ? NULL : PyObject_GetAttr(node, value_name);
-    Py_XDECREF(node);
+    PyObject *node = ((Handle *)array)->node;
+    if (node == NULL)
+        return PyErr_Format(PyExc_AttributeError, "_node");
+    PyObject *value = PyObject_GetAttr(node, s_value);
     if (value == Py_None) {
         Py_DECREF(value);
         value = PyObject_CallMethod(array, "_computed", NULL);
@@ -66,37 +97,43 @@ static int get_buffer(PyObject *array, Py_buffer *buffer, int flags) {
    not the array alone, which may have other memory later. */
 static void release_buffer(PyObject *Py_UNUSED(array), Py_buffer *Py_UNUSED(buffer)) {}
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, "The base of arrays: what offers its memory."},
+static PyMemberDef handle_members[] = {
+    {"_node", T_OBJECT_EX, offsetof(Handle, node), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot handle_slots[] = {
+    {Py_tp_doc, "The base of arrays: a node, and what offers its memory."},
+    {Py_tp_dealloc, handle_dealloc},
+    {Py_tp_traverse, handle_traverse},
+    {Py_tp_clear, handle_clear},
+    {Py_tp_members, handle_members},
     {Py_bf_getbuffer, get_buffer},
     {Py_bf_releasebuffer, release_buffer},
     {0, NULL},
 };
 
-static PyType_Spec spec = {
-    .name = "mxcompat._array._buffer.Exporter",
-    .basicsize = sizeof(PyObject),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = slots,
+static PyType_Spec handle_spec = {
+    .name = "mxcompat._native.in_c.Handle",
+    .basicsize = sizeof(Handle),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = handle_slots,
 };
 
-static int execute(PyObject *module) {
-    node_name = PyUnicode_InternFromString("_node");
-    value_name = PyUnicode_InternFromString("value");
-    if (node_name == NULL || value_name == NULL)
-        return -1;
-    PyObject *type = PyType_FromSpec(&spec);
-    int failed = type == NULL || PyModule_AddObjectRef(module, "Exporter", type) < 0;
-    Py_XDECREF(type);
-    return failed ? -1 : 0;
+/* Keep the class of arrays. */
+static PyObject *connect_arrays(PyObject *Py_UNUSED(module), PyObject *array) {
+    set(&array_type, array);
+    Py_RETURN_NONE;
 }
 
-static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, execute}, {0, NULL}};
-
-static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "_buffer",
-    .m_slots = module_slots,
+static PyMethodDef functions[] = {
+    {"wrap", wrap, METH_O, NULL},
+    {"connect_arrays", connect_arrays, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
-PyMODINIT_FUNC PyInit__buffer(void) { return PyModuleDef_Init(&definition); }
+int add_arrays(PyObject *module) {
+    if (find_names(names) < 0 || add_type(module, "Handle", &handle_spec) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,4 +1,4 @@
-"""The base of arrays, by which they offer their memory: to `memoryview`, to NumPy, to whatever takes a buffer.
+"""The base of arrays: a reference to a node, and what offers their memory to whatever takes a buffer.
 
 It is written in C, since NumPy asks for the buffer before it asks for anything else, and since Python has no other way
 before 3.12. Where that could not be built, Python's own way serves: slower, and not before 3.12.
@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mxcompat._graph.ir.node import Node
+from mxcompat._native import native
+
 from .errors import no_format
 
-__all__ = ["Exporter"]
+__all__ = ["Handle"]
 
 
 class _InPython:
-    __slots__ = ()
+    __slots__ = ("_node",)
 
+    _node: Node
     _memory: Callable[[int], tuple[memoryview, str | None]]
 
     def __buffer__(self, flags: int, /) -> memoryview:
@@ -29,12 +33,4 @@ class _InPython:
         """Nothing to do; that there is one makes `np.frombuffer` hold what `__buffer__` gave, as long as it uses it."""
 
 
-def _base() -> type:
-    try:
-        from ._buffer import Exporter  # type: ignore[import-not-found]
-    except ImportError:
-        return _InPython
-    return Exporter
-
-
-Exporter: Any = _base()
+Handle: Any = native.Handle if native else _InPython

@@ -1,0 +1,34 @@
+/* What the files of `in_c` have in common. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <string.h>
+#include <structmember.h>
+
+#define FAST(name, function) {name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, NULL}
+
+typedef struct {
+    const char *text;
+    PyObject **name;
+} Name;
+
+#ifdef __GNUC__ /* what follows is for these files alone */
+#pragma GCC visibility push(hidden)
+#endif
+
+/* of in_c.c */
+int find_names(const Name *names);
+int add_type(PyObject *module, const char *name, PyType_Spec *spec);
+void set(PyObject **field, PyObject *value);
+void free_object(PyObject *object);
+
+/* of nodes.c */
+PyObject *leaf(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
+/* Each adds what a file has to the module. */
+int add_nodes(PyObject *module);
+int add_numbers(PyObject *module);
+int add_arrays(PyObject *module);
+
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,261 @@
+/* What a node consists of, and what makes one: see `_graph/ir/node.py`. */
+#include "in_c.h"
+
+static PyObject *s_memo, *s_infer, *s_filename, *s_lasti, *s_back, *s_smallest, *s_count, *s_nbytes;
+static const Name names[] = {
+    {"memo", &s_memo}, {"infer", &s_infer}, {"co_filename", &s_filename}, {"f_lasti", &s_lasti}, {"f_back", &s_back},
+    {"smallest", &s_smallest}, {"count", &s_count}, {"nbytes", &s_nbytes}, {NULL, NULL},
+};
+static PyObject *getframe, *zero, *one, *no_params;
+static PyObject *node_type, *created, *buffers, *own; /* what `connect_nodes` brings */
+
+typedef struct {
+    PyObject_HEAD PyObject *op, *params, *inputs, *aval, *trace, *value, *where;
+} Fields;
+
+static int fields_traverse(PyObject *self, visitproc visit, void *arg) {
+    Fields *f = (Fields *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(f->op);
+    Py_VISIT(f->params);
+    Py_VISIT(f->inputs);
+    Py_VISIT(f->aval);
+    Py_VISIT(f->trace);
+    Py_VISIT(f->value);
+    Py_VISIT(f->where);
+    return 0;
+}
+
+static int fields_clear(PyObject *self) {
+    Fields *f = (Fields *)self;
+    Py_CLEAR(f->op);
+    Py_CLEAR(f->params);
+    Py_CLEAR(f->inputs);
+    Py_CLEAR(f->aval);
+    Py_CLEAR(f->trace);
+    Py_CLEAR(f->value);
+    Py_CLEAR(f->where);
+    return 0;
+}
+
+/* Called for the subclass in Python alone, which keeps long chains of nodes from filling the stack. */
+static void fields_dealloc(PyObject *self) {
+    PyObject_GC_UnTrack(self);
+    fields_clear(self);
+    free_object(self);
+}
+
+/* Tell whoever wants to know of new nodes. */
+static int announce(PyObject *node) {
+    for (Py_ssize_t k = 0; k < PyList_Size(created); k++) {
+        PyObject *done = PyObject_CallFunctionObjArgs(PyList_GetItem(created, k), node, NULL);
+        if (done == NULL)
+            return -1;
+        Py_DECREF(done);
+    }
+    return 0;
+}
+
+static int fields_init(PyObject *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"op", "params", "inputs", "aval", "trace", "value", "where", NULL};
+    Fields *f = (Fields *)self;
+    PyObject *op, *params, *inputs, *aval, *trace, *value = Py_None, *where = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "OOOOO|OO", names, &op, &params, &inputs, &aval, &trace, &value, &where))
+        return -1;
+    set(&f->op, op);
+    set(&f->params, params);
+    set(&f->inputs, inputs);
+    set(&f->aval, aval);
+    set(&f->trace, trace);
+    set(&f->value, value);
+    set(&f->where, where);
+    return announce(self);
+}
+
+/* Node(...), with new references to `aval` and `where`, which it takes. */
+static PyObject *new_node(
+    PyObject *op, PyObject *params, PyObject *inputs, PyObject *aval, PyObject *trace, PyObject *value, PyObject *where) {
+    PyObject *node = PyType_GenericAlloc((PyTypeObject *)node_type, 0);
+    if (node == NULL) {
+        Py_DECREF(aval);
+        Py_DECREF(where);
+        return NULL;
+    }
+    Fields *f = (Fields *)node;
+    f->op = Py_NewRef(op);
+    f->params = Py_NewRef(params);
+    f->inputs = Py_NewRef(inputs);
+    f->aval = aval;
+    f->trace = Py_NewRef(trace);
+    f->value = Py_NewRef(value);
+    f->where = where;
+    if (PyList_Size(created) && announce(node) < 0)
+        Py_CLEAR(node);
+    return node;
+}
+
+/* Whether a frame runs one of the core's functions; -1 with an error set. */
+static int is_own(PyObject *frame) {
+    PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
+    PyObject *name = PyObject_GetAttr(code, s_filename);
+    PyObject *found = name == NULL ? NULL : PyObject_GetItem(own, name);
+    int result = found == NULL ? -1 : found == Py_True;
+    Py_DECREF(code);
+    Py_XDECREF(name);
+    Py_XDECREF(found);
+    return result;
+}
+
+/* Where in the user's code an op is being called: (code, instruction). The function that called `apply` is ours. */
+static PyObject *caller(void) {
+    PyObject *frame = PyObject_CallFunctionObjArgs(getframe, one, NULL);
+    if (frame == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_ValueError))
+            return NULL;
+        PyErr_Clear(); /* nobody called that function */
+        frame = PyObject_CallFunctionObjArgs(getframe, NULL);
+    }
+    int ours = -1;
+    while (frame != NULL && (ours = is_own(frame)) == 1) {
+        PyObject *back = PyObject_GetAttr(frame, s_back);
+        if (back == Py_None) {
+            Py_DECREF(back);
+            break;
+        }
+        Py_DECREF(frame);
+        frame = back;
+    }
+    if (frame == NULL || ours < 0) {
+        Py_XDECREF(frame);
+        return NULL;
+    }
+    PyObject *where = NULL, *instruction = PyObject_GetAttr(frame, s_lasti);
+    if (instruction != NULL) {
+        PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
+        where = PyTuple_Pack(2, code, instruction);
+        Py_DECREF(code);
+        Py_DECREF(instruction);
+    }
+    Py_DECREF(frame);
+    return where;
+}
+
+static int is_node(PyObject *x) { return PyObject_TypeCheck(x, (PyTypeObject *)node_type); }
+
+static PyObject *apply(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count < 2 || count > 3 || !PyTuple_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "apply(op, inputs, params=()): inputs are a tuple");
+    PyObject *op = args[0], *inputs = args[1], *params = count == 3 ? args[2] : no_params, *trace = zero;
+    Py_ssize_t n = PyTuple_Size(inputs);
+    PyObject *key = PyTuple_New(n + 1);
+    if (key == NULL)
+        return NULL;
+    PyTuple_SetItem(key, 0, Py_NewRef(params));
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *input = PyTuple_GetItem(inputs, k);
+        if (!is_node(input)) {
+            Py_DECREF(key);
+            return PyErr_Format(PyExc_TypeError, "apply: input %zd is no node", k);
+        }
+        Fields *f = (Fields *)input;
+        PyTuple_SetItem(key, k + 1, Py_NewRef(f->aval));
+        if (f->trace != trace && f->trace != zero) {
+            int larger = PyObject_RichCompareBool(f->trace, trace, Py_GT);
+            if (larger < 0) {
+                Py_DECREF(key);
+                return NULL;
+            }
+            if (larger)
+                trace = f->trace;
+        }
+    }
+    PyObject *memo = PyObject_GetAttr(op, s_memo);
+    PyObject *aval = memo == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(memo, key));
+    if (aval == NULL && !PyErr_Occurred())
+        aval = PyObject_CallMethodObjArgs(op, s_infer, key, NULL);
+    Py_XDECREF(memo);
+    Py_DECREF(key);
+    if (aval == NULL)
+        return NULL;
+    PyObject *where = caller();
+    if (where == NULL) {
+        Py_DECREF(aval);
+        return NULL;
+    }
+    return new_node(op, params, inputs, aval, trace, Py_None, where);
+}
+
+PyObject *leaf(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "leaf(value, aval)");
+    PyObject *smallest = PyDict_GetItemWithError(buffers, s_smallest);
+    PyObject *nbytes = PyObject_GetAttr(args[1], s_nbytes);
+    int counted = smallest == NULL || nbytes == NULL ? -1 : PyObject_RichCompareBool(nbytes, smallest, Py_GE);
+    Py_XDECREF(nbytes);
+    if (counted > 0) {
+        PyObject *done = PyObject_CallFunctionObjArgs(PyDict_GetItem(buffers, s_count), args[0], args[1], NULL);
+        counted = done == NULL ? -1 : 1;
+        Py_XDECREF(done);
+    }
+    return counted < 0 ? NULL : new_node(
+        Py_None, no_params, no_params, Py_NewRef(args[1]), zero, args[0], Py_NewRef(Py_None));
+}
+
+static PyMemberDef fields_members[] = {
+    {"op", T_OBJECT_EX, offsetof(Fields, op), 0, NULL},
+    {"params", T_OBJECT_EX, offsetof(Fields, params), 0, NULL},
+    {"inputs", T_OBJECT_EX, offsetof(Fields, inputs), 0, NULL},
+    {"aval", T_OBJECT_EX, offsetof(Fields, aval), 0, NULL},
+    {"trace", T_OBJECT_EX, offsetof(Fields, trace), 0, NULL},
+    {"value", T_OBJECT_EX, offsetof(Fields, value), 0, NULL},
+    {"where", T_OBJECT_EX, offsetof(Fields, where), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot fields_slots[] = {
+    {Py_tp_doc, "What a node consists of."},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_init, fields_init},
+    {Py_tp_dealloc, fields_dealloc},
+    {Py_tp_traverse, fields_traverse},
+    {Py_tp_clear, fields_clear},
+    {Py_tp_members, fields_members},
+    {0, NULL},
+};
+
+static PyType_Spec fields_spec = {
+    .name = "mxcompat._native.in_c.Fields",
+    .basicsize = sizeof(Fields),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = fields_slots,
+};
+
+/* Keep what `apply` needs: the class of nodes, those who want to know of new ones, `buffers`' variables, `own`. */
+static PyObject *connect_nodes(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *node, *observers, *variables, *files;
+    if (!PyArg_ParseTuple(args, "OO!O!O", &node, &PyList_Type, &observers, &PyDict_Type, &variables, &files))
+        return NULL;
+    set(&node_type, node);
+    set(&created, observers);
+    set(&buffers, variables);
+    set(&own, files);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    FAST("apply", apply),
+    FAST("leaf", leaf),
+    {"connect_nodes", connect_nodes, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_nodes(PyObject *module) {
+    getframe = Py_XNewRef(PySys_GetObject("_getframe"));
+    zero = PyLong_FromLong(0);
+    one = PyLong_FromLong(1);
+    no_params = PyTuple_New(0);
+    if (getframe == NULL || zero == NULL || one == NULL || no_params == NULL || find_names(names) < 0)
+        return -1;
+    return add_type(module, "Fields", &fields_spec) < 0 ? -1 : PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,140 @@
+/* Reading lists of numbers: see `_array/nest.py`. */
+#include "in_c.h"
+
+static PyObject *empty, *avals, *make_aval, *kinds; /* what `connect_numbers` brings */
+
+#define RETURN_NONE_IF(condition) \
+    if (condition) \
+    Py_RETURN_NONE
+
+enum { FLOATS, INTS, BOOLS };
+#define MOST_AXES 32
+
+static int is_sequence(PyObject *x) { return PyList_CheckExact(x) || PyTuple_CheckExact(x); }
+
+static Py_ssize_t length(PyObject *x) { return PyList_CheckExact(x) ? PyList_Size(x) : PyTuple_Size(x); }
+
+static PyObject *item(PyObject *x, Py_ssize_t k) {
+    return PyList_CheckExact(x) ? PyList_GetItem(x, k) : PyTuple_GetItem(x, k);
+}
+
+/* Whether `values` is a regular nest of this shape of plain numbers; `found` notes of what kinds. No error is set. */
+static int scan(PyObject *values, const Py_ssize_t *shape, int ndim, int *found) {
+    if (!is_sequence(values) || length(values) != shape[0])
+        return 0;
+    for (Py_ssize_t k = 0; k < shape[0]; k++) {
+        PyObject *x = item(values, k);
+        if (ndim > 1) {
+            if (!scan(x, shape + 1, ndim - 1, found))
+                return 0;
+        } else if (PyFloat_CheckExact(x))
+            *found |= 1 << FLOATS;
+        else if (PyBool_Check(x))
+            *found |= 1 << BOOLS;
+        else if (PyLong_CheckExact(x)) {
+            int overflow;
+            long long n = PyLong_AsLongLongAndOverflow(x, &overflow);
+            if (overflow || n < INT32_MIN || n > INT32_MAX)
+                return 0;
+            *found |= 1 << INTS;
+        } else
+            return 0;
+    }
+    return 1;
+}
+
+/* Write what `scan` has seen, and return where it ends: NULL if something has changed since, as making objects may run
+   the collector, and with it anything. No error is set. */
+static char *fill(PyObject *values, const Py_ssize_t *shape, int ndim, int kind, char *to) {
+    if (!is_sequence(values) || length(values) != shape[0])
+        return NULL;
+    for (Py_ssize_t k = 0; k < shape[0]; k++) {
+        PyObject *x = item(values, k);
+        if (ndim > 1) {
+            if ((to = fill(x, shape + 1, ndim - 1, kind, to)) == NULL)
+                return NULL;
+        } else if (kind == FLOATS && PyFloat_CheckExact(x)) {
+            float number = (float)PyFloat_AsDouble(x);
+            memcpy(to, &number, 4);
+            to += 4;
+        } else if (PyLong_CheckExact(x) || PyBool_Check(x)) {
+            int overflow;
+            int32_t number = (int32_t)PyLong_AsLongLongAndOverflow(x, &overflow);
+            float same = (float)number;
+            if (kind == BOOLS)
+                *to++ = number != 0;
+            else {
+                memcpy(to, kind == FLOATS ? (void *)&same : (void *)&number, 4);
+                to += 4;
+            }
+        } else
+            return NULL;
+    }
+    return to;
+}
+
+/* The leaf of a nest of lists and tuples of Python's own numbers, or None for whatever else. */
+static PyObject *numbers(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "numbers(values, dtype)");
+    Py_ssize_t shape[MOST_AXES];
+    int ndim = 0, found = 0;
+    for (PyObject *first = args[0]; is_sequence(first); first = item(first, 0)) {
+        Py_ssize_t n = length(first);
+        RETURN_NONE_IF(n == 0 || ndim == MOST_AXES);
+        shape[ndim++] = n;
+    }
+    RETURN_NONE_IF(ndim == 0 || !scan(args[0], shape, ndim, &found));
+    int kind = found & 1 << FLOATS ? FLOATS : found & 1 << INTS ? INTS : BOOLS;
+    if (args[1] != Py_None && args[1] != PyTuple_GetItem(PyTuple_GetItem(kinds, kind), 0)) {
+        RETURN_NONE_IF(args[1] != PyTuple_GetItem(PyTuple_GetItem(kinds, FLOATS), 0));
+        kind = FLOATS;
+    }
+    PyObject *dtype = PyTuple_GetItem(PyTuple_GetItem(kinds, kind), 0);
+    PyObject *numpy = PyTuple_GetItem(PyTuple_GetItem(kinds, kind), 1);
+
+    PyObject *sizes = PyTuple_New(ndim), *aval = NULL, *node = NULL;
+    if (sizes == NULL)
+        return NULL;
+    for (int k = 0; k < ndim; k++)
+        PyTuple_SetItem(sizes, k, PyLong_FromSsize_t(shape[k]));
+    PyObject *key = PyTuple_Pack(2, sizes, dtype);
+    if (key != NULL)
+        aval = Py_XNewRef(PyDict_GetItemWithError(avals, key));
+    if (key != NULL && aval == NULL && !PyErr_Occurred())
+        aval = PyObject_CallFunctionObjArgs(make_aval, sizes, dtype, NULL);
+    PyObject *data = aval == NULL ? NULL : PyObject_CallFunctionObjArgs(empty, sizes, numpy, NULL);
+    Py_buffer memory;
+    if (data != NULL && PyObject_GetBuffer(data, &memory, PyBUF_WRITABLE) == 0) {
+        int done = fill(args[0], shape, ndim, kind, memory.buf) != NULL;
+        PyBuffer_Release(&memory);
+        PyObject *both[] = {data, aval};
+        node = done ? leaf(NULL, both, 2) : Py_NewRef(Py_None);
+    }
+    Py_XDECREF(data);
+    Py_XDECREF(aval);
+    Py_XDECREF(key);
+    Py_DECREF(sizes);
+    return node;
+}
+
+/* Keep what `numbers` needs: `numpy.empty`, the table of avals and what makes one, and the dtypes of floats, integers and
+   bools, ours and NumPy's. */
+static PyObject *connect_numbers(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *allocate, *table, *make, *dtypes;
+    if (!PyArg_ParseTuple(args, "OO!OO!", &allocate, &PyDict_Type, &table, &make, &PyTuple_Type, &dtypes))
+        return NULL;
+    set(&empty, allocate);
+    set(&avals, table);
+    set(&make_aval, make);
+    set(&kinds, dtypes);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    FAST("numbers", numbers),
+    {"connect_numbers", connect_numbers, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_numbers(PyObject *module) { return PyModule_AddFunctions(module, functions); }
