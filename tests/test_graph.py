@@ -264,12 +264,16 @@ def failing(fail):
     return Op("failing", impl, lambda a: a)
 
 
+def applied(op, x):
+    return wrap(apply(op, (x._node,)))
+
+
 class TestErrors:
     def test_names_the_op_and_the_line_and_a_retry_works(self):
         fail = [True]
         op = failing(fail)
         x = mx.array([1.0, 2.0])
-        y = wrap(apply(op, ((x + 1)._node,)))  # the line in question
+        y = applied(op, x + 1)  # the line in question
         z = y + x
         with pytest.raises(FloatingPointError, match="broken on purpose") as error:
             mx.eval(z)

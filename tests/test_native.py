@@ -15,6 +15,7 @@ import pytest
 import mxcompat.core as mx
 from mxcompat._array import nest
 from mxcompat._graph.ir import aval as avals
+from mxcompat._graph.ir import linearize
 from mxcompat._graph.ir import node as nodes
 from mxcompat._graph.ir.node import Node, created
 from mxcompat._native import native
@@ -293,3 +294,59 @@ def test_a_program_without_it():
     (with_c, _, last), (without, _, also) = run("1"), run("0")
     assert with_c == without
     assert (last, also) == ("False", "True")
+
+
+def test_following_finds_what_python_finds():
+    def steps_of(x):
+        structure, roots, order, leaves = linearize.linearize([x._node])
+        code = structure.code.instructions
+        return [(k, *i) for k, i in reversed([*enumerate(code)])], len(order) + len(leaves), roots
+
+    def graphs():
+        a, b = mx.array([1.0, 2.0]), mx.array([3.0, 4.0])
+        known = a * b
+        mx.eval(known)
+        yield (a + b) * a
+        yield (a + b) * b
+        yield (a + b) * (a + b)
+        yield (a - b) * a
+        yield mx.sum(a + b, axis=0) * a
+        yield mx.sum(a + b, axis=(0,), keepdims=True) * a
+        yield known * a
+        yield mx.concatenate([a, b]) * 2.0
+        yield mx.concatenate([a, b, a]) * 2.0
+        yield mx.concatenate([a, a, a]) * 2.0
+        yield mx.divmod(a, b)[0] * a
+
+    made = [*graphs()]
+    outcomes = set()
+    for x in made:
+        steps, size, (root,) = steps_of(x)
+        for y in made:
+            for traced in (False, True):
+                envs = [[None] * size, [None] * size]
+                found = []
+                for env, follow in zip(envs, (native.follow, linearize._follow), strict=True):
+                    env[root] = y._node
+                    found.append(follow(steps, env, traced))
+                assert found[0] is found[1]
+                if found[0]:
+                    assert envs[0] == envs[1]
+                outcomes.add(found[0])
+    assert outcomes == {True, False}
+
+
+def test_params_that_cannot_be_compared():
+    class Awkward:
+        def __eq__(self, other):
+            raise RuntimeError("not to be compared")
+
+        __hash__ = object.__hash__
+
+    leaf = mx.ones(2)._node
+    env = [Node(ADD, (Awkward(),), (leaf, leaf), leaf.aval, 0)]
+    for follow in (native.follow, linearize._follow):
+        with pytest.raises(RuntimeError, match="not to be compared"):
+            follow([(0, ADD, (Awkward(),), (0, 0))], env, False)
+    with pytest.raises(IndexError):
+        native.follow([(7, ADD, (), ())], env, False)

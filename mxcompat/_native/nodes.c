@@ -1,4 +1,4 @@
-/* What a node consists of, and what makes one: see `_graph/ir/node.py`. */
+/* What a node consists of, what makes one, and what follows them: see `_graph/ir/node.py` and `linearize.py`. */
 #include "in_c.h"
 
 static PyObject *s_memo, *s_infer, *s_filename, *s_lasti, *s_back, *s_smallest, *s_count, *s_nbytes;
@@ -48,7 +48,9 @@ static void fields_dealloc(PyObject *self) {
 /* Tell whoever wants to know of new nodes. */
 static int announce(PyObject *node) {
     for (Py_ssize_t k = 0; k < PyList_Size(created); k++) {
-        PyObject *done = PyObject_CallFunctionObjArgs(PyList_GetItem(created, k), node, NULL);
+        PyObject *observe = Py_NewRef(PyList_GetItem(created, k));
+        PyObject *done = PyObject_CallFunctionObjArgs(observe, node, NULL);
+        Py_DECREF(observe);
         if (done == NULL)
             return -1;
         Py_DECREF(done);
@@ -202,6 +204,56 @@ PyObject *leaf(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t co
         Py_None, no_params, no_params, Py_NewRef(args[1]), zero, args[0], Py_NewRef(Py_None));
 }
 
+/* The slots of a node's inputs get these, or have them already. */
+static int put_inputs(PyObject *env, PyObject *reads, PyObject *inputs) {
+    Py_ssize_t n = PyTuple_Size(reads), size = PyList_Size(env);
+    if (n < 0 || PyTuple_Size(inputs) != n)
+        return PyErr_Occurred() ? -1 : 0;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        Py_ssize_t slot = PyLong_AsSsize_t(PyTuple_GetItem(reads, k));
+        PyObject *input = PyTuple_GetItem(inputs, k), *there = PyList_GetItem(env, slot < 0 ? slot + size : slot);
+        if (there == NULL)
+            return -1;
+        if (there == Py_None)
+            PyList_SetItem(env, slot < 0 ? slot + size : slot, Py_NewRef(input));
+        else if (there != input)
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether a node in the environment is as a step says, whose inputs are put there; -1 with an error set. */
+static int take_step(PyObject *step, PyObject *env, int traced) {
+    Py_ssize_t slot = PyLong_AsSsize_t(PyTuple_GetItem(step, 0));
+    PyObject *op = PyTuple_GetItem(step, 1), *params = PyTuple_GetItem(step, 2), *reads = PyTuple_GetItem(step, 3);
+    PyObject *node = PyList_GetItem(env, slot);
+    if (node == NULL || reads == NULL)
+        return -1;
+    Fields *f = (Fields *)node;
+    if (Py_TYPE(node) != (PyTypeObject *)node_type || f->op != op || (f->value != Py_None && !traced))
+        return 0;
+    if (f->params != params) {
+        PyObject *own = Py_NewRef(f->params); /* to compare them may run anything */
+        int same = PyObject_RichCompareBool(own, params, Py_EQ);
+        Py_DECREF(own);
+        if (same != 1)
+            return same;
+    }
+    PyObject *inputs = Py_NewRef(f->inputs);
+    int same = put_inputs(env, reads, inputs);
+    Py_DECREF(inputs);
+    return same;
+}
+
+static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 3 || !PyList_Check(args[0]) || !PyList_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "follow(steps, env, traced): two lists");
+    int traced = args[2] == Py_True, same = 1;
+    for (Py_ssize_t k = 0, n = PyList_Size(args[0]); same == 1 && k < n; k++)
+        same = take_step(PyList_GetItem(args[0], k), args[1], traced);
+    return same < 0 ? NULL : PyBool_FromLong(same);
+}
+
 static PyMemberDef fields_members[] = {
     {"op", T_OBJECT_EX, offsetof(Fields, op), 0, NULL},
     {"params", T_OBJECT_EX, offsetof(Fields, params), 0, NULL},
@@ -246,6 +298,7 @@ static PyObject *connect_nodes(PyObject *Py_UNUSED(module), PyObject *args) {
 static PyMethodDef functions[] = {
     FAST("apply", apply),
     FAST("leaf", leaf),
+    FAST("follow", follow),
     {"connect_nodes", connect_nodes, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

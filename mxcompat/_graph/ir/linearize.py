@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from mxcompat._native import native
+
 from .. import policy
 from .node import ITEM, SCALAR, TRACED, Node, taken
 from .op import Op
@@ -43,26 +45,45 @@ def _kind_of_leaf(leaf: Node) -> Op | None:
     return leaf.op if leaf.op is SCALAR or leaf.op is TRACED else None
 
 
-class _Path:
-    """How to follow code back from its roots.
+_Step = tuple[int, Op, tuple, tuple[int, ...]]
 
-    Each step names a slot whose node is known by then, what op and params it must have, and the slots of its inputs;
-    apart, if it has but one, or two of which neither has been reached before (which most ops have).
-    """
+
+def _follow(steps: Sequence[_Step], env: list[Any], traced: bool) -> bool:
+    """Follow code back: each step names a slot whose node is known by then, what op and params it must have, and the
+    slots of its inputs, which are put into the environment. Says whether all is as the steps say: what is there already
+    is the same, and nothing has a value yet, unless it is `traced`."""
+    for slot, op, params, reads in steps:
+        node = env[slot]
+        if (
+            node.op is not op
+            or (node.params is not params and node.params != params)
+            or (node.value is not None and not traced)
+            or len(node.inputs) != len(reads)
+        ):
+            return False
+        for s, i in zip(reads, node.inputs, strict=True):
+            there = env[s]
+            if there is None:
+                env[s] = i
+            elif there is not i:
+                return False
+    return True
+
+
+follow: Callable[[Sequence[_Step], list[Any], bool], bool] = native.follow if native else _follow
+
+
+class _Path:
+    """How to follow code back from its roots."""
 
     __slots__ = ("_code", "_kinds", "_last", "_roots", "_steps")
 
-    def __init__(self, structure: Structure, roots: tuple[int, ...], placeholders: int) -> None:
+    def __init__(self, structure: Structure, roots: tuple[int, ...]) -> None:
         self._code: Code = structure.code
         self._last = ([*structure.in_avals], structure)
         self._roots = roots
         self._kinds = list(structure.code.kinds)
-        self._steps = []
-        reached = {*roots, *[~k for k in range(placeholders)]}
-        for k, (op, params, slots) in reversed([*enumerate(structure.code.instructions)]):
-            pair = slots if len({*slots} - reached) == len(slots) == 2 else (None, None)
-            self._steps.append((k, op, params, slots, slots[0] if len(slots) == 1 else None, *pair))
-            reached.update(slots)
+        self._steps = [(k, *instruction) for k, instruction in reversed([*enumerate(structure.code.instructions)])]
 
     def follow(self, roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Subgraph | None:
         """The subgraph behind `roots` if it has this code, else None."""
@@ -75,32 +96,7 @@ class _Path:
                 env[slot] = node
             elif env[slot] is not node:
                 return None
-        try:
-            for slot, op, params, reads, only, first, second in self._steps:
-                node = env[slot]
-                if (
-                    node.op is not op
-                    or (node.params is not params and node.params != params)
-                    or (node.value is not None and not trace)
-                ):
-                    return None
-                if first is not None:
-                    env[first], env[second] = node.inputs
-                    continue
-                if only is not None:
-                    (i,) = node.inputs
-                    if env[only] is not i:
-                        if env[only] is not None:
-                            return None
-                        env[only] = i
-                    continue
-                for s, i in zip(reads, node.inputs, strict=True):
-                    there = env[s]
-                    if there is None:
-                        env[s] = i
-                    elif there is not i:
-                        return None
-        except ValueError:  # another number of inputs
+        if not follow(self._steps, env, trace > 0):
             return None
         leaves = env[: count - 1 : -1] if count else env[::-1]
         kinds: list[Op | None] = [n.op for n in leaves]
@@ -145,7 +141,7 @@ def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
         elif remembers(found.order):
             while len(_paths) >= policy.MOST_KINDS_OF_ROOTS:
                 _paths.pop(next(iter(_paths)), None)
-            _paths[kind] = (_Path(found.structure, found.roots, len(placeholders)), *paths[: policy.TRIES - 1])
+            _paths[kind] = (_Path(found.structure, found.roots), *paths[: policy.TRIES - 1])
     found.structure.last_used = clock.now
     if clock.now != before and forget_the_oldest():
         clear_paths()  # which hold structures; those in use are found again
