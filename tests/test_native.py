@@ -76,6 +76,7 @@ def some_plain(allocate):
 
 @pytest.mark.parametrize("change", [
     lambda v: v.clear(), lambda v: v.append(1.0), lambda v: v.__setitem__(1, "x"), lambda v: v.__setitem__(1, [1.0]),
+    lambda v: v.__setitem__(1, 2**31), lambda v: v.__setitem__(1, 2**70),
 ])  # fmt: skip
 def test_a_list_that_changes_while_it_is_read(change):
     """The collector may run anything."""

@@ -59,7 +59,10 @@ static char *fill(PyObject *values, const Py_ssize_t *shape, int ndim, int kind,
             to += 4;
         } else if (PyLong_CheckExact(x) || PyBool_Check(x)) {
             int overflow;
-            int32_t number = (int32_t)PyLong_AsLongLongAndOverflow(x, &overflow);
+            long long n = PyLong_AsLongLongAndOverflow(x, &overflow);
+            if (overflow || n < INT32_MIN || n > INT32_MAX)
+                return NULL;
+            int32_t number = (int32_t)n;
             float same = (float)number;
             if (kind == BOOLS)
                 *to++ = number != 0;
