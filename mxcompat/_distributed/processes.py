@@ -109,19 +109,17 @@ def run_all(starts: Sequence[Start]) -> int:
     Raises:
         OSError: if one cannot be started.
     """
-    out, err = _Merged(sys.stdout), _Merged(sys.stderr)
     ranks: list[_Rank] = []
     readers: list[threading.Thread] = []
     try:
         with _stopping():
-            for number, start in enumerate(starts):
-                ranks.append(_Rank(start))
-                for stream, merged in ((ranks[-1].process.stdout, out), (ranks[-1].process.stderr, err)):
-                    passed = (ranks[-1], stream, merged, number)
-                    readers.append(threading.Thread(target=_pass_on, args=passed, daemon=True))
-                    readers[-1].start()
-            threading.Thread(target=_feed, args=(ranks,), daemon=True).start()
-            status = _status(ranks)
+            try:
+                _start(starts, ranks, readers)
+                status = _first_failure([rank.process for rank in ranks])
+            except KeyboardInterrupt:
+                status = _told(ranks, signal.SIGINT)
+            except _Stopped as stopped:
+                status = _told(ranks, *stopped.args)
             with suppress(KeyboardInterrupt, _Stopped):  # who is asked again waits no longer
                 _end(ranks, at_once=status == 0)
     finally:
@@ -130,6 +128,18 @@ def run_all(starts: Sequence[Start]) -> int:
     for reader in readers:
         reader.join(policy.GRACE_SECONDS)
     return status
+
+
+def _start(starts: Sequence[Start], ranks: list[_Rank], readers: list[threading.Thread]) -> None:
+    """Start the ranks, and what reads their output; both are added as they come, for whoever ends them."""
+    out, err = _Merged(sys.stdout), _Merged(sys.stderr)
+    for number, start in enumerate(starts):
+        ranks.append(_Rank(start))
+        for stream, merged in ((ranks[-1].process.stdout, out), (ranks[-1].process.stderr, err)):
+            reader = threading.Thread(target=_pass_on, args=(ranks[-1], stream, merged, number), daemon=True)
+            reader.start()
+            readers.append(reader)
+    threading.Thread(target=_feed, args=(ranks,), daemon=True).start()
 
 
 class _Stopped(BaseException):
@@ -154,14 +164,8 @@ def _stopping() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _status(ranks: Sequence[_Rank]) -> int:
-    """The status to end with, as soon as it is known."""
-    try:
-        return _first_failure([rank.process for rank in ranks])
-    except KeyboardInterrupt:
-        number = int(signal.SIGINT)
-    except _Stopped as stopped:
-        (number,) = stopped.args
+def _told(ranks: Sequence[_Rank], number: int) -> int:
+    """The status to end with, once the ranks have been told of the signal that came."""
     for rank in ranks:
         rank.signal(number)
     return 128 + number

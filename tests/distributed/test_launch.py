@@ -8,9 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
+from threading import Thread
 
 import pytest
 
+from mxcompat._distributed import processes
 from mxcompat._distributed.common import Host, Hostfile
 from mxcompat._distributed.environment import peers, timeout
 from mxcompat._distributed.launch import main
@@ -213,6 +215,33 @@ def test_an_interrupt_ends_all():
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert err.count("KeyboardInterrupt") == 2
+
+
+def test_an_interrupt_while_they_start(monkeypatch, capfd):
+    """However early it comes, they are told, and end."""
+    program = "import time; print('ready', flush=True); time.sleep(1000)"
+    starts = [processes.Start([sys.executable, "-c", program], environment(), None, False) for _ in range(2)]
+    made = []
+
+    class Rank(processes._Rank):
+        def __init__(self, start):
+            super().__init__(start)
+            made.append(self)
+
+    def feed(*args, target, **kwargs):
+        if target is processes._feed:
+            for rank in made:
+                assert rank.process.poll() is None
+            raise KeyboardInterrupt
+        return Thread(*args, target=target, **kwargs)
+
+    monkeypatch.setattr(processes, "_Rank", Rank)
+    monkeypatch.setattr(processes.threading, "Thread", feed)
+    assert processes.run_all(starts) == 130
+    assert [rank.process.poll() is None for rank in made] == [False, False]
+    for rank in made:
+        for stream in (rank.process.stdin, rank.process.stdout, rank.process.stderr):
+            stream.close()
 
 
 def said_by(folder, text):
