@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 
 import pytest
 
-from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.rules import HOST, OVERWRITE, PULLBACK
 from mxcompat._graph.run import compile, execute
 
@@ -91,5 +90,5 @@ def failing_at(n: int | None, happens: Callable[[], None] = _broken) -> Iterator
         patch.setattr(compile.Executable, "_trace", points.before("trace", compile.Executable._trace))
         patch.setattr(compile.Executable, "__call__", run)
         patch.setattr(execute, "jax_value", points.before("move", execute.jax_value))
-        patch.setattr(Node, "hold", points.before("store", Node.hold))
+        patch.setattr(execute, "_store", points.before("store", execute._store))
         yield points

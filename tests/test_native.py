@@ -8,6 +8,7 @@ import queue
 import subprocess
 import sys
 import weakref
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,10 +16,12 @@ import pytest
 import mxcompat.core as mx
 from mxcompat._array import nest
 from mxcompat._graph.ir import aval as avals
-from mxcompat._graph.ir import linearize
+from mxcompat._graph.ir import buffers, linearize
 from mxcompat._graph.ir import node as nodes
+from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import Node, created
 from mxcompat._native import native
+from mxcompat._transforms import trees
 
 pytestmark = pytest.mark.skipif(native is None, reason="no compiler of C")
 
@@ -298,15 +301,17 @@ def test_a_program_without_it():
 
 
 def test_following_finds_what_python_finds():
-    def steps_of(x):
-        structure, roots, order, leaves = linearize.linearize([x._node])
-        code = structure.code.instructions
-        return [(k, *i) for k, i in reversed([*enumerate(code)])], len(order) + len(leaves), roots
+    def code_of(x):
+        structure, roots, _, _ = linearize.linearize([x._node])
+        steps = [(k, *i) for k, i in reversed([*enumerate(structure.code.instructions)])]
+        return steps, [*structure.code.kinds], roots
 
     def graphs():
         a, b = mx.array([1.0, 2.0]), mx.array([3.0, 4.0])
         known = a * b
         mx.eval(known)
+        taken = mx.divmod(a, b)
+        mx.eval(taken[0])  # which gives the other its value once it is asked for
         yield (a + b) * a
         yield (a + b) * b
         yield (a + b) * (a + b)
@@ -314,6 +319,7 @@ def test_following_finds_what_python_finds():
         yield mx.sum(a + b, axis=0) * a
         yield mx.sum(a + b, axis=(0,), keepdims=True) * a
         yield known * a
+        yield taken[1] * a
         yield mx.concatenate([a, b]) * 2.0
         yield mx.concatenate([a, b, a]) * 2.0
         yield mx.concatenate([a, a, a]) * 2.0
@@ -322,19 +328,33 @@ def test_following_finds_what_python_finds():
     made = [*graphs()]
     outcomes = set()
     for x in made:
-        steps, size, (root,) = steps_of(x)
+        code = code_of(x)
         for y in made:
-            for traced in (False, True):
-                envs = [[None] * size, [None] * size]
-                found = []
-                for env, follow in zip(envs, (native.follow, linearize._follow), strict=True):
-                    env[root] = y._node
-                    found.append(follow(steps, env, traced))
-                assert found[0] is found[1]
-                if found[0]:
-                    assert envs[0] == envs[1]
-                outcomes.add(found[0])
+            for trace in (0, 1 << 40):
+                found = [f(*code, [y._node], [], trace) for f in (native.follow, linearize._follow)]
+                assert (found[0] is None) == (found[1] is None)
+                if found[0] is not None:
+                    assert [*map(list, found[0])] == [*map(list, found[1])]
+                outcomes.add(found[0] is None)
     assert outcomes == {True, False}
+
+
+def test_following_the_body_of_a_capture():
+    outside = mx.array([5.0])
+    for arguments in ([outside._node], [outside._node, outside._node]):
+        with Capture(arguments) as capture:
+            x = mx.array([0.0])
+            x._node = capture.placeholders[0]
+            root = (x * outside + outside)._node
+            args = [root], capture.id, capture.placeholders
+            structure, roots, order, leaves = linearize._walk(*args)
+            steps = [(k, *i) for k, i in reversed([*enumerate(structure.code.instructions)])]
+            for follow in (native.follow, linearize._follow):
+                code = steps, [*structure.code.kinds], roots, [root]
+                found = follow(*code, capture.placeholders, capture.id)
+                assert found == (order, leaves, [n.aval for n in leaves])
+                assert follow(*code, [root, *capture.placeholders[1:]], capture.id) is None
+                assert follow(*code, capture.placeholders[1:], capture.id) is None
 
 
 def test_params_that_cannot_be_compared():
@@ -345,9 +365,215 @@ def test_params_that_cannot_be_compared():
         __hash__ = object.__hash__
 
     leaf = mx.ones(2)._node
-    env = [Node(ADD, (Awkward(),), (leaf, leaf), leaf.aval, 0)]
+    root = Node(ADD, (Awkward(),), (leaf, leaf), leaf.aval, 0)
     for follow in (native.follow, linearize._follow):
         with pytest.raises(RuntimeError, match="not to be compared"):
-            follow([(0, ADD, (Awkward(),), (0, 0))], env, False)
-    with pytest.raises(IndexError):
-        native.follow([(7, ADD, (), ())], env, False)
+            follow([(0, ADD, (Awkward(),), (-1, -1))], [None], (0,), [root], [], 0)
+        with pytest.raises(IndexError):
+            follow([(7, ADD, (), ())], [None], (0,), [root], [], 0)
+
+
+def test_what_following_refuses():
+    for args in ([], [[], []], [(), [], (), [], [], 0], [[], [], (), [], 3, 0]):
+        with pytest.raises(TypeError):
+            native.follow(*args)
+
+
+def test_storing_gives_nodes_their_values():
+    for store in (native.store, nodes._store):
+        x = mx.array([1.0, 2.0])
+        inner = (x + 1)._node
+        outer = (x * 2)._node
+        outer.trace = 7
+        values = [np.zeros(2, np.float32), np.ones(2, np.float32)]
+        store([inner, outer], iter(values), 7)
+        assert inner.value is values[0]
+        assert (inner.op, inner.params, inner.inputs) == (None, (), ())
+        assert outer.value is values[1]
+        assert outer.op is not None
+        assert len(outer.inputs) == 2
+        store([inner, outer], values[:1], 8)  # as many as there are
+        assert outer.op is not None
+    with pytest.raises(TypeError):
+        native.store([3], [4], 0)
+    with pytest.raises(TypeError):
+        native.store([3], [4])
+
+
+def test_storing_counts_memory(monkeypatch):
+    counted = []
+    monkeypatch.setattr(buffers, "count", lambda value, aval: counted.append((value, aval)))
+    monkeypatch.setattr(buffers, "smallest", 8)
+    for store in (native.store, nodes._store):
+        x = mx.array([1.0, 2.0])
+        made = [(x + 1)._node, x.sum()._node, mx.divmod(x, x)[0]._node.inputs[0]]
+        counted.clear()
+        values = ["two floats", "one", ("both", "results")]
+        store(made, values, 1)
+        assert [v for v, _ in counted] == ["two floats", ("both", "results")]
+
+
+class _Point(NamedTuple):
+    x: object
+    y: object
+
+
+class _Sequence(list):
+    pass
+
+
+class _Elsewhere(list):
+    """As `mx.random.state` is: what it holds is not in the list itself."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def __iter__(self):
+        return iter(self.held)
+
+    def __len__(self):
+        return len(self.held)
+
+
+class _Entries(dict):
+    pass
+
+
+def _trees():
+    a, b, c = mx.array(1.0), mx.array(2.0), mx.array(3.0)
+    yield a
+    yield []
+    yield 3
+    yield None
+    yield [a, b, a]
+    yield (a, [b, (c, "x", None)], {})
+    yield {"b": a, "a": [b, {"z": c, 1: a}]}
+    yield _Point(a, {"k": _Point(b, 2)})
+    yield _Sequence([_Entries(k=a), _Entries()])
+    yield {"stride": (1, 2), "padding": [3, 4.0], "w": a, "flag": [True], "both": [1, a]}
+    yield [(), [], {}, (b,)]
+    yield {"state": _Elsewhere([a, b]), "numbers": _Elsewhere([1, 2.0]), "none": _Elsewhere([])}
+    yield mx.random.state
+
+
+def test_walks_over_trees():
+    for tree in _trees():
+        for require in (False, True):
+            found, outs = [], [[], []]
+            for flatten, out in zip((native.flatten, trees._flatten_in_python), outs, strict=True):
+                found.append(flatten(tree, out, require))
+            assert found[0] is found[1]
+            assert [*map(id, outs[0])] == [*map(id, outs[1])]
+            places = []
+            for find in (native.find, trees._find_in_python):
+                container, arrays, slots, tuples = [tree], [], [], []
+                done = find(container, 0, tree, arrays, slots, tuples, require)
+                ids = [[*map(id, arrays)], [(type(c), len(c), k) for c, k in slots], [(k, t) for _, k, t, _ in tuples]]
+                places.append((done, repr(ids)))
+            assert places[0] == places[1]
+        leaves = [f"leaf {k}" for k in range(len(trees.flatten(tree)))]
+        made = [f(tree, iter(leaves)) for f in (native.rebuild, trees._rebuild_in_python)]
+        assert made[0] == made[1]
+        assert repr(made[0]) == repr(made[1])
+        shapes = [f(tree, itertools.repeat(trees.LEAF)) for f in (native.rebuild, trees._rebuild_in_python)]
+        assert shapes[0] == shapes[1]
+        assert [f(shapes[0], iter(leaves)) for f in (native.rebuild, trees._rebuild_in_python)] == made
+        for rebuild in (native.rebuild, trees._rebuild_in_python):
+            if leaves:
+                with pytest.raises(StopIteration):
+                    rebuild(tree, iter(leaves[1:]))
+
+
+def test_slots_are_filled_and_emptied():
+    for fill, put_back in (
+        (native.fill, native.put_back),
+        (trees._fill_in_python, trees._put_back_in_python),
+    ):
+        old, new = [mx.array(float(k)) for k in range(4)], [mx.array(float(-k)) for k in range(4)]
+        other = mx.array(9.0)
+        tree = {"a": old[0], "b": [old[1], old[2]], "c": old[3]}
+        slots = [(tree, "a"), (tree["b"], 0), (tree["b"], 1), (tree, "c")]
+        fill(slots, new)
+        assert [c[k] for c, k in slots] == new
+        inner = tree["b"]
+        del tree["c"], inner[1]
+        tree["a"] = other
+        put_back(slots, old, new, set())
+        assert tree == {"a": other, "b": [old[1]]}
+        tree = {"a": new[0], "b": new[1]}
+        put_back([(tree, "a"), (tree, "b")], old[:2], new[:2], {id(new[0])})
+        assert tree["a"] is new[0]
+        assert tree["b"] is old[1]
+        with pytest.raises(TypeError):
+            fill([((), 0)], [other])
+
+    class Closed(dict):
+        def __getitem__(self, key):
+            raise RuntimeError("closed")
+
+    for put_back in (native.put_back, trees._put_back_in_python):
+        with pytest.raises(RuntimeError, match="closed"):
+            put_back([(Closed(), "a")], [other], [other], set())
+
+
+def test_deep_trees_are_walked_in_python():
+    deep = mx.array(1.0)
+    for _ in range(3000):
+        deep = [deep]
+    assert len(trees.flatten(deep)) == 1
+    assert len(trees.flatten(trees.rebuilt(deep, [mx.array(2.0)]))) == 1
+    slots = trees.TreeSlots.of(deep)
+    assert len(slots.arrays) == 1
+    assert len(trees.flatten(trees.restore(trees.structure(deep), iter([mx.array(2.0)])))) == 1
+    _loss, gradient = mx.value_and_grad(lambda t: trees.flatten(t)[0] * 3)(deep)
+    assert trees.flatten(gradient)[0].item() == 3
+    around = {}
+    around["self"] = around
+    for walk in (native.flatten, native.find):
+        args = (around, [], False) if walk is native.flatten else ([around], 0, around, [], [], [], False)
+        with pytest.raises(RecursionError):
+            walk(*args)
+    with pytest.raises(RecursionError):
+        native.rebuild(around, iter([]))
+
+
+class _Vanishing(list):
+    """Leaves what it is in once it is walked."""
+
+    def __iter__(self):
+        self.parent.clear()
+        self.parent = None
+        return iter([])
+
+
+def test_what_is_walked_may_change_meanwhile():
+    def trees_of():
+        for around in ({}, []):
+            inner = _Vanishing()
+            inner.parent = around
+            if isinstance(around, dict):
+                around["a" * 20] = inner
+            else:
+                around += [inner, 1]
+            yield around
+            del inner, around
+
+    for tree in trees_of():
+        assert native.flatten(tree, [], False)
+    for tree in trees_of():
+        assert native.find([tree], 0, tree, [], [], [], False)
+    for tree in trees_of():
+        assert native.rebuild(tree, iter([])) in ([[]], {"a" * 20: []})
+
+
+def test_what_walks_refuse():
+    for function, args in (
+        (native.flatten, ([], (), False)),
+        (native.flatten, ([],)),
+        (native.rebuild, ([], [])),
+        (native.find, ([1], 0, 1, [], [], (), False)),
+        (native.fill, ([], [1])),
+        (native.put_back, ([], [], [], [])),
+    ):
+        with pytest.raises(TypeError):
+            function(*args)

@@ -1,4 +1,4 @@
-/* The module `mxcompat._native.in_c`, see __init__.py: nodes, lists of numbers, and the memory of arrays. */
+/* The module `mxcompat._native.in_c`, see __init__.py: nodes, lists of numbers, the memory of arrays, and trees. */
 #include "in_c.h"
 
 /* Intern names, up to one without a text. */
@@ -32,8 +32,10 @@ void free_object(PyObject *object) {
 
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, add_nodes},
+    {Py_mod_exec, add_code},
     {Py_mod_exec, add_numbers},
     {Py_mod_exec, add_arrays},
+    {Py_mod_exec, add_trees},
     {0, NULL},
 };
 

@@ -11,6 +11,10 @@ typedef struct {
     PyObject **name;
 } Name;
 
+typedef struct {
+    PyObject_HEAD PyObject *op, *params, *inputs, *aval, *trace, *value, *where;
+} Fields; /* of a node */
+
 #ifdef __GNUC__ /* what follows is for these files alone */
 #pragma GCC visibility push(hidden)
 #endif
@@ -22,12 +26,15 @@ void set(PyObject **field, PyObject *value);
 void free_object(PyObject *object);
 
 /* of nodes.c */
+int is_node(PyObject *x);
 PyObject *leaf(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 /* Each adds what a file has to the module. */
 int add_nodes(PyObject *module);
+int add_code(PyObject *module);
 int add_numbers(PyObject *module);
 int add_arrays(PyObject *module);
+int add_trees(PyObject *module);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

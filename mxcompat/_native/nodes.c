@@ -1,4 +1,4 @@
-/* What a node consists of, what makes one, and what follows them: see `_graph/ir/node.py` and `linearize.py`. */
+/* What a node consists of, what makes one, and what gives it a value: see `_graph/ir/node.py`. */
 #include "in_c.h"
 
 static PyObject *s_memo, *s_infer, *s_filename, *s_lasti, *s_back, *s_smallest, *s_count, *s_nbytes;
@@ -8,10 +8,6 @@ static const Name names[] = {
 };
 static PyObject *getframe, *zero, *one, *no_params;
 static PyObject *node_type, *created, *buffers, *own; /* what `connect_nodes` brings */
-
-typedef struct {
-    PyObject_HEAD PyObject *op, *params, *inputs, *aval, *trace, *value, *where;
-} Fields;
 
 static int fields_traverse(PyObject *self, visitproc visit, void *arg) {
     Fields *f = (Fields *)self;
@@ -143,7 +139,7 @@ static PyObject *caller(void) {
     return where;
 }
 
-static int is_node(PyObject *x) { return PyObject_TypeCheck(x, (PyTypeObject *)node_type); }
+int is_node(PyObject *x) { return PyObject_TypeCheck(x, (PyTypeObject *)node_type); }
 
 static PyObject *apply(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count < 2 || count > 3 || !PyTuple_Check(args[1]))
@@ -188,70 +184,72 @@ static PyObject *apply(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     return new_node(op, params, inputs, aval, trace, Py_None, where);
 }
 
+/* Count the memory of a value, if it is large enough. */
+static int count_memory(PyObject *value, PyObject *aval) {
+    if (!PyTuple_Check(aval)) {
+        PyObject *smallest = PyDict_GetItemWithError(buffers, s_smallest), *nbytes = PyObject_GetAttr(aval, s_nbytes);
+        int large = smallest == NULL || nbytes == NULL ? -1 : PyObject_RichCompareBool(nbytes, smallest, Py_GE);
+        Py_XDECREF(nbytes);
+        if (large < 1)
+            return large;
+    }
+    PyObject *done = PyObject_CallFunctionObjArgs(PyDict_GetItem(buffers, s_count), value, aval, NULL);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
 PyObject *leaf(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 2)
         return PyErr_Format(PyExc_TypeError, "leaf(value, aval)");
-    PyObject *smallest = PyDict_GetItemWithError(buffers, s_smallest);
-    PyObject *nbytes = PyObject_GetAttr(args[1], s_nbytes);
-    int counted = smallest == NULL || nbytes == NULL ? -1 : PyObject_RichCompareBool(nbytes, smallest, Py_GE);
-    Py_XDECREF(nbytes);
-    if (counted > 0) {
-        PyObject *done = PyObject_CallFunctionObjArgs(PyDict_GetItem(buffers, s_count), args[0], args[1], NULL);
-        counted = done == NULL ? -1 : 1;
-        Py_XDECREF(done);
-    }
-    return counted < 0 ? NULL : new_node(
-        Py_None, no_params, no_params, Py_NewRef(args[1]), zero, args[0], Py_NewRef(Py_None));
+    if (count_memory(args[0], args[1]) < 0)
+        return NULL;
+    return new_node(Py_None, no_params, no_params, Py_NewRef(args[1]), zero, args[0], Py_NewRef(Py_None));
 }
 
-/* The slots of a node's inputs get these, or have them already. */
-static int put_inputs(PyObject *env, PyObject *reads, PyObject *inputs) {
-    Py_ssize_t n = PyTuple_Size(reads), size = PyList_Size(env);
-    if (n < 0 || PyTuple_Size(inputs) != n)
-        return PyErr_Occurred() ? -1 : 0;
-    for (Py_ssize_t k = 0; k < n; k++) {
-        Py_ssize_t slot = PyLong_AsSsize_t(PyTuple_GetItem(reads, k));
-        PyObject *input = PyTuple_GetItem(inputs, k), *there = PyList_GetItem(env, slot < 0 ? slot + size : slot);
-        if (there == NULL)
-            return -1;
-        if (there == Py_None)
-            PyList_SetItem(env, slot < 0 ? slot + size : slot, Py_NewRef(input));
-        else if (there != input)
-            return 0;
-    }
-    return 1;
+/* Node(op, params, inputs, aval, trace, value=None), in less time. */
+static PyObject *node(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count < 5 || count > 6)
+        return PyErr_Format(PyExc_TypeError, "node(op, params, inputs, aval, trace, value=None)");
+    return new_node(
+        args[0], args[1], args[2], Py_NewRef(args[3]), args[4], count == 6 ? args[5] : Py_None, Py_NewRef(Py_None));
 }
 
-/* Whether a node in the environment is as a step says, whose inputs are put there; -1 with an error set. */
-static int take_step(PyObject *step, PyObject *env, int traced) {
-    Py_ssize_t slot = PyLong_AsSsize_t(PyTuple_GetItem(step, 0));
-    PyObject *op = PyTuple_GetItem(step, 1), *params = PyTuple_GetItem(step, 2), *reads = PyTuple_GetItem(step, 3);
-    PyObject *node = PyList_GetItem(env, slot);
-    if (node == NULL || reads == NULL)
-        return -1;
+/* Let a node have a value; it forgets how it was made, unless a capture under way may want to know. */
+static int give(PyObject *node, PyObject *value, PyObject *oldest) {
     Fields *f = (Fields *)node;
-    if (Py_TYPE(node) != (PyTypeObject *)node_type || f->op != op || (f->value != Py_None && !traced))
-        return 0;
-    if (f->params != params) {
-        PyObject *own = Py_NewRef(f->params); /* to compare them may run anything */
-        int same = PyObject_RichCompareBool(own, params, Py_EQ);
-        Py_DECREF(own);
-        if (same != 1)
-            return same;
+    int older = f->trace == zero ? 1 : PyObject_RichCompareBool(f->trace, oldest, Py_LT);
+    if (older < 0)
+        return -1;
+    set(&f->value, value);
+    if (older) {
+        set(&f->op, Py_None);
+        set(&f->params, no_params);
+        set(&f->inputs, no_params);
     }
-    PyObject *inputs = Py_NewRef(f->inputs);
-    int same = put_inputs(env, reads, inputs);
-    Py_DECREF(inputs);
-    return same;
+    return 0;
 }
 
-static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
-    if (count != 3 || !PyList_Check(args[0]) || !PyList_Check(args[1]))
-        return PyErr_Format(PyExc_TypeError, "follow(steps, env, traced): two lists");
-    int traced = args[2] == Py_True, same = 1;
-    for (Py_ssize_t k = 0, n = PyList_Size(args[0]); same == 1 && k < n; k++)
-        same = take_step(PyList_GetItem(args[0], k), args[1], traced);
-    return same < 0 ? NULL : PyBool_FromLong(same);
+static PyObject *store(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 3)
+        return PyErr_Format(PyExc_TypeError, "store(nodes, values, oldest)");
+    PyObject *nodes = PySequence_Tuple(args[0]), *values = nodes == NULL ? NULL : PySequence_Tuple(args[1]);
+    Py_ssize_t n = values == NULL ? 0 : PyTuple_Size(nodes);
+    int failed = values == NULL;
+    if (!failed && PyTuple_Size(values) < n)
+        n = PyTuple_Size(values);
+    for (Py_ssize_t k = 0; !failed && k < n; k++) {
+        PyObject *node = PyTuple_GetItem(nodes, k);
+        if (Py_TYPE(node) != (PyTypeObject *)node_type) {
+            PyErr_Format(PyExc_TypeError, "store: nodes");
+            failed = 1;
+        } else
+            failed = give(node, PyTuple_GetItem(values, k), args[2]) < 0;
+    }
+    for (Py_ssize_t k = 0; !failed && k < n; k++)
+        failed = count_memory(PyTuple_GetItem(values, k), ((Fields *)PyTuple_GetItem(nodes, k))->aval) < 0;
+    Py_XDECREF(nodes);
+    Py_XDECREF(values);
+    return failed ? NULL : Py_NewRef(Py_None);
 }
 
 static PyMemberDef fields_members[] = {
@@ -298,7 +296,8 @@ static PyObject *connect_nodes(PyObject *Py_UNUSED(module), PyObject *args) {
 static PyMethodDef functions[] = {
     FAST("apply", apply),
     FAST("leaf", leaf),
-    FAST("follow", follow),
+    FAST("node", node),
+    FAST("store", store),
     {"connect_nodes", connect_nodes, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -6,7 +6,7 @@ Each captures the user's function into a Program and returns outputs of one node
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mxcompat._array.array import array, plain_handle, wrap, wrap_all
@@ -25,7 +25,7 @@ from . import (
 from .custom.derive import pulled_back, pushed_forward
 from .functions import argument_numbers, check_callable, transformed
 from .lowering import JVP, VJP, check_indices
-from .trees import Substitution, TreeSlots, copied, flatten, map_arrays, restore, structure
+from .trees import Substitution, TreeSlots, copied, flatten, rebuilt
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 
@@ -116,24 +116,20 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             body = capture.close(outputs, keep=True, derive=pulled_back(reals, cotangents))
         _stand_down(stand_ins, capture.placeholders, reals)
         node = _pull_back(body, reals, cotangents)
-        gradients = iter(wrap_all(node, len(body.outputs)))
-        trees = [_like(args[k], gradients, slots.deep) for k in numbers]
+        asked = [args[k] for k in numbers], {k: v for k, v in kwargs.items() if k in names}
+        try:
+            trees, named = rebuilt(asked, wrap_all(node, len(body.outputs)))
+        except StopIteration:
+            raise ValueError("[grad] The function put arrays into an argument that it is differentiated by.") from None
         result: Any = trees[0] if len(trees) == 1 else tuple(trees) if trees else None
         if names:
-            result = (result, {k: _like(v, gradients, slots.deep) for k, v in kwargs.items() if k in names})
+            result = (result, named)
         return wrap(value._node) if type(value) is array else copied(value), result
 
     return transformed(fun, call)
 
 
 _ONE = aval((), float32)
-
-
-def _like(tree: Any, leaves: Iterator[array], deep: bool) -> Any:
-    try:
-        return restore(structure(tree), leaves) if deep else map_arrays(lambda _: next(leaves), tree)
-    except StopIteration:
-        raise ValueError("[grad] The function put arrays into an argument that it is differentiated by.") from None
 
 
 def _pull_back(body: Body, reals: Sequence[Node], cotangents: Sequence[Node]) -> Node:

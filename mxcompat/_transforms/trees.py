@@ -1,7 +1,7 @@
 """Trees: lists, tuples and dicts of arrays, as MLX walks them: dicts in insertion order, other leaves untouched.
 
 A tree made like another has its tuples' types, named tuples among them, and plain lists and dicts. Walks recurse, which
-is fast; one that comes to the limit of that begins again with another limit.
+is fast; one that comes to the limit of that begins again, in Python, with another limit.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from typing import Any
 
 from mxcompat._array.array import array, wrap
 from mxcompat._graph import policy
+from mxcompat._native import native
 
 __all__ = [
-    "LEAF", "Snapshot", "Substitution", "TreeSlots", "copied", "deep", "flatten", "like_tuple", "map_arrays", "restore",
-    "structure", "visit_by_prefix",
+    "LEAF", "Snapshot", "Substitution", "TreeSlots", "copied", "deep", "flatten", "like_tuple", "map_arrays", "rebuilt",
+    "restore", "structure", "visit_by_prefix",
 ]  # fmt: skip
 
 
@@ -48,25 +50,28 @@ def flatten(tree: Any, require_array: bool = False) -> list[array]:
     """The arrays of a tree. With `require_array`, any other leaf raises ValueError."""
     out: list[array] = []
     try:
-        _flatten([tree], out, require_array)
+        arrays_only = _flatten(tree, out, require_array)
     except RecursionError:
         out.clear()
         with deep():
-            _flatten([tree], out, require_array)
+            arrays_only = _flatten_in_python(tree, out, require_array)
+    if not arrays_only:
+        raise _not_an_array()
     return out
 
 
-def _flatten(tree: Any, out: list[array], require_array: bool) -> None:
-    for item in tree.values() if isinstance(tree, dict) else tree:
-        if type(item) is array:
-            out.append(item)
-        elif isinstance(item, (dict, list, tuple)):
-            if item:
-                _flatten(item, out, require_array)
-        elif isinstance(item, array):
-            out.append(item)
-        elif require_array:
-            raise _not_an_array()
+def _flatten_in_python(tree: Any, out: list[array], require_array: bool) -> bool:
+    """Append the arrays of a tree. Says whether all leaves are arrays, if they are required to be."""
+    if isinstance(tree, array):
+        out.append(tree)
+        return True
+    if isinstance(tree, (dict, list, tuple)):
+        return all(_flatten_in_python(item, out, require_array) for item in _items(tree))
+    return not require_array
+
+
+def _items(tree: Any) -> Iterable[Any]:
+    return dict.values(tree) if isinstance(tree, dict) else tree
 
 
 def _not_an_array() -> ValueError:
@@ -105,8 +110,8 @@ def visit_by_prefix(visit: Callable[[array, Any], None], tree: Any, prefix: Any)
     elif isinstance(tree, (list, tuple, dict)):
         keys = list(tree) if isinstance(tree, dict) else range(len(tree))
         if isinstance(prefix, (list, tuple, dict)):
-            alike = all(isinstance(prefix, kind) == isinstance(tree, kind) for kind in (tuple, dict))
-            if not alike or len(prefix) != len(tree):
+            tuples = isinstance(prefix, tuple) == isinstance(tree, tuple)
+            if not tuples or isinstance(prefix, dict) != isinstance(tree, dict) or len(prefix) != len(tree):
                 raise ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
             if isinstance(tree, dict) and any(key not in prefix for key in keys):
                 raise ValueError("[tree_visit] Tree is not a valid prefix tree of the first tree.")
@@ -145,30 +150,39 @@ class _Deep:
 def structure(tree: Any) -> Any:
     """The tree without its arrays, to `restore` later."""
     try:
-        return map_arrays(lambda _: LEAF, tree)
+        return _rebuild(tree, repeat(LEAF))
     except RecursionError:
         with deep():
-            return _Deep(map_arrays(lambda _: LEAF, tree))
+            return _Deep(_rebuild_in_python(tree, repeat(LEAF)))
 
 
 def restore(shape: Any, leaves: Iterator[Any]) -> Any:
     """The tree of this `structure` with these leaves."""
     if type(shape) is _Deep:
         with deep():
-            return _restore(shape.shape, leaves)
-    return _restore(shape, leaves)
+            return _rebuild_in_python(shape.shape, leaves)
+    return _rebuild(shape, leaves)
 
 
-def _restore(shape: Any, leaves: Iterator[Any]) -> Any:
-    if shape is LEAF:
+def rebuilt(tree: Any, leaves: Sequence[Any]) -> Any:
+    """The tree with these in the places of its arrays. Raises StopIteration where there are too few."""
+    try:
+        return _rebuild(tree, iter(leaves))
+    except RecursionError:
+        with deep():
+            return _rebuild_in_python(tree, iter(leaves))
+
+
+def _rebuild_in_python(tree: Any, leaves: Iterator[Any]) -> Any:
+    """The tree with the next leaf in the place of each array, or of each LEAF."""
+    if isinstance(tree, (array, Leaf)):
         return next(leaves)
-    if isinstance(shape, list):
-        return [next(leaves) if item is LEAF else _restore(item, leaves) for item in shape]
-    if isinstance(shape, tuple):
-        return like_tuple(shape, [_restore(item, leaves) for item in shape])
-    if isinstance(shape, dict):
-        return {key: _restore(item, leaves) for key, item in shape.items()}
-    return shape
+    if isinstance(tree, dict):
+        return {key: _rebuild_in_python(item, leaves) for key, item in dict.items(tree)}
+    if isinstance(tree, (list, tuple)):
+        items = [_rebuild_in_python(item, leaves) for item in tree]
+        return items if isinstance(tree, list) else like_tuple(tree, items)
+    return tree
 
 
 class Snapshot:
@@ -206,15 +220,57 @@ class Snapshot:
 _NUMBERS = {int, float}
 
 
+def _find_in_python(
+    container: Any, key: Any, item: Any, arrays: list[array], slots: list[tuple[Any, Any]], tuples: list[tuple],
+    require_array: bool,
+) -> bool:  # fmt: skip
+    """Append what is found in an item, which is under this key of a container: arrays, (container, key) of each, and of
+    tuples with arrays in them (container, key, tuple, items). Says whether all leaves are arrays, if required."""
+    found = (arrays, slots, tuples, require_array)
+    if isinstance(item, array):
+        arrays.append(item)
+        slots.append((container, key))
+    elif isinstance(item, dict):
+        return all(_find_in_python(item, k, value, *found) for k, value in dict.items(item))
+    elif not isinstance(item, (list, tuple)):
+        return not require_array
+    elif not require_array and {*map(type, item)} <= _NUMBERS:
+        return True  # the settings of a layer
+    elif isinstance(item, list):
+        return all(_find_in_python(item, k, value, *found) for k, value in enumerate(item))
+    else:
+        content, before = list(item), len(arrays)
+        if not all(_find_in_python(content, k, value, *found) for k, value in enumerate(item)):
+            return False
+        if len(arrays) > before:
+            tuples.append((container, key, item, content))
+    return True
+
+
+def _fill_in_python(slots: list[tuple[Any, Any]], leaves: list[array]) -> None:
+    for (container, key), leaf in zip(slots, leaves, strict=True):
+        container[key] = leaf
+
+
+def _put_back_in_python(
+    slots: list[tuple[Any, Any]], arrays: list[array], leaves: list[array], written: set[int]
+) -> None:
+    """Put arrays where these leaves still are, but for those that are written to (by id)."""
+    for (container, key), old, new in zip(slots, arrays, leaves, strict=True):
+        try:
+            if container[key] is new and id(new) not in written:
+                container[key] = old
+        except LookupError:
+            continue  # the function has taken it away
+
+
 class TreeSlots:
     """The arrays of lists and dicts, and where in them they are, to put others there.
 
-    Whoever looks at the same lists and dicts sees the others. A tuple that holds arrays is replaced by another. `deep`
-    says whether a tree has so many levels that walking it needs another limit.
+    Whoever looks at the same lists and dicts sees the others. A tuple that holds arrays is replaced by another.
     """
 
     def __init__(self) -> None:
-        self.deep = False
         self.arrays: list[array] = []
         self._slots: list[tuple[Any, Any]] = []
         self._tuples: list[tuple[Any, Any, tuple, list[Any]]] = []  # what is in a tuple comes before it
@@ -232,57 +288,29 @@ class TreeSlots:
         With `require_array`, other leaves raise ValueError.
         """
         before, tuples = len(self.arrays), len(self._tuples)
-        entry = ((key, container[key]),)
+        found = (container, key, container[key], self.arrays, self._slots, self._tuples, require_array)
         try:
-            self._find(container, entry, require_array)
+            arrays_only = _find(*found)
         except RecursionError:
-            self.deep = True
             del self.arrays[before:], self._slots[before:], self._tuples[tuples:]
             with deep():
-                self._find(container, entry, require_array)
+                arrays_only = _find_in_python(*found)
+        if not arrays_only:
+            raise _not_an_array()
         return range(before, len(self.arrays))
 
-    def _find(self, container: Any, entries: Iterable[tuple[Any, Any]], require_array: bool) -> None:
-        for key, item in entries:
-            if type(item) is array:
-                self.arrays.append(item)
-                self._slots.append((container, key))
-            elif isinstance(item, dict):
-                self._find(item, item.items(), require_array)
-            elif not require_array and isinstance(item, (list, tuple)) and {*map(type, item)} <= _NUMBERS:
-                continue  # the settings of a layer
-            elif isinstance(item, list):
-                self._find(item, enumerate(item), require_array)
-            elif isinstance(item, tuple):
-                content = list(item)
-                before = len(self.arrays)
-                self._find(content, enumerate(item), require_array)
-                if len(self.arrays) > before:
-                    self._tuples.append((container, key, item, content))
-            elif isinstance(item, array):
-                self.arrays.append(item)
-                self._slots.append((container, key))
-            elif require_array:
-                raise _not_an_array()
-
-    def fill(self, leaves: Sequence[array]) -> list[tuple]:
+    def fill(self, leaves: list[array]) -> list[tuple]:
         """Put other arrays there. Returns the tuples that were made of them."""
-        for (container, key), leaf in zip(self._slots, leaves, strict=True):
-            container[key] = leaf
+        _fill(self._slots, leaves)
         made = []
         for container, key, old, content in self._tuples:
             container[key] = new = like_tuple(old, content)
             made.append(new)
         return made
 
-    def empty(self, leaves: Sequence[array], made: Sequence[tuple], written: set[int]) -> None:
+    def empty(self, leaves: list[array], made: Sequence[tuple], written: set[int]) -> None:
         """Put the arrays back where `fill` has put these, but for those `written` to (by id)."""
-        for (container, key), old, new in zip(self._slots, self.arrays, leaves, strict=True):
-            try:
-                if container[key] is new and id(new) not in written:
-                    container[key] = old
-            except LookupError:
-                continue  # the function has taken it away
+        _put_back(self._slots, self.arrays, leaves, written)
         for (container, key, old, content), new in zip(self._tuples, made, strict=True):
             try:
                 if container[key] is new:
@@ -298,7 +326,7 @@ class Substitution:
     to is left alone, and so is one whose array it wrote to (unless it failed).
     """
 
-    def __init__(self, slots: TreeSlots, leaves: Sequence[array]) -> None:
+    def __init__(self, slots: TreeSlots, leaves: list[array]) -> None:
         self._slots = slots
         self._leaves = leaves
         self._nodes = [x._node for x in leaves]
@@ -311,3 +339,12 @@ class Substitution:
         if kind is None and [x._node for x in self._leaves] != self._nodes:
             written = {id(x) for x, n in zip(self._leaves, self._nodes, strict=True) if x._node is not n}
         self._slots.empty(self._leaves, self._made, written)
+
+
+if native:
+    native.connect_trees(array, Leaf, like_tuple)
+_flatten: Callable[..., bool] = native.flatten if native else _flatten_in_python
+_rebuild: Callable[..., Any] = native.rebuild if native else _rebuild_in_python
+_find: Callable[..., bool] = native.find if native else _find_in_python
+_fill: Callable[..., None] = native.fill if native else _fill_in_python
+_put_back: Callable[..., None] = native.put_back if native else _put_back_in_python

@@ -12,7 +12,7 @@ import jax
 
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.errors import bad_cast, incompatible
-from mxcompat._graph.ir.aval import aval, format_shape
+from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import ITEM, Node, apply
 from mxcompat._graph.ir.program import Program
@@ -23,7 +23,7 @@ from .custom.lowering import CUSTOM_VMAP
 from .functions import check_callable, transformed
 from .lowering import VMAP
 from .stepwise import mapped_over
-from .trees import deep, flatten, restore, structure, visit_by_prefix
+from .trees import deep, flatten, rebuilt, visit_by_prefix
 
 __all__ = ["flat_axes", "vmap"]
 
@@ -70,12 +70,12 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             flat_axes(value, out_axes, "output ")
             raise ValueError("At least one of in_axes must be non-None.")
         mapped = [k for k, axis in enumerate(axes) if axis is not None]
-        avals = [aval(_without(leaves[k]._node.aval.shape, axes[k]), leaves[k]._node.aval.dtype) for k in mapped]
+        avals = [_without(reals[k].aval, axes[k]) for k in mapped]
         with Capture(avals, mode="vmap", size=size) as capture:
             capture.mapped = [reals[k] for k in mapped], [axes[k] for k in mapped]
-            following = iter([wrap(p) for p in capture.placeholders])
-            given = [wrap(n) if axis is None else next(following) for n, axis in zip(reals, axes, strict=True)]
-            value = fun(*restore(structure(args), iter(given)))
+            following = iter(capture.placeholders)
+            given = [wrap(n if axis is None else next(following)) for n, axis in zip(reals, axes, strict=True)]
+            value = fun(*rebuilt(args, given))
             outputs = flatten(value, require_array=True)
             flat_out = flat_axes(value, out_axes, "output ")
             body = capture.close([x._node for x in outputs])
@@ -84,7 +84,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         flat_in = (*[axes[k] for k in mapped], *[None] * len(body.captured))
         over = mapped_over if holds_steps(body.program) else _over_axis
         node = over(body.program, inputs, flat_in, flat_out, size)
-        return restore(structure(value), iter(wrap_all(node)))
+        return rebuilt(value, wrap_all(node))
 
     return transformed(fun, call)
 
@@ -135,8 +135,8 @@ def _dependent(program: Program, inputs: int) -> frozenset[int]:
     return program.facts[key]
 
 
-def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
-    return shape if axis is None else (*shape[:axis], *shape[axis + 1 :])
+def _without(whole: Aval, axis: int) -> Aval:
+    return aval((*whole.shape[:axis], *whole.shape[axis + 1 :]), whole.dtype)
 
 
 def _size(leaves: list[array], axes: list[int | None]) -> int | None:
@@ -152,6 +152,8 @@ def flat_axes(tree: Any, axes: Any, what: str) -> list[int | None]:
     """The axis of each array of `tree`, from the prefix tree `axes`; axes made non-negative."""
     if isinstance(tree, array) and isinstance(axes, tuple) and len(axes) == 1:
         axes = axes[0]  # as if the one argument, or output, were in a tuple
+    if not isinstance(axes, (list, tuple, dict)):
+        return [_axis(x, axes, what) for x in flatten(tree)]
     found: list[int | None] = []
 
     def add(x: array, axis: Any) -> None:
@@ -171,11 +173,11 @@ def _axis(x: array, axis: Any, what: str) -> int | None:
         return None
     if not isinstance(axis, int):
         raise ValueError("[vmap] axis must be int or None.")
-    if not -(2**31) <= axis < 2**31:
-        raise bad_cast("an axis is a number of 32 bits")
     shape = x._node.aval.shape
     ndim = len(shape) + bool(what)
     if 0 <= axis < ndim:
         return axis
+    if not -(2**31) <= axis < 2**31:
+        raise bad_cast("an axis is a number of 32 bits")
     message = f"[vmap] Invalid {what}vectorization axis {{place}} for array with shape {format_shape(shape)}"
     return axis_of(axis, ndim, message=message)

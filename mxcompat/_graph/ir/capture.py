@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .aval import Aval
 from .linearize import Subgraph, linearize
 from .liveness import live_out
-from .node import ITEM, Node, new_trace
+from .node import ITEM, Node, new_trace, node
 from .op import Op
 from .program import Program
 from .rules import SPECIALIZE
@@ -183,14 +183,14 @@ class Capture:
         self.mapped: tuple[list[Node], list] | None = None  # under "vmap", if known: the whole arrays, their axes
         self._valueless = not {*map(type, arguments)} <= _READABLE
         self.placeholders = [
-            Node(ALIAS, (), (a,), a.aval, self.id, a.value) if isinstance(a, Node) else self._placeholder(a)
+            node(ALIAS, (), (a,), a.aval, self.id, a.value) if isinstance(a, Node) else self._placeholder(a)
             for a in arguments
         ]
 
     def _placeholder(self, argument: Aval | Promise) -> Node:
         if type(argument) is Promise:
-            return Node(PROMISE, (argument,), (), argument.aval, self.id)
-        return Node(PLACEHOLDER, (), (), argument, self.id)
+            return node(PROMISE, (argument,), (), argument.aval, self.id)
+        return node(PLACEHOLDER, (), (), argument, self.id)
 
     def __enter__(self) -> Capture:
         _traces.live.append(self)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import invert
 from typing import Any, NamedTuple
 
 from mxcompat._native import native
@@ -48,29 +49,44 @@ def _kind_of_leaf(leaf: Node) -> Op | None:
 _Step = tuple[int, Op, tuple, tuple[int, ...]]
 
 
-def _follow(steps: Sequence[_Step], env: list[Any], traced: bool) -> bool:
-    """Follow code back: each step names a slot whose node is known by then, what op and params it must have, and the
-    slots of its inputs, which are put into the environment. Says whether all is as the steps say: what is there already
-    is the same, and nothing has a value yet, unless it is `traced`."""
+def _follow(
+    steps: Sequence[_Step], kinds: Sequence[Op | None], slots: Sequence[int], roots: Sequence[Node],
+    placeholders: Sequence[Node], trace: int,
+) -> tuple[list[Node], list[Node], list[Any]] | None:  # fmt: skip
+    """Follow code back from `roots`, which have these slots: each step names a slot whose node is known by then, what
+    op and params it must have, and the slots of its inputs. The last leaves are found first, at ~k the one at k.
+
+    Returns:
+        The order, the leaves and their avals; None if something is not as the steps say.
+    """
+    count = len(steps)
+    env: list[Any] = [None] * (count + len(kinds))
+
+    def put(slot: int, node: Node) -> bool:
+        if env[slot] is None:
+            env[slot] = node
+        return env[slot] is node
+
+    if not all(map(put, map(invert, range(len(placeholders))), placeholders)) or not all(map(put, slots, roots)):
+        return None
     for slot, op, params, reads in steps:
         node = env[slot]
-        if (
-            node.op is not op
-            or (node.params is not params and node.params != params)
-            or (node.value is not None and not traced)
-            or len(node.inputs) != len(reads)
-        ):
-            return False
-        for s, i in zip(reads, node.inputs, strict=True):
-            there = env[s]
-            if there is None:
-                env[s] = i
-            elif there is not i:
-                return False
-    return True
+        if node.op is not op or node.params != params or (node.value is not None and not trace):
+            return None
+        if len(node.inputs) != len(reads) or not all(map(put, reads, node.inputs)):
+            return None
+    leaves = env[: count - 1 : -1] if count else env[::-1]
+    if [*map(_kind_of_leaf, leaves)] != kinds:
+        return None
+    for node in leaves[len(placeholders) :]:
+        if node.trace >= trace if trace else (node.value is None and not (node.op is ITEM and taken(node))):
+            return None
+    return env[:count], leaves, [n.aval for n in leaves]
 
 
-follow: Callable[[Sequence[_Step], list[Any], bool], bool] = native.follow if native else _follow
+if native:
+    native.connect_code(SCALAR, TRACED, ITEM, taken)
+follow: Callable[..., tuple[list[Node], list[Node], list[Any]] | None] = native.follow if native else _follow
 
 
 class _Path:
@@ -87,26 +103,10 @@ class _Path:
 
     def follow(self, roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Subgraph | None:
         """The subgraph behind `roots` if it has this code, else None."""
-        count = len(self._steps)
-        env: list[Any] = [None] * (count + len(self._kinds))  # leaf k is at ~k, counted from the end
-        for k, node in enumerate(placeholders):
-            env[~k] = node
-        for slot, node in zip(self._roots, roots, strict=True):
-            if env[slot] is None:
-                env[slot] = node
-            elif env[slot] is not node:
-                return None
-        if not follow(self._steps, env, trace > 0):
+        found = follow(self._steps, self._kinds, self._roots, roots, placeholders, trace)
+        if found is None:
             return None
-        leaves = env[: count - 1 : -1] if count else env[::-1]
-        kinds: list[Op | None] = [n.op for n in leaves]
-        if kinds != self._kinds and [*map(_kind_of_leaf, leaves)] != self._kinds:
-            return None
-        for node in leaves[len(placeholders) :]:
-            if node.trace >= trace if trace else (node.value is None and not (node.op is ITEM and taken(node))):
-                return None
-        order = env[:count]
-        in_avals = [n.aval for n in leaves]
+        order, leaves, in_avals = found
         before, structure = self._last
         if in_avals != before:
             structure = structure_of(self._code, tuple(in_avals), order)

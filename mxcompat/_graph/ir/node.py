@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from sys import _getframe
 from types import CodeType, FrameType
@@ -23,7 +23,7 @@ from .op import Op
 
 __all__ = [
     "ITEM", "PACKAGE", "SCALAR", "TRACED", "Node", "apply", "caller", "created", "items", "leaf", "line_at", "location",
-    "new_trace", "scalar", "taken", "tracer", "tracers",
+    "new_trace", "node", "scalar", "store", "taken", "tracer", "tracers",
 ]  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def scalar(value: Any, aval: Aval) -> Node:
 
     Its value is first baked into compiled code, and becomes an argument once it is seen to vary.
     """
-    return Node(SCALAR, (), (), aval, 0, value)
+    return node(SCALAR, (), (), aval, 0, value)
 
 
 class _Own(dict):
@@ -190,11 +190,27 @@ def _apply(op: Op, inputs: tuple[Node, ...], params: tuple = ()) -> Node:
     return Node(op, params, inputs, aval, trace, None, caller())
 
 
+def _store(nodes: Iterable[Node], values: Iterable[Any], oldest: int) -> None:
+    """Give nodes their values, and count the memory of these. Nodes forget how they were made, unless they are of a
+    trace that is under way: as old as this one, or newer."""
+    pairs = [*zip(nodes, values, strict=False)]
+    for node, value in pairs:
+        if node.trace < oldest:
+            node.hold(value)
+        else:
+            node.value = value
+    for node, value in pairs:
+        if type(node.aval) is not Aval or node.aval.nbytes >= buffers.smallest:
+            buffers.count(value, node.aval)
+
+
 if native:
     native.connect_nodes(Node, created, vars(buffers), _own)
 
 apply: Callable[..., Node] = native.apply if native else _apply
 leaf: Callable[[Any, Aval], Node] = native.leaf if native else _leaf
+node: Callable[..., Node] = native.node if native else Node
+store: Callable[[Iterable[Node], Iterable[Any], int], None] = native.store if native else _store
 
 
 def _outside(frame: FrameType) -> FrameType:
@@ -217,10 +233,10 @@ def line_at(code: CodeType, instruction: int) -> str:
     return code.co_filename
 
 
-def items(node: Node, first: int = 0) -> list[Node]:
+def items(of: Node, first: int = 0) -> list[Node]:
     """The outputs of a node that has several, one node each, from the first wanted on."""
-    trace = node.trace
-    return [Node(ITEM, _index[k], (node,), a, trace) for k, a in enumerate(node.aval[first:], first)]
+    trace = of.trace
+    return [node(ITEM, _index[k], (of,), a, trace) for k, a in enumerate(of.aval[first:], first)]
 
 
 def taken(item: Node) -> bool:

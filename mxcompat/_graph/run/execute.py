@@ -10,10 +10,11 @@ import jax
 import numpy as np
 
 from ..ir import buffers
-from ..ir.aval import Aval, number
+from ..ir.aval import number
 from ..ir.capture import oldest_trace
 from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.node import ITEM, SCALAR, Node, location
+from ..ir.node import store as _store
 from . import allocation, cache, donation, host, single
 from .arguments import array_inputs
 from .compile import Executable
@@ -119,7 +120,7 @@ def _inline(plan: Inline, subgraph: Subgraph) -> None:
     inputs = [number(n.value, n.aval.dtype) if n.op is SCALAR else n.value for n in subgraph.leaves]
     with jax.enable_x64(True):
         values = plan.program.replay(inputs)
-    _give([subgraph.order[k] for k in plan.program.out_slots], values)
+    store([subgraph.order[k] for k in plan.program.out_slots], values)
 
 
 def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
@@ -212,23 +213,9 @@ def _host_first(plan: HostFirst, subgraph: Subgraph) -> None:
     store(nodes, values)
 
 
-def store(nodes: Sequence[Node], values: Sequence[Any]) -> None:
+def store(nodes: Iterable[Node], values: Iterable[Any]) -> None:
     """Give nodes their values, and count the memory of these."""
-    _give(nodes, values)
-    smallest = buffers.smallest
-    for node, value in zip(nodes, values):  # noqa: B905  this runs for every array that is computed
-        if type(node.aval) is not Aval or node.aval.nbytes >= smallest:
-            buffers.count(value, node.aval)
-
-
-def _give(nodes: Iterable[Node], values: Iterable[Any]) -> None:
-    """Give nodes their values. They forget how they were made, unless a capture under way may want to know."""
-    oldest = oldest_trace()
-    for node, value in zip(nodes, values):  # noqa: B905  this runs for every array that is computed
-        if node.trace < oldest:
-            node.hold(value)
-        else:
-            node.value = value
+    _store(nodes, values, oldest_trace())
 
 
 _EXECUTE: dict[type, Callable[[Any, Subgraph], None]] = {

@@ -1,0 +1,296 @@
+/* Walks over trees: see `_transforms/trees.py`. Each raises RecursionError where a tree has too many levels. */
+#include "in_c.h"
+
+static PyObject *array_type, *leaf_type, *like_tuple; /* what `connect_trees` brings */
+
+static int is_array(PyObject *x) { return PyObject_TypeCheck(x, (PyTypeObject *)array_type); }
+static int is_leaf(PyObject *x) { return is_array(x) || Py_TYPE(x) == (PyTypeObject *)leaf_type; }
+
+/* A list or tuple to walk: itself, or what a list of a subclass gives. */
+static PyObject *walkable(PyObject *sequence) {
+    return PyList_Check(sequence) && !PyList_CheckExact(sequence) ? PySequence_List(sequence) : Py_NewRef(sequence);
+}
+
+/* The items of what can be walked, borrowed. A list may lose some meanwhile, so its size is asked each time. */
+static Py_ssize_t size_of(PyObject *sequence) {
+    return PyList_Check(sequence) ? PyList_Size(sequence) : PyTuple_Size(sequence);
+}
+
+static PyObject *item_of(PyObject *sequence, Py_ssize_t k) {
+    return PyList_Check(sequence) ? PyList_GetItem(sequence, k) : PyTuple_GetItem(sequence, k);
+}
+
+/* What walks return: 1, or 0 if there is a leaf that should have been an array, or -1 with an error set. */
+
+static int flatten_item(PyObject *item, PyObject *out, int require_array);
+
+static int flatten_items(PyObject *tree, PyObject *out, int require_array) {
+    PyObject *items = walkable(tree);
+    int found = items == NULL ? -1 : 1;
+    for (Py_ssize_t k = 0; found == 1 && k < size_of(items); k++)
+        found = flatten_item(item_of(items, k), out, require_array);
+    Py_XDECREF(items);
+    return found;
+}
+
+static int flatten_dict(PyObject *tree, PyObject *out, int require_array) {
+    PyObject *key, *item;
+    Py_ssize_t position = 0;
+    int found = 1;
+    while (found == 1 && PyDict_Next(tree, &position, &key, &item))
+        found = flatten_item(item, out, require_array);
+    return found;
+}
+
+static int flatten_item(PyObject *item, PyObject *out, int require_array) {
+    if (is_array(item))
+        return PyList_Append(out, item) < 0 ? -1 : 1;
+    int is_dict = PyDict_Check(item);
+    if (!is_dict && !PyList_Check(item) && !PyTuple_Check(item))
+        return !require_array;
+    if (Py_EnterRecursiveCall(" while a tree is flattened"))
+        return -1;
+    Py_INCREF(item); /* what is walked may change meanwhile */
+    int found = is_dict ? flatten_dict(item, out, require_array) : flatten_items(item, out, require_array);
+    Py_DECREF(item);
+    Py_LeaveRecursiveCall();
+    return found;
+}
+
+static PyObject *flatten(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 3 || !PyList_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "flatten(tree, out, require_array): out is a list");
+    int found = flatten_item(args[0], args[1], args[2] == Py_True);
+    return found < 0 ? NULL : PyBool_FromLong(found);
+}
+
+static PyObject *rebuild_item(PyObject *item, PyObject *leaves);
+
+/* A list of the items of a list or tuple, rebuilt. */
+static PyObject *rebuild_items(PyObject *sequence, PyObject *leaves) {
+    PyObject *items = walkable(sequence), *made = items == NULL ? NULL : PyList_New(0);
+    for (Py_ssize_t k = 0; made != NULL && k < size_of(items); k++) {
+        PyObject *item = Py_NewRef(item_of(items, k)), *other = rebuild_item(item, leaves);
+        Py_DECREF(item);
+        if (other == NULL || PyList_Append(made, other) < 0)
+            Py_CLEAR(made);
+        Py_XDECREF(other);
+    }
+    Py_XDECREF(items);
+    return made;
+}
+
+static PyObject *rebuild_dict(PyObject *dict, PyObject *leaves) {
+    PyObject *made = PyDict_New(), *key, *item;
+    Py_ssize_t position = 0;
+    while (made != NULL && PyDict_Next(dict, &position, &key, &item)) {
+        Py_INCREF(key);
+        Py_INCREF(item);
+        PyObject *other = rebuild_item(item, leaves);
+        if (other == NULL || PyDict_SetItem(made, key, other) < 0)
+            Py_CLEAR(made);
+        Py_XDECREF(other);
+        Py_DECREF(item);
+        Py_DECREF(key);
+    }
+    return made;
+}
+
+static PyObject *rebuild_tuple(PyObject *tuple, PyObject *leaves) {
+    PyObject *items = rebuild_items(tuple, leaves), *made = NULL;
+    if (items != NULL)
+        made = PyTuple_CheckExact(tuple) ? PyList_AsTuple(items)
+                                         : PyObject_CallFunctionObjArgs(like_tuple, tuple, items, NULL);
+    Py_XDECREF(items);
+    return made;
+}
+
+/* The tree with the next leaf in the place of each array, or of each LEAF. */
+static PyObject *rebuild_item(PyObject *item, PyObject *leaves) {
+    PyObject *made = NULL;
+    if (is_leaf(item)) {
+        made = PyIter_Next(leaves);
+        if (made == NULL && !PyErr_Occurred())
+            PyErr_SetNone(PyExc_StopIteration);
+        return made;
+    }
+    int is_dict = PyDict_Check(item), is_list = PyList_Check(item);
+    if (!is_dict && !is_list && !PyTuple_Check(item))
+        return Py_NewRef(item);
+    if (Py_EnterRecursiveCall(" while a tree is rebuilt"))
+        return NULL;
+    made = is_dict ? rebuild_dict(item, leaves) : is_list ? rebuild_items(item, leaves) : rebuild_tuple(item, leaves);
+    Py_LeaveRecursiveCall();
+    return made;
+}
+
+static PyObject *rebuild(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 2 || !PyIter_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "rebuild(tree, leaves): leaves are an iterator");
+    return rebuild_item(args[0], args[1]);
+}
+
+/* Where `find` puts what it finds: the arrays, (container, key) of each, and (container, key, tuple, items) of each
+   tuple that has some. */
+typedef struct {
+    PyObject *arrays, *slots, *tuples;
+    int require_array;
+} Found;
+
+static int find_item(PyObject *container, PyObject *key, PyObject *item, Found *found);
+
+static int append(PyObject *list, PyObject *item) {
+    int failed = item == NULL || PyList_Append(list, item) < 0;
+    Py_XDECREF(item);
+    return failed ? -1 : 1;
+}
+
+/* In the items of `sequence`, which are in `container`, too. */
+static int find_items(PyObject *container, PyObject *sequence, Found *found) {
+    int going = 1;
+    for (Py_ssize_t k = 0; going == 1 && k < size_of(sequence); k++) {
+        PyObject *key = PyLong_FromSsize_t(k);
+        going = key == NULL ? -1 : find_item(container, key, item_of(sequence, k), found);
+        Py_XDECREF(key);
+    }
+    return going;
+}
+
+static int find_in_dict(PyObject *dict, Found *found) {
+    PyObject *key, *item;
+    Py_ssize_t position = 0;
+    int going = 1;
+    while (going == 1 && PyDict_Next(dict, &position, &key, &item))
+        going = find_item(dict, key, item, found);
+    return going;
+}
+
+static int find_in_list(PyObject *list, Found *found) {
+    PyObject *items = walkable(list);
+    int going = items == NULL ? -1 : find_items(list, items, found);
+    Py_XDECREF(items);
+    return going;
+}
+
+static int find_in_tuple(PyObject *container, PyObject *key, PyObject *tuple, Found *found) {
+    PyObject *content = PySequence_List(tuple);
+    Py_ssize_t before = PyList_Size(found->arrays);
+    int going = content == NULL ? -1 : find_items(content, tuple, found);
+    if (going == 1 && PyList_Size(found->arrays) > before)
+        going = append(found->tuples, PyTuple_Pack(4, container, key, tuple, content));
+    Py_XDECREF(content);
+    return going;
+}
+
+/* Whether a list or tuple has nothing but int and float in it: the settings of a layer. */
+static int has_numbers_only(PyObject *sequence) {
+    if (PyList_Check(sequence) && !PyList_CheckExact(sequence))
+        return 0; /* it is walked */
+    for (Py_ssize_t k = 0; k < size_of(sequence); k++) {
+        PyObject *item = item_of(sequence, k);
+        if (!PyFloat_CheckExact(item) && !PyLong_CheckExact(item))
+            return 0;
+    }
+    return 1;
+}
+
+static int find_item(PyObject *container, PyObject *key, PyObject *item, Found *found) {
+    if (is_array(item))
+        return PyList_Append(found->arrays, item) < 0 ? -1 : append(found->slots, PyTuple_Pack(2, container, key));
+    int is_dict = PyDict_Check(item), is_list = PyList_Check(item), is_tuple = PyTuple_Check(item);
+    if (!is_dict && !is_list && !is_tuple)
+        return !found->require_array;
+    if (!is_dict && !found->require_array && has_numbers_only(item))
+        return 1;
+    if (Py_EnterRecursiveCall(" while arrays are looked for in a tree"))
+        return -1;
+    Py_INCREF(key); /* what is walked may change meanwhile */
+    Py_INCREF(item);
+    int going = is_dict   ? find_in_dict(item, found)
+                : is_list ? find_in_list(item, found)
+                          : find_in_tuple(container, key, item, found);
+    Py_DECREF(item);
+    Py_DECREF(key);
+    Py_LeaveRecursiveCall();
+    return going;
+}
+
+static PyObject *find(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 7 || !PyList_Check(args[3]) || !PyList_Check(args[4]) || !PyList_Check(args[5]))
+        return PyErr_Format(
+            PyExc_TypeError, "find(container, key, item, arrays, slots, tuples, require_array): three lists");
+    Found found = {args[3], args[4], args[5], args[6] == Py_True};
+    int going = find_item(args[0], args[1], args[2], &found);
+    return going < 0 ? NULL : PyBool_FromLong(going);
+}
+
+/* Whether two lists, and what comes with the arrays in them, are as `fill` and `put_back` need them. */
+static int fits(PyObject *slots, PyObject *leaves) {
+    return PyList_Check(slots) && PyList_Check(leaves) && PyList_Size(slots) == PyList_Size(leaves);
+}
+
+static PyObject *fill(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 2 || !fits(args[0], args[1]))
+        return PyErr_Format(PyExc_TypeError, "fill(slots, leaves): two lists of one length");
+    for (Py_ssize_t k = 0; k < PyList_Size(args[0]); k++) {
+        PyObject *slot = Py_NewRef(PyList_GetItem(args[0], k)), *leaf = Py_NewRef(PyList_GetItem(args[1], k));
+        int failed = PyObject_SetItem(PyTuple_GetItem(slot, 0), PyTuple_GetItem(slot, 1), leaf) < 0;
+        Py_DECREF(slot);
+        Py_DECREF(leaf);
+        if (failed)
+            return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* Put an array back where a leaf still is; what the function has taken away stays away. */
+static int put_back_one(PyObject *container, PyObject *key, PyObject *array, PyObject *leaf) {
+    PyObject *there = PyObject_GetItem(container, key);
+    if (there == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_LookupError))
+            return -1;
+        PyErr_Clear();
+        return 0;
+    }
+    Py_DECREF(there);
+    return there == leaf ? PyObject_SetItem(container, key, array) : 0;
+}
+
+static PyObject *put_back(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 4 || !fits(args[0], args[1]) || !fits(args[0], args[2]) || !PyAnySet_Check(args[3]))
+        return PyErr_Format(PyExc_TypeError, "put_back(slots, arrays, leaves, written): lists of one length, a set");
+    for (Py_ssize_t k = 0; k < PyList_Size(args[0]); k++) {
+        PyObject *leaf = PyList_GetItem(args[2], k), *id = PyLong_FromVoidPtr(leaf);
+        int is_written = id == NULL ? -1 : PySet_Contains(args[3], id);
+        Py_XDECREF(id);
+        PyObject *slot = PyList_GetItem(args[0], k);
+        if (is_written < 0 ||
+            (!is_written && put_back_one(PyTuple_GetItem(slot, 0), PyTuple_GetItem(slot, 1),
+                                         PyList_GetItem(args[1], k), leaf) < 0))
+            return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* Keep the classes of arrays and of LEAF, and what makes a tuple like another. */
+static PyObject *connect_trees(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *array, *place, *function;
+    if (!PyArg_ParseTuple(args, "OOO", &array, &place, &function))
+        return NULL;
+    set(&array_type, array);
+    set(&leaf_type, place);
+    set(&like_tuple, function);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    FAST("flatten", flatten),
+    FAST("rebuild", rebuild),
+    FAST("find", find),
+    FAST("fill", fill),
+    FAST("put_back", put_back),
+    {"connect_trees", connect_trees, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_trees(PyObject *module) { return PyModule_AddFunctions(module, functions); }
