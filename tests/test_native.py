@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import mxcompat.core as mx
+from mxcompat._array import array as arrays
 from mxcompat._array import nest
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir import buffers, linearize
@@ -310,7 +311,7 @@ def test_following_finds_what_python_finds():
         a, b = mx.array([1.0, 2.0]), mx.array([3.0, 4.0])
         known = a * b
         mx.eval(known)
-        taken = mx.divmod(a, b)
+        taken = mx.linalg.qr(mx.stack([a, b]), stream=mx.cpu)
         mx.eval(taken[0])  # which gives the other its value once it is asked for
         yield (a + b) * a
         yield (a + b) * b
@@ -323,7 +324,7 @@ def test_following_finds_what_python_finds():
         yield mx.concatenate([a, b]) * 2.0
         yield mx.concatenate([a, b, a]) * 2.0
         yield mx.concatenate([a, a, a]) * 2.0
-        yield mx.divmod(a, b)[0] * a
+        yield mx.linalg.qr(mx.stack([a, b]), stream=mx.cpu)[1] * a
 
     made = [*graphs()]
     outcomes = set()
@@ -379,6 +380,22 @@ def test_what_following_refuses():
             native.follow(*args)
 
 
+def test_items_of_a_node():
+    x = mx.array([1.0, 2.0])
+    (both,) = mx.linalg.qr(mx.stack([x, x]), stream=mx.cpu)[0]._node.inputs
+    for first in (0, 1, 2):
+        for items in (native.items, nodes._items):
+            made = items(both, first)
+            assert len(made) == 2 - first
+            for k, n in enumerate(made, first):
+                assert (n.op, n.params, n.inputs) == (nodes.ITEM, (k,), (both,))
+                assert n.params is nodes._index[k]
+                assert (n.aval, n.trace, n.value, n.where) == (both.aval[k], 0, None, None)
+    for args in ((), (x._node,), (3,), (both, "1"), (both, 0, 0)):
+        with pytest.raises(TypeError):
+            native.items(*args)
+
+
 def test_storing_gives_nodes_their_values():
     for store in (native.store, nodes._store):
         x = mx.array([1.0, 2.0])
@@ -406,7 +423,8 @@ def test_storing_counts_memory(monkeypatch):
     monkeypatch.setattr(buffers, "smallest", 8)
     for store in (native.store, nodes._store):
         x = mx.array([1.0, 2.0])
-        made = [(x + 1)._node, x.sum()._node, mx.divmod(x, x)[0]._node.inputs[0]]
+        results = mx.linalg.qr(mx.stack([x, x]), stream=mx.cpu)
+        made = [(x + 1)._node, x.sum()._node, *results[0]._node.inputs]
         counted.clear()
         values = ["two floats", "one", ("both", "results")]
         store(made, values, 1)
@@ -466,11 +484,12 @@ def test_walks_over_trees():
             assert [*map(id, outs[0])] == [*map(id, outs[1])]
             places = []
             for find in (native.find, trees._find_in_python):
-                container, arrays, slots, tuples = [tree], [], [], []
-                done = find(container, 0, tree, arrays, slots, tuples, require)
-                ids = [[*map(id, arrays)], [(type(c), len(c), k) for c, k in slots], [(k, t) for _, k, t, _ in tuples]]
-                places.append((done, repr(ids)))
-            assert places[0] == places[1]
+                for container in ([tree], {"x": tree, "y": [tree]}, [tree, 1, tree]):
+                    arrays, slots, tuples = [], [], []
+                    positions = find(container, [0, "x"] if require else [], arrays, slots, tuples)
+                    held = [(k, t, content) for _, k, t, content in tuples]
+                    places.append((positions, [*map(id, arrays)], [(type(c), len(c), k) for c, k in slots], repr(held)))
+            assert places[:3] == places[3:]
         leaves = [f"leaf {k}" for k in range(len(trees.flatten(tree)))]
         made = [f(tree, iter(leaves)) for f in (native.rebuild, trees._rebuild_in_python)]
         assert made[0] == made[1]
@@ -530,11 +549,28 @@ def test_deep_trees_are_walked_in_python():
     around = {}
     around["self"] = around
     for walk in (native.flatten, native.find):
-        args = (around, [], False) if walk is native.flatten else ([around], 0, around, [], [], [], False)
+        args = (around, [], False) if walk is native.flatten else ([around], [], [], [], [])
         with pytest.raises(RecursionError):
             walk(*args)
     with pytest.raises(RecursionError):
         native.rebuild(around, iter([]))
+
+
+def test_handles_are_exchanged():
+    for handles, nodes_of, exchange in (
+        (native.handles, native.nodes_of, native.exchange),
+        (arrays._handles, arrays._nodes_of, arrays._exchange),
+    ):
+        old, new = [mx.array(float(k))._node for k in range(3)], [mx.array(-1.0)._node for _ in range(3)]
+        made = handles(old)
+        assert [type(x) for x in made] == [mx.array] * 3
+        assert nodes_of(made) == old
+        made[1] = mx.array(7.0)
+        exchange(made, old, new)
+        assert [x.item() for x in made] == [-1, 7, -1]
+        assert nodes_of(made)[::2] == new[::2]
+    with pytest.raises(AttributeError):
+        native.nodes_of([object.__new__(mx.array)])
 
 
 class _Vanishing(list):
@@ -561,7 +597,7 @@ def test_what_is_walked_may_change_meanwhile():
     for tree in trees_of():
         assert native.flatten(tree, [], False)
     for tree in trees_of():
-        assert native.find([tree], 0, tree, [], [], [], False)
+        assert native.find([tree], [], [], [], []) == []
     for tree in trees_of():
         assert native.rebuild(tree, iter([])) in ([[]], {"a" * 20: []})
 
@@ -571,7 +607,14 @@ def test_what_walks_refuse():
         (native.flatten, ([], (), False)),
         (native.flatten, ([],)),
         (native.rebuild, ([], [])),
-        (native.find, ([1], 0, 1, [], [], (), False)),
+        (native.find, ([1], [], [], [], ())),
+        (native.find, ((1,), [], [], [], [])),
+        (native.find, ([1], 3, [], [], [])),
+        (native.handles, ((),)),
+        (native.nodes_of, ((),)),
+        (native.nodes_of, ([1],)),
+        (native.exchange, ([], [], [1])),
+        (native.exchange, ([1], [2], [3])),
         (native.fill, ([], [1])),
         (native.put_back, ([], [], [], [])),
     ):

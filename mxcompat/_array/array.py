@@ -30,7 +30,7 @@ from .errors import expected
 from .handle import Handle
 from .nest import nest_of, numbers
 
-__all__ = ["ArrayIterator", "array", "plain_handle", "wrap", "wrap_all"]
+__all__ = ["ArrayIterator", "array", "exchange", "handles", "nodes_of", "plain_handle", "wrap", "wrap_all"]
 
 
 class array(Handle):
@@ -231,10 +231,30 @@ def _wrap(node: Node) -> Any:
     return out
 
 
+def _handles(nodes: list[Node]) -> list[array]:
+    """New handles onto nodes."""
+    return [_wrap(n) for n in nodes]
+
+
+def _nodes_of(arrays: list[array]) -> list[Node]:
+    """The nodes of arrays."""
+    return [x._node for x in arrays]
+
+
+def _exchange(arrays: list[array], old: list[Node], new: list[Node]) -> None:
+    """Let each array that is of its old node be of its new one."""
+    for x, before, after in zip(arrays, old, new, strict=True):
+        if x._node is before:
+            x._node = after
+
+
 if native:
     native.connect_arrays(array)
 
 wrap: Callable[[Node], Any] = native.wrap if native else _wrap
+handles: Callable[[list[Node]], list[array]] = native.handles if native else _handles
+nodes_of: Callable[[list[array]], list[Node]] = native.nodes_of if native else _nodes_of
+exchange: Callable[[list[array], list[Node], list[Node]], None] = native.exchange if native else _exchange
 
 
 def plain_handle(x: array) -> array:
@@ -244,7 +264,7 @@ def plain_handle(x: array) -> array:
 
 def wrap_all(node: Node, first: int = 0) -> list[array]:
     """Handles onto the outputs of a node that has several, from the first wanted on."""
-    return [wrap(item) for item in items(node, first)]
+    return handles(items(node, first))
 
 
 class ArrayIterator:

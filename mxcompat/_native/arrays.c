@@ -34,6 +34,54 @@ static PyObject *wrap(PyObject *Py_UNUSED(module), PyObject *node) {
     return array;
 }
 
+static PyObject *handles(PyObject *module, PyObject *nodes) {
+    if (!PyList_Check(nodes))
+        return PyErr_Format(PyExc_TypeError, "handles(nodes): a list");
+    PyObject *made = PyList_New(0);
+    for (Py_ssize_t k = 0; made != NULL && k < PyList_Size(nodes); k++) {
+        PyObject *array = wrap(module, PyList_GetItem(nodes, k));
+        if (array == NULL || PyList_Append(made, array) < 0)
+            Py_CLEAR(made);
+        Py_XDECREF(array);
+    }
+    return made;
+}
+
+/* The node of an item of a list of arrays, borrowed; NULL with an error set. */
+static PyObject *node_of(PyObject *arrays, Py_ssize_t k) {
+    PyObject *array = PyList_GetItem(arrays, k);
+    if (array != NULL && !PyObject_TypeCheck(array, (PyTypeObject *)array_type))
+        return PyErr_Format(PyExc_TypeError, "item %zd is no array", k);
+    PyObject *node = array == NULL ? NULL : ((Handle *)array)->node;
+    return node != NULL || PyErr_Occurred() ? node : PyErr_Format(PyExc_AttributeError, "_node");
+}
+
+static PyObject *nodes_of(PyObject *Py_UNUSED(module), PyObject *arrays) {
+    if (!PyList_Check(arrays))
+        return PyErr_Format(PyExc_TypeError, "nodes_of(arrays): a list");
+    PyObject *nodes = PyList_New(0);
+    for (Py_ssize_t k = 0; nodes != NULL && k < PyList_Size(arrays); k++) {
+        PyObject *node = node_of(arrays, k);
+        if (node == NULL || PyList_Append(nodes, node) < 0)
+            Py_CLEAR(nodes);
+    }
+    return nodes;
+}
+
+static PyObject *exchange(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 3 || !PyList_Check(args[0]) || !PyList_Check(args[1]) || !PyList_Check(args[2]) ||
+        PyList_Size(args[0]) != PyList_Size(args[1]) || PyList_Size(args[0]) != PyList_Size(args[2]))
+        return PyErr_Format(PyExc_TypeError, "exchange(arrays, old, new): lists of one length");
+    for (Py_ssize_t k = 0; k < PyList_Size(args[0]); k++) {
+        PyObject *node = node_of(args[0], k), *old = PyList_GetItem(args[1], k), *new = PyList_GetItem(args[2], k);
+        if (node == NULL || old == NULL || new == NULL)
+            return NULL;
+        if (node == old)
+            set(&((Handle *)PyList_GetItem(args[0], k))->node, new);
+    }
+    Py_RETURN_NONE;
+}
+
 /* What the array's node has as its value, computed if need be. */
 static PyObject *value_of(PyObject *array) {
     PyObject *node = ((Handle *)array)->node;
@@ -128,6 +176,9 @@ static PyObject *connect_arrays(PyObject *Py_UNUSED(module), PyObject *array) {
 
 static PyMethodDef functions[] = {
     {"wrap", wrap, METH_O, NULL},
+    {"handles", handles, METH_O, NULL},
+    {"nodes_of", nodes_of, METH_O, NULL},
+    FAST("exchange", exchange),
     {"connect_arrays", connect_arrays, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

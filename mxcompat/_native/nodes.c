@@ -7,7 +7,7 @@ static const Name names[] = {
     {"smallest", &s_smallest}, {"count", &s_count}, {"nbytes", &s_nbytes}, {NULL, NULL},
 };
 static PyObject *getframe, *zero, *one, *no_params;
-static PyObject *node_type, *created, *buffers, *own; /* what `connect_nodes` brings */
+static PyObject *node_type, *created, *buffers, *own, *item, *indices; /* what `connect_nodes` brings */
 
 static int fields_traverse(PyObject *self, visitproc visit, void *arg) {
     Fields *f = (Fields *)self;
@@ -184,6 +184,30 @@ static PyObject *apply(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     return new_node(op, params, inputs, aval, trace, Py_None, where);
 }
 
+static PyObject *items(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count < 1 || count > 2 || !is_node(args[0]) || !PyTuple_Check(((Fields *)args[0])->aval))
+        return PyErr_Format(PyExc_TypeError, "items(of, first=0): of a node with several results");
+    Fields *of = (Fields *)args[0];
+    PyObject *avals = of->aval, *made = PyList_New(0);
+    Py_ssize_t n = PyTuple_Size(avals), first = count == 2 ? PyLong_AsSsize_t(args[1]) : 0;
+    if (PyErr_Occurred())
+        Py_CLEAR(made);
+    for (Py_ssize_t k = first; made != NULL && k < n; k++) {
+        PyObject *index = PyLong_FromSsize_t(k), *params = index == NULL ? NULL : PyObject_GetItem(indices, index);
+        PyObject *inputs = params == NULL ? NULL : PyTuple_Pack(1, args[0]), *one = NULL;
+        if (inputs != NULL)
+            one = new_node(
+                item, params, inputs, Py_NewRef(PyTuple_GetItem(avals, k)), of->trace, Py_None, Py_NewRef(Py_None));
+        if (one == NULL || PyList_Append(made, one) < 0)
+            Py_CLEAR(made);
+        Py_XDECREF(one);
+        Py_XDECREF(inputs);
+        Py_XDECREF(params);
+        Py_XDECREF(index);
+    }
+    return made;
+}
+
 /* Count the memory of a value, if it is large enough. */
 static int count_memory(PyObject *value, PyObject *aval) {
     if (!PyTuple_Check(aval)) {
@@ -281,15 +305,19 @@ static PyType_Spec fields_spec = {
     .slots = fields_slots,
 };
 
-/* Keep what `apply` needs: the class of nodes, those who want to know of new ones, `buffers`' variables, `own`. */
+/* Keep the class of nodes, those who want to know of new ones, `buffers`' variables, `own`, and the op and the params
+   of one result of several. */
 static PyObject *connect_nodes(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *node, *observers, *variables, *files;
-    if (!PyArg_ParseTuple(args, "OO!O!O", &node, &PyList_Type, &observers, &PyDict_Type, &variables, &files))
+    PyObject *node, *observers, *variables, *files, *op, *params;
+    if (!PyArg_ParseTuple(
+            args, "OO!O!OOO", &node, &PyList_Type, &observers, &PyDict_Type, &variables, &files, &op, &params))
         return NULL;
     set(&node_type, node);
     set(&created, observers);
     set(&buffers, variables);
     set(&own, files);
+    set(&item, op);
+    set(&indices, params);
     Py_RETURN_NONE;
 }
 
@@ -297,6 +325,7 @@ static PyMethodDef functions[] = {
     FAST("apply", apply),
     FAST("leaf", leaf),
     FAST("node", node),
+    FAST("items", items),
     FAST("store", store),
     {"connect_nodes", connect_nodes, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

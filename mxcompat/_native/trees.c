@@ -215,13 +215,41 @@ static int find_item(PyObject *container, PyObject *key, PyObject *item, Found *
     return going;
 }
 
+/* Under one key of the container that is asked about; the positions of the arrays are noted if it is wanted. */
+static int find_under(
+    PyObject *container, PyObject *key, PyObject *item, PyObject *wanted, Found *found, PyObject *noted) {
+    Py_ssize_t before = PyList_Size(found->arrays);
+    int going = found->require_array = PySequence_Contains(wanted, key);
+    if (going >= 0)
+        going = find_item(container, key, item, found);
+    for (Py_ssize_t k = before; going == 1 && found->require_array && k < PyList_Size(found->arrays); k++)
+        going = append(noted, PyLong_FromSsize_t(k));
+    return going;
+}
+
 static PyObject *find(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
-    if (count != 7 || !PyList_Check(args[3]) || !PyList_Check(args[4]) || !PyList_Check(args[5]))
-        return PyErr_Format(
-            PyExc_TypeError, "find(container, key, item, arrays, slots, tuples, require_array): three lists");
-    Found found = {args[3], args[4], args[5], args[6] == Py_True};
-    int going = find_item(args[0], args[1], args[2], &found);
-    return going < 0 ? NULL : PyBool_FromLong(going);
+    if (count != 5 || !(PyList_Check(args[0]) || PyDict_Check(args[0])) || !PyList_Check(args[2]) ||
+        !PyList_Check(args[3]) || !PyList_Check(args[4]))
+        return PyErr_Format(PyExc_TypeError, "find(container, wanted, arrays, slots, tuples): lists");
+    Found found = {args[2], args[3], args[4], 0};
+    PyObject *container = args[0], *wanted = args[1], *noted = PyList_New(0), *key, *item;
+    Py_ssize_t position = 0;
+    int going = noted == NULL ? -1 : 1;
+    if (PyDict_Check(container)) {
+        while (going == 1 && PyDict_Next(container, &position, &key, &item))
+            going = find_under(container, key, item, wanted, &found, noted);
+    } else
+        for (Py_ssize_t k = 0; going == 1 && k < PyList_Size(container); k++) {
+            key = PyLong_FromSsize_t(k);
+            item = Py_NewRef(PyList_GetItem(container, k));
+            going = key == NULL ? -1 : find_under(container, key, item, wanted, &found, noted);
+            Py_XDECREF(key);
+            Py_DECREF(item);
+        }
+    if (going == 1)
+        return noted;
+    Py_XDECREF(noted);
+    return going < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 /* Whether two lists, and what comes with the arrays in them, are as `fill` and `put_back` need them. */

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mxcompat._array.array import array, plain_handle, wrap, wrap_all
+from mxcompat._array.array import array, exchange, handles, nodes_of, plain_handle, wrap, wrap_all
 from mxcompat._array.errors import expected, incompatible
 from mxcompat._graph.ir.aval import aval, float32, format_shape
 from mxcompat._graph.ir.capture import Body, Capture
@@ -87,34 +87,25 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
     def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         _check_given(args, kwargs, numbers, names, tag)
         slots = TreeSlots()
-        wanted: list[int] = []
         positional = list(args)
-        for k in range(len(args)):
-            found = slots.add(positional, k, require_array=k in numbers)
-            if k in numbers:
-                wanted += found
-        for name in kwargs:
-            found = slots.add(kwargs, name, require_array=name in names)
-            if name in names:
-                wanted += found
+        wanted = slots.add(positional, numbers) + slots.add(kwargs, names)
         if not wanted:
             raise ValueError("[grad] Must specify at least one argument.")
         # The function may write to its arguments; the caller's arrays are not to be written to.
-        given = [wrap(x._node) for x in slots.arrays]
+        given = handles(nodes_of(slots.arrays))
         stand_ins = [given[k] for k in wanted]
-        reals = [x._node for x in stand_ins]
+        reals = nodes_of(stand_ins)
         with Capture(reals, mode="vjp") as capture:
-            for handle, placeholder in zip(stand_ins, capture.placeholders, strict=True):
-                handle._node = placeholder
+            exchange(stand_ins, reals, capture.placeholders)
             with Substitution(slots, given):
                 value = fun(*positional, **kwargs)
             _check_value(value, tag)
-            outputs = [x._node for x in flatten(value)]
+            outputs = nodes_of(flatten(value))
             _check_scalar(outputs[0])
             del given
             cotangents = [scalar(1.0, _ONE)]
             body = capture.close(outputs, keep=True, derive=pulled_back(reals, cotangents))
-        _stand_down(stand_ins, capture.placeholders, reals)
+        exchange(stand_ins, capture.placeholders, reals)  # so that nothing holds their buffers twice
         node = _pull_back(body, reals, cotangents)
         asked = [args[k] for k in numbers], {k: v for k, v in kwargs.items() if k in names}
         try:
@@ -141,13 +132,6 @@ def _pull_back(body: Body, reals: Sequence[Node], cotangents: Sequence[Node]) ->
         node = apply(VJP, (*reals, *body.captured, *cotangents), (body.program, len(reals), outputs))
     body.redirect(node)
     return node
-
-
-def _stand_down(stand_ins: Sequence[array], placeholders: Sequence[Node], reals: Sequence[Node]) -> None:
-    """Let handles that still are of a placeholder be of the real array, so that nothing holds its buffer twice."""
-    for handle, placeholder, real in zip(stand_ins, placeholders, reals, strict=True):
-        if handle._node is placeholder:
-            handle._node = real
 
 
 def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) -> tuple[list[array], list[array]]:
@@ -186,7 +170,7 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
                 raise _mismatch(out, cotangents[k].shape, only=len(result) == 1)
         given = _first_of_each(outputs, [c._node for c in cotangents[: len(outputs)]])
         body = capture.close(outputs, keep=True, derive=pulled_back(reals, given))
-    _stand_down(stand_ins, capture.placeholders, reals)
+    exchange(stand_ins, capture.placeholders, reals)
     node = _pull_back(body, reals, given)
     return copied(result), wrap_all(node, len(body.outputs))
 
@@ -230,7 +214,7 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
         outputs = [x._node for x in result]
         given = [t._node for t in tangents]
         body = capture.close(outputs, keep=True, derive=pushed_forward(reals, given, len(outputs)))
-    _stand_down(stand_ins, capture.placeholders, reals)
+    exchange(stand_ins, capture.placeholders, reals)
     check_indices(body.program, len(reals), len(outputs), "JVP")
     node = body.derived
     if node is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mxcompat._array.array import array
+from mxcompat._array.array import array, nodes_of
 from mxcompat._graph.ir.capture import modes_of
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.run.evaluate import evaluate, wait
@@ -46,4 +46,4 @@ def async_eval(*args: Any) -> None:
 def _nodes(args: tuple) -> list[Node]:
     if len(args) == 1 and type(args[0]) is array:
         return [args[0]._node]
-    return [x._node for x in flatten(args)]
+    return nodes_of(flatten(args))

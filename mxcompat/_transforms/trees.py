@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from itertools import repeat
 from typing import Any
 
-from mxcompat._array.array import array, wrap
+from mxcompat._array.array import array, nodes_of, wrap
 from mxcompat._graph import policy
 from mxcompat._native import native
 
@@ -221,26 +221,41 @@ _NUMBERS = {int, float}
 
 
 def _find_in_python(
+    container: Any, wanted: Sequence[Any], arrays: list[array], slots: list[tuple[Any, Any]], tuples: list[tuple]
+) -> list[int] | None:
+    """Append what is found in a list or dict: arrays, (container, key) of each, and of tuples with arrays in them
+    (container, key, tuple, items). Returns where the arrays under the `wanted` keys are; None if there is another leaf
+    under one of them."""
+    positions: list[int] = []
+    for key, item in dict.items(container) if isinstance(container, dict) else enumerate(container):
+        before, required = len(arrays), key in wanted
+        if not _find_one(container, key, item, arrays, slots, tuples, required):
+            return None
+        if required:
+            positions += range(before, len(arrays))
+    return positions
+
+
+def _find_one(
     container: Any, key: Any, item: Any, arrays: list[array], slots: list[tuple[Any, Any]], tuples: list[tuple],
     require_array: bool,
 ) -> bool:  # fmt: skip
-    """Append what is found in an item, which is under this key of a container: arrays, (container, key) of each, and of
-    tuples with arrays in them (container, key, tuple, items). Says whether all leaves are arrays, if required."""
+    """Append what is found under a key. Says whether all leaves are arrays, if required."""
     found = (arrays, slots, tuples, require_array)
     if isinstance(item, array):
         arrays.append(item)
         slots.append((container, key))
     elif isinstance(item, dict):
-        return all(_find_in_python(item, k, value, *found) for k, value in dict.items(item))
+        return all(_find_one(item, k, value, *found) for k, value in dict.items(item))
     elif not isinstance(item, (list, tuple)):
         return not require_array
     elif not require_array and {*map(type, item)} <= _NUMBERS:
         return True  # the settings of a layer
     elif isinstance(item, list):
-        return all(_find_in_python(item, k, value, *found) for k, value in enumerate(item))
+        return all(_find_one(item, k, value, *found) for k, value in enumerate(item))
     else:
         content, before = list(item), len(arrays)
-        if not all(_find_in_python(content, k, value, *found) for k, value in enumerate(item)):
+        if not all(_find_one(content, k, value, *found) for k, value in enumerate(item)):
             return False
         if len(arrays) > before:
             tuples.append((container, key, item, content))
@@ -279,25 +294,24 @@ class TreeSlots:
     def of(cls, tree: Any) -> TreeSlots:
         """The slots of the arrays of a tree."""
         slots = cls()
-        slots.add([tree], 0)
+        slots.add([tree])
         return slots
 
-    def add(self, container: Any, key: Any, require_array: bool = False) -> range:
-        """Find the arrays under one key of a list or dict. Returns their positions in `arrays`.
-
-        With `require_array`, other leaves raise ValueError.
-        """
-        before, tuples = len(self.arrays), len(self._tuples)
-        found = (container, key, container[key], self.arrays, self._slots, self._tuples, require_array)
+    def add(self, container: Any, wanted: Sequence[Any] = ()) -> list[int]:
+        """Find the arrays in a list or dict. Returns the positions in `arrays` of those under the `wanted` keys, where
+        other leaves raise ValueError."""
+        lists = (self.arrays, self._slots, self._tuples)
+        before = [*map(len, lists)]
         try:
-            arrays_only = _find(*found)
+            positions = _find(container, wanted, *lists)
         except RecursionError:
-            del self.arrays[before:], self._slots[before:], self._tuples[tuples:]
+            for found, count in zip(lists, before, strict=True):
+                del found[count:]  # type: ignore[attr-defined]
             with deep():
-                arrays_only = _find_in_python(*found)
-        if not arrays_only:
+                positions = _find_in_python(container, wanted, *lists)
+        if positions is None:
             raise _not_an_array()
-        return range(before, len(self.arrays))
+        return positions
 
     def fill(self, leaves: list[array]) -> list[tuple]:
         """Put other arrays there. Returns the tuples that were made of them."""
@@ -329,14 +343,14 @@ class Substitution:
     def __init__(self, slots: TreeSlots, leaves: list[array]) -> None:
         self._slots = slots
         self._leaves = leaves
-        self._nodes = [x._node for x in leaves]
+        self._nodes = nodes_of(leaves)
 
     def __enter__(self) -> None:
         self._made = self._slots.fill(self._leaves)
 
     def __exit__(self, kind: type | None, *exc: object) -> None:
         written: set[int] = set()
-        if kind is None and [x._node for x in self._leaves] != self._nodes:
+        if kind is None and nodes_of(self._leaves) != self._nodes:
             written = {id(x) for x, n in zip(self._leaves, self._nodes, strict=True) if x._node is not n}
         self._slots.empty(self._leaves, self._made, written)
 
@@ -345,6 +359,6 @@ if native:
     native.connect_trees(array, Leaf, like_tuple)
 _flatten: Callable[..., bool] = native.flatten if native else _flatten_in_python
 _rebuild: Callable[..., Any] = native.rebuild if native else _rebuild_in_python
-_find: Callable[..., bool] = native.find if native else _find_in_python
+_find: Callable[..., list[int] | None] = native.find if native else _find_in_python
 _fill: Callable[..., None] = native.fill if native else _fill_in_python
 _put_back: Callable[..., None] = native.put_back if native else _put_back_in_python

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.array import array, handles, nodes_of, wrap_all
 from mxcompat._array.errors import bad_cast, incompatible
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.capture import Capture
@@ -62,7 +62,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             raise TypeError("[vmap] Keyword arguments are not supported.")
         leaves = flatten(args, require_array=True)
         axes = flat_axes(args[0] if len(args) == 1 else args, in_axes, "")
-        reals = [x._node for x in leaves]
+        reals = nodes_of(leaves)
         size = _size(leaves, axes)
         if size is None:
             value = fun(*args)  # for the errors of these, which MLX raises first
@@ -74,11 +74,11 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         with Capture(avals, mode="vmap", size=size) as capture:
             capture.mapped = [reals[k] for k in mapped], [axes[k] for k in mapped]
             following = iter(capture.placeholders)
-            given = [wrap(n if axis is None else next(following)) for n, axis in zip(reals, axes, strict=True)]
-            value = fun(*rebuilt(args, given))
+            given = [n if axis is None else next(following) for n, axis in zip(reals, axes, strict=True)]
+            value = fun(*rebuilt(args, handles(given)))
             outputs = flatten(value, require_array=True)
             flat_out = flat_axes(value, out_axes, "output ")
-            body = capture.close([x._node for x in outputs])
+            body = capture.close(nodes_of(outputs))
         flat_out = _placed(body.program, len(mapped), flat_out)
         inputs = (*[reals[k] for k in mapped], *body.captured)
         flat_in = (*[axes[k] for k in mapped], *[None] * len(body.captured))
@@ -142,10 +142,12 @@ def _without(whole: Aval, axis: int) -> Aval:
 def _size(leaves: list[array], axes: list[int | None]) -> int | None:
     """The size of the mapped axes; None if there are none."""
     sizes = [x._node.aval.shape[axis] for x, axis in zip(leaves, axes, strict=True) if axis is not None]
-    for size in sizes:
-        if size != sizes[-1]:  # the last one decides, in MLX's words
-            raise ValueError(f"[vmap] Inconsistent axis sizes: {size} and {sizes[-1]}.")
-    return sizes[-1] if sizes else None
+    if not sizes:
+        return None
+    if sizes.count(sizes[-1]) < len(sizes):  # the last one decides, in MLX's words
+        other = next(size for size in sizes if size != sizes[-1])
+        raise ValueError(f"[vmap] Inconsistent axis sizes: {other} and {sizes[-1]}.")
+    return sizes[-1]
 
 
 def flat_axes(tree: Any, axes: Any, what: str) -> list[int | None]:

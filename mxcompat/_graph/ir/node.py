@@ -190,6 +190,12 @@ def _apply(op: Op, inputs: tuple[Node, ...], params: tuple = ()) -> Node:
     return Node(op, params, inputs, aval, trace, None, caller())
 
 
+def _items(of: Node, first: int = 0) -> list[Node]:
+    """The outputs of a node that has several, one node each, from the first wanted on."""
+    trace = of.trace
+    return [Node(ITEM, _index[k], (of,), a, trace) for k, a in enumerate(of.aval[first:], first)]
+
+
 def _store(nodes: Iterable[Node], values: Iterable[Any], oldest: int) -> None:
     """Give nodes their values, and count the memory of these. Nodes forget how they were made, unless they are of a
     trace that is under way: as old as this one, or newer."""
@@ -205,11 +211,12 @@ def _store(nodes: Iterable[Node], values: Iterable[Any], oldest: int) -> None:
 
 
 if native:
-    native.connect_nodes(Node, created, vars(buffers), _own)
+    native.connect_nodes(Node, created, vars(buffers), _own, ITEM, _index)
 
 apply: Callable[..., Node] = native.apply if native else _apply
 leaf: Callable[[Any, Aval], Node] = native.leaf if native else _leaf
 node: Callable[..., Node] = native.node if native else Node
+items: Callable[..., list[Node]] = native.items if native else _items
 store: Callable[[Iterable[Node], Iterable[Any], int], None] = native.store if native else _store
 
 
@@ -231,12 +238,6 @@ def line_at(code: CodeType, instruction: int) -> str:
         if start <= instruction < end:
             return f"{code.co_filename}:{line}"
     return code.co_filename
-
-
-def items(of: Node, first: int = 0) -> list[Node]:
-    """The outputs of a node that has several, one node each, from the first wanted on."""
-    trace = of.trace
-    return [node(ITEM, _index[k], (of,), a, trace) for k, a in enumerate(of.aval[first:], first)]
 
 
 def taken(item: Node) -> bool:

@@ -134,7 +134,8 @@ def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
         array([[3, 3, 3, 3],
                [3, 3, 3, 3]], dtype=float32)
     """
-    check_stream(stream)
+    if stream is not None:
+        check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "matmul")
     y = b._node if type(b) is array else require_array(b, "matmul")
     product = apply(MATMUL, (x, y))
