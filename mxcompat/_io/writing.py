@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._array.array import array, plain_handle
+from mxcompat._array.array import array, nodes_of, plain_handle
 from mxcompat._array.convert import host
 from mxcompat._array.errors import bad_cast, expected
 from mxcompat._graph.run.evaluate import evaluate
@@ -90,7 +90,7 @@ def as_arrays(values: Sequence[Any], what: str) -> list[array]:
     for value in values:
         if not isinstance(value, array):
             raise bad_cast(f"{what} takes arrays, not {type(value).__name__}")
-    evaluate([x._node for x in values])
+    evaluate(nodes_of(values))
     return [plain_handle(x) for x in values]
 
 

@@ -155,9 +155,9 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
     """
     check_callable(fun, "vjp")
     primals, cotangents = _arrays(primals, "vjp"), _arrays(cotangents, "vjp")
-    reals = [x._node for x in primals]
+    reals = nodes_of(primals)
     with Capture(reals, mode="vjp") as capture:
-        stand_ins = [wrap(p) for p in capture.placeholders]
+        stand_ins = handles(capture.placeholders)
         result = _as_list(fun(*stand_ins))
         outputs = [x._node for x in result if not _is_stopped(x._node)]
         for k, out in enumerate(outputs):
@@ -168,7 +168,7 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
                 )
             if out.aval.shape != cotangents[k].shape:
                 raise _mismatch(out, cotangents[k].shape, only=len(result) == 1)
-        given = _first_of_each(outputs, [c._node for c in cotangents[: len(outputs)]])
+        given = _first_of_each(outputs, nodes_of(cotangents[: len(outputs)]))
         body = capture.close(outputs, keep=True, derive=pulled_back(reals, given))
     exchange(stand_ins, capture.placeholders, reals)
     node = _pull_back(body, reals, given)
@@ -207,12 +207,12 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
     for x, t in zip(primals, tangents, strict=True):
         if x.shape != t.shape:
             raise ValueError("[jvp] Input shape does not match shape of tangent.")
-    reals = [x._node for x in primals]
+    reals = nodes_of(primals)
     with Capture(reals, mode="jvp") as capture:
-        stand_ins = [wrap(p) for p in capture.placeholders]
+        stand_ins = handles(capture.placeholders)
         result = _as_list(fun(*stand_ins))
-        outputs = [x._node for x in result]
-        given = [t._node for t in tangents]
+        outputs = nodes_of(result)
+        given = nodes_of(tangents)
         body = capture.close(outputs, keep=True, derive=pushed_forward(reals, given, len(outputs)))
     exchange(stand_ins, capture.placeholders, reals)
     check_indices(body.program, len(reals), len(outputs), "JVP")

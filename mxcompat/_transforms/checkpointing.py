@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mxcompat._array.array import wrap, wrap_all
+from mxcompat._array.array import handles, nodes_of, wrap_all
 from mxcompat._graph.ir.capture import Capture
 
 from .calls import CHECKPOINT
 from .functions import check_callable, transformed
 from .stepwise import called
-from .trees import flatten, restore, structure
+from .trees import flatten, rebuilt
 
 __all__ = ["checkpoint"]
 
@@ -37,13 +37,12 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         arguments = (args, kwargs)
-        reals = [x._node for x in flatten(arguments)]
+        reals = nodes_of(flatten(arguments))
         with Capture(reals) as capture:
-            inner_args, inner_kwargs = restore(structure(arguments), iter([wrap(p) for p in capture.placeholders]))
+            inner_args, inner_kwargs = rebuilt(arguments, handles(capture.placeholders))
             value = fun(*inner_args, **inner_kwargs)
-            shape = structure(value)
-            body = capture.close([x._node for x in flatten(value)])
+            body = capture.close(nodes_of(flatten(value)))
         node = called(CHECKPOINT, (body.program, len(reals)), (*reals, *body.captured))
-        return restore(shape, iter(wrap_all(node)))
+        return rebuilt(value, wrap_all(node))
 
     return transformed(fun, call)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, ParamSpec
 
-from mxcompat._array.array import array, plain_handle, wrap, wrap_all
+from mxcompat._array.array import array, handles, nodes_of, plain_handle, wrap_all
 from mxcompat._array.construct import type_name
 from mxcompat._array.errors import bad_cast
 from mxcompat._graph import policy
@@ -28,7 +28,7 @@ from .calls import CALL
 from .functions import check_callable, transformed
 from .reshaping import reshaped
 from .stepwise import run_in_parts
-from .trees import Snapshot, Substitution, TreeSlots, copied, deep, flatten, map_arrays, restore, structure
+from .trees import Snapshot, Substitution, TreeSlots, copied, deep, flatten, rebuilt, restore, structure
 
 __all__ = [
     "CONSTANT", "checked_as_compiled", "compile", "compile_disabled", "compile_frozen", "disable_compile",
@@ -91,9 +91,9 @@ def compile(
                 _read_tree(item, kinds, leaves)
         if kwargs:
             _read_tree(kwargs, kinds, leaves)
-        nodes = [x._node for x in leaves]
+        nodes = nodes_of(leaves)
         if inputs is not None and _enabled:
-            nodes += [x._node for x in flatten(inputs)]
+            nodes += nodes_of(flatten(inputs))
         if not _enabled or modes_of(nodes):
             return _untraced(fun, args, kwargs)
         key = (*kinds, *[n.aval for n in nodes])
@@ -114,7 +114,7 @@ def compile(
         results = wrap_all(run_in_parts(entry.program, (*nodes, *entry.captured)))
         if outputs is not None:
             TreeSlots.of(outputs).fill(results[entry.returned :])
-        return restore(entry.value, iter(results))
+        return restore(entry.value, results)
 
     return transformed(fun, call)
 
@@ -134,7 +134,7 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
     def call(*args: array) -> list[array]:
         if not _enabled:
             return fun(*args)
-        nodes = [x._node for x in args]
+        nodes = nodes_of([*args])
         avals = tuple([n.aval for n in nodes])
         entry = entries.get(avals)
         if entry is None:
@@ -167,13 +167,13 @@ def _trace(
     snapshot = Snapshot([inputs, outputs])
     try:
         with Capture([n.aval for n in nodes], any_shape=shapeless) as capture:
-            stand_ins = [wrap(p) for p in capture.placeholders]
-            inner_args, inner_kwargs = restore(structure((args, kwargs)), iter(stand_ins))
+            stand_ins = handles(capture.placeholders)
+            inner_args, inner_kwargs = rebuilt((args, kwargs), stand_ins)
             with Substitution(TreeSlots.of(inputs), stand_ins[len(leaves) :]):
                 value = fun(*inner_args, **inner_kwargs)
                 shape = structure(value)
-                returned = [x._node for x in flatten(value)]
-                written = [x._node for x in flatten(outputs)]
+                returned = nodes_of(flatten(value))
+                written = nodes_of(flatten(outputs))
             body = capture.close([*returned, *written])
         modes = modes_of(body.captured)
         if modes - {"call", "vmap"} or _reaches(body.captured, nodes):
@@ -260,7 +260,7 @@ def checked_as_compiled(fun: Callable[_P, array]) -> Callable[_P, array]:
             given: list[array] = []
             _read_tree((args, kwargs), [], given)
             if any(type(x) is not array for x in given):
-                args, kwargs = map_arrays(plain_handle, (args, kwargs))
+                args, kwargs = rebuilt((args, kwargs), [*map(plain_handle, flatten((args, kwargs)))])
         return fun(*args, **kwargs)  # type: ignore[call-arg]
 
     return transformed(fun, call)

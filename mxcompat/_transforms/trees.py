@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from itertools import repeat
 from typing import Any
 
-from mxcompat._array.array import array, nodes_of, wrap
+from mxcompat._array.array import array, handles, nodes_of
 from mxcompat._graph import policy
 from mxcompat._native import native
 
 __all__ = [
-    "LEAF", "Snapshot", "Substitution", "TreeSlots", "copied", "deep", "flatten", "like_tuple", "map_arrays", "rebuilt",
-    "restore", "structure", "visit_by_prefix",
+    "LEAF", "Snapshot", "Substitution", "TreeSlots", "copied", "deep", "flatten", "like_tuple", "rebuilt", "restore",
+    "structure", "visit_by_prefix",
 ]  # fmt: skip
 
 
@@ -78,28 +78,9 @@ def _not_an_array() -> ValueError:
     return ValueError("[tree_flatten] The argument should contain only arrays")
 
 
-def map_arrays(function: Callable[[array], Any], tree: Any) -> Any:
-    """The same tree with `function(array)` for each array; new lists, tuples and dicts."""
-    if isinstance(tree, dict):
-        return {k: function(v) if type(v) is array else map_arrays(function, v) for k, v in tree.items()}
-    if isinstance(tree, list):
-        return [map_arrays(function, item) for item in tree]
-    if isinstance(tree, tuple):
-        return like_tuple(tree, [map_arrays(function, item) for item in tree])
-    return function(tree) if isinstance(tree, array) else tree
-
-
 def copied(tree: Any) -> Any:
     """The tree with an array of its own in every place: one that is there twice may be written to in one."""
-    try:
-        return map_arrays(_copy, tree)
-    except RecursionError:
-        with deep():
-            return map_arrays(_copy, tree)
-
-
-def _copy(x: array) -> array:
-    return wrap(x._node)
+    return rebuilt(tree, handles(nodes_of(flatten(tree))))
 
 
 def visit_by_prefix(visit: Callable[[array, Any], None], tree: Any, prefix: Any) -> None:
@@ -156,12 +137,12 @@ def structure(tree: Any) -> Any:
             return _Deep(_rebuild_in_python(tree, repeat(LEAF)))
 
 
-def restore(shape: Any, leaves: Iterator[Any]) -> Any:
-    """The tree of this `structure` with these leaves."""
+def restore(shape: Any, leaves: Iterable[Any]) -> Any:
+    """The tree of this `structure` with these leaves, of which there may be more."""
     if type(shape) is _Deep:
         with deep():
-            return _rebuild_in_python(shape.shape, leaves)
-    return _rebuild(shape, leaves)
+            return _rebuild_in_python(shape.shape, iter(leaves))
+    return _rebuild(shape, iter(leaves))
 
 
 def rebuilt(tree: Any, leaves: Sequence[Any]) -> Any:

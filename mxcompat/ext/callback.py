@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mxcompat._array.array import array, wrap_all
+from mxcompat._array.array import array, nodes_of, wrap_all
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
@@ -59,8 +59,8 @@ def host_callback(fn: Callable[..., Any], result_shapes: Any) -> Callable[..., A
         arguments = structure(args)
         value, avals = _described(result_shapes(*args) if callable(result_shapes) else result_shapes)
         callback = _Callback(fn, avals, repr((arguments, value)), arguments, value)
-        node = apply(HOST_CALLBACK, tuple([x._node for x in flatten(args)]), (callback,))
-        return restore(value, iter(wrap_all(node)))
+        node = apply(HOST_CALLBACK, tuple(nodes_of(flatten(args))), (callback,))
+        return restore(value, wrap_all(node))
 
     return named_after(fn, call)
 
@@ -80,7 +80,7 @@ class _Callback:
 
     def __call__(self, *values: Any) -> tuple[np.ndarray, ...]:
         """What the function returns, checked."""
-        result = self.fn(*restore(self.arguments, iter([np.asarray(v) for v in values])))
+        result = self.fn(*restore(self.arguments, [np.asarray(v) for v in values]))
         found: list[np.ndarray] = []
         if not _matches(result, self.value, found):
             raise ValueError(f"[host_callback] {self} must return a tree like result_shapes, but returned {result!r}.")

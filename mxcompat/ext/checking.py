@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mxcompat import core as mx
-from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.array import array, handles, nodes_of, wrap, wrap_all
 from mxcompat._array.operands import node as operand_node
 from mxcompat._graph.ir.aval import aval, bool_, int32
 from mxcompat._graph.ir.capture import Body, Capture
@@ -28,7 +28,7 @@ from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
 from mxcompat._transforms.control.ops import COND, SCAN, WHILE
 from mxcompat._transforms.functions import check_callable, named_after
 from mxcompat._transforms.lowering import VMAP
-from mxcompat._transforms.trees import flatten, restore, structure
+from mxcompat._transforms.trees import flatten, rebuilt
 
 __all__ = ["Error", "check", "checkify"]
 
@@ -137,16 +137,16 @@ def checkify(fun: Callable[..., Any], nan: bool = True, bounds: bool = True) -> 
 
     def call(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         arguments = (args, kwargs)
-        reals = [x._node for x in flatten(arguments)]
+        reals = nodes_of(flatten(arguments))
         with Capture(reals) as capture:
-            inner_args, inner_kwargs = restore(structure(arguments), iter([wrap(p) for p in capture.placeholders]))
+            inner_args, inner_kwargs = rebuilt(arguments, handles(capture.placeholders))
             value = fun(*inner_args, **inner_kwargs)
-            outputs = [x._node for x in flatten(value)]
+            outputs = nodes_of(flatten(value))
             places = [location(n) for n in linearize(outputs, capture.id, capture.placeholders).order] or [""]
             body = capture.close(outputs)
         found = _Checked(asked, mx.array(0))
         outs = found.rebuild(body.program, (*reals, *body.captured), places)
-        return Error(found.code, tuple(found.messages)), restore(structure(value), iter(map(wrap, outs)))
+        return Error(found.code, tuple(found.messages)), rebuilt(value, handles(outs))
 
     return named_after(fun, call)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.array import array, nodes_of, wrap, wrap_all
 from mxcompat._array.operands import node as operand_node
 from mxcompat._graph.ir.aval import aval, bool_, int32
 from mxcompat._graph.ir.node import Node, apply, items
@@ -17,7 +17,7 @@ from mxcompat._transforms.control import batch, host  # noqa: F401  # their rule
 from mxcompat._transforms.control.bodies import Traced, arrays_in, check_alike, traced, with_paths
 from mxcompat._transforms.control.ops import COND, SCAN, WHILE
 from mxcompat._transforms.functions import check_callable
-from mxcompat._transforms.trees import flatten, restore, structure
+from mxcompat._transforms.trees import flatten, rebuilt, restore, structure
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
 
@@ -66,7 +66,7 @@ def scan(
 def _scan(name: str, f: Callable[[Any, Any], Any], init: Any, xs: Any, length: int | None, reverse: bool) -> Any:
     init, xs = arrays_in(init, name, "carry"), arrays_in(xs, name, "xs")
     steps = _length(name, xs, length)
-    first, along = [x._node for x in flatten(init)], [x._node for x in flatten(xs)]
+    first, along = nodes_of(flatten(init)), nodes_of(flatten(xs))
     entries = [aval(n.aval.shape[1:], n.aval.dtype) for n in along]
 
     def convert(value: Any) -> tuple[list[array], Any]:
@@ -88,8 +88,8 @@ def _scan(name: str, f: Callable[[Any, Any], Any], init: Any, xs: Any, length: i
             key = apply(SCAN, (first[0], *body.key.captured), (body.key.program, 1, 0, steps, False))
             last = wrap(items(key)[0])
         random_state[0] = last
-    carry, ys = restore(body.value, iter(results))
-    return restore(structure(init), iter(carry)), ys
+    carry, ys = restore(body.value, results)
+    return rebuilt(init, carry), ys
 
 
 def _length(name: str, xs: Any, length: int | None) -> int:
@@ -176,7 +176,7 @@ def while_loop(test: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
 
 def _while_loop(name: str, test: Callable[[Any], Any], body: Callable[[Any], Any], init: Any) -> Any:
     init = arrays_in(init, name, "value")
-    first = [x._node for x in flatten(init)]
+    first = nodes_of(flatten(init))
     arguments, avals = structure((init,)), [n.aval for n in first]
 
     def convert(value: Any) -> list[array]:
@@ -201,7 +201,7 @@ def _while_loop(name: str, test: Callable[[Any], Any], body: Callable[[Any], Any
     results = wrap_all(apply(WHILE, (*first, *step.captured, *tested.captured), params))
     if step.draws:
         random_state[0] = results.pop(0)
-    return restore(arguments, iter(results))[0]
+    return restore(arguments, results)[0]
 
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
@@ -268,7 +268,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 def _branches(
     name: str, index: Node, branches: Sequence[Callable[..., Any]], names: Sequence[str], operands: tuple
 ) -> Any:
-    given = [x._node for x in flatten(operands)]
+    given = nodes_of(flatten(operands))
     avals = [n.aval for n in given]
     first: list[Any] = []
 
@@ -295,7 +295,7 @@ def _branches(
     results = wrap_all(apply(COND, (index, *inputs), (tuple([t.program for t in found]), reads)))
     if draws:
         _move_on(results.pop(0), found, ways, given[0])
-    return restore(structure(first[0]), iter(results))
+    return restore(structure(first[0]), results)
 
 
 def _shared(given: Sequence[Node], branches: Sequence[Traced]) -> tuple[list[Node], tuple[tuple[int, ...], ...]]:

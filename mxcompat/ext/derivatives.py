@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from mxcompat import core as mx
-from mxcompat._array.array import wrap, wrap_all
+from mxcompat._array.array import handles, nodes_of, wrap_all
 from mxcompat._array.errors import expected
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.capture import Capture
@@ -151,10 +151,10 @@ def hvp(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
 
         def gradient(*leaves: mx.array) -> list[mx.array]:
             inner = [*args]
-            inner[place] = restore(shape, iter(leaves))
+            inner[place] = restore(shape, leaves)
             return flatten(mx.grad(fun, place)(*inner, **kwargs))
 
-        return restore(shape, iter(mx.jvp(gradient, point, direction)[1]))
+        return restore(shape, mx.jvp(gradient, point, direction)[1])
 
     return named_after(fun, product)
 
@@ -182,7 +182,7 @@ class _Flat:
         self.result: Any = None
 
     def __call__(self, *leaves: mx.array) -> list[mx.array]:
-        for k, value in zip(self._numbers, restore(self._wanted, iter(leaves)), strict=True):
+        for k, value in zip(self._numbers, restore(self._wanted, leaves), strict=True):
             self._args[k] = value
         value = self._fun(*self._args, **self._kwargs)
         self.result = structure(value)
@@ -190,8 +190,8 @@ class _Flat:
 
     def tree(self, values: Sequence[mx.array], blocks: Sequence[Sequence[mx.array]]) -> tuple[Any, Any]:
         """The value, and the tree of Jacobians: for each result one for each array of the arguments."""
-        rows = [restore(self.arguments, iter(row)) for row in blocks]
-        return restore(self.result, iter(values)), restore(self.result, iter(rows))
+        rows = [restore(self.arguments, row) for row in blocks]
+        return restore(self.result, values), restore(self.result, rows)
 
 
 def _reverse(fun: Callable[..., Any], argnums: Argnums, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, Any]:
@@ -247,13 +247,13 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
         (array(9, dtype=float32), array(6, dtype=float32), array(12, dtype=float32))
     """
     check_callable(fun, "linearize")
-    point, shape = [x._node for x in flatten(primals, require_array=True)], structure(primals)
+    point, shape = nodes_of(flatten(primals, require_array=True)), structure(primals)
     if any(n.aval.dtype.kind not in "fc" for n in point):
         raise ValueError(f"[linearize] Primals must be arrays of floats, not {[n.aval for n in point]}.")
     with Capture([n.aval for n in point]) as capture:
-        value = fun(*restore(shape, iter([wrap(p) for p in capture.placeholders])))
+        value = fun(*restore(shape, handles(capture.placeholders)))
         result = structure(value)
-        outputs = [x._node for x in flatten(value, require_array=True)]
+        outputs = nodes_of(flatten(value, require_array=True))
         body = close_settled(capture, outputs, (("jvp", 0), *modes_around(point)))
     check_indices(body.program, len(point), len(outputs), "JVP")
     forward, linear = _linearized(body.program, len(point))
@@ -261,15 +261,15 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
     values, kept = found[: len(outputs)], found[len(outputs) :]
 
     def push(*tangents: Any) -> Any:
-        given = [x._node for x in flatten(tangents, require_array=True)]
+        given = nodes_of(flatten(tangents, require_array=True))
         if [n.aval for n in given] != [n.aval for n in point] or len(tangents) != len(primals):
             raise ValueError(
                 f"[linearize] Tangents must be like the primals, {[n.aval for n in point]}, not "
                 f"{[n.aval for n in given]}."
             )
-        return restore(result, iter(wrap_all(apply(linear, (*[x._node for x in kept], *given)))))
+        return restore(result, wrap_all(apply(linear, (*nodes_of(kept), *given))))
 
-    return restore(result, iter(values)), push
+    return restore(result, values), push
 
 
 def _linearized(program: Program, primals: int) -> tuple[Op, Op]:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import export as jax_export
 
-from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.array import array, handles, nodes_of, wrap, wrap_all
 from mxcompat._graph.ir.aval import Aval, aval, number
 from mxcompat._graph.ir.capture import Capture, modes_of
 from mxcompat._graph.ir.node import SCALAR, Node, apply
@@ -68,7 +68,7 @@ class Exported:
         """
         leaves, _ = _flatten(args, "exported")
         self._check(leaves, jax.tree.structure((args, {}), is_leaf=_is_array))
-        results = wrap_all(apply(self._op, tuple([x._node for x in leaves])))
+        results = wrap_all(apply(self._op, tuple(nodes_of(leaves))))
         return jax.tree.unflatten(self.jax.out_tree, results)
 
     def __repr__(self) -> str:
@@ -263,9 +263,9 @@ def _exported(
 def _traced(name: str, fun: Callable[..., Any], avals: Sequence[Aval], tree: Any, vjp_order: int) -> _Trace:
     key = random_state[0]._node
     with Capture(avals, any_shape=True) as capture:
-        value = fun(*jax.tree.unflatten(tree, [wrap(p) for p in capture.placeholders]))
+        value = fun(*jax.tree.unflatten(tree, handles(capture.placeholders)))
         results, out_tree = _flatten(value, name)
-        body = close_settled(capture, [x._node for x in results], (("vjp", 0),) * vjp_order)
+        body = close_settled(capture, nodes_of(results), (("vjp", 0),) * vjp_order)
     if random_state[0]._node is not key:
         random_state[0] = wrap(key)
         raise ValueError(

@@ -8,14 +8,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from mxcompat._array.array import wrap, wrap_all
+from mxcompat._array.array import nodes_of, wrap, wrap_all
 from mxcompat._array.construct import natural_dtype, node_of
 from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.run.evaluate import evaluated
 from mxcompat._transforms.functions import check_callable, named_after
-from mxcompat._transforms.trees import flatten, map_arrays, restore, structure
+from mxcompat._transforms.trees import flatten, rebuilt, restore, structure
 
 __all__ = ["from_jax", "jax_function", "to_jax"]
 
@@ -34,7 +34,7 @@ def to_jax(tree: Any) -> Any:
         >>> jax.numpy.linalg.norm(mx.ext.to_jax(mx.ones((3,))))
         Array(1.7320508, dtype=float32)
     """
-    return map_arrays(lambda x: evaluated(x._node), tree)
+    return rebuilt(tree, [evaluated(n) for n in nodes_of(flatten(tree))])
 
 
 def from_jax(tree: Any) -> Any:
@@ -89,13 +89,13 @@ def jax_function(fun: Callable[..., Any]) -> Callable[..., Any]:
             value: list[Any] = [None]
 
             def impl(*arrays: Any) -> tuple:
-                inner_args, inner_kwargs = restore(shape, iter(arrays))
+                inner_args, inner_kwargs = restore(shape, arrays)
                 leaves, value[0] = jax.tree.flatten(fun(*inner_args, **inner_kwargs))
                 return tuple(map(_result, leaves))
 
             ops[key] = (Op(getattr(fun, "__name__", "jax_function"), impl), value)
         op, value = ops[key]
-        results = wrap_all(apply(op, tuple([x._node for x in flatten(arguments)])))
+        results = wrap_all(apply(op, tuple(nodes_of(flatten(arguments)))))
         return jax.tree.unflatten(value[0], results)
 
     return named_after(fun, call)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mxcompat._array.array import array, wrap
+from mxcompat._array.array import array, nodes_of, wrap
 from mxcompat._array.construct import node_of
 from mxcompat._array.operands import node as number_node
 from mxcompat._graph.ir.aval import Aval, aval, uint32
@@ -73,11 +73,11 @@ def traced(
         before = random_state[0]
         random_state[0] = wrap(first)
         try:
-            value = convert(fun(*restore(arguments, iter(map(wrap, others)))))
+            value = convert(fun(*restore(arguments, map(wrap, others))))
             key = random_state[0]._node
         finally:
             random_state[0] = before
-        outputs = [x._node for x in flatten(value)]
+        outputs = nodes_of(flatten(value))
         if key is first:
             capture.placeholders = others
             body = _closed(capture, outputs, given)

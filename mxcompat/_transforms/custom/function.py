@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mxcompat._array.array import wrap, wrap_all
+from mxcompat._array.array import handles, nodes_of, wrap, wrap_all
 from mxcompat._array.operands import node
 from mxcompat._graph.ir.capture import Capture, modes_of
 from mxcompat._graph.ir.node import apply
@@ -111,11 +111,11 @@ class custom_function:
 def _called(function: custom_function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """The result of a call: a node that the innermost transform around it will specialize, if there is one."""
     arguments = structure((args, kwargs))
-    reals = tuple([x._node for x in flatten((args, kwargs))])
+    reals = tuple(nodes_of(flatten((args, kwargs))))
     with Capture(reals) as capture:
-        inner_args, inner_kwargs = restore(arguments, iter([wrap(p) for p in capture.placeholders]))
+        inner_args, inner_kwargs = restore(arguments, handles(capture.placeholders))
         value = function._f(*inner_args, **inner_kwargs)
-        body = capture.close([x._node for x in flatten(value)])
+        body = capture.close(nodes_of(flatten(value)))
     shape = structure(value)
     inputs = (*reals, *body.captured)
     if modes_of(reals):
@@ -123,7 +123,7 @@ def _called(function: custom_function, args: tuple, kwargs: dict[str, Any]) -> A
         node = apply(CUSTOM, inputs, (body.program, call))
     else:  # no transform will ever ask for the rules
         node = called(PURE_CALL, (body.program, len(reals)), inputs)
-    return restore(shape, iter(wrap_all(node)))
+    return restore(shape, wrap_all(node))
 
 
 def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:

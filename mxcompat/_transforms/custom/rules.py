@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mxcompat._array.array import array, wrap
+from mxcompat._array.array import array, handles, nodes_of
 from mxcompat._array.errors import bad_cast
 from mxcompat._graph.ir.aval import Aval, format_shape
 from mxcompat._graph.ir.capture import Body, Capture, Promise
@@ -14,7 +14,7 @@ from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.program import Program
 
 from ..split import zeros
-from ..trees import flatten, map_arrays, restore, visit_by_prefix
+from ..trees import flatten, rebuilt, restore, visit_by_prefix
 
 __all__ = ["UserCall", "batching_rule", "forward_rule", "reverse_rule"]
 
@@ -42,13 +42,13 @@ def reverse_rule(call: UserCall, promises: Sequence[Promise], mode: str) -> Body
         mode: what the rule is captured as, see `Capture`.
     """
     with Capture(promises, mode=mode) as capture:
-        following = iter([wrap(p) for p in capture.placeholders])
+        following = iter(handles(capture.placeholders))
         args, kwargs = restore(call.arguments, following)
         cotangents = restore(call.value, following)
         outputs = restore(call.value, following)
         result = call.function._vjp(args[0] if len(args) == 1 else args, cotangents, outputs, **kwargs)
         primals = [p.aval for p in promises[: call.count]]
-        found = [x._node for x in flatten(result)][: len(primals)]  # MLX reads no further
+        found = nodes_of(flatten(result))[: len(primals)]  # MLX reads no further
         if any(f.aval.shape != p.shape for f, p in zip(found, primals, strict=False)):
             raise ValueError(
                 f"[custom_function] The vjp rule must return cotangents like the arguments, "
@@ -62,15 +62,14 @@ def forward_rule(
 ) -> Body:
     """The jvp rule, of primals and the tangents of those that are `active`."""
     with Capture(promises, mode=mode) as capture:
-        following = iter([wrap(p) for p in capture.placeholders])
+        following = iter(handles(capture.placeholders))
         args, kwargs = restore(call.arguments, following)
         if kwargs:
             raise ValueError("[custom jvp] Function should only accept positional arguments")
-        switch = iter(active)
-        tangents = map_arrays(lambda _: next(following) if next(switch) else None, args)
+        tangents = rebuilt(args, [next(following) if wanted else None for wanted in active])
         one = len(args) == 1
         result = call.function._jvp(args[0] if one else args, tangents[0] if one else tangents)
-        found = [x._node for x in flatten(result)][: len(outputs)]
+        found = nodes_of(flatten(result))[: len(outputs)]
         found += [zeros(a) for a in outputs[len(found) :]]
         if [f.aval.shape for f in found] != [a.shape for a in outputs]:
             raise ValueError(
@@ -90,16 +89,15 @@ def batching_rule(
         size: of the axis.
     """
     with Capture(inputs) as capture:
-        args, kwargs = restore(call.arguments, iter([wrap(p) for p in capture.placeholders]))
+        args, kwargs = restore(call.arguments, handles(capture.placeholders))
         if kwargs:
             raise ValueError("[custom vmap] Function should only accept positional arguments")
-        switch = iter(active)
-        axes = map_arrays(lambda _: 0 if next(switch) else None, args)
+        axes = rebuilt(args, [0 if mapped else None for mapped in active])
         one = len(args) == 1
         result = call.function._vmap(args[0] if one else args, axes[0] if one else axes)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ValueError("[custom vmap] Vmap function should return a tuple with 2 items.")
-        found = [x._node for x in flatten(result[0])]
+        found = nodes_of(flatten(result[0]))
         out_axes = _flat_axes(*result)
         shapes = [x.aval.shape for x in found]
         axes = (*out_axes, *[0] * (len(program.out_avals) - len(found)))

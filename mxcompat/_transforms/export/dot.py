@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from mxcompat._array.array import nodes_of
 from mxcompat._graph.ir.linearize import linearize
 from mxcompat._graph.ir.node import ITEM, Node
 
@@ -32,7 +33,7 @@ def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None:
     """
     if not isinstance(file, str) and not hasattr(file, "write"):
         raise ValueError("[export_to_dot] Accepts file-like objects or strings to be used as filenames.")
-    outputs = [x._node for x in flatten(args, require_array=True)]
+    outputs = nodes_of(flatten(args, require_array=True))
     names = {}
     for key, tree in kwargs.items():
         for x in flatten(tree, require_array=True):

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from mxcompat._array.array import array, wrap, wrap_all
+from mxcompat._array.array import array, handles, nodes_of, wrap, wrap_all
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.capture import Capture, modes_of
 from mxcompat._graph.ir.node import SCALAR, Node, scalar
@@ -79,12 +79,12 @@ def _trace(fun: Callable[..., Any], args: tuple, kwargs: dict[str, Any], shapele
     given, named = _inputs(args, kwargs, "export_function")
     avals = [x._node.aval for x in (*given, *named.values())]
     with Capture(avals, any_shape=shapeless) as capture:
-        stand_ins = [wrap(p) for p in capture.placeholders]
+        stand_ins = handles(capture.placeholders)
         value = fun(*stand_ins[: len(given)], **dict(zip(named, stand_ins[len(given) :], strict=True)))
         outputs = [value] if isinstance(value, array) else value
         if not isinstance(outputs, (list, tuple)) or not all(isinstance(x, array) for x in outputs):
             raise ValueError("[export_function] Outputs can be either a single array, a tuple, or a list of arrays.")
-        body = capture.close([x._node for x in outputs])
+        body = capture.close(nodes_of([*outputs]))
     if modes_of(body.captured):
         raise ValueError("[export_function] Cannot export a function that uses the arguments of one around it.")
     return Traced(body.program, body.captured, len(given), tuple(named), shapeless)
