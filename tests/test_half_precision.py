@@ -121,3 +121,19 @@ def test_linspace_ends_at_its_stop(tier) -> None:
             assert got[0] == np.float32(start)
             assert got[-1] == np.float32(stop)
             check(lambda mx, start=start, stop=stop, num=num: mx.linspace(start, stop, num), tol=1e-6)
+
+
+@pytest.mark.parametrize("tier", [nullcontext, host_disabled])
+@pytest.mark.parametrize("dtype", KINDS)
+def test_quotients_are_rounded_before_they_are_rounded_down(dtype: str, tier) -> None:
+    """38.9 is 39 in bfloat16, and its floor too."""
+    rng = np.random.default_rng(0)
+    a, b = (50 * rng.normal(size=500)).astype(np.float32), rng.normal(size=500).astype(np.float32)
+
+    def in_half(fn):
+        return lambda mx, *xs: fn(mx, *[x.astype(getattr(mx, dtype)) for x in xs])
+
+    with tier():
+        check(in_half(lambda mx, a, b: [a // b, a // 0.1, 7 // b, a % b, *mx.divmod(a, b)]), a, b, tol=0)
+        check(in_half(lambda mx, a, b: mx.grad(lambda a, b: (a % b).sum(), argnums=(0, 1))(a, b)), a, b, tol=0)
+        check(in_half(lambda mx, a, b: mx.jvp(lambda a, b: a % b, [a, b], [a, b])), a, b, tol=0)

@@ -170,6 +170,7 @@ _IN_RESULT: dict[str, Ufunc] = {
     "subtract": _of_kinds("b", np.bitwise_xor, np.subtract),
     "multiply": np.multiply,
     "divide": np.divide,
+    "floor_divide": _floor_divide,  # MLX rounds the quotient before it rounds it down
     "maximum": _of_kinds("c", lambda x, y: np.where(larger(x, y) | (x != x), x, y), np.maximum),
     "minimum": _of_kinds("c", lambda x, y: np.where(larger(y, x) | (x != x), x, y), np.minimum),
     "bitwise_and": np.bitwise_and,
@@ -179,7 +180,6 @@ _IN_RESULT: dict[str, Ufunc] = {
     "right_shift": _shift(np.right_shift),
 }
 _IN_FLOATS: dict[str, Ufunc] = {
-    "floor_divide": _floor_divide,
     "remainder": _remainder,
     "power": _power,
     "logaddexp": _logaddexp,

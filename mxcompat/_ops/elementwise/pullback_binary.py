@@ -92,27 +92,33 @@ _PARTIALS: dict[str, tuple[Partial, Partial]] = {
 }
 
 
-def _cast(x: Any, y: Any) -> Any:
+_ROUNDED = {"remainder"}
+"""Half precision is not widened: the quotient is rounded before it is rounded down, as in MLX."""
+
+
+def _cast(x: Any, y: Any, widen: bool = True) -> Any:
     """An operand in the dtype of the result, or in float32 for half precision."""
     dtype = y.dtype
-    if dtype.itemsize == 2:
+    if widen and dtype.itemsize == 2:
         return x.astype(np.float32) if x.dtype == dtype else _cast(converted_on_host(x, from_numpy(dtype)), y)  # type: ignore[arg-type]
     return x if x.dtype is dtype else converted_on_host(x, from_numpy(dtype))  # type: ignore[arg-type]
 
 
 def _rules(name: str, first: Partial, second: Partial) -> None:
+    widen = name not in _ROUNDED
+
     @PULLBACK.of(TABLE[name])
     def pull(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], a: Any, b: Any) -> tuple:
-        a, b = _cast(a, y), _cast(b, y)
-        if y.dtype.itemsize == 2:
+        a, b = _cast(a, y, widen), _cast(b, y, widen)
+        if widen and y.dtype.itemsize == 2:
             g, y = g.astype(np.float32), y.astype(np.float32)
         return first(g, a, b, y) if wanted[0] else None, second(g, a, b, y) if wanted[1] else None
 
     @PUSHFORWARD.of(TABLE[name])
     def push(tangents: Sequence[Any], y: Any, params: tuple, a: Any, b: Any) -> Any:
-        da, db = (t if t is None else _cast(t, y) for t in tangents)
-        a, b = _cast(a, y), _cast(b, y)
-        if y.dtype.itemsize == 2:
+        da, db = (t if t is None else _cast(t, y, widen) for t in tangents)
+        a, b = _cast(a, y, widen), _cast(b, y, widen)
+        if widen and y.dtype.itemsize == 2:
             y = y.astype(np.float32)
         if db is None:
             return first(da, a, b, y)
