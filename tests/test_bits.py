@@ -144,6 +144,19 @@ def test_view(dtype: str, tier: Any) -> None:
 
 
 @TIERS
+@pytest.mark.parametrize("dtype", SIZES)
+def test_chains_of_views(dtype: str, tier: Any) -> None:
+    """To wider types, and on to narrower ones, in one graph."""
+    others = [d for d in SIZES if d != "bool_"]
+    cases = {
+        f"{wide}, {narrow}": lambda mx, x, i, m, a=wide, b=narrow: taken_for(mx, taken_for(mx, x[:, ::2], a), b)
+        for wide in others
+        for narrow in others
+    }
+    check(dtype, cases, ["uint8"], tier)
+
+
+@TIERS
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_view_over_an_axis(axis: int, tier: Any) -> None:
     """To types of all sizes, with the axis that is mapped over in each place."""

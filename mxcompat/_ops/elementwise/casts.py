@@ -77,6 +77,8 @@ def _view(x: Any, dtype: Dtype) -> Any:
     width = x.shape[-1] * old * (shape[-1] if shape else 1)  # of the last axis, in bytes
     # With an axis more in front, since `jax.vmap` of a bitcast fails unless a reshape has put the mapped axis first.
     x = x.reshape(1, *lead, width // old if old >= new else width // new, *([new // old] if old < new else []))
+    if old > new:  # behind a barrier, or XLA makes one bitcast, of a wrong shape, of this and one that widened
+        x = lax.optimization_barrier(x)
     x = lax.bitcast_convert_type(x, atom).reshape(*lead, width // dtype.size, dtype.size // new)
     if dtype.kind == "c":  # behind a barrier, or XLA writes over its parts while a write still reads a slice of them
         x = lax.optimization_barrier(lax.complex(x[..., 0], x[..., 1]))
