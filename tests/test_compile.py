@@ -566,3 +566,30 @@ def test_what_has_the_shape_of_an_argument_follows_it(name):
         return fn(x), fn(x[:2])
 
     check(case, X)
+
+
+@pytest.mark.parametrize("shapeless", [False, True])
+def test_state_that_the_program_adds_to_and_takes_from(shapeless: bool) -> None:
+    """Though no input tells: in MLX arrays are then missing, or the process ends."""
+
+    def run(compile):
+        state = {"a": ours.array(1.0)}
+
+        def step(x):
+            state["b"] = x * 2
+            return x + state["a"]
+
+        compiled, seen = compile(step, state), []
+        for n, change in (
+            (3, dict),
+            (4, lambda: state.pop("b")),
+            (4, lambda: state.update(c=ours.array(7.0))),
+            (5, state.clear),
+        ):
+            change()
+            state["a"] = ours.array(1.0)
+            seen.append((compiled(ours.ones(n)).tolist(), {k: v.tolist() for k, v in state.items()}))
+        return seen
+
+    got = run(lambda step, state: ours.compile(step, outputs=state, shapeless=shapeless))
+    assert got == run(lambda step, state: step)

@@ -97,26 +97,36 @@ def compile(
         if not _enabled or modes_of(nodes):
             return _untraced(fun, args, kwargs)
         key = (*kinds, *[n.aval for n in nodes])
-        entry = entries.get(key)
+        slots = TreeSlots.of(outputs)
+        entry = _writing(slots, entries.get(key))
         if entry is None:
             any_shape = (*kinds, *[(n.aval.ndim, n.aval.dtype) for n in nodes])
-            if shapeless and any_shape in entries:
-                entry = _reshaped(entries[any_shape], [n.aval for n in nodes])
+            known = _writing(slots, entries.get(any_shape)) if shapeless else None
+            if known is not None:
+                entry = _reshaped(known, [n.aval for n in nodes])
             else:
                 entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes, shapeless)
                 if entry is None:
                     return _untraced(fun, args, kwargs)
                 if shapeless:
                     _remember(entries, any_shape, entry)
+                slots = TreeSlots.of(outputs)  # of which the function may have made some
             _remember(entries, key, entry)
         for k in entry.unread:
             nodes[k] = _valued(nodes[k])
         results = wrap_all(run_in_parts(entry.program, (*nodes, *entry.captured)))
-        if outputs is not None:
-            TreeSlots.of(outputs).fill(results[entry.returned :])
+        slots.fill(results[entry.returned :])
         return restore(entry.value, results)
 
     return transformed(fun, call)
+
+
+def _writing(slots: TreeSlots, entry: _Entry | None) -> _Entry | None:
+    """The entry, if it writes as many arrays as the outputs hold now: the program may have added or removed some since,
+    and then has to be traced again."""
+    if entry is None or len(slots.arrays) != len(entry.program.out_slots) - entry.returned:
+        return None
+    return entry
 
 
 def _untraced(fun: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
