@@ -128,6 +128,8 @@ def test_grad_errors(fn):
 
 VJP_JVP = {
     "vjp": lambda mx, x: mx.vjp(lambda a: a * 2, [x], [x]),
+    "vjp of a tree": lambda mx, x: mx.vjp(lambda a: {"k": a}, [x], [x]),
+    "jvp of a tree": lambda mx, x: mx.jvp(lambda a: (a, [a]), [x], [x]),
     "vjp two outputs": lambda mx, x: mx.vjp(lambda a: [a * 2, a * a], [x], [x, x]),
     "vjp of one output twice": lambda mx, x: mx.vjp(lambda a: [b := a * 2, b, a, a], [x], [x, x * 3, x * 5, x * 7]),
     "vjp of divmod": lambda mx, x: mx.vjp(mx.divmod, [x * 3, x - 4], [x, x]),

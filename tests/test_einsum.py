@@ -74,3 +74,14 @@ def test_what_the_search_gives_up_on(xla_only) -> None:
 def test_order_counts_every_axis_of_a_diagonal() -> None:
     sizes = {"a": 3, "b": 2, "d": 2, "e": 5, "f": 5}
     check(lambda mx, *xs: mx.einsum_path("fff,fae,bef,def->abd", *xs), *operands("fff,fae,bef,def->abd", sizes))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["ij;jk->ik", "i1", "->i,j", "i......", ";......", "...1...", "i...j...,j", "i,j;", ",->,", "i,...->-"],
+)
+def test_the_first_mistake_is_named(expression: str) -> None:
+    """How many terms there are, then each from the left."""
+    for count in (1, 2):
+        check(lambda mx, count=count: mx.einsum(expression, *[mx.ones((2, 2))] * count))
+        check(lambda mx, count=count: mx.einsum_path(expression, *[mx.ones((2, 2))] * count))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mxcompat._array.array import array, exchange, handles, nodes_of, plain_handle, wrap, wrap_all
-from mxcompat._array.errors import expected, incompatible
+from mxcompat._array.errors import bad_cast, expected, incompatible
 from mxcompat._graph.ir.aval import aval, float32, format_shape
 from mxcompat._graph.ir.capture import Body, Capture
 from mxcompat._graph.ir.node import Node, apply, scalar
@@ -239,7 +239,7 @@ def _as_list(value: Any) -> list[array]:
         return [value]
     if isinstance(value, (list, tuple)) and all(isinstance(x, array) for x in value):
         return list(value)
-    raise RuntimeError(f"std::bad_cast: the function must return an array or a list of arrays, not {value!r}")
+    raise bad_cast(f"the function must return an array or a list of arrays, not {type(value).__name__}")
 
 
 def _is_stopped(node: Node) -> bool:

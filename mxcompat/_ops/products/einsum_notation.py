@@ -31,12 +31,12 @@ def parse(subscripts: str, shapes: Sequence[tuple[int, ...]], name: str) -> Equa
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
-    for term in (*terms, right):
-        _check_letters(term, name)
     if len(terms) != len(shapes):
         raise ValueError(
             f"[{name}] Number of operands, {len(shapes)}, does not match number of input subscripts, {len(terms)}"
         )
+    for term in (*terms, right):
+        _check_letters(term, name)
     hidden = 0
     for k, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         if "..." in term:
@@ -62,12 +62,13 @@ def parse(subscripts: str, shapes: Sequence[tuple[int, ...]], name: str) -> Equa
 
 
 def _check_letters(term: str, name: str) -> None:
-    dots = term.count("...")
-    if dots > 1:
-        raise ValueError(f"[{name}] Only one ellipsis per subscript is allowed but found more in '{term}'.")
-    for c in term.replace("...", ""):
-        if not (c.isascii() and c.isalpha()):
-            raise ValueError(f"[{name}] Subscripts must be letters, but got '{c}'.")
+    """Raise for what comes first, from the left, that is neither a letter nor the one ellipsis."""
+    for part in term.split("...", 1):
+        for k, c in enumerate(part):
+            if part.startswith("...", k):
+                raise ValueError(f"[{name}] Only one ellipsis per subscript is allowed but found more in '{term}'.")
+            if not (c.isascii() and c.isalpha()):
+                raise ValueError(f"[{name}] Subscripts must be letters, but got '{c}'.")
 
 
 def _expanded(term: str, shape: tuple[int, ...], digits: str) -> str:
