@@ -323,3 +323,75 @@ def test_tangents_that_a_rule_does_not_return_are_zero() -> None:
         return mx.jvp(f, [x], [x])
 
     check(fn, np.array(2.0, np.float32))
+
+
+def straight_through(mx, dtype, reads):
+    """Whole numbers, with the derivative of what is rounded."""
+
+    @mx.custom_function
+    def rounded(x):
+        return mx.round(x * 4).astype(getattr(mx, dtype))
+
+    @rounded.vjp
+    def rule(primal, cotangent, output):
+        if reads:
+            np.array(cotangent)
+        return cotangent.astype(mx.float32) * 10
+
+    return rounded
+
+
+INTEGERS = {
+    "grad": lambda mx, q, x, w: mx.grad(lambda x: (q(x) * w).sum())(x),
+    "behind integers": lambda mx, q, x, w: mx.grad(lambda x: ((q(x) - 3) * w / 4).sum())(x),
+    "twice": lambda mx, q, x, w: mx.grad(lambda x: (q(q(x) / 3) * x * w).sum())(x),
+    "vjp": lambda mx, q, x, w: mx.vjp(q, [x], [w]),
+    "compile": lambda mx, q, x, w: mx.grad(mx.compile(lambda x, w: (q(x) * w).sum()))(x, w),
+    "vmap": lambda mx, q, x, w: mx.grad(lambda x: (mx.vmap(q)(x) * w).sum())(x),
+    "checkpoint": lambda mx, q, x, w: mx.grad(mx.checkpoint(lambda x: (q(x) * w).sum()))(x),
+    "jvp": lambda mx, q, x, w: mx.jvp(lambda x: q(x) * w, [x], [x]),
+}
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64", "bool_"])
+@pytest.mark.parametrize("case", INTEGERS)
+def test_results_that_are_integers(case, dtype, reads):
+    given = np.array([1.3, 2.6, 0.2], np.float32), np.array([0.5, 2, 3], np.float32)
+    check(lambda mx, x, w: INTEGERS[case](mx, straight_through(mx, dtype, reads), x, w), *given)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_arguments_that_are_integers(dtype):
+    def run(mx, x):
+        @mx.custom_function
+        def double(x):
+            return x * 2
+
+        double.vjp(lambda primal, cotangent, output: cotangent * 3)
+        x = x.astype(getattr(mx, dtype))
+        return [mx.vjp(f, [x], [x]) for f in (double, lambda x: double(x) * 1, lambda x: double(x * 1))]
+
+    check(run, np.array([1, 2, 0]))
+
+
+def test_indices_among_the_results():
+    """A vector quantizer: the nearest entry of a codebook, and which it is."""
+
+    def run(mx, x, book):
+        @mx.custom_function
+        def nearest(x, book):
+            i = mx.argmin(mx.square(x[:, None] - book), axis=1)
+            return book[i], i
+
+        @nearest.vjp
+        def rule(primals, cotangents, outputs):
+            return cotangents[0], mx.zeros_like(primals[1]).at[outputs[1]].add(cotangents[0])
+
+        def loss(x, book):
+            y, i = nearest(x, book)
+            return (y * i * book[i]).sum()
+
+        return mx.grad(loss, argnums=(0, 1))(x, book)
+
+    check(run, np.array([0.3, 2.6, 1.2], np.float32), np.arange(4, dtype=np.float32))

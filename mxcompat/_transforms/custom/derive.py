@@ -113,7 +113,7 @@ def _derived(
     ruled = sweep.ruled(outputs)
     for call in ruled if kind is Forward else reversed(ruled):
         sweep.rules[call] = _rule(sweep, call, subgraph.order[call])
-    integers = bool(ruled) and any(p.aval.dtype.kind not in "fc" for p in primals)  # they have no place in JAX's rules
+    integers = bool(ruled) and sweep.passes_integers(outputs)  # they have no place in JAX's rules
     stepped = holds_steps(body.program) or any(holds_steps(rule.program) for rule in sweep.rules.values())
     if capture.is_enclosed or sweep.has_read or integers or stepped:
         return sweep.derived(outputs)

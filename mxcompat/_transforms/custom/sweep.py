@@ -85,6 +85,16 @@ class Sweep:
         found = self._calls & _reached(self._program, self._active, outputs, self._behind_stops)
         return [part[0] for part in self._parts if part[0] in found] if len(found) > 1 else [*found]
 
+    def passes_integers(self, outputs: int) -> bool:
+        """Whether a derivative of the first outputs goes by integers: primals, or what a call takes or gives."""
+        if any(p.aval.dtype.kind not in "fc" for p in self._primals):
+            return True
+        reached = _reached(self._program, self._active, outputs, self._behind_stops)
+        calls = self._calls & reached
+        passed = {s for call in calls for s in self._program.instructions[call][2]} & self._active
+        passed |= {s for call in calls for s, _ in self._items(call)} & reached
+        return any(self._program.aval(s).dtype.kind not in "fc" for s in passed)
+
     def active_inputs(self, call: int) -> tuple[bool, ...]:
         """Which of the inputs of a call that have derivatives depend on the primals."""
         op, params, slots = self._program.instructions[call]
@@ -108,11 +118,8 @@ class Sweep:
         return Promise(aval, asked)
 
     def _moves(self, slot: int) -> bool:
-        """Whether a slot has a cotangent or tangent. Integers have one as arguments, and as results of calls."""
-        aval = self._program.aval(slot)
-        if slot not in self._active or isinstance(aval, tuple):
-            return False
-        return aval.dtype.kind in "fc" or slot < 0 or self._parts[self._place[slot]][0] in self._calls
+        """Whether a slot has a cotangent or tangent."""
+        return slot in self._active and not isinstance(self._program.aval(slot), tuple)
 
     def _items(self, call: int) -> list[tuple[int, int]]:
         """The slots that hold results of a call, and which."""
@@ -194,7 +201,7 @@ class Reverse(Sweep):
         """The part down to which the cotangents are known."""
         outputs = zip(self._program.out_slots, self._given, strict=False)
         for slot, cotangent in outputs:
-            if self._moves(slot) and self._program.aval(slot).dtype.kind in "fc":
+            if self._moves(slot):
                 self._add(slot, cotangent)
         return len(self._parts)
 
