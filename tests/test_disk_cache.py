@@ -15,6 +15,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 import mxcompat.core as mx
+from mxcompat import ext
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import aval, float32, int32
 from mxcompat._graph.ir.linearize import linearize
@@ -290,6 +291,16 @@ def test_nothing_is_unpickled_that_is_not_what_its_name_says(place, monkeypatch)
     monkeypatch.setattr(disk.pickle, "loads", lambda data: pytest.fail("unpickled"))
     with pytest.warns(RuntimeWarning, match="checksum"):
         executable(one, scalars)
+
+
+def test_what_no_file_can_hold_is_compiled_without_a_word(place, monkeypatch, caplog):
+    monkeypatch.setattr(policy, "HOST", False)
+    sort = ext.host_callback(np.sort, lambda x: x)
+    assert mx.compile(lambda x: sort(x) * 2)(mx.array([3.0, 1.0, 2.0])).tolist() == [2, 4, 6]
+    assert mx.vmap(sort)(mx.array([[2.0, 1.0]])).tolist() == [[1, 2]]
+    background.settle()
+    assert not entries(place)
+    assert not caplog.records
 
 
 def test_what_xla_refuses_is_compiled(place, monkeypatch):

@@ -136,7 +136,10 @@ def _serialized(compiled: jax.stages.Compiled) -> bytes:
 
     try:
         return pickle.dumps(serialize(compiled))
-    except (ValueError, TypeError, NotImplementedError, pickle.PicklingError, jax.errors.JaxRuntimeError):
+    except (
+        AttributeError, ValueError, TypeError, NotImplementedError, pickle.PicklingError, jax.errors.JaxRuntimeError,
+    ):  # fmt: skip
+        # an AttributeError is what pickle raises of a function within another, such as the callback of host code
         return b""
 
 
