@@ -401,6 +401,28 @@ WRITE_ERRORS = lines("""
     x[mx.array([[True, False, True], [False, True, False]])] = ones((24,))
     x[mx.array(True)] = ones((2, 4))
     x[None, None] = ones((2, 1, 1, 1))
+    v[0,] = ones((1,))
+    v[-1,] = ones((1, 1))
+    v[0, ...] = ones((1,))
+    v[..., 0] = ones((2,))
+    x[0,] = ones((1, 3, 4))
+    x[0,] = ones((1, 1, 4))
+    x[0,] = ones((2, 3, 4))
+    v[mx.array([[True]])] = 1
+    v[[[True]]] = 1
+    z[mx.array([True])] = 1
+    x[mx.array([True, False, True])] = ones((2, 1, 3, 4))
+""")
+
+
+WRITES += lines("""
+    v[0,] = 9
+    v[0,] = mx.array(9)
+    x[1,] = ones((4,))
+    x[1,] = ones((3, 1))
+    x[1, ...] = ones((1, 3, 4))
+    x[1, ..., 2] = ones((3,))
+    v[0] = ones((1,))
 """)
 
 
@@ -718,6 +740,40 @@ def test_indices_have_no_gradient(code):
         return mx.grad(lambda k: eval(code, {**scope, "k": k})[0])(scope["d"])
 
     assert isinstance(check(function), ValueError)
+
+
+@pytest.mark.parametrize("mask", ["f > 1", "mx.isnan(f)", "mx.arange(3) == mx.argmax(f)", "(f * 0).astype(mx.bool_)"])
+@pytest.mark.parametrize("value", ["7", "w", "w[0]"])
+@pytest.mark.parametrize("transform", ["grad", "jvp", "compile(grad)", "grad(compile)", "vmap"])
+def test_masks_that_depend_on_an_argument_have_no_derivative(mask, value, transform):
+    def function(mx):
+        scope = {**names(mx), "setting": setting}
+
+        def written(f):
+            return eval(f"setting(f, {mask}, {value})", {**scope, "f": f})
+
+        f = scope["f"]
+        return {
+            "grad": lambda: mx.grad(lambda f: written(f).sum())(f),
+            "jvp": lambda: mx.jvp(written, [f], [f]),
+            "compile(grad)": lambda: mx.compile(mx.grad(lambda f: written(f).sum()))(f),
+            "grad(compile)": lambda: mx.grad(mx.compile(lambda f: written(f).sum()))(f),
+            "vmap": lambda: mx.vmap(lambda f: written(f[0]))(f[None, None]),
+        }[transform]()
+
+    got = check(function)
+    assert isinstance(got, ValueError) == (transform != "vmap")
+
+
+@pytest.mark.parametrize("code", ["setting(f, mx.stop_gradient(f) > 1, w)", "setting(f, mx.ones_like(f) > 0, w)"])
+def test_masks_that_are_stopped(code):
+    def function(mx):
+        scope = {**names(mx), "setting": setting}
+        f, w = scope["f"], scope["w"]
+        run = lambda f, w: eval(code, {**scope, "f": f, "w": w})  # noqa: E731
+        return mx.vjp(run, [f, w], [w]), mx.jvp(run, [f, w], [w, f])
+
+    check(function)
 
 
 def test_stopped_indices_have_a_zero_gradient():

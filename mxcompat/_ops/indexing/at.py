@@ -14,7 +14,7 @@ from ..define import as_float, op
 from ..elementwise import arithmetic
 from ..elementwise.quotient import quotient
 from .plan import parse
-from .scatter import FILL, stretch, stripped, value_node, write
+from .scatter import FILL, check_items, stretch, stripped, value_node, write
 
 __all__ = ["ArrayAt", "at"]
 
@@ -104,6 +104,7 @@ class ArrayAt:
         elif mode == "divide":
             mode, new = "multiply", apply(_RECIPROCAL, (new,))
         plan, nodes = parse(index, x.aval.shape, "scatter")
+        check_items(index, new, x, plan)
         return wrap(write(x, new, plan, nodes, mode))
 
 

@@ -25,6 +25,8 @@ def _update(transform: str, *_: Any) -> Exception:
 
 
 @INDEX_ERROR.of(TABLE["masked_scatter"])
-def _mask(transform: str, *_: Any) -> Exception | None:
-    """MLX's error for the JVP is an internal one."""
-    return None if transform == "JVP" else ValueError(no_derivative("masked_scatter", "mask", transform))
+def _mask(transform: str, *_: Any) -> Exception:
+    """MLX refuses both, the JVP in words of its own."""
+    if transform == "JVP":
+        return ValueError("[masked_scatter] invalid arg index in JVP")
+    return ValueError(no_derivative("masked_scatter", "mask", transform))

@@ -40,17 +40,19 @@ def _masked(x: Any, value: Any, mask: Any) -> Any:
 
 
 def _masked_aval(x: Aval, value: Aval, mask: Aval) -> Aval:
-    if x.shape[: mask.ndim] != mask.shape:
-        given, wanted = (",".join(map(str, s)) for s in (mask.shape, x.shape))
-        raise ValueError(
-            "[masked_scatter] The boolean mask should have the same shape as the beginning of the indexed array but "
-            f"the mask has shape ({given}) and the array has shape ({wanted})"
-        )
+    if mask.ndim > x.ndim:
+        raise ValueError("[masked_scatter] The mask cannot have more dimensions than the target.")
     trailing = x.shape[mask.ndim :]
     if value.ndim > len(trailing) + 1:
         raise ValueError(
             "[masked_scatter] Value array shape must be broadcastable with the last "
             f"{len(trailing)} dimensions of the input."
+        )
+    if x.shape[: mask.ndim] != mask.shape:
+        given, wanted = (",".join(map(str, s)) for s in (mask.shape, x.shape))
+        raise ValueError(
+            "[masked_scatter] The boolean mask should have the same shape as the beginning of the indexed array but "
+            f"the mask has shape ({given}) and the array has shape ({wanted})"
         )
     if value.ndim > len(trailing):
         stretch(value.shape, (value.shape[0], *trailing))

@@ -27,8 +27,8 @@ from .gather import layout, locate, narrow, subscript, windows
 from .plan import Plan, check_integral, shape_of, source_axes
 
 __all__ = [
-    "FILL", "SCATTER", "SLICE_UPDATE", "as_elements", "block_shape", "fit", "is_whole", "scatter", "stretch",
-    "stripped", "value_node", "write",
+    "FILL", "SCATTER", "SLICE_UPDATE", "as_elements", "block_shape", "check_items", "fit", "is_whole", "scatter",
+    "stretch", "stripped", "value_node", "write",
 ]  # fmt: skip
 
 
@@ -83,6 +83,17 @@ def block_shape(shape: tuple[int, ...], plan: Plan) -> tuple[int, ...]:
     return tuple(
         n if entry == ":" else 1 if type(entry) is str else entry[0] for n, entry in zip(shape, entries, strict=True)
     )
+
+
+def check_items(index: Any, value: Node, x: Node, plan: Plan) -> None:
+    """Raise MLX's ValueError for a value as deep as the array where a tuple with a single int is written at: `x[0,]`.
+
+    The value gets an axis for the int there, as beside other items; where the int stands alone, `x[0]`, it gets none.
+    """
+    if plan == ("i",) and type(index) is tuple:
+        shape = x.aval.shape
+        value_shape = stripped(value.aval.shape, len(shape))
+        stretch(_lined_up(value_shape, plan, len(shape)), block_shape(shape, plan))
 
 
 def _lined_up(value: tuple[int, ...], plan: Plan, ndim: int) -> tuple[int, ...]:

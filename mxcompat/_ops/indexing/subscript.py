@@ -21,7 +21,7 @@ from .at import ArrayAt, at
 from .gather import SLICE, read
 from .plan import is_full, parse, place
 from .put import MASKED_SCATTER
-from .scatter import FILL, fit, stretch, value_node, write
+from .scatter import FILL, check_items, fit, stretch, value_node, write
 
 __all__ = ["attach"]
 
@@ -68,6 +68,7 @@ def setitem(self: array, index: Any, value: Any, /) -> None:
 def _assign(x: Node, index: Any, value: Node) -> Node:
     plan, nodes = parse(index, x.aval.shape, "scatter")
     if not is_full(plan):
+        check_items(index, value, x, plan)
         return write(x, value, plan, nodes)
     dtype = value.aval.dtype if index is None or index is Ellipsis or not x.aval.shape else x.aval.dtype
     if index is None:
