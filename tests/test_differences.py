@@ -185,10 +185,20 @@ def test_nan_as_uint32() -> None:
     assert set(got) == {0}
 
 
+ROW = np.random.RandomState(0).permutation(40).astype(np.float32)
+
+
 def test_orders() -> None:
     want, got = both(lambda mx: mx.partition(mx.array([5, 3, 1, 4, 2, 0]), 2))
     assert want != got
     assert sorted(want[:3]) == sorted(got[:3])
+    want, got = both(lambda mx: mx.topk(mx.array(np.stack([ROW, ROW[::-1]])), 3))
+    assert want != got
+    assert [sorted(row) for row in want] == got
+    equal = ours.array([3.0, 1.0, 2.0, 5.0, 4.0, 1.0, 2.0])
+    want, got = both(lambda mx: mx.grad(lambda x: mx.partition(x, 1).max())(mx.array(equal.tolist())))
+    assert want == [0, 0, 0, 0, 0, 0, 1]
+    assert got == [0, 0, 0, 1, 0, 0, 0]
     trees = {"b": 1, "a": 2, "zz": 5}, {"q": 1, "c": 4}
     assert list(our_utils.tree_merge(*trees)) == ["b", "a", "zz", "q", "c"]
     assert real_utils.tree_merge(*trees) == our_utils.tree_merge(*trees)
