@@ -205,6 +205,20 @@ def test_lu_reads_as_documented():
     np.testing.assert_allclose(np.take_along_axis(lower, p[..., None].astype(int), -2) @ upper, BATCH, atol=1e-5)
 
 
+@pytest.mark.parametrize("in_numpy", [True, False])
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4, 3), (3, 5)], ids=str)
+def test_lu_of_what_is_not_finite(monkeypatch, shape, in_numpy):
+    """MLX's LAPACK takes a NaN for the largest number of a column if it is the first, and for none anywhere else."""
+    monkeypatch.setattr(policy, "HOST", in_numpy)
+    random = np.random.RandomState(0)
+    for bad in (np.nan, np.inf, -np.inf):
+        for place in np.ndindex(shape[-2:]) if in_numpy else ((0, 0), (1, 0), (2, 0), (1, 1), (0, 2)):
+            a = random.randn(*shape).astype(np.float32)
+            a[(..., *place) if len(shape) < 3 else (1, *place)] = bad
+            check(lambda mx, a: mx.linalg.lu(a, stream=mx.cpu), a, tol=LOOSE)
+            check(lambda mx, a: mx.linalg.lu_factor(a, stream=mx.cpu), a, tol=LOOSE)
+
+
 def test_singular_matrices():
     check(lambda mx: mx.linalg.pinv(mx.ones((2, 2)), stream=mx.cpu))
     check(lambda mx: mx.linalg.pinv(mx.zeros((2, 2)), stream=mx.cpu))

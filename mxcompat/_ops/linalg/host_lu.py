@@ -22,15 +22,22 @@ def _exchange(x: Any, k: int, others: Any) -> None:
     x[:, k] = rows
 
 
+def _largest(column: Any) -> Any:
+    """Where the largest number of each is, as LAPACK seeks it: a NaN is passed over, unless it is the first."""
+    none = np.isnan(column)
+    if none.any():
+        column = np.where(none, np.where(np.arange(column.shape[1]) == 0, np.inf, -1), column)
+        column[none[:, 0], 1:] = -1  # an infinity, too
+    return column.argmax(1)
+
+
 def _factored(a: Any) -> tuple[Any, Any]:
     """Both factors in one array, and the row that each row was exchanged with."""
-    if not np.isfinite(a).all():
-        raise np.linalg.LinAlgError("what is not finite has no largest element")
     *batch, m, n = a.shape
     both = a.reshape(-1, m, n).copy()
     pivots = np.empty((len(both), min(m, n)), np.uint32)
     for k in range(min(m, n)):
-        largest = k + np.abs(both[:, k:, k]).argmax(1)
+        largest = k + _largest(np.abs(both[:, k:, k]))
         pivots[:, k] = largest
         _exchange(both, k, largest)
         pivot = both[:, k, k]

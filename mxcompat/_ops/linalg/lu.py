@@ -25,7 +25,38 @@ def _factor(a: Any) -> tuple[Any, Any, Any]:
     if not a.size:
         rows = jnp.broadcast_to(jnp.arange(m, dtype=jnp.int32), (*a.shape[:-2], m))
         return a, rows[..., : min(m, n)], rows
-    return jax.lax.linalg.lu(a)
+    found = tuple(jax.lax.linalg.lu(a))
+    finite = jnp.isfinite(a).all((-2, -1))
+    others = jax.lax.cond(finite.all(), lambda _: found, _by_column, jax.lax.stop_gradient(a))
+    return tuple([
+        jnp.where(finite.reshape(*finite.shape, *[1] * (x.ndim - finite.ndim)), x, other)
+        for x, other in zip(found, others, strict=True)
+    ])
+
+
+def _by_column(a: Any) -> tuple[Any, Any, Any]:
+    """The same of matrices that are not finite, of which each LAPACK and each device makes something else. As MLX does:
+    a NaN is never the largest of a column, unless it is the first."""
+    m, n = a.shape[-2:]
+    rows, columns = jnp.arange(m, dtype=jnp.int32), jnp.arange(n)
+
+    def step(k: Any, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        both, exchanges, order = state
+        size = jnp.where(rows < k, -1, jnp.abs(both[:, k]))
+        largest = jnp.where(jnp.isnan(size[k]), k, jnp.argmax(jnp.where(jnp.isnan(size), -1, size)).astype(jnp.int32))
+        exchanged = jnp.where(rows == k, largest, jnp.where(rows == largest, k, rows))
+        both, order = both[exchanged], order[exchanged]
+        pivot = both[k, k]
+        below = both[:, k] / jnp.where(pivot == 0, jnp.ones_like(pivot), pivot)
+        both = jnp.where(((rows > k)[:, None]) & (columns == k), below[:, None], both)
+        both = jnp.where((rows > k)[:, None] & (columns > k), both - below[:, None] * both[k], both)
+        return both, exchanges.at[k].set(largest), order
+
+    def of_one(a: Any) -> tuple[Any, Any, Any]:
+        return jax.lax.fori_loop(0, min(m, n), step, (a, rows[: min(m, n)], rows))
+
+    found = jax.vmap(of_one)(a.reshape(-1, m, n))
+    return tuple([x.reshape(*a.shape[:-2], *x.shape[1:]) for x in found])  # type: ignore[return-value]
 
 
 def _lu_factor(a: Any) -> Any:
