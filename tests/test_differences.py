@@ -209,6 +209,20 @@ def test_names_of_a_file_keep_their_order(tmp_path) -> None:
     assert list(ours.load(str(tmp_path / "x.npz"))) == ["z", "b", "a", "kk", "y"]
 
 
+def test_files_of_views(tmp_path) -> None:
+    files = {real: tmp_path / "real.npy", ours: tmp_path / "ours.npy"}
+    for mx, file in files.items():
+        mx.save(str(file), mx.arange(6).reshape(2, 3).T)
+    assert b"'fortran_order': True" in files[real].read_bytes()
+    assert b"'fortran_order': False" in files[ours].read_bytes()
+    assert np.array_equal(*map(np.load, files.values()))
+    step = lambda mx: mx.save_gguf(str(tmp_path / "x"), {"x": mx.arange(10)[::2]})  # noqa: E731
+    with pytest.raises(ValueError, match="row-major"):
+        step(real)
+    step(ours)
+    assert ours.load(str(tmp_path / "x.gguf"))["x"].tolist() == [0, 2, 4, 6, 8]
+
+
 def test_bfloat16_of_numpy() -> None:
     kind = np.dtype(to_numpy(ours.ones(1, ours.bfloat16)).dtype)
     want, got = both(lambda mx: mx.array([1.0]) + np.ones(1, kind))

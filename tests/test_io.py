@@ -713,3 +713,47 @@ def test_what_a_file_object_without_a_header_is_called(data, tmp_path):
 
 def test_gguf_metadata_that_are_none(tmp_path):
     check(lambda mx: mx.save_gguf(str(tmp_path / "x.gguf"), {"a": mx.ones(2)}, {"k": None}))
+
+
+def written(folder, mx, save):
+    """What files a function leaves in a folder, byte by byte."""
+    folder = folder / ("real" if mx is real else "ours")
+    folder.mkdir()
+    save(mx, folder)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def some(mx, n=7):
+    made = {
+        "b": mx.arange(6).reshape(2, 3), "a": mx.ones(3, mx.float16), "zz": mx.array(2.5), "none": mx.zeros((0, 3)),
+        "layers.0.weight": mx.array([1, 2, 3], mx.int8), "row": mx.ones((1, 4)), "é\n\"/": mx.full((2, 2), 3.5),
+    }  # fmt: skip
+    return dict(list(made.items())[:n])
+
+
+SAME_BYTES = {
+    "npy": lambda mx, p: [mx.save(str(p / name), x) for name, x in zip("abcdefg", some(mx).values(), strict=True)],
+    "npy of bfloat16": lambda mx, p: mx.save(str(p / "x"), mx.ones((2, 3), mx.bfloat16)),
+    "npy of many axes": lambda mx, p: mx.save(str(p / "x"), mx.zeros((1,) * 20)),
+    "npz": lambda mx, p: mx.savez(str(p / "x"), mx.ones(2), mx.zeros((2, 3)), **some(mx)),
+    "npz, compressed": lambda mx, p: mx.savez_compressed(str(p / "x"), mx.ones(2), mx.zeros(1000), **some(mx)),
+    "safetensors": lambda mx, p: [mx.save_safetensors(str(p / f"{n}"), some(mx, n)) for n in range(8)],
+    "safetensors with metadata": lambda mx, p: mx.save_safetensors(
+        str(p / "x"), some(mx), {"format": "mlx", "b": 'c"\n\x01é/', "a": ""}
+    ),
+    "safetensors of thousands": lambda mx, p: mx.save_safetensors(
+        str(p / "x"), {f"layers.{i}.{name}": mx.full(i % 3, i) for i in range(1500) for name in ("weight", "bias")}
+    ),
+    "gguf": lambda mx, p: [mx.save_gguf(str(p / f"{n}"), some(mx, n)) for n in range(8)],
+    "gguf with metadata": lambda mx, p: mx.save_gguf(
+        str(p / "x"), some(mx), {"n": mx.array(3), "name": "x", "tokens": ["a", "", "bc"], "v": mx.array([1.5, 2])}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("save", SAME_BYTES.values(), ids=SAME_BYTES.keys())
+def test_files_are_the_same_to_the_last_byte(tmp_path, save):
+    want, got = written(tmp_path, real, save), written(tmp_path, ours, save)
+    assert want.keys() == got.keys()
+    for name, data in want.items():
+        assert got[name] == data, name

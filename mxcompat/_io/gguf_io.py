@@ -19,6 +19,7 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
 
 from .gguf_blocks import BLOCKS, TYPES, expanded, repacked
+from .order import as_written
 from .reading import PathSource, array_of, deferred
 from .writing import array_bytes, as_arrays, open_path, path_with, write
 
@@ -64,8 +65,9 @@ def save_gguf(file: Any, arrays: dict[str, array], metadata: dict[str, Any] | No
     path = path_with(".gguf", file)
     if path is None:
         raise ValueError("[save_gguf] Input must be a string")
-    values = {name: _encoded(value) for name, value in (metadata or {}).items()}
-    arrays = dict(zip(arrays, as_arrays(list(arrays.values()), "save_gguf"), strict=True))
+    values = as_written({_checked(name): _encoded(value) for name, value in (metadata or {}).items()})
+    arrays = dict(zip(map(_checked, arrays), as_arrays(list(arrays.values()), "save_gguf"), strict=True))
+    arrays = as_written(arrays)
     infos = bytearray()
     end = 0
     for name, x in arrays.items():
@@ -78,16 +80,22 @@ def save_gguf(file: Any, arrays: dict[str, array], metadata: dict[str, Any] | No
     head = b"GGUF" + struct.pack("<IQQ", 3, len(arrays), len(values))
     head += b"".join([_text(name) + value for name, value in values.items()]) + infos
     with open_path(path, "[save_gguf] gguf_create failed") as opened:
-        write(opened, head + bytes(-len(head) % _ALIGNMENT))
+        write(opened, head)
+        written = len(head)
         for x in arrays.values():
+            write(opened, bytes(-written % _ALIGNMENT))
             write(opened, array_bytes(x))
-            write(opened, bytes(-x.nbytes % _ALIGNMENT))
+            written = x.nbytes
 
 
-def _text(value: str) -> bytes:
+def _checked(value: Any) -> str:
     if not isinstance(value, str):
         raise bad_cast(f"names and texts must be strings, not {type(value).__name__}")
-    data = value.encode()
+    return value
+
+
+def _text(value: Any) -> bytes:
+    data = _checked(value).encode()
     return struct.pack("<Q", len(data)) + data
 
 

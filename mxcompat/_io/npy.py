@@ -48,11 +48,18 @@ def save(file: Any, arr: array) -> None:
 
 def write_npy(file: Any, x: array) -> None:
     """Write an array that has been evaluated."""
-    descr = "<V2" if x.dtype is _d.bfloat16 else x.dtype.numpy.str
-    text = repr({"descr": descr, "fortran_order": False, "shape": x.shape})
-    text += " " * (-(len(_MAGIC) + 4 + len(text) + 1) % 64) + "\n"
-    write(file, _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text.encode("latin1"))
+    write(file, _head(x))
     write(file, array_bytes(x))
+
+
+def _head(x: array) -> bytes:
+    """What comes before the data, as MLX writes it: padded not to a multiple of 16, but by what exceeds one."""
+    descr = "<V2" if x.dtype is _d.bfloat16 else x.dtype.numpy.str
+    shape = "".join([f"{n}, " for n in x.shape])
+    fortran = x.size <= 1 or x.size == max(x.shape)  # either order
+    text = f"{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': ({shape})}}"
+    text += " " * ((len(_MAGIC) + 6 + len(text) + 1) % 16) + "\n"
+    return _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text.encode("latin1")
 
 
 def load_npy(file: Any) -> array:

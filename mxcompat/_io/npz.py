@@ -11,6 +11,7 @@ from mxcompat._array.errors import expected
 from mxcompat._graph.run import allocation
 
 from .npy import read_npy, write_npy
+from .order import as_written
 from .reading import Source
 from .writing import as_arrays, open_path, path_with
 
@@ -69,7 +70,7 @@ def _savez(file: Any, args: tuple, kwargs: dict[str, Any], compression: int, fun
         if f"arr_{k}" in kwargs:
             raise ValueError(f"[savez] Cannot use un-named variables and keyword arr_{k}")
         named[f"arr_{k}"] = x
-    arrays = dict(zip(named, as_arrays(list(named.values()), function), strict=True))
+    arrays = as_written(dict(zip(named, as_arrays(list(named.values()), function), strict=True)))
     path = path_with(".npz", file)
     if path is None:
         _write(file, arrays, compression)
@@ -92,7 +93,7 @@ def _write(file: Any, arrays: dict[str, array], compression: int) -> None:
             info = zipfile.ZipInfo(name + ".npy", (1980, 1, 1, 0, 0, 0))
             info.compress_type = compression
             info.external_attr = 0o600 << 16
-            with archive.open(info, "w", force_zip64=x.nbytes >= 1 << 31) as member:
+            with archive.open(info, "w", force_zip64=True) as member:
                 write_npy(member, x)
 
 

@@ -14,6 +14,7 @@ from mxcompat._array.errors import bad_cast, expected
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
 
+from .order import as_written
 from .reading import Source, StreamSource, deferred, source_of
 from .writing import array_bytes, as_arrays, write, writing
 
@@ -65,24 +66,21 @@ def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, st
     with writing(file, ".safetensors", "save_safetensors") as opened:
         if any(x.dtype not in _NAMES for x in arrays.values()):
             raise RuntimeError("[save_safetensors] received invalid dtype.")
-        write_tensors(opened, arrays, metadata)
+        write_tensors(opened, as_written(arrays), metadata)
 
 
 def write_tensors(file: Any, arrays: dict[str, array], metadata: dict[str, str] | None) -> None:
     """Write arrays that have been evaluated."""
     names = _NAMES | _WIDE
-    order = sorted(arrays, key=lambda name: (-arrays[name].dtype.size, name))  # so that all of them lie aligned
-    header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    header: dict[str, Any] = {"__metadata__": metadata or None}
     end = 0
-    for name in order:
-        x = arrays[name]
-        header[name] = {"dtype": names[x.dtype], "shape": list(x.shape), "data_offsets": [end, end + x.nbytes]}
+    for name, x in arrays.items():
+        header[name] = {"data_offsets": [end, end + x.nbytes], "dtype": names[x.dtype], "shape": list(x.shape)}
         end += x.nbytes
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False, sort_keys=True).encode()
     write(file, len(text).to_bytes(8, "little") + text)
-    for name in order:
-        write(file, array_bytes(arrays[name]))
+    for x in arrays.values():
+        write(file, array_bytes(x))
 
 
 def load_safetensors(file: Any) -> tuple[dict[str, array], dict[str, str]]:

@@ -28,10 +28,12 @@ def _factor(a: Any) -> tuple[Any, Any, Any]:
     found = tuple(jax.lax.linalg.lu(a))
     finite = jnp.isfinite(a).all((-2, -1))
     others = jax.lax.cond(finite.all(), lambda _: found, _by_column, jax.lax.stop_gradient(a))
-    return tuple([
-        jnp.where(finite.reshape(*finite.shape, *[1] * (x.ndim - finite.ndim)), x, other)
-        for x, other in zip(found, others, strict=True)
-    ])
+    return tuple(
+        [
+            jnp.where(finite.reshape(*finite.shape, *[1] * (x.ndim - finite.ndim)), x, other)
+            for x, other in zip(found, others, strict=True)
+        ]
+    )
 
 
 def _by_column(a: Any) -> tuple[Any, Any, Any]:
