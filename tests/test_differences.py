@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -393,6 +394,17 @@ def test_streams_of_other_threads() -> None:
     thread.join()
     with pytest.raises(RuntimeError, match="There is no Stream"):
         ours.add(ours.ones(1), 1, stream=made[0])
+
+    def taken(mx):
+        before = mx.new_stream(mx.cpu)
+        thread = threading.Thread(target=lambda: mx.eval(mx.ones(1) + 1))
+        thread.start()
+        thread.join()
+        return [int(re.findall(r"\d+", repr(stream))[-1]) for stream in (before, mx.new_stream(mx.cpu))]
+
+    (first, last), (our_first, our_last) = taken(real), taken(ours)
+    assert last - first == 2
+    assert our_last - our_first == 1
 
 
 @pytest.mark.parametrize("name", ["metal_kernel", "cuda_kernel"])

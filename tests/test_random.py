@@ -661,6 +661,19 @@ def test_whether_a_call_with_a_wrong_bound_draws_a_key(name: str, bound: str, va
     check(draw)
 
 
+@pytest.mark.parametrize("value", ["a", 1.0, [1], 2**70, 2**31], ids=str)
+@pytest.mark.parametrize("argument", ["axis", "num_samples", "num"])
+def test_whether_a_call_with_a_wrong_count_draws_a_key(argument: str, value: Any) -> None:
+    def drawn(mx):
+        mx.random.seed(7)
+        draw, given = (mx.random.split, mx.random.key(0)) if argument == "num" else (mx.random.categorical, mx.eye(2))
+        with pytest.raises(TypeError):
+            draw(given, **{argument: value})
+        return mx.random.uniform(shape=(2,))
+
+    check(drawn)
+
+
 @pytest.mark.parametrize("size", [2**31, 2**40, 2**70, -1, -(2**31), -(2**31) - 1])
 def test_a_size_to_permute(size: int) -> None:
     check(lambda mx: mx.random.permutation(size))

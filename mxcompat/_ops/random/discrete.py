@@ -5,7 +5,6 @@ For one key they are real MLX's, exactly (a category may differ where two candid
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -216,8 +215,8 @@ def categorical(
     check_stream(stream)
     x = require_array(logits, "categorical", "an array as logits")
     try:
-        axis = operator.index(axis)
-        num_samples = None if num_samples is None else operator.index(num_samples)
+        axis = integer(axis)
+        num_samples = None if num_samples is None else integer(num_samples)
     except TypeError:
         raise expected("categorical", "ints as axis and num_samples", num_samples) from None
     full = None if shape is None else plain(shape)

@@ -25,7 +25,7 @@ from mxcompat._graph.ir.aval import uint32 as _uint32
 from mxcompat._graph.ir.node import ITEM, Node, apply, scalar
 from mxcompat._graph.run.evaluate import lock
 
-from ..arguments import require_array
+from ..arguments import integer, require_array
 from ..define import op
 from .bits import check_bits, split_words
 
@@ -105,7 +105,7 @@ def split(key: array, num: int = 2, stream: Any = None) -> array:
     check_stream(stream)
     source = require_array(key, "split", "an array as key")
     try:
-        num = operator.index(num)
+        num = integer(num)
     except TypeError:
         raise expected("split", "an int as num", num) from None
     return wrap(apply(_SPLIT, (source,), (num,)))
