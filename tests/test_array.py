@@ -26,7 +26,7 @@ from mxcompat._graph.ir import aval as avals
 from mxcompat._native import native
 from tests.oracle import check, ours, real
 
-DTYPES = ["bool_", *(d.label for d in avals.DTYPES[1:])]
+DTYPES = ["bool_", *(d._label for d in avals.DTYPES[1:])]
 
 
 def case(text: str):

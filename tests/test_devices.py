@@ -13,7 +13,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from tests.oracle import check, ours, real
 
-DTYPES = ["bool_", *(d.label for d in avals.DTYPES[1:])]
+DTYPES = ["bool_", *(d._label for d in avals.DTYPES[1:])]
 CATEGORIES = [c.name for c in ours.DtypeCategory]
 KINDS = ["bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric"]
 

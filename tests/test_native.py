@@ -74,7 +74,7 @@ def test_a_nest_that_contains_itself():
 
 
 def some_plain(allocate):
-    plain = tuple((d, d.numpy) for d in (mx.float32, mx.int32, mx.bool_))
+    plain = tuple((d, d._numpy) for d in (mx.float32, mx.int32, mx.bool_))
     native.connect_numbers(allocate, avals.AVALS, avals.aval, plain)
 
 

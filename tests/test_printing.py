@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from mxcompat._graph.ir import aval as avals
 from tests.oracle import check, ours, real
 
-DTYPES = ["bool_", *(d.label for d in avals.DTYPES[1:])]
+DTYPES = ["bool_", *(d._label for d in avals.DTYPES[1:])]
 VALUES = [1, 2.5, 1e-8, 0, -3]
 FLOATS = [
     1e5, 1e6, 1e7, 123456, 1234567, 0.0001, 0.00001, 0.1, 1 / 3, 1e16, 3.14159265, 999999, 9999995, 0.99999999, 1e-45,

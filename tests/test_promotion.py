@@ -12,7 +12,7 @@ from mxcompat._array.promotion import promote, scalar_dtype
 from mxcompat._graph.ir import aval as avals
 from tests.oracle import check, ours, real
 
-NAMES = ["bool_", *(d.label for d in avals.DTYPES[1:])]
+NAMES = ["bool_", *(d._label for d in avals.DTYPES[1:])]
 
 
 def test_arrays_promote_as_in_mlx() -> None:

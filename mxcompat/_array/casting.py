@@ -24,16 +24,16 @@ def converted(x: Any, dtype: Dtype) -> Any:
     integer: XLA takes `float(bool) * x` for a selection, which gives 0 where x is infinite or NaN.
     """
     x = jnp.asarray(x)
-    source, target = x.dtype, dtype.numpy
+    source, target = x.dtype, dtype._numpy
     if source == target:
         return x
-    if dtype.kind == "b":
+    if dtype._kind == "b":
         return truth(x)
-    if source.kind == "b" and dtype.kind in "fc":
+    if source.kind == "b" and dtype._kind in "fc":
         x = x.astype(np.uint8)
-    if source.kind == "c" and dtype.kind != "c":
+    if source.kind == "c" and dtype._kind != "c":
         x = lax.real(x)
-    if dtype.kind in "iu" and jnp.issubdtype(x.dtype, jnp.floating):
+    if dtype._kind in "iu" and jnp.issubdtype(x.dtype, jnp.floating):
         wide = np.dtype(np.int32 if dtype.size < 4 or target == np.int32 else np.int64)
         limit = 2.0 ** (8 * wide.itemsize - 1)
         x = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
@@ -59,15 +59,15 @@ def truth(x: Any) -> Any:
 
 def converted_on_host(x: Any, dtype: Dtype) -> Any:
     """The same for a NumPy array or scalar, to the same bits."""
-    target = dtype.numpy
+    target = dtype._numpy
     source = x.dtype
     if source == target:
         return x
-    if dtype.kind == "b":
+    if dtype._kind == "b":
         return x != 0
-    if source.kind == "c" and dtype.kind != "c":
+    if source.kind == "c" and dtype._kind != "c":
         x = x.real
-    if dtype.kind in "iu" and source.kind not in "biu":
+    if dtype._kind in "iu" and source.kind not in "biu":
         wide = np.dtype(np.int32 if dtype.size < 4 or target == np.int32 else np.int64)
         limit = 2.0 ** (8 * wide.itemsize - 1)
         x = x.astype(np.float64 if x.dtype == np.float64 else np.float32)

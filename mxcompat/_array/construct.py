@@ -109,7 +109,7 @@ def copied(node: Node) -> Node:
     return apply(COPY, (node,))
 
 
-_SAME = {d.numpy: d for d in DTYPES if d is not _d.float64}
+_SAME = {d._numpy: d for d in DTYPES if d is not _d.float64}
 """The dtype of data that keep their type if none is asked for."""
 
 _DEFAULT = _SAME | {np.dtype(np.float64): _d.float32, np.dtype(np.complex128): _d.complex64}
@@ -138,18 +138,18 @@ def numpy_node(data: np.ndarray, dtype: Dtype | None) -> Node:
         raise ValueError("Cannot convert DLPack arrays with negative strides to mlx array.")
     if dtype is None:
         dtype = natural
-    elif natural.kind == "f" and dtype.kind == "f" and dtype.size == 2:
+    elif natural._kind == "f" and dtype._kind == "f" and dtype.size == 2:
         data = cast_numpy(data, natural)  # through float32, as MLX rounds
     return own(cast_numpy(data, dtype), dtype)
 
 
 def cast_numpy(data: Any, dtype: Dtype) -> np.ndarray:
-    if data.dtype == dtype.numpy:
+    if data.dtype == dtype._numpy:
         return data
-    if data.dtype.kind == "c" and dtype.kind != "c":
+    if data.dtype.kind == "c" and dtype._kind != "c":
         data = data.real
     with np.errstate(all="ignore"):
-        return data.astype(dtype.numpy)
+        return data.astype(dtype._numpy)
 
 
 def own(data: np.ndarray, dtype: Dtype) -> Node:
@@ -164,9 +164,9 @@ def jax_node(value: Any, dtype: Dtype | None) -> Node:
     traced = isinstance(value, Tracer)
     if not traced and layout(value) is not None:
         use()
-    if value.dtype != dtype.numpy or value.weak_type:
+    if value.dtype != dtype._numpy or value.weak_type:
         with jax.enable_x64(True):
-            value = jnp.array(converted(value, dtype), dtype=dtype.numpy)
+            value = jnp.array(converted(value, dtype), dtype=dtype._numpy)
     return (tracer if traced else leaf)(value, aval(value.shape, dtype))
 
 
@@ -191,7 +191,7 @@ def number_node(value: Any, dtype: Dtype | None) -> Node:
     if known is None:
         dtype = dtype or natural_dtype(value)
         data = _number(value, dtype)
-        if dtype.kind != "c":
+        if dtype._kind != "c":
             data = data.real
         known = aligned(cast_numpy(rounded(data, dtype), dtype)), aval((), dtype)
         if len(_numbers) >= MOST_NUMBERS:
@@ -221,4 +221,4 @@ def _number(value: Any, dtype: Dtype) -> Any:
 
 def rounded(data: np.ndarray, dtype: Dtype) -> np.ndarray:
     """Numbers on their way to a dtype: half precision is rounded from float32."""
-    return cast_numpy(data, _d.float32) if dtype.kind == "f" and dtype.size == 2 else data
+    return cast_numpy(data, _d.float32) if dtype._kind == "f" and dtype.size == 2 else data

@@ -37,7 +37,7 @@ def item(node: Node) -> Any:
 
 def index(node: Node) -> int:
     """The value of a 0-d integer, for `range`, slices and indices of Python sequences."""
-    if node.aval.ndim or node.aval.dtype.kind not in "iu":
+    if node.aval.ndim or node.aval.dtype._kind not in "iu":
         raise TypeError("Only 0-dimensional integer arrays can be converted to an index.")
     return item(node)
 
@@ -66,7 +66,7 @@ def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray
     if last is not None and last[0] is node:
         raise last[1]
     if node.aval.dtype is _d.bfloat16:
-        raise no_format(node.aval.dtype.label)
+        raise no_format(node.aval.dtype._label)
     data = evaluated_on_host(node)
     if dtype is not None and np.dtype(dtype) != data.dtype:
         return np.array(data, dtype, copy=False) if copy is False else data.astype(dtype)  # NumPy's error for False
@@ -114,7 +114,7 @@ def memory(node: Node, flags: int) -> tuple[memoryview, str | None]:
         raise BufferError("[array] The memory is not this process's. Take that of a copy: memoryview(np.array(x)).")
     data = host(node)
     if node.aval.dtype is _d.bfloat16:
-        return memoryview(_writable(data.view(np.uint16))), _d.bfloat16.label
+        return memoryview(_writable(data.view(np.uint16))), _d.bfloat16._label
     return memoryview(_writable(data).view(_AS_MLX.get(data.dtype, data.dtype))), None
 
 
@@ -180,7 +180,7 @@ def unpickled(state: tuple[np.ndarray, int]) -> Node:
     """The node with this state."""
     data, code = state
     dtype = _BY_CODE[code]
-    return node_of(data.view(dtype.numpy) if dtype is _d.bfloat16 else data, dtype)
+    return node_of(data.view(dtype._numpy) if dtype is _d.bfloat16 else data, dtype)
 
 
 _CODES: dict[Dtype, int] = {

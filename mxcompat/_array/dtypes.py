@@ -89,7 +89,7 @@ def issubdtype(arg1: Dtype | DtypeCategory, arg2: Dtype | DtypeCategory, /) -> b
             raise ValueError(f"[issubdtype] Received invalid type for {place} input.")
     if arg1 is arg2 or isinstance(arg2, Dtype):
         return arg1 is arg2
-    at = _CATEGORY[arg1.kind] if isinstance(arg1, Dtype) else arg1
+    at = _CATEGORY[arg1._kind] if isinstance(arg1, Dtype) else arg1
     while at is not None and at is not arg2:
         at = _PARENT[at]
     return at is arg2
@@ -134,7 +134,7 @@ def _is_of(dtype: Dtype, kind: Any) -> bool:
         raise ValueError("[isdtype] `kind` must be a dtype, a string, or a tuple of dtypes and strings.")
     if kind not in _KINDS:
         raise ValueError(f"[isdtype] Unknown data type kind: '{kind}'.")
-    return dtype.kind in _KINDS[kind]
+    return dtype._kind in _KINDS[kind]
 
 
 def _dtype_of(x: Any) -> Dtype | None:
@@ -224,10 +224,10 @@ class finfo(Fixed):
 
     def __init__(self, arg: Dtype, /) -> None:
         dtype = _checked(arg, "finfo")
-        if dtype.kind not in "fc":
-            raise ValueError(f"[finfo] dtype {dtype.label} is not inexact.")
-        info = ml_dtypes.finfo(dtype.numpy)
-        self.dtype = _d.float32 if dtype.kind == "c" else dtype
+        if dtype._kind not in "fc":
+            raise ValueError(f"[finfo] dtype {dtype._label} is not inexact.")
+        info = ml_dtypes.finfo(dtype._numpy)
+        self.dtype = _d.float32 if dtype._kind == "c" else dtype
         self.bits: int = int(info.bits)
         self.min = float(info.min)
         self.max = float(info.max)
@@ -235,7 +235,7 @@ class finfo(Fixed):
         self.smallest_normal = float(info.smallest_normal)
 
     def __repr__(self) -> str:
-        return f"finfo(min={self.min:.6g}, max={self.max:.6g}, dtype={self.dtype.label})"
+        return f"finfo(min={self.min:.6g}, max={self.max:.6g}, dtype={self.dtype._label})"
 
 
 class iinfo(Fixed):
@@ -257,12 +257,12 @@ class iinfo(Fixed):
 
     def __init__(self, arg: Dtype, /) -> None:
         dtype = _checked(arg, "iinfo")
-        if dtype.kind not in "iu":
-            raise ValueError(f"[iinfo] Only integer types supported but {dtype.label} was provided")
-        info: Any = np.iinfo(dtype.numpy)  # type: ignore[call-overload]
+        if dtype._kind not in "iu":
+            raise ValueError(f"[iinfo] Only integer types supported but {dtype._label} was provided")
+        info: Any = np.iinfo(dtype._numpy)  # type: ignore[call-overload]
         self.dtype = dtype
         self.min = int(info.min)
         self.max = int(info.max)
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.label})"
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype._label})"

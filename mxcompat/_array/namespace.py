@@ -64,7 +64,7 @@ class ArrayNamespaceInfo:
             ValueError: if there is no such kind.
         """
         _checked(device)
-        found = {d.label: d for d in _DTYPES}
+        found = {d._label: d for d in _DTYPES}
         if (device or default_device()).type is not cpu:
             del found["float64"]
         if kind is None:
@@ -73,7 +73,7 @@ class ArrayNamespaceInfo:
         if not isinstance(kinds, tuple) or any(k not in _KINDS for k in kinds):
             raise ValueError(f"Unsupported dtype kind: {kinds!r}")
         letters = "".join(_KINDS[k] for k in kinds)
-        return {name: d for name, d in found.items() if d.kind in letters}
+        return {name: d for name, d in found.items() if d._kind in letters}
 
 
 def _checked(device: Any) -> None:

@@ -62,7 +62,7 @@ def _no_numbers(values: Any, dtype: Dtype | None) -> Node | None:
 
 
 if native:
-    _PLAIN = tuple([(d, d.numpy) for d in (_d.float32, _d.int32, _d.bool_)])
+    _PLAIN = tuple([(d, d._numpy) for d in (_d.float32, _d.int32, _d.bool_)])
     native.connect_numbers(np.empty, AVALS, aval, _PLAIN)
 
 numbers: Callable[[Any, Dtype | None], Node | None] = native.numbers if native else _no_numbers
@@ -129,19 +129,19 @@ def _numbers_array(numbers: list | tuple, kinds: set[type], dtype: Dtype | None)
         elif dtype is None:
             data = _smallest(numbers, want)
             return data, _d.int64 if data.dtype == np.int64 else want
-        elif want.kind in "fc" or want is _d.int64:
+        elif want._kind in "fc" or want is _d.int64:
             data = np.array(numbers, np.int64)
         else:
-            data = np.array(numbers, want.numpy if want in (_d.uint32, _d.uint64) else np.int32)
+            data = np.array(numbers, want._numpy if want in (_d.uint32, _d.uint64) else np.int32)
     except OverflowError:
         raise bad_cast("an integer does not fit in the dtype") from None
-    return cast_numpy(rounded(data if want.kind == "c" else data.real, want), want), want
+    return cast_numpy(rounded(data if want._kind == "c" else data.real, want), want), want
 
 
 def _smallest(numbers: list | tuple, dtype: Dtype) -> np.ndarray:
     """Bools or integers as data of this dtype, or of int64 where one needs it."""
     try:
-        return np.array(numbers, dtype.numpy)
+        return np.array(numbers, dtype._numpy)
     except OverflowError:
         return np.array(numbers, np.int64)
 

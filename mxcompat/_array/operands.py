@@ -71,7 +71,7 @@ def _unusual(value: Any, like: Dtype | None) -> Node | None:
 
 def scalar_node(value: Any, dtype: Dtype) -> Node:
     """A leaf for a Python number, of the given dtype."""
-    kind = dtype.kind
+    kind = dtype._kind
     if type(value) is int and not -(2**63) <= value < _LIMIT[dtype]:
         raise bad_cast(f"{value} does not fit in 64 bits")
     if kind == "f":
@@ -88,7 +88,7 @@ def scalar_node(value: Any, dtype: Dtype) -> Node:
         value = int(value)
         low, high = _RANGES[dtype]
         if not low <= value <= high:
-            raise ValueError(f"Converting {value} to {dtype.label} would result in overflow.")
+            raise ValueError(f"Converting {value} to {dtype._label} would result in overflow.")
         if dtype is _d.uint64:
             value %= 2**64
     return Node(SCALAR, (), (), _ZERO_DIM[dtype], 0, value)
@@ -110,9 +110,9 @@ _FLOATS = {d: _ZERO_DIM[scalar_dtype(float, d)] for d in (*_d.DTYPES, None)}
 _COMPLEX = _ZERO_DIM[_d.complex64]
 _LIMIT = {d: 2**64 if d is _d.uint64 else 2**63 for d in _d.DTYPES}
 _RANGES: dict[Dtype, tuple[int, int]] = {
-    d: (-(2 ** (8 * d.size - 1)), 2 ** (8 * d.size - 1) - 1) if d.kind == "i" else (0, 2 ** (8 * d.size) - 1)
+    d: (-(2 ** (8 * d.size - 1)), 2 ** (8 * d.size - 1) - 1) if d._kind == "i" else (0, 2 ** (8 * d.size) - 1)
     for d in _d.DTYPES
-    if d.kind in "iu"
+    if d._kind in "iu"
 }
 _RANGES[_d.uint64] = (-(2**63), 2**64 - 1)  # negative ones wrap
 
@@ -123,7 +123,7 @@ def _int(like: Dtype | None) -> tuple[Aval, int, int, Any]:
     if like is _d.bool_:  # of 64 bits, cut to 32: MLX checks the range beside arrays of integers only
         return _ZERO_DIM[dtype], -(2**63), 2**63 - 1, lambda value: (value + 2**31) % 2**32 - 2**31
     low, high = _RANGES.get(dtype, (-(2**63), 2**63 - 1))
-    convert = (lambda value: value % 2**64) if dtype is _d.uint64 else {"f": float, "c": complex}.get(dtype.kind)
+    convert = (lambda value: value % 2**64) if dtype is _d.uint64 else {"f": float, "c": complex}.get(dtype._kind)
     return _ZERO_DIM[dtype], low, high, convert
 
 

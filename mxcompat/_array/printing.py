@@ -147,9 +147,9 @@ def render(node: Node) -> str:
     shape = data.shape
     if shape and max(shape) > 2 * _EDGE:
         data = _edges(data)
-    if dtype.label == "bfloat16":
+    if dtype._label == "bfloat16":
         data = data.astype(np.float32)
-    kind, values = dtype.kind, data.ravel().tolist()
+    kind, values = dtype._kind, data.ravel().tolist()
     if kind == "c":
         text = _template(shape, "%s") % tuple(map(_complex, values))
     elif kind != "f":
@@ -158,7 +158,7 @@ def render(node: Node) -> str:
         text = _template(shape, _number_format()) % tuple(values)
         if "nan" in text:
             text = _template(shape, "%s") % tuple(map(_float, values))
-    return f"array({text}, dtype={dtype.label})"
+    return f"array({text}, dtype={dtype._label})"
 
 
 def _edges(data: np.ndarray) -> np.ndarray:

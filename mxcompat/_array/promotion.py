@@ -23,15 +23,15 @@ def scalar_dtype(kind: type, like: Dtype | None) -> Dtype:
 
 def summed_dtype(dtype: Dtype) -> Dtype:
     """The dtype of a sum or product of the elements of an array."""
-    if dtype.kind in "bi" and dtype.size < 4:
+    if dtype._kind in "bi" and dtype.size < 4:
         return _d.int32
-    return _d.uint32 if dtype.kind == "u" and dtype.size < 4 else dtype
+    return _d.uint32 if dtype._kind == "u" and dtype.size < 4 else dtype
 
 
 def _pair(a: Dtype, b: Dtype) -> Dtype:
     if a is b:
         return a
-    ka, kb = a.kind, b.kind
+    ka, kb = a._kind, b._kind
     if ka == "c" or kb == "c":
         return _d.complex64
     if ka == "f" or kb == "f":
@@ -54,9 +54,9 @@ def _scalar(kind: type, like: Dtype | None) -> Dtype:
     if kind is complex:
         return _d.complex64
     if kind is float:
-        return like if like.kind in "fc" else _d.float32
+        return like if like._kind in "fc" else _d.float32
     if kind is int:
-        return like if like.kind != "b" else _d.int32
+        return like if like._kind != "b" else _d.int32
     return like
 
 

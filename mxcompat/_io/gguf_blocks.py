@@ -60,7 +60,7 @@ def expanded(data: np.ndarray, kind: int) -> np.ndarray:
     """
     with np.errstate(all="ignore"):
         if kind == _BF16:
-            return _bytes(data.view(_d.bfloat16.numpy).astype(np.float16))
+            return _bytes(data.view(_d.bfloat16._numpy).astype(np.float16))
         try:
             from gguf import GGMLQuantizationType
             from gguf.quants import dequantize

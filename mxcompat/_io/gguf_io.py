@@ -72,7 +72,7 @@ def save_gguf(file: Any, arrays: dict[str, array], metadata: dict[str, Any] | No
     end = 0
     for name, x in arrays.items():
         if x.dtype not in _TENSORS:
-            raise RuntimeError(f"[save_gguf] dtype {x.dtype.label} is not supported")
+            raise RuntimeError(f"[save_gguf] dtype {x.dtype._label} is not supported")
         if x.ndim > _MOST_AXES:
             raise RuntimeError(f"[save_gguf] at most {_MOST_AXES} axes are supported, {name} has {x.ndim}")
         infos += _text(name) + struct.pack(f"<I{x.ndim}QIQ", x.ndim, *x.shape[::-1], _TENSORS[x.dtype], end)
@@ -113,7 +113,7 @@ def _encoded(value: Any) -> bytes:
     if not x.size:
         raise RuntimeError("[save_gguf] Cannot save empty arrays.")
     if x.dtype not in _CODES:
-        raise ValueError(f"[save_gguf] array type {x.dtype.label} not support for metadata.")
+        raise ValueError(f"[save_gguf] array type {x.dtype._label} not support for metadata.")
     code = _CODES[x.dtype]
     head = struct.pack("<IIQ", _ARRAY, code, x.size) if x.ndim else struct.pack("<I", code)
     return head + bytes(array_bytes(x))

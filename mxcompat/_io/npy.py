@@ -54,7 +54,7 @@ def write_npy(file: Any, x: array) -> None:
 
 def _head(x: array) -> bytes:
     """What comes before the data, as MLX writes it: padded not to a multiple of 16, but by what exceeds one."""
-    descr = "<V2" if x.dtype is _d.bfloat16 else x.dtype.numpy.str
+    descr = "<V2" if x.dtype is _d.bfloat16 else x.dtype._numpy.str
     shape = "".join([f"{n}, " for n in x.shape])
     fortran = x.size <= 1 or x.size == max(x.shape)  # either order
     text = f"{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': ({shape})}}"
@@ -89,7 +89,7 @@ def read_npy(source: Source) -> tuple[array, int]:
         if order.byteorder == ">":
             data = data.view(order).astype(order.newbyteorder("<")).view(np.uint8)
         if fortran and len(shape) > 1:
-            rows = data.view(dtype.numpy).reshape(shape[::-1]).T
+            rows = data.view(dtype._numpy).reshape(shape[::-1]).T
             data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
         return data
 

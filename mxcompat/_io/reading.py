@@ -169,7 +169,7 @@ def array_of(data: np.ndarray, shape: tuple[int, ...], dtype: Dtype) -> array:
 
 def _numpy_value(data: np.ndarray, a: Aval) -> np.ndarray:
     """The elements; a byte that is neither 0 nor 1 is no bool."""
-    whole = data.astype(bool) if a.dtype.kind == "b" else data.view(a.dtype.numpy)
+    whole = data.astype(bool) if a.dtype._kind == "b" else data.view(a.dtype._numpy)
     return whole.reshape(a.shape)
 
 

@@ -54,7 +54,7 @@ def _by_columns(out: Any, params: tuple, x: Any) -> float:
 
 def _sorted(out: Any, params: tuple, x: Any, *others: Any) -> float:
     """Real numbers of 32 bits, and half precision made such, are sorted by vector instructions."""
-    fast = (x.dtype.kind == "f" and x.dtype.size <= 4) or (x.dtype.kind in "iu" and x.dtype.size == 4)
+    fast = (x.dtype._kind == "f" and x.dtype.size <= 4) or (x.dtype._kind in "iu" and x.dtype.size == 4)
     each = 1e-8 if fast else 5e-9 * math.log2(x.size + 2)
     return OP_SECONDS + each * x.size
 

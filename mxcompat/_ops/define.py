@@ -73,7 +73,7 @@ def same(dtype: Dtype) -> Dtype:
 
 def as_float(dtype: Dtype) -> Dtype:
     """Result dtype: the operand's own if it is inexact, else float32."""
-    return dtype if dtype.kind in "fc" else _float32
+    return dtype if dtype._kind in "fc" else _float32
 
 
 def as_bool(*dtypes: Dtype) -> Dtype:
@@ -168,11 +168,11 @@ def unary(
     def lower(x: Any) -> Any:
         want = result(from_numpy(x.dtype))  # type: ignore[arg-type]
         x = jnp.asarray(x)
-        return rounded_once(x if want.kind == "b" or x.dtype.kind == "c" else x.astype(want.numpy))
+        return rounded_once(x if want._kind == "b" or x.dtype.kind == "c" else x.astype(want._numpy))
 
     def infer(a: Aval) -> Aval:
-        if a.dtype.kind in not_for:
-            raise ValueError(f"[{name}] {message or f'Not supported for {a.dtype.label}.'}")
+        if a.dtype._kind in not_for:
+            raise ValueError(f"[{name}] {message or f'Not supported for {a.dtype._label}.'}")
         return aval(a.shape, result(a.dtype))
 
     record = op(name, lower, infer)
@@ -209,8 +209,8 @@ def binary(
 
     def infer(a: Aval, b: Aval) -> Aval:
         kind = promote(a.dtype, b.dtype)
-        if kind.kind in not_for:
-            raise ValueError(f"[{name}] {message or f'Not supported for {kind.label}.'}")
+        if kind._kind in not_for:
+            raise ValueError(f"[{name}] {message or f'Not supported for {kind._label}.'}")
         return aval(broadcast(a.shape, b.shape), result(a.dtype, b.dtype))
 
     def lower(x: Any, y: Any) -> Any:

@@ -155,7 +155,7 @@ def _reflected(method: Callable[[array, Any], array]) -> Callable[[array, Any], 
     """The operator for an integer on the left of an array of integers or bools; else Python's TypeError, as in MLX."""
 
     def reflected(self: array, other: Any) -> Any:
-        if not isinstance(other, int) or self._node.aval.dtype.kind not in "bui":
+        if not isinstance(other, int) or self._node.aval.dtype._kind not in "bui":
             return NotImplemented
         try:
             left = operand(other, self._node.aval.dtype)
@@ -202,7 +202,7 @@ def _unary(record: Op) -> Callable[[array], array]:
 
 def _invert(function: Any) -> Callable[[array], array]:
     def method(self: array) -> array:
-        if self.dtype.kind in "fc":
+        if self.dtype._kind in "fc":
             raise ValueError("Floating point types not allowed with bitwise inversion.")
         return function(self)
 
@@ -225,12 +225,12 @@ def _set_matmul(function: Any) -> None:
 
 def _no_floats(where: str) -> Check:
     def check(a: Dtype, b: Dtype) -> None:
-        if a.kind in "fc" or b.kind in "fc":
+        if a._kind in "fc" or b._kind in "fc":
             raise ValueError(f"Floating point types not allowed {where}.")
 
     return check
 
 
 def _no_integers(a: Dtype, b: Dtype) -> None:
-    if a.kind not in "fc":
+    if a._kind not in "fc":
         raise ValueError("In place division cannot cast to non-floating point type.")

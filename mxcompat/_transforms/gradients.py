@@ -55,7 +55,7 @@ def _remembered(what: str, make: Callable[..., Derivative], program: Program, *c
 
 def _gradient(program: Program, primals: int, outputs: int) -> Derivative:
     cotangents = program.out_avals[:outputs]
-    if not all(a.dtype.kind == "f" and a.dtype.size >= 4 for a in (*program.in_avals[:primals], *cotangents)):
+    if not all(a.dtype._kind == "f" and a.dtype.size >= 4 for a in (*program.in_avals[:primals], *cotangents)):
         raise NoRule("other than float32 and float64")
 
     def pulled(*given: Symbolic) -> Iterable[Any]:
@@ -103,7 +103,7 @@ def _captured(function: Callable[..., Iterable[Any]], avals: Sequence[Aval]) -> 
 
 def _zeros(g: Any, like: Symbolic) -> Symbolic:
     """Zeros of this one's shape and dtype."""
-    zero = like.like(0.0).astype(getattr(g.dtype, "numpy", g.dtype))
+    zero = like.like(0.0).astype(getattr(g.dtype, "_numpy", g.dtype))
     return zero.op("broadcast_to", params=(g.shape,))
 
 

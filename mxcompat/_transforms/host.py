@@ -175,7 +175,7 @@ def _custom_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any)
         for t, x, on in zip(tangents, inputs, active, strict=False) if on
     ]  # fmt: skip
     found = interpret(rule, [*inputs[:count], *given, *inputs[len(program.in_avals) :]])
-    return [t if a.dtype.kind in "fc" else None for t, a in zip(found, program.out_avals, strict=True)]
+    return [t if a.dtype._kind in "fc" else None for t, a in zip(found, program.out_avals, strict=True)]
 
 
 def _ruled(op: Op, kind: Rules, rule: Callable[..., Any]) -> None:
@@ -226,17 +226,17 @@ def _cotangents(program: Program, given: Sequence[Any]) -> list[Any]:
     """As the outputs are: of their dtype and shape, conjugated. None for those that are not smooth."""
     found: list[Any] = []
     for c, y in zip(given, program.out_avals, strict=False):
-        if y.dtype.kind not in "fc":
+        if y.dtype._kind not in "fc":
             found.append(None)
             continue
         c = spread(c, y)
-        found.append(np.conj(c) if y.dtype.kind == "c" else c)
+        found.append(np.conj(c) if y.dtype._kind == "c" else c)
     return found
 
 
 def _are_smooth(program: Program, primals: int, outputs: int) -> bool:
     """Whether the primals are inexact, and what is between them and the outputs; integers are left to XLA."""
-    inexact = all(a.dtype.kind in "fc" for a in program.in_avals[:primals])
+    inexact = all(a.dtype._kind in "fc" for a in program.in_avals[:primals])
     return inexact and not passes_integers(program, primals, outputs)
 
 
@@ -279,7 +279,7 @@ def _jvp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
     except NoRule:
         return None
     avals = tangent_avals(program, primals, outputs)
-    return (*outs, *[np.zeros(a.shape, a.dtype.numpy) if t is None else t for t, a in zip(found, avals, strict=False)])
+    return (*outs, *[np.zeros(a.shape, a.dtype._numpy) if t is None else t for t, a in zip(found, avals, strict=False)])
 
 
 @COVERED.of(JVP)

@@ -53,7 +53,7 @@ def _step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any) -> A
     """The result of an instruction, or what stands in for it."""
     if op is ITEM:
         return xs[0][params[0]]
-    stands = [isinstance(a, Aval) and x.dtype != a.dtype.numpy for x, a in zip(xs, avals, strict=True)]
+    stands = [isinstance(a, Aval) and x.dtype != a.dtype._numpy for x, a in zip(xs, avals, strict=True)]
     makes = _makes_integers(op, out) and any(jnp.issubdtype(x.dtype, np.inexact) for x in xs)
     if not (makes or any(stands)) or any(isinstance(p, Program) for p in params):
         return op.lower(params, xs)
@@ -66,7 +66,7 @@ def _step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any) -> A
         narrows = isinstance(out, Aval) and not is_within_forward() and avals[k].dtype is not out.dtype
         carriers[k] = _cut(xs[k], avals[k].dtype) if stands[k] and narrows else stand_in(xs[k]) if makes else xs[k]
         if stands[k] and _is_float(out):
-            carriers[k] = carriers[k].astype(out.dtype.numpy)
+            carriers[k] = carriers[k].astype(out.dtype._numpy)
     if makes:
         carried = carriers[0] if op in _CASTS else op.lower(_floating(params), carriers)
     else:
@@ -77,12 +77,12 @@ def _step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any) -> A
 
 
 def _is_float(out: Any) -> bool:
-    return isinstance(out, Aval) and out.dtype.kind == "f"
+    return isinstance(out, Aval) and out.dtype._kind == "f"
 
 
 def _makes_integers(op: Op, out: Any) -> bool:
     """Whether an op casts what it is given to the dtype of its result, which is one of integers."""
-    return isinstance(out, Aval) and out.dtype.kind not in "fc" and (op in _MAKERS or op.in_place)
+    return isinstance(out, Aval) and out.dtype._kind not in "fc" and (op in _MAKERS or op.in_place)
 
 
 def _may_pass(op: Op) -> bool:
@@ -104,7 +104,7 @@ def _carrying(value: Any, carried: Any, out: Aval) -> Any:
     """A value with the derivative of another."""
     if not jnp.issubdtype(carried.dtype, np.inexact):
         return value
-    truncates = is_forward() and out.dtype.kind not in "fc"
+    truncates = is_forward() and out.dtype._kind not in "fc"
 
     @jax.custom_jvp
     def of(value: Any, carried: Any) -> Any:
@@ -191,7 +191,7 @@ def _inner(program: Program, slots: Sequence[int], moving: Set[int]) -> frozense
 
 
 def _is_integer(aval: Any) -> bool:
-    return isinstance(aval, Aval) and aval.dtype.kind not in "fc"
+    return isinstance(aval, Aval) and aval.dtype._kind not in "fc"
 
 
 def _read(op: Op, slots: Sequence[int]) -> Sequence[int]:

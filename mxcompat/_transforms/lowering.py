@@ -48,7 +48,7 @@ def _vjp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
 
 
 def _through_integers(program: Program, primals: int, outputs: int) -> bool:
-    given = any(a.dtype.kind not in "fc" for a in program.in_avals[:primals])
+    given = any(a.dtype._kind not in "fc" for a in program.in_avals[:primals])
     return given or passes_integers(program, primals, outputs)
 
 
@@ -56,7 +56,7 @@ def _cotangent(c: Any, y: Any, wanted: Aval) -> Any:
     if not jnp.issubdtype(y.dtype, np.inexact):
         return np.zeros(y.shape, jax.dtypes.float0)
     c = jnp.asarray(c)
-    if wanted.dtype.kind not in "fc":
+    if wanted.dtype._kind not in "fc":
         c = converted(c, wanted.dtype)
     return _conjugate(jnp.broadcast_to(c.astype(y.dtype), y.shape))
 
@@ -100,7 +100,7 @@ def _jvp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
 
 def _tangent(t: Any, wanted: Aval) -> Any:
     if t.dtype == jax.dtypes.float0:
-        return jnp.zeros(wanted.shape, wanted.dtype.numpy)
+        return jnp.zeros(wanted.shape, wanted.dtype._numpy)
     return converted(t, wanted.dtype)
 
 

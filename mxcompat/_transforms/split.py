@@ -81,7 +81,7 @@ def _in_segments(node: Node) -> list[Node] | None:
         cotangents[slot] = apply(TABLE["add"], (cotangents[slot], given)) if slot in cotangents else given
 
     for slot, given in zip(program.out_slots, node.inputs[len(program.in_avals) :], strict=False):
-        if env[slot].aval.dtype.kind in "fc":
+        if env[slot].aval.dtype._kind in "fc":
             add(slot, cotangent_like(given, env[slot].aval))
     for segment in reversed(found):
         known = [cotangents.pop(s, None) for s in segment.outputs[: segment.cotangents]]
@@ -108,7 +108,7 @@ def zeros(like: Aval) -> Node:
 
 def _cut(program: Program, primals: int, outputs: int) -> list[Segment] | None:
     instructions = program.instructions
-    if len(instructions) < policy.SMALLEST_SPLIT or any(a.dtype.kind not in "fc" for a in program.in_avals[:primals]):
+    if len(instructions) < policy.SMALLEST_SPLIT or any(a.dtype._kind not in "fc" for a in program.in_avals[:primals]):
         return None
     if passes_integers(program, primals, outputs):
         return None
@@ -118,7 +118,7 @@ def _cut(program: Program, primals: int, outputs: int) -> list[Segment] | None:
             active.add(k)
 
     def moves(slot: int) -> bool:
-        return slot in active and program.aval(slot).dtype.kind in "fc"
+        return slot in active and program.aval(slot).dtype._kind in "fc"
 
     found = segments(program, _parts(program), moves)
     return None if found is None or any(s.captured for s in found) else found

@@ -45,7 +45,7 @@ class Symbolic(NDArrayOperatorsMixin):
         self.shape: tuple[int, ...] = node.aval.shape
         self.ndim: int = node.aval.ndim
         self.size: int = node.aval.size
-        self.dtype: np.dtype = node.aval.dtype.numpy
+        self.dtype: np.dtype = node.aval.dtype._numpy
 
     def op(self, name: str, *others: Any, params: tuple = ()) -> Symbolic:
         """An op of this and of others: symbolic arrays, or numbers, of this one's dtype unless they have their own."""

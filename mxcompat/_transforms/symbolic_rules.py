@@ -137,7 +137,7 @@ def _layer_norm(
 
 
 def _transposed(g: Any, *others: Any, op: Op, params: tuple, like: Aval) -> Any:
-    _, pull = jax.vjp(lambda x: op.lower(params, [x, *others]), jnp.zeros(like.shape, like.dtype.numpy))
+    _, pull = jax.vjp(lambda x: op.lower(params, [x, *others]), jnp.zeros(like.shape, like.dtype._numpy))
     return pull(g)[0]
 
 
@@ -148,9 +148,9 @@ TRANSPOSED = Op("transposed", _transposed, lambda *_, op, params, like: like, ("
 @HOST.of(TRANSPOSED)
 def _run_transposed(out: Aval, params: tuple, g: Any, *others: Any) -> Any:
     op, given, like = params
-    x = np.broadcast_to(np.zeros((), like.dtype.numpy), like.shape)
+    x = np.broadcast_to(np.zeros((), like.dtype._numpy), like.shape)
     found = PULLBACK[op](g, g, given, (True, *[False] * len(others)), x, *others)
-    return None if found is None else np.asarray(found[0], like.dtype.numpy)
+    return None if found is None else np.asarray(found[0], like.dtype._numpy)
 
 
 def _run_transposed_back(g: Any, params: tuple, c: Any, others: Sequence[Any]) -> Any:

@@ -125,7 +125,7 @@ def _dependent(program: Program, inputs: int) -> frozenset[int]:
     key = ("dependent outputs", inputs)
     if key not in program.facts:
         with jax.enable_x64(True):
-            structs = [jax.ShapeDtypeStruct(a.shape, a.dtype.numpy) for a in program.in_avals]
+            structs = [jax.ShapeDtypeStruct(a.shape, a.dtype._numpy) for a in program.in_avals]
             jaxpr = jax.make_jaxpr(lambda *xs: tuple(program.replay(xs)))(*structs).jaxpr
         reached = {*map(id, jaxpr.invars[:inputs])}
         for equation in jaxpr.eqns:

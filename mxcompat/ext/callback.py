@@ -85,7 +85,7 @@ class _Callback:
         if not _matches(result, self.value, found):
             raise ValueError(f"[host_callback] {self} must return a tree like result_shapes, but returned {result!r}.")
         given = [(f.shape, f.dtype) for f in found]
-        wanted = [(a.shape, a.dtype.numpy) for a in self.avals]
+        wanted = [(a.shape, a.dtype._numpy) for a in self.avals]
         if given != wanted:
             raise ValueError(
                 f"[host_callback] {self} must return {_listed(wanted)}, as result_shapes says, but returned "
@@ -167,14 +167,14 @@ def _lowered(*inputs: Any, callback: _Callback) -> tuple[Any, ...]:
         joined = [np.asarray(v).view(d).reshape(s) for v, (s, d) in zip(values, kinds, strict=True)]
         return [_halves(r) if _is_wide(r.dtype) else r for r in callback(*joined)]
 
-    structs = [_struct(a.shape, a.dtype.numpy) for a in callback.avals]
+    structs = [_struct(a.shape, a.dtype._numpy) for a in callback.avals]
 
     @jax.custom_jvp
     def function(*inputs: Any) -> tuple[Any, ...]:
         parts = [jax.lax.bitcast_convert_type(x, np.uint32) if _is_wide(x.dtype) else x for x in inputs]
         found = jax.pure_callback(host, structs, *parts, vmap_method="sequential")
         return tuple(
-            jax.lax.bitcast_convert_type(r, a.dtype.numpy) if _is_wide(a.dtype.numpy) else r
+            jax.lax.bitcast_convert_type(r, a.dtype._numpy) if _is_wide(a.dtype._numpy) else r
             for r, a in zip(found, callback.avals, strict=True)
         )
 

@@ -188,7 +188,7 @@ class _Checked:
         node = apply(op, given, params)
         if self.asked.nan and op is not ITEM:
             for out in items(node) if isinstance(node.aval, tuple) else [node]:
-                if out.aval.dtype.kind in "fc":
+                if out.aval.dtype._kind in "fc":
                     self._add("nan", f"[{op}] made a NaN{where}", mx.any(mx.isnan(wrap(out))))
         return node
 

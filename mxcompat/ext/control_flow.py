@@ -333,6 +333,6 @@ def _scalar(name: str, what: str, value: Any) -> Node:
 def _integer(name: str, what: str, value: Any) -> Node:
     """A 0-d int32 of an integer."""
     node = _scalar(name, what, value)
-    if node.aval.dtype.kind not in "iu":
+    if node.aval.dtype._kind not in "iu":
         raise ValueError(f"[{name}] {what} must be an integer, but is {node.aval}.")
     return node if node.aval.dtype is int32 else apply(TABLE["astype"], (node,), (int32,))

@@ -248,7 +248,7 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
     """
     check_callable(fun, "linearize")
     point, shape = nodes_of(flatten(primals, require_array=True)), structure(primals)
-    if any(n.aval.dtype.kind not in "fc" for n in point):
+    if any(n.aval.dtype._kind not in "fc" for n in point):
         raise ValueError(f"[linearize] Primals must be arrays of floats, not {[n.aval for n in point]}.")
     with Capture([n.aval for n in point]) as capture:
         value = fun(*restore(shape, handles(capture.placeholders)))
@@ -304,7 +304,7 @@ def _linearize(program: Program, primals: int) -> tuple[Op, Op]:
 
 
 def _spec(a: Aval) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(a.shape, a.dtype.numpy)
+    return jax.ShapeDtypeStruct(a.shape, a.dtype._numpy)
 
 
 def _as_lowering(jaxpr: Any) -> Callable[..., tuple[Any, ...]]:

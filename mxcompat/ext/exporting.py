@@ -110,7 +110,7 @@ class Exported:
             raise ValueError(f"[exported] Expected arguments of the tree {self.jax.in_tree}, got {tree}.")
         symbols: dict[Any, int] = {}
         for k, (x, wanted) in enumerate(zip(leaves, self.jax.in_avals, strict=True)):
-            fits = x._node.aval.dtype.numpy == wanted.dtype and x.ndim == len(wanted.shape)
+            fits = x._node.aval.dtype._numpy == wanted.dtype and x.ndim == len(wanted.shape)
             for n, m in zip(x.shape, wanted.shape, strict=False):
                 fits = fits and n == (m if isinstance(m, int) else symbols.setdefault(m, n))
             if not fits:
@@ -239,14 +239,14 @@ def _exported(
             raise ValueError(f"[{name}] The function captures other arrays for each size of the batch.")
         values = [same_values(nodes, symbol) for nodes in zip(*[t.captured for t in traces], strict=True)]
         shapes = [program.in_avals[k].shape for k in range(len(avals))]
-    specs = [jax.ShapeDtypeStruct(s, a.dtype.numpy) for s, a in zip(shapes, avals, strict=True)]
-    dtypes = [a.dtype.numpy for a in program.in_avals[len(avals) :]]
+    specs = [jax.ShapeDtypeStruct(s, a.dtype._numpy) for s, a in zip(shapes, avals, strict=True)]
+    dtypes = [a.dtype._numpy for a in program.in_avals[len(avals) :]]
 
     def function(*given: Any) -> Any:
         constants = [jnp.asarray(v, d) for v, d in zip(values, dtypes, strict=True)]
         outs = program.replay([*jax.tree.leaves(given), *constants])
         return jax.tree.unflatten(
-            trace.out_tree, [jnp.asarray(o, a.dtype.numpy) for o, a in zip(outs, program.out_avals, strict=True)]
+            trace.out_tree, [jnp.asarray(o, a.dtype._numpy) for o, a in zip(outs, program.out_avals, strict=True)]
         )
 
     function.__name__ = getattr(fun, "__name__", "function")

@@ -105,7 +105,7 @@ def _result(leaf: Any) -> jax.Array:
     """A leaf of what a function of JAX's returned."""
     if not isinstance(leaf, (jax.Array, np.ndarray, np.generic, bool, int, float, complex)):
         raise TypeError(f"[jax_function] The function must return a tree of arrays, not one with {leaf!r} in it.")
-    number = None if isinstance(leaf, (jax.Array, np.ndarray, np.generic)) else natural_dtype(leaf).numpy
+    number = None if isinstance(leaf, (jax.Array, np.ndarray, np.generic)) else natural_dtype(leaf)._numpy
     found = jax.numpy.asarray(leaf, number)
     if from_numpy(found.dtype) is None:
         raise TypeError(f"[jax_function] There are no arrays of dtype {found.dtype}, which the function returned.")

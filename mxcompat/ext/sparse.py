@@ -105,7 +105,7 @@ class SparseMatrix(NamedTuple):
         return self + -other
 
     def __repr__(self) -> str:
-        return f"SparseMatrix({self.dtype.label}{list(self.shape)}, {self.values.size} elements)"
+        return f"SparseMatrix({self.dtype._label}{list(self.shape)}, {self.values.size} elements)"
 
 
 def from_dense(x: array) -> SparseMatrix:
@@ -152,8 +152,8 @@ def from_coo(values: Any, rows: Any, columns: Any, shape: Sequence[int]) -> Spar
         )
     height, width = shape
     for what, places, n in (("row", rows, height), ("column", columns, width)):
-        if places.dtype.kind not in "iu":
-            raise ValueError(f"[sparse] The {what}s must be integers, not {places.dtype.label}.")
+        if places.dtype._kind not in "iu":
+            raise ValueError(f"[sparse] The {what}s must be integers, not {places.dtype._label}.")
         if places.size and not places._node.trace and (int(mx.min(places)) < 0 or int(mx.max(places)) >= n):
             raise IndexError(f"[sparse] A {what} is out of bounds for a matrix of shape {(height, width)}.")
     return SparseMatrix(values, mx.stack([rows.astype(mx.int32), columns.astype(mx.int32)], 1), (height, width))

@@ -131,4 +131,4 @@ def same_values(nodes: Sequence[Node], symbol: Any) -> Any:
     if len(values) != 1 or any(a.size and not (a == a.flat[0]).all() for a in arrays):
         raise _differs("an array that it makes is another one")
     like = _aval([n.aval.shape for n in nodes], {first.aval.dtype}, symbol)
-    return _Filled(first.aval.dtype.numpy.type(values.pop()), like.shape)
+    return _Filled(first.aval.dtype._numpy.type(values.pop()), like.shape)

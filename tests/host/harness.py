@@ -109,7 +109,7 @@ def check(
         return
     with np.errstate(all="ignore"):
         found = [Found("value", interpret(program, given), lambda *xs: program.replay(xs), given)]
-        if smooth and any(a.dtype.kind in "fc" for a in program.out_avals):
+        if smooth and any(a.dtype._kind in "fc" for a in program.out_avals):
             found += _derivatives(program, len(smooth), given, grad, jvp)
         if batch:
             found += _batches(program, len(inputs), given)
@@ -139,8 +139,8 @@ def _by_jax(found: list[Found]) -> list[list[Any]]:
 
 def _derivatives(program: Program, primals: int, given: list[Any], grad: bool, jvp: bool) -> list[Found]:
     outs = program.out_avals
-    moving = [k for k, a in enumerate(outs) if a.dtype.kind in "fc"]
-    cotangents = [data(outs[k].shape, outs[k].dtype.label, 7 + k) for k in moving]
+    moving = [k for k, a in enumerate(outs) if a.dtype._kind in "fc"]
+    cotangents = [data(outs[k].shape, outs[k].dtype._label, 7 + k) for k in moving]
     tangents = [data(x.shape, x.dtype.name, 17 + k) for k, x in enumerate(given[:primals])]
 
     def smooth(*xs: Any) -> list[Any]:
@@ -173,7 +173,7 @@ def _derivatives(program: Program, primals: int, given: list[Any], grad: bool, j
 
 
 def _zeros(a: Aval) -> np.ndarray:
-    return np.zeros(a.shape, a.dtype.numpy)
+    return np.zeros(a.shape, a.dtype._numpy)
 
 
 def _second(program: Program, primals: int, given: list[Any], cotangents: list[np.ndarray]) -> list[Found]:
@@ -201,7 +201,7 @@ def _derived(
     inputs = [*given, *more]
     wanted = (*range(primals), *range(len(given), len(inputs)))
     points = [inputs[k] for k in wanted]
-    back = [data(a.shape, a.dtype.label, 27 + k) for k, a in enumerate(made.program.out_avals)]
+    back = [data(a.shape, a.dtype._label, 27 + k) for k, a in enumerate(made.program.out_avals)]
     forth = [data(x.shape, x.dtype.name, 47 + k) for k, x in enumerate(points)]
     count = len(wanted)
     _, pulled = pull_back(made.program, wanted, [*inputs, *made.values], back)

@@ -66,11 +66,11 @@ INTS = [
 
 
 def examples(dtype):
-    kind = dtype.numpy
+    kind = dtype._numpy
     with np.errstate(all="ignore"):
-        if dtype.kind in "fc":
+        if dtype._kind in "fc":
             return np.array(FLOATS).astype(kind)
-        if dtype.kind == "b":
+        if dtype._kind == "b":
             return np.array([True, False])
         return np.array([v % 2**64 for v in INTS], np.uint64).astype(kind)
 
@@ -84,8 +84,8 @@ def test_every_cast(source):
         with np.errstate(all="ignore"):
             got = converted_on_host(x, target)
         assert got.dtype == want.dtype
-        if target.kind in "fc":
-            wide = np.complex64 if target.kind == "c" else np.float64
+        if target._kind in "fc":
+            wide = np.complex64 if target._kind == "c" else np.float64
             np.testing.assert_array_equal(got.astype(wide), want.astype(wide), err_msg=f"{source} to {target}")
         else:
             np.testing.assert_array_equal(got, want, err_msg=f"{source} to {target}: {x}")

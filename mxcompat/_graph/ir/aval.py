@@ -26,24 +26,25 @@ __all__ = [
 class Dtype(Fixed):
     """The element type of an array, one of the singletons `mx.bool_` … `mx.complex64`.
 
-    `size` is its width in bytes. Two dtypes are equal only if they are the same object.
+    `size` is its width in bytes. Two dtypes are equal only if they are the same object. The rest has no public name:
+    programs tell MLX's dtypes from NumPy's by that they have no `name` and `kind`.
     """
 
-    __slots__ = ("kind", "label", "numpy", "size")
+    __slots__ = ("_kind", "_label", "_numpy", "size")
 
-    label: str  # not `name`: programs tell MLX's dtypes from NumPy's by that they have none
-    kind: str  # 'b'ool, 'u'nsigned, 'i'nteger, 'f'loat, 'c'omplex
-    numpy: np.dtype
+    _label: str
+    _kind: str  # 'b'ool, 'u'nsigned, 'i'nteger, 'f'loat, 'c'omplex
+    _numpy: np.dtype
     size: int
 
     def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError("mlx.core.Dtype: no constructor defined!")
 
     def __repr__(self) -> str:
-        return f"mlx.core.{self.label}"
+        return f"mlx.core.{self._label}"
 
     def __reduce__(self) -> str | tuple:
-        return _dtype_named, (self.label,)
+        return _dtype_named, (self._label,)
 
     def __copy__(self) -> Dtype:
         return self
@@ -54,8 +55,8 @@ class Dtype(Fixed):
 
 def _dtype(label: str, kind: str, numpy_type: type) -> Dtype:
     made = object.__new__(Dtype)
-    made.label, made.kind, made.numpy = label, kind, np.dtype(numpy_type)
-    made.size = made.numpy.itemsize
+    made._label, made._kind, made._numpy = label, kind, np.dtype(numpy_type)
+    made.size = made._numpy.itemsize
     return made
 
 
@@ -78,8 +79,8 @@ DTYPES = (
     bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64,
 )  # fmt: skip
 
-_BY_NAME = {d.label: d for d in DTYPES}
-_BY_NUMPY = {d.numpy: d for d in DTYPES}
+_BY_NAME = {d._label: d for d in DTYPES}
+_BY_NUMPY = {d._numpy: d for d in DTYPES}
 
 
 def _dtype_named(name: str) -> Dtype:
@@ -103,7 +104,7 @@ class Aval:
     nbytes: int
 
     def __repr__(self) -> str:
-        return f"{self.dtype.label}[{','.join(map(str, self.shape))}]"
+        return f"{self.dtype._label}[{','.join(map(str, self.shape))}]"
 
     def __reduce__(self) -> tuple:
         return aval, (self.shape, self.dtype)
@@ -162,7 +163,7 @@ def check_axes(shape: Sequence[int]) -> None:
 def number(value: Any, dtype: Dtype) -> Any:
     """A Python number as a NumPy scalar. One beyond the range of a float is infinite, as in MLX."""
     with np.errstate(all="ignore"):
-        return dtype.numpy.type(value)
+        return dtype._numpy.type(value)
 
 
 def format_shape(sizes: Iterable[int]) -> str:

@@ -104,7 +104,7 @@ class Op:
         """The result's aval(s), of what the lowering gives: whatever that raises for params that it cannot take."""
         named = dict(zip(self.params, params, strict=True))
         with jax.enable_x64(True):
-            structs = [jax.ShapeDtypeStruct(a.shape, a.dtype.numpy) for a in avals]
+            structs = [jax.ShapeDtypeStruct(a.shape, a.dtype._numpy) for a in avals]
             out = jax.eval_shape(lambda *xs: LOWERING[self](*xs, **named), *structs)
         if isinstance(out, (tuple, list)):
             return tuple(_as_aval(o) for o in out)

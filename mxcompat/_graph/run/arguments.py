@@ -54,7 +54,7 @@ def vectors(program: Program, lifted: Mapping[int, int]) -> dict[np.dtype, list[
     """
     found: dict[np.dtype, list[int]] = {}
     for k in dict.fromkeys(lifted.values()):
-        found.setdefault(program.in_avals[program.scalars[k]].dtype.numpy, []).append(k)
+        found.setdefault(program.in_avals[program.scalars[k]].dtype._numpy, []).append(k)
     return found
 
 
@@ -97,7 +97,7 @@ def spec(aval: Any, sharding: Any = None) -> Any:
     """The shape, dtype and sharding of an input, or of several, as JAX has them."""
     if isinstance(aval, tuple):
         return tuple(spec(a, sharding and sharding[k]) for k, a in enumerate(aval))
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype.numpy, sharding=sharding)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype._numpy, sharding=sharding)
 
 
 def packed(scalars: tuple, taken: Mapping[np.dtype, list[int]]) -> list[np.ndarray]:

@@ -24,10 +24,10 @@ def _active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset
     """The slots that may have a derivative with respect to these inputs: so many of the first, or those listed."""
     key = ("active", primals)
     if key not in program.facts:
-        active = {~k for k in _indices(primals) if program.in_avals[k].dtype.kind in "fc"}
+        active = {~k for k in _indices(primals) if program.in_avals[k].dtype._kind in "fc"}
         for slot, (op, _, slots) in enumerate(program.instructions):
             aval = program.avals[slot]
-            smooth = isinstance(aval, tuple) or aval.dtype.kind in "fc"
+            smooth = isinstance(aval, tuple) or aval.dtype._kind in "fc"
             if smooth and any(s in active for s in slots[: op.indices][op.smooth]):
                 active.add(slot)
         program.facts[key] = frozenset(active)
@@ -99,7 +99,7 @@ def carry_back(
 
 
 def _zeros(aval: Aval) -> np.ndarray:
-    return np.zeros(aval.shape, aval.dtype.numpy)
+    return np.zeros(aval.shape, aval.dtype._numpy)
 
 
 def push_forward(
@@ -138,8 +138,8 @@ def push_forward(
 
 
 def _cast(g: Any, aval: Aval) -> Any:
-    if g.dtype != aval.dtype.numpy:
-        g = (g.real if g.dtype.kind == "c" and aval.dtype.kind != "c" else g).astype(aval.dtype.numpy)
+    if g.dtype != aval.dtype._numpy:
+        g = (g.real if g.dtype.kind == "c" and aval.dtype._kind != "c" else g).astype(aval.dtype._numpy)
     return g
 
 

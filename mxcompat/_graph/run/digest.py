@@ -106,7 +106,7 @@ def _text(value: Any) -> str:
     if kind is Aval:
         return repr(value)
     if kind is Dtype:
-        return f"dtype:{value.label}"
+        return f"dtype:{value._label}"
     if kind is Program:
         return f"program:{_program(value)}"
     if isinstance(value, Enum):

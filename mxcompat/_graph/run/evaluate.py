@@ -167,7 +167,7 @@ def evaluated(node: Node) -> Any:
         evaluate([node])
     if node.op is SCALAR:
         with jax.enable_x64(True):
-            return jax.numpy.asarray(node.value, dtype=node.aval.dtype.numpy)
+            return jax.numpy.asarray(node.value, dtype=node.aval.dtype._numpy)
     return jax_value(node)
 
 

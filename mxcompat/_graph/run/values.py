@@ -75,7 +75,7 @@ def numpy_value(node: Node) -> Any:
     if type(value) is np.ndarray:
         return value
     if node.op is SCALAR:
-        return node.aval.dtype.numpy.type(value)
+        return node.aval.dtype._numpy.type(value)
     with span("wait"):
         return tuple([whole(v) for v in value]) if type(value) is tuple else whole(value)
 
@@ -86,7 +86,7 @@ def settled(value: Any, promised: Any) -> Any:
     if isinstance(promised, tuple):
         return tuple([settled(v, a) for v, a in zip(value, promised, strict=True)])
     value = np.asarray(value)
-    if value.dtype != promised.dtype.numpy or value.shape != promised.shape:
+    if value.dtype != promised.dtype._numpy or value.shape != promised.shape:
         raise RuntimeError(
             f"NumPy gave {value.dtype}{list(value.shape)} where {promised} was promised; please report this as a bug "
             "of mxcompat."

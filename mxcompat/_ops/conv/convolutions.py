@@ -46,10 +46,10 @@ def _check(a: Aval, b: Aval, groups: int) -> None:
         raise ValueError(
             "[conv] Only works for inputs with 1-3 spatial dimensions. The inputs must be in the format [N, ..., C_in]"
         )
-    if a.dtype.kind != "f":
+    if a.dtype._kind != "f":
         raise ValueError(
-            f"[conv] Invalid input array with type {a.dtype.label}. Convolution currently only supports floating point "
-            "types"
+            f"[conv] Invalid input array with type {a.dtype._label}. Convolution currently only supports floating "
+            "point types"
         )
     if b.ndim != a.ndim:
         raise ValueError(

@@ -145,7 +145,7 @@ def _one_channel(x: Any, w: Any, plan: Plan, groups: int) -> Any:
 
 @HOST.of(CONV)
 def _host_conv(out: Any, params: tuple, x: Any, w: Any) -> Any:
-    dtype = out.dtype.numpy
+    dtype = out.dtype._numpy
     return rounded(_convolved(widened(x, dtype), widened(w, dtype), params), dtype)
 
 

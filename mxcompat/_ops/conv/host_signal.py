@@ -17,7 +17,7 @@ __all__: list[str] = []
 
 @HOST.of(CONVOLVE)
 def _host_convolve(out: Any, params: tuple, x: Any, y: Any) -> Any:
-    dtype = out.dtype.numpy
+    dtype = out.dtype._numpy
     return rounded(np.convolve(widened(x, dtype), widened(y, dtype), params[0]), dtype)
 
 
@@ -49,7 +49,7 @@ def _transformed(x: Any, transpose: bool) -> Any:
 
 @HOST.of(HADAMARD_TRANSFORM)
 def _host_hadamard(out: Any, params: tuple, x: Any, scale: Any) -> Any:
-    return rounded(_transformed(x, False) * scale, out.dtype.numpy)
+    return rounded(_transformed(x, False) * scale, out.dtype._numpy)
 
 
 @PULLBACK.of(HADAMARD_TRANSFORM)

@@ -23,7 +23,7 @@ def _conv(
     x: Any, w: Any, stride: Sizes, low: Sizes, high: Sizes, kernel_dilation: Sizes, input_dilation: Sizes, groups: int,
     flip: bool,
 ) -> Any:  # fmt: skip
-    want = promote(from_numpy(x.dtype), from_numpy(w.dtype)).numpy  # type: ignore[arg-type]
+    want = promote(from_numpy(x.dtype), from_numpy(w.dtype))._numpy  # type: ignore[arg-type]
     x, w = jnp.asarray(x, want), jnp.asarray(w, want)
     spatial = len(stride)
     if min(low + high) < 0:  # cuts off the input, as it is before it is dilated

@@ -32,9 +32,9 @@ def _convolve_aval(a: Aval, v: Aval, mode: str) -> Aval:
     long, short = (a, v) if a.size >= v.size else (v, a)
     if mode not in ("full", "same", "valid"):
         raise ValueError("[convolve] Invalid mode.")
-    if long.dtype.kind != "f":
+    if long.dtype._kind != "f":
         raise ValueError(
-            f"[conv] Invalid input array with type {long.dtype.label}. Convolution currently only supports floating "
+            f"[conv] Invalid input array with type {long.dtype._label}. Convolution currently only supports floating "
             "point types"
         )
     extra = {"full": short.size - 1, "same": 0, "valid": 1 - short.size}[mode]
@@ -118,7 +118,7 @@ def _hadamard_aval(a: Aval, scale: Aval) -> Aval:
         raise ValueError("[hadamard] Only supports n = m*2^k where m in (1, 12, 20, 28).")
     if a.dtype is _d.float64:
         raise ValueError("[hadamard] Unsupported type.")
-    return aval(a.shape, a.dtype if a.dtype.kind == "f" else _d.float32)
+    return aval(a.shape, a.dtype if a.dtype._kind == "f" else _d.float32)
 
 
 def _hadamard_impl(x: Any, scale: Any) -> Any:

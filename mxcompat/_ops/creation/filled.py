@@ -29,7 +29,7 @@ __all__ = ["FULL", "empty", "empty_like", "full", "full_like", "meshgrid", "ones
 
 CONSTANT = op(
     "constant",
-    lambda out, value: jnp.full(out.shape, value, out.dtype.numpy),
+    lambda out, value: jnp.full(out.shape, value, out.dtype._numpy),
     lambda out, value: out,
     ("out", "value"),
 )
@@ -71,7 +71,7 @@ ones = _full_of("ones", 1)
 
 CONSTANT_LIKE = op(
     "constant_like",
-    lambda x, dtype, value: jnp.full(jnp.shape(x), value, dtype.numpy),
+    lambda x, dtype, value: jnp.full(jnp.shape(x), value, dtype._numpy),
     lambda a, dtype, value: aval(a.shape, dtype),
     ("dtype", "value"),
     smooth=slice(0),

@@ -25,8 +25,8 @@ __all__ = ["row_of"]
 def _constant(out: Aval, params: tuple, *like: Any) -> np.ndarray:
     value = params[1]
     if value == 0:
-        return np.zeros(out.shape, out.dtype.numpy)
-    result = np.empty(out.shape, out.dtype.numpy)
+        return np.zeros(out.shape, out.dtype._numpy)
+    result = np.empty(out.shape, out.dtype._numpy)
     result.fill(value)
     return result
 
@@ -91,8 +91,8 @@ def _meshgrid_pullback(g: tuple, y: Any, params: tuple, wanted: tuple, *xs: Any)
 
 @HOST.of(TABLE["arange"])
 def _arange(out: Aval, params: tuple, start: Any, step: Any) -> np.ndarray:
-    kind = out.dtype.numpy
-    work = np.dtype(np.float32) if out.dtype.kind == "f" and kind.itemsize == 2 else kind
+    kind = out.dtype._numpy
+    work = np.dtype(np.float32) if out.dtype._kind == "f" and kind.itemsize == 2 else kind
     places = np.arange(params[0], dtype=np.int64 if kind.itemsize == 8 else np.int32)
     if places.dtype != work:
         places = places.astype(work)
@@ -116,14 +116,14 @@ def _linspace(out: Aval, params: tuple, start: Any, stop: Any) -> np.ndarray:
 def _saturated(x: np.ndarray, dtype: Dtype) -> np.ndarray:
     """Floats as another dtype, as XLA casts them: what an integer dtype has no room for is its nearest number. Negative
     numbers wrap in unsigned dtypes."""
-    if dtype.kind not in "iu":
-        return x.astype(dtype.numpy)
-    target = np.dtype(np.int64) if dtype.kind == "u" else dtype.numpy
+    if dtype._kind not in "iu":
+        return x.astype(dtype._numpy)
+    target = np.dtype(np.int64) if dtype._kind == "u" else dtype._numpy
     info = np.iinfo(target)  # type: ignore[arg-type]
     high = x >= float(info.max)
     inside = np.where((x >= float(info.min)) & ~high, x, 0).astype(target)
     return np.where(high, target.type(info.max), np.where(x < float(info.min), target.type(info.min), inside)).astype(
-        dtype.numpy
+        dtype._numpy
     )
 
 
@@ -149,9 +149,9 @@ _window("blackman", lambda x: np.float32(0.42) - np.float32(0.5) * _cosine(x, 1)
 
 @HOST.of(TABLE["eye"])
 def _eye(out: Aval, params: tuple) -> np.ndarray:
-    return (distance(out.shape) == params[1]).astype(out.dtype.numpy)
+    return (distance(out.shape) == params[1]).astype(out.dtype._numpy)
 
 
 @HOST.of(TABLE["tri"])
 def _tri(out: Aval, params: tuple) -> np.ndarray:
-    return (distance(out.shape) <= params[1]).astype(out.dtype.numpy)
+    return (distance(out.shape) <= params[1]).astype(out.dtype._numpy)

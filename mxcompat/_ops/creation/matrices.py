@@ -20,14 +20,14 @@ __all__ = ["eye", "identity", "tri"]
 
 EYE = op(
     "eye",
-    lambda out, k: on_diagonal(out.shape, k).astype(out.dtype.numpy),
+    lambda out, k: on_diagonal(out.shape, k).astype(out.dtype._numpy),
     lambda out, k: out,
     ("out", "k"),
 )
 
 TRI = op(
     "tri",
-    lambda out, k: (distance(out.shape) <= jnp.int32(k)).astype(out.dtype.numpy),
+    lambda out, k: (distance(out.shape) <= jnp.int32(k)).astype(out.dtype._numpy),
     lambda out, k: out,
     ("out", "k"),
 )

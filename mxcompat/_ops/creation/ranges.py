@@ -104,7 +104,7 @@ def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, stop_only: boo
     if require_dtype(dtype, "arange") is _d.bool_:
         raise ValueError("bool not supported for arange.")
     length = _count(first, stop, by)
-    if dtype.kind == "i" and dtype.size >= 4 and type(first) is int and type(by) is int:
+    if dtype._kind == "i" and dtype.size >= 4 and type(first) is int and type(by) is int:
         return aval((), dtype), (first, by), length
     return aval((), dtype), _in_dtype(first, by if math.isfinite(by) else 0, dtype), length
 
@@ -144,13 +144,13 @@ def _count(first: Any, stop: Any, by: Any) -> int:
 @lru_cache(MOST_PLANS, typed=True)
 def _in_dtype(first: Any, by: Any, dtype: Dtype) -> tuple[Any, Any]:
     """Start and step as numbers of the dtype, which wrap and truncate as MLX's do."""
-    if dtype.kind == "f" and float(by).is_integer() and float(first).is_integer() and abs(first) + abs(by) < 128:
+    if dtype._kind == "f" and float(by).is_integer() and float(first).is_integer() and abs(first) + abs(by) < 128:
         return float(first) + 0.0, float(by)
     kind = np.int64 if type(first) is not float and type(by) is not float else np.float64
     with np.errstate(all="ignore"):
         low, high = (cast_numpy(np.array([v], kind), dtype) for v in (first, first + by))
         step = high - low
-    return tuple([n[0].item() if dtype.kind in "iuc" else float(n[0]) + 0.0 for n in (low, step)])  # type: ignore[return-value]
+    return tuple([n[0].item() if dtype._kind in "iuc" else float(n[0]) + 0.0 for n in (low, step)])  # type: ignore[return-value]
 
 
 def _linspace_impl(start: Any, stop: Any, num: int, endpoint: bool, dtype: Dtype) -> Any:
@@ -161,9 +161,9 @@ def _linspace_impl(start: Any, stop: Any, num: int, endpoint: bool, dtype: Dtype
     else:
         t = quotient(jax.lax.iota(jnp.int32, num).astype(work), jnp.asarray(num - 1 if endpoint else num, work))
         values = (1 - t) * start + t * stop
-    if dtype.kind == "u":
+    if dtype._kind == "u":
         values = values.astype(jnp.int64)  # negative numbers wrap
-    return values.astype(dtype.numpy)
+    return values.astype(dtype._numpy)
 
 
 LINSPACE = op(

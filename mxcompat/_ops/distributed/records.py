@@ -77,7 +77,7 @@ def _run(node: Node) -> Any:
     if not given.size or (given.nbytes * (len(ranks) - 1) <= policy.MOST_EXCHANGED and on_cpu()):
         return _exchanged(node, given, world, call)
     world.agree(ranks, call)
-    value = _value(node.inputs[0]) if record is not RECV else np.zeros(given.shape, given.dtype.numpy)
+    value = _value(node.inputs[0]) if record is not RECV else np.zeros(given.shape, given.dtype._numpy)
     if not given.ndim:
         value = value.reshape(1)
     with jax.enable_x64(True):
@@ -109,14 +109,14 @@ def _exchanged(node: Node, given: Aval, world: Any, call: members.Call) -> Any:
         found = b"".join(world.exchange(ranks, call, own.tobytes()))
         if record is GATHER:
             return _array(found, out)
-        whole = _combined(_UFUNCS[record], np.frombuffer(found, given.dtype.numpy).reshape(len(ranks), given.size))
+        whole = _combined(_UFUNCS[record], np.frombuffer(found, given.dtype._numpy).reshape(len(ranks), given.size))
         if record is SCATTER:
             return whole.reshape(len(ranks), *out.shape)[node.params[1]]
         return whole.reshape(out.shape)
 
 
 def _array(data: bytes, a: Aval) -> np.ndarray:
-    return np.frombuffer(bytearray(data), a.dtype.numpy).reshape(a.shape)
+    return np.frombuffer(bytearray(data), a.dtype._numpy).reshape(a.shape)
 
 
 def _combined(ufunc: np.ufunc, whole: np.ndarray) -> np.ndarray:

@@ -246,14 +246,14 @@ def divmod(a: Any, b: Any, stream: Any = None) -> list[array]:
     """
     check_stream(stream)
     nodes = operands.pair(a, b)
-    if promote(nodes[0].aval.dtype, nodes[1].aval.dtype).kind == "c":
+    if promote(nodes[0].aval.dtype, nodes[1].aval.dtype)._kind == "c":
         raise ValueError(_COMPLEX_DIVMOD)
     nodes = tuple([apply(TABLE["stop_gradient"], (n,)) if n.trace else n for n in nodes])  # type: ignore[assignment]
     return [wrap(apply(f.op, nodes)) for f in (floor_divide, remainder)]  # type: ignore[attr-defined]
 
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
-    dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype)).numpy  # type: ignore[arg-type]
+    dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype))._numpy  # type: ignore[arg-type]
     select = _select_forward if is_forward() and jnp.issubdtype(dtype, jnp.inexact) else jnp.where
     return select(truth(jnp.asarray(condition)), jnp.asarray(x, dtype), jnp.asarray(y, dtype))
 

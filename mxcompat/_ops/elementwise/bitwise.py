@@ -63,19 +63,19 @@ def _bitwise(
 ) -> Callable[..., array]:
     def infer(a: Aval, b: Aval) -> Aval:
         kind = result(a.dtype, b.dtype)
-        if kind.kind not in "bui":
+        if kind._kind not in "bui":
             x, y = (kind, kind) if name == "right_shift" else (a.dtype, b.dtype)  # MLX names the promoted one
             raise RuntimeError(
-                f"[{name}] Only allowed on integer or boolean types but got types {x.label} and {y.label}."
+                f"[{name}] Only allowed on integer or boolean types but got types {x._label} and {y._label}."
             )
         return aval(broadcast(a.shape, b.shape), kind)
 
     def lower(x: Any, y: Any) -> Any:
         x, y = _whole(x), _whole(y)
         want = result(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
-        if want.kind == "f":  # an int64 that stands for a uint64, beside one
+        if want._kind == "f":  # an int64 that stands for a uint64, beside one
             want = avals.uint64
-        return impl(jnp.asarray(x, want.numpy), jnp.asarray(y, want.numpy))
+        return impl(jnp.asarray(x, want._numpy), jnp.asarray(y, want._numpy))
 
     record = op(name, lower, infer)
     SAMPLES[name] = Sample(0.0, 7.0, kinds="bui", smooth=False, operands=2)

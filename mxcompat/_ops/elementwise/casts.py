@@ -71,7 +71,7 @@ def _view(x: Any, dtype: Dtype) -> Any:
         x = jnp.stack([lax.real(x), lax.imag(x)], axis=-1)
     else:
         x = (x.astype(np.uint8) if x.dtype.kind == "b" else x)[..., None]
-    atom = np.dtype(np.float32) if dtype.kind == "c" else np.dtype(np.uint8) if dtype.kind == "b" else dtype.numpy
+    atom = np.dtype(np.float32) if dtype._kind == "c" else np.dtype(np.uint8) if dtype._kind == "b" else dtype._numpy
     old, new = x.dtype.itemsize, atom.itemsize
     lead = shape[:-1]
     width = x.shape[-1] * old * (shape[-1] if shape else 1)  # of the last axis, in bytes
@@ -80,10 +80,10 @@ def _view(x: Any, dtype: Dtype) -> Any:
     if old > new:  # behind a barrier, or XLA makes one bitcast, of a wrong shape, of this and one that widened
         x = lax.optimization_barrier(x)
     x = lax.bitcast_convert_type(x, atom).reshape(*lead, width // dtype.size, dtype.size // new)
-    if dtype.kind == "c":  # behind a barrier, or XLA writes over its parts while a write still reads a slice of them
+    if dtype._kind == "c":  # behind a barrier, or XLA writes over its parts while a write still reads a slice of them
         x = lax.optimization_barrier(lax.complex(x[..., 0], x[..., 1]))
     else:
-        x = x[..., 0] != 0 if dtype.kind == "b" else x[..., 0]
+        x = x[..., 0] != 0 if dtype._kind == "b" else x[..., 0]
     return x if shape else x.reshape(())
 
 

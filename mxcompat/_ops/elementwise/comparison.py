@@ -65,7 +65,7 @@ logical_xor = _logical("logical_xor", lambda x, y: truth(x) ^ truth(y), "Whether
 
 
 def _array_equal(x: Any, y: Any, equal_nan: bool) -> Any:
-    dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype)).numpy  # type: ignore[arg-type]
+    dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype))._numpy  # type: ignore[arg-type]
     x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
     same = x == y
     if equal_nan:
@@ -101,7 +101,7 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False, stream: Any = None) -> 
 
 
 def _isclose(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
-    dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype)).numpy  # type: ignore[arg-type]
+    dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype))._numpy  # type: ignore[arg-type]
     x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
     if dtype.kind == "b":
         near = jnp.where(x ^ y, 1.0, 0.0) <= atol + rtol * jnp.where(y, 1.0, 0.0)

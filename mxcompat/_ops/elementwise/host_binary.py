@@ -32,7 +32,7 @@ def _in_result(function: Ufunc) -> Callable[..., Any]:
 
     def rule(out: Aval, params: tuple, x: Any, y: Any) -> Any:
         dtype = out.dtype
-        numpy = dtype.numpy
+        numpy = dtype._numpy
         if x.dtype is not numpy:
             x = converted_on_host(x, dtype)
         if y.dtype is not numpy:
@@ -47,10 +47,10 @@ def _in_floats(function: Ufunc) -> Callable[..., Any]:
     rule = _in_result(function)
 
     def wide(out: Aval, params: tuple, x: Any, y: Any) -> Any:
-        if out.dtype.kind != "f" or out.dtype.size != 2:
+        if out.dtype._kind != "f" or out.dtype.size != 2:
             return rule(out, params, x, y)
         x, y = converted_on_host(x, out.dtype), converted_on_host(y, out.dtype)
-        return function(x.astype(_FLOAT32), y.astype(_FLOAT32)).astype(out.dtype.numpy)
+        return function(x.astype(_FLOAT32), y.astype(_FLOAT32)).astype(out.dtype._numpy)
 
     return wide
 
@@ -206,7 +206,7 @@ for _factory, _table in ((_in_result, _IN_RESULT), (_in_floats, _IN_FLOATS), (_c
 def _where(out: Aval, params: tuple, condition: Any, x: Any, y: Any) -> Any:
     if condition.dtype.kind != "b":
         condition = condition != 0
-    numpy = out.dtype.numpy
+    numpy = out.dtype._numpy
     if x.dtype is not numpy:
         x = converted_on_host(x, out.dtype)
     if y.dtype is not numpy:

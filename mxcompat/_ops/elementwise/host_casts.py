@@ -63,11 +63,11 @@ def _push_nothing(tangents: Sequence[Any], y: Any, params: tuple, x: Any) -> Any
 @HOST.of(_VIEW)
 def _view(out: Aval, params: tuple, x: Any) -> Any:
     dtype = out.dtype
-    numpy = np.dtype(np.uint8) if dtype.kind == "b" else dtype.numpy
+    numpy = np.dtype(np.uint8) if dtype._kind == "b" else dtype._numpy
     if x.dtype.itemsize != numpy.itemsize:
         x = np.ascontiguousarray(x)
     x = x.view(numpy)
-    return x != 0 if dtype.kind == "b" else x
+    return x != 0 if dtype._kind == "b" else x
 
 
 @HOST.of(_DEPENDS)

@@ -35,8 +35,8 @@ def _in_floats(function: Ufunc) -> Callable[..., Any]:
             return function(x)
         dtype = out.dtype
         if dtype.size == 2:
-            return function(x.astype(_FLOAT32)).astype(dtype.numpy)
-        return function(x if x.dtype == dtype.numpy else x.astype(dtype.numpy))
+            return function(x.astype(_FLOAT32)).astype(dtype._numpy)
+        return function(x if x.dtype == dtype._numpy else x.astype(dtype._numpy))
 
     return rule
 
@@ -98,7 +98,7 @@ def _sign(x: Any) -> Any:
 
 def _times(factor: float) -> Callable[..., Any]:
     def rule(out: Aval, params: tuple, x: Any) -> Any:
-        dtype = out.dtype.numpy
+        dtype = out.dtype._numpy
         if dtype.kind == "c":  # the product with factor + 0j, in which 0 times infinity is NaN
             out = np.empty(x.shape, dtype)
             out.real = np.float32(factor) * x.real - np.float32(0) * x.imag

@@ -36,7 +36,7 @@ def _all_compared(active: Sequence[Dtype], operands: Sequence[Aval], result: Ava
 
 @TANGENT_DTYPE.of(TABLE["isnan"], TABLE["isposinf"], TABLE["isneginf"])
 def _of_floats(active: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype | None:
-    return operands[0].dtype if operands[0].dtype.kind in "fc" else None
+    return operands[0].dtype if operands[0].dtype._kind in "fc" else None
 
 
 @TANGENT_DTYPE.of(*[TABLE[name] for name in ("logical_not", "logical_and", "logical_or", "logical_xor")])

@@ -89,7 +89,7 @@ _UNIT = Sample(-0.9, 0.9, kinds="bfc")
 
 
 def _real_part(dtype: Dtype) -> Dtype:
-    return avals.float32 if dtype.kind == "c" else dtype
+    return avals.float32 if dtype._kind == "c" else dtype
 
 
 def _of_inexact(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -348,11 +348,11 @@ def nan_to_num(
     check_stream(stream)
     x = operands.node(a)
     dtype = x.aval.dtype
-    if (posinf is None or neginf is None) and (dtype.kind == "c" or dtype is avals.float64):
-        raise ValueError(f"[nan_to_num] Does not yet support given type: {dtype.label}.")
-    if dtype.kind != "f":
+    if (posinf is None or neginf is None) and (dtype._kind == "c" or dtype is avals.float64):
+        raise ValueError(f"[nan_to_num] Does not yet support given type: {dtype._label}.")
+    if dtype._kind != "f":
         dtype = avals.float32
-    largest = float(jnp.finfo(dtype.numpy).max)
+    largest = float(jnp.finfo(dtype._numpy).max)
     values = (nan, largest if posinf is None else posinf, -largest if neginf is None else neginf)
     numbers = [any_number(v, "nan_to_num", "nan, posinf, neginf") for v in values]
     return wrap(apply(_NAN_TO_NUM, (x, *(operands.scalar_node(v, dtype) for v in numbers))))

@@ -32,7 +32,7 @@ def _attention(
     q: Any, k: Any, v: Any, scale: Any, *rest: Any, causal: bool, masked: bool, sinks: bool, prefix: bool
 ) -> Any:
     avals = [aval(x.shape, from_numpy(x.dtype)) for x in (q, k, v)]  # type: ignore[arg-type]
-    want = _dtype(*avals).numpy
+    want = _dtype(*avals)._numpy
     wide = jnp.float64 if want == jnp.float64 else jnp.float32
     q, k, v = (jnp.asarray(x, want) for x in (q, k, v))
     batch, heads, queries, width = q.shape
@@ -114,13 +114,13 @@ def _infer(
             f"[{_NAME}] n_heads must be a multiple of n_kv_heads, found n_heads {heads} for n_kv_heads {groups}."
         )
     dtype = _dtype(q, k, v)
-    if dtype.kind != "f":
-        raise ValueError(f"[{_NAME}] Received unsupported type {dtype.label}.")
+    if dtype._kind != "f":
+        raise ValueError(f"[{_NAME}] Received unsupported type {dtype._label}.")
     if mask is not None:
         _check_mask(mask, (*q.shape[:3], k.shape[2]), dtype)
     if sinks:
         if promote(rest[-1].dtype, dtype) is not dtype:
-            raise ValueError(f"[{_NAME}] Type of sinks must promote to output type {dtype.label}.")
+            raise ValueError(f"[{_NAME}] Type of sinks must promote to output type {dtype._label}.")
         if rest[-1].shape != (heads,):
             raise ValueError(f"[{_NAME}] Received invalid shape for sinks {format_shape(rest[-1].shape)}.")
     if k.shape[2] != v.shape[2]:
@@ -136,8 +136,8 @@ def _infer(
 
 
 def _check_mask(mask: Aval, scores: tuple[int, ...], dtype: Dtype) -> None:
-    if mask.dtype.kind != "b" and promote(mask.dtype, dtype) is not dtype:
-        raise ValueError(f"[{_NAME}] Mask type must promote to output type {dtype.label}.")
+    if mask.dtype._kind != "b" and promote(mask.dtype, dtype) is not dtype:
+        raise ValueError(f"[{_NAME}] Mask type must promote to output type {dtype._label}.")
     if broadcast(mask.shape, scores) != scores:
         raise ValueError(
             f"Cannot broadcast array of shape {format_shape(mask.shape)} into shape {format_shape(scores)}."

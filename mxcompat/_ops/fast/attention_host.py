@@ -96,7 +96,7 @@ def _wide(dtype: Any) -> Any:
 
 @HOST.of(ATTENTION)
 def _attention(out: Aval, params: tuple, *inputs: Any) -> Any:
-    wanted = out.dtype.numpy
+    wanted = out.dtype._numpy
     if params[3] and int(inputs[4 + params[1]]) < 1:
         return None
     case = _case(params, _wide(wanted), *inputs)

@@ -29,7 +29,7 @@ def _dtypes(q: Aval, k: Aval) -> tuple[Dtype, Dtype]:
 
 def _delta(q: Any, k: Any, v: Any, gamma: Any, beta: Any, *rest: Any, started: bool, masked: bool) -> Any:
     avals = [aval(x.shape, from_numpy(x.dtype)) for x in (q, k)]  # type: ignore[arg-type]
-    out, kind = (d.numpy for d in _dtypes(*avals))
+    out, kind = (d._numpy for d in _dtypes(*avals))
     heads, (width, size) = v.shape[2], (q.shape[-1], v.shape[-1])
     batch = max(x.shape[0] for x in (q, k, v))
     q, k = (jnp.repeat(jnp.asarray(x, kind), heads // x.shape[2], axis=2) for x in (q, k))

@@ -44,10 +44,10 @@ def _outer(value: Any, key: Any) -> Any:
 
 @HOST.of(DELTA)
 def _delta(out: tuple[Aval, Aval], params: tuple, *inputs: Any) -> Any:
-    kind = out[1].dtype.numpy
+    kind = out[1].dtype._numpy
     q, k, v, gamma, beta, keep = _steps(kind, params, *inputs)
     state = _start(out[1].shape, kind, params, inputs[5:])
-    y = np.empty(out[0].shape, out[0].dtype.numpy)
+    y = np.empty(out[0].shape, out[0].dtype._numpy)
     for t in range(len(q)):
         new = state * gamma[t][..., None, :]
         error = (v[t] - _along_keys(new, k[t])) * beta[t]

@@ -30,7 +30,7 @@ def widened(x: Any) -> Any:
 
 def narrowed(x: Any, out: Aval) -> Any:
     """With the dtype of the result."""
-    return x.astype(out.dtype.numpy, copy=False)
+    return x.astype(out.dtype._numpy, copy=False)
 
 
 def _inverse_root(x: Any, eps: Any) -> Any:
@@ -267,7 +267,7 @@ def _turned(x: Any, cos: Any, sin: Any, params: tuple, dtype: np.dtype) -> Any:
 @HOST.of(ROPE)
 def _rope(out: Aval, params: tuple, x: Any, offset: Any, scale: Any, *freqs: Any) -> Any:
     cos, sin = _waves(x, params, offset, scale, freqs)
-    return _turned(x, cos, sin, params, out.dtype.numpy)
+    return _turned(x, cos, sin, params, out.dtype._numpy)
 
 
 @PULLBACK.of(ROPE)

@@ -39,8 +39,8 @@ def _dtype(name: str, *avals: Aval) -> Dtype:
     dtype = avals[0].dtype
     for a in avals[1:]:
         dtype = promote(dtype, a.dtype)
-    if dtype.kind != "f":
-        raise ValueError(f"[{name}] Received unsupported type {dtype.label}.")
+    if dtype._kind != "f":
+        raise ValueError(f"[{name}] Received unsupported type {dtype._label}.")
     return dtype
 
 
@@ -59,7 +59,7 @@ def _check_scale(name: str, called: str, w: Aval, a: Aval) -> None:
 
 
 def _rms_norm(x: Any, eps: Any, *weight: Any) -> Any:
-    want = _dtype("rms_norm", *map(_aval, (x, *weight))).numpy
+    want = _dtype("rms_norm", *map(_aval, (x, *weight)))._numpy
     x = wide(x)
     out = x * jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + eps.astype(x.dtype))
     if weight:
@@ -107,7 +107,7 @@ def rms_norm(x: array, weight: array | None, eps: float, *, stream: Any = None) 
 
 
 def _layer_norm(x: Any, eps: Any, *rest: Any, weighted: bool, biased: bool) -> Any:
-    want = _layer_infer(*map(_aval, (x, eps, *rest)), weighted, biased).dtype.numpy
+    want = _layer_infer(*map(_aval, (x, eps, *rest)), weighted, biased).dtype._numpy
     x = wide(x)
     centred = x - jnp.mean(x, axis=-1, keepdims=True)
     out = centred * jax.lax.rsqrt(jnp.mean(jnp.square(centred), axis=-1, keepdims=True) + eps.astype(x.dtype))
@@ -175,10 +175,10 @@ def _cross_entropy(logits: Any, targets: Any) -> Any:
 
 def _cross_entropy_infer(logits: Aval, targets: Aval) -> Aval:
     _check_input("cross_entropy", logits, "logits")
-    if logits.dtype.kind != "f":
-        raise ValueError(f"[cross_entropy] Received unsupported logits type {logits.dtype.label}.")
-    if targets.dtype.kind not in "ui":
-        raise ValueError(f"[cross_entropy] targets must be integer class indices but got {targets.dtype.label}.")
+    if logits.dtype._kind != "f":
+        raise ValueError(f"[cross_entropy] Received unsupported logits type {logits.dtype._label}.")
+    if targets.dtype._kind not in "ui":
+        raise ValueError(f"[cross_entropy] targets must be integer class indices but got {targets.dtype._label}.")
     if targets.shape != logits.shape[:-1]:
         raise ValueError(
             f"[cross_entropy] targets shape {format_shape(targets.shape)} does not match logits shape "

@@ -51,8 +51,8 @@ def _rope(x: Any, offset: Any, scale: Any, *freqs: Any, dims: int, traditional: 
 def _infer(x: Aval, offset: Aval, scale: Aval, *freqs: Aval, dims: int, traditional: bool, base: float | None) -> Aval:
     if x.ndim < 3:
         raise ValueError(f"[rope] Input must have at least 3 dimensions but got input with {x.ndim} dimensions.")
-    if x.dtype.kind != "f":
-        raise ValueError(f"[rope] Input must be a floating type but got {x.dtype.label}.")
+    if x.dtype._kind != "f":
+        raise ValueError(f"[rope] Input must be a floating type but got {x.dtype._label}.")
     if offset.ndim > 1:
         raise ValueError(f"[rope] offset must have at most one dimension but has shape {format_shape(offset.shape)}.")
     if offset.ndim and offset.size not in (1, x.shape[0]):
@@ -60,8 +60,8 @@ def _infer(x: Aval, offset: Aval, scale: Aval, *freqs: Aval, dims: int, traditio
             f"[rope] offset must be a scalar or vector with {x.shape[0]} elements but has shape "
             f"{format_shape(offset.shape)}."
         )
-    if offset.dtype.kind not in "ui":
-        raise ValueError(f"[rope] offset must be an integer but got type {offset.dtype.label}.")
+    if offset.dtype._kind not in "ui":
+        raise ValueError(f"[rope] offset must be an integer but got type {offset.dtype._label}.")
     if dims <= 0:
         raise ValueError(f"[rope] dims must be positive but got {dims}.")
     if dims % 2:

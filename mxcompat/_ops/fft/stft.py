@@ -46,7 +46,7 @@ def _stft(x: Any, *window: Any, n_fft: int, hop: int, length: int, pad: str | No
         x = jnp.pad(x, margins, mode=pad)  # type: ignore[arg-type]
     w = _window(window, length, n_fft)
     frames = x[..., _places(1 + (x.shape[-1] - n_fft) // hop, hop, n_fft)]
-    kind = _promoted(frames, w).numpy
+    kind = _promoted(frames, w)._numpy
     frames = frames.astype(kind) * w.astype(kind)
     spectra = transform(frames, "rfft" if onesided else "fft", (n_fft,), (frames.ndim - 1,), norm)
     return jnp.swapaxes(spectra, -1, -2)
@@ -116,7 +116,7 @@ def stft(
     if center and pad_mode not in _PAD_MODES:
         raise ValueError(f"Invalid padding mode ({pad_mode}) passed to pad")
     if onesided is None:
-        onesided = x.dtype.kind != "c"
+        onesided = x.dtype._kind != "c"
     flag(onesided, "stft", "onesided")
     return wrap(apply(STFT, inputs, (n_fft, hop, length, pad_mode if center else None, norm, onesided)))
 
@@ -154,7 +154,7 @@ def _istft(
     axis = frames.ndim - 1
     frames = transform(frames, "irfft" if onesided else "ifft", (n_fft,), (axis,), norm).real
     w = _window(window, length, n_fft)
-    kind = _promoted(frames, w).numpy
+    kind = _promoted(frames, w)._numpy
     w = w.astype(kind)
     weights = jnp.broadcast_to(w * w, frames.shape[-2:])
     signal = _overlap_added(frames.astype(kind) * w, hop)

@@ -98,7 +98,7 @@ class ArrayAt:
             parse(index, (), "scatter")
             return _whole(mode, x, new, strip=True)
         if mode == "subtract":
-            if new.aval.dtype.kind == "b":
+            if new.aval.dtype._kind == "b":
                 raise ValueError("[negative] Not supported for bool, use logical_not instead.")
             mode, new = "add", apply(_NEGATE, (new,))
         elif mode == "divide":

@@ -196,7 +196,7 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
         return wrap(apply(SLICE, (node, place(int(indices) % size)), ((*before, "i"),)))
     if not size and index.aval.size:
         raise ValueError("[take] Cannot do a non-empty take from an empty axis.")
-    if index.aval.dtype.kind == "b":
+    if index.aval.dtype._kind == "b":
         raise ValueError("[Gather] Boolean indices not supported.")
     check_integral(index.aval, "gather")
     return wrap(apply(GATHER, (node, index), ((*before, "a"),)))
@@ -228,7 +228,7 @@ def _gather_axis_aval(x: Aval, indices: Aval, *, axis: int | None) -> Aval:
     shape = (x.size,) if axis is None else x.shape
     along = along_axis("take_along_axis", shape, indices, axis)
     others = broadcast(_without(shape, along), _without(indices.shape, along))
-    if indices.dtype.kind not in "iu":
+    if indices.dtype._kind not in "iu":
         raise RuntimeError("[GatherAxis::eval_cpu] Cannot gather with indices type.")
     return aval(_with(others, along, indices.shape[along]), x.dtype)
 
@@ -282,8 +282,8 @@ def check_window(name: str, starts: Aval, axes: tuple[int, ...], ndim: int) -> t
         raise ValueError(
             f"[{name}] Number of starting indices {starts.size} does not match number of axes {len(axes)}."
         )
-    if starts.dtype.kind not in "iu":
-        raise ValueError(f"[{name}] Start indices must be integers, got type {starts.dtype.label}.")
+    if starts.dtype._kind not in "iu":
+        raise ValueError(f"[{name}] Start indices must be integers, got type {starts.dtype._label}.")
     message = "[{name}] Invalid axis {axis} for array with dimension {ndim}."
     found = tuple([axis_of(axis, ndim, name, message) for axis in axes])
     if len(set(found)) != len(found):

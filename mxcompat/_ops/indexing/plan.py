@@ -66,7 +66,7 @@ def parse(index: Any, shape: tuple[int, ...], op: str) -> tuple[Plan, list[Node]
             raise ValueError("[take] Cannot do a non-empty take from an empty axis.")
         return ("i",), [place(_in_bounds(n, 0, shape[0]))]
     node = _index_array(index)
-    if node.aval.dtype.kind == "b":
+    if node.aval.dtype._kind == "b":
         raise ValueError("boolean indices are not yet supported")
     if op == "gather":
         check_integral(node.aval, op)
@@ -114,7 +114,7 @@ def _parse_items(items: tuple, shape: tuple[int, ...], op: str) -> tuple[Plan, l
             nodes.append(place(_in_bounds(n, axis, shape[axis])))
         else:
             node = _index_array(item)
-            if node.aval.dtype.kind == "b":
+            if node.aval.dtype._kind == "b":
                 masked = True
             elif op == "gather":
                 check_integral(node.aval, op)
@@ -217,7 +217,7 @@ def _in_bounds(value: int, axis: int, n: int) -> int:
 
 def check_integral(indices: Aval, op: str) -> None:
     """Raise MLX's error if an array cannot be used as indices."""
-    if indices.dtype.kind not in "iu":
+    if indices.dtype._kind not in "iu":
         raise ValueError(f"[{op}] Got indices with invalid dtype. Indices must be integral.")
 
 

@@ -92,7 +92,7 @@ def _scatter_axis_aval(x: Aval, values: Aval, indices: Aval, *, axis: int | None
     stretch_to = broadcast(others, (*both[:axis], *both[axis + 1 :]))
     if stretch_to != others:
         stretch((*both[:axis], *both[axis + 1 :]), others)
-    if indices.dtype.kind not in "iu":
+    if indices.dtype._kind not in "iu":
         raise RuntimeError("[ScatterAxis::eval_cpu] Cannot scatter with indices type.")
     return x
 

@@ -95,7 +95,7 @@ def _mask(index: Any) -> Node | None:
         node = nest_of(index)
     else:
         return None
-    return node if node.aval.dtype.kind == "b" else None
+    return node if node.aval.dtype._kind == "b" else None
 
 
 def _assign_masked(x: Node, mask: Node, value: Node) -> Node:

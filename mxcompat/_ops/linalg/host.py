@@ -98,20 +98,20 @@ def _host_pinv(out: Any, params: tuple, a: Any) -> Any:
 
 
 def _columns(out: Any, b: Any) -> Any:
-    b = rounded(b, out.dtype.numpy)
+    b = rounded(b, out.dtype._numpy)
     return b[:, None] if b.ndim == 1 else b
 
 
 @HOST.of(SOLVE)
 @or_xla
 def _host_solve(out: Any, params: tuple, a: Any, b: Any) -> Any:
-    return np.linalg.solve(_spread(rounded(a, out.dtype.numpy)), _columns(out, b)).reshape(out.shape)
+    return np.linalg.solve(_spread(rounded(a, out.dtype._numpy)), _columns(out, b)).reshape(out.shape)
 
 
 @HOST.of(SOLVE_TRIANGULAR)
 @or_xla
 def _host_solve_triangular(out: Any, params: tuple, a: Any, b: Any) -> Any:
-    a = _finite(triangle(rounded(a, out.dtype.numpy), *params))
+    a = _finite(triangle(rounded(a, out.dtype._numpy), *params))
     return np.linalg.solve(a, _finite(_columns(out, b))).reshape(out.shape)
 
 
@@ -184,13 +184,13 @@ def _wide(a: Any) -> Any:
 @HOST.of(DET)
 @or_xla
 def _host_det(out: Any, params: tuple, a: Any) -> Any:
-    return rounded(np.linalg.det(_wide(a)), out.dtype.numpy)
+    return rounded(np.linalg.det(_wide(a)), out.dtype._numpy)
 
 
 @HOST.of(SLOGDET)
 @or_xla
 def _host_slogdet(out: Any, params: tuple, a: Any) -> Any:
-    return tuple([rounded(x, o.dtype.numpy) for x, o in zip(np.linalg.slogdet(_wide(a)), out, strict=True)])
+    return tuple([rounded(x, o.dtype._numpy) for x, o in zip(np.linalg.slogdet(_wide(a)), out, strict=True)])
 
 
 def induced(x: Any, order: float, axes: tuple[int, ...]) -> tuple[Any, Any]:
@@ -203,7 +203,7 @@ def induced(x: Any, order: float, axes: tuple[int, ...]) -> tuple[Any, Any]:
 @HOST.of(NORM)
 def _host_norm(out: Any, params: tuple, a: Any) -> Any:
     order, axes, keepdims = params
-    x = widened(a, as_float(from_numpy(a.dtype)).numpy)  # type: ignore[arg-type]
+    x = widened(a, as_float(from_numpy(a.dtype))._numpy)  # type: ignore[arg-type]
     if is_spectral(order, axes):
         if not x.size or not np.isfinite(x).all():
             return None
@@ -218,7 +218,7 @@ def _host_norm(out: Any, params: tuple, a: Any) -> Any:
         norm = norm if keepdims else norm.squeeze(axes)
     else:
         norm = _vector_norm(np.abs(x), order, axes[0], keepdims)
-    return norm.astype(out.dtype.numpy, copy=False)
+    return norm.astype(out.dtype._numpy, copy=False)
 
 
 def _vector_norm(x: Any, order: float, axis: int, keepdims: bool) -> Any:
@@ -251,7 +251,7 @@ def _host_cross(out: Any, params: tuple, a: Any, b: Any) -> Any:
     (axis,) = params
     if a.ndim != b.ndim and axis >= 0:
         return None
-    dtype = out.dtype.numpy
-    if out.dtype.kind in "fc":
+    dtype = out.dtype._numpy
+    if out.dtype._kind in "fc":
         return rounded(cross(widened(a, dtype), widened(b, dtype), axis, out.shape), dtype)
     return cross(converted_on_host(a, out.dtype), converted_on_host(b, out.dtype), axis, out.shape)

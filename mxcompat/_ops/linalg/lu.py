@@ -143,12 +143,12 @@ def _widened(a: Any) -> Any:
 
 
 def _det(a: Any) -> Any:
-    want = as_float(from_numpy(a.dtype)).numpy  # type: ignore[arg-type]
+    want = as_float(from_numpy(a.dtype))._numpy  # type: ignore[arg-type]
     return jnp.linalg.det(_widened(a)).astype(want)
 
 
 def _slogdet(a: Any) -> Any:
-    want = as_float(from_numpy(a.dtype)).numpy  # type: ignore[arg-type]
+    want = as_float(from_numpy(a.dtype))._numpy  # type: ignore[arg-type]
     sign, logarithm = jnp.linalg.slogdet(_widened(a))
     return sign.astype(want), logarithm.astype(want)
 
@@ -164,7 +164,7 @@ SLOGDET = op("linalg_slogdet", _slogdet, lambda a: (_det_infer(a),) * 2)
 def _square(name: str, a: Any) -> Node:
     node = require_array(a, name)
     given = node.aval
-    if given.dtype.kind == "c":
+    if given.dtype._kind == "c":
         raise ValueError(f"[linalg::{name}] Complex inputs are not supported.")
     if given.ndim < 2:
         raise ValueError(

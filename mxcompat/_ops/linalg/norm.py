@@ -49,8 +49,8 @@ def is_spectral(order: float | str | None, axes: tuple[int, ...]) -> bool:
 
 
 def _norm(a: Any, order: float | str | None, axes: tuple[int, ...], keepdims: bool) -> Any:
-    want = _infer(aval(a.shape, from_numpy(a.dtype)), order, axes, keepdims).dtype.numpy  # type: ignore[arg-type]
-    x = jnp.asarray(a, as_float(from_numpy(a.dtype)).numpy)  # type: ignore[arg-type]
+    want = _infer(aval(a.shape, from_numpy(a.dtype)), order, axes, keepdims).dtype._numpy  # type: ignore[arg-type]
+    x = jnp.asarray(a, as_float(from_numpy(a.dtype))._numpy)  # type: ignore[arg-type]
     if x.dtype.itemsize == 2:
         x = x.astype(jnp.float32)
     if is_spectral(order, axes):
@@ -185,7 +185,7 @@ def _cross_infer(a: Aval, b: Aval, axis: int) -> Aval:
 def _cross(a: Any, b: Any, axis: int) -> Any:
     avals = [aval(x.shape, from_numpy(x.dtype)) for x in (a, b)]  # type: ignore[arg-type]
     shape = _cross_shapes(avals[0], avals[1], axis)
-    want = promote(avals[0].dtype, avals[1].dtype).numpy
+    want = promote(avals[0].dtype, avals[1].dtype)._numpy
 
     def rows(x: Any) -> list[Any]:
         padding = [(0, 0)] * x.ndim

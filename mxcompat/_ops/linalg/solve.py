@@ -162,7 +162,7 @@ def _operands(a: Any, b: Any) -> tuple[Any, Any, bool]:
     vector = b.ndim == 1
     batch = result.shape[: -1 if vector else -2]
     b = b[:, None] if vector else b
-    a, b = (jnp.broadcast_to(jnp.asarray(x, result.dtype.numpy), (*batch, *x.shape[-2:])) for x in (a, b))
+    a, b = (jnp.broadcast_to(jnp.asarray(x, result.dtype._numpy), (*batch, *x.shape[-2:])) for x in (a, b))
     return a, b, vector
 
 
@@ -206,7 +206,7 @@ def _system(name: str, inner: str, a: Any, b: Any) -> tuple[Node, Node]:
     if promote(x.dtype, y.dtype) not in FLOATS:
         raise ValueError(
             f"[linalg::{name}] Input arrays must promote to float32 or float64.  Received arrays with type "
-            f"{x.dtype.label} and {y.dtype.label}."
+            f"{x.dtype._label} and {y.dtype._label}."
         )
     check_matrix(inner, x, FLOATS)
     return left, right

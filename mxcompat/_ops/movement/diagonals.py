@@ -141,8 +141,8 @@ def diag(a: array, /, k: int = 0, *, stream: Any = None) -> array:
 
 def sum_dtype(dtype: Dtype) -> Dtype:
     """The dtype of a sum: small integers and bool are summed in 32 bits."""
-    if dtype.kind in "biu" and dtype.size < 4:
-        return _d.uint32 if dtype.kind == "u" else _d.int32
+    if dtype._kind in "biu" and dtype.size < 4:
+        return _d.uint32 if dtype._kind == "u" else _d.int32
     return dtype
 
 
@@ -151,7 +151,7 @@ def _trace_aval(a: Aval, offset: int, axis1: int, axis2: int) -> Aval:
 
 
 def _trace_impl(x: Any, offset: int, axis1: int, axis2: int) -> Any:
-    want = sum_dtype(_d.from_numpy(x.dtype)).numpy  # type: ignore[arg-type]
+    want = sum_dtype(_d.from_numpy(x.dtype))._numpy  # type: ignore[arg-type]
     half = want.itemsize == 2  # a float: integers are summed in 32 bits
     found = jnp.sum(_diagonal_impl(x, offset, axis1, axis2), axis=-1, dtype=jnp.float32 if half else want)
     return found.astype(want)

@@ -101,7 +101,7 @@ def as_strided(out: Any, params: tuple, x: Any) -> np.ndarray:
 
 @HOST.of(TABLE["concatenate"])
 def _concatenate(out: Aval, params: tuple, *xs: Any) -> np.ndarray:
-    want, numpy = out.dtype, out.dtype.numpy
+    want, numpy = out.dtype, out.dtype._numpy
     return np.concatenate([x if x.dtype is numpy else converted_on_host(x, want) for x in xs], params[0])
 
 
@@ -177,7 +177,7 @@ def _diag(out: Aval, params: tuple, x: Any) -> np.ndarray:
 
 @HOST.of(TABLE["trace"])
 def _trace(out: Aval, params: tuple, x: Any) -> Any:
-    want = sum_dtype(out.dtype).numpy
+    want = sum_dtype(out.dtype)._numpy
     return wide(x.diagonal(*params)).sum(-1, dtype=None if want.itemsize == 2 else want).astype(want)
 
 

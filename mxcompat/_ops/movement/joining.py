@@ -38,7 +38,7 @@ def _nodes(arrays: Any, name: str) -> tuple[Node, ...]:
 
 def _common(xs: Sequence[Any]) -> list[Any]:
     """Arrays cast to the dtype they promote to."""
-    want = reduce(promote, [from_numpy(x.dtype) for x in xs]).numpy  # type: ignore[arg-type, union-attr]
+    want = reduce(promote, [from_numpy(x.dtype) for x in xs])._numpy  # type: ignore[arg-type, union-attr]
     return [jnp.asarray(x, want) for x in xs]
 
 

@@ -98,7 +98,7 @@ def _softmax(node: Node, axis: int, pad: Padding) -> Node:
     (x,) = node.inputs
     if axis not in node.params[0]:
         return again(node, (pad(x, axis),))
-    if x.aval.dtype.kind != "f":
+    if x.aval.dtype._kind != "f":
         raise Exact
     return again(node, (pad.blank(x, axis, -math.inf),))
 

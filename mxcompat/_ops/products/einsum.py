@@ -55,7 +55,7 @@ def _step_dtype(taken: Sequence[tuple[Dtype, str]], step: Step) -> Dtype:
 def at_once(dtypes: Sequence[Dtype]) -> bool:
     """Whether a step of operands of these dtypes is one product of all and then a sum, as MLX does what the search for
     an order gave up on. It shows in integers, which have no matrix product; floats take shorter ways to the same."""
-    return len(dtypes) > 2 and all(d.kind in "biu" for d in dtypes)
+    return len(dtypes) > 2 and all(d._kind in "biu" for d in dtypes)
 
 
 def own_sums(place: int, taken: Sequence[tuple[Any, str]], step: Step) -> list[str]:
@@ -95,7 +95,7 @@ def _contract(taken: Sequence[tuple[Any, str]], step: Step) -> tuple[Any, str]:
 
 def _total(x: Any, labels: str, gone: Sequence[str]) -> tuple[Any, str]:
     """The sum over some labels."""
-    dtype = sum_dtype(from_numpy(x.dtype)).numpy  # type: ignore[arg-type]
+    dtype = sum_dtype(from_numpy(x.dtype))._numpy  # type: ignore[arg-type]
     total = jnp.sum(x, axis=tuple([labels.index(c) for c in gone]), dtype=wide(dtype))
     return total.astype(dtype), "".join([c for c in labels if c not in gone])
 

@@ -28,10 +28,10 @@ __all__ = [
 def _real_floats(a: Dtype, b: Dtype, name: str) -> Dtype:
     """The dtype of the product. Raises MLX's ValueError where it is no real float."""
     dtype = promote(a, b)
-    if dtype.kind != "f":
+    if dtype._kind != "f":
         raise ValueError(
-            f"[{name}] Only real floating point types are supported but {a.label} and {b.label} were provided which "
-            f"results in {dtype.label}, which is not a real floating point type."
+            f"[{name}] Only real floating point types are supported but {a._label} and {b._label} were provided which "
+            f"results in {dtype._label}, which is not a real floating point type."
         )
     return dtype
 
@@ -49,7 +49,7 @@ def _gather_aval(a: Aval, b: Aval, *indices: Aval, left: bool, right: bool) -> A
             f"second input with shape {format_shape(y)}."
         )
     dtype = _real_floats(a.dtype, b.dtype, "gather_mm")
-    if any(i.dtype.kind not in "iu" for i in indices):
+    if any(i.dtype._kind not in "iu" for i in indices):
         raise ValueError("[gather_mm] Got indices with invalid dtype. Indices must be integral.")
     shapes = [i.shape for i in indices]
     for matrices, shape in zip([m for m, given in ((x, left), (y, right)) if given], shapes, strict=True):
@@ -248,7 +248,7 @@ def _segmented_aval(a: Aval, b: Aval, segments: Aval) -> Aval:
             f"[segmented_mm] The segments should have shape (..., 2) but {format_shape(segments.shape)} was provided."
         )
     dtype = _real_floats(a.dtype, b.dtype, "segmented_mm")
-    if segments.dtype.kind not in "iu":
+    if segments.dtype._kind not in "iu":
         raise ValueError("[segmented_mm] Got segments with invalid dtype. Segments must be integral.")
     product_shape(a.shape, b.shape, "segmented_mm")
     return aval((*segments.shape[:-1], a.shape[0], b.shape[1]), dtype)

@@ -23,7 +23,7 @@ __all__ = ["VECTORS", "inner_numbers", "interleaved", "tensordot_numbers", "vecd
 
 @HOST.of(MATMUL)
 def _host_matmul(out: Any, params: tuple, x: Any, y: Any) -> Any:
-    dtype = out.dtype.numpy
+    dtype = out.dtype._numpy
     work = wide_dtype(dtype)
     if x.dtype == work and y.dtype == work:
         return multiply(x, y)
@@ -40,7 +40,7 @@ def _scaled_sum(product: Any, c: Any, alpha: Any, beta: Any) -> Any:
 
 @HOST.of(ADDMM)
 def _host_addmm(out: Any, params: tuple, c: Any, x: Any, y: Any, alpha: Any = None, beta: Any = None) -> Any:
-    dtype = out.dtype.numpy
+    dtype = out.dtype._numpy
     product = multiply(widened(x, dtype), widened(y, dtype))
     return rounded(_scaled_sum(product, widened(c, dtype), alpha, beta), dtype)
 
@@ -54,7 +54,7 @@ def tensordot_numbers(x: tuple[int, ...], y: tuple[int, ...], axes: Any) -> Numb
 
 @HOST.of(TENSORDOT)
 def _host_tensordot(out: Any, params: tuple, x: Any, y: Any) -> Any:
-    dtype = out.dtype.numpy
+    dtype = out.dtype._numpy
     numbers = tensordot_numbers(x.shape, y.shape, params[0])
     return rounded(contract(widened(x, dtype), widened(y, dtype), numbers), dtype)
 
@@ -93,7 +93,7 @@ VECTORS = {TABLE["inner"]: inner, TABLE["outer"]: outer, TABLE["kron"]: kron}
 
 def _of_vectors(product: Any) -> Any:
     def rule(out: Any, params: tuple, x: Any, y: Any) -> Any:
-        dtype = out.dtype.numpy
+        dtype = out.dtype._numpy
         return rounded(product(widened(x, dtype), widened(y, dtype)), dtype)
 
     return rule
@@ -111,6 +111,6 @@ def vecdot(x: Any, y: Any, axis: int, dtype: Any) -> Any:
 @HOST.of(TABLE["vecdot"])
 def _host_vecdot(out: Any, params: tuple, x: Any, y: Any) -> Any:
     dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
-    total = out.dtype.numpy
+    total = out.dtype._numpy
     found = vecdot(converted_on_host(x, dtype), converted_on_host(y, dtype), params[0] % x.ndim, wide_dtype(total))
     return rounded(found, total)

@@ -38,7 +38,7 @@ def _host_einsum(out: Any, params: tuple, *xs: Any) -> Any:
         found = _as_contraction(params[0], *shapes)
         if found is not None:
             numbers, order = found
-            dtype = out.dtype.numpy
+            dtype = out.dtype._numpy
             return rounded(contract(widened(xs[0], dtype), widened(xs[1], dtype), numbers).transpose(order), dtype)
     return _evaluated(_parsed(params[0], shapes), xs)
 
@@ -93,7 +93,7 @@ def _contracted(taken: Sequence[Labelled], step: Step) -> Labelled:
 
 def _total(x: Any, labels: str, gone: Sequence[str]) -> Labelled:
     """The sum over some labels."""
-    dtype = sum_dtype(from_numpy(x.dtype)).numpy  # type: ignore[arg-type]
+    dtype = sum_dtype(from_numpy(x.dtype))._numpy  # type: ignore[arg-type]
     x = rounded(np.add.reduce(x, tuple([labels.index(c) for c in gone]), wide_dtype(dtype)), dtype)
     return x, "".join([c for c in labels if c not in gone])
 

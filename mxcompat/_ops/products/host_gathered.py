@@ -44,7 +44,7 @@ def _gathered(x: Any, y: Any, numbers: tuple[Any, Any], shape: tuple[int, ...]) 
 
 @HOST.of(GATHER_MM)
 def _host_gather(out: Any, params: tuple, x: Any, y: Any, *indices: Any) -> Any:
-    dtype = out.dtype.numpy
+    dtype = out.dtype._numpy
     x, y = _matrices(x, y)
     numbers = _numbers(indices, params, x, y)
     if numbers is None or not x.size or not y.size:
@@ -106,7 +106,7 @@ def _masks(masks: tuple, params: tuple, x: Any, y: Any, like: Any) -> list[Any]:
 
 @HOST.of(BLOCK_MASKED_MM)
 def _host_masked(out: Any, params: tuple, x: Any, y: Any, *masks: Any) -> Any:
-    dtype = out.dtype.numpy
+    dtype = out.dtype._numpy
     x, y = _matrices(widened(x, dtype), widened(y, dtype))
     like = np.broadcast_to(np.zeros((), bool), (x.shape[-2], y.shape[-1]))
     out_mask, x_mask, y_mask = _masks(masks, params, x, y, like)
@@ -142,7 +142,7 @@ def _segmented(x: Any, y: Any, inside: Any) -> Any:
 
 @HOST.of(SEGMENTED_MM)
 def _host_segmented(out: Any, params: tuple, x: Any, y: Any, segments: Any) -> Any:
-    dtype = out.dtype.numpy
+    dtype = out.dtype._numpy
     return rounded(_segmented(widened(x, dtype), widened(y, dtype), _inside(x, segments)), dtype)
 
 

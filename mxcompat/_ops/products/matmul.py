@@ -45,10 +45,10 @@ def inexact(*dtypes: Dtype, name: str = "matmul") -> Dtype:
     dtype = dtypes[0]
     for other in dtypes[1:]:
         dtype = promote(dtype, other)
-    if dtype.kind not in "fc":
-        given = " and ".join(d.label for d in dtypes)
+    if dtype._kind not in "fc":
+        given = " and ".join(d._label for d in dtypes)
         raise ValueError(
-            f"[{name}] Only inexact types are supported but {given} were provided which results in {dtype.label}, "
+            f"[{name}] Only inexact types are supported but {given} were provided which results in {dtype._label}, "
             "which is not a floating point type."
         )
     return dtype
@@ -102,7 +102,7 @@ def common(*xs: Any) -> Any:
     dtype = from_numpy(xs[0].dtype)
     for x in xs[1:]:
         dtype = promote(dtype, from_numpy(x.dtype))  # type: ignore[arg-type]
-    return dtype.numpy  # type: ignore[union-attr]
+    return dtype._numpy  # type: ignore[union-attr]
 
 
 def _matmul_impl(x: Any, y: Any) -> Any:
@@ -149,13 +149,13 @@ matmul.op = MATMUL  # type: ignore[attr-defined]
 
 def _addmm_aval(c: Aval, a: Aval, b: Aval, *scales: Aval) -> Aval:
     dtype = promote(promote(a.dtype, b.dtype), c.dtype)
-    shape = product_shape(a.shape, b.shape, "matmul" if dtype.kind == "c" else "addmm")
-    if dtype.kind not in "fc":
+    shape = product_shape(a.shape, b.shape, "matmul" if dtype._kind == "c" else "addmm")
+    if dtype._kind not in "fc":
         raise ValueError(
-            f"[addmm] Only real floating point types are supported but {c.dtype.label}, {a.dtype.label} and "
-            f"{b.dtype.label} were provided which results in {dtype.label}, which is not a real floating point type."
+            f"[addmm] Only real floating point types are supported but {c.dtype._label}, {a.dtype._label} and "
+            f"{b.dtype._label} were provided which results in {dtype._label}, which is not a real floating point type."
         )
-    if dtype.kind == "c":  # of which MLX makes a product and a sum
+    if dtype._kind == "c":  # of which MLX makes a product and a sum
         return aval(broadcast(shape, c.shape), dtype)
     if broadcast(c.shape, shape) != shape:
         raise ValueError("[addmm] input c must broadcast to the output shape")

@@ -106,7 +106,7 @@ def _vecdot_aval(a: Aval, b: Aval, axis: int) -> Aval:
 def _vecdot_impl(x: Any, y: Any, axis: int) -> Any:
     dtype = common(x, y)
     x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
-    total = sum_dtype(from_numpy(dtype)).numpy  # type: ignore[arg-type]
+    total = sum_dtype(from_numpy(dtype))._numpy  # type: ignore[arg-type]
     products = jnp.conj(x) * y if dtype.kind == "c" else x * y
     return jnp.sum(products, axis=axis % x.ndim, dtype=wide(total)).astype(total)
 

@@ -97,21 +97,21 @@ def from_e8m0(code: Any) -> Any:
 
 
 def _to_aval(x: Aval) -> Aval:
-    if x.dtype.kind != "f":
-        raise ValueError(f"[to_fp8] Only real floating types are supported but x.dtype() == {x.dtype.label}.")
+    if x.dtype._kind != "f":
+        raise ValueError(f"[to_fp8] Only real floating types are supported but x.dtype() == {x.dtype._label}.")
     return aval(x.shape, _d.uint8)
 
 
 def _from_aval(x: Aval, dtype: Dtype) -> Aval:
     if x.dtype is not _d.uint8:
-        raise ValueError(f"[from_fp8] Input must have type uint8 but x.dtype() == {x.dtype.label}.")
-    if dtype.kind != "f":
-        raise ValueError(f"[from_fp8] Only real floating types are supported but dtype == {dtype.label}.")
+        raise ValueError(f"[from_fp8] Input must have type uint8 but x.dtype() == {x.dtype._label}.")
+    if dtype._kind != "f":
+        raise ValueError(f"[from_fp8] Only real floating types are supported but dtype == {dtype._label}.")
     return aval(x.shape, dtype)
 
 
 TO_FP8 = op("to_fp8", lambda x: to_e4m3(x).astype(jnp.uint8), _to_aval)
-FROM_FP8 = op("from_fp8", lambda x, dtype: from_e4m3(x).astype(dtype.numpy), _from_aval, ("dtype",))
+FROM_FP8 = op("from_fp8", lambda x, dtype: from_e4m3(x).astype(dtype._numpy), _from_aval, ("dtype",))
 
 
 def to_fp8(x: array, *, stream: Any = None) -> array:

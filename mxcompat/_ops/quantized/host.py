@@ -31,7 +31,7 @@ def _host_to_fp8(out: Any, params: tuple, x: Any) -> Any:
 
 @HOST.of(FROM_FP8)
 def _host_from_fp8(out: Any, params: tuple, x: Any) -> Any:
-    return rounded(from_e4m3(x), out.dtype.numpy)
+    return rounded(from_e4m3(x), out.dtype._numpy)
 
 
 @HOST.of(QUANTIZE)
@@ -51,7 +51,7 @@ def _repeated(x: Any, how: Scheme, shape: tuple[int, ...]) -> Any:
 @HOST.of(DEQUANTIZE)
 def _host_dequantize(out: Any, params: tuple, scales: Any, w: Any, *more: Any) -> Any:
     how, _ = params
-    dtype = out.dtype.numpy
+    dtype = out.dtype._numpy
     if how.mode != "affine":
         if not more:
             return rounded(decode(w, scales, None, how, _wide(dtype)), dtype)
@@ -59,7 +59,7 @@ def _host_dequantize(out: Any, params: tuple, scales: Any, w: Any, *more: Any) -
         return rounded(floats(w, how) * units.repeat(how.group_size, -1), dtype)
     (biases,) = more
     codes = unpack(w, how.bits)
-    step = promote(from_numpy(scales.dtype), from_numpy(biases.dtype)).numpy  # type: ignore[arg-type]
+    step = promote(from_numpy(scales.dtype), from_numpy(biases.dtype))._numpy  # type: ignore[arg-type]
     scales, biases = (_repeated(rounded(x, step), how, codes.shape) for x in (scales, biases))
     return rounded(codes.astype(step) * scales + biases, dtype)  # rounded twice, as MLX does
 
@@ -98,7 +98,7 @@ def _matrix(parts: tuple[Any, ...], how: Scheme, transpose: bool) -> Any:
 def _host_product(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
     how, transpose = params
     parts = matrix_inputs(how, inputs)[:3]
-    dtype = out.dtype.numpy
+    dtype = out.dtype._numpy
     return rounded(multiply(widened(x, dtype), _matrix(_first(x, *parts), how, transpose)), dtype)
 
 
@@ -188,7 +188,7 @@ def _gathered(params: tuple, x: Any, inputs: tuple) -> _Chosen | None:
 @HOST.of(GATHER_QMM, GATHER_QMM_FP)
 def _host_gather(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
     found = _gathered(params, x, inputs)
-    dtype = out.dtype.numpy
+    dtype = out.dtype._numpy
     return None if found is None else rounded(found.product(widened(x, dtype)), dtype)
 
 
@@ -215,7 +215,7 @@ def _host_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> Any:
         return None
     scales, _, _, (scale_x, scale_w) = scaling_inputs(inputs, quantized, False, False)
     product = multiply(rounded_through(x, how, scale_x), _weights(w, scales, scale_w, how).T)
-    return rounded(product, out.dtype.numpy)
+    return rounded(product, out.dtype._numpy)
 
 
 @PULLBACK.of(QQMM)
@@ -249,4 +249,4 @@ def _host_gather_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> 
         return _weights(matrices[k], None if codes is None else codes[k], scale, how).T
 
     found = _Chosen(lhs, rhs, build, w.shape[:-2], (x.shape[-1], w.shape[-2]))
-    return rounded(found.product(x), out.dtype.numpy)
+    return rounded(found.product(x), out.dtype._numpy)

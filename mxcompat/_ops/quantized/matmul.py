@@ -78,8 +78,8 @@ def check_fit(
 def _result(name: str, x: Aval, scales: Aval, biases: Aval | None) -> Dtype:
     """The dtype of the product. Raises MLX's errors."""
     dtype = x.dtype if biases is None else promote(x.dtype, promote(scales.dtype, biases.dtype))
-    if dtype.kind != "f":
-        raise ValueError(f"[{name}] Only real floating types are supported but x.dtype() == {x.dtype.label}.")
+    if dtype._kind != "f":
+        raise ValueError(f"[{name}] Only real floating types are supported but x.dtype() == {x.dtype._label}.")
     if dtype is _d.float64:
         raise RuntimeError("[quantized_matmul] only floating types are supported")
     return dtype
@@ -106,7 +106,7 @@ def _common(x: Any, scales: Any, biases: Any) -> Any:
     if biases is not None:
         for part in (scales, biases):
             dtype = promote(dtype, from_numpy(part.dtype))  # type: ignore[arg-type]
-    return dtype.numpy  # type: ignore[union-attr]
+    return dtype._numpy  # type: ignore[union-attr]
 
 
 def _impl(x: Any, *inputs: Any, how: Scheme, transpose: bool) -> Any:
@@ -170,7 +170,7 @@ def quantized_matmul(
 
 def integral(name: str, indices: tuple[Aval, ...]) -> None:
     """Raise MLX's ValueError if indices are no integers."""
-    if any(i.dtype.kind not in "iu" for i in indices):
+    if any(i.dtype._kind not in "iu" for i in indices):
         raise ValueError(f"[{name}] Got indices with invalid dtype. Indices must be integral.")
 
 
@@ -299,7 +299,7 @@ def gather_qmm(
         if how.mode != "nvfp4":
             raise ValueError("[gather_qmm] Global scale is only supported for 'nvfp4' quantization mode.")
         if in_all.aval.dtype is not _d.float32:
-            raise ValueError(f"[gather_qmm] Global scale must have dtype float32 but got {in_all.aval.dtype.label}.")
+            raise ValueError(f"[gather_qmm] Global scale must have dtype float32 but got {in_all.aval.dtype._label}.")
         nodes.append(in_all)
     params = (how, bool(transpose), lhs_indices is not None, rhs_indices is not None, global_scale is not None)
     return wrap(apply(GATHER_QMM_FP if bias is None else GATHER_QMM, tuple(nodes), params))

@@ -48,10 +48,10 @@ def _check(name: str, x: Aval, w: Aval, scales: Aval | None, how: Scheme) -> int
     """The number of columns of the product. Raises MLX's ValueError."""
     packed = w.dtype is _d.uint32
     for place, a in (("second", w), ("first", x)):
-        if not (packed and a is w) and (a.dtype.kind != "f" or a.dtype is _d.float64):
+        if not (packed and a is w) and (a.dtype._kind != "f" or a.dtype is _d.float64):
             raise ValueError(
                 f"[{name}] Only real floating types except float64 are supported but {place} argument dtype == "
-                f"{a.dtype.label}."
+                f"{a.dtype._label}."
             )
     if not packed:
         if not x.ndim:

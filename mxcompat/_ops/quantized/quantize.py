@@ -81,13 +81,13 @@ def check_global_scale(name: str, how: Scheme, scale: Aval) -> None:
     if scale.size != 1:
         raise ValueError(f"[{name}] Global scale must be a scalar but got shape {format_shape(scale.shape)}.")
     if scale.dtype is not _d.float32:
-        raise ValueError(f"[{name}] Global scale must have dtype float32 but got {scale.dtype.label}.")
+        raise ValueError(f"[{name}] Global scale must have dtype float32 but got {scale.dtype._label}.")
 
 
 def _quantize_aval(w: Aval, *global_scale: Aval, how: Scheme) -> tuple[Aval, ...]:
     mode, group_size, bits = how
-    if w.dtype.kind != "f":
-        raise ValueError(f"[quantize] Only real floating types can be quantized but w has type {w.dtype.label}.")
+    if w.dtype._kind != "f":
+        raise ValueError(f"[quantize] Only real floating types can be quantized but w has type {w.dtype._label}.")
     if w.ndim < 2:
         raise ValueError(
             f"[quantize] The matrix to be quantized must have at least 2 dimension but it has only {w.ndim}."
@@ -236,16 +236,16 @@ def check_quantized(name: str, scales: Node, biases: Node | None, w: Node, how: 
     if w.aval.dtype is not _d.uint32:
         if name == "dequantize":
             raise ValueError("[dequantize] The matrix should be given as a uint32")
-        raise ValueError(f"[{name}] The weight matrix should be uint32 but received {w.aval.dtype.label}")
+        raise ValueError(f"[{name}] The weight matrix should be uint32 but received {w.aval.dtype._label}")
     if how.mode != "affine":
         if scales.aval.dtype is not _d.uint8:
-            raise ValueError(f"[{name}] Scale type must be uint8 but received type {scales.aval.dtype.label}.")
+            raise ValueError(f"[{name}] Scale type must be uint8 but received type {scales.aval.dtype._label}.")
         if biases is not None:
             raise ValueError(f"[{name}] Biases must be null for quantization mode '{how.mode}'.")
-    elif biases is not None and promote(scales.aval.dtype, biases.aval.dtype).kind != "f":
+    elif biases is not None and promote(scales.aval.dtype, biases.aval.dtype)._kind != "f":
         raise ValueError(
-            f"[{name}] Only real floating types are supported but scales.dtype() == {scales.aval.dtype.label} and "
-            f"biases.dtype() == {biases.aval.dtype.label}."
+            f"[{name}] Only real floating types are supported but scales.dtype() == {scales.aval.dtype._label} and "
+            f"biases.dtype() == {biases.aval.dtype._label}."
         )
 
 
@@ -288,8 +288,8 @@ def _dequantize_aval(scales: Aval, w: Aval, *more: Aval, how: Scheme, dtype: Dty
             f"matrix of shape {format_shape(w.shape)} and {both} of shape {format_shape(scales.shape)}{settings}."
         )
     if dtype is not None:
-        if dtype.kind != "f":
-            raise ValueError(f"[dequantize] Only real floating types are supported but output dtype == {dtype.label}.")
+        if dtype._kind != "f":
+            raise ValueError(f"[dequantize] Only real floating types are supported but output dtype == {dtype._label}.")
         return aval((*w.shape[:-1], size), dtype)
     if affine:
         return aval((*w.shape[:-1], size), promote(scales.dtype, more[0].dtype))
@@ -302,12 +302,12 @@ def _dequantize_impl(scales: Any, w: Any, *more: Any, how: Scheme, dtype: Dtype 
     codes = unpack(w, how.bits)
     if how.mode == "affine":
         (biases,) = more
-        step = promote(from_numpy(scales.dtype), from_numpy(biases.dtype)).numpy  # type: ignore[arg-type]
+        step = promote(from_numpy(scales.dtype), from_numpy(biases.dtype))._numpy  # type: ignore[arg-type]
         scales, biases = (jnp.repeat(x.astype(step), how.group_size, -1) for x in (scales, biases))
         biases = jnp.broadcast_to(biases, codes.shape) if biases.shape[-1] == how.group_size else biases
         x = codes.astype(step) * scales + biases  # rounded twice, as MLX does
-        return x if dtype is None else x.astype(dtype.numpy)
-    out = dtype.numpy if dtype is not None else np.dtype(np.float32) if more else _d.bfloat16.numpy
+        return x if dtype is None else x.astype(dtype._numpy)
+    out = dtype._numpy if dtype is not None else np.dtype(np.float32) if more else _d.bfloat16._numpy
     if not more:
         return decode(codes, scales, None, how, out)
     units = from_e4m3(scales) * _over(jnp.reshape(more[0], ()), LARGEST)

@@ -45,7 +45,7 @@ _ROWS = op("random_rows", _rows_lowered, _infer_rows, ("name", "given", "flags",
 def _rows(out: Aval, params: tuple, *inputs: Any) -> Any:
     name, given, flags, size = params
     rule, one = HOST[TABLE[name]], aval(out.shape[1:], out.dtype)
-    result = np.empty(out.shape, out.dtype.numpy)
+    result = np.empty(out.shape, out.dtype._numpy)
     for k in range(size):
         row = rule(one, given, *[x[k] if on else x for x, on in zip(inputs, flags, strict=True)])
         if row is None:

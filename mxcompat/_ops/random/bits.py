@@ -101,7 +101,7 @@ def check_bits(key: Aval, shape: tuple[int, ...]) -> None:
     """Raise MLX's error if random bits of this shape cannot be drawn with this key."""
     if any(n < 0 for n in shape):
         raise ValueError("[bits] Negative dimensions not allowed.")
-    if key.dtype.label != "uint32":
-        raise ValueError(f"[bits] Expected key type uint32 but received {key.dtype.label}.")
+    if key.dtype._label != "uint32":
+        raise ValueError(f"[bits] Expected key type uint32 but received {key.dtype._label}.")
     if key.shape != (2,):
         raise ValueError(f"[bits] Expected key shape (2) but received ({','.join(map(str, key.shape))}).")

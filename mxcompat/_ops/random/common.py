@@ -43,7 +43,7 @@ def between(key: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -
 
 def check_uniform_dtype(dtype: Dtype) -> None:
     """Raise MLX's error unless numbers of this dtype can be drawn."""
-    if dtype.kind != "f":
+    if dtype._kind != "f":
         raise ValueError("[uniform] Can only generate uniform numbers with real floating point type.")
 
 

@@ -42,7 +42,7 @@ def _infer_uniform(key: Aval, low: Aval, high: Aval, shape: tuple[int, ...], dty
 
 _UNIFORM = op(
     "random_uniform",
-    lambda key, low, high, shape, dtype: between(key, low, high, shape, dtype.numpy),
+    lambda key, low, high, shape, dtype: between(key, low, high, shape, dtype._numpy),
     _infer_uniform,
     ("shape", "dtype"),
     draws=True,
@@ -93,11 +93,11 @@ def _symmetric(key: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _normal(key: Any, *rest: Any, shape: tuple[int, ...], dtype: Dtype, given: tuple[bool, bool]) -> Any:
-    kind = dtype.numpy
+    kind = dtype._numpy
     parameters = iter(rest)
     loc = cast(next(parameters), kind) if given[0] else None
     scale = cast(next(parameters), kind) if given[1] else None
-    if dtype.kind == "c":
+    if dtype._kind == "c":
         parts = lax.erf_inv(_symmetric(key, (*shape, 2)))  # each of variance 1/2
         x = lax.complex(parts[..., 0], parts[..., 1])
         if scale is not None:
@@ -150,7 +150,7 @@ def normal(
     check_stream(stream)
     dtype, size = dtype_of(dtype, "normal"), plain(shape)
     inputs = [key_node(key, "normal"), *[operands.node(x, dtype) for x in (loc, scale) if x is not None]]
-    if dtype.kind not in "fc":
+    if dtype._kind not in "fc":
         raise ValueError("[normal] Only floating point and complex64 types are supported.")
     params = (size, dtype, (loc is not None, scale is not None))
     return wrap(apply(_NORMAL, tuple(inputs), params))
@@ -166,7 +166,7 @@ def _multivariate_normal(key: Any, mean: Any, cov: Any, shape: tuple[int, ...]) 
     x = scaled(lax.erf_inv(_symmetric(key, (*shape, mean.shape[-1]))), np.float32(_SQRT2), 8.0)
     x = jnp.matmul(x[..., None, :], root, precision="highest")[..., 0, :]
     mean = jnp.asarray(mean)
-    dtype = _with_mean(from_numpy(mean.dtype)).numpy
+    dtype = _with_mean(from_numpy(mean.dtype))._numpy
     return x.astype(dtype) + mean.astype(dtype)
 
 
@@ -230,7 +230,7 @@ def multivariate_normal(
 
 
 def _truncated_normal(key: Any, lower: Any, upper: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
-    kind = dtype.numpy
+    kind = dtype._numpy
     lower, upper = cast(lower, kind), cast(upper, kind)
     root = jnp.asarray(_SQRT2, kind)
     x = between(key, _wide(lax.erf, lower / root), _wide(lax.erf, upper / root), shape, kind)
@@ -275,7 +275,7 @@ def truncated_normal(
     check_stream(stream)
     dtype, size = dtype_of(dtype, "truncated_normal"), None if shape is None else plain(shape)
     drawn = key_node(key, "truncated_normal", lower, upper)
-    if dtype.kind != "f":
+    if dtype._kind != "f":
         raise ValueError("[trunc_normal] trunc_normal only accepts floating point dtypes.")
     low, high = operands.node(lower, dtype), operands.node(upper, dtype)
     if size is None:
@@ -296,7 +296,7 @@ def _infer_gumbel(key: Aval, shape: tuple[int, ...], dtype: Dtype) -> Aval:
 _POINT = aval((), _float32)
 _GUMBEL = op(
     "random_gumbel",
-    lambda key, shape, dtype: gumbel_noise(key, shape, dtype.numpy),
+    lambda key, shape, dtype: gumbel_noise(key, shape, dtype._numpy),
     _infer_gumbel,
     ("shape", "dtype"),
     draws=True,
@@ -333,8 +333,8 @@ def gumbel(
 
 def _laplace(key: Any, loc: Any, scale: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
     x = _symmetric(key, shape)
-    x = (jnp.sign(x) * jnp.log1p(-jnp.abs(x))).astype(dtype.numpy)
-    return scaled(x, cast(scale, dtype.numpy), 32.0) + cast(loc, dtype.numpy)
+    x = (jnp.sign(x) * jnp.log1p(-jnp.abs(x))).astype(dtype._numpy)
+    return scaled(x, cast(scale, dtype._numpy), 32.0) + cast(loc, dtype._numpy)
 
 
 def _infer_laplace(key: Aval, loc: Aval, scale: Aval, shape: tuple[int, ...], dtype: Dtype) -> Aval:
@@ -377,7 +377,7 @@ def laplace(
     dtype, size = dtype_of(dtype, "laplace"), plain(shape)
     loc, scale = any_number(loc, "laplace", "loc"), any_number(scale, "laplace", "scale")
     drawn = key_node(key, "laplace")
-    if dtype.kind != "f":
+    if dtype._kind != "f":
         raise ValueError("[laplace] Only real floating point types are supported.")
     inputs = drawn, operands.scalar_node(loc, dtype), operands.scalar_node(scale, dtype)
     return wrap(apply(_LAPLACE, inputs, (size, dtype)))

@@ -43,7 +43,7 @@ def _randint(key: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: Dtype
     # so that 256 is one for uint8.
     last = high.astype(np.int32) - np.int32(1) if high.dtype == bool else high - jnp.asarray(1, high.dtype)
     last, low = converted(last, dtype), converted(low, dtype)
-    if dtype.kind == "b":  # XLA makes a clamp of the two, and has none for bools
+    if dtype._kind == "b":  # XLA makes a clamp of the two, and has none for bools
         return (x & last) | low
     return jnp.maximum(jnp.minimum(x, last), low)
 
@@ -90,7 +90,7 @@ def randint(
         dtype = _int32
     dtype, size = dtype_of(dtype, "randint"), plain(shape)
     drawn = key_node(key, "randint", low, high)
-    if dtype.kind not in "iub":
+    if dtype._kind not in "iub":
         raise ValueError("[randint] randint only accepts integer dtypes and bool.")
     inputs = drawn, operands.node(low), operands.node(high)
     return wrap(apply(_RANDINT, inputs, (size, dtype)))
@@ -98,12 +98,12 @@ def randint(
 
 def _bernoulli(key: Any, p: Any, shape: tuple[int, ...]) -> Any:
     p = jnp.asarray(p)
-    kind = promote(from_numpy(p.dtype), _float32).numpy  # type: ignore[arg-type]
+    kind = promote(from_numpy(p.dtype), _float32)._numpy  # type: ignore[arg-type]
     return unit(key, shape).astype(kind) < p.astype(kind)
 
 
 def _infer_bernoulli(key: Aval, p: Aval, shape: tuple[int, ...]) -> Aval:
-    if p.dtype.kind != "f":
+    if p.dtype._kind != "f":
         raise ValueError("[bernoulli] bernoulli probability `p` must be a float type.")
     check_bits(key, shape)
     if broadcast(shape, p.shape) != shape:
@@ -147,7 +147,7 @@ def bernoulli(p: Any = 0.5, shape: Sequence[int] | None = None, key: array | Non
 
 def _categorical(key: Any, logits: Any, axis: int, shape: tuple[int, ...], samples: bool) -> Any:
     """`axis` is negative; `shape` that of the noise, with the axis in it."""
-    kind = promote(from_numpy(logits.dtype), _float32).numpy  # type: ignore[arg-type]
+    kind = promote(from_numpy(logits.dtype), _float32)._numpy  # type: ignore[arg-type]
     if samples:
         logits = logits[..., None]
     x = cast(logits, np.float32 if kind.kind == "c" else kind) + gumbel_noise(key, shape, np.float32)
@@ -167,7 +167,7 @@ _CATEGORICAL = op("random_categorical", _categorical, _infer_categorical, ("axis
 
 def _categorical_line(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:
     """Draws from one distribution: where uniform numbers fall among its cumulated probabilities."""
-    kind = np.float32 if logits.dtype.kind == "c" else promote(from_numpy(logits.dtype), _float32).numpy  # type: ignore[arg-type]
+    kind = np.float32 if logits.dtype.kind == "c" else promote(from_numpy(logits.dtype), _float32)._numpy  # type: ignore[arg-type]
     line = cast(logits, kind).reshape(-1)
     weights = jnp.exp(line - jnp.max(line))
     bounds = jnp.cumsum(weights / jnp.sum(weights))

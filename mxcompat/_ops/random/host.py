@@ -94,16 +94,16 @@ def _link(out: Aval, params: tuple, links: np.ndarray, row: Any) -> np.ndarray:
 
 @HOST.of(TABLE["random_uniform"])
 def _uniform(out: Aval, params: tuple, key: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    return _between(key, low, high, out.shape, out.dtype.numpy)
+    return _between(key, low, high, out.shape, out.dtype._numpy)
 
 
 @HOST.of(TABLE["random_normal"])
 def _normal(out: Aval, params: tuple, key: np.ndarray, *rest: Any) -> Any:
     shape, dtype, (shifted, stretched) = params
-    kind = dtype.numpy
+    kind = dtype._numpy
     loc = cast(rest[0], kind) if shifted else None
     scale = cast(rest[-1], kind) if stretched else None
-    if dtype.kind == "c":
+    if dtype._kind == "c":
         x = normals(key, (*shape, 2)).view(np.complex64)[..., 0]
         if scale is not None:
             x = x * scale
@@ -125,7 +125,7 @@ def _multivariate_normal(out: Aval, params: tuple, key: np.ndarray, mean: Any, c
     left, values, right = found
     x = normals(key, out.shape) * _ROOT
     x = np.matmul(x[..., None, :], (left * values[..., None, :]) @ right)[..., 0, :]
-    return x.astype(out.dtype.numpy) + cast(mean, out.dtype.numpy)
+    return x.astype(out.dtype._numpy) + cast(mean, out.dtype._numpy)
 
 
 def roots(cov: Any) -> tuple[Any, Any, Any] | None:
@@ -141,7 +141,7 @@ def roots(cov: Any) -> tuple[Any, Any, Any] | None:
 
 @HOST.of(TABLE["random_truncated_normal"])
 def _truncated_normal(out: Aval, params: tuple, key: np.ndarray, lower: Any, upper: Any) -> Any:
-    kind = out.dtype.numpy
+    kind = out.dtype._numpy
     lower, upper = cast(lower, kind), cast(upper, kind)
     root = np.array(SQRT2, kind)
     x = _between(key, wide(erf_as_xla, lower / root), wide(erf_as_xla, upper / root), out.shape, kind)
@@ -155,12 +155,12 @@ def _gumbel_noise(key: np.ndarray, shape: tuple[int, ...], dtype: np.dtype | Non
 
 @HOST.of(TABLE["random_gumbel"])
 def _gumbel(out: Aval, params: tuple, key: np.ndarray) -> Any:
-    return _gumbel_noise(key, out.shape, out.dtype.numpy)
+    return _gumbel_noise(key, out.shape, out.dtype._numpy)
 
 
 @HOST.of(TABLE["random_laplace"])
 def _laplace(out: Aval, params: tuple, key: np.ndarray, loc: Any, scale: Any) -> Any:
-    kind = out.dtype.numpy
+    kind = out.dtype._numpy
     return laplaces(key, out.shape, kind) * cast(scale, kind) + cast(loc, kind)
 
 
@@ -173,7 +173,7 @@ def laplaces(key: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> Any:
 @HOST.of(TABLE["random_randint"])
 def _randint(out: Aval, params: tuple, key: np.ndarray, low: Any, high: Any) -> np.ndarray:
     dtype = out.dtype
-    x = converted_on_host(np.floor(_between(key, low, high, out.shape, _float32.numpy)), dtype)
+    x = converted_on_host(np.floor(_between(key, low, high, out.shape, _float32._numpy)), dtype)
     last = high.astype(np.int32) - np.int32(1) if high.dtype == bool else high - np.ones((), high.dtype)
     return np.maximum(np.minimum(x, converted_on_host(last, dtype)), converted_on_host(low, dtype))
 
@@ -195,7 +195,7 @@ def _categorical(out: Aval, params: tuple, key: np.ndarray, logits: Any) -> np.n
 
 def _real_dtype(logits: Any) -> np.dtype:
     kind = promote(from_numpy(logits.dtype), _float32)  # type: ignore[arg-type]
-    return kind.numpy if kind.kind == "f" else _float32.numpy
+    return kind._numpy if kind._kind == "f" else _float32._numpy
 
 
 @HOST.of(TABLE["random_categorical_line"])

@@ -34,7 +34,7 @@ def _stretch(tangent: Any, noise: Any) -> Any:
 
 def _uniform_noise(params: tuple, key: Any) -> Any:
     shape, dtype = params
-    return unit(key, shape, dtype.numpy).astype(np.float32)
+    return unit(key, shape, dtype._numpy).astype(np.float32)
 
 
 @PULLBACK.of(TABLE["random_uniform"])
@@ -54,7 +54,7 @@ def _normal_noise(params: tuple, key: Any) -> Any:
     shape, dtype, (_, stretched) = params
     if not stretched:
         return None
-    if dtype.kind == "c":
+    if dtype._kind == "c":
         return normals(key, (*shape, 2)).view(np.complex64)[..., 0]
     x = normals(key, shape)
     return (x.astype(np.float64) * SQRT2) if dtype.size == 8 else x * _ROOT
@@ -79,7 +79,7 @@ def _normal_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any, *rest
 
 def _laplace_noise(params: tuple, key: Any) -> Any:
     shape, dtype = params
-    return laplaces(key, shape, dtype.numpy)
+    return laplaces(key, shape, dtype._numpy)
 
 
 @PULLBACK.of(TABLE["random_laplace"])
@@ -95,7 +95,7 @@ def _laplace_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any, loc:
 def _truncated_slopes(params: tuple, key: Any, lower: Any, upper: Any) -> tuple[Any, Any]:
     """The derivatives with respect to the bounds."""
     shape, dtype = params
-    kind = dtype.numpy
+    kind = dtype._numpy
     lower, upper = cast(lower, kind), cast(upper, kind)
     root = np.array(SQRT2, kind)
     a, b = lower / root, upper / root

@@ -32,11 +32,11 @@ def inexact(x: Any) -> Any:
 
 def narrowed(x: Any, out: Aval) -> Any:
     """With the dtype of the result."""
-    return x.astype(out.dtype.numpy, copy=False)
+    return x.astype(out.dtype._numpy, copy=False)
 
 
 def _half(out: Aval) -> bool:
-    return out.dtype.size == 2 and out.dtype.kind == "f"
+    return out.dtype.size == 2 and out.dtype._kind == "f"
 
 
 def _widely(ufunc: np.ufunc, out: Aval, x: Any, axes: tuple[int, ...]) -> Any:
@@ -53,8 +53,8 @@ def _total(ufunc: np.ufunc) -> Callable[..., Any]:
         if not axes:
             return x
         if _half(out):
-            return _widely(ufunc, out, x, axes).astype(out.dtype.numpy)
-        return reduce(x, axes, out.dtype.numpy, None, keepdims)
+            return _widely(ufunc, out, x, axes).astype(out.dtype._numpy)
+        return reduce(x, axes, out.dtype._numpy, None, keepdims)
 
     return rule
 
@@ -87,13 +87,13 @@ def _mean(out: Aval, params: tuple, x: Any) -> Any:
     elif x.dtype.kind in "biu" and x.dtype.itemsize <= 2 and x.size >= policy.LONG_SUM:
         total = _sum_of_narrow(x, axes).reshape(out.shape)
     else:
-        total = np.add.reduce(x, axes, out.dtype.numpy, None, keepdims)
+        total = np.add.reduce(x, axes, out.dtype._numpy, None, keepdims)
     count = x.size // max(out.size, 1)
-    if out.dtype.kind == "c":
+    if out.dtype._kind == "c":
         mean = total / count
     else:  # MLX multiplies by the reciprocal
         mean = total * (total.dtype.type(1) / total.dtype.type(count))
-    return mean.astype(out.dtype.numpy) if half else mean
+    return mean.astype(out.dtype._numpy) if half else mean
 
 
 def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
@@ -104,9 +104,9 @@ def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
         if not axes:
             return x
         if _half(out):
-            return _widely(ufunc, out, x, axes).astype(out.dtype.numpy)
+            return _widely(ufunc, out, x, axes).astype(out.dtype._numpy)
         found = reduce(x, axes, None, None, keepdims)
-        if out.dtype.kind == "c":
+        if out.dtype._kind == "c":
             return np.where(found == found, found, np.complex64(np.nan))
         return found
 

@@ -67,9 +67,9 @@ def reduction_record(
             return x
         want = result(avals.from_numpy(x.dtype))  # type: ignore[arg-type]
         if not casts:
-            return impl(x, axes, keepdims, want.numpy)
-        if want.kind != "b" and x.dtype.kind != "c":
-            x = x.astype(want.numpy)
+            return impl(x, axes, keepdims, want._numpy)
+        if want._kind != "b" and x.dtype.kind != "c":
+            x = x.astype(want._numpy)
         return impl(x, axes, keepdims)
 
     return op(name, lower, infer, ("axes", "keepdims"))

@@ -68,11 +68,11 @@ def _record(
         x = jnp.asarray(x)
         want = result(avals.from_numpy(x.dtype))  # type: ignore[arg-type]
         # bools run as uint8, of which 0 and 1 alone occur: products and extremes stay among these
-        x = x.astype(jnp.uint8 if want.kind == "b" else want.numpy)
+        x = x.astype(jnp.uint8 if want._kind == "b" else want._numpy)
         if axis is None:
             x, axis = x.reshape(-1), 0
         if x.shape[axis] == 0:
-            return x.astype(want.numpy)
+            return x.astype(want._numpy)
         if x.dtype.kind == "c" and for_complex is not None:
             out = lax.associative_scan(for_complex, x, reverse=reverse, axis=axis)
         else:
@@ -82,7 +82,7 @@ def _record(
             n = x.shape[axis]
             kept = lax.slice_in_dim(out, 1, n, axis=axis) if reverse else lax.slice_in_dim(out, 0, n - 1, axis=axis)
             out = lax.concatenate([kept, edge] if reverse else [edge, kept], axis)
-        return out != 0 if want.kind == "b" else out
+        return out != 0 if want._kind == "b" else out
 
     def infer(a: Aval, axis: int | None, reverse: bool, inclusive: bool) -> Aval:
         return aval((a.size,) if axis is None else a.shape, result(a.dtype))

@@ -51,9 +51,9 @@ def _scan(ufunc: np.ufunc, identity: Callable[[np.dtype], Any], for_complex: np.
 
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         axis, reverse, inclusive = params
-        dtype = np.dtype(np.float32) if out.dtype.kind == "f" and out.dtype.size == 2 else out.dtype.numpy
-        step = ufunc if out.dtype.kind != "c" or for_complex is None else for_complex
-        if step is np.logaddexp and out.dtype.kind == "c":
+        dtype = np.dtype(np.float32) if out.dtype._kind == "f" and out.dtype.size == 2 else out.dtype._numpy
+        step = ufunc if out.dtype._kind != "c" or for_complex is None else for_complex
+        if step is np.logaddexp and out.dtype._kind == "c":
             return None
         if inclusive and not reverse and (axis is None or axis == x.ndim - 1):
             return narrowed(step.accumulate(x.reshape(out.shape), -1, dtype), out)

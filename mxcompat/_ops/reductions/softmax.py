@@ -23,10 +23,10 @@ __all__ = ["SOFTMAX", "softmax"]
 
 def _softmax(x: Any, axes: tuple[int, ...]) -> Any:
     x = jnp.asarray(x)
-    want = _softmax_aval(aval(x.shape, from_numpy(x.dtype)), axes).dtype.numpy  # type: ignore[arg-type]
+    want = _softmax_aval(aval(x.shape, from_numpy(x.dtype)), axes).dtype._numpy  # type: ignore[arg-type]
     if not x.size:
         return x
-    x = wide(x.astype(as_float(from_numpy(x.dtype)).numpy))  # type: ignore[arg-type]
+    x = wide(x.astype(as_float(from_numpy(x.dtype))._numpy))  # type: ignore[arg-type]
     return _normalized(x, axes).astype(want)
 
 

@@ -170,7 +170,7 @@ def argsort(a: array, /, axis: int | None = -1, *, stream: Any = None) -> array:
 
 
 def _searchsorted(ordered: Any, values: Any, side: str) -> Any:
-    dtype = promote(from_numpy(ordered.dtype), from_numpy(values.dtype)).numpy  # type: ignore[arg-type]
+    dtype = promote(from_numpy(ordered.dtype), from_numpy(values.dtype))._numpy  # type: ignore[arg-type]
     ordered, values = (jnp.asarray(x, jnp.uint8 if dtype.kind == "b" else dtype) for x in (ordered, values))
     return jnp.searchsorted(ordered, values, side=side).astype(jnp.uint32)
 

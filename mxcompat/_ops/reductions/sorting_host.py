@@ -199,7 +199,7 @@ def _median_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
 
 @HOST.of(TABLE["searchsorted"])
 def _searchsorted(out: Aval, params: tuple, line: Any, values: Any) -> Any:
-    dtype = promote(from_numpy(line.dtype), from_numpy(values.dtype)).numpy  # type: ignore[arg-type]
+    dtype = promote(from_numpy(line.dtype), from_numpy(values.dtype))._numpy  # type: ignore[arg-type]
     line, values = (widened(x.astype(dtype, copy=False)) for x in (line, values))
     return np.searchsorted(line, values, params[0]).astype(np.uint32)
 

@@ -30,7 +30,7 @@ __all__ = ["median", "std", "var"]
 
 
 def _spread(dtype: Dtype) -> Dtype:
-    return avals.float32 if dtype.kind == "c" else as_float(dtype)
+    return avals.float32 if dtype._kind == "c" else as_float(dtype)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))

@@ -32,7 +32,7 @@ def _can(kind: Rules, program: Program, primals: tuple[int, ...]) -> bool:
 def _smooth(program: Program, carry: int, given: Sequence[bool]) -> tuple[int, ...]:
     """The inputs of a body that have derivatives: the carry, which may have one after a step, and those given."""
     avals = program.in_avals
-    return tuple([k for k, a in enumerate(avals) if a.dtype.kind in "fc" and (k < carry or given[k])])
+    return tuple([k for k, a in enumerate(avals) if a.dtype._kind in "fc" and (k < carry or given[k])])
 
 
 def _added(a: Any, b: Any) -> Any:
@@ -59,7 +59,7 @@ def _scan(out: tuple, params: tuple, *inputs: Any) -> tuple | None:
     if not can_interpret(program):
         return None
     state: Sequence[Any] = inputs[:carry]
-    stacked = [np.empty(a.shape, a.dtype.numpy) for a in out[carry:]]
+    stacked = [np.empty(a.shape, a.dtype._numpy) for a in out[carry:]]
     try:
         for k in _steps(length, reverse):
             outs = interpret(program, _inputs(params, state, inputs, k))

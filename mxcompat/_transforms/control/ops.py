@@ -25,10 +25,10 @@ __all__ = ["COND", "SCAN", "WHILE"]
 def _checked(name: str, inputs: Sequence[Any], avals: Sequence[Aval]) -> Sequence[Any]:
     """The inputs. One of another dtype is a float that stands for integers in a derivative, which end here."""
     for x, a in zip(inputs, avals, strict=True):
-        if x.dtype != a.dtype.numpy:
+        if x.dtype != a.dtype._numpy:
             raise ValueError(
-                f"[{name}] Cannot calculate a derivative with respect to an array of dtype {a.dtype.label}. Give it as "
-                "floating-point numbers, or stop_gradient of it."
+                f"[{name}] Cannot calculate a derivative with respect to an array of dtype {a.dtype._label}. Give it "
+                "as floating-point numbers, or stop_gradient of it."
             )
     return inputs
 
@@ -36,7 +36,7 @@ def _checked(name: str, inputs: Sequence[Any], avals: Sequence[Aval]) -> Sequenc
 def _outputs(program: Program, inputs: Sequence[Any]) -> list[Any]:
     """What a body returns, as arrays of the dtypes that its Program promises: JAX compares the types of a carry."""
     found = program.replay(inputs)
-    return [jnp.asarray(x, a.dtype.numpy) for x, a in zip(found, program.out_avals, strict=True)]
+    return [jnp.asarray(x, a.dtype._numpy) for x, a in zip(found, program.out_avals, strict=True)]
 
 
 def _scan(*inputs: Any, program: Program, carry: int, sequences: int, length: int, reverse: bool) -> tuple:
@@ -112,7 +112,7 @@ def _within_scan(params: tuple, active: set[int], transform: str) -> list[tuple[
 def _within_while(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     program, _, carry = params
     found = _with_carry(program, carry, {k for k in active if k < len(program.in_avals)})
-    if transform == "VJP" and any(program.in_avals[k].dtype.kind in "fc" for k in found):
+    if transform == "VJP" and any(program.in_avals[k].dtype._kind in "fc" for k in found):
         raise ValueError(
             "[while_loop] Cannot calculate VJP: how many steps there are is not known before, and so not how much to "
             "keep of them. Use fori_loop with Python ints as bounds, or scan with a `where` for the steps behind the "

@@ -28,7 +28,7 @@ def _custom_vjp(*inputs: Any, program: Program, rule: Program, count: int) -> tu
     from .linear import linear_with_transpose  # here, since what it imports takes long to import
 
     linear = [k for k, x in enumerate(args) if jnp.issubdtype(x.dtype, np.inexact)]
-    smooth = [k for k, a in enumerate(program.out_avals) if a.dtype.kind in "fc"]
+    smooth = [k for k, a in enumerate(program.out_avals) if a.dtype._kind in "fc"]
 
     def forward(residuals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         args, captured, _, _ = residuals

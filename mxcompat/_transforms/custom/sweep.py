@@ -87,13 +87,13 @@ class Sweep:
 
     def passes_integers(self, outputs: int) -> bool:
         """Whether a derivative of the first outputs goes by integers: primals, or what a call takes or gives."""
-        if any(p.aval.dtype.kind not in "fc" for p in self._primals):
+        if any(p.aval.dtype._kind not in "fc" for p in self._primals):
             return True
         reached = _reached(self._program, self._active, outputs, self._behind_stops)
         calls = self._calls & reached
         passed = {s for call in calls for s in self._program.instructions[call][2]} & self._active
         passed |= {s for call in calls for s, _ in self._items(call)} & reached
-        return any(self._program.aval(s).dtype.kind not in "fc" for s in passed)
+        return any(self._program.aval(s).dtype._kind not in "fc" for s in passed)
 
     def active_inputs(self, call: int) -> tuple[bool, ...]:
         """Which of the inputs of a call that have derivatives depend on the primals."""

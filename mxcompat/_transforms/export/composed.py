@@ -20,11 +20,11 @@ __all__ = ["COMPOSED", "is_equal", "rolled"]
 
 
 def _mean(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return c.mean(0, axes, keepdims) if c.of(0).dtype.kind == "f" and axes else None
+    return c.mean(0, axes, keepdims) if c.of(0).dtype._kind == "f" and axes else None
 
 
 def _var(c: Chain, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
-    return c.variance(0, axes, keepdims, ddof)[0] if c.of(0).dtype.kind == "f" and axes else None
+    return c.variance(0, axes, keepdims, ddof)[0] if c.of(0).dtype._kind == "f" and axes else None
 
 
 def _std(c: Chain, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
@@ -68,7 +68,7 @@ def _outer(c: Chain) -> Any:
 
 def _norm(c: Chain, order: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     x = c.of(0)
-    if order is not None or x.dtype.kind != "f" or (len(axes) > 1 and (keepdims or len(axes) < x.ndim)):
+    if order is not None or x.dtype._kind != "f" or (len(axes) > 1 and (keepdims or len(axes) < x.ndim)):
         return None
     if len(axes) > 1:
         return c.unary("Sqrt", c.sum(c.unary("Square", c.flat(0)), [0], False), False)
@@ -124,11 +124,11 @@ def _topk(c: Chain, k: int, axis: int | None) -> Any:
 
 
 def _scale(factor: float) -> Callable[..., Any]:
-    return lambda c: c.binary("Multiply", 0, c.constant(factor, 0)) if c.of(0).dtype.kind == "f" else None
+    return lambda c: c.binary("Multiply", 0, c.constant(factor, 0)) if c.of(0).dtype._kind == "f" else None
 
 
 def _round(c: Chain, decimals: int) -> Any:
-    if c.of(0).dtype.kind != "f" or not decimals:
+    if c.of(0).dtype._kind != "f" or not decimals:
         return c.unary("Round", 0)
     raised = c.unary("Round", c.binary("Multiply", 0, c.constant(10.0**decimals, 0)))
     return c.binary("Multiply", raised, c.constant(10.0**-decimals, 0))
@@ -145,7 +145,7 @@ def _addmm(c: Chain) -> Any:
 
 
 def _isinf(c: Chain) -> Any:
-    if c.of(0).dtype.kind != "f":
+    if c.of(0).dtype._kind != "f":
         return None
     return c.add("LogicalOr", [is_equal(c, 0, inf), is_equal(c, 0, -inf)], c.of(0).shape)
 
@@ -157,7 +157,7 @@ def is_equal(c: Chain, x: Source, number: float) -> int:
 
 def _isclose(c: Chain, equal_nan: bool) -> Any:
     relative, absolute = c.numbers[2:]
-    if c.of(0) != c.of(1) or c.of(0).dtype.kind != "f" or relative is None or absolute is None:
+    if c.of(0) != c.of(1) or c.of(0).dtype._kind != "f" or relative is None or absolute is None:
         return None
     shape = c.of(0).shape
 
@@ -187,7 +187,7 @@ def _allclose(c: Chain, equal_nan: bool) -> Any:
 
 def _nan_to_num(c: Chain) -> Any:
     x = c.of(0)
-    if x.dtype.kind != "f" or None in c.numbers[1:]:
+    if x.dtype._kind != "f" or None in c.numbers[1:]:
         return None
     nan, high, low = (c.broadcast(c.constant(n, 0), x.shape) for n in c.numbers[1:])
     out: Source = 0
@@ -198,7 +198,7 @@ def _nan_to_num(c: Chain) -> Any:
 
 
 def _trunc(c: Chain) -> Any:
-    if c.of(0).dtype.kind != "f":
+    if c.of(0).dtype._kind != "f":
         return None
     negative = c.binary("Less", 0, c.constant(0, 0), bool_)
     ways = [c.unary("Ceil", 0), c.unary("Floor", 0)]

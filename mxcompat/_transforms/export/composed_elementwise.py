@@ -16,7 +16,7 @@ __all__ = ["ELEMENTWISE"]
 
 
 def _reciprocal(c: Chain) -> Any:
-    return c.binary("Divide", c.constant(1.0, 0), 0) if c.of(0).dtype.kind in "fc" else None
+    return c.binary("Divide", c.constant(1.0, 0), 0) if c.of(0).dtype._kind in "fc" else None
 
 
 def _logical(name: str) -> Callable[..., Any]:
@@ -35,11 +35,11 @@ def _bitwise_invert(c: Chain) -> Any:
 
 
 def _is(number: float) -> Callable[..., Any]:
-    return lambda c: is_equal(c, 0, number) if c.of(0).dtype.kind == "f" else None
+    return lambda c: is_equal(c, 0, number) if c.of(0).dtype._kind == "f" else None
 
 
 def _isfinite(c: Chain) -> Any:
-    if c.of(0).dtype.kind != "f":
+    if c.of(0).dtype._kind != "f":
         return None
     shape = c.of(0).shape
     infinite = c.add("LogicalOr", [is_equal(c, 0, inf), is_equal(c, 0, -inf)], shape)
@@ -48,7 +48,7 @@ def _isfinite(c: Chain) -> Any:
 
 
 def _conj(c: Chain) -> Any:
-    return c.unary("Conjugate", 0) if c.of(0).dtype.kind == "c" else 0
+    return c.unary("Conjugate", 0) if c.of(0).dtype._kind == "c" else 0
 
 
 def _matmul(c: Chain) -> Any:
@@ -68,7 +68,7 @@ def _matmul(c: Chain) -> Any:
 
 
 def _vecdot(c: Chain, axis: int) -> Any:
-    if c.of(0) != c.of(1) or c.of(0).dtype.kind != "f":
+    if c.of(0) != c.of(1) or c.of(0).dtype._kind != "f":
         return None
     return c.sum(c.binary("Multiply", 0, 1), [axis % c.of(0).ndim], False)
 
@@ -76,7 +76,7 @@ def _vecdot(c: Chain, axis: int) -> Any:
 def _softmax(c: Chain, axes: tuple[int, ...]) -> Any:
     """Over axes other than the last."""
     x = c.of(0)
-    if not axes or axes == (x.ndim - 1,) or x.dtype.kind != "f":
+    if not axes or axes == (x.ndim - 1,) or x.dtype._kind != "f":
         return None
     away = c.binary("Subtract", 0, c.reduce(0, 5, sorted(axes), x.dtype))
     powers = c.unary("Exp", away)

@@ -84,7 +84,7 @@ def _angles(c: Chain, scale: Source, half: int, base: float | None, length: int,
     if c.of(offset).size > 1 or (c.of(offset).ndim and batch > 1):
         offset = c.expand(offset, [1, 2])
         steps = c.broadcast(steps, (batch, 1, length))
-    if c.of(offset).dtype.kind == "i" and c.of(offset).dtype.size > 4:
+    if c.of(offset).dtype._kind == "i" and c.of(offset).dtype.size > 4:
         offset = c.cast(offset, int32)
     positions = c.binary("Add", steps, c.cast(offset, float32))
     positions = c.binary("Multiply", positions, scale)

@@ -143,7 +143,7 @@ def _kron(c: Chain) -> Any:
 
 def _median(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:
     a = c.of(0)
-    if a.dtype.kind not in "fiu" or not axes or a.dtype.size > 4:
+    if a.dtype._kind not in "fiu" or not axes or a.dtype.size > 4:
         return None
     rest = [k for k in range(a.ndim) if k not in axes]
     x = c.transpose(0, [*rest, *axes])
@@ -156,13 +156,13 @@ def _median(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:
     def at(k: int) -> Source:
         starts, stops = [0] * axis + [k], [*one[:-1], k + 1]
         picked: Source = c.add("Slice", [ordered], one, tuple(starts), tuple(stops), (1,) * (axis + 1))
-        return picked if a.dtype.kind == "f" else c.add("AsType", [picked], one, float32, dtype=float32)
+        return picked if a.dtype._kind == "f" else c.add("AsType", [picked], one, float32, dtype=float32)
 
     middle = at(n // 2)
     if n % 2 == 0:
         middle = c.binary("Add", middle, at(n // 2 - 1))
         middle = c.binary("Multiply", middle, c.constant(0.5, middle))
-    if a.dtype.kind == "f":
+    if a.dtype._kind == "f":
         unknown = c.add("NotEqual", [x, x], c.of(x).shape, dtype=bool_)
         found = c.add("Reduce", [unknown], one, 1, [axis])
         nan = c.broadcast(c.constant(float("nan"), x), one)

@@ -253,7 +253,7 @@ def _save(file: str, traces: Sequence[Traced], metadata: str | None) -> None:
         evaluate([n for n in traced.captured if n.value is None])
         for node in traced.captured:
             if node.op is SCALAR:
-                captured.append({"dtype": node.aval.dtype.label, "number": writer.encode(node.value)})
+                captured.append({"dtype": node.aval.dtype._label, "number": writer.encode(node.value)})
             else:
                 # What two traces hold is two nodes where the function makes it: equal data are one constant.
                 key = (node.aval, hashlib.sha256(array_bytes(wrap(node))).digest())
@@ -388,4 +388,4 @@ def _listed(avals: Sequence[Aval], keywords: tuple[str, ...], indent: str) -> It
     positional = len(avals) - len(keywords)
     names = [*map(str, range(1, positional + 1)), *[f'"{name}"' for name in keywords]]
     for name, a in zip(names, avals, strict=True):
-        yield f"{indent}{name}: ({','.join(map(str, a.shape))}) {a.dtype.label}"
+        yield f"{indent}{name}: ({','.join(map(str, a.shape))}) {a.dtype._label}"

@@ -36,7 +36,7 @@ _OWN = {
 }  # fmt: skip
 """The ops that no table holds: those of the layers below it, and the transforms'."""
 
-_DTYPES = {d.label: d for d in DTYPES}
+_DTYPES = {d._label: d for d in DTYPES}
 _PREFIX = "graph:"
 
 
@@ -80,7 +80,7 @@ class ProgramWriter:
             code = [self._instruction(*instruction) for instruction in program.instructions]
             self._numbers[program] = len(self.programs)
             self.programs.append({
-                "inputs": [[a.dtype.label, list(a.shape)] for a in program.in_avals],
+                "inputs": [[a.dtype._label, list(a.shape)] for a in program.in_avals],
                 "code": code,
                 "outputs": list(program.out_slots),
             })  # fmt: skip
@@ -105,9 +105,9 @@ class ProgramWriter:
         if type(value) is tuple:
             return [self.encode(item) for item in value]
         if isinstance(value, Dtype):
-            return {"dtype": value.label}
+            return {"dtype": value._label}
         if isinstance(value, Aval):
-            return {"aval": [value.dtype.label, list(value.shape)]}
+            return {"aval": [value.dtype._label, list(value.shape)]}
         if isinstance(value, Program):
             return {"program": self.add(value)}
         raise ValueError(f"[export_function] Cannot export an op with a parameter of type {type(value).__name__}.")
@@ -169,7 +169,7 @@ class ProgramReader:
             return
         if op.name in _OWN and any(type(p) is int and p < 0 for p in node.params):
             raise DamagedProgram(f"[{op}] counts {node.params!r}")
-        if op.indices is not None and any(a.dtype.kind not in "bui" for a in avals[op.indices :]):
+        if op.indices is not None and any(a.dtype._kind not in "bui" for a in avals[op.indices :]):
             raise DamagedProgram(f"[{op}] has indices that are no integers")
         key = (op, repr(node.params), avals)  # where 1, 1.0 and True are different
         if key in self._checked:

@@ -31,8 +31,8 @@ def arange(
     if dtype is None:
         whole = all(isinstance(n, int) for n in (start, stop, step))
         dtype = mx.int32 if whole else mx.float32
-    numbers = np.arange(float(start) if dtype.kind == "f" else start, stop, step)
-    return mx.array(numbers.astype(dtype.numpy), dtype)
+    numbers = np.arange(float(start) if dtype._kind == "f" else start, stop, step)
+    return mx.array(numbers.astype(dtype._numpy), dtype)
 
 
 def asarray(
@@ -49,7 +49,7 @@ def asarray(
     if isinstance(obj, (array, jax.Array)) or copy is False:
         return mx.asarray(obj, dtype, copy=copy)
     if isinstance(obj, (bool, int, float, complex, list, tuple)) and not _holds_array(obj):
-        given = np.asarray(obj, None if dtype is None else dtype.numpy)
+        given = np.asarray(obj, None if dtype is None else dtype._numpy)
         if dtype is None and not isinstance(obj, np.generic):
             dtype = _DEFAULTS[given.dtype.kind]
             if dtype is mx.int32 and given.size and not -(2**31) <= given.min() <= given.max() < 2**31:
@@ -104,7 +104,7 @@ def linspace(
     """`num` evenly spaced numbers from `start` to `stop`, which is the last of them if it is the `endpoint`."""
     numbers = np.linspace(start, stop, num, endpoint=endpoint)
     dtype = dtype or (mx.complex64 if numbers.dtype.kind == "c" else mx.float32)
-    return mx.array(numbers.astype(dtype.numpy), dtype)
+    return mx.array(numbers.astype(dtype._numpy), dtype)
 
 
 def meshgrid(*arrays: array, indexing: str = "xy") -> list[array]:

@@ -90,7 +90,7 @@ def inv(x: array, /) -> array:
 def matmul(x1: array, x2: array, /) -> array:
     """The products of matrices, or of a vector and a matrix. Those of integers are summed element by element."""
     dtype = mx.result_type(x1, x2)
-    if dtype.kind in "fc":
+    if dtype._kind in "fc":
         return mx.matmul(x1, x2)
     if x1.ndim == 1 and x2.ndim == 1:
         return vecdot(x1, x2)
@@ -248,7 +248,7 @@ def vecdot(x1: array, x2: array, /, *, axis: int = -1) -> array:
     a, b = [mx.moveaxis(x, axis, -1).astype(dtype) for x in (x1, x2)]
     if a.shape[-1] != b.shape[-1]:
         raise ValueError(f"[vecdot] Axes of {a.shape[-1]} and {b.shape[-1]} elements do not fit.")
-    return mx.sum((mx.conj(a) if dtype.kind == "c" else a) * b, -1).astype(dtype)
+    return mx.sum((mx.conj(a) if dtype._kind == "c" else a) * b, -1).astype(dtype)
 
 
 def vector_norm(

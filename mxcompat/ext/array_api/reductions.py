@@ -34,9 +34,9 @@ def summed(x: array, dtype: Dtype | None) -> array:
     """The elements as the dtype that a sum or product of them has: int32, or uint32, for what is narrower."""
     if dtype is None:
         dtype = x.dtype
-        if dtype.kind in "bi" and dtype.size < 4:
+        if dtype._kind in "bi" and dtype.size < 4:
             dtype = mx.int32
-        elif dtype.kind == "u" and dtype.size < 4:
+        elif dtype._kind == "u" and dtype.size < 4:
             dtype = mx.uint32
     return x.astype(dtype)
 
