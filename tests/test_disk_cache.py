@@ -180,7 +180,7 @@ def test_a_buffer_that_may_be_written_over_is(place):
         made, _, loaded = counted(lambda: Executable(program, (), {}, (donated,), hurry=False))
         background.settle()
         assert loaded == loads
-        values = [jax.numpy.ones(a.shape, a.dtype.numpy) for a in program.in_avals]
+        values = [jax.numpy.ones(a.shape, a.dtype._numpy) for a in program.in_avals]
         made(values, ())
         assert [k for k, v in enumerate(values) if v.is_deleted()] == [donated]
 
