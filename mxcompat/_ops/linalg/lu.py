@@ -25,15 +25,28 @@ def _factor(a: Any) -> tuple[Any, Any, Any]:
     if not a.size:
         rows = jnp.broadcast_to(jnp.arange(m, dtype=jnp.int32), (*a.shape[:-2], m))
         return a, rows[..., : min(m, n)], rows
-    found = tuple(jax.lax.linalg.lu(a))
+    found = jax.lax.linalg.lu(a)
     finite = jnp.isfinite(a).all((-2, -1))
-    others = jax.lax.cond(finite.all(), lambda _: found, _by_column, jax.lax.stop_gradient(a))
-    return tuple(
-        [
-            jnp.where(finite.reshape(*finite.shape, *[1] * (x.ndim - finite.ndim)), x, other)
-            for x, other in zip(found, others, strict=True)
-        ]
+    others = _of_not_finite(jax.lax.stop_gradient(a))
+    both, exchanges, rows = (
+        jnp.where(jnp.expand_dims(finite, tuple(range(finite.ndim, x.ndim))), x, other)
+        for x, other in zip(found, others, strict=True)
     )
+    return both, exchanges, rows
+
+
+@jax.custom_batching.custom_vmap
+def _of_not_finite(a: Any) -> Any:
+    """The same of matrices if one is not finite, else anything. That is seldom so: it is in a branch, and stays there
+    under `vmap`, where JAX would compute both branches."""
+    *batch, m, n = a.shape
+    nothing = a, jnp.zeros((*batch, min(m, n)), jnp.int32), jnp.zeros((*batch, m), jnp.int32)
+    return jax.lax.cond(jnp.isfinite(a).all(), lambda a: nothing, _by_column, a)
+
+
+@_of_not_finite.def_vmap
+def _of_more(size: int, mapped: list[bool], a: Any) -> tuple[Any, tuple[bool, ...]]:
+    return _of_not_finite(a), (True, True, True)
 
 
 def _by_column(a: Any) -> tuple[Any, Any, Any]:
@@ -50,7 +63,7 @@ def _by_column(a: Any) -> tuple[Any, Any, Any]:
         both, order = both[exchanged], order[exchanged]
         pivot = both[k, k]
         below = both[:, k] / jnp.where(pivot == 0, jnp.ones_like(pivot), pivot)
-        both = jnp.where(((rows > k)[:, None]) & (columns == k), below[:, None], both)
+        both = jnp.where((rows > k)[:, None] & (columns == k), below[:, None], both)
         both = jnp.where((rows > k)[:, None] & (columns > k), both - below[:, None] * both[k], both)
         return both, exchanges.at[k].set(largest), order
 
