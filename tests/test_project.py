@@ -220,6 +220,7 @@ FACTS = {
     "_io/gguf_io.py": ["_STRING, _ARRAY = (8, 9)", "_MOST_AXES = 8", "_ALIGNMENT = 32"],
     "_io/npy.py": ["_LONGEST_HEADER = 10000"],  # of files, what is more counts as damaged
     "_io/npz.py": ["_MOST_INFLATION = 1100"],
+    "_io/order.py": ["_FACTOR, _SEED, _WORD = (14313749767032793493, 3339675911, (1 << 64) - 1)"],  # of MurmurHash
     "_io/safetensors_io.py": ["_LONGEST_HEADER = 100000000"],
     "_ops/arguments.py": ["_LOW, _HIGH = (-2 ** 31, 2 ** 31 - 1)"],
     "_ops/elementwise/erf.py": ["_ERF_LIMIT = 3.95"],  # there and beyond, float32 has erf(x) = 1

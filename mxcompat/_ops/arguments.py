@@ -16,8 +16,8 @@ from mxcompat._graph.ir.aval import Dtype, check_axes
 from mxcompat._graph.ir.node import Node
 
 __all__ = [
-    "INVALID", "any_number", "axes_of", "axis_of", "flag", "integer", "integers", "is_sequence", "plain",
-    "require_array", "require_axis", "require_dtype", "require_ints", "require_text", "shape_of", "variadic",
+    "INVALID", "any_number", "axes_of", "axis_of", "check_axis_types", "flag", "integer", "integers", "is_sequence",
+    "plain", "require_array", "require_axis", "require_dtype", "require_ints", "require_text", "shape_of", "variadic",
 ]  # fmt: skip
 
 INVALID = "Invalid axis {axis} for array with {ndim} dimensions."
@@ -119,6 +119,12 @@ def axis_of(axis: Any, ndim: int, name: str = "", message: str = OUT_OF_BOUNDS) 
     return place
 
 
+def check_axis_types(axis: Any) -> None:
+    """Raise TypeError for what is neither None, an integer nor a sequence of integers: MLX looks at types first."""
+    if axis is not None:
+        integers(axis) if is_sequence(axis) else integer(axis)
+
+
 def axes_of(axis: Any, ndim: int, message: str = INVALID) -> tuple[int, ...]:
     """The axes that the `axis` of a reduction names, counted from 0, in ascending order; all of them for None.
 
@@ -130,7 +136,11 @@ def axes_of(axis: Any, ndim: int, message: str = INVALID) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
     if isinstance(axis, (list, tuple)) or is_sequence(axis):
-        axes = sorted([axis_of(a, ndim, message=message) for a in axis])
+        try:
+            axes = sorted([axis_of(a, ndim, message=message) for a in axis])
+        except IndexError:
+            check_axis_types(axis)
+            raise
         if len(set(axes)) < len(axes):
             raise ValueError("Duplicate axes detected in reduction.")
         return tuple(axes)

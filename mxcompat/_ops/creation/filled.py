@@ -237,9 +237,10 @@ def meshgrid(
     """
     check_stream(stream)
     flag(sparse, "meshgrid", "sparse")
-    if require_text(indexing, "meshgrid", "indexing") not in ("xy", "ij"):
-        raise ValueError("[meshgrid] Invalid indexing value. Valid values are 'xy' and 'ij'.")
+    require_text(indexing, "meshgrid", "indexing")
     nodes = variadic(arrays, "meshgrid")
+    if indexing not in ("xy", "ij"):
+        raise ValueError("[meshgrid] Invalid indexing value. Valid values are 'xy' and 'ij'.")
     if not nodes:
         return ()
     return tuple(wrap_all(apply(MESHGRID, tuple(nodes), (sparse, indexing))))

@@ -55,7 +55,7 @@ def eye(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = _d.float
                [0, 0, 1]], dtype=float32)
     """
     check_stream(stream)
-    shape = (integer(n), integer(n if m is None else m))
+    shape, k, dtype = (integer(n), integer(n if m is None else m)), integer(k), _dtype(dtype)
     if min(shape) < 0:
         raise ValueError("[eye] N and M must be positive integers.")
     return wrap(_constant(EYE, shape, dtype, k))

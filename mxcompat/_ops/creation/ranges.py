@@ -123,13 +123,14 @@ def _natural(first: Any, stop: Any, by: Any, stop_only: bool) -> Dtype:
 
 def _count(first: Any, stop: Any, by: Any) -> int:
     """How many numbers there are."""
+    whole = type(first) is int and type(stop) is int and type(by) is int
+    if not whole and (not (math.isfinite(first) and math.isfinite(stop)) or math.isnan(by)):
+        raise ValueError("[arange] Cannot compute length.")
     if by == 0:
         raise ValueError("[arange] step must be nonzero.")
-    if type(first) is int and type(stop) is int and type(by) is int:
+    if whole:
         length = -((first - stop) // by)
     else:
-        if not (math.isfinite(first) and math.isfinite(stop)) or math.isnan(by):
-            raise ValueError("[arange] Cannot compute length.")
         if math.isinf(by):
             return int((stop - first) * by > 0)
         ratio = (stop - first) / by
@@ -201,9 +202,9 @@ def linspace(
     first, last = any_number(start, "linspace", "start"), any_number(stop, "linspace", "stop")
     count = integer(num)
     flag(endpoint, "linspace", "endpoint")
+    dtype = _d.float32 if dtype is None else require_dtype(dtype, "linspace")
     if count < 0:
         raise ValueError(f"[linspace] number of samples, {count}, must be non-negative.")
-    dtype = _d.float32 if dtype is None else require_dtype(dtype, "linspace")
     work = _d.float64 if dtype is _d.float64 else _d.float32
     inputs = (operands.scalar_node(first, work), operands.scalar_node(last, work))
     return wrap(apply(LINSPACE, inputs, (count, endpoint, dtype)))

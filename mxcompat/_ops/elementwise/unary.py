@@ -307,7 +307,8 @@ def round(a: Any, /, decimals: int = 0, stream: Any = None) -> array:
         array([1.2, 2.8], dtype=float32)
     """
     check_stream(stream)
-    return wrap(apply(_ROUND, (operands.node(a),), (integer(decimals),)))
+    places = integer(decimals)
+    return wrap(apply(_ROUND, (operands.node(a),), (places,)))
 
 
 def _replace_nonfinite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
@@ -348,11 +349,11 @@ def nan_to_num(
     check_stream(stream)
     x = operands.node(a)
     dtype = x.aval.dtype
+    given = [None if v is None else any_number(v, "nan_to_num", "nan, posinf, neginf") for v in (nan, posinf, neginf)]
     if (posinf is None or neginf is None) and (dtype._kind == "c" or dtype is avals.float64):
         raise ValueError(f"[nan_to_num] Does not yet support given type: {dtype._label}.")
     if dtype._kind != "f":
         dtype = avals.float32
     largest = float(jnp.finfo(dtype._numpy).max)
-    values = (nan, largest if posinf is None else posinf, -largest if neginf is None else neginf)
-    numbers = [any_number(v, "nan_to_num", "nan, posinf, neginf") for v in values]
+    numbers = [v if v is not None else limit for v, limit in zip(given, (nan, largest, -largest), strict=True)]
     return wrap(apply(_NAN_TO_NUM, (x, *(operands.scalar_node(v, dtype) for v in numbers))))

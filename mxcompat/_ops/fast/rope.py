@@ -109,13 +109,14 @@ def rope(
     check_stream(stream)
     node = require_array(a, "rope")
     table = None if freqs is None else require_array(freqs, "rope")
+    base = None if base is None else any_number(base, "rope", "base")
+    params = (integer(dims), flag(traditional, "rope", "traditional"), base)
+    factor = number("rope", "scale", scale)
+    inputs = (node, _offset(offset), factor)
     if base is None and table is None:
         raise ValueError("[rope] Neither base nor freqs has a value.")
     if base is not None and table is not None:
         raise ValueError("[rope] Only one of base or freqs can have a value.")
-    base = None if base is None else any_number(base, "rope", "base")
-    params = (integer(dims), flag(traditional, "rope", "traditional"), base)
-    inputs = (node, _offset(offset), number("rope", "scale", scale))
     return wrap(apply(ROPE, inputs if table is None else (*inputs, table), params))
 
 

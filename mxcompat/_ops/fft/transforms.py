@@ -146,8 +146,9 @@ def _one_axis(name: str, what: str, result: str) -> Callable[..., array]:
     def function(a: array, n: int | None = None, axis: int = -1, norm: str = "backward", stream: Any = None) -> array:
         check_stream(stream)
         require_array(a, name)
+        sizes, axes = None if n is None else (integer(n),), (integer(axis),)
         check_norm(norm, name)
-        return _apply(a, name, None if n is None else (integer(n),), (integer(axis),), norm)
+        return _apply(a, name, sizes, axes, norm)
 
     return _documented(function, name, what, result, _ONE)
 
@@ -158,11 +159,11 @@ def _many_axes(name: str, what: str, result: str) -> Callable[..., array]:
 
     def run(a: Any, s: Any, axes: Any, norm: Any) -> array:
         require_array(a, name)
+        sizes, axes = None if s is None else plain(s), None if axes is None else plain(axes, integer)
         check_norm(norm, name)
-        sizes = None if s is None else plain(s)
         if axes is None and sizes is not None:
             raise ValueError(f"[{name}] `axes` should not be `None` if `s` is not `None`.")
-        return _apply(a, kind, sizes, None if axes is None else plain(axes, integer), norm)
+        return _apply(a, kind, sizes, axes, norm)
 
     def function2(
         a: array,

@@ -190,8 +190,9 @@ def svd(a: array, compute_uv: bool = True, *, stream: Any = None) -> Any:
     A matrix that holds a NaN gives NaN; real MLX raises RuntimeError when it computes it.
     """
     check_stream(stream)
+    both = flag(compute_uv, "svd", "compute_uv")
     node = matrix("svd", a, INEXACT)
-    if not flag(compute_uv, "svd", "compute_uv"):
+    if not both:
         return wrap(apply(SINGULAR_VALUES, (node,)))
     return tuple(wrap_all(apply(SVD, (node,))))
 
@@ -228,6 +229,7 @@ def cholesky(a: array, upper: bool = False, *, stream: Any = None) -> array:
                [1, 2]], dtype=float32)
     """
     check_stream(stream)
+    params = (flag(upper, "cholesky", "upper"),)
     node = matrix("cholesky", a)
     check_square("cholesky", node.aval, "Cholesky decomposition is only defined for square matrices.")
-    return wrap(apply(CHOLESKY, (node,), (flag(upper, "cholesky", "upper"),)))
+    return wrap(apply(CHOLESKY, (node,), params))

@@ -123,6 +123,7 @@ def norm(a: array, /, ord: Any = None, axis: Any = None, keepdims: bool = False,
     check_stream(stream)
     node = require_array(a, "norm")
     ndim = node.aval.ndim
+    kept = flag(keepdims, "norm", "keepdims")
     axes = _axes(axis, ndim)
     order = _order(ord)
     if isinstance(order, str):
@@ -141,7 +142,7 @@ def norm(a: array, /, ord: Any = None, axis: Any = None, keepdims: bool = False,
     axes = tuple([axis_of(k, ndim, message=where + INVALID) for k in axes])
     if len(set(axes)) < len(axes):
         raise ValueError("Duplicate axes detected in reduction.")
-    return wrap(apply(NORM, (node,), (order, axes, flag(keepdims, "norm", "keepdims"))))
+    return wrap(apply(NORM, (node,), (order, axes, kept)))
 
 
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:

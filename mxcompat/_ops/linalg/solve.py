@@ -101,8 +101,9 @@ def tri_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
                [-0.25, 0.25]], dtype=float32)
     """
     check_stream(stream)
+    params = (flag(upper, "tri_inv", "upper"),)
     node = _square("inv", a, "Inverses are only defined for square matrices.", "tri_inv")
-    return wrap(apply(TRI_INV, (node,), (flag(upper, "tri_inv", "upper"),)))
+    return wrap(apply(TRI_INV, (node,), params))
 
 
 def cholesky_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
@@ -126,8 +127,9 @@ def cholesky_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
                [-0.125, 0.25]], dtype=float32)
     """
     check_stream(stream)
+    params = (flag(upper, "cholesky_inv", "upper"),)
     node = _square("cholesky_inv", a, "Cholesky inverse is only defined for square matrices.")
-    return wrap(apply(CHOLESKY_INV, (node,), (flag(upper, "cholesky_inv", "upper"),)))
+    return wrap(apply(CHOLESKY_INV, (node,), params))
 
 
 def pinv(a: array, *, stream: Any = None) -> array:
@@ -255,5 +257,6 @@ def solve_triangular(a: array, b: array, *, upper: bool = False, stream: Any = N
         array([1, 1], dtype=float32)
     """
     check_stream(stream)
+    params = (flag(upper, "solve_triangular", "upper"),)
     nodes = _system("solve_triangular", "inv", a, b)
-    return wrap(apply(SOLVE_TRIANGULAR, nodes, (flag(upper, "solve_triangular", "upper"),)))
+    return wrap(apply(SOLVE_TRIANGULAR, nodes, params))

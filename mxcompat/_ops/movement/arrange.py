@@ -303,12 +303,12 @@ def _strided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: i
 
 
 def _strided_aval(a: Aval, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Aval:
+    if any(n < 0 for n in shape):
+        raise ValueError("[as_strided] Negative dimensions not allowed.")
     if len(shape) != len(strides):
         raise ValueError(
             f"[as_strided] Expected one stride per axis, got {format_shape(strides)} for shape {format_shape(shape)}."
         )
-    if any(n < 0 for n in shape):
-        raise ValueError("[as_strided] Negative dimensions not allowed.")
     if 0 not in shape:
         reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
         low, high = offset + sum(min(r, 0) for r in reach), offset + sum(max(r, 0) for r in reach)

@@ -131,11 +131,11 @@ def diag(a: array, /, k: int = 0, *, stream: Any = None) -> array:
                [0, 0, 0]], dtype=int32)
     """
     check_stream(stream)
-    x = require_array(a, "diag")
+    x, k = require_array(a, "diag"), integer(k)
     if x.aval.ndim == 1:
-        return wrap(apply(DIAG, (x,), (integer(k),)))
+        return wrap(apply(DIAG, (x,), (k,)))
     if x.aval.ndim == 2:
-        return wrap(apply(DIAGONAL, (x,), (integer(k), 0, 1)))
+        return wrap(apply(DIAGONAL, (x,), (k, 0, 1)))
     raise ValueError(f"[diag] array must be 1-D or 2-D, got array with {x.aval.ndim} dimensions.")
 
 

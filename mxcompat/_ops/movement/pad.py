@@ -109,6 +109,6 @@ def pad(a: array, /, pad_width: Any, mode: str = "constant", constant_values: An
     check_stream(stream)
     x = require_array(a, "pad")
     require_text(mode, "pad", "mode")
-    value = operands.node(constant_values, x.aval.dtype)
     params = (_widths(pad_width), mode)
+    value = operands.node(constant_values, x.aval.dtype)
     return wrap(apply(PAD, (x, value) if mode == "constant" else (x,), params))

@@ -149,7 +149,7 @@ matmul.op = MATMUL  # type: ignore[attr-defined]
 
 def _addmm_aval(c: Aval, a: Aval, b: Aval, *scales: Aval) -> Aval:
     dtype = promote(promote(a.dtype, b.dtype), c.dtype)
-    shape = product_shape(a.shape, b.shape, "matmul" if dtype._kind == "c" else "addmm")
+    shape = product_shape(a.shape, b.shape, "matmul" if dtype._kind == "c" and a.shape and b.shape else "addmm")
     if dtype._kind not in "fc":
         raise ValueError(
             f"[addmm] Only real floating point types are supported but {c.dtype._label}, {a.dtype._label} and "

@@ -22,7 +22,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.rules import INDEX_ERROR
 
-from ..arguments import require_array
+from ..arguments import flag, require_array
 from ..define import broadcast, op
 from ..padding.padded import pad_contraction
 from ..products.gathered import grouped_product
@@ -155,6 +155,7 @@ def quantized_matmul(
     check_stream(stream)
     name = "quantized_matmul"
     first, words, scale = require_array(x, name), require_array(w, name), require_array(scales, name)
+    transpose = flag(transpose, name, "transpose")
     how = scheme(name, mode, group_size, bits)
     bias = None if biases is None else require_array(biases, name)
     check_quantized(name, scale, bias, words, how)
@@ -162,7 +163,7 @@ def quantized_matmul(
         record, nodes = QUANTIZED_MATMUL_FP, (first, scale, words)
     else:
         record, nodes = QUANTIZED_MATMUL, (first, scale, bias, words)
-    out = apply(record, nodes, (how, bool(transpose)))
+    out = apply(record, nodes, (how, transpose))
     if words.op is not None and not transpose:
         pad_contraction(out)
     return wrap(out)
@@ -289,6 +290,7 @@ def gather_qmm(
     if lhs_indices is None and rhs_indices is None and global_scale is None:
         return quantized_matmul(x, w, scales, biases, transpose, group_size, bits, mode)
     first, words, scale = require_array(x, name), require_array(w, name), require_array(scales, name)
+    transpose = flag(transpose, name, "transpose")
     how = scheme(name, mode, group_size, bits)
     bias = None if biases is None else require_array(biases, name)
     check_quantized(name, scale, bias, words, how)
@@ -301,7 +303,7 @@ def gather_qmm(
         if in_all.aval.dtype is not _d.float32:
             raise ValueError(f"[gather_qmm] Global scale must have dtype float32 but got {in_all.aval.dtype._label}.")
         nodes.append(in_all)
-    params = (how, bool(transpose), lhs_indices is not None, rhs_indices is not None, global_scale is not None)
+    params = (how, transpose, lhs_indices is not None, rhs_indices is not None, global_scale is not None)
     return wrap(apply(GATHER_QMM_FP if bias is None else GATHER_QMM, tuple(nodes), params))
 
 

@@ -51,16 +51,13 @@ _DEFAULTS = {
 
 def scheme(name: str, mode: Any, group_size: Any, bits: Any) -> Scheme:
     """The scheme that a function's arguments name. Raises MLX's ValueError for an unknown mode."""
+    size, bits = (None if n is None else integer(n) for n in (group_size, bits))
     default = _DEFAULTS.get(mode) if isinstance(mode, str) else None
     if default is None:
         raise ValueError(f"[{name}] Invalid quantization mode '{require_text(mode, name, 'mode')}'.")
-    if group_size is None and bits is None:
+    if size is None and bits is None:
         return default
-    return Scheme(
-        mode,
-        default.group_size if group_size is None else integer(group_size),
-        default.bits if bits is None else integer(bits),
-    )
+    return Scheme(mode, default.group_size if size is None else size, default.bits if bits is None else bits)
 
 
 def _only(name: str, how: Scheme) -> None:

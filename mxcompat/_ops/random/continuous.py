@@ -82,8 +82,9 @@ def uniform(
     check_stream(stream)
     dtype, size = dtype_of(dtype, "uniform"), plain(shape)
     drawn = key_node(key, "uniform", low, high)
+    bounds = [operands.node(x, dtype if dtype._kind == "f" else _float32) for x in (low, high)]
     check_uniform_dtype(dtype)
-    inputs = drawn, operands.node(low, dtype), operands.node(high, dtype)
+    inputs = drawn, *bounds
     return wrap(apply(_UNIFORM, inputs, (size, dtype)))
 
 

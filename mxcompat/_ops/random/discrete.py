@@ -290,8 +290,8 @@ def permutation(x: int | array, axis: int = 0, key: array | None = None, stream:
         array([1, 3, 2, 0], dtype=uint32)
     """
     check_stream(stream)
+    axis = integer(axis)
     if isinstance(x, array):
-        axis = integer(axis)
         drawn = key_node(key, "permutation")
         along = axis_of(axis, x._node.aval.ndim, message="SmallVector out of range.")  # MLX's own words
         return wrap(apply(_PERMUTE, (drawn, x._node), (along,)))

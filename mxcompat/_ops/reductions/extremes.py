@@ -210,11 +210,11 @@ def _argument(record: Op, which: str) -> Callable[..., array]:
     def function(a: array, /, axis: int | None = None, keepdims: bool = False, *, stream: Any = None) -> array:
         check_stream(stream)
         node = require_array(a, name)
-        axis = None if axis is None else index(axis)
+        axis, kept = None if axis is None else index(axis), flag(keepdims, name, "keepdims")
         if node.aval.size == 0:
             raise ValueError(f"[{name}] Cannot {name} reduce zero size array.")
         k = None if axis is None else axis_of(axis, node.aval.ndim, message=INVALID)
-        return wrap(apply(record, (node,), (k, flag(keepdims, name, "keepdims"))))
+        return wrap(apply(record, (node,), (k, kept)))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""The index of the {which} element: the first, if several are equal; of the first NaN, if any.

@@ -24,7 +24,7 @@ from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import TANGENT_DTYPE
 
-from ..arguments import INVALID, axes_of, flag, require_array
+from ..arguments import INVALID, axes_of, check_axis_types, flag, require_array
 from ..define import as_bool, as_float, op
 from ..examples import example
 from .blocks import folded, reduced_wide
@@ -148,6 +148,7 @@ def _of_truth(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def _check_logsumexp(a: Aval, axis: Any) -> None:
+    check_axis_types(axis)
     if a.size == 0:
         raise ValueError("[logsumexp] Received empty array.")
     if a.ndim == 0 and axis is not None and axis != () and axis != []:
@@ -192,9 +193,10 @@ def reduction_function(
     def function(a: Any, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> array:
         check_stream(stream)
         node = a._node if type(a) is array else require_array(a, name)
+        kept = flag(keepdims, name, "keepdims")
         if guard:
             guard(node.aval, axis)
-        return wrap(apply(record, (node,), (axes_of(axis, node.aval.ndim, message), flag(keepdims, name, "keepdims"))))
+        return wrap(apply(record, (node,), (axes_of(axis, node.aval.ndim, message), kept)))
 
     function.__name__ = function.__qualname__ = name
     function.op = record  # type: ignore[attr-defined]

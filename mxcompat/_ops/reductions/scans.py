@@ -175,9 +175,9 @@ _LOGCUMSUMEXP = _record(
 
 def _scan(record: Op, a: Any, axis: Any, reverse: bool, inclusive: bool) -> array:
     node = require_array(a, record.name)
+    flags = flag(reverse, record.name, "reverse"), flag(inclusive, record.name, "inclusive")
     k = None if axis is None else axis_of(axis, node.aval.ndim, record.name)
-    params = (k, flag(reverse, record.name, "reverse"), flag(inclusive, record.name, "inclusive"))
-    return wrap(apply(record, (node,), params))
+    return wrap(apply(record, (node,), (k, *flags)))
 
 
 _DOC = """The running {what} of the elements.

@@ -14,7 +14,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 
-from ..arguments import axes_of, flag, require_array
+from ..arguments import axes_of, check_axis_types, flag, require_array
 from ..define import as_float, op
 from .reduce import wide
 
@@ -78,6 +78,7 @@ def softmax(a: array, /, axis: Any = None, *, precise: bool = False, stream: Any
     check_stream(stream)
     node = require_array(a, "softmax")
     flag(precise, "softmax", "precise")
+    check_axis_types(axis)
     if node.aval.ndim == 0 and axis is not None and axis != () and axis != []:
         raise ValueError("[softmax] Received non-empty axes for array with 0 dimensions.")
     axes = axes_of(axis, node.aval.ndim) if node.aval.size else ()

@@ -19,7 +19,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 
-from ..arguments import axes_of, axis_of, flag, is_sequence, require_array
+from ..arguments import axes_of, axis_of, check_axis_types, flag, is_sequence, require_array
 from ..define import as_float, op
 from ..examples import example
 from .blocks import folded, reduced_wide
@@ -97,8 +97,8 @@ def _deviation(record: Op, summary: str) -> Callable[..., array]:
     def function(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, stream: Any = None) -> array:
         check_stream(stream)
         node = require_array(a, name)
-        params = axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), flag(keepdims, name, "keepdims"), index(ddof)
-        return wrap(apply(record, (node,), params))
+        kept, ddof = flag(keepdims, name, "keepdims"), index(ddof)
+        return wrap(apply(record, (node,), (axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), kept, ddof)))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{summary}
@@ -171,10 +171,12 @@ def median(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
     """
     check_stream(stream)
     node = require_array(a, "median")
+    kept = flag(keepdims, "median", "keepdims")
+    check_axis_types(axis)
     ndim = node.aval.ndim
     given = [] if axis is None else list(axis) if is_sequence(axis) else [axis]
     if len({axis_of(k, ndim, message=_NO_MEDIAN_AXIS) for k in given}) < len(given):
         raise ValueError("[median] Received duplicate axis.")
     if axis is not None and not given and ndim:
         raise ValueError("[flatten] start_axis must be less than or equal to end_axis")
-    return wrap(apply(_MEDIAN, (node,), (axes_of(axis, ndim), flag(keepdims, "median", "keepdims"))))
+    return wrap(apply(_MEDIAN, (node,), (axes_of(axis, ndim), kept)))
