@@ -465,6 +465,7 @@ LOSS_MISTAKES = [
     lambda f, a, b, i: f.gaussian_nll_loss(a, b, i),
     lambda f, a, b, i: f.smooth_l1_loss(a, i),
     lambda f, a, b, i: f.margin_ranking_loss(a, b, i),
+    lambda f, a, b, i: f.cosine_similarity_loss(a, b[:2, :2]),
 ]
 
 

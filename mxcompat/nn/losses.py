@@ -407,8 +407,8 @@ def cosine_similarity_loss(x1: mx.array, x2: mx.array, axis: int = 1, eps: float
         >>> nn.losses.cosine_similarity_loss(mx.array([[3.0, 4.0]]), mx.array([[1.0, 0.0]]))
         array([0.6], dtype=float32)
     """
-    norms = mx.linalg.norm(x1, axis=axis) * mx.linalg.norm(x2, axis=axis)
-    return mx.sum(x1 * x2, axis=axis) / mx.maximum(norms, eps)
+    first, second = mx.linalg.norm(x1, axis=axis), mx.linalg.norm(x2, axis=axis)
+    return mx.sum(x1 * x2, axis=axis) / mx.maximum(first * second, eps)
 
 
 @reduces("none")
