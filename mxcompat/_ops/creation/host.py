@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.ir.aval import Aval, Dtype
+from mxcompat._array.casting import converted_on_host
+from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
 from ..define import TABLE
@@ -107,24 +108,10 @@ def _arange(out: Aval, params: tuple, start: Any, step: Any) -> np.ndarray:
 def _linspace(out: Aval, params: tuple, start: Any, stop: Any) -> np.ndarray:
     num, endpoint, dtype = params
     if num == 1:
-        return _saturated(start.reshape(1), dtype)
+        return converted_on_host(start.reshape(1), dtype)
     work = start.dtype
     t = np.arange(num, dtype=np.int32).astype(work) / work.type(num - 1 if endpoint else num)
-    return _saturated((1 - t) * start + t * stop, dtype)
-
-
-def _saturated(x: np.ndarray, dtype: Dtype) -> np.ndarray:
-    """Floats as another dtype, as XLA casts them: what an integer dtype has no room for is its nearest number. Negative
-    numbers wrap in unsigned dtypes."""
-    if dtype._kind not in "iu":
-        return x.astype(dtype._numpy)
-    target = np.dtype(np.int64) if dtype._kind == "u" else dtype._numpy
-    info = np.iinfo(target)  # type: ignore[arg-type]
-    high = x >= float(info.max)
-    inside = np.where((x >= float(info.min)) & ~high, x, 0).astype(target)
-    return np.where(high, target.type(info.max), np.where(x < float(info.min), target.type(info.min), inside)).astype(
-        dtype._numpy
-    )
+    return converted_on_host((1 - t) * start + t * stop, dtype)
 
 
 def _window(name: str, shape: Callable[[Any], Any]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.casting import converted
 from mxcompat._array.construct import cast_numpy
 from mxcompat._array.errors import expected, incompatible
 from mxcompat._array.streams import check_stream
@@ -162,9 +163,7 @@ def _linspace_impl(start: Any, stop: Any, num: int, endpoint: bool, dtype: Dtype
     else:
         t = quotient(jax.lax.iota(jnp.int32, num).astype(work), jnp.asarray(num - 1 if endpoint else num, work))
         values = (1 - t) * start + t * stop
-    if dtype._kind == "u":
-        values = values.astype(jnp.int64)  # negative numbers wrap
-    return values.astype(dtype._numpy)
+    return converted(values, dtype)
 
 
 LINSPACE = op(
