@@ -407,6 +407,53 @@ def test_streams_of_other_threads() -> None:
     assert our_last - our_first == 1
 
 
+def test_a_stream_of_another_thread_as_the_default() -> None:
+    def fn(mx):
+        stream, found = mx.new_stream(mx.cpu), []
+
+        def there():
+            with mx.stream(stream):
+                found.append(run(mx, lambda mx: mx.array([1.0]) + 1))
+
+        thread = threading.Thread(target=there)
+        thread.start()
+        thread.join()
+        return found[0]
+
+    want, got = both(fn)
+    assert isinstance(want, RuntimeError)
+    assert got == [2.0]
+
+
+def test_views_are_copied() -> None:
+    def fn(mx):
+        rows = mx.broadcast_to(mx.arange(3.0), (4, 3))
+        scalar = mx.array(1.0)
+        seen = np.array(scalar, copy=False)
+        seen[...] = 2.0
+        return np.array(rows, copy=False).strides[0], scalar
+
+    assert both(fn) == ([0, 2.0], [12, 1.0])
+
+
+@pytest.mark.parametrize("around", ["compile", "vmap"])
+def test_a_constant_cotangent_in_a_rule(around: str) -> None:
+    def fn(mx):
+        @mx.custom_function
+        def double(x):
+            return x * 2
+
+        @double.vjp
+        def rule(x, cotangent, output):
+            return cotangent * (2 if np.array(cotangent).all() else 0)
+
+        return getattr(mx, around)(mx.grad(lambda x: double(x).sum()))(mx.ones((1, 2)))
+
+    want, got = both(fn)
+    assert want == [[2.0] * 2]
+    assert isinstance(got, ValueError)
+
+
 @pytest.mark.parametrize("name", ["metal_kernel", "cuda_kernel"])
 def test_kernels(name: str) -> None:
     def call(mx):
