@@ -22,9 +22,6 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.par
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job: tests interrupt themselves
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
 
 @pytest.fixture
 def xla_only():

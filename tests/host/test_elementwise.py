@@ -20,7 +20,7 @@ from mxcompat._graph.policy import SELECTED_ELEMENTS
 from mxcompat._graph.run.differentiate import pull_back, push_forward
 from mxcompat._graph.run.interpret import interpret
 from mxcompat._ops.define import SAMPLES, TABLE
-from mxcompat._ops.elementwise.erf import erf, erfinv
+from mxcompat._ops.elementwise.erf import erf, erfinv, erfinv_by_xla
 from mxcompat._ops.elementwise.select import select
 
 from .harness import DTYPES, batched_program, check, data, program_of
@@ -349,6 +349,10 @@ def test_inverse_error_function():
             assert got.dtype == dtype
             back = np.array([math.erf(v) for v in got.tolist()])
             np.testing.assert_allclose(back, x, rtol=tolerance)
+    x = np.concatenate([data((50_000,), "float32", 0, -1.0, 1.0), 1 - np.logspace(-7.2, -1, 5000, dtype=np.float32)])
+    for got in (erfinv(x), np.asarray(jax.jit(erfinv_by_xla)(x)), np.asarray(mx.erfinv(mx.array(x)))):
+        want = erfinv(x.astype(np.float64))
+        np.testing.assert_array_less(np.abs(got - want), 2.1 * np.spacing(np.abs(want).astype(np.float32)))  # MLX: 2.3
     with np.errstate(all="ignore"):
         edge = erfinv(np.array([-1, 1, 2, np.nan, 0.0], np.float32))
     np.testing.assert_array_equal(edge, np.array([-np.inf, np.inf, np.nan, np.nan, 0], np.float32))

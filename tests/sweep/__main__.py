@@ -26,6 +26,8 @@ def main(*arguments: str) -> int:
     if given.write and given.word:
         parser.error("the page is about all cases")
     every = all_cells(given.word)
+    if not every:
+        parser.error(f"no case has the word {given.word!r}")
     cells = sorted(random.Random(0).sample(every, int(given.sample * len(every))))
     if given.record:
         found, compared = resumed(given.record, cells, given.minutes, given.processes)

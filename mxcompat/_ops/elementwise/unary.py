@@ -25,6 +25,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import any_number, integer
 from ..define import SAMPLES, Sample, as_bool, as_float, op, same, unary
+from .erf import erfinv_by_xla
 from .quotient import quotient
 
 __all__ = [
@@ -213,7 +214,7 @@ reciprocal = unary("reciprocal", lambda x: quotient(jnp.ones((), x.dtype), x), a
 exp = unary("exp", lax.exp, as_float, "The exponential of each element.")
 expm1 = unary("expm1", lax.expm1, as_float, "exp(x) - 1 of each element, precise near 0.", not_for="c")
 erf = unary("erf", lax.erf, as_float, "The error function of each element.", not_for="c")
-erfinv = unary("erfinv", lax.erf_inv, as_float, "The inverse of `erf`, of each element.", not_for="c", sample=_UNIT)
+erfinv = unary("erfinv", erfinv_by_xla, as_float, "The inverse of `erf`, of each element.", not_for="c", sample=_UNIT)
 sin = unary("sin", lax.sin, as_float, "The sine of each element.")
 cos = unary("cos", lax.cos, as_float, "The cosine of each element.")
 tan = unary("tan", lax.tan, as_float, "The tangent of each element.", sample=Sample(-1.2, 1.2))

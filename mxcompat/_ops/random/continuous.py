@@ -25,6 +25,7 @@ from mxcompat._graph.ir.node import apply
 
 from ..arguments import any_number, plain
 from ..define import broadcast, op
+from ..elementwise.erf import erfinv_by_xla
 from ..linalg.decompositions import square_root
 from .bits import check_bits, scaled, unit
 from .common import between, cast, check_uniform, check_uniform_dtype, dtype_of
@@ -99,7 +100,7 @@ def _normal(key: Any, *rest: Any, shape: tuple[int, ...], dtype: Dtype, given: t
     loc = cast(next(parameters), kind) if given[0] else None
     scale = cast(next(parameters), kind) if given[1] else None
     if dtype._kind == "c":
-        parts = lax.erf_inv(_symmetric(key, (*shape, 2)))  # each of variance 1/2
+        parts = erfinv_by_xla(_symmetric(key, (*shape, 2)))  # each of variance 1/2
         x = lax.complex(parts[..., 0], parts[..., 1])
         if scale is not None:
             x = x * scale
@@ -107,7 +108,7 @@ def _normal(key: Any, *rest: Any, shape: tuple[int, ...], dtype: Dtype, given: t
     factor = jnp.asarray(_SQRT2, kind)
     if scale is not None:
         factor = factor * scale
-    x = scaled(lax.erf_inv(_symmetric(key, shape)).astype(kind), factor, 8.0)
+    x = scaled(erfinv_by_xla(_symmetric(key, shape)).astype(kind), factor, 8.0)
     return x if loc is None else x + loc
 
 
@@ -164,7 +165,7 @@ def _with_mean(dtype: Dtype) -> Dtype:
 
 def _multivariate_normal(key: Any, mean: Any, cov: Any, shape: tuple[int, ...]) -> Any:
     root = square_root(cast(cov, np.float32))
-    x = scaled(lax.erf_inv(_symmetric(key, (*shape, mean.shape[-1]))), np.float32(_SQRT2), 8.0)
+    x = scaled(erfinv_by_xla(_symmetric(key, (*shape, mean.shape[-1]))), np.float32(_SQRT2), 8.0)
     x = jnp.matmul(x[..., None, :], root, precision="highest")[..., 0, :]
     mean = jnp.asarray(mean)
     dtype = _with_mean(from_numpy(mean.dtype))._numpy
@@ -235,7 +236,7 @@ def _truncated_normal(key: Any, lower: Any, upper: Any, shape: tuple[int, ...], 
     lower, upper = cast(lower, kind), cast(upper, kind)
     root = jnp.asarray(_SQRT2, kind)
     x = between(key, _wide(lax.erf, lower / root), _wide(lax.erf, upper / root), shape, kind)
-    return jnp.maximum(jnp.minimum(root * _wide(lax.erf_inv, x), upper), lower)
+    return jnp.maximum(jnp.minimum(root * _wide(erfinv_by_xla, x), upper), lower)
 
 
 def _wide(function: Any, x: Any) -> Any:
