@@ -70,6 +70,8 @@ for _rule, _names in (
     (_convolution, ("conv",)),
     (_attention, ("scaled_dot_product_attention",)),
     (_cubic, ("linalg_inv", "linalg_svd", "linalg_qr", "linalg_eigh", "linalg_eig", "linalg_cholesky", "linalg_solve")),
+    (_cubic, ("linalg_singular_values", "linalg_eigvalsh", "linalg_eigvals", "linalg_det", "linalg_slogdet")),
+    (_cubic, ("linalg_pinv", "linalg_tri_inv", "linalg_cholesky_inv", "linalg_solve_triangular")),
     (_by_columns, ("linalg_lu", "linalg_lu_factor")),
     (_sorted, ("sort", "argsort", "partition", "argpartition", "topk", "median", "unique")),
     (_unpacked, ("quantized_matmul", "quantized_matmul_fp", "gather_qmm", "gather_qmm_fp", "qqmm", "gather_qqmm")),
