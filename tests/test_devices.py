@@ -123,14 +123,39 @@ STREAMS = {
 }
 
 
+def with_stream(mx, s):
+    with mx.stream(s):
+        return (mx.ones(2) + 1).tolist()
+
+
+def with_default_stream(mx, s):
+    before = mx.default_stream(mx.cpu)
+    try:
+        mx.set_default_stream(s)
+        x = mx.ones(2) + 1
+        mx.async_eval(x)
+        return x.tolist()
+    finally:
+        mx.set_default_stream(before)
+
+
+USES = {
+    "argument": lambda mx, s: mx.add(mx.ones(2), 1, stream=s).tolist(),
+    "context": with_stream,
+    "default": with_default_stream,
+}
+
+
+@pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("made", STREAMS)
-def test_a_stream_in_another_thread(made):
+def test_a_stream_in_another_thread(made, use):
     def there(mx, s):
         try:
             mx.synchronize(s)
-            return mx.add(mx.ones(2), 1, stream=s).tolist()
-        except RuntimeError as error:  # the numbers of streams are not ours to tell
-            return str(error).partition("(")[0] + str(error).partition(")")[2]
+            return USES[use](mx, s)
+        except (RuntimeError, TypeError) as error:  # the numbers of streams are not ours to tell
+            text = str(error).partition("(")[0] + str(error).partition(")")[2]
+            return type(error), text if isinstance(error, RuntimeError) else None
 
     def run(mx):
         s = STREAMS[made](mx)

@@ -407,13 +407,14 @@ def test_streams_of_other_threads() -> None:
     assert our_last - our_first == 1
 
 
-def test_a_stream_of_another_thread_as_the_default() -> None:
+def test_arrays_made_on_a_stream_of_another_thread() -> None:
     def fn(mx):
         stream, found = mx.new_stream(mx.cpu), []
 
         def there():
             with mx.stream(stream):
-                found.append(run(mx, lambda mx: mx.array([1.0]) + 1))
+                x = mx.array([1.0]) + 1
+            found.append(run(mx, lambda mx: x))
 
         thread = threading.Thread(target=there)
         thread.start()

@@ -1,5 +1,5 @@
 """Streams: XLA orders the work on a device itself, so they are labels: they are made, compared and set as default, and
-change nothing.
+change nothing. Those of another thread are refused, as in MLX.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import Any
 import jax
 
 from mxcompat._graph.ir.fixed import Fixed
+from mxcompat._graph.run.evaluate import here
 from mxcompat._graph.run.platform import backend
 
 from .device import Device, DeviceType, device_type
-from .devices import as_device, default_within, require
+from .devices import as_device, default_device, default_within, require
 
 __all__ = [
     "Stream", "StreamContext", "ThreadLocalStream", "check_stream", "clear_streams", "default_stream", "new_stream",
@@ -118,7 +119,8 @@ def set_default_stream(stream: Stream) -> None:
     """Make a stream its device's default in this thread. The default device stays what it is.
 
     Args:
-        stream: what `new_stream` made.
+        stream: what `new_stream` made. With one of another thread, this thread cannot evaluate: that raises
+            RuntimeError.
 
     Raises:
         TypeError: something else, such as a device.
@@ -134,6 +136,8 @@ def set_default_stream(stream: Stream) -> None:
     if type(stream) is not Stream:
         raise TypeError(f"set_default_stream: expected a Stream, got {type(stream).__name__}")
     _thread.streams[stream.device] = stream
+    if stream.device == default_device():
+        here.refused = _refusal(stream)
 
 
 def new_stream(device: Device | DeviceType) -> Stream:
@@ -202,6 +206,7 @@ def clear_streams() -> None:
     """
     _thread.streams.clear()
     _thread.own.clear()
+    here.refused = None
 
 
 def _resolve(s: Any, function: str) -> Stream:
@@ -217,13 +222,21 @@ def _resolve(s: Any, function: str) -> Stream:
     raise TypeError(f"{function}: expected a stream or a device, got {type(s).__name__}")
 
 
+def _refusal(s: Stream) -> str | None:
+    """What MLX says of a stream of another thread; None of others."""
+    if s._owner is None or s._owner is _thread.token:
+        return None
+    return f"There is no Stream({s.device.type.name}, {s._index}) in current thread."
+
+
 def check_stream(s: Any) -> None:
     """Raise what MLX raises for a `stream` argument that is no stream, is on a device that is not there, or was made in
     another thread (MLX raises that when it evaluates)."""
     if s is not None:
         found = _resolve(s, "stream")
-        if type(s) is Stream and found._owner is not None and found._owner is not _thread.token:
-            raise RuntimeError(f"There is no Stream({found.device.type.name}, {found._index}) in current thread.")
+        refusal = _refusal(found) if type(s) is Stream else None
+        if refusal is not None:
+            raise RuntimeError(refusal)
 
 
 class StreamContext:
@@ -235,6 +248,7 @@ class StreamContext:
     Raises:
         TypeError: something else.
         ValueError: on entry, for `mx.gpu` where there is no accelerator.
+        RuntimeError: when something is evaluated within, for a stream of another thread.
 
     Example:
         >>> with mx.StreamContext(mx.cpu):
@@ -274,6 +288,7 @@ def stream(s: Stream | ThreadLocalStream | Device | DeviceType) -> StreamContext
 
     Raises:
         ValueError: on entry, for `mx.gpu` where there is no accelerator.
+        RuntimeError: when something is evaluated within, for a stream of another thread.
 
     Example:
         >>> with mx.stream(mx.cpu):

@@ -28,10 +28,24 @@ from .schedule import schedule
 from .segments import nested_apart, unevaluated
 from .values import jax_value, numpy_value
 
-__all__ = ["evaluate", "evaluated", "evaluated_on_host", "give_way", "lock", "pre_eval_hooks", "wait"]
+__all__ = ["evaluate", "evaluated", "evaluated_on_host", "give_way", "here", "lock", "pre_eval_hooks", "wait"]
 
 pre_eval_hooks: list[Callable[[], None]] = []
 """What is called, once, before the next evaluation: for rewrites of pending nodes that had better see all of them."""
+
+
+
+class _PerThread(threading.local):
+    """What holds for the evaluations of this thread.
+
+    Args:
+        refused: why it may not evaluate, if it may not.
+    """
+
+    refused: str | None = None
+
+
+here = _PerThread()
 
 lock = threading.RLock()
 """Held while the graph is walked for an evaluation; who rewrites pending nodes that others may see holds it too."""
@@ -46,10 +60,15 @@ def evaluate(roots: Sequence[Node]) -> tuple[Sequence[Node], Executable | None]:
     Returns:
         What to `wait` for: the nodes, of which one stands for all that a single executable computes, since its results
         are there together; and the executable that was run last, if any.
+
+    Raises:
+        RuntimeError: this thread may not evaluate.
     """
     pending = unevaluated(roots)
     if not pending:
         return roots, None
+    if here.refused is not None:
+        raise RuntimeError(here.refused)
     known = [n for n in roots if n.value is not None]
     before = stats.executions
     if pre_eval_hooks:
