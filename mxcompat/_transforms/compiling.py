@@ -97,7 +97,7 @@ def compile(
         if not _enabled or modes_of(nodes):
             return _untraced(fun, args, kwargs)
         key = (*kinds, *[n.aval for n in nodes])
-        slots = TreeSlots.of(outputs)
+        slots = None if outputs is None else TreeSlots.of(outputs)
         entry = _writing(slots, entries.get(key))
         if entry is None:
             any_shape = (*kinds, *[(n.aval.ndim, n.aval.dtype) for n in nodes])
@@ -110,23 +110,25 @@ def compile(
                     return _untraced(fun, args, kwargs)
                 if shapeless:
                     _remember(entries, any_shape, entry)
-                slots = TreeSlots.of(outputs)  # of which the function may have made some
+                if outputs is not None:
+                    slots = TreeSlots.of(outputs)  # of which the function may have made some
             _remember(entries, key, entry)
         for k in entry.unread:
             nodes[k] = _valued(nodes[k])
         results = wrap_all(run_in_parts(entry.program, (*nodes, *entry.captured)))
-        slots.fill(results[entry.returned :])
+        if slots is not None:
+            slots.fill(results[entry.returned :])
         return restore(entry.value, results)
 
     return transformed(fun, call)
 
 
-def _writing(slots: TreeSlots, entry: _Entry | None) -> _Entry | None:
+def _writing(slots: TreeSlots | None, entry: _Entry | None) -> _Entry | None:
     """The entry, if it writes as many arrays as the outputs hold now: the program may have added or removed some since,
     and then has to be traced again."""
-    if entry is None or len(slots.arrays) != len(entry.program.out_slots) - entry.returned:
-        return None
-    return entry
+    if slots is None or entry is None:
+        return entry
+    return entry if len(slots.arrays) == len(entry.program.out_slots) - entry.returned else None
 
 
 def _untraced(fun: Callable[..., Any], args: tuple, kwargs: dict) -> Any:

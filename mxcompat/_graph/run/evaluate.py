@@ -34,7 +34,6 @@ pre_eval_hooks: list[Callable[[], None]] = []
 """What is called, once, before the next evaluation: for rewrites of pending nodes that had better see all of them."""
 
 
-
 class _PerThread(threading.local):
     """What holds for the evaluations of this thread.
 
