@@ -5,6 +5,7 @@ Set in the environment before JAX is imported, so that the processes which tests
 draw the same examples in every run; HYPOTHESIS_PROFILE=default draws others.
 """
 
+import logging
 import os
 import signal
 import subprocess
@@ -21,6 +22,30 @@ os.environ["MXCOMPAT_CACHE"] = "0"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+
+class _Failures(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self):
+        super().__init__(logging.ERROR)
+        self.told = []
+
+    def emit(self, record):
+        self.told.append(self.format(record))
+
+
+_failures = _Failures()
+logging.getLogger("mxcompat._graph.run.background").addHandler(_failures)
+
+
+@pytest.fixture(autouse=True)
+def failed_jobs():
+    """What has failed in the background, which is otherwise but logged. A test that expects it clears the list."""
+    yield _failures.told
+    told = [*_failures.told]
+    _failures.told.clear()
+    assert not told, "in this test or the one before it: " + "\n".join(told)
 
 
 @pytest.fixture
