@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import jax
@@ -108,9 +107,9 @@ def erfinv_by_xla(x: Any) -> Any:
     """The same, of float32 and float64, as XLA is to compute it; its own for float32 is off by 65 units near 1."""
     if x.dtype == np.float64:
         return jax.lax.erf_inv(x)
-    size = jnp.abs(x)  # or XLA adds the 1 to a constant that x is the sum of something and, and leaves out a rounding
+    size = jnp.abs(x)  # or XLA adds up the 1 and a constant that x has been added to, and leaves out a rounding
     w = -jnp.log((1 - size) * (1 + size))
-    centre, tail = _horner(w - _CENTRE_MIDDLE, _CENTRE), _horner(jnp.sqrt(w) - _TAIL_MIDDLE, _TAIL)
+    centre, tail = _polynomial(w - _CENTRE_MIDDLE, _CENTRE), _polynomial(jnp.sqrt(w) - _TAIL_MIDDLE, _TAIL)
     return jnp.where(w < _CENTRE_UNTIL, centre, jnp.where(jnp.isinf(w), w, tail)) * x
 
 
@@ -118,10 +117,6 @@ def erfinv_by_xla(x: Any) -> Any:
 def _erfinv_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     y = erfinv_by_xla(*primals)
     return y, tangents[0] * (jnp.asarray(0.5 * math.sqrt(math.pi), y.dtype) * jnp.exp(y * y))
-
-
-def _horner(x: Any, coefficients: tuple[Any, ...]) -> Any:
-    return reduce(lambda total, c: total * x + c, coefficients)
 
 
 def _blockwise(function: Callable[[Any], Any], x: Any) -> Any:
