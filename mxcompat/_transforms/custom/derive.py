@@ -110,10 +110,11 @@ def _derived(
         node = subgraph.order[call]
         if node.op in STEP and node.value is not None:
             sweep.take_values(call, node.value)
-    ruled = sweep.ruled(outputs)
+    reached = sweep.reached(outputs)
+    ruled = sweep.ruled(reached)
     for call in ruled if kind is Forward else reversed(ruled):
         sweep.rules[call] = _rule(sweep, call, subgraph.order[call])
-    integers = bool(ruled) and sweep.passes_integers(outputs)  # they have no place in JAX's rules
+    integers = bool(ruled) and sweep.passes_integers(reached)  # they have no place in JAX's rules
     stepped = holds_steps(body.program) or any(holds_steps(rule.program) for rule in sweep.rules.values())
     if capture.is_enclosed or sweep.has_read or integers or stepped:
         return sweep.derived(outputs)

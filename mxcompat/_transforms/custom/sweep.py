@@ -80,16 +80,19 @@ class Sweep:
         self._active = _active(program, len(primals))
         self._calls = calls
 
-    def ruled(self, outputs: int) -> list[int]:
-        """The calls whose rules the derivative of the first outputs needs, in order."""
-        found = self._calls & _reached(self._program, self._active, outputs, self._behind_stops)
+    def reached(self, outputs: int) -> set[int]:
+        """The slots that the derivative of the first outputs goes by."""
+        return _reached(self._program, self._active, outputs, self._behind_stops)
+
+    def ruled(self, reached: set[int]) -> list[int]:
+        """The calls whose rules a derivative that goes by these slots needs, in order."""
+        found = self._calls & reached
         return [part[0] for part in self._parts if part[0] in found] if len(found) > 1 else [*found]
 
-    def passes_integers(self, outputs: int) -> bool:
-        """Whether a derivative of the first outputs goes by integers: primals, or what a call takes or gives."""
+    def passes_integers(self, reached: set[int]) -> bool:
+        """Whether a derivative that goes by these slots goes by integers: primals, or what a call takes or gives."""
         if any(p.aval.dtype._kind not in "fc" for p in self._primals):
             return True
-        reached = _reached(self._program, self._active, outputs, self._behind_stops)
         calls = self._calls & reached
         passed = {s for call in calls for s in self._program.instructions[call][2]} & self._active
         passed |= {s for call in calls for s, _ in self._items(call)} & reached
