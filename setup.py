@@ -7,7 +7,7 @@ from setuptools import Extension, setup
 
 NATIVE = Extension(
     "mxcompat._native.in_c",
-    [f"mxcompat/_native/{name}.c" for name in ("in_c", "nodes", "code", "numbers", "arrays", "trees")],
+    [f"mxcompat/_native/{name}.c" for name in ("in_c", "nodes", "code", "numbers", "arrays", "trees", "modules")],
     depends=["mxcompat/_native/in_c.h"],
     define_macros=[("Py_LIMITED_API", "0x030B0000")],
     py_limited_api=True,

@@ -1,4 +1,5 @@
-/* The module `mxcompat._native.in_c`, see __init__.py: nodes, lists of numbers, the memory of arrays, and trees. */
+/* The module `mxcompat._native.in_c`, see __init__.py: nodes, lists of numbers, the memory of arrays, trees, and
+   modules. */
 #include "in_c.h"
 
 /* Intern names, up to one without a text. */
@@ -36,6 +37,7 @@ static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, add_numbers},
     {Py_mod_exec, add_arrays},
     {Py_mod_exec, add_trees},
+    {Py_mod_exec, add_modules},
     {0, NULL},
 };
 

@@ -29,12 +29,20 @@ void free_object(PyObject *object);
 int is_node(PyObject *x);
 PyObject *leaf(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
+/* of trees.c */
+int is_array(PyObject *x);
+int is_plain_array(PyObject *x);
+PyObject *walkable(PyObject *sequence);
+Py_ssize_t size_of(PyObject *sequence);
+PyObject *item_of(PyObject *sequence, Py_ssize_t k);
+
 /* Each adds what a file has to the module. */
 int add_nodes(PyObject *module);
 int add_code(PyObject *module);
 int add_numbers(PyObject *module);
 int add_arrays(PyObject *module);
 int add_trees(PyObject *module);
+int add_modules(PyObject *module);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

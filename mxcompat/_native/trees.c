@@ -3,20 +3,21 @@
 
 static PyObject *array_type, *leaf_type, *like_tuple; /* what `connect_trees` brings */
 
-static int is_array(PyObject *x) { return PyObject_TypeCheck(x, (PyTypeObject *)array_type); }
+int is_array(PyObject *x) { return PyObject_TypeCheck(x, (PyTypeObject *)array_type); }
+int is_plain_array(PyObject *x) { return Py_TYPE(x) == (PyTypeObject *)array_type; }
 static int is_leaf(PyObject *x) { return is_array(x) || Py_TYPE(x) == (PyTypeObject *)leaf_type; }
 
 /* A list or tuple to walk: itself, or what a list of a subclass gives. */
-static PyObject *walkable(PyObject *sequence) {
+PyObject *walkable(PyObject *sequence) {
     return PyList_Check(sequence) && !PyList_CheckExact(sequence) ? PySequence_List(sequence) : Py_NewRef(sequence);
 }
 
 /* The items of what can be walked, borrowed. A list may lose some meanwhile, so its size is asked each time. */
-static Py_ssize_t size_of(PyObject *sequence) {
+Py_ssize_t size_of(PyObject *sequence) {
     return PyList_Check(sequence) ? PyList_Size(sequence) : PyTuple_Size(sequence);
 }
 
-static PyObject *item_of(PyObject *sequence, Py_ssize_t k) {
+PyObject *item_of(PyObject *sequence, Py_ssize_t k) {
     return PyList_Check(sequence) ? PyList_GetItem(sequence, k) : PyTuple_GetItem(sequence, k);
 }
 

@@ -155,12 +155,20 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
             entry = _freeze(traced, avals)
             _remember(entries, avals, entry)
         results = wrap_all(run_in_parts(entry.program, (*nodes, *entry.captured)))
-        for k, slot in enumerate(entry.program.out_slots):
-            if -len(args) <= slot < 0:
-                results[k] = args[~slot]
+        for k, argument in _arguments_returned(entry.program, len(args)):
+            results[k] = args[argument]
         return results
 
     return call
+
+
+def _arguments_returned(program: Program, arguments: int) -> list[tuple[int, int]]:
+    """Which results of a Program are one of its first inputs, and which."""
+    found = program.facts.get("arguments returned")
+    if found is None:
+        slots = enumerate(program.out_slots)
+        found = program.facts["arguments returned"] = [(k, ~slot) for k, slot in slots if -arguments <= slot < 0]
+    return found
 
 
 def _remember(entries: dict[Any, _Entry], key: Any, entry: _Entry) -> None:

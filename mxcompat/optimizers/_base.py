@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import mxcompat.core as mx
 from mxcompat._transforms.trees import like_tuple
 from mxcompat.nn import Module
-from mxcompat.nn.layers._walk import invalid_type
 from mxcompat.optimizers._rule import Rule
+from mxcompat.optimizers._walk import Leaf, gather
 from mxcompat.utils import tree_flatten, tree_map, tree_merge, tree_unflatten
 
 __all__ = ["LearningRate", "MultiOptimizer", "Optimizer", "SlotOptimizer", "check_value"]
@@ -140,9 +140,9 @@ class Optimizer:
     def _step(self, gradients: dict, parameters: dict, places: list[tuple[Any, Any]] | None) -> list[mx.array]:
         """Do one step. Returns the new parameters, and adds to ``places`` where in a module the old ones are."""
         self._advance(gradients)
-        leaves: list[Any] = []
+        leaves: list[Leaf] = []
         if isinstance(gradients, (dict, list, tuple)):
-            _gather(gradients, parameters, self.state, leaves, places)
+            gather(gradients, parameters, self.state, leaves, places)
         else:
             leaves.append((gradients, parameters, self.state))
         return self._rule.apply(self, leaves)
@@ -190,19 +190,6 @@ def _function(method: Any) -> Any:
 
 
 _APPLY_GRADIENTS, _UPDATE = Optimizer.apply_gradients, Module.update
-
-
-def _gather(gradient: Any, parameter: Any, state: Any, leaves: list[Any], places: list | None) -> None:
-    """Collect each gradient with what is in its place in the other trees, and where in theirs the parameters are."""
-    if places is not None and isinstance(gradient, tuple):
-        raise invalid_type(gradient)  # of no use to a module
-    for key, child in gradient.items() if isinstance(gradient, dict) else enumerate(gradient):
-        if isinstance(child, (dict, list, tuple)):
-            _gather(child, parameter[key], state[key], leaves, places)
-        else:
-            leaves.append((child, parameter[key], state[key]))
-            if places is not None:
-                places.append((parameter, key))
 
 
 class SlotOptimizer(Optimizer):

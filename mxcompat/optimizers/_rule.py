@@ -6,7 +6,7 @@ state, and on nothing else. So its Python runs once for parameters of these shap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from operator import is_
 from typing import Any
@@ -14,14 +14,11 @@ from typing import Any
 import mxcompat.core as mx
 from mxcompat._graph import policy
 from mxcompat._transforms.compiling import compile_frozen
+from mxcompat.optimizers._walk import Leaf, assign, operands
 
 __all__ = ["Rule"]
 
 _PLAIN = (bool, int, float, str, type(None))
-
-
-Leaf = tuple[mx.array, mx.array, dict]
-"""A gradient, its parameter, and the parameter's state."""
 
 
 class Rule:
@@ -32,7 +29,7 @@ class Rule:
         self._seen: list[Any] = []
         self._settings: tuple | None = None
 
-    def apply(self, optimizer: Any, leaves: Sequence[Leaf]) -> list[mx.array]:
+    def apply(self, optimizer: Any, leaves: list[Leaf]) -> list[mx.array]:
         """What `optimizer.apply_single` gives for each leaf, whose state it updates.
 
         That method itself is called for optimizers whose settings change all the time or are not plain numbers, and for
@@ -51,17 +48,13 @@ class Rule:
         new = []
         for start in range(0, len(leaves), optimizer._together):
             group = leaves[start : start + optimizer._together]
-            given = [x for gradient, parameter, state in group for x in (gradient, parameter, *state.values())]
-            if {*map(type, given)} != {array}:
+            found = operands(group)
+            if found is None:
                 new += [optimizer.apply_single(*leaf) for leaf in group]
                 continue
-            slots = tuple([tuple(state) for _, _, state in group])
+            given, slots = found
             update = _compiled(type(optimizer), settings, slots, tuple(scalars))
-            results = iter(update(*given, *scalars.values()))
-            for _, _, state in group:
-                new.append(next(results))
-                for name in state:
-                    state[name] = next(results)
+            new += assign(group, update(*given, *scalars.values()))
         return new
 
     def _to_compile(self, optimizer: Any) -> tuple | None:

@@ -100,32 +100,12 @@ def _write(plan: Plan, target: Any, key: Any, value: Any) -> None:
     plan.append((target, key, value))
 
 
-_MISSING = object()
-
-
 def plan_parameters(target: Any, new: Any, strict: bool, plan: Plan) -> None:
     """Add to ``plan`` the writes that put the arrays of ``new`` over those of ``target``."""
-    array = mx.array
-    if isinstance(new, dict) and isinstance(target, dict):
-        # Every training step comes here for every parameter, so the common case does without a generator.
-        for key, value in new.items():
-            current = target.get(key, _MISSING)
-            if type(value) is array and type(current) is array:
-                plan.append((target, key, value))
-            elif current is _MISSING:
-                if strict:
-                    raise unknown("parameter", key)
-            elif not isinstance(current, array):
-                plan_parameters(current, value, strict, plan)
-            elif isinstance(value, array) or not strict:
-                plan.append((target, key, value))
-            else:
-                raise invalid_type(value)
-        return
     for key, current, value in _entries(target, new, strict, "parameter"):
-        if not isinstance(current, array):
+        if not isinstance(current, mx.array):
             plan_parameters(current, value, strict, plan)
-        elif strict and not isinstance(value, array):
+        elif strict and not isinstance(value, mx.array):
             raise invalid_type(value)
         else:
             _write(plan, target, key, value)

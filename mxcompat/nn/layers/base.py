@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import mxcompat.core as mx
+from mxcompat._native import native
 from mxcompat.nn.layers import _walk
 from mxcompat.utils import tree_flatten, tree_unflatten
 
@@ -194,6 +195,8 @@ class Module(dict):
         Returns:
             Nested dictionaries and lists with the leaves.
         """
+        if native and map_fn is None and is_leaf_fn is None and filter_fn in _PARAMETERS:
+            return native.parameters(self, filter_fn is Module.trainable_parameter_filter)
         return _walk.unwrap_module(self, filter_fn, map_fn, is_leaf_fn, Module)
 
     def parameters(self) -> dict[str, Any]:
@@ -230,9 +233,10 @@ class Module(dict):
         Raises:
             ValueError: in strict mode, something does not fit. The module is then unchanged.
         """
-        plan: _walk.Plan = []
-        _walk.plan_parameters(self, parameters, strict, plan)
-        _walk.carry_out(plan)
+        if not native or not native.replace(self, parameters):
+            plan: _walk.Plan = []
+            _walk.plan_parameters(self, parameters, strict, plan)
+            _walk.carry_out(plan)
         return self
 
     def apply(
@@ -397,3 +401,10 @@ class Module(dict):
         """
         chosen = predicate or (lambda _: True)
         self.apply(lambda x: x.astype(dtype) if chosen(x.dtype) else x)
+
+
+_PARAMETERS = (Module.valid_parameter_filter, Module.trainable_parameter_filter)
+"""The filters that `in_c` knows."""
+
+if native:
+    native.connect_modules(Module)

@@ -1,0 +1,357 @@
+/* Walks over modules, and over what an optimizer takes from one: see `nn/layers/_walk.py` and `optimizers/_walk.py`. */
+#include "in_c.h"
+
+static PyObject *s_no_grad, *s_startswith, *s_underscore;
+static const Name names[] = {
+    {"_no_grad", &s_no_grad}, {"startswith", &s_startswith}, {"_", &s_underscore}, {NULL, NULL},
+};
+static PyObject *module_type; /* what `connect_modules` brings */
+
+static int is_module(PyObject *x) { return PyObject_TypeCheck(x, (PyTypeObject *)module_type); }
+static int is_tree(PyObject *x) { return PyDict_Check(x) || PyList_Check(x) || PyTuple_Check(x); }
+
+/* What these return that give no object: 1, or 0 for no, or -1 with an error set. */
+
+static int is_private(PyObject *name) {
+    if (PyUnicode_Check(name))
+        return PyUnicode_GetLength(name) > 0 && PyUnicode_ReadChar(name, 0) == '_';
+    PyObject *found = PyObject_CallMethodObjArgs(name, s_startswith, s_underscore, NULL);
+    int result = found == NULL ? -1 : PyObject_IsTrue(found);
+    Py_XDECREF(found);
+    return result;
+}
+
+/* Whether an entry is or may hold parameters that are not `frozen`: names, or NULL. */
+static int passes(PyObject *name, PyObject *value, PyObject *frozen) {
+    if (!is_array(value) && !PyDict_Check(value) && !PyList_Check(value))
+        return 0;
+    int private = is_private(name);
+    if (private)
+        return private < 0 ? -1 : 0;
+    if (frozen == NULL)
+        return 1;
+    int found = PySequence_Contains(frozen, name);
+    return found < 0 ? -1 : !found;
+}
+
+static PyObject *parameters_of(PyObject *module, int trainable);
+
+/* The parameters in a value that passes, which a module has under this name. */
+static PyObject *parameters_in(PyObject *name, PyObject *value, PyObject *frozen, int trainable);
+
+/* The same for an item of a list or dictionary: an empty one in the place of what does not pass. */
+static PyObject *parameters_below(PyObject *name, PyObject *key, PyObject *item, PyObject *frozen, int trainable) {
+    PyObject *below = frozen == NULL ? Py_NewRef(name) : PyUnicode_FromFormat("%S.%S", name, key), *made = NULL;
+    int passed = below == NULL ? -1 : passes(below, item, frozen);
+    if (passed >= 0)
+        made = passed ? parameters_in(below, item, frozen, trainable) : PyDict_New();
+    Py_XDECREF(below);
+    return made;
+}
+
+static PyObject *parameters_in_list(PyObject *name, PyObject *list, PyObject *frozen, int trainable) {
+    PyObject *items = walkable(list), *made = items == NULL ? NULL : PyList_New(0);
+    for (Py_ssize_t k = 0; made != NULL && k < size_of(items); k++) {
+        PyObject *key = PyLong_FromSsize_t(k), *item = Py_NewRef(item_of(items, k));
+        PyObject *found = key == NULL ? NULL : parameters_below(name, key, item, frozen, trainable);
+        if (found == NULL || PyList_Append(made, found) < 0)
+            Py_CLEAR(made);
+        Py_XDECREF(found);
+        Py_DECREF(item);
+        Py_XDECREF(key);
+    }
+    Py_XDECREF(items);
+    return made;
+}
+
+static PyObject *parameters_in_dict(PyObject *name, PyObject *dict, PyObject *frozen, int trainable) {
+    PyObject *made = PyDict_New(), *key, *item;
+    Py_ssize_t position = 0;
+    while (made != NULL && PyDict_Next(dict, &position, &key, &item)) {
+        Py_INCREF(key); /* names are made of keys, which may run anything */
+        Py_INCREF(item);
+        PyObject *found = parameters_below(name, key, item, frozen, trainable);
+        if (found == NULL || PyDict_SetItem(made, key, found) < 0)
+            Py_CLEAR(made);
+        Py_XDECREF(found);
+        Py_DECREF(item);
+        Py_DECREF(key);
+    }
+    return made;
+}
+
+static PyObject *parameters_in(PyObject *name, PyObject *value, PyObject *frozen, int trainable) {
+    if (is_array(value))
+        return Py_NewRef(value);
+    if (Py_EnterRecursiveCall(" while the parameters of a module are collected"))
+        return NULL;
+    PyObject *made = is_module(value)      ? parameters_of(value, trainable)
+                     : PyDict_Check(value) ? parameters_in_dict(name, value, frozen, trainable)
+                                           : parameters_in_list(name, value, frozen, trainable);
+    Py_LeaveRecursiveCall();
+    return made;
+}
+
+static PyObject *parameters_of(PyObject *module, int trainable) {
+    PyObject *frozen = trainable ? PyObject_GetAttr(module, s_no_grad) : NULL;
+    if (trainable && frozen == NULL)
+        return NULL;
+    if (trainable && PyAnySet_Check(frozen) && PySet_Size(frozen) == 0)
+        Py_CLEAR(frozen);
+    PyObject *made = PyDict_New(), *key, *value;
+    Py_ssize_t position = 0;
+    while (made != NULL && PyDict_Next(module, &position, &key, &value)) {
+        Py_INCREF(key);
+        Py_INCREF(value);
+        int passed = passes(key, value, frozen);
+        PyObject *found = passed == 1 ? parameters_in(key, value, frozen, trainable) : NULL;
+        if (passed && (found == NULL || PyDict_SetItem(made, key, found) < 0))
+            Py_CLEAR(made);
+        Py_XDECREF(found);
+        Py_DECREF(value);
+        Py_DECREF(key);
+    }
+    Py_XDECREF(frozen);
+    return made;
+}
+
+static PyObject *parameters(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 2 || !is_module(args[0]))
+        return PyErr_Format(PyExc_TypeError, "parameters(module, trainable)");
+    return parameters_of(args[0], args[1] == Py_True);
+}
+
+static int put_over(PyObject *target, PyObject *new, int write);
+
+/* One value over that under a key: an array over an array, or a tree over a tree. */
+static int put_one_over(PyObject *target, PyObject *key, PyObject *current, PyObject *value, int write) {
+    if (is_plain_array(value) && is_plain_array(current))
+        return !write ? 1 : PyObject_SetItem(target, key, value) < 0 ? -1 : 1;
+    return is_array(current) ? 0 : put_over(current, value, write);
+}
+
+static int put_dict_over(PyObject *target, PyObject *new, int write) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    int going = 1;
+    while (going == 1 && PyDict_Next(new, &position, &key, &value)) {
+        Py_INCREF(key);
+        Py_INCREF(value);
+        PyObject *current = Py_XNewRef(PyDict_GetItemWithError(target, key));
+        going = current != NULL ? put_one_over(target, key, current, value, write) : PyErr_Occurred() ? -1 : 0;
+        Py_XDECREF(current);
+        Py_DECREF(value);
+        Py_DECREF(key);
+    }
+    return going;
+}
+
+static int put_list_over(PyObject *target, PyObject *new, int write) {
+    int going = 1;
+    for (Py_ssize_t k = 0; going == 1 && k < PyList_Size(new); k++) {
+        if (k >= PyList_Size(target))
+            return 0;
+        PyObject *key = PyLong_FromSsize_t(k);
+        PyObject *value = Py_NewRef(PyList_GetItem(new, k)), *current = Py_NewRef(PyList_GetItem(target, k));
+        going = key == NULL ? -1 : put_one_over(target, key, current, value, write);
+        Py_DECREF(current);
+        Py_DECREF(value);
+        Py_XDECREF(key);
+    }
+    return going;
+}
+
+/* Put the arrays of a tree over those of another, or, unless that is to `write`, say whether it has each of them. */
+static int put_over(PyObject *target, PyObject *new, int write) {
+    int dicts = PyDict_Check(target) && PyDict_Check(new);
+    if (PyDict_Check(new) && PyDict_Size(new) == 0)
+        return 1; /* nothing, for what may be no tree: a function among layers, say */
+    if (!dicts && !(PyList_CheckExact(target) && PyList_CheckExact(new)))
+        return 0;
+    if (Py_EnterRecursiveCall(" while parameters are replaced"))
+        return -1;
+    int going = dicts ? put_dict_over(target, new, write) : put_list_over(target, new, write);
+    Py_LeaveRecursiveCall();
+    return going;
+}
+
+static PyObject *replace(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "replace(target, new)");
+    int going = put_over(args[0], args[1], 0);
+    if (going == 1)
+        going = put_over(args[0], args[1], 1);
+    return going < 0 ? NULL : PyBool_FromLong(going);
+}
+
+/* Where `gather` puts what it finds; `places` is NULL if they are not wanted. */
+typedef struct {
+    PyObject *leaves, *places;
+} Gathered;
+
+static int gather_tree(PyObject *gradients, PyObject *parameters, PyObject *state, Gathered *gathered);
+
+static int append_tuple(PyObject *list, PyObject *tuple) {
+    int failed = tuple == NULL || PyList_Append(list, tuple) < 0;
+    Py_XDECREF(tuple);
+    return failed ? -1 : 0;
+}
+
+static int gather_one(
+    PyObject *key, PyObject *gradient, PyObject *parameters, PyObject *states, Gathered *gathered) {
+    PyObject *parameter = PyObject_GetItem(parameters, key);
+    PyObject *state = parameter == NULL ? NULL : PyObject_GetItem(states, key);
+    int failed = state == NULL ? -1 : 0;
+    if (!failed && is_tree(gradient))
+        failed = gather_tree(gradient, parameter, state, gathered);
+    else if (!failed) {
+        failed = append_tuple(gathered->leaves, PyTuple_Pack(3, gradient, parameter, state));
+        if (!failed && gathered->places != NULL)
+            failed = append_tuple(gathered->places, PyTuple_Pack(2, parameters, key));
+    }
+    Py_XDECREF(state);
+    Py_XDECREF(parameter);
+    return failed;
+}
+
+static int gather_dict(PyObject *gradients, PyObject *parameters, PyObject *state, Gathered *gathered) {
+    PyObject *key, *gradient;
+    Py_ssize_t position = 0;
+    int failed = 0;
+    while (!failed && PyDict_Next(gradients, &position, &key, &gradient)) {
+        Py_INCREF(key);
+        Py_INCREF(gradient);
+        failed = gather_one(key, gradient, parameters, state, gathered);
+        Py_DECREF(gradient);
+        Py_DECREF(key);
+    }
+    return failed;
+}
+
+/* The error for a value that has no place in a module. */
+static int invalid_type(PyObject *value) {
+    PyObject *name = PyType_GetName(Py_TYPE(value));
+    if (name != NULL)
+        PyErr_Format(PyExc_ValueError, "Received invalid type: %U.", name);
+    Py_XDECREF(name);
+    return -1;
+}
+
+static int gather_items(PyObject *gradients, PyObject *parameters, PyObject *state, Gathered *gathered) {
+    if (gathered->places != NULL && PyTuple_Check(gradients))
+        return invalid_type(gradients);
+    PyObject *items = walkable(gradients);
+    int failed = items == NULL ? -1 : 0;
+    for (Py_ssize_t k = 0; !failed && k < size_of(items); k++) {
+        PyObject *key = PyLong_FromSsize_t(k), *gradient = Py_NewRef(item_of(items, k));
+        failed = key == NULL ? -1 : gather_one(key, gradient, parameters, state, gathered);
+        Py_DECREF(gradient);
+        Py_XDECREF(key);
+    }
+    Py_XDECREF(items);
+    return failed;
+}
+
+static int gather_tree(PyObject *gradients, PyObject *parameters, PyObject *state, Gathered *gathered) {
+    if (Py_EnterRecursiveCall(" while gradients are gathered"))
+        return -1;
+    int failed = PyDict_Check(gradients) ? gather_dict(gradients, parameters, state, gathered)
+                                         : gather_items(gradients, parameters, state, gathered);
+    Py_LeaveRecursiveCall();
+    return failed;
+}
+
+static PyObject *gather(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 5 || !is_tree(args[0]) || !PyList_Check(args[3]) || (args[4] != Py_None && !PyList_Check(args[4])))
+        return PyErr_Format(PyExc_TypeError, "gather(gradients, parameters, state, leaves, places): lists at the end");
+    Gathered gathered = {args[3], args[4] == Py_None ? NULL : args[4]};
+    return gather_tree(args[0], args[1], args[2], &gathered) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static int add_operand(PyObject *given, PyObject *x) {
+    return !is_plain_array(x) ? 0 : PyList_Append(given, x) < 0 ? -1 : 1;
+}
+
+/* Append a gradient, its parameter and the arrays of its state, and the names of these. */
+static int add_operands(PyObject *leaf, PyObject *given, PyObject *slots) {
+    PyObject *state = PyTuple_GetItem(leaf, 2), *name, *value;
+    if (state == NULL)
+        return -1;
+    if (!PyDict_Check(state))
+        return 0;
+    int going = add_operand(given, PyTuple_GetItem(leaf, 0));
+    if (going == 1)
+        going = add_operand(given, PyTuple_GetItem(leaf, 1));
+    Py_ssize_t position = 0;
+    while (going == 1 && PyDict_Next(state, &position, &name, &value))
+        going = add_operand(given, value);
+    if (going != 1)
+        return going;
+    PyObject *list = PyDict_Keys(state), *found = list == NULL ? NULL : PyList_AsTuple(list);
+    Py_XDECREF(list);
+    return append_tuple(slots, found) < 0 ? -1 : 1;
+}
+
+static PyObject *operands(PyObject *Py_UNUSED(module), PyObject *leaves) {
+    if (!PyList_Check(leaves))
+        return PyErr_Format(PyExc_TypeError, "operands(leaves): a list");
+    PyObject *given = PyList_New(0), *slots = given == NULL ? NULL : PyList_New(0), *result = NULL;
+    int going = slots == NULL ? -1 : 1;
+    for (Py_ssize_t k = 0; going == 1 && k < PyList_Size(leaves); k++)
+        going = add_operands(PyList_GetItem(leaves, k), given, slots);
+    if (going == 1) {
+        PyObject *names = PyList_AsTuple(slots);
+        if (names != NULL)
+            result = PyTuple_Pack(2, given, names);
+        Py_XDECREF(names);
+    } else if (going == 0)
+        result = Py_NewRef(Py_None);
+    Py_XDECREF(slots);
+    Py_XDECREF(given);
+    return result;
+}
+
+/* The next result as the value of each name of a state. */
+static int assign_state(PyObject *state, PyObject *results, Py_ssize_t *position) {
+    PyObject *name, *before;
+    Py_ssize_t place = 0;
+    while (PyDict_Next(state, &place, &name, &before)) {
+        PyObject *result = PyList_GetItem(results, (*position)++);
+        if (result == NULL || PyDict_SetItem(state, name, result) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static PyObject *assign(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 2 || !PyList_Check(args[0]) || !PyList_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "assign(leaves, results): lists");
+    PyObject *made = PyList_New(0);
+    Py_ssize_t position = 0;
+    for (Py_ssize_t k = 0; made != NULL && k < PyList_Size(args[0]); k++) {
+        PyObject *state = PyTuple_GetItem(PyList_GetItem(args[0], k), 2);
+        PyObject *result = PyList_GetItem(args[1], position++);
+        if (state == NULL || result == NULL || PyList_Append(made, result) < 0 ||
+            assign_state(state, args[1], &position) < 0)
+            Py_CLEAR(made);
+    }
+    return made;
+}
+
+/* Keep the class of modules. */
+static PyObject *connect_modules(PyObject *Py_UNUSED(module), PyObject *type) {
+    set(&module_type, type);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    FAST("parameters", parameters),
+    FAST("replace", replace),
+    FAST("gather", gather),
+    FAST("assign", assign),
+    {"operands", operands, METH_O, NULL},
+    {"connect_modules", connect_modules, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_modules(PyObject *module) { return find_names(names) < 0 ? -1 : PyModule_AddFunctions(module, functions); }
