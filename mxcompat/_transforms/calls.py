@@ -36,13 +36,7 @@ def _out_avals(*_: Any, program: Program, count: int = 0) -> tuple:
 
 def holds_custom(program: Program) -> bool:
     """Whether a custom function, or a step, waits in the program for the transform it will meet."""
-    facts = program.code.facts
-    if "custom" not in facts:
-        facts["custom"] = any(
-            op in STEP or (op in SPECIALIZE and (op not in (CALL, PURE_CALL, CHECKPOINT) or holds_custom(params[0])))
-            for op, params, _ in program.instructions
-        )
-    return facts["custom"]
+    return program.code.specialized
 
 
 def holds_steps(program: Program) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from .node import SCALAR, TRACED, Node, apply
 from .op import Op
-from .rules import SPECIALIZE, STEP
+from .rules import BODY, SPECIALIZE, STEP
 
 __all__ = ["Code", "Program", "programs_in", "stepping"]
 
@@ -36,7 +36,8 @@ class Code:
 
     `scalars` has the inputs that are numbers, `traced` says whether one is a tracer; `weight` is the number of
     instructions, to any depth. `uses` and `leaf_uses` say how often results and inputs are read, `written` which inputs
-    an op writes over; `stepped`, whether an op runs by itself, `specialized`, whether one may become another.
+    an op writes over; `stepped`, whether an op runs by itself, `specialized`, whether one may become another: it, or
+    one in a program that it runs.
     `seen_before` says whether it was walked before, `facts` has what has been found out about it, by whoever asks.
     """
 
@@ -58,7 +59,7 @@ class Code:
         for op, params, slots in instructions:
             if op in STEP:
                 self.stepped = self.specialized = True
-            elif op in SPECIALIZE:
+            elif op in SPECIALIZE and (op not in BODY or BODY[op](params).code.specialized):
                 self.specialized = True
             if op.in_place and slots[0] < 0:
                 self.written.add(~slots[0])
