@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 SIDES = ("mxcompat", "real")
+_OPTIONS = ("--mlx", "--mlx-record")
 NOTABLE_RATIO, NOTABLE_SECONDS = 2.0, 0.5
 """How much longer than on the other side a test must take, and how long, for its time to be mentioned."""
 _WIDTH = shutil.get_terminal_size().columns
@@ -28,7 +29,8 @@ _WIDTH = shutil.get_terminal_size().columns
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("mxcompat", "tests written for MLX")
     group.addoption("--mlx", choices=[*SIDES, "both"], help="what `mlx` is: mxcompat, real MLX, or each in turn")
-    group.addoption("--mlx-record", metavar="FILE", help="write the outcome and time of every test to FILE, as JSON")
+    about = "write the outcome and time of every test to FILE, as JSON; with `--mlx both` those of each side"
+    group.addoption("--mlx-record", metavar="FILE", help=about)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -148,21 +150,22 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
             statuses.append(subprocess.run(_command(config, side, record), cwd=config.invocation_params.dir).returncode)
             found = json.loads(record.read_text()) if record.exists() else {}
             runs[side] = {name: Run(*run) for name, run in found.items()}
+    if config.option.mlx_record:
+        Path(config.option.mlx_record).write_text(json.dumps(runs))
     lines, differ = compare(runs)
     print(" mxcompat and real MLX ".center(_WIDTH, "#"), *lines, sep="\n", flush=True)
     return next((status for status in statuses if status), 1 if differ else 0)
 
 
 def _command(config: pytest.Config, side: str, record: Path) -> list[str]:
-    """What runs the same tests with another `--mlx`. The options of this come first, since `--` may end them."""
-    given, skip = [], False
-    for arg in map(str, config.invocation_params.args):
-        if not skip and not arg.startswith("--mlx="):
-            skip = arg == "--mlx"
-            if not skip:
-                given.append(arg)
-        else:
-            skip = False
+    """What runs the same tests with another `--mlx` and record. These options come first, since `--` may end them."""
+    given = []
+    args = iter(map(str, config.invocation_params.args))
+    for arg in args:
+        if arg in _OPTIONS:
+            next(args, None)  # what it is
+        elif arg.partition("=")[0] not in _OPTIONS:
+            given.append(arg)
     return [sys.executable, "-m", "pytest", "--mlx", side, "--mlx-record", str(record), *given]
 
 

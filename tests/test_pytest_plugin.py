@@ -1,5 +1,6 @@
 """The pytest plugin: a suite written for MLX runs on mxcompat, on real MLX, and on both. Each case is a process."""
 
+import json
 import os
 import re
 import subprocess
@@ -93,6 +94,16 @@ def test_both_says_what_differs(suite):
         "    real      passed",
     ]
     assert "0 with another outcome" in run("--mlx", "both", "-k", "same")
+
+
+@pytest.mark.parametrize("option", [["--mlx-record", "runs.json"], ["--mlx-record=runs.json"]])
+def test_both_sides_are_recorded(suite, tmp_path, option):
+    out = suite(test_it="import mlx.core\n\ndef test_one():\n    pass\n")("--mlx", "both", *option)
+    assert "1 tests, 0 with another outcome" in out
+    runs = json.loads((tmp_path / "runs.json").read_text())
+    assert [(side, name, run[0]) for side, tests in runs.items() for name, run in tests.items()] == [
+        (side, "test_it.py::test_one", "passed") for side in ("mxcompat", "real")
+    ]
 
 
 def test_the_fixture_is_both_without_the_option(suite):
