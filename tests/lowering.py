@@ -35,8 +35,9 @@ def as_on_an_accelerator(backend: str = "gpu") -> Iterator[None]:
     mx.ext.debug.clear_cache()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jax, "default_backend", lambda: backend)
-        for module in (compile, donation, host):
+        for module in (compile, host):
             patch.setattr(module, "on_cpu", lambda: False)
+        patch.setattr(donation, "is_cpu", lambda: False)
         yield
     mx.ext.debug.clear_cache()
 

@@ -21,9 +21,10 @@ def module_name(path):
 
 
 def layer(module):
-    """The number of a module's layer. `mxcompat._version` and `_started`, which import none of it, are below all."""
+    """The number of a module's layer. `_version`, `_started` and `_jax`, which import none of it, are below
+    all."""
     parts = module.split(".")
-    if parts[1:2] in (["_version"], ["_started"]):
+    if parts[1:2] in (["_version"], ["_started"], ["_jax"]):
         return -1
     return LAYERS.index(parts[1]) if len(parts) > 1 and parts[1] in LAYERS else len(LAYERS)
 

@@ -11,15 +11,14 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, NoReturn
 
-import jax
 import numpy as np
-from jax.sharding import NamedSharding
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import Node, items, leaf
 from mxcompat._graph.run.evaluate import evaluate, evaluated
 from mxcompat._graph.run.placement import layout
+from mxcompat._jax import is_array, jax, when_imported
 from mxcompat._native import native
 
 from . import convert, printing
@@ -91,7 +90,7 @@ class array(Handle):
         return self._node.aval.nbytes
 
     @property
-    def sharding(self) -> NamedSharding | None:
+    def sharding(self) -> jax.sharding.NamedSharding | None:
         """How the array is spread over a mesh of devices (`mx.ext.sharding`), once it is evaluated, which this does;
         None if it is on one device."""
         evaluate([self._node])
@@ -317,7 +316,7 @@ def _flatten(x: array) -> tuple[tuple[Any], None]:
 def _unflatten(_: None, children: Any) -> array:
     """The handle onto whatever JAX puts in an array's place, which need not be an array at all: it then has no aval."""
     (value,) = children
-    if isinstance(value, jax.Array):
+    if is_array(value):
         return wrap(jax_node(value, from_numpy(value.dtype)))
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         promised = aval(tuple(value.shape), from_numpy(value.dtype))  # type: ignore[arg-type]
@@ -325,4 +324,4 @@ def _unflatten(_: None, children: Any) -> array:
     return wrap(Node(None, (), (), None, 0, value))
 
 
-jax.tree_util.register_pytree_node(array, _flatten, _unflatten)
+when_imported(lambda: jax.tree_util.register_pytree_node(array, _flatten, _unflatten))

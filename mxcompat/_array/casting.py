@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from mxcompat._graph.ir.aval import Dtype
+from mxcompat._jax import jnp, lax
 
 __all__ = ["converted", "converted_on_host", "truth"]
 

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir import buffers
@@ -21,6 +18,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.policy import ALIGNED_BYTES, MOST_NUMBERS
 from mxcompat._graph.run.placement import layout, use
 from mxcompat._graph.run.values import aligned
+from mxcompat._jax import is_array, is_tracer, jax, jnp
 
 from .casting import converted
 from .errors import bad_cast, incompatible
@@ -58,7 +56,7 @@ def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
         return cast(node, dtype)
     if isinstance(value, (np.ndarray, np.generic)):
         return numpy_node(np.asarray(value), dtype)
-    if isinstance(value, jax.Array):
+    if is_array(value):
         return jax_node(value, dtype)
     if isinstance(value, (bool, int, float, complex)):
         return number_node(value, dtype)
@@ -161,7 +159,7 @@ def own(data: np.ndarray, dtype: Dtype) -> Node:
 def jax_node(value: Any, dtype: Dtype | None) -> Node:
     """A leaf onto a JAX array, shared where no cast is needed: both sides treat it as immutable."""
     dtype = dtype or _default(value.dtype)
-    traced = isinstance(value, Tracer)
+    traced = is_tracer(value)
     if not traced and layout(value) is not None:
         use()
     if value.dtype != dtype._numpy or value.weak_type:

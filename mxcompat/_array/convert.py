@@ -8,14 +8,14 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import jax
 import numpy as np
 
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.run.evaluate import evaluate, evaluated, evaluated_on_host, wait
-from mxcompat._graph.run.platform import backend
+from mxcompat._graph.run.platform import is_cpu
+from mxcompat._jax import is_array
 
 from .construct import node_of
 from .errors import no_format
@@ -134,9 +134,7 @@ class _View:
 
 
 def _on_host(value: Any) -> bool:
-    return type(value) is np.ndarray or (
-        isinstance(value, jax.Array) and [d.platform for d in value.devices()] == ["cpu"]
-    )
+    return type(value) is np.ndarray or (is_array(value) and [d.platform for d in value.devices()] == ["cpu"])
 
 
 def to_bytes(node: Node) -> bytes:
@@ -166,7 +164,7 @@ def _in_numpy(node: Node) -> bool:
     """Whether the data, once there, are NumPy's, and a type of its own. Beside an accelerator they belong there."""
     if node.value is None:
         evaluate([node])
-    return type(node.value) is np.ndarray and node.aval.dtype is not _d.bfloat16 and backend() == "cpu"
+    return type(node.value) is np.ndarray and node.aval.dtype is not _d.bfloat16 and is_cpu()
 
 
 def pickled(node: Node) -> tuple[np.ndarray, int]:

@@ -11,9 +11,8 @@ import platform
 import threading
 from typing import Any
 
-import jax
-
-from mxcompat._graph.run.platform import backend
+from mxcompat._graph.run.platform import is_cpu
+from mxcompat._jax import jax
 
 from .device import Device, DeviceType, cpu, gpu
 from .device import device_type as as_type
@@ -34,7 +33,7 @@ _default: list[Device] = []
 
 @functools.cache
 def _accelerators() -> tuple[Any, ...]:
-    return () if backend() == "cpu" else tuple(jax.local_devices())
+    return () if is_cpu() else tuple(jax.local_devices())
 
 
 def as_device(device: Any, function: str) -> Device:

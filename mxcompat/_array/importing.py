@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from mxcompat._graph.ir.aval import Dtype, float32, float64, from_numpy
+from mxcompat._jax import is_array
 
 from .array import array, wrap
 from .construct import copied, invalid, type_name
@@ -69,7 +69,7 @@ def asarray(a: Any, dtype: Dtype | None = None, *, copy: bool | None = None) -> 
     if copy is False:
         _refuse_copy(a, dtype)
     made = array(a, dtype)
-    return wrap(copied(made._node)) if copy and isinstance(a, (array, jax.Array)) else made
+    return wrap(copied(made._node)) if copy and (isinstance(a, array) or is_array(a)) else made
 
 
 def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
@@ -96,7 +96,7 @@ def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
 
 
 def _refuse_copy(a: Any, dtype: Dtype | None) -> None:
-    if isinstance(a, jax.Array) and from_numpy(a.dtype) is (dtype or from_numpy(a.dtype)) is not None:
+    if is_array(a) and from_numpy(a.dtype) is (dtype or from_numpy(a.dtype)) is not None:
         return
     if isinstance(a, (array, list, tuple, bool, int, complex)) or type(a) is float:
         raise ValueError("Unable to avoid copy while creating an array as requested.")

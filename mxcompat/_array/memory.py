@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from operator import index
 from typing import Any
 
-import jax
 import numpy as np
-from jax.core import Tracer
 
 from mxcompat._graph.ir import buffers
 from mxcompat._graph.ir.node import Node
+from mxcompat._jax import is_array, is_tracer
 
 from . import devices
 from .array import array
+from .device import gpu
 
 __all__ = [
     "clear_cache", "get_active_memory", "get_array_buffer_size", "get_cache_memory", "get_memory_limit",
@@ -59,7 +59,7 @@ def _count_all() -> None:
 def _is_data(value: Any) -> bool:
     if type(value) is tuple:
         return all(map(_is_data, value))
-    return isinstance(value, (np.ndarray, jax.Array)) and not isinstance(value, Tracer)
+    return isinstance(value, np.ndarray) or (is_array(value) and not is_tracer(value))
 
 
 def get_peak_memory() -> int:
@@ -99,7 +99,9 @@ _was_reset = False
 
 
 def _statistics() -> dict[str, int]:
-    return devices.jax_device().memory_stats() or {}
+    """What XLA says of the default device, which is nothing of a CPU."""
+    device = devices.default_device()
+    return (devices.jax_device(device).memory_stats() or {}) if device.type is gpu else {}
 
 
 def get_cache_memory() -> int:

@@ -12,14 +12,13 @@ from operator import countOf
 from struct import pack_into
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import AVALS, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply, leaf
 from mxcompat._graph.ir.op import Op
+from mxcompat._jax import is_tracer, jnp
 from mxcompat._native import native
 
 from .casting import converted
@@ -221,14 +220,14 @@ def _array_node(value: Any) -> Node | None:
     node = getattr(value, "_node", None)
     if isinstance(node, Node):
         return node
-    return jax_node(value, None) if isinstance(value, Tracer) else None
+    return jax_node(value, None) if is_tracer(value) else None
 
 
 def _shape_of(value: Any) -> tuple[int, ...] | None:
     node = getattr(value, "_node", None)
     if isinstance(node, Node):
         return node.aval.shape
-    return value.shape if isinstance(value, Tracer) else None
+    return value.shape if is_tracer(value) else None
 
 
 def _require_shape(value: Any, shape: tuple[int, ...]) -> None:

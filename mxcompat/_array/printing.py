@@ -14,11 +14,11 @@ from operator import index
 from types import NoneType
 from typing import Any
 
-import jax
 import numpy as np
 
 from mxcompat._graph.ir.node import SCALAR, TRACED, Node
 from mxcompat._graph.run.evaluate import evaluated_on_host
+from mxcompat._jax import is_array
 
 from .convert import item
 
@@ -139,7 +139,7 @@ def render(node: Node) -> str:
     if node.aval is None:
         return f"array({node.value})"  # what JAX puts in an array's place in a pytree
     value = node.value
-    known = isinstance(value, (np.ndarray, jax.Array, NoneType)) or node.op is SCALAR
+    known = isinstance(value, (np.ndarray, NoneType)) or is_array(value) or node.op is SCALAR
     if node.op is TRACED or not known:
         return f"array({value})"
     data = evaluated_on_host(node)

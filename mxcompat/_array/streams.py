@@ -8,11 +8,10 @@ import itertools
 import threading
 from typing import Any
 
-import jax
-
 from mxcompat._graph.ir.fixed import Fixed
 from mxcompat._graph.run.evaluate import here
 from mxcompat._graph.run.platform import backend
+from mxcompat._jax import is_imported, jax
 
 from .device import Device, DeviceType, device_type
 from .devices import as_device, default_device, default_within, require
@@ -136,8 +135,9 @@ def set_default_stream(stream: Stream) -> None:
     if type(stream) is not Stream:
         raise TypeError(f"set_default_stream: expected a Stream, got {type(stream).__name__}")
     _thread.streams[stream.device] = stream
-    if stream.device == default_device():
-        here.refused = _refusal(stream)
+    refusal = _refusal(stream)
+    if refusal != here.refused and stream.device == default_device():
+        here.refused = refusal
 
 
 def new_stream(device: Device | DeviceType) -> Stream:
@@ -315,6 +315,8 @@ def synchronize(stream: Stream | ThreadLocalStream | Device | DeviceType | None 
     """
     if stream is not None:
         _resolve(stream, "synchronize")
+    if not is_imported():
+        return  # nothing is under way
     backend()
     for x in jax.live_arrays():
         if not x.is_deleted():

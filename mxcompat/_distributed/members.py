@@ -20,10 +20,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
-
 from mxcompat._graph import policy
 from mxcompat._graph.run import platform, steps
+from mxcompat._jax import jax
 
 from . import runtime
 from .environment import Peers, own_gpu, peers, timeout

@@ -10,13 +10,10 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mxcompat._graph import policy
+from mxcompat._jax import jax, jnp, lax
 
 __all__ = ["collective"]
 
@@ -37,14 +34,13 @@ def collective(kind: str, x: Any, ranks: tuple[int, ...]) -> jax.Array:
 
 @lru_cache(maxsize=policy.MOST_COLLECTIVES)
 def _program(kind: str, ranks: tuple[int, ...], shape: tuple[int, ...], dtype: Any) -> Callable[[Any], jax.Array]:
-    mesh = Mesh(np.array([_devices()[r] for r in ranks]), (_AXIS,))
-    over_ranks = PartitionSpec(_AXIS)
+    mesh = jax.sharding.Mesh(np.array([_devices()[r] for r in ranks]), (_AXIS,))
+    over_ranks = jax.sharding.PartitionSpec(_AXIS)
     function, splits = _BODIES[kind]
-    mapped = jax.shard_map(
-        function, mesh=mesh, in_specs=over_ranks, out_specs=over_ranks if splits else PartitionSpec(), check_vma=False
-    )
+    outcome = over_ranks if splits else jax.sharding.PartitionSpec()
+    mapped = jax.shard_map(function, mesh=mesh, in_specs=over_ranks, out_specs=outcome, check_vma=False)
     compiled = jax.jit(mapped)
-    sharding = NamedSharding(mesh, over_ranks)
+    sharding = jax.sharding.NamedSharding(mesh, over_ranks)
     whole = (len(ranks) * shape[0], *shape[1:])
     device = jax.local_devices()[0]
 

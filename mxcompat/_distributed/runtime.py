@@ -4,10 +4,8 @@ and the address at which gloo listens, which carries arrays between CPUs.
 
 from __future__ import annotations
 
-import jax
-from jaxlib import _jax  # type: ignore[attr-defined]
-
 from mxcompat._graph.run.internals import make_cpu_client, runtime_state
+from mxcompat._jax import jax
 
 from .links import free_port
 
@@ -18,7 +16,7 @@ _MEETING = "mxcompat/meeting"
 
 def found_by_jax(seconds: float) -> tuple[int, int, str]:
     """This process's rank, how many there are, and where rank 0 is to be met, once JAX knows all that."""
-    state = runtime_state
+    state = runtime_state()
     if state.process_id == 0:
         host = state.coordinator_address.rpartition(":")[0]
         state.client.key_value_set(_MEETING, f"{host}:{free_port()}")
@@ -36,5 +34,7 @@ def listen_at(host: str) -> None:
 
 
 def _cpu(host: str) -> object:
-    client = runtime_state.client
+    from jaxlib import _jax  # type: ignore[attr-defined]
+
+    client = runtime_state().client
     return make_cpu_client(_jax.make_gloo_tcp_collectives(distributed_client=client, hostname=host))

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import jax
 import numpy as np
 
 from mxcompat._array.array import array, wrap
@@ -24,6 +23,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, leaf
 from mxcompat._graph.run.forked import require_threads
 from mxcompat._graph.run.values import aligned_bytes
+from mxcompat._jax import is_imported, jax
 
 __all__ = ["PathSource", "Source", "StreamSource", "array_of", "deferred", "source_of", "uncollected"]
 
@@ -164,19 +164,18 @@ def uncollected() -> Iterator[None]:
 def array_of(data: np.ndarray, shape: tuple[int, ...], dtype: Dtype) -> array:
     """An array of bytes that nobody else will write to."""
     a = aval(shape, dtype)
-    return wrap(leaf(_numpy_value(data, a) if a.nbytes <= policy.SMALL_BYTES else _jax_value(data, a), a))
+    return wrap(leaf(_value(data, a), a))
 
 
-def _numpy_value(data: np.ndarray, a: Aval) -> np.ndarray:
-    """The elements; a byte that is neither 0 nor 1 is no bool."""
+def _value(data: np.ndarray, a: Aval) -> Any:
+    """The elements, where they are likely to be needed; a byte that is neither 0 nor 1 is no bool."""
     whole = data.astype(bool) if a.dtype._kind == "b" else data.view(a.dtype._numpy)
-    return whole.reshape(a.shape)
-
-
-def _jax_value(data: np.ndarray, a: Aval) -> Any:
+    whole = whole.reshape(a.shape)
+    if a.nbytes <= policy.SMALL_BYTES or not is_imported():
+        return whole
     require_threads()
     with jax.enable_x64(True):
-        return jax.device_put(_numpy_value(data, a))
+        return jax.device_put(whole)
 
 
 class _Deferred(Node):
@@ -197,7 +196,7 @@ class _Deferred(Node):
         if self._read is not None:
             with self._lock:
                 if self._read is not None:
-                    self._value = _jax_value(self._read(), self.aval)
+                    self._value = _value(self._read(), self.aval)
                     self._read = None
         return self._value
 

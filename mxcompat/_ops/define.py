@@ -10,8 +10,6 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
-
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import converted
@@ -22,6 +20,7 @@ from mxcompat._graph.ir.aval import bool_ as _bool
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
+from mxcompat._jax import jnp
 
 from .arguments import require_array
 from .examples import example

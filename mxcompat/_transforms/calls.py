@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import Node, apply, caller
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import BODY, SPECIALIZE, STEP
+from mxcompat._jax import jax
 from mxcompat._ops.define import TABLE
 
 __all__ = [

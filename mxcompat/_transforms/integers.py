@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.casting import converted
@@ -24,6 +22,7 @@ from mxcompat._graph.ir.node import ITEM
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program, stepping
 from mxcompat._graph.ir.rules import TANGENT_DTYPE
+from mxcompat._jax import jax, jnp
 from mxcompat._ops.elementwise.casts import ASTYPE
 
 __all__ = ["passes_integers", "stand_in", "standing_in"]

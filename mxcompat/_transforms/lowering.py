@@ -10,8 +10,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.casting import converted
@@ -21,6 +19,7 @@ from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import BODY, INDEX_ERROR, WITHIN
+from mxcompat._jax import jax, jnp
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
 from .integers import passes_integers, stand_in, standing_in

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.construct import CAST, COPY
@@ -19,6 +17,7 @@ from mxcompat._graph.ir.capture import ALIAS
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, Rules
+from mxcompat._jax import jax, jnp
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import ASTYPE, STOP_GRADIENT
 from mxcompat._ops.fast.norms import LAYER_NORM, RMS_NORM

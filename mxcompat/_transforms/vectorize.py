@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
-
 from mxcompat._array.array import array, handles, nodes_of, wrap_all
 from mxcompat._array.errors import bad_cast, incompatible
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import ITEM, Node, apply
 from mxcompat._graph.ir.program import Program
+from mxcompat._jax import jax
 from mxcompat._ops.arguments import axis_of
 
 from .calls import holds_steps

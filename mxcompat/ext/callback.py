@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.array import array, nodes_of, wrap_all
@@ -18,6 +16,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import HOST, INDEX_ERROR
+from mxcompat._jax import is_array, jax, jnp
 from mxcompat._transforms.functions import check_callable, named_after
 from mxcompat._transforms.trees import LEAF, flatten, like_tuple, restore, structure
 
@@ -101,7 +100,7 @@ def _listed(arrays: Sequence[tuple[tuple[int, ...], Any]]) -> str:
 def _matches(result: Any, value: Any, found: list[np.ndarray]) -> bool:
     """Whether a result has the tree of a value; its arrays are then added to `found`."""
     if value is LEAF:
-        if isinstance(result, (np.ndarray, np.generic, jax.Array)):
+        if isinstance(result, (np.ndarray, np.generic)) or is_array(result):
             found.append(np.asarray(result))
             return True
         return False

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TextIO
 
-import jax
 import numpy as np
 
 from mxcompat._graph import policy
@@ -23,6 +22,7 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.structure import bytes_held, clear_structures, forget_the_oldest, structure_count
 from mxcompat._graph.run import background, budget, events, single, traces
 from mxcompat._graph.run.evaluate import evaluate
+from mxcompat._jax import jax
 from mxcompat._transforms.compiling import compile_disabled
 
 __all__ = [

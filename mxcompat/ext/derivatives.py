@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-
 from mxcompat import core as mx
 from mxcompat._array.array import handles, nodes_of, wrap_all
 from mxcompat._array.errors import expected
@@ -19,6 +17,7 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
+from mxcompat._jax import jax
 from mxcompat._transforms.control.customs import close_settled, modes_around
 from mxcompat._transforms.functions import argument_numbers, check_callable, named_after
 from mxcompat._transforms.lowering import check_indices

@@ -11,10 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jax import export as jax_export
-
 from mxcompat._array.array import array, handles, nodes_of, wrap, wrap_all
 from mxcompat._graph.ir.aval import Aval, aval, number
 from mxcompat._graph.ir.capture import Capture, modes_of
@@ -23,6 +19,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import WITHIN
 from mxcompat._graph.run.evaluate import evaluate
+from mxcompat._jax import jax, jnp
 from mxcompat._ops.random.state import state as random_state
 from mxcompat._transforms.control.customs import close_settled
 from mxcompat._transforms.functions import check_callable
@@ -53,7 +50,7 @@ class Exported:
         vjp_order: how often it can be differentiated; None if what was read says it.
     """
 
-    def __init__(self, exported: jax_export.Exported, vjp_order: int | None = None) -> None:
+    def __init__(self, exported: jax.export.Exported, vjp_order: int | None = None) -> None:
         self.jax = exported
         self._vjp_order = vjp_order
         self._op = Op("exported", self._lowered)
@@ -204,7 +201,7 @@ def load(file: str | os.PathLike[str] | bytes) -> Exported:
     data = bytes(file) if isinstance(file, (bytes, bytearray)) else Path(file).read_bytes()
     try:
         with jax.enable_x64(True):
-            return Exported(jax_export.deserialize(bytearray(data)))
+            return Exported(jax.export.deserialize(bytearray(data)))
     except ImportError:
         raise
     except Exception as error:
@@ -231,7 +228,7 @@ def _exported(
         program, shapes = trace.program, [a.shape for a in avals]
     else:
         axes = _in_jax_order(args, batch_axes)
-        (symbol,) = jax_export.symbolic_shape("batch")
+        (symbol,) = jax.export.symbolic_shape("batch")
         traces = [_traced(name, fun, _sized(avals, axes, n), tree, vjp_order) for n in SIZES]
         trace = traces[0]
         program = any_size([t.program for t in traces], symbol)
@@ -252,7 +249,7 @@ def _exported(
     function.__name__ = getattr(fun, "__name__", "function")
     try:
         with jax.enable_x64(True):
-            exporter = jax_export.export(jax.jit(function), platforms=platforms)
+            exporter = jax.export.export(jax.jit(function), platforms=platforms)
             return Exported(exporter(*jax.tree.unflatten(tree, specs)), vjp_order)
     except Exception as error:
         slot = getattr(error, "mxcompat_slot", None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
 from mxcompat._array.array import nodes_of, wrap, wrap_all
@@ -14,6 +13,7 @@ from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.run.evaluate import evaluated
+from mxcompat._jax import is_array, jax
 from mxcompat._transforms.functions import check_callable, named_after
 from mxcompat._transforms.trees import flatten, rebuilt, restore, structure
 
@@ -48,7 +48,7 @@ def from_jax(tree: Any) -> Any:
         >>> mx.ext.from_jax(jax.numpy.ones(3))
         array([1, 1, 1], dtype=float32)
     """
-    if isinstance(tree, jax.Array):
+    if is_array(tree):
         return wrap(node_of(tree))
     if isinstance(tree, (list, tuple)):
         return type(tree)([from_jax(t) for t in tree])
@@ -103,9 +103,9 @@ def jax_function(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 def _result(leaf: Any) -> jax.Array:
     """A leaf of what a function of JAX's returned."""
-    if not isinstance(leaf, (jax.Array, np.ndarray, np.generic, bool, int, float, complex)):
+    if not (is_array(leaf) or isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex))):
         raise TypeError(f"[jax_function] The function must return a tree of arrays, not one with {leaf!r} in it.")
-    number = None if isinstance(leaf, (jax.Array, np.ndarray, np.generic)) else natural_dtype(leaf)._numpy
+    number = None if is_array(leaf) or isinstance(leaf, (np.ndarray, np.generic)) else natural_dtype(leaf)._numpy
     found = jax.numpy.asarray(leaf, number)
     if from_numpy(found.dtype) is None:
         raise TypeError(f"[jax_function] There are no arrays of dtype {found.dtype}, which the function returned.")

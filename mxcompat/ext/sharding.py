@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import jax
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from typing import TYPE_CHECKING, Any
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.errors import expected
@@ -22,12 +19,23 @@ from mxcompat._graph.run.collectives import Collective, collectives
 from mxcompat._graph.run.evaluate import evaluated
 from mxcompat._graph.run.partition import laid_out
 from mxcompat._graph.run.placement import layout, use
+from mxcompat._jax import jax
 from mxcompat._ops.arguments import is_sequence
 from mxcompat._transforms.trees import flatten, like_tuple
+
+if TYPE_CHECKING:
+    from jax.sharding import Mesh, PartitionSpec
 
 __all__ = [
     "Collective", "Mesh", "PartitionSpec", "bytes_per_device", "collectives", "fsdp", "mesh", "replicate", "shard",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """`Mesh` and `PartitionSpec`, which are JAX's."""
+    if name in ("Mesh", "PartitionSpec"):
+        return getattr(jax.sharding, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def mesh(*, devices: Sequence[Any] | str = "local", **axes: int) -> Mesh:
@@ -62,7 +70,7 @@ def mesh(*, devices: Sequence[Any] | str = "local", **axes: int) -> Mesh:
             f"{len(found)}."
         )
     use()
-    types = (AxisType.Auto,) * len(sizes)
+    types = (jax.sharding.AxisType.Auto,) * len(sizes)
     return jax.make_mesh(
         tuple(sizes.values()), tuple(sizes), axis_types=types, devices=found[: math.prod(sizes.values())]
     )
@@ -152,9 +160,9 @@ def fsdp(mesh: Mesh, axis: str = "data", smallest: int = 1 << 12) -> Callable[[s
     def spec(path: str, x: array) -> PartitionSpec:
         divided = [k for k, n in enumerate(x.shape) if n and n % size == 0]
         if x.size < smallest or not divided:
-            return PartitionSpec()
+            return jax.sharding.PartitionSpec()
         longest = max(divided, key=lambda k: x.shape[k])
-        return PartitionSpec(*[None] * longest, axis)
+        return jax.sharding.PartitionSpec(*[None] * longest, axis)
 
     return spec
 
@@ -186,7 +194,7 @@ def _shard(x: Any, mesh: Mesh, spec: Any, path: str) -> Any:
         return x
     if callable(spec):
         spec = spec(path, x)
-    sharding = NamedSharding(mesh, _checked(spec, x.shape, mesh, path))
+    sharding = jax.sharding.NamedSharding(mesh, _checked(spec, x.shape, mesh, path))
     node = x._node
     if node.value is None or node.trace or node.op in (TRACED, SCALAR):
         return wrap(apply(CONSTRAIN, (node,), (sharding,)))
@@ -211,19 +219,19 @@ def _checked(spec: Any, shape: tuple[int, ...], mesh: Mesh, path: str | None) ->
                 f"[shard] Axis {k} of {what} has {shape[k]} entries, which {size} devices along "
                 f"{' and '.join(map(repr, group))} do not divide evenly."
             )
-    return PartitionSpec(*[group[0] if len(group) == 1 else group or None for group in names])
+    return jax.sharding.PartitionSpec(*[group[0] if len(group) == 1 else group or None for group in names])
 
 
 def _entries(spec: Any) -> tuple:
     if spec is None:
         return ()
-    if not isinstance(spec, (str, tuple, list, PartitionSpec)):
+    if not isinstance(spec, (str, tuple, list, jax.sharding.PartitionSpec)):
         raise expected("shard", "a spec of names and None", spec)
     return (spec,) if isinstance(spec, str) else tuple(spec)
 
 
 def _check_mesh(mesh: Any, name: str) -> None:
-    if not isinstance(mesh, Mesh):
+    if not isinstance(mesh, jax.sharding.Mesh):
         raise expected(name, "a mesh", mesh)
 
 

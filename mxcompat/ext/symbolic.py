@@ -11,13 +11,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import SCALAR, Node
 from mxcompat._graph.ir.program import Code, Program
+from mxcompat._jax import jax, jnp
 
 __all__ = ["SIZES", "any_number", "any_size", "same_values"]
 

@@ -11,7 +11,8 @@ from typing import Any
 from weakref import ref
 
 import numpy as np
-from jax.core import Tracer
+
+from mxcompat._jax import is_tracer
 
 from .. import policy
 
@@ -47,7 +48,7 @@ def count(value: Any, aval: Any) -> None:
     elif type(value) is np.ndarray:
         if aval.nbytes >= smallest:
             _add(value, aval.nbytes)
-    elif aval.nbytes >= smallest and not isinstance(value, Tracer):
+    elif aval.nbytes >= smallest and not is_tracer(value):
         _add(value, _on_devices(value, aval.nbytes))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
+from mxcompat._jax import jax
 
 from .. import policy
 from .aval import Aval, aval, from_numpy

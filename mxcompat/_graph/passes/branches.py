@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxlib.mlir import ir
+from mxcompat._jax import ir
 
 from .. import policy
 from .modules import COSTLY, FUSED, bodies, called, named, op_name

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import func, stablehlo
+from mxcompat._jax import func, ir, stablehlo
 
 __all__ = [
     "COMBINE", "COSTLY", "FUSED", "bodies", "called", "float_type", "keep", "kept", "named", "op_name", "product",
@@ -14,8 +13,10 @@ __all__ = [
 ]  # fmt: skip
 
 COMBINE: dict[str, Callable[..., Any]] = {
-    "stablehlo.add": stablehlo.add, "stablehlo.maximum": stablehlo.maximum, "stablehlo.minimum": stablehlo.minimum,
-}  # fmt: skip
+    "stablehlo.add": lambda x, y: stablehlo.add(x, y),
+    "stablehlo.maximum": lambda x, y: stablehlo.maximum(x, y),
+    "stablehlo.minimum": lambda x, y: stablehlo.minimum(x, y),
+}
 """How two values are reduced to one."""
 
 COSTLY = frozenset({

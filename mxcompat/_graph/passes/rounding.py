@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo
+from mxcompat._jax import ir, stablehlo
 
 from .modules import float_type, named, op_name
 

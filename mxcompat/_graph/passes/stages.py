@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo
+from mxcompat._jax import ir, stablehlo
 
 from .. import policy
 from .modules import COMBINE, kept, named, op_name, reduction, reshaped

@@ -9,8 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo
+from mxcompat._jax import ir, stablehlo
 
 from .. import policy
 from .modules import FUSED, keep, named, op_name, product, reduction, reshaped

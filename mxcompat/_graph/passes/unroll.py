@@ -10,8 +10,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo
+from mxcompat._jax import ir, stablehlo
 
 from .. import policy
 from .modules import COMBINE, named, reduction

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import jax
+from mxcompat._jax import jax
 
 from .. import policy
 from ..ir.aval import Aval, check_size

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
+
+from mxcompat._jax import jax
 
 from ..ir.aval import number
 from ..ir.program import Program

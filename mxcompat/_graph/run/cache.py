@@ -11,6 +11,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mxcompat._jax import import_jax
+
 from .. import policy
 from ..ir.capture import PLACEHOLDER, PROMISE
 from ..ir.program import Program
@@ -136,7 +138,10 @@ _WITHOUT_VALUE = (PLACEHOLDER, PROMISE)
 
 def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> None:
     """Compile a Program for speed, in the background. Until it is there, `find` does not find it. What has failed once
-    is not tried again, unless memory had run out."""
+    is not tried again, unless memory had run out.
+
+    If need be JAX is imported first, here: in the background that took 0.6 s instead of 0.33, and the program got half
+    as much done meanwhile, as both are Python."""
     record = record_of(program, scalars)
     if donated in record.failed:
         return
@@ -145,6 +150,7 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
         return
     if any(op in _WITHOUT_VALUE for op, _, _ in program.instructions):
         return  # it raises whenever it runs
+    import_jax()
     _explain(record, program, scalars, donated, record.lifted())
 
     def job() -> None:

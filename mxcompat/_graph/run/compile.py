@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 from weakref import ref
 
-import jax
+from mxcompat._jax import jax
 
 from .. import policy
 from ..ir.program import Program

@@ -19,8 +19,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
+
+from mxcompat._jax import jax
 
 from ..ir.aval import Aval, Dtype
 from ..ir.op import Op

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-import jax
 import numpy as np
+
+from mxcompat._jax import jax
 
 from .. import policy
 from ..ir.program import Program

@@ -9,7 +9,7 @@ from .. import policy
 from ..ir.linearize import Subgraph
 from ..ir.liveness import unreachable_leaves
 from ..ir.node import SCALAR, Node
-from .platform import has_started, on_cpu
+from .platform import has_started, is_cpu
 from .values import sole
 
 __all__ = ["any_large", "donated", "written"]
@@ -59,7 +59,7 @@ def _worth_donating(subgraph: Subgraph) -> set[int]:
     CPU a fifth slower. On an accelerator memory is worth that.
     """
     written, leaves = subgraph.structure.code.written, subgraph.leaves
-    if not written and (on_cpu() if has_started() else not any_large(leaves)):
+    if not has_started() and not any_large(leaves):
         return set()
-    worth = written if on_cpu() else range(len(leaves))
+    worth = written if is_cpu() else range(len(leaves))
     return {k for k in worth if leaves[k].aval.nbytes >= policy.DONATED_BYTES}

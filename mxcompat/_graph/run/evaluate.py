@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from time import perf_counter, sleep
 from typing import Any
 
-import jax
 import numpy as np
+
+from mxcompat._jax import jax
 
 from .. import policy
 from ..ir.capture import PROMISE, keep_promise

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import inf
 from typing import Any, Protocol
 
-import jax
+from mxcompat._jax import jax
 
 __all__ = ["notify", "observers", "span", "stats", "timers"]
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from time import get_clock_info, perf_counter, thread_time
 from typing import Any, NoReturn
 
-import jax
 import numpy as np
+
+from mxcompat._jax import jax
 
 from ..ir import buffers
 from ..ir.aval import number

@@ -5,31 +5,43 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import jax
 import numpy as np
-from jax._src import core, distributed, xla_bridge
-from jax._src.interpreters import partial_eval, pxla
+
+from mxcompat._jax import jax
 
 __all__ = ["make_cpu_client", "put", "runtime_state", "trace_cache"]
 
-runtime_state: Any = distributed.global_state
-"""What the distributed runtime has found out of the other processes."""
 
-make_cpu_client: Any = xla_bridge.make_cpu_client
-"""A back-end for CPUs, with collectives of one's own."""
+def runtime_state() -> Any:
+    """What the distributed runtime has found out of the other processes."""
+    from jax._src.distributed import global_state
 
-trace_cache: Any = partial_eval.trace_to_jaxpr
-"""Jitted functions, traced at each shape that they have met: of JAX's caches the one without a bound."""
+    return global_state
+
+
+def make_cpu_client(collectives: Any) -> Any:
+    """A back-end for CPUs, with collectives of one's own."""
+    from jax._src.xla_bridge import make_cpu_client
+
+    return make_cpu_client(collectives)
+
+
+def trace_cache() -> Any:
+    """Jitted functions, traced at each shape that they have met: of JAX's caches the one without a bound."""
+    from jax._src.interpreters.partial_eval import trace_to_jaxpr
+
+    return trace_to_jaxpr
 
 
 def put(data: np.ndarray) -> jax.Array:
     """`jax.device_put`, of any dtype, which takes eight times as long before it does this."""
-    sharding, devices = _default_place()
-    shaped = core.ShapedArray(data.shape, data.dtype)
-    return pxla.batched_device_put(shaped, sharding, [data], devices, committed=False, enable_x64=True)
+    shaped, batched_put, sharding, devices = _to_default_place()
+    return batched_put(shaped(data.shape, data.dtype), sharding, [data], devices, committed=False, enable_x64=True)
 
 
 @cache
-def _default_place() -> tuple[Any, list[Any]]:
+def _to_default_place() -> tuple[Any, Any, Any, list[Any]]:
+    from jax._src.interpreters.pxla import batched_device_put
+
     device = jax.local_devices()[0]
-    return jax.sharding.SingleDeviceSharding(device), [device]
+    return jax.core.ShapedArray, batched_device_put, jax.sharding.SingleDeviceSharding(device), [device]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import jax
-from jaxlib.mlir import ir
+from mxcompat._jax import ir, jax
 
 from ..passes.branches import compute_in_branches
 from ..passes.constants import compute_when_run

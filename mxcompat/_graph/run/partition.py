@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+
+from mxcompat._jax import jax
 
 from ..ir.program import Program
 from .arguments import array_inputs
@@ -27,7 +27,7 @@ def out_shardings(program: Program) -> list[Any] | None:
     placement = program.placement
     if placement is None:
         return None
-    everywhere = NamedSharding(placement.meshes[0], PartitionSpec())
+    everywhere = jax.sharding.NamedSharding(placement.meshes[0], jax.sharding.PartitionSpec())
     return jax.tree.map(lambda spread: None if spread else everywhere, [*placement.spread])
 
 
@@ -63,7 +63,7 @@ def _brought_home(value: jax.Array, spread: bool) -> jax.Array:
     return value if spread else value.addressable_data(0)
 
 
-def laid_out(value: Any, sharding: NamedSharding) -> jax.Array:
+def laid_out(value: Any, sharding: jax.sharding.NamedSharding) -> jax.Array:
     """A value laid out over a mesh, in memory of its own: one may be written over, or given away, without the other."""
     with jax.enable_x64(True):
         if not sharding.is_fully_addressable:
@@ -77,7 +77,7 @@ def laid_out(value: Any, sharding: NamedSharding) -> jax.Array:
 def whole(value: Any) -> np.ndarray:
     """A value in NumPy: shared where it lies in this process's memory, gathered where other processes have parts."""
     if not getattr(value, "is_fully_addressable", True):
-        everywhere = NamedSharding(value.sharding.mesh, PartitionSpec())
+        everywhere = jax.sharding.NamedSharding(value.sharding.mesh, jax.sharding.PartitionSpec())
         with jax.enable_x64(True):
             value = jax.device_put(value, everywhere).addressable_data(0)
     return np.asarray(value)

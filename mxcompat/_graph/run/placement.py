@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import jax
-from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from mxcompat._jax import jax
 
 from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, Node, location
@@ -31,7 +30,7 @@ class Placement(NamedTuple):
         spread: of each output, whether it depends on what is spread; a tuple for several results of one op.
     """
 
-    meshes: tuple[Mesh, ...]
+    meshes: tuple[jax.sharding.Mesh, ...]
     shardings: tuple[Any, ...]
     spread: tuple[Any, ...]
 
@@ -53,7 +52,7 @@ def layout(value: Any) -> Any:
         found = tuple(map(layout, value))
         return found if any(found) else None
     sharding = getattr(value, "sharding", None)
-    return None if type(sharding) is SingleDeviceSharding else sharding
+    return None if type(sharding) is jax.sharding.SingleDeviceSharding else sharding
 
 
 def any_spread(nodes: Iterable[Node]) -> bool:
@@ -107,12 +106,12 @@ def _mesh(sharding: Any) -> Any:
     """The mesh of a value with this sharding; of several, a tuple."""
     if type(sharding) is tuple:
         return tuple(map(_mesh, sharding))
-    if sharding is not None and not isinstance(sharding, NamedSharding):
+    if sharding is not None and not isinstance(sharding, jax.sharding.NamedSharding):
         raise ValueError(f"[sharding] Expected arrays that are laid out by a NamedSharding, got {sharding}.")
     return sharding and sharding.mesh
 
 
-def _flat(meshes: Any) -> list[Mesh | None]:
+def _flat(meshes: Any) -> list[jax.sharding.Mesh | None]:
     return jax.tree.leaves(meshes, is_leaf=lambda m: m is None)
 
 
@@ -142,7 +141,7 @@ def _of_results(body: Program, inputs: Sequence[Any], count: int) -> tuple:
     return (*outputs, *[rest] * (count - len(outputs)))
 
 
-def _only(meshes: Iterable[Mesh | None]) -> Mesh | None:
+def _only(meshes: Iterable[jax.sharding.Mesh | None]) -> jax.sharding.Mesh | None:
     found = [*dict.fromkeys(filter(None, meshes))]
     if len(found) > 1:
         one, other, *_ = [str(dict(m.shape)) for m in found]
@@ -164,4 +163,4 @@ def _own_meshes(program: Program) -> list[Any]:
 def _of_params(params: tuple) -> list[Any]:
     """The meshes that an op with these params spreads data over."""
     inner = [mesh for p in params if isinstance(p, Program) for mesh in _own_meshes(p)]
-    return inner + [p.mesh for p in params if isinstance(p, NamedSharding)]
+    return inner + [p.mesh for p in params if isinstance(p, jax.sharding.NamedSharding)]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Any
 
-import jax
+from mxcompat._jax import is_imported, jax
 
 from .forked import require_threads
 from .priority import candidates, threads
 
-__all__ = ["backend", "before_start", "has_started", "on_cpu"]
+__all__ = ["backend", "before_start", "has_started", "is_cpu", "on_cpu"]
 
 before_start: list[Callable[[], Any]] = []
 """What is called, once, before JAX's back-end is started: a process that is one of several joins the others then."""
@@ -36,6 +39,25 @@ def on_cpu() -> bool:
     """Whether JAX computes on the CPU, where arrays are in this process's memory. Starts JAX's back-end."""
     require_threads()
     return backend() == "cpu"
+
+
+def is_cpu() -> bool:
+    """The same, where JAX may never be needed: its back-end is started only if the answer depends on that."""
+    if not _started and not is_imported() and not _may_have_others():
+        return True
+    return backend() == "cpu"
+
+
+@cache
+def _may_have_others() -> bool:
+    """Whether JAX may find devices other than the CPU: by the ways in which it looks for what brings them."""
+    if os.environ.get("JAX_PLATFORMS") == "cpu":
+        return False
+    return (
+        not {"PJRT_NAMES_AND_LIBRARY_PATHS", "TPU_LIBRARY_PATH"}.isdisjoint(os.environ)
+        or any(map(find_spec, ("jax_plugins", "libtpu")))
+        or bool(entry_points(group="jax_plugins"))
+    )
 
 
 def has_started() -> bool:

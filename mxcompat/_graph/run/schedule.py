@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from mxcompat._jax import is_imported
+
 from .. import policy
 from ..ir.capture import PROMISE
 from ..ir.linearize import Subgraph, linearize, single_node
@@ -197,12 +199,13 @@ def _on_host(
 ) -> OpByOp | None:
     """The plan to run a subgraph in NumPy, if that is worth it, since it `takes` so many seconds."""
     compiling = policy.compile_seconds(program.weight)
-    if takes > policy.HOPELESS * compiling:
+    importing = 0.0 if is_imported() else policy.IMPORT_SECONDS
+    if takes > policy.HOPELESS * compiling + importing:
         return None
     record = program.record or cache.record_of(program, scalars)  # to run it notes what numbers have varied
     taken = record.host_seconds
     heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling)
-    hot = taken > (policy.HEAVY_SHARE if heavy else policy.HOT_SHARE) * compiling
+    hot = taken > (policy.HEAVY_SHARE if heavy else policy.HOT_SHARE) * (compiling + importing)
     if hot and is_huge(subgraph):
         return None
     light = takes < policy.LIGHT_SECONDS

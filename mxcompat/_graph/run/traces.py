@@ -5,6 +5,8 @@ Its cache of these is the one that JAX gives no bound; when a function is met at
 
 from __future__ import annotations
 
+from mxcompat._jax import is_imported
+
 from .. import policy
 from .internals import trace_cache
 
@@ -13,7 +15,7 @@ __all__ = ["clear", "count", "held", "make_room"]
 
 def count() -> int:
     """How many there are."""
-    return trace_cache.cache_info().currsize
+    return trace_cache().cache_info().currsize if is_imported() else 0
 
 
 def held() -> int:
@@ -29,4 +31,5 @@ def make_room() -> None:
 
 def clear() -> None:
     """Forget them. What JAX has compiled of the functions stays."""
-    trace_cache.cache_clear()
+    if is_imported():
+        trace_cache().cache_clear()

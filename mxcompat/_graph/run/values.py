@@ -9,8 +9,9 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any
 
-import jax
 import numpy as np
+
+from mxcompat._jax import jax
 
 from ..ir import buffers
 from ..ir.node import SCALAR, Node

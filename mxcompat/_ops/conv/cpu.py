@@ -10,11 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
 from mxcompat._graph import policy
+from mxcompat._jax import jax, jnp, lax, lazy
 
 __all__ = ["Sizes", "convolve_on_cpu", "plain"]
 
@@ -75,7 +72,7 @@ def _sum_of_shifted(x: Any, w: Any, stride: Sizes, padding: Sequence[tuple[int, 
     return total.astype(x.dtype)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4))
+@partial(lazy.custom_jvp, nondiff_argnums=(2, 3, 4))
 def _sum_with_rows(x: Any, w: Any, stride: Sizes, padding: tuple[tuple[int, int], ...], dilation: Sizes) -> Any:
     """The same, with the derivative of what `_row_by_row` does: XLA would compute the cotangent anew for each element
     of a large kernel."""

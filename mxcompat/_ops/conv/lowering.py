@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy, is_known
+from mxcompat._jax import jax, jnp
 
 from ..define import op
 from .cpu import Sizes, convolve_on_cpu, plain

@@ -6,7 +6,6 @@ import math
 from functools import lru_cache
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array import operands
@@ -16,6 +15,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jnp
 
 from ..arguments import any_number, require_array, require_text
 from ..define import op

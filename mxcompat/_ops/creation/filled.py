@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax.numpy as jnp
-
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.construct import cast
@@ -19,6 +17,7 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.capture import any_shape
 from mxcompat._graph.ir.node import Node, apply
+from mxcompat._jax import jnp
 
 from ..arguments import flag, require_array, require_dtype, require_text, shape_of, variadic
 from ..define import broadcast, op

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype, aval
 from mxcompat._graph.ir.node import Node, apply
+from mxcompat._jax import jnp
 
 from ..arguments import integer, require_dtype
 from ..define import op

@@ -6,8 +6,6 @@ import math
 from functools import lru_cache
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array import operands
@@ -20,6 +18,7 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import SCALAR, Node, apply
 from mxcompat._graph.policy import MOST_PLANS
+from mxcompat._jax import jax, jnp
 
 from ..arguments import any_number, flag, integer, require_dtype
 from ..define import op

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
-import jax.numpy as jnp
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import node_of
 from mxcompat._array.errors import expected
@@ -19,6 +17,7 @@ from mxcompat._graph.ir.aval import Dtype, format_shape
 from mxcompat._graph.ir.capture import innermost_trace
 from mxcompat._graph.ir.node import Node, apply, caller, items
 from mxcompat._graph.ir.op import Op
+from mxcompat._jax import lazy
 
 from ..arguments import flag, plain, require_dtype, require_text
 from ..define import op
@@ -109,7 +108,7 @@ def _group(group: Group | None, function: str) -> Group:
 
 def _collective(name: str, record: Op, summary: str, shape: str, ranked: bool = False) -> Callable[..., array]:
     """A collective of all members of a group."""
-    alone = op(name, jnp.asarray, lambda a: a)
+    alone = op(name, lazy.numpy.asarray, lambda a: a)
 
     def function(x: Any, *, group: Group | None = None, stream: Any = None) -> array:
         members = _group(group, name)

@@ -11,7 +11,6 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, NoReturn
 
-import jax
 import numpy as np
 
 from mxcompat._array.array import array, wrap
@@ -24,6 +23,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import STEP, STEP_BATCH, STEP_PULLBACK, STEP_PUSHFORWARD
 from mxcompat._graph.run.platform import on_cpu
 from mxcompat._graph.run.values import jax_value, numpy_value
+from mxcompat._jax import jax
 
 from ..creation.filled import zeros
 from ..movement.pad import pad

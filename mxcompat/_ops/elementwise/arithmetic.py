@@ -9,11 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jax.custom_derivatives import SymbolicZero
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
@@ -23,6 +19,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.direction import is_forward
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jax, jnp, lax, lazy
 
 from ..arguments import require_array
 from ..define import TABLE, Sample, as_floats, binary, broadcast, halves_in_float32, op
@@ -70,7 +67,7 @@ def _remainder(x: Any, y: Any) -> Any:
     return jnp.where((rest != 0) & ((rest < 0) != (y < 0)) & (y != 0), rest + y, rest)
 
 
-@jax.custom_jvp
+@lazy.custom_jvp
 def _float_remainder(x: Any, y: Any) -> Any:
     return _remainder(x, y)
 
@@ -89,7 +86,7 @@ def _larger(x: Any, y: Any) -> Any:
     return x > y
 
 
-@jax.custom_jvp
+@lazy.custom_jvp
 def _max(x: Any, y: Any) -> Any:
     return lax.max(x, y)
 
@@ -100,7 +97,7 @@ def _max_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return _max(x, y), _chosen(x > y, x <= y, *tangents)
 
 
-@jax.custom_jvp
+@lazy.custom_jvp
 def _min(x: Any, y: Any) -> Any:
     return lax.min(x, y)
 
@@ -147,7 +144,7 @@ def _power(x: Any, y: Any) -> Any:
     return lax.pow(x, y)
 
 
-@jax.custom_jvp
+@lazy.custom_jvp
 def _real_power(x: Any, y: Any) -> Any:
     return lax.pow(x, y)
 
@@ -159,9 +156,9 @@ def _real_power_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     (x, y), (dx, dy) = primals, tangents
     out = _real_power(x, y)
     change = jnp.zeros_like(out)
-    if not isinstance(dx, SymbolicZero):
+    if not isinstance(dx, jax.custom_derivatives.SymbolicZero):
         change = change + jax.jvp(lambda x: lax.pow(x, y), (x,), (dx,))[1]
-    if not isinstance(dy, SymbolicZero):
+    if not isinstance(dy, jax.custom_derivatives.SymbolicZero):
         change = change + dy * jnp.where(out == 0, jnp.zeros_like(out), lax.log(x) * out)
     return out, change
 
@@ -180,7 +177,7 @@ def _integer_power(x: Any, y: Any) -> Any:
     return jnp.where(exponent < 0, jnp.zeros_like(out), out)
 
 
-@jax.custom_jvp
+@lazy.custom_jvp
 def _logaddexp(x: Any, y: Any) -> Any:
     larger = _maximum(x, y)
     if x.dtype.kind == "c":
@@ -258,7 +255,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     return select(truth(jnp.asarray(condition)), jnp.asarray(x, dtype), jnp.asarray(y, dtype))
 
 
-@jax.custom_jvp
+@lazy.custom_jvp
 def _select_forward(condition: Any, x: Any, y: Any) -> Any:
     return jnp.where(condition, x, y)
 

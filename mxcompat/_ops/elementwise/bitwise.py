@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
@@ -20,6 +18,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jnp, lax, lazy
 
 from ..define import SAMPLES, Sample, broadcast, op, same, unary
 from ..examples import example
@@ -110,7 +109,9 @@ Example:
 bitwise_and = _bitwise("bitwise_and", lambda x, y: x & y, "The bitwise and of two arrays.")
 bitwise_or = _bitwise("bitwise_or", lambda x, y: x | y, "The bitwise or of two arrays.")
 bitwise_xor = _bitwise("bitwise_xor", lambda x, y: x ^ y, "The bitwise exclusive or of two arrays.")
-left_shift = _bitwise("left_shift", _shift(lax.shift_left), "The first array's bits, moved up by the second.", _shifted)
+left_shift = _bitwise(
+    "left_shift", _shift(lazy.lax.shift_left), "The first array's bits, moved up by the second.", _shifted
+)
 right_shift = _bitwise("right_shift", _shift(_right), "The first array's bits, moved down by the second.", _shifted)
 bitwise_invert = unary(
     "bitwise_invert", lambda x: ~_whole(x), same, "Every bit flipped; of bools, logical not.", not_for="fc",

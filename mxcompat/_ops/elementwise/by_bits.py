@@ -10,10 +10,9 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
+
+from mxcompat._jax import jax, jnp, lax, lazy
 
 __all__ = ["by_bits"]
 
@@ -35,7 +34,7 @@ def by_bits(impl: Callable[..., Any], data: slice = slice(1)) -> Callable[..., A
     return lowered
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+@partial(lazy.custom_jvp, nondiff_argnums=(0, 1))
 def _moved(move: Callable[..., Any], data: slice, *inputs: Any) -> Any:
     given = list(inputs)
     # behind a barrier, or XLA joins the floats first and takes the bits of the whole

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap, wrap_all
@@ -16,6 +14,7 @@ from mxcompat._array.errors import bad_cast
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jnp, lax
 
 from ..arguments import flag, is_sequence, require_array, require_dtype, variadic
 from ..define import op

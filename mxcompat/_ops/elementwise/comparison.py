@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
-
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import truth
@@ -18,6 +15,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply
+from mxcompat._jax import jnp, lax
 
 from ..arguments import any_number, flag, require_array
 from ..define import Sample, as_bool, binary, broadcast, op

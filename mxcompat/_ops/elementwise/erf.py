@@ -10,11 +10,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._graph.policy import CACHED_ELEMENTS, LOOPED_ERF
+from mxcompat._jax import jax, jnp, lazy
 
 __all__ = ["erf", "erf_as_xla", "erfinv", "erfinv_by_xla"]
 
@@ -102,7 +101,7 @@ def _fitted_inverse(x: Any) -> Any:
     return found * x
 
 
-@jax.custom_jvp
+@lazy.custom_jvp
 def erfinv_by_xla(x: Any) -> Any:
     """The same, of float32 and float64, as XLA is to compute it; its own for float32 is off by 65 units near 1."""
     if x.dtype == np.float64:

@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
-from jax.interpreters import ad, batching, mlir
+from mxcompat._jax import ad, batching, jnp, lax, mlir
 
 __all__ = ["quotient"]
 

@@ -10,10 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
@@ -22,6 +19,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jnp, lax, lazy
 
 from ..arguments import any_number, integer
 from ..define import SAMPLES, Sample, as_bool, as_float, op, same, unary
@@ -172,7 +170,7 @@ def _near_edges(function: Callable[[Any], Any], slope: Callable[[Any, Any], Any]
     """`function` with MLX's derivative: `slope(x, x * x)`, whose square is rounded, which tells near the ends of the
     domain. The maximum keeps XLA from computing it and the difference with one rounding."""
 
-    @jax.custom_jvp
+    @lazy.custom_jvp
     def real(x: Any) -> Any:
         return function(x)
 
@@ -191,7 +189,7 @@ def _odd(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda x: function(x) if x.dtype.kind == "c" else jnp.copysign(function(lax.abs(x)), x)
 
 
-_sinh = jax.custom_jvp(_odd(lax.sinh))
+_sinh = lazy.custom_jvp(_odd(lazy.lax.sinh))
 
 
 @_sinh.defjvp
@@ -204,55 +202,57 @@ abs = unary("abs", _abs, _real_part, "The absolute value of each element.")
 sign = unary("sign", _sign, same, "-1, 0 or 1 by the sign of each element, 0 for NaN; z/|z| for complex ones.",
              sample=_STEPS)  # fmt: skip
 positive = unary("positive", lambda x: x, same, "Each element as it is.", arrays_only=True)
-negative = unary("negative", lax.neg, same, "Each element with the opposite sign.", not_for="b",
+negative = unary("negative", lazy.lax.neg, same, "Each element with the opposite sign.", not_for="b",
                  message="Not supported for bool, use logical_not instead.")  # fmt: skip
 square = unary("square", lambda x: x & x if x.dtype.kind == "b" else x * x, same, "The square of each element.")
-sqrt = unary("sqrt", lax.sqrt, as_float, "The square root of each element.", sample=_POSITIVE)
-rsqrt = unary("rsqrt", lax.rsqrt, as_float, "One over the square root of each element.", sample=_POSITIVE)
+sqrt = unary("sqrt", lazy.lax.sqrt, as_float, "The square root of each element.", sample=_POSITIVE)
+rsqrt = unary("rsqrt", lazy.lax.rsqrt, as_float, "One over the square root of each element.", sample=_POSITIVE)
 reciprocal = unary("reciprocal", lambda x: quotient(jnp.ones((), x.dtype), x), as_float, "One over each element.",
                    sample=_POSITIVE)  # fmt: skip
-exp = unary("exp", lax.exp, as_float, "The exponential of each element.")
-expm1 = unary("expm1", lax.expm1, as_float, "exp(x) - 1 of each element, precise near 0.", not_for="c")
-erf = unary("erf", lax.erf, as_float, "The error function of each element.", not_for="c")
+exp = unary("exp", lazy.lax.exp, as_float, "The exponential of each element.")
+expm1 = unary("expm1", lazy.lax.expm1, as_float, "exp(x) - 1 of each element, precise near 0.", not_for="c")
+erf = unary("erf", lazy.lax.erf, as_float, "The error function of each element.", not_for="c")
 erfinv = unary("erfinv", erfinv_by_xla, as_float, "The inverse of `erf`, of each element.", not_for="c", sample=_UNIT)
-sin = unary("sin", lax.sin, as_float, "The sine of each element.")
-cos = unary("cos", lax.cos, as_float, "The cosine of each element.")
-tan = unary("tan", lax.tan, as_float, "The tangent of each element.", sample=Sample(-1.2, 1.2))
-arcsin = unary("arcsin", _near_edges(lax.asin, lambda one, square: lax.rsqrt(one - square)), as_float,
+sin = unary("sin", lazy.lax.sin, as_float, "The sine of each element.")
+cos = unary("cos", lazy.lax.cos, as_float, "The cosine of each element.")
+tan = unary("tan", lazy.lax.tan, as_float, "The tangent of each element.", sample=Sample(-1.2, 1.2))
+arcsin = unary("arcsin", _near_edges(lazy.lax.asin, lambda one, square: lax.rsqrt(one - square)), as_float,
                "The inverse sine of each element.", sample=_UNIT)  # fmt: skip
-arccos = unary("arccos", _near_edges(lax.acos, lambda one, square: -lax.rsqrt(one - square)), as_float,
+arccos = unary("arccos", _near_edges(lazy.lax.acos, lambda one, square: -lax.rsqrt(one - square)), as_float,
                "The inverse cosine of each element.", sample=_UNIT)  # fmt: skip
-arctan = unary("arctan", lax.atan, as_float, "The inverse tangent of each element.", sample=Sample(-0.9, 0.9))
+arctan = unary("arctan", lazy.lax.atan, as_float, "The inverse tangent of each element.", sample=Sample(-0.9, 0.9))
 sinh = unary("sinh", _sinh, as_float, "The hyperbolic sine of each element.")
-cosh = unary("cosh", lax.cosh, as_float, "The hyperbolic cosine of each element.")
-tanh = unary("tanh", lax.tanh, as_float, "The hyperbolic tangent of each element.")
-arcsinh = unary("arcsinh", lax.asinh, as_float, "The inverse hyperbolic sine of each element.")
-arccosh = unary("arccosh", _near_edges(lax.acosh, lambda one, square: lax.rsqrt(square - one)), as_float,
+cosh = unary("cosh", lazy.lax.cosh, as_float, "The hyperbolic cosine of each element.")
+tanh = unary("tanh", lazy.lax.tanh, as_float, "The hyperbolic tangent of each element.")
+arcsinh = unary("arcsinh", lazy.lax.asinh, as_float, "The inverse hyperbolic sine of each element.")
+arccosh = unary("arccosh", _near_edges(lazy.lax.acosh, lambda one, square: lax.rsqrt(square - one)), as_float,
                 "The inverse hyperbolic cosine of each element.", sample=Sample(1.1, 4.0))  # fmt: skip
-arctanh = unary("arctanh", _near_edges(_odd(lax.atanh), lambda one, square: quotient(one, one - square)), as_float,
+arctanh = unary("arctanh", _near_edges(_odd(lazy.lax.atanh), lambda one, square: quotient(one, one - square)), as_float,
                 "The inverse hyperbolic tangent of each element.", sample=_UNIT)  # fmt: skip
 degrees = unary("degrees", _times(180 / math.pi), as_float, "Each element, from radians to degrees.",
                 in_float32=False)  # fmt: skip
 radians = unary("radians", _times(math.pi / 180), as_float, "Each element, from degrees to radians.",
                 in_float32=False)  # fmt: skip
-log = unary("log", lax.log, as_float, "The natural logarithm of each element.", sample=_POSITIVE)
+log = unary("log", lazy.lax.log, as_float, "The natural logarithm of each element.", sample=_POSITIVE)
 log2 = unary("log2", _scaled_log(2), as_float, "The logarithm to base 2 of each element.", sample=_POSITIVE)
 log10 = unary("log10", _scaled_log(10), as_float, "The logarithm to base 10 of each element.", sample=_POSITIVE)
-log1p = unary("log1p", lax.log1p, as_float, "log(1 + x) of each element, precise near 0.", sample=_POSITIVE)
-sigmoid = unary("sigmoid", lax.logistic, as_float, "1 / (1 + exp(-x)) of each element.", not_for="c")
-trunc = unary("trunc", _of_inexact(jnp.trunc), same, "Each element rounded towards 0.", not_for="c", sample=_STEPS,
-              arrays_only=True)  # fmt: skip
-floor = unary("floor", _of_inexact(lax.floor), same, "Each element rounded down.", not_for="c", sample=_STEPS)
-ceil = unary("ceil", _of_inexact(lax.ceil), same, "Each element rounded up.", not_for="c", sample=_STEPS)
+log1p = unary("log1p", lazy.lax.log1p, as_float, "log(1 + x) of each element, precise near 0.", sample=_POSITIVE)
+sigmoid = unary("sigmoid", lazy.lax.logistic, as_float, "1 / (1 + exp(-x)) of each element.", not_for="c")
+trunc = unary("trunc", _of_inexact(lazy.numpy.trunc), same, "Each element rounded towards 0.", not_for="c",
+              sample=_STEPS, arrays_only=True)  # fmt: skip
+floor = unary("floor", _of_inexact(lazy.lax.floor), same, "Each element rounded down.", not_for="c", sample=_STEPS)
+ceil = unary("ceil", _of_inexact(lazy.lax.ceil), same, "Each element rounded up.", not_for="c", sample=_STEPS)
 logical_not = unary("logical_not", lambda x: ~truth(x), as_bool, "Whether each element is 0.", sample=_STEPS)
 isnan = unary("isnan", lambda x: x != x, as_bool, "Whether each element is NaN.", sample=_STEPS)
-isinf = unary("isinf", jnp.isinf, as_bool, "Whether each element is infinite.", sample=_STEPS)
-isfinite = unary("isfinite", jnp.isfinite, as_bool, "Whether each element is neither infinite nor NaN.", sample=_STEPS)
+isinf = unary("isinf", lazy.numpy.isinf, as_bool, "Whether each element is infinite.", sample=_STEPS)
+isfinite = unary(
+    "isfinite", lazy.numpy.isfinite, as_bool, "Whether each element is neither infinite nor NaN.", sample=_STEPS
+)
 isposinf = unary("isposinf", _is_infinite(1.0), as_bool, "Whether each element is +infinity.", sample=_STEPS)
 isneginf = unary("isneginf", _is_infinite(-1.0), as_bool, "Whether each element is -infinity.", sample=_STEPS)
-real = unary("real", _of_complex(lax.real), _real_part, "The real part of each element.")
+real = unary("real", _of_complex(lazy.lax.real), _real_part, "The real part of each element.")
 imag = unary("imag", _imag, _real_part, "The imaginary part of each element.")
-conj = unary("conj", _of_complex(lax.conj), same, "The complex conjugate of each element.")
+conj = unary("conj", _of_complex(lazy.lax.conj), same, "The complex conjugate of each element.")
 
 acos = arccos
 acosh = arccosh

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from mxcompat._array.array import array, wrap_all
 from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, float32, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jax, jnp
 
 from ..arguments import require_array
 from ..define import as_float, broadcast, op

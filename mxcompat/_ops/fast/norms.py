@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
 from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, float32, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
+from mxcompat._jax import jax, jnp
 
 from ..arguments import any_number, require_array
 from ..define import op

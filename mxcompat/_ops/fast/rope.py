@@ -6,7 +6,6 @@ import math
 from operator import index
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array import operands
@@ -15,6 +14,7 @@ from mxcompat._array.errors import bad_cast
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, format_shape, int32
 from mxcompat._graph.ir.node import Node, apply
+from mxcompat._jax import jnp
 
 from ..arguments import any_number, flag, integer, require_array
 from ..define import op

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.array import array, wrap
@@ -15,6 +14,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.aval import complex64 as _complex64
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import Node, apply
+from mxcompat._jax import jnp
 
 from ..arguments import flag, integer, require_array
 from ..define import op

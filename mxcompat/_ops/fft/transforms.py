@@ -10,9 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
@@ -21,6 +19,7 @@ from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.aval import complex64 as _complex64
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jnp, lax
 
 from ..arguments import any_number, axis_of, integer, is_sequence, plain, require_array, require_text
 from ..define import op
@@ -30,8 +29,6 @@ __all__ = [
     "FFT", "FREQUENCIES", "SHIFT", "check_norm", "fft", "fft2", "fftfreq", "fftn", "fftshift", "ifft", "ifft2", "ifftn",
     "ifftshift", "irfft", "irfft2", "irfftn", "result_shape", "rfft", "rfft2", "rfftfreq", "rfftn", "transform",
 ]  # fmt: skip
-
-_KINDS = {"fft": lax.FftType.FFT, "ifft": lax.FftType.IFFT, "rfft": lax.FftType.RFFT, "irfft": lax.FftType.IRFFT}
 
 
 def transform(x: Any, kind: str, sizes: tuple[int, ...], axes: tuple[int, ...], norm: str) -> Any:
@@ -54,7 +51,7 @@ def transform(x: Any, kind: str, sizes: tuple[int, ...], axes: tuple[int, ...], 
     rest = len(axes) - last
     if kind == "irfft":
         x = _leading(x, lax.FftType.IFFT, sizes[:rest], rest)
-    x = lax.fft(x, _KINDS[kind], sizes[rest:])
+    x = lax.fft(x, lax.FftType[kind.upper()], sizes[rest:])
     if kind != "irfft":
         x = _leading(x, lax.FftType.IFFT if kind == "ifft" else lax.FftType.FFT, sizes[:rest], rest)
     x = jnp.moveaxis(x, trailing, axes)

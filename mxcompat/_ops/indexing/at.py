@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-import jax.numpy as jnp
-
 from mxcompat._array.array import array, wrap
 from mxcompat._graph.ir.aval import aval
 from mxcompat._graph.ir.node import Node, apply
+from mxcompat._jax import jnp
 
 from ..define import as_float, op
 from ..elementwise import arithmetic

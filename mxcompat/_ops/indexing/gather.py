@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import Node, apply
+from mxcompat._jax import jnp, lax
 
 from ..arguments import axis_of, require_array, require_axis, require_ints
 from ..define import broadcast, op

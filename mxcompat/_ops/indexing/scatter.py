@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.casting import converted
 from mxcompat._array.errors import incompatible
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
+from mxcompat._jax import jax, jnp, lax, lazy
 
 from ..define import broadcast, op
 from ..elementwise.by_bits import by_bits
@@ -180,7 +178,7 @@ def _combine(mode: str, old: Any, new: Any, last: bool) -> Any:
     return _extreme(mode, last, old, new)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+@partial(lazy.custom_jvp, nondiff_argnums=(0, 1))
 def _extreme(mode: str, last: bool, old: Any, new: Any) -> Any:
     return lax.max(old, new) if mode == "maximum" else lax.min(old, new)
 
@@ -200,7 +198,7 @@ def _extreme_jvp(mode: str, last: bool, primals: tuple, tangents: tuple) -> tupl
 _METHODS = {"set": "set", "add": "add", "multiply": "multiply", "maximum": "max", "minimum": "min"}
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+@partial(lazy.custom_jvp, nondiff_argnums=(0, 1))
 def scatter(layout: tuple[str, ...], mode: str, x: Any, value: Any, *indices: Any) -> Any:
     """`x` updated by `value` (as large as the read there) at a subscript; every duplicate counts, in order.
 

@@ -5,14 +5,11 @@ Sits under `linalg_norm`, `linalg_decompositions` and `linalg_solve`, which `mxc
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
-
-import jax
-import jax.numpy as jnp
 
 from mxcompat._graph.ir.aval import Aval, Dtype, complex64, float32, float64
 from mxcompat._graph.ir.node import Node
+from mxcompat._jax import jax, jnp, lazy
 
 from ..arguments import require_array
 
@@ -24,10 +21,10 @@ __all__ = [
 FLOATS = (float32, float64)
 INEXACT = (float32, float64, complex64)
 
-HIGHEST = jax.lax.Precision.HIGHEST
-"""Of every product here: a factorisation is worth no more than its least accurate step."""
 
-matmul = partial(jnp.matmul, precision=HIGHEST)
+def matmul(a: Any, b: Any) -> Any:
+    """The product, at the highest precision: a factorisation is worth no more than its least accurate step."""
+    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
 def transpose(x: Any) -> Any:
@@ -71,7 +68,7 @@ def adjoint(x: Any) -> Any:
     return jnp.conj(jnp.swapaxes(x, -1, -2))
 
 
-@jax.custom_jvp
+@lazy.custom_jvp
 def hermitian(a: Any) -> Any:
     """`a` itself, known to be Hermitian: whatever reads only one of its triangles has the gradient of a function of
     the whole matrix, so that gradients are Hermitian too."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply, items
+from mxcompat._jax import jax, jnp, lazy
 
 from ..arguments import flag
 from ..define import op
@@ -91,7 +89,7 @@ def _thin_rotations(d: Any, s: Any) -> tuple[Any, Any]:
     return u, v
 
 
-@jax.custom_jvp
+@lazy.custom_jvp
 def _svd(a: Any) -> tuple[Any, Any, Any]:
     """The full SVD."""
     if not a.size:  # XLA refuses: the vectors are then any orthonormal ones
@@ -139,7 +137,7 @@ def singular_values(a: Any) -> Any:
     return jnp.linalg.svd(a, compute_uv=False)
 
 
-@jax.custom_jvp
+@lazy.custom_jvp
 def square_root(matrix: Any) -> Any:
     """U sqrt(S) V^T of matrices U S V^T: the square root, where they are symmetric positive semi-definite."""
     left, values, right = jnp.linalg.svd(matrix, full_matrices=False)

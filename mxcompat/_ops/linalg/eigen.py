@@ -9,14 +9,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, complex64
 from mxcompat._graph.ir.node import apply, items
+from mxcompat._jax import jax, jnp, lazy
 
 from ..arguments import require_text
 from ..define import op
@@ -25,7 +24,7 @@ from .common import INEXACT, adjoint, check_square, inverse_gaps, matmul, matrix
 __all__ = ["EIG", "EIGH", "EIGVALS", "EIGVALSH", "eig", "eigh", "eigvals", "eigvalsh"]
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
+@partial(lazy.custom_jvp, nondiff_argnums=(1,))
 def _eigh(a: Any, lower: bool) -> tuple[Any, Any]:
     if not a.size:
         return jnp.zeros(a.shape[:-1], a.real.dtype), jnp.zeros(a.shape, a.dtype)
@@ -120,7 +119,7 @@ def _on_host(a: Any) -> tuple[Any, Any]:
     return jax.pure_callback(call, shapes, a, vmap_method="expand_dims")
 
 
-@jax.custom_jvp
+@lazy.custom_jvp
 def _eig(a: Any) -> tuple[Any, Any]:
     """The eigenvalues and right eigenvectors, of norm 1 and with a real largest component."""
     if not a.size:
@@ -148,7 +147,7 @@ def _eig_jvp(primals: tuple, tangents: tuple) -> tuple:
     return (w, v), (dw, dv - 1j * v * phase)
 
 
-@jax.custom_jvp
+@lazy.custom_jvp
 def _eigvals(a: Any) -> Any:
     if not a.size:
         return _complex(jnp.zeros(a.shape[:-1], a.dtype))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy, uint32
 from mxcompat._graph.ir.node import Node, apply, items
+from mxcompat._jax import jax, jnp, lazy
 
 from ..arguments import require_array
 from ..define import as_float, op
@@ -35,7 +33,7 @@ def _factor(a: Any) -> tuple[Any, Any, Any]:
     return both, exchanges, rows
 
 
-@jax.custom_batching.custom_vmap
+@lazy.custom_batching.custom_vmap
 def _of_not_finite(a: Any) -> Any:
     """The same of matrices if one is not finite, else anything. That is seldom so: it is in a branch, and stays there
     under `vmap`, where JAX would compute both branches."""

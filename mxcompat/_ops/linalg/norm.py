@@ -6,15 +6,13 @@ import math
 from operator import index
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.errors import incompatible
 from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, complex64, float32, from_numpy
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jax, jnp
 
 from ..arguments import INVALID, any_number, axis_of, flag, is_sequence, require_array
 from ..define import as_float, broadcast, op

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array import operands
@@ -17,6 +15,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jax, jnp
 
 from ..arguments import axis_of, integer, integers, is_sequence, plain, require_array, variadic
 from ..define import broadcast, op

@@ -6,15 +6,13 @@ from collections.abc import Callable
 from operator import index
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import cast
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jax, jnp
 
 from ..arguments import axis_of, integer, require_array, require_dtype
 from ..define import op

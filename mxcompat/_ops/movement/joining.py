@@ -8,15 +8,13 @@ from functools import reduce
 from operator import index
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.errors import expected, incompatible
 from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
+from mxcompat._jax import jax, jnp
 
 from ..arguments import axis_of, integer, integers, is_sequence, require_array
 from ..define import op

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any
 
-import jax.numpy as jnp
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import aval, format_shape
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jnp
 
 from ..arguments import axis_of, integers, is_sequence, plain, require_array
 from ..define import op

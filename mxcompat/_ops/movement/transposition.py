@@ -10,13 +10,12 @@ from functools import lru_cache
 from operator import index
 from typing import Any
 
-import jax.numpy as jnp
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.policy import MOST_PLANS
+from mxcompat._jax import jnp
 
 from ..arguments import axis_of, integer, plain, require_array
 from ..define import op

@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval
@@ -24,6 +22,7 @@ from mxcompat._graph.ir.node import TRACED, Node, tracers
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import CONTRACTION, HOST, PADDING
 from mxcompat._graph.run.evaluate import pre_eval_hooks
+from mxcompat._jax import jnp, lax
 
 from ..define import op
 from ..indexing.gather import SLICE

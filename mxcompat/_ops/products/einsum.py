@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jax, jnp
 
 from ..arguments import require_text, variadic
 from ..define import op

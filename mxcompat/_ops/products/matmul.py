@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array import operands
@@ -22,6 +20,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jax, jnp, lazy
 
 from ..arguments import any_number, axis_of, integers, is_sequence, require_array
 from ..define import broadcast, op
@@ -85,7 +84,7 @@ def product(x: Any, y: Any, dtype: Any) -> Any:
     return jnp.matmul(jnp.asarray(x, dtype), jnp.asarray(y, dtype), precision=precision(dtype))
 
 
-@jax.custom_jvp
+@lazy.custom_jvp
 def _unrounded(x: Any, y: Any) -> Any:
     """The matrix product in the dtype it is added up in; its derivatives are products in the dtype of the inputs."""
     return jnp.matmul(x, y, precision=precision(x.dtype), preferred_element_type=wide(x.dtype))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.array import array, wrap
@@ -13,6 +12,7 @@ from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jnp
 
 from ..arguments import axis_of, require_array
 from ..define import broadcast, op

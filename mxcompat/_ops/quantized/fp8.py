@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jnp, lax
 
 from ..arguments import require_array, require_dtype
 from ..define import op

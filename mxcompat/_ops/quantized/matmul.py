@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.array import array, wrap
@@ -21,6 +20,7 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.rules import INDEX_ERROR
+from mxcompat._jax import jnp
 
 from ..arguments import flag, require_array
 from ..define import broadcast, op

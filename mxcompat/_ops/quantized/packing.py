@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
+
+from mxcompat._jax import jnp, lax
 
 __all__ = ["pack", "unpack"]
 

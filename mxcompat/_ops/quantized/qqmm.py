@@ -8,8 +8,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.array import array, wrap
@@ -17,6 +15,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.node import Node, apply
+from mxcompat._jax import jax, jnp, lazy
 
 from ..arguments import require_array
 from ..define import op
@@ -29,7 +28,7 @@ from .quantize import Scheme, check_global_scale, decode, encode, scheme
 __all__ = ["GATHER_QQMM", "QQMM", "gather_qqmm", "qqmm", "scaling_inputs"]
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
+@partial(lazy.custom_jvp, nondiff_argnums=(1,))
 def _rounded(x: Any, how: Scheme, global_scale: Any) -> Any:
     """x as it is after quantization, in float32."""
     if global_scale is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.array import array, wrap, wrap_all
@@ -17,6 +16,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
+from mxcompat._jax import jnp
 
 from ..arguments import integer, require_array, require_text
 from ..define import op

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from mxcompat._array.array import wrap
@@ -15,6 +14,7 @@ from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, COST, HOST
+from mxcompat._jax import jax
 
 from ..define import TABLE, op
 from . import continuous, discrete, state  # noqa: F401  they define the ops

@@ -11,12 +11,10 @@ import math
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from mxcompat._graph.ir.aval import Aval
+from mxcompat._jax import jnp, lax, lazy
 
 from .threefry import PARITY, ROTATIONS
 
@@ -25,7 +23,7 @@ __all__ = ["bits", "check_bits", "scaled", "split_words", "unit"]
 _PARITY = np.uint32(PARITY)
 
 
-@partial(jax.jit, static_argnums=1)
+@partial(lazy.jit, static_argnums=1)
 def bits(key: Any, shape: tuple[int, ...]) -> Any:
     """Random uint32 words of the given shape. (Jitted, so that draws of one shape are traced and lowered once.)"""
     size = math.prod(shape)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array.errors import expected
 from mxcompat._graph.ir.aval import Aval, Dtype, format_shape
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.aval import float64 as _float64
+from mxcompat._jax import jnp
 
 from ..define import broadcast
 from .bits import check_bits, scaled, unit

@@ -10,9 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
@@ -22,6 +20,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jnp, lax
 
 from ..arguments import any_number, plain
 from ..define import broadcast, op

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._array import operands
@@ -24,6 +23,7 @@ from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.aval import uint32 as _uint32
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.rules import TANGENT_DTYPE
+from mxcompat._jax import jnp
 
 from ..arguments import axis_of, integer, plain, require_array
 from ..define import broadcast, op

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
-from jax import lax
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import node_of
@@ -24,6 +23,7 @@ from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.aval import uint32 as _uint32
 from mxcompat._graph.ir.node import ITEM, Node, apply, scalar
 from mxcompat._graph.run.evaluate import lock
+from mxcompat._jax import lax
 
 from ..arguments import integer, require_array
 from ..define import op

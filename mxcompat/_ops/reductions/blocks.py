@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import is_known
+from mxcompat._jax import jax, jnp, lax, lazy
 
 from .others import products_of_others
 from .sorting import is_long
@@ -34,11 +32,13 @@ def widened(x: Any) -> Any:
     return x.astype(_FLOAT32) if dtype.itemsize == 2 and dtype.kind in "fV" else x
 
 
-_REDUCE = {
-    jnp.add: lax.reduce_sum, jnp.multiply: lax.reduce_prod,
-    jnp.logical_and: lax.reduce_and, jnp.logical_or: lax.reduce_or,
-}  # fmt: skip
-"""The reductions by ufuncs. Their own are functions that are called, out of sight of what rounds products."""
+@cache
+def _reductions() -> dict[Any, Callable[..., Any]]:
+    """The reductions by ufuncs. Their own are functions that are called, out of sight of what rounds products."""
+    return {
+        jnp.add: lax.reduce_sum, jnp.multiply: lax.reduce_prod,
+        jnp.logical_and: lax.reduce_and, jnp.logical_or: lax.reduce_or,
+    }  # fmt: skip
 
 
 def folded(ufunc: Any, term: Callable[..., Any], x: Any, kept: Sequence[Any], axes: tuple[int, ...]) -> Any:
@@ -48,7 +48,7 @@ def folded(ufunc: Any, term: Callable[..., Any], x: Any, kept: Sequence[Any], ax
     """
 
     def fold(block: Any, kept: Sequence[Any]) -> Any:
-        return lax.expand_dims(_REDUCE[ufunc](term(block, *kept), axes), axes)
+        return lax.expand_dims(_reductions()[ufunc](term(block, *kept), axes), axes)
 
     if not axes or not is_long(x.size, policy.LONG_SUM):
         return fold(x, kept)
@@ -75,7 +75,7 @@ def folded(ufunc: Any, term: Callable[..., Any], x: Any, kept: Sequence[Any], ax
     return jnp.concatenate([found.reshape(shape), *rest], along)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 2, 3, 4))
+@partial(lazy.custom_jvp, nondiff_argnums=(0, 2, 3, 4))
 def reduced_wide(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
     """The reduction of an array by a ufunc of JAX, computed in a dtype that may be wider."""
     if x.dtype.itemsize >= np.dtype(dtype).itemsize:
@@ -108,7 +108,7 @@ def _reduced_wide_jvp(ufunc: Any, axes: Any, keepdims: bool, dtype: Any, primals
 
 
 def _plain(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
-    found = _REDUCE[ufunc](x.astype(dtype), axes)
+    found = _reductions()[ufunc](x.astype(dtype), axes)
     return lax.expand_dims(found, axes) if keepdims else found
 
 

@@ -9,10 +9,6 @@ from functools import partial
 from operator import index
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph import policy
@@ -20,6 +16,7 @@ from mxcompat._graph.ir.aval import Aval, aval, uint32
 from mxcompat._graph.ir.direction import is_forward
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
+from mxcompat._jax import jnp, lax, lazy
 
 from ..arguments import INVALID, axis_of, flag, require_array
 from ..define import op, same
@@ -61,7 +58,7 @@ def _places(x: Any, axes: tuple[int, ...]) -> Any:
 def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
     """`jnp.max` or `jnp.min`, for complex numbers too: by the real part, then the imaginary part."""
 
-    @partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+    @partial(lazy.custom_jvp, nondiff_argnums=(1, 2))
     def real(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         return reduce(x, axis=axis, keepdims=keepdims)
 
@@ -100,8 +97,8 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
     return impl
 
 
-largest = _extreme(jnp.max, -math.inf)
-smallest = _extreme(jnp.min, math.inf)
+largest = _extreme(lazy.numpy.max, -math.inf)
+smallest = _extreme(lazy.numpy.min, math.inf)
 """`(x, axes, keepdims)`, on JAX arrays, with MLX's derivatives at ties."""
 
 _MAX = reduction_record("max", largest, same, _not_empty("max"), lazy=True)
@@ -136,7 +133,11 @@ def minmax(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
     return min(a, axis, keepdims), max(a, axis, keepdims)
 
 
-def _arg_extreme(find: Callable[..., Any], reduce: Callable[..., Any]) -> Callable[..., Any]:
+def _arg_extreme(
+    find: Callable[..., Any], reduce: Callable[..., Any], beyond: Callable[[Any, Any], Any]
+) -> Callable[..., Any]:
+    better = _after(beyond)
+
     def impl(x: Any, axis: int | None, keepdims: bool) -> Any:
         x = jnp.asarray(x)
         shape = x.shape
@@ -151,7 +152,7 @@ def _arg_extreme(find: Callable[..., Any], reduce: Callable[..., Any]) -> Callab
         x = lax.stop_gradient(x)
         search = partial(_searched, find, reduce)
         if is_long(x.size, policy.LONG_SUM):
-            out = found_in_blocks(search, _BETTER[find], x, k).astype(jnp.uint32)
+            out = found_in_blocks(search, better, x, k).astype(jnp.uint32)
         else:
             out = search(x, k).astype(jnp.uint32)
         if not keepdims:
@@ -162,11 +163,8 @@ def _arg_extreme(find: Callable[..., Any], reduce: Callable[..., Any]) -> Callab
 
 
 def _after(beyond: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Whether the element at a later place is the one to find. The first NaN is."""
     return lambda value, best: beyond(value, best) | ((value != value) & (best == best))
-
-
-_BETTER = {jnp.argmax: _after(operator.gt), jnp.argmin: _after(operator.lt)}
-"""Whether the element at a later place is the one to find. The first NaN is."""
 
 
 def _searched(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis: int) -> Any:
@@ -200,8 +198,8 @@ def _arg_infer(a: Aval, axis: int | None, keepdims: bool) -> Aval:
 
 
 _PARAMS = ("axis", "keepdims")
-_ARGMAX = op("argmax", _arg_extreme(jnp.argmax, jnp.max), _arg_infer, _PARAMS)
-_ARGMIN = op("argmin", _arg_extreme(jnp.argmin, jnp.min), _arg_infer, _PARAMS)
+_ARGMAX = op("argmax", _arg_extreme(lazy.numpy.argmax, lazy.numpy.max, operator.gt), _arg_infer, _PARAMS)
+_ARGMIN = op("argmin", _arg_extreme(lazy.numpy.argmin, lazy.numpy.min, operator.lt), _arg_infer, _PARAMS)
 
 
 def _argument(record: Op, which: str) -> Callable[..., array]:

@@ -9,16 +9,13 @@ from collections.abc import Callable
 from operator import index
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
+from mxcompat._jax import jax, jnp, lax
 
 from ..arguments import require_array
 from ..define import op

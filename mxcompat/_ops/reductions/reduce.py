@@ -10,10 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import truth
 from mxcompat._array.promotion import summed_dtype
@@ -23,6 +19,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import TANGENT_DTYPE
+from mxcompat._jax import jnp, lax, lazy
 
 from ..arguments import INVALID, axes_of, check_axis_types, flag, require_array
 from ..define import as_bool, as_float, op
@@ -121,7 +118,7 @@ def _logsumexp(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     return (out if keepdims else lax.squeeze(out, axes)).astype(x.dtype)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
+@partial(lazy.custom_jvp, nondiff_argnums=(1,))
 def _logsumexp_of(x: Any, axes: tuple[int, ...]) -> Any:
     largest = wide(_largest(x, axes))
     shift = jnp.where(jnp.isfinite(largest), largest, jnp.zeros((), largest.dtype))
@@ -159,8 +156,8 @@ _SUM = reduction_record("sum", _sum, summed_dtype, lazy=True, casts=False)
 _PROD = reduction_record("prod", _prod, summed_dtype, lazy=True, casts=False)
 _MEAN = reduction_record("mean", _mean, as_float, casts=False)
 _LOGSUMEXP = reduction_record("logsumexp", _logsumexp, as_float)
-_ALL = reduction_record("all", partial(_of_truth, jnp.logical_and), as_bool)
-_ANY = reduction_record("any", partial(_of_truth, jnp.logical_or), as_bool)
+_ALL = reduction_record("all", lambda *args: _of_truth(jnp.logical_and, *args), as_bool)
+_ANY = reduction_record("any", lambda *args: _of_truth(jnp.logical_or, *args), as_bool)
 
 
 @TANGENT_DTYPE.of(_ALL, _ANY)

@@ -10,10 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph import policy
@@ -21,6 +17,7 @@ from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
+from mxcompat._jax import jnp, lax, lazy
 
 from ..arguments import axis_of, flag, integer, require_array
 from ..define import as_float, op, same
@@ -119,7 +116,7 @@ def _linear(scan: Callable[..., Any], plain: Callable[..., Any], pairwise: Calla
     """A scan that is linear: its derivatives are such scans, too, step by step or by the `plain` one, as the one over
     pairs takes long to compile."""
 
-    @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+    @functools.partial(lazy.custom_jvp, nondiff_argnums=(1, 2))
     def function(x: Any, axis: int, reverse: bool) -> Any:
         return scan(x, axis, reverse)
 
@@ -136,7 +133,7 @@ def _linear(scan: Callable[..., Any], plain: Callable[..., Any], pairwise: Calla
 def _running(scan: Callable[..., Any]) -> Callable[..., Any]:
     """`lax.cummax` or `lax.cummin`, with the derivative going to the latest of equal elements, as in MLX."""
 
-    @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+    @functools.partial(lazy.custom_jvp, nondiff_argnums=(1, 2))
     def function(x: Any, axis: int, reverse: bool) -> Any:
         return scan(x, axis, reverse)
 
@@ -155,21 +152,23 @@ def _running(scan: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, axis, reverse: function(x, axis, reverse)
 
 
-_EARLIEST, _LATEST = _by_size(lax.cummin, lax.min), _by_size(lax.cummax, lax.max)
+_EARLIEST, _LATEST = _by_size(lazy.lax.cummin, lazy.lax.min), _by_size(lazy.lax.cummax, lazy.lax.max)
 
-_CUMSUM = _record("cumsum", _linear(_by_size(lax.cumsum, lax.add), lax.cumsum, lax.add), lambda dtype: 0, _summed)
-_CUMPROD = _record("cumprod", _by_size(lax.cumprod, lax.mul, costly=True), lambda dtype: 1)
+_CUMSUM = _record(
+    "cumsum", _linear(_by_size(lazy.lax.cumsum, lazy.lax.add), lazy.lax.cumsum, lazy.lax.add), lambda dtype: 0, _summed
+)
+_CUMPROD = _record("cumprod", _by_size(lazy.lax.cumprod, lazy.lax.mul, costly=True), lambda dtype: 1)
 _CUMMAX = _record(
-    "cummax", _running(_by_size(lax.cummax, lax.max)), _lowest,
+    "cummax", _running(_by_size(lazy.lax.cummax, lazy.lax.max)), _lowest,
     for_complex=lambda x, y: jnp.where(_complex_larger(x, y), x, y),
 )  # fmt: skip
 _CUMMIN = _record(
-    "cummin", _running(_by_size(lax.cummin, lax.min)), _highest,
+    "cummin", _running(_by_size(lazy.lax.cummin, lazy.lax.min)), _highest,
     for_complex=lambda x, y: jnp.where(_complex_larger(y, x), x, y),
 )  # fmt: skip
 _LOGCUMSUMEXP = _record(
-    "logcumsumexp", _by_size(lax.cumlogsumexp, jnp.logaddexp, costly=True), lambda dtype: -math.inf, as_float,
-    jnp.logaddexp,
+    "logcumsumexp", _by_size(lazy.lax.cumlogsumexp, lazy.numpy.logaddexp, costly=True), lambda dtype: -math.inf,
+    as_float, lazy.numpy.logaddexp,
 )  # fmt: skip
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jnp, lax, lazy
 
 from ..arguments import axes_of, check_axis_types, flag, require_array
 from ..define import as_float, op
@@ -30,7 +27,7 @@ def _softmax(x: Any, axes: tuple[int, ...]) -> Any:
     return _normalized(x, axes).astype(want)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
+@partial(lazy.custom_jvp, nondiff_argnums=(1,))
 def _normalized(x: Any, axes: tuple[int, ...]) -> Any:
     largest = jnp.max(lax.real(x) if x.dtype.kind == "c" else x, axis=axes, keepdims=True)
     powers = lax.exp(x - largest)

@@ -7,9 +7,7 @@ from functools import partial
 from operator import index
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import lax
+import numpy as np
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap, wrap_all
@@ -18,6 +16,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy, is_known
 from mxcompat._graph.ir.node import apply
+from mxcompat._jax import jax, jnp, lax, lazy
 
 from ..arguments import axis_of, require_array, require_text
 from ..define import op
@@ -64,7 +63,7 @@ def _turned(bits: Any) -> Any:
     return jnp.where(bits < 0, bits ^ jnp.iinfo(bits.dtype).max, bits)
 
 
-_INTEGERS = {2: jnp.int16, 4: jnp.int32, 8: jnp.int64}
+_INTEGERS = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def sorted_values(x: Any, axis: int | None) -> Any:
@@ -75,7 +74,7 @@ def sorted_values(x: Any, axis: int | None) -> Any:
     return _sorted_by_keys(x, k) if is_float(x) and on_cpu() else lax.sort(x, dimension=k)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
+@partial(lazy.custom_jvp, nondiff_argnums=(1,))
 def _sorted_by_keys(x: Any, axis: int) -> Any:
     return lax.bitcast_convert_type(_turned(lax.sort(_keys(x), dimension=axis)), x.dtype)
 

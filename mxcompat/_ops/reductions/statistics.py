@@ -8,16 +8,13 @@ from functools import partial
 from operator import index
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
+from mxcompat._jax import jnp, lax, lazy
 
 from ..arguments import axes_of, axis_of, check_axis_types, flag, is_sequence, require_array
 from ..define import as_float, op
@@ -33,7 +30,7 @@ def _spread(dtype: Dtype) -> Dtype:
     return avals.float32 if dtype._kind == "c" else as_float(dtype)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
+@partial(lazy.custom_jvp, nondiff_argnums=(1, 2, 3))
 def _var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
     total = folded(jnp.add, _square_of_distance, x, (_wide_mean(x, axes),), axes)
     if not keepdims:

@@ -10,10 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
-
 from mxcompat._graph import policy
+from mxcompat._jax import jnp, lax
 
 __all__ = ["scan_in_steps"]
 

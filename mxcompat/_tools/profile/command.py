@@ -8,8 +8,7 @@ import sys
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
-import jax
-
+from mxcompat._jax import jax
 from mxcompat._tools.running import run_program
 
 from .page import page

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-import jax
-
+from mxcompat._jax import jax
 from mxcompat._version import MLX_VERSION, __version__
 
 from .record import KINDS, Line, Profile

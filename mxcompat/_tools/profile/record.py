@@ -17,10 +17,9 @@ from time import perf_counter
 from types import FrameType
 from typing import Any
 
-import jax
-
 from mxcompat._graph.ir.node import PACKAGE
 from mxcompat._graph.run import background, events
+from mxcompat._jax import jax
 
 from .timeline import Timeline
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
-
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import WITHIN
+from mxcompat._jax import jnp, lax
 
 from ..lowering import dependent_outputs
 

@@ -7,18 +7,12 @@ second derivatives and nested transforms need.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax.core import ShapedArray
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from mxcompat._jax import ad, batching, jax, jnp, mlir
 
 __all__ = ["linear_with_transpose"]
-
-_linear_p = Primitive("custom_linear")
-_linear_p.multiple_results = True
 
 
 def linear_with_transpose(
@@ -33,7 +27,7 @@ def linear_with_transpose(
     def run(function: Callable) -> Callable[..., list[Any]]:
         return lambda res, xs: function(jax.tree.unflatten(tree, res), xs)
 
-    return _linear_p.bind(*flat, *arguments, forward=run(forward), transpose=run(transpose), split=len(flat))
+    return _primitive().bind(*flat, *arguments, forward=run(forward), transpose=run(transpose), split=len(flat))
 
 
 def _run(*operands: Any, forward: Callable, transpose: Callable, split: int) -> list[Any]:
@@ -43,17 +37,17 @@ def _run(*operands: Any, forward: Callable, transpose: Callable, split: int) -> 
 def _abstract(*avals: Any, forward: Callable, transpose: Callable, split: int) -> list[Any]:
     structs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
     out = jax.eval_shape(lambda *xs: _run(*xs, forward=forward, transpose=transpose, split=split), *structs)
-    return [ShapedArray(o.shape, o.dtype) for o in out]
+    return [jax.core.ShapedArray(o.shape, o.dtype) for o in out]
 
 
 def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> tuple[list[Any], list[Any]]:
     split = params["split"]
-    outs = _linear_p.bind(*primals, **params)
+    outs = _primitive().bind(*primals, **params)
     residuals, linear = primals[:split], tangents[split:]
     out_tangents: list[Any] = [jnp.zeros_like(o) for o in outs]
     if any(type(t) is not ad.Zero for t in linear):
         straight = [ad.instantiate_zeros(t) for t in linear]
-        out_tangents = _linear_p.bind(*residuals, *straight, **params)
+        out_tangents = _primitive().bind(*residuals, *straight, **params)
     if any(type(t) is not ad.Zero for t in tangents[:split]):
         bending = [ad.instantiate_zeros(t) for t in tangents[:split]]
         forward = params["forward"]
@@ -76,7 +70,7 @@ def _linear_batch(operands: Any, axes: Any, *, forward: Callable, transpose: Cal
         jnp.broadcast_to(x, (size, *x.shape)) if a is None else x
         for x, a in zip(moved[split:], axes[split:], strict=True)
     ]
-    outs = _linear_p.bind(
+    outs = _primitive().bind(
         *moved,
         forward=jax.vmap(forward, in_axes=(res_axes, 0)),
         transpose=jax.vmap(transpose, in_axes=(res_axes, 0)),
@@ -85,9 +79,16 @@ def _linear_batch(operands: Any, axes: Any, *, forward: Callable, transpose: Cal
     return outs, [0] * len(outs)
 
 
-_linear_p.def_impl(_run)
-_linear_p.def_abstract_eval(_abstract)
-ad.primitive_jvps[_linear_p] = _linear_jvp
-ad.primitive_transposes[_linear_p] = _linear_transpose
-batching.primitive_batchers[_linear_p] = _linear_batch
-mlir.register_lowering(_linear_p, mlir.lower_fun(_run, multiple_results=True))
+@cache
+def _primitive() -> Any:
+    from jax.extend.core import Primitive  # here, since what it imports takes long to import
+
+    linear = Primitive("custom_linear")
+    linear.multiple_results = True
+    linear.def_impl(_run)
+    linear.def_abstract_eval(_abstract)
+    ad.primitive_jvps[linear] = _linear_jvp
+    ad.primitive_transposes[linear] = _linear_transpose
+    batching.primitive_batchers[linear] = _linear_batch
+    mlir.register_lowering(linear, mlir.lower_fun(_run, multiple_results=True))
+    return linear

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
+from mxcompat._jax import jax, jnp
 
 from ..calls import pure
 

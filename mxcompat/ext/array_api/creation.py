@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from mxcompat import core as mx
+from mxcompat._jax import is_array
 from mxcompat.core import Device, Dtype, array
 
 __all__ = [
@@ -46,7 +46,7 @@ def asarray(
         ValueError: if `copy` is False and one is needed.
         OverflowError: for numbers beyond the range of the dtype.
     """
-    if isinstance(obj, (array, jax.Array)) or copy is False:
+    if isinstance(obj, array) or is_array(obj) or copy is False:
         return mx.asarray(obj, dtype, copy=copy)
     if isinstance(obj, (bool, int, float, complex, list, tuple)) and not _holds_array(obj):
         given = np.asarray(obj, None if dtype is None else dtype._numpy)

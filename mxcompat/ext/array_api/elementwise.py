@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
-
 from mxcompat import core as mx
+from mxcompat._jax import lazy
 from mxcompat.core import array
 
 from ..interop import jax_function
@@ -164,9 +162,9 @@ tan = _unary("tan", mx.tan)
 tanh = _unary("tanh", mx.tanh)
 trunc = _unary("trunc", mx.trunc)
 
-_complex = jax_function(lax.complex)
-_complex_expm1 = jax_function(jnp.expm1)
-_complex_log1p = jax_function(jnp.log1p)
+_complex = jax_function(lazy.lax.complex)
+_complex_expm1 = jax_function(lazy.numpy.expm1)
+_complex_log1p = jax_function(lazy.numpy.log1p)
 _INTEGERS = {2: mx.int16, 4: mx.int32, 8: mx.int64}
 """The integers with as many bytes as a float, for its bits."""
 
