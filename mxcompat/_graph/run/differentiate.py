@@ -16,6 +16,7 @@ from ..ir.node import ITEM
 from ..ir.program import Program
 from ..ir.rules import PULLBACK, PUSHFORWARD, Rules
 from .interpret import Fallback, NoRule, can_interpret, covered, environment, no_fallback, run_instructions
+from .values import in_order
 
 __all__ = ["can_pull_back", "can_push_forward", "carry_back", "pull_back", "push_forward", "spread"]
 
@@ -149,6 +150,7 @@ def _fit(g: Any, aval: Aval) -> Any:
     if g.shape != shape:
         if g.dtype.itemsize == 2:
             g = g.astype(np.float32)  # sums of halves are rounded once
+        g = in_order(g)
         if g.ndim > len(shape):
             g = g.sum(axis=tuple(range(g.ndim - len(shape))))
         axes = tuple([k for k, (n, m) in enumerate(zip(g.shape, shape, strict=False)) if m == 1 != n])

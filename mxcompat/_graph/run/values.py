@@ -13,6 +13,7 @@ import numpy as np
 
 from mxcompat._jax import jax
 
+from .. import policy
 from ..ir import buffers
 from ..ir.node import SCALAR, Node
 from .events import span
@@ -20,7 +21,7 @@ from .forked import require_threads
 from .internals import put
 from .partition import whole
 
-__all__ = ["aligned", "aligned_bytes", "jax_value", "numpy_value", "settled", "sole", "to_jax"]
+__all__ = ["aligned", "aligned_bytes", "in_order", "jax_value", "numpy_value", "settled", "sole", "to_jax"]
 
 
 def jax_value(node: Node) -> Any:
@@ -95,6 +96,14 @@ def settled(value: Any, promised: Any) -> Any:
     if value.base is not None and (not value.flags.c_contiguous or 2 * value.nbytes < _base_bytes(value)):
         return np.array(value, order="C")
     return value if value.flags.c_contiguous else np.ascontiguousarray(value)
+
+
+def in_order(x: Any) -> Any:
+    """The same array; a small one as a copy, if its elements do not lie one after the other. NumPy adds up in the order
+    in which they lie, and the same sum is to have the same bits whatever was evaluated before it."""
+    if type(x) is not np.ndarray or x.flags.c_contiguous or x.nbytes > policy.ORDERED_BYTES:
+        return x
+    return np.ascontiguousarray(x)
 
 
 def _base_bytes(value: np.ndarray) -> int:

@@ -20,7 +20,7 @@ from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
 from mxcompat._graph.policy import MOST_PLANS, PATCHES_AT_A_TIME
 
 from ..define import TABLE
-from ..products.contraction import rounded, widened
+from ..products.contraction import rounded, times, widened
 from ..products.pullback import bilinear
 from .cpu import Sizes
 from .lowering import CONV
@@ -120,9 +120,9 @@ def _convolved(x: Any, w: Any, params: tuple) -> Any:
         rows = slice(part.start * pixels, part.stop * pixels)
         met = _patches(x[part], plan, kernel, params)
         if groups == 1:
-            out[rows, 0] = met.reshape(-1, columns.shape[1]).dot(columns[0])
+            out[rows, 0] = times(met.reshape(-1, columns.shape[1]), columns[0])
         else:
-            np.matmul(_grouped(met, len(plan.out), groups), columns, out=out[rows].swapaxes(0, 1))
+            out[rows] = times(_grouped(met, len(plan.out), groups), columns).swapaxes(0, 1)
     return out.reshape(shape)
 
 

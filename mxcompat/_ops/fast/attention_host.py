@@ -9,6 +9,7 @@ import numpy as np
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
+from ..products.contraction import times
 from .attention import ATTENTION
 
 __all__: list[str] = []
@@ -61,8 +62,8 @@ def _times(rows: Any, matrix: Any) -> Any:
     """Rows `(B, N, Tq, …)` times a matrix for each group of heads."""
     groups = matrix.shape[1]
     if groups == rows.shape[1]:
-        return np.matmul(rows, matrix)
-    return np.matmul(_by_groups(rows, groups), matrix).reshape(*rows.shape[:-1], matrix.shape[-1])
+        return times(rows, matrix)
+    return times(_by_groups(rows, groups), matrix).reshape(*rows.shape[:-1], matrix.shape[-1])
 
 
 def _transposed_times(left: Any, right: Any, groups: int) -> Any:

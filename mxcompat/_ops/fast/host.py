@@ -12,6 +12,7 @@ import numpy as np
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 from mxcompat._graph.policy import REMEMBERED_ANGLES
+from mxcompat._graph.run.values import in_order
 
 from .norms import CROSS_ENTROPY, LAYER_NORM, RMS_NORM
 from .rope import ROPE
@@ -24,7 +25,7 @@ _FLOAT64 = np.dtype(np.float64)
 
 def widened(x: Any) -> Any:
     """In float32 at least."""
-    dtype = x.dtype
+    x, dtype = in_order(x), x.dtype
     return x if dtype in (_FLOAT32, _FLOAT64) else x.astype(_FLOAT32)
 
 

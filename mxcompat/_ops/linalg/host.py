@@ -17,6 +17,7 @@ import numpy as np
 from mxcompat._array.casting import converted_on_host
 from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.run.values import in_order
 
 from ..define import as_float
 from ..products.contraction import rounded, widened
@@ -203,7 +204,7 @@ def induced(x: Any, order: float, axes: tuple[int, ...]) -> tuple[Any, Any]:
 @HOST.of(NORM)
 def _host_norm(out: Any, params: tuple, a: Any) -> Any:
     order, axes, keepdims = params
-    x = widened(a, as_float(from_numpy(a.dtype))._numpy)  # type: ignore[arg-type]
+    x = in_order(widened(a, as_float(from_numpy(a.dtype))._numpy))  # type: ignore[arg-type]
     if is_spectral(order, axes):
         if not x.size or not np.isfinite(x).all():
             return None

@@ -11,6 +11,7 @@ import numpy as np
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.run.values import in_order
 
 from ..define import TABLE
 from ..indexing.rows import accumulate, update_rows, wide
@@ -40,7 +41,7 @@ def _aval(y: Any) -> Aval | tuple[Aval, ...]:
 
 def unspread(g: Any, shape: tuple[int, ...]) -> Any:
     """The cotangent of an array of this shape, from that of what it was broadcast to."""
-    g = wide(g)
+    g = in_order(wide(g))
     if g.ndim > len(shape):
         g = g.sum(axis=tuple(range(g.ndim - len(shape))))
     axes = tuple([k for k, (n, m) in enumerate(zip(g.shape, shape[len(shape) - g.ndim :], strict=True)) if m == 1 != n])

@@ -13,11 +13,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mxcompat._graph.policy import COPIED_MATRICES, MOST_PLANS
+from mxcompat._graph.policy import COPIED_MATRICES, MOST_PLANS, PAIRED_ELEMENTS
 
 __all__ = [
     "Numbers", "chosen", "clipped", "contract", "multiply", "pull_contraction", "pull_product", "rounded", "swapped",
-    "wide_dtype", "widened",
+    "times", "wide_dtype", "widened",
 ]  # fmt: skip
 
 _HALVES = {np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)}
@@ -49,13 +49,38 @@ def swapped(x: Any) -> Any:
     return x.T if x.ndim == 2 else x.swapaxes(-1, -2)
 
 
+def times(x: Any, y: Any) -> Any:
+    """The product of matrices, batches of them, or vectors. BLAS has another function for vectors, which adds up in
+    another order: where arrays are small, a row, or a column, is multiplied as one of two, to come out as it does among
+    others."""
+    row, column = x.ndim == 1 or x.shape[-2] == 1, y.ndim == 1 or y.shape[-1] == 1
+    if (row or column) and x.ndim + y.ndim > 2 and _are_small(x, y):
+        return _of_pairs(x, y, column)
+    return np.matmul(x, y) if y.ndim > 2 else x.dot(y)
+
+
+def _are_small(x: Any, y: Any) -> bool:
+    """Whether these are small arrays, and not symbols of some, of what BLAS multiplies."""
+    if x.size > PAIRED_ELEMENTS or y.size > PAIRED_ELEMENTS:
+        return False
+    return type(x) is type(y) is np.ndarray and x.dtype.char in "fdF"
+
+
+def _of_pairs(x: Any, y: Any, column: bool) -> Any:
+    if column:
+        out = times(x, (y if y.ndim > 1 else y[:, None]).repeat(2, -1))
+        out = out[..., :1] if y.ndim > 1 else out[..., 0]
+    else:
+        out = times((x if x.ndim > 1 else x[None]).repeat(2, -2), y)
+        out = out[..., :1, :] if x.ndim > 1 else out[..., 0, :]
+    return np.ascontiguousarray(out)
+
+
 def multiply(x: Any, y: Any) -> Any:
     """The matrix product of arrays of one dtype that is no half. A batch of rows is one matrix."""
-    if y.ndim > 2:
-        return np.matmul(x, y)
     if x.ndim > 2 and y.ndim == 2 and x.size:
-        return x.reshape(-1, x.shape[-1]).dot(y).reshape(*x.shape[:-1], y.shape[-1])
-    return x.dot(y)
+        return times(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[-1])
+    return times(x, y)
 
 
 def pull_product(g: Any, x: Any, y: Any, wanted: Sequence[bool]) -> tuple[Any, Any]:
@@ -145,7 +170,7 @@ def chosen(x: Any, indices: Any, matrix: Callable[[int], Any], count: int, shape
     batch = np.broadcast_shapes(x.shape[:-2], indices.shape)
     number = np.broadcast_to(indices, batch).ravel()
     if math.prod(shape) * number.size <= COPIED_MATRICES and count <= number.size:
-        return np.matmul(x, np.stack([matrix(k) for k in range(count)])[indices])
+        return times(x, np.stack([matrix(k) for k in range(count)])[indices])
     rows = np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(number.size, *x.shape[-2:])
     out = np.empty((number.size, x.shape[-2], shape[1]), x.dtype)
     for k in np.unique(number):

@@ -16,6 +16,7 @@ import numpy as np
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import is_known
+from mxcompat._graph.run.values import in_order
 from mxcompat._jax import jax, jnp, lax, lazy
 
 from .others import products_of_others
@@ -123,7 +124,7 @@ def folded_on_host(
         return ufunc.reduce(terms, axes, terms.dtype, None, True)
 
     if not axes or x.size < policy.LONG_SUM:
-        return fold(x, kept)
+        return fold(in_order(x), kept)
     along, rows = _blocks(x.shape, size or policy.BLOCK_OF_SUM)
     every = [(slice(None),) * along + (slice(k, k + rows),) for k in range(0, x.shape[along], rows)]
     parts = [fold(x[cut], [a if a.shape[along] == 1 else a[cut] for a in kept]) for cut in every]

@@ -12,6 +12,7 @@ import numpy as np
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.run.values import in_order
 
 from ..define import TABLE
 from . import extremes, softmax, statistics  # noqa: F401  # for their records, in TABLE
@@ -54,7 +55,7 @@ def _total(ufunc: np.ufunc) -> Callable[..., Any]:
             return x
         if _half(out):
             return _widely(ufunc, out, x, axes).astype(out.dtype._numpy)
-        return reduce(x, axes, out.dtype._numpy, None, keepdims)
+        return reduce(in_order(x), axes, out.dtype._numpy, None, keepdims)
 
     return rule
 
@@ -87,7 +88,7 @@ def _mean(out: Aval, params: tuple, x: Any) -> Any:
     elif x.dtype.kind in "biu" and x.dtype.itemsize <= 2 and x.size >= policy.LONG_SUM:
         total = _sum_of_narrow(x, axes).reshape(out.shape)
     else:
-        total = np.add.reduce(x, axes, out.dtype._numpy, None, keepdims)
+        total = np.add.reduce(in_order(x), axes, out.dtype._numpy, None, keepdims)
     count = x.size // max(out.size, 1)
     if out.dtype._kind == "c":
         mean = total / count

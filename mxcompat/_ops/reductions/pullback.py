@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
+from mxcompat._graph.run.values import in_order
 
 from ..define import TABLE
 from .blocks import widened
@@ -27,7 +28,7 @@ def _kept(g: Any, params: tuple, x: Any) -> Any:
 
 
 def _summed(x: Any, params: tuple) -> Any:
-    return np.add.reduce(widened(x), params[0], None, None, params[1])
+    return np.add.reduce(in_order(widened(x)), params[0], None, None, params[1])
 
 
 @PULLBACK.of(TABLE["sum"])
@@ -137,7 +138,7 @@ _extreme("min")
 
 @PULLBACK.of(TABLE["softmax"])
 def _softmax_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
-    y, g = _softmax_of(x, y, params), widened(g)
+    y, g = in_order(_softmax_of(x, y, params)), in_order(widened(g))
     (axes,) = params
     if axes == (x.ndim - 1,) and y.dtype.kind != "c":
         mean = np.vecdot(y, g)[..., None]
