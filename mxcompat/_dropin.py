@@ -12,9 +12,8 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable, Sequence
-from importlib.abc import Loader, MetaPathFinder
+from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.metadata import Distribution, DistributionFinder
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -129,7 +128,7 @@ def _part(name: str) -> str:
     return rest[0] if first == "mlx" and rest else ""
 
 
-class _Namespace(Loader):
+class _Namespace:
     """Makes `mlx`. Its search path is empty, so that below it nothing is found but what `_Finder` finds."""
 
     def create_module(self, spec: ModuleSpec) -> None:
@@ -145,7 +144,7 @@ class _Namespace(Loader):
         module.__getattr__ = attribute  # type: ignore[method-assign]
 
 
-class _Alias(Loader):
+class _Alias:
     """Loads `mlx.x` by handing out `mxcompat.x`."""
 
     def __init__(self, target: str) -> None:
@@ -168,7 +167,7 @@ class _Alias(Loader):
             _take_off(module.array, _STANDARD_ONLY)
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     """Finds `mlx` and the modules of MLX below it, and the distribution `mlx`."""
 
     def find_spec(
@@ -187,8 +186,9 @@ class _Finder(MetaPathFinder):
             return _others(fullname)
         return None
 
-    def find_distributions(self, context: DistributionFinder.Context = DistributionFinder.Context()) -> Iterable[Any]:
-        return [_MLX()] if context.name is None or context.name.lower() == "mlx" else []
+    def find_distributions(self, context: Any = None) -> Iterable[Any]:
+        name = getattr(context, "name", None)
+        return [_distribution()] if name is None or name.lower() == "mlx" else []
 
 
 def is_of_others(name: str) -> bool:
@@ -200,19 +200,25 @@ def _others(name: str) -> ModuleSpec | None:
     return PathFinder.find_spec(name, [str(Path(entry or ".") / "mlx") for entry in sys.path])
 
 
-class _MLX(Distribution):
+_FILES = {
+    "METADATA": f"Metadata-Version: 2.1\nName: mlx\nVersion: {MLX_VERSION}\nSummary: MLX's API, by mxcompat\n",
+    "top_level.txt": "mlx\n",
+}
+
+
+@cache
+def _distribution() -> Any:
     """What `importlib.metadata` says of `mlx`."""
+    from importlib.metadata import Distribution  # here, since it takes long to import
 
-    _FILES = {  # noqa: RUF012
-        "METADATA": f"Metadata-Version: 2.1\nName: mlx\nVersion: {MLX_VERSION}\nSummary: MLX's API, by mxcompat\n",
-        "top_level.txt": "mlx\n",
-    }
+    class MLX(Distribution):
+        def read_text(self, filename: str) -> str | None:
+            return _FILES.get(filename)
 
-    def read_text(self, filename: str) -> str | None:
-        return self._FILES.get(filename)
+        def locate_file(self, path: Any) -> Path:
+            return Path(__file__).parent / path
 
-    def locate_file(self, path: Any) -> Path:
-        return Path(__file__).parent / path
+    return MLX()
 
 
 _finder = _Finder()

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, cached_property, update_wrapper
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from operator import attrgetter
 from types import ModuleType
@@ -127,7 +126,7 @@ def _same_random_numbers() -> Iterator[None]:
             random.set_state(state)
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     """Finds JAX where the other finders do, and sees it come."""
 
     def find_spec(
@@ -159,7 +158,7 @@ class _Finder(MetaPathFinder):
 if is_imported():
     import_jax()
 else:
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
 
 
 _DECORATORS = ("custom_batching.custom_vmap", "custom_jvp", "jit")

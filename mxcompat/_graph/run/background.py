@@ -8,11 +8,11 @@ ground from under a trace.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from . import forked
 from .events import span
@@ -97,11 +97,15 @@ def _work() -> None:
         try:
             job()
         except SystemExit:
-            logging.getLogger(__name__).debug("what was being compiled is given up, as the process ends")
+            _log().debug("what was being compiled is given up, as the process ends")
         except Exception:
-            logging.getLogger(__name__).exception(
-                "a job in the background failed; what it was to improve stays as it is"
-            )
+            _log().exception("a job in the background failed; what it was to improve stays as it is")
+
+
+def _log() -> Any:
+    import logging  # here, since it takes long to import
+
+    return logging.getLogger(__name__)
 
 
 def _in_child() -> None:

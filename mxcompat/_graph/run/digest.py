@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterable
 from enum import Enum
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +138,8 @@ def _setting_names() -> list[str]:
 @cache
 def _process() -> str:
     """What is the same for all Programs of this process. Starts JAX's back-end."""
+    from importlib.metadata import version  # here, since it takes long to import
+
     from jax.extend.backend import get_backend  # here, since what it imports takes long to import
 
     backend = get_backend()

@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from .. import policy
 from ..ir.aval import Aval, aval, from_numpy
@@ -97,6 +96,8 @@ def _estimate(program: Program) -> float:
 @cache
 def _blas() -> list[Any]:
     """What sets the number of threads of NumPy's BLAS."""
+    from threadpoolctl import ThreadpoolController  # here, since it takes long to import
+
     return [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Any
 
@@ -53,6 +52,8 @@ def _may_have_others() -> bool:
     """Whether JAX may find devices other than the CPU: by the ways in which it looks for what brings them."""
     if os.environ.get("JAX_PLATFORMS") == "cpu":
         return False
+    from importlib.metadata import entry_points  # here, since it takes long to import
+
     return (
         not {"PJRT_NAMES_AND_LIBRARY_PATHS", "TPU_LIBRARY_PATH"}.isdisjoint(os.environ)
         or any(map(find_spec, ("jax_plugins", "libtpu")))
