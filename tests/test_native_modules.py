@@ -232,7 +232,8 @@ def test_optimizers_do_the_same_without_c(monkeypatch):
     with_c = trained()
     for place, name in (("_rule", "operands"), ("_rule", "assign"), ("_base", "gather")):
         monkeypatch.setattr(f"mxcompat.optimizers.{place}.{name}", getattr(steps, f"_{name}"))
-    monkeypatch.setattr("mxcompat.nn.layers.base.native", None)
+    for place in ("base", "_walk"):
+        monkeypatch.setattr(f"mxcompat.nn.layers.{place}.native", None)
     assert trained() == with_c
 
 

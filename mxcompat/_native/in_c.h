@@ -35,6 +35,7 @@ int is_plain_array(PyObject *x);
 PyObject *walkable(PyObject *sequence);
 Py_ssize_t size_of(PyObject *sequence);
 PyObject *item_of(PyObject *sequence, Py_ssize_t k);
+int append(PyObject *list, PyObject *item);
 
 /* Each adds what a file has to the module. */
 int add_nodes(PyObject *module);

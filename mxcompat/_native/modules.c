@@ -191,12 +191,6 @@ typedef struct {
 
 static int gather_tree(PyObject *gradients, PyObject *parameters, PyObject *state, Gathered *gathered);
 
-static int append_tuple(PyObject *list, PyObject *tuple) {
-    int failed = tuple == NULL || PyList_Append(list, tuple) < 0;
-    Py_XDECREF(tuple);
-    return failed ? -1 : 0;
-}
-
 static int gather_one(
     PyObject *key, PyObject *gradient, PyObject *parameters, PyObject *states, Gathered *gathered) {
     PyObject *parameter = PyObject_GetItem(parameters, key);
@@ -205,9 +199,9 @@ static int gather_one(
     if (!failed && is_tree(gradient))
         failed = gather_tree(gradient, parameter, state, gathered);
     else if (!failed) {
-        failed = append_tuple(gathered->leaves, PyTuple_Pack(3, gradient, parameter, state));
+        failed = append(gathered->leaves, PyTuple_Pack(3, gradient, parameter, state)) < 0;
         if (!failed && gathered->places != NULL)
-            failed = append_tuple(gathered->places, PyTuple_Pack(2, parameters, key));
+            failed = append(gathered->places, PyTuple_Pack(2, parameters, key)) < 0;
     }
     Py_XDECREF(state);
     Py_XDECREF(parameter);
@@ -265,7 +259,7 @@ static PyObject *gather(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     if (count != 5 || !is_tree(args[0]) || !PyList_Check(args[3]) || (args[4] != Py_None && !PyList_Check(args[4])))
         return PyErr_Format(PyExc_TypeError, "gather(gradients, parameters, state, leaves, places): lists at the end");
     Gathered gathered = {args[3], args[4] == Py_None ? NULL : args[4]};
-    return gather_tree(args[0], args[1], args[2], &gathered) < 0 ? NULL : Py_NewRef(Py_None);
+    return gather_tree(args[0], args[1], args[2], &gathered) ? NULL : Py_NewRef(Py_None);
 }
 
 static int add_operand(PyObject *given, PyObject *x) {
@@ -289,7 +283,7 @@ static int add_operands(PyObject *leaf, PyObject *given, PyObject *slots) {
         return going;
     PyObject *list = PyDict_Keys(state), *found = list == NULL ? NULL : PyList_AsTuple(list);
     Py_XDECREF(list);
-    return append_tuple(slots, found) < 0 ? -1 : 1;
+    return append(slots, found);
 }
 
 static PyObject *operands(PyObject *Py_UNUSED(module), PyObject *leaves) {

@@ -140,7 +140,8 @@ typedef struct {
 
 static int find_item(PyObject *container, PyObject *key, PyObject *item, Found *found);
 
-static int append(PyObject *list, PyObject *item) {
+/* Append a new reference, which it takes. */
+int append(PyObject *list, PyObject *item) {
     int failed = item == NULL || PyList_Append(list, item) < 0;
     Py_XDECREF(item);
     return failed ? -1 : 1;

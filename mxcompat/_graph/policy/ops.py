@@ -15,8 +15,8 @@ COPIED_MATRICES = 1 << 14
 """Up to how many elements of matrices it is faster to copy those that are chosen than to take them one by one."""
 
 PAIRED_ELEMENTS = 1 << 18
-"""Up to how many elements of a matrix a row or a column is multiplied with it as one of two. That takes 0.5 us more,
-and with a matrix of 1024x1024 5 to 13 times as long: BLAS then copies it first."""
+"""Up to how many elements of a matrix a row or a column is multiplied with it as one of two. That takes 2 us more, and
+with a matrix of 1024x1024 5 to 13 times as long: BLAS then copies it first."""
 
 ORDERED_BYTES = 1 << 14
 """Up to how many bytes an array is put in order before it is added up. A transposed one of this size takes 7 us then,

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import mxcompat.core as mx
+from mxcompat._native import native
 
-__all__ = ["Plan", "carry_out", "invalid_type", "plan_modules", "plan_parameters", "unwrap_module"]
+__all__ = ["Plan", "carry_out", "invalid_type", "plan_modules", "replace_parameters", "unwrap_module"]
 
 # A write to be done once the whole tree was found valid: container, key, new value.
 Plan = list[tuple[Any, Any, Any]]
@@ -109,6 +110,15 @@ def plan_parameters(target: Any, new: Any, strict: bool, plan: Plan) -> None:
             raise invalid_type(value)
         else:
             _write(plan, target, key, value)
+
+
+def replace_parameters(target: Any, new: Any, strict: bool) -> None:
+    """Put the arrays of ``new`` over those of ``target``; all of them, or none and MLX's error."""
+    if native and native.replace(target, new):
+        return
+    plan: Plan = []
+    plan_parameters(target, new, strict, plan)
+    carry_out(plan)
 
 
 def plan_modules(target: Any, new: Any, strict: bool, plan: Plan, kind: type) -> None:

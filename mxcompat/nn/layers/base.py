@@ -233,10 +233,7 @@ class Module(dict):
         Raises:
             ValueError: in strict mode, something does not fit. The module is then unchanged.
         """
-        if not native or not native.replace(self, parameters):
-            plan: _walk.Plan = []
-            _walk.plan_parameters(self, parameters, strict, plan)
-            _walk.carry_out(plan)
+        _walk.replace_parameters(self, parameters, strict)
         return self
 
     def apply(
