@@ -37,8 +37,10 @@ LIGHT_SECONDS = 5e-4
 """What NumPy is likely to do in this time is done there at once; of more, what reads only small data is done first if
 the rest is known."""
 
-TRIALS, FEW_TRIALS, TRIAL_SECONDS = 8, 3, 2e-2
-"""How often to time an executable, where it may be slower than the host; how often at least, if that takes longer."""
+TRIALS, FEW_TRIALS, TRIAL_SECONDS = 24, 3, 2e-2
+"""How often to time an executable, where it may be slower than the host; how often at least, if that takes longer. Its
+first runs are slow, as its threads get their memory: the sum of a transposed array and another, 1.6 MB each, took 1 ms
+in most of the first 8, and 0.25 after 15 (NumPy 0.33)."""
 
 MARGIN, CLEAR_MARGIN = 0.8, 0.5
 """What the host's best time has to be of the executable's, for a program to stay there; and what for one that is not

@@ -18,7 +18,7 @@ from . import forked
 from .events import span
 from .priority import compiler_behind
 
-__all__ = ["THREAD", "behind", "give_up_at_exit", "settle", "submit", "wait"]
+__all__ = ["THREAD", "behind", "give_up_at_exit", "is_busy", "settle", "submit", "wait"]
 
 THREAD = "mxcompat-background"
 """The name of the thread."""
@@ -40,6 +40,11 @@ def submit(job: Callable[[], None], lasting: bool = False) -> None:
             thread = threading.Thread(target=_work, name=THREAD, daemon=False)
             thread.start()
             _thread = thread
+
+
+def is_busy() -> bool:
+    """Whether a job is under way or waits."""
+    return _thread is not None
 
 
 def settle() -> None:

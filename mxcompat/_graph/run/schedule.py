@@ -18,7 +18,7 @@ from ..ir.liveness import live_out
 from ..ir.node import ITEM, Node
 from ..ir.program import Program
 from ..ir.rules import SEGMENTS
-from . import cache, donation, host, steps
+from . import background, cache, donation, host, steps
 from .cache import Record
 from .placement import placed
 from .plan import Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, Segments, Split, Step
@@ -60,11 +60,13 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
         if not (record.host_runs and policy.HOST and host.on_host(leaves)):
             return Call(program, executable, scalars, not temporary, False)
         light, timed = record.host_best < policy.TRIED_SECONDS, _is_timed(program)
+        alone = timed and not background.is_busy()  # or what is compiled or stored meanwhile has the other core
         if timed and light and not donated:  # so that its bits do not change at all if it stays in NumPy
-            return OpByOp(program, scalars, donated, True, True, False, "while XLA is timed", executable)
+            tried = executable if alone else None
+            return OpByOp(program, scalars, donated, True, True, False, "while XLA is timed", tried)
         enough = (policy.MARGIN if light else policy.CLEAR_MARGIN) * (record.xla_best + policy.RESULT_SECONDS)
         if timed or not record.xla_runs or record.host_best >= enough:
-            return Call(program, executable, scalars, not temporary, timed)
+            return Call(program, executable, scalars, not temporary, alone)
         return OpByOp(program, scalars, donated, True, light, False, "which takes less time than XLA")
     if program.placement is not None:
         return Compile(program, scalars, donated)
