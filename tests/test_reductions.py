@@ -7,6 +7,7 @@ import math
 import operator
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ import mxcompat as mx
 from mxcompat._graph import policy
 from mxcompat.ext.debug import host_disabled
 from tests.expressions import cases, check_derivatives, evaluate, vjp
-from tests.oracle import check, ours
+from tests.oracle import check, ours, real
 
 REDUCTIONS = """
 A([1,2,3]).max()
@@ -520,6 +521,33 @@ def test_means_of_narrow_integers_are_exact_sums(dtype, axis):
         x[::2, 1] = low
         found = np.array(mx.mean(mx.array(x), axis))
         np.testing.assert_allclose(found, x.mean(axis, dtype=np.float64), rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["host", "XLA", "second"])
+@pytest.mark.parametrize("ddof", [0, 1])
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_derivatives_of_what_is_far_from_zero(name, ddof, mode):
+    """The rounding of the mean has no part in them: what moves all elements alike does not move their spread."""
+    x = (np.random.default_rng(0).standard_normal((3, 40)) * 0.01 + 1000).astype(np.float32)
+    away = x.astype(np.float64) - x.mean(1, dtype=np.float64, keepdims=True)
+    exact = 2 * away / (40 - ddof)
+    if name == "std":
+        exact /= 2 * x.astype(np.float64).std(1, ddof=ddof, keepdims=True)
+
+    def function(m, v):
+        spread = getattr(m, name)
+        if mode == "second":  # the derivative of sum(t * gradient) along t is the gradient
+            return m.grad(lambda t: m.sum(t * m.grad(lambda a: m.sum(spread(a, 1, ddof=ddof)))(v)))(m.ones_like(v))
+        return m.grad(lambda a: m.sum(spread(a, 1, ddof=ddof)))(v)
+
+    with mx.ext.debug.host_disabled() if mode == "XLA" else contextlib.nullcontext():
+        for m in (real, ours):
+            found = np.array(function(m, m.array(x)))
+            np.testing.assert_allclose(found, exact, atol=np.abs(exact).max() * 1e-4)
+            shifted = m.jvp(partial(getattr(m, name), axis=1, ddof=ddof), [m.array(x)], [m.ones(x.shape)])[1][0]
+            assert np.abs(np.array(shifted)).max() < 1e-5
+            still = np.array(function(m, m.full((1, 7), 0.1)))
+            assert (name == "std" and np.isnan(still).all()) or np.abs(still).max() < 1e-6
 
 
 NO_WIDE_COPY = {

@@ -84,8 +84,12 @@ def _var(g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Sym
     count = x.size // max(g.size, 1)
     if count <= ddof:
         return None
-    away = x - x.sum(axes, keepdims=True) / count
+    away = _distances(_distances(x, axes, count), axes, count)
     return (_kept(g, params, x) * (2 * away) / (count - ddof),)
+
+
+def _distances(x: Symbolic, axes: tuple[int, ...], count: int) -> Symbolic:
+    return x - x.sum(axes, keepdims=True) / count
 
 
 @RULES.of(TABLE["std"])

@@ -25,6 +25,7 @@ from .plan import Plan, check_integral, extent, has_arrays, place, shape_of, sou
 __all__ = [
     "DYNAMIC_SLICE", "GATHER", "GATHER_AXIS", "SLICE", "along_axis", "check_window", "layout", "locate", "narrow",
     "positions", "read", "slice", "subscript", "take", "take_along_axis", "window_starts", "windows",
+    "without",
 ]  # fmt: skip
 
 
@@ -215,7 +216,7 @@ def _gather_axis(x: Any, indices: Any, *, axis: int | None) -> Any:
     along = (axis or 0) % x.ndim
     n, count = x.shape[along], indices.shape[along]
     index = positions(indices, n)
-    others = broadcast(_without(x.shape, along), _without(index.shape, along))
+    others = broadcast(without(x.shape, along), without(index.shape, along))
     x = jnp.broadcast_to(x, _with(others, along, n))
     index = jnp.broadcast_to(index, _with(others, along, count))
     if 0 in x.shape or 0 in index.shape:
@@ -226,13 +227,14 @@ def _gather_axis(x: Any, indices: Any, *, axis: int | None) -> Any:
 def _gather_axis_aval(x: Aval, indices: Aval, *, axis: int | None) -> Aval:
     shape = (x.size,) if axis is None else x.shape
     along = along_axis("take_along_axis", shape, indices, axis)
-    others = broadcast(_without(shape, along), _without(indices.shape, along))
+    others = broadcast(without(shape, along), without(indices.shape, along))
     if indices.dtype._kind not in "iu":
         raise RuntimeError("[GatherAxis::eval_cpu] Cannot gather with indices type.")
     return aval(_with(others, along, indices.shape[along]), x.dtype)
 
 
-def _without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
+def without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
+    """A shape without one of its axes."""
     return (*shape[:axis], *shape[axis + 1 :])
 
 

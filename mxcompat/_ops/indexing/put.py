@@ -16,7 +16,8 @@ from mxcompat._jax import jnp, lax
 from ..arguments import require_array, require_axis, require_ints
 from ..define import broadcast, op
 from ..elementwise.by_bits import by_bits
-from .gather import along_axis, check_window, positions, window_starts
+from ..movement.arrange import BROADCAST_TO
+from .gather import along_axis, check_window, positions, window_starts, without
 from .scatter import as_elements, scatter, stretch
 
 __all__ = ["DYNAMIC_UPDATE", "MASKED_SCATTER", "SCATTER_AXIS", "put_along_axis", "slice_update", "update_shape"]
@@ -79,18 +80,20 @@ def _scatter_axis(x: Any, values: Any, indices: Any, *, axis: int | None) -> Any
     return scatter(("@",) * flat.ndim, "set", flat, values, *grid).reshape(x.shape)
 
 
-def _scatter_axis_aval(x: Aval, values: Aval, indices: Aval, *, axis: int | None) -> Aval:
+def _along_axis_shape(x: Aval, values: Aval, indices: Aval, axis: int | None) -> tuple[int, ...]:
+    """The shape of what `put_along_axis` returns: along the other axes all three broadcast to each other."""
     shape = (x.size,) if axis is None else x.shape
-    axis = along_axis("put_along_axis", shape, indices, axis)
+    along = along_axis("put_along_axis", shape, indices, axis)
     both = broadcast(indices.shape, values.shape)
     for size in both[: len(both) - len(shape)]:
         if size != 1:
             raise ValueError(f"[squeeze] Cannot squeeze axis 0 with size {size} which is not equal to 1.")
     both = both[len(both) - len(shape) :]
-    others = (*shape[:axis], *shape[axis + 1 :])
-    stretch_to = broadcast(others, (*both[:axis], *both[axis + 1 :]))
-    if stretch_to != others:
-        stretch((*both[:axis], *both[axis + 1 :]), others)
+    others = broadcast(without(shape, along), without(both, along))
+    return x.shape if axis is None else (*others[:along], shape[along], *others[along:])
+
+
+def _scatter_axis_aval(x: Aval, values: Aval, indices: Aval, *, axis: int | None) -> Aval:
     if indices.dtype._kind not in "iu":
         raise RuntimeError("[ScatterAxis::eval_cpu] Cannot scatter with indices type.")
     return x
@@ -106,13 +109,13 @@ def put_along_axis(a: array, /, indices: array, values: array, axis: int | None 
 
     Args:
         a: the array. An empty one is returned as it is, whatever the other arguments are.
-        indices: an integer array with as many axes as `a`; it and the values broadcast to each other, and along the
-            other axes to `a`.
+        indices: an integer array with as many axes as `a`. It and the values broadcast to each other, and along the
+            other axes with `a`.
         values: what is put there, cast to the dtype of `a`.
         axis: the axis; without one, `a` is seen as flat.
 
     Returns:
-        An array of the shape and dtype of `a`.
+        An array of the dtype of `a`, and of its shape unless the others are larger along the other axes.
 
     Raises:
         IndexError: if there is no such axis.
@@ -129,6 +132,9 @@ def put_along_axis(a: array, /, indices: array, values: array, axis: int | None 
     if not x.aval.size:  # MLX looks at nothing else
         along_axis("put_along_axis", (0,) if axis is None else x.aval.shape, index.aval, axis)
         return wrap(x)
+    shape = _along_axis_shape(x.aval, value.aval, index.aval, axis)
+    if shape != x.aval.shape:
+        x = apply(BROADCAST_TO, (x,), (shape,))
     return wrap(apply(SCATTER_AXIS, (x, value, index), (axis,)))
 
 

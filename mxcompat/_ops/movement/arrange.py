@@ -23,7 +23,7 @@ from ..elementwise.by_bits import by_bits
 from ..examples import example
 
 __all__ = [
-    "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_into",
+    "BROADCAST_TO", "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_into",
     "broadcast_shapes", "broadcast_to", "flip", "roll",
 ]  # fmt: skip
 

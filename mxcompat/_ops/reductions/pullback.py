@@ -163,9 +163,9 @@ def _softmax_of(x: Any, y: Any, params: tuple) -> Any:
 
 
 def _directions(params: tuple, x: Any) -> tuple[Any, int]:
-    """The derivative of the variance, and its divisor. The mean may be held fixed, its share cancels."""
+    """The derivative of the variance, and its divisor. The mean moves too, as rounded distances do not sum to 0."""
     axes, _, ddof = params
-    away = distances(x, axes)
+    away = distances(distances(x, axes), axes)
     return 2 * (away.conj() if away.dtype.kind == "c" else away), max(size_of(x, axes) - ddof, 0)
 
 

@@ -18,6 +18,7 @@ from mxcompat._jax import jnp, lax, lazy
 
 from ..arguments import axes_of, axis_of, check_axis_types, flag, is_sequence, require_array
 from ..define import as_float, op
+from ..elementwise.quotient import quotient
 from ..examples import example
 from .blocks import folded, reduced_wide
 from .reduce import NO_MEAN_AXIS, accumulator, divided, reduced, reduction_record, size_of, sum_of, wide
@@ -40,8 +41,11 @@ def _var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
 
 
 def _wide_mean(x: Any, axes: tuple[int, ...]) -> Any:
-    dtype = accumulator(x.dtype)
-    return divided(reduced_wide(jnp.add, x, axes, True, dtype), size_of(x, axes))
+    return divided(_wide_sum(x, axes), size_of(x, axes))
+
+
+def _wide_sum(x: Any, axes: tuple[int, ...]) -> Any:
+    return reduced_wide(jnp.add, x, axes, True, accumulator(x.dtype))
 
 
 def _square_of_distance(x: Any, mean: Any) -> Any:
@@ -51,9 +55,14 @@ def _square_of_distance(x: Any, mean: Any) -> Any:
 
 @_var.defjvp
 def _var_jvp(axes: tuple[int, ...], keepdims: bool, ddof: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """The mean may be held fixed, its share cancels: that saves the backward pass two reductions."""
+    """The mean moves with the elements: exactly, its share cancels, but rounded distances do not sum to 0."""
     (x,), (t,) = primals, tangents
-    away, moving = wide(x) - _wide_mean(x, axes), wide(t)
+    total = _wide_sum(x, axes)
+    mean = quotient(
+        total, jnp.asarray(size_of(x, axes), total.dtype)
+    )  # a product may be contracted with the difference
+    away, moving = wide(x) - mean, wide(t)
+    away -= _wide_mean(away, axes)
     product = lax.real(lax.conj(away) * moving) if away.dtype.kind == "c" else away * moving
     divisor = size_of(x, axes) - ddof
     total = 2 * sum_of(product, axes, keepdims)
