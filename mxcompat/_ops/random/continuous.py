@@ -82,7 +82,7 @@ def uniform(
     check_stream(stream)
     dtype, size = dtype_of(dtype, "uniform"), plain(shape)
     drawn = key_node(key, "uniform", low, high)
-    bounds = [operands.node(x, dtype if dtype._kind == "f" else _float32) for x in (low, high)]
+    bounds = operands.node(low), operands.node(high)
     check_uniform_dtype(dtype)
     inputs = drawn, *bounds
     return wrap(apply(_UNIFORM, inputs, (size, dtype)))
@@ -278,7 +278,7 @@ def truncated_normal(
     drawn = key_node(key, "truncated_normal", lower, upper)
     if dtype._kind != "f":
         raise ValueError("[trunc_normal] trunc_normal only accepts floating point dtypes.")
-    low, high = operands.node(lower, dtype), operands.node(upper, dtype)
+    low, high = operands.node(lower), operands.node(upper)
     if size is None:
         size = broadcast(low.aval.shape, high.aval.shape)
     return wrap(apply(_TRUNCATED, (drawn, low, high), (size, dtype)))

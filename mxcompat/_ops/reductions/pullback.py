@@ -139,7 +139,7 @@ _extreme("min")
 @PULLBACK.of(TABLE["softmax"])
 def _softmax_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
     y, g = in_order(_softmax_of(x, y, params)), in_order(widened(g))
-    (axes,) = params
+    axes = params[0]
     if axes == (x.ndim - 1,) and y.dtype.kind != "c":
         mean = np.vecdot(y, g)[..., None]
     else:

@@ -18,9 +18,9 @@ from .reduce import wide
 __all__ = ["SOFTMAX", "softmax"]
 
 
-def _softmax(x: Any, axes: tuple[int, ...]) -> Any:
+def _softmax(x: Any, axes: tuple[int, ...], precise: bool) -> Any:
     x = jnp.asarray(x)
-    want = _softmax_aval(aval(x.shape, from_numpy(x.dtype)), axes).dtype._numpy  # type: ignore[arg-type]
+    want = _softmax_aval(aval(x.shape, from_numpy(x.dtype)), axes, precise).dtype._numpy  # type: ignore[arg-type]
     if not x.size:
         return x
     x = wide(x.astype(as_float(from_numpy(x.dtype))._numpy))  # type: ignore[arg-type]
@@ -41,14 +41,14 @@ def _normalized_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple
     return y, weighted - y * jnp.sum(weighted, axis=axes, keepdims=True)
 
 
-def _softmax_aval(a: Aval, axes: tuple[int, ...]) -> Aval:
+def _softmax_aval(a: Aval, axes: tuple[int, ...], precise: bool) -> Aval:
     # as MLX has it: integers give floats along the last axis (and any of size 1 just before it), else stay integers
     trailing = bool(axes) and axes == tuple(range(a.ndim - len(axes), a.ndim))
     floats = a.size and trailing and all(a.shape[k] == 1 for k in axes[:-1])
     return aval(a.shape, as_float(a.dtype)) if floats else a
 
 
-SOFTMAX = op("softmax", _softmax, _softmax_aval, ("axes",))
+SOFTMAX = op("softmax", _softmax, _softmax_aval, ("axes", "precise"))
 
 
 def softmax(a: array, /, axis: Any = None, *, precise: bool = False, stream: Any = None) -> array:
@@ -74,9 +74,9 @@ def softmax(a: array, /, axis: Any = None, *, precise: bool = False, stream: Any
     """
     check_stream(stream)
     node = require_array(a, "softmax")
-    flag(precise, "softmax", "precise")
+    precise = flag(precise, "softmax", "precise")
     check_axis_types(axis)
     if node.aval.ndim == 0 and axis is not None and axis != () and axis != []:
         raise ValueError("[softmax] Received non-empty axes for array with 0 dimensions.")
     axes = axes_of(axis, node.aval.ndim) if node.aval.size else ()
-    return wrap(apply(SOFTMAX, (node,), (axes,)))
+    return wrap(apply(SOFTMAX, (node,), (axes, precise)))

@@ -1,24 +1,32 @@
-"""Primitives of MLX, laid down one after the other, as one op of ours is told to a callback."""
+"""MLX's ops on a chain of its primitives: what one op of ours is told as, laid down one primitive after the other.
+
+A rule of an op (see `primitives`) says in these ops what MLX makes of it, whatever the dtypes: operands are cast to
+what they promote to and broadcast, and what would change nothing is left out, as in MLX.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mxcompat._array.promotion import promote, summed_dtype
-from mxcompat._graph.ir.aval import Aval, Dtype, aval, bool_, int32
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, bool_, complex64, float32, int32, uint32
 
-__all__ = ["Chain", "Constant", "Part", "Source", "Step"]
+__all__ = ["ALL", "ANY", "MAX", "MIN", "PROD", "SUM", "Chain", "Constant", "Group", "Member", "Part", "Source", "Step"]
+
+ALL, ANY, SUM, PROD, MIN, MAX = range(6)
+"""MLX's numbers of reductions."""
 
 
 class Constant(NamedTuple):
     """A number that MLX makes for a primitive, or an array of the shape of one."""
 
-    value: float
+    value: Any
     dtype: Dtype
     shape: tuple[int, ...] = ()
 
@@ -32,6 +40,19 @@ class Part(NamedTuple):
 
 Source = int | Constant | Part
 """`k` is input k of the op, `~k` the (first) result of step k."""
+
+
+class Group(NamedTuple):
+    """A result of ours that holds several of MLX's, which only a `Member` takes out of it."""
+
+    parts: list[Source]
+
+
+class Member(NamedTuple):
+    """A part of the group that is input `of`."""
+
+    of: int
+    number: int
 
 
 class Step(NamedTuple):
@@ -49,11 +70,13 @@ class Chain:
     Args:
         given: the avals of its inputs.
         numbers: for each, its value if it is a Python number.
+        wanted: the avals of its results.
     """
 
-    def __init__(self, given: Sequence[Aval], numbers: Sequence[Any]) -> None:
+    def __init__(self, given: Sequence[Aval], numbers: Sequence[Any], wanted: Sequence[Aval]) -> None:
         self.given = given
         self.numbers = numbers
+        self.wanted = wanted
         self.steps: list[Step] = []
 
     def of(self, x: Source) -> Aval:
@@ -63,98 +86,270 @@ class Chain:
             return self.steps[~x.of].results[x.number]
         return self.given[x] if x >= 0 else self.steps[~x].results[0]
 
+    def shape(self, x: Source) -> tuple[int, ...]:
+        return self.of(x).shape
+
+    def dtype(self, x: Source) -> Dtype:
+        return self.of(x).dtype
+
+    def float_of(self, x: Source) -> Dtype:
+        """Its dtype, or float32 if that is none of floats."""
+        dtype = self.dtype(x)
+        return dtype if dtype._kind in "fc" else float32
+
     def add(
         self, name: str, inputs: Sequence[Source], shape: Sequence[int], *arguments: Any, dtype: Dtype | None = None
     ) -> int:
         """One more primitive; its dtype is that of its first input by default. Returns its result."""
-        result = aval(tuple(shape), dtype or self.of(inputs[0]).dtype)
-        self.steps.append(Step(name, list(inputs), [result], list(arguments)))
-        return ~(len(self.steps) - 1)
+        (part,) = self.several(name, inputs, [aval(tuple(shape), dtype or self.dtype(inputs[0]))], *arguments)
+        return part.of
 
-    def broadcast(self, x: Source, shape: tuple[int, ...]) -> Source:
-        return x if self.of(x).shape == shape else self.add("Broadcast", [x], shape, shape)
+    def several(self, name: str, inputs: Sequence[Source], results: Sequence[Aval], *arguments: Any) -> list[Part]:
+        """One more primitive, of several results."""
+        self.steps.append(Step(name, list(inputs), list(results), list(arguments)))
+        return [Part(~(len(self.steps) - 1), k) for k in range(len(results))]
 
-    def reshape(self, x: Source, shape: Sequence[int]) -> Source:
+    # elements
+
+    def unary(self, name: str, x: Source, *arguments: Any) -> int:
+        return self.add(name, [x], self.shape(x), *arguments)
+
+    def cast(self, x: Source, dtype: Dtype) -> Source:
+        return x if self.dtype(x) is dtype else self.copy(x, dtype)
+
+    def copy(self, x: Source, dtype: Dtype) -> int:
+        """A cast that there is even where the dtype stays."""
+        return self.add("AsType", [x], self.shape(x), dtype, dtype=dtype)
+
+    def floating(self, x: Source) -> Source:
+        return self.cast(x, self.float_of(x))
+
+    def together(self, xs: Sequence[Source], dtype: Dtype | None = None) -> list[Source]:
+        """Operands, of one dtype (by default what theirs promote to) and one shape."""
+        dtype = dtype or reduce(promote, [self.dtype(x) for x in xs])
+        xs = [self.cast(x, dtype) for x in xs]
+        shape = np.broadcast_shapes(*[self.shape(x) for x in xs])
+        return [self.broadcast(x, shape) for x in xs]
+
+    def of_one_dtype(self, xs: Sequence[Source]) -> list[Source]:
+        """Operands of one dtype."""
+        dtype = reduce(promote, [self.dtype(x) for x in xs])
+        return [self.cast(x, dtype) for x in xs]
+
+    def op(self, name: str, *xs: Source, arguments: Sequence[Any] = (), dtype: Dtype | None = None) -> int:
+        """Of elements, where `dtype` is the one to compute in."""
+        xs = tuple(self.together(xs, dtype))
+        return self.add(name, xs, self.shape(xs[0]), *arguments)
+
+    def test(self, name: str, *xs: Source, arguments: Sequence[Any] = (), dtype: Dtype | None = None) -> int:
+        """The same, of which bools come out."""
+        xs = tuple(self.together(xs, dtype))
+        return self.add(name, xs, self.shape(xs[0]), *arguments, dtype=bool_)
+
+    def equal(self, x: Source, y: Source, equal_nan: bool = False) -> int:
+        return self.test("Equal", x, y, arguments=[equal_nan])
+
+    def logical(self, name: str, *xs: Source) -> int:
+        return self.test(name, *xs, dtype=bool_)
+
+    def select(self, where: Source, x: Source, y: Source) -> int:
+        x, y = self.together([x, y])
+        shape = np.broadcast_shapes(self.shape(where), self.shape(x))
+        inputs = [self.broadcast(k, shape) for k in (self.cast(where, bool_), x, y)]
+        return self.add("Select", inputs, shape, dtype=self.dtype(x))
+
+    def constant(self, value: Any, like: Source) -> Constant:
+        return Constant(value, self.dtype(like))
+
+    def full(self, value: Source, shape: Sequence[int], dtype: Dtype | None = None) -> int:
+        value = self.broadcast(value, tuple(shape))
+        return self.unary("Full", self.cast(value, dtype or self.dtype(value)))
+
+    def filled(self, value: Any, shape: Sequence[int], dtype: Dtype) -> int:
+        return self.full(Constant(value, dtype), shape)
+
+    # shapes
+
+    def broadcast(self, x: Source, shape: Sequence[int]) -> Source:
         shape = tuple(shape)
-        return x if self.of(x).shape == shape else self.add("Reshape", [x], shape, shape)
+        return x if self.shape(x) == shape else self.add("Broadcast", [x], shape, shape)
+
+    def reshape(self, x: Source, shape: Sequence[int], told: Sequence[int] | None = None) -> Source:
+        """`told`: the shape as MLX was asked for it, if there is a -1 in that."""
+        shape = tuple(shape)
+        return x if self.shape(x) == shape else self.add("Reshape", [x], shape, tuple(told or shape))
 
     def flat(self, x: Source) -> Source:
         a = self.of(x)
-        return x if a.ndim == 1 else self.add("Flatten", [x], [a.size], 0, a.ndim - 1)
+        return x if a.ndim == 1 else self.add("Flatten", [x], [a.size], 0, max(a.ndim - 1, 0))
+
+    def flatten(self, x: Source, start: int, end: int) -> Source:
+        """Axes from `start` to `end`, with it, as one."""
+        shape = self.shape(x)
+        if start == end:
+            return x
+        return self.add("Flatten", [x], (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :]), start, end)
+
+    def unflatten(self, x: Source, axis: int, sizes: tuple[int, ...]) -> int:
+        shape = self.shape(x)
+        return self.add("Unflatten", [x], (*shape[:axis], *sizes, *shape[axis + 1 :]), axis, sizes)
 
     def transpose(self, x: Source, order: Sequence[int]) -> int:
         """MLX has one even where the order stays."""
-        return self.add("Transpose", [x], [self.of(x).shape[k] for k in order], list(order))
+        return self.add("Transpose", [x], [self.shape(x)[k] for k in order], list(order))
 
-    def arange(self, start: int, stop: int, step: int = 1, dtype: Dtype = int32) -> int:
-        shape = (len(range(start, stop, step)),)
-        return self.add("Arange", [], shape, float(start), float(stop), float(step), dtype=dtype)
-
-    def below(self, rows: int, columns: int, k: int) -> Source:
-        """Where the column is at most the row and `k`."""
-        sides = []
-        for axis, (start, n) in enumerate(((max(k, 0), rows), (max(-k, 0), columns))):
-            sides.append(self.broadcast(self.expand(self.arange(start, start + n), [1 - axis]), (rows, columns)))
-        return self.add("GreaterEqual", sides, (rows, columns), dtype=bool_)
-
-    def cast(self, x: Source, dtype: Dtype) -> Source:
-        return x if self.of(x).dtype is dtype else self.add("AsType", [x], self.of(x).shape, dtype, dtype=dtype)
+    def swapped(self, x: Source) -> int:
+        """With its last two axes swapped."""
+        n = self.of(x).ndim
+        return self.transpose(x, [*range(n - 2), n - 1, n - 2])
 
     def expand(self, x: Source, axes: Sequence[int]) -> int:
         """New axes, numbered as in the result."""
-        shape = list(self.of(x).shape)
+        shape = list(self.shape(x))
         for k in axes:
             shape.insert(k, 1)
         return self.add("ExpandDims", [x], shape, list(axes))
 
-    def together(self, indices: Sequence[Source]) -> list[Source]:
-        """Arrays of indices, of one shape and dtype."""
-        shape = np.broadcast_shapes(*[self.of(i).shape for i in indices])
-        dtype = reduce(promote, [self.of(i).dtype for i in indices])
-        return [self.cast(self.broadcast(i, shape), dtype) for i in indices]
-
-    def binary(self, name: str, x: Source, y: Source, dtype: Dtype | None = None) -> int:
-        """Of two operands of which one has the shape of the result."""
-        shape = max(self.of(x).shape, self.of(y).shape, key=lambda s: (len(s), prod(s)))
-        x, y = self.broadcast(x, shape), self.broadcast(y, shape)
-        return self.add(name, [x, y], shape, dtype=dtype)
-
-    def unary(self, name: str, x: Source, *arguments: Any) -> int:
-        return self.add(name, [x], self.of(x).shape, *arguments)
-
-    def constant(self, value: float, like: Source) -> Constant:
-        return Constant(value, self.of(like).dtype)
-
     def squeeze(self, x: Source, axes: Sequence[int]) -> Source:
         axes = list(axes)
-        return (
-            self.add("Squeeze", [x], [n for k, n in enumerate(self.of(x).shape) if k not in axes], axes) if axes else x
-        )
+        if not axes:
+            return x
+        return self.add("Squeeze", [x], [n for k, n in enumerate(self.shape(x)) if k not in axes], axes)
 
-    def sum(self, x: Source, axes: Sequence[int], keepdims: bool) -> Source:
-        total = self.reduce(x, 2, axes, summed_dtype(self.of(x).dtype))
-        return total if keepdims else self.squeeze(total, axes)
+    def concatenate(self, xs: Sequence[Source], axis: int) -> Source:
+        if len(xs) == 1:
+            return xs[0]
+        dtype = reduce(promote, [self.dtype(x) for x in xs])
+        shape = list(self.shape(xs[0]))
+        shape[axis] = sum(self.shape(x)[axis] for x in xs)
+        return self.add("Concatenate", [self.cast(x, dtype) for x in xs], shape, axis)
+
+    def split(self, x: Source, places: Sequence[int], axis: int) -> list[Part]:
+        a = self.of(x)
+        ends = [0, *places, a.shape[axis]]
+        sizes = [stop - start for start, stop in pairwise(ends)]
+        results = [aval((*a.shape[:axis], n, *a.shape[axis + 1 :]), a.dtype) for n in sizes]
+        return self.several("Split", [x], results, tuple(places), axis)
+
+    def slice(
+        self, x: Source, starts: Sequence[int], stops: Sequence[int], told: Sequence[int] | None = None
+    ) -> Source:
+        """By steps of one. `told`: the stops as MLX was asked for them."""
+        shape = self.shape(x)
+        if not any(starts) and tuple(stops) == shape:
+            return x
+        lengths = [b - a for a, b in zip(starts, stops, strict=True)]
+        return self.add("Slice", [x], lengths, tuple(starts), tuple(told or stops), (1,) * len(shape))
+
+    def along(self, x: Source, axis: int, start: int, stop: int) -> Source:
+        """A slice of one axis."""
+        shape = self.shape(x)
+        starts = [start if k == axis else 0 for k in range(len(shape))]
+        return self.slice(x, starts, [stop if k == axis else n for k, n in enumerate(shape)])
+
+    def turned(self, x: Source, axis: int) -> int:
+        """The other way round along an axis."""
+        shape = self.shape(x)
+        starts, stops, steps = [0] * len(shape), list(shape), [1] * len(shape)
+        starts[axis], stops[axis], steps[axis] = shape[axis] - 1, -shape[axis] - 1, -1
+        return self.add("Slice", [x], shape, tuple(starts), tuple(stops), tuple(steps))
+
+    def whole(self, x: Source) -> int:
+        """A slice of everything, which there is where a slice has a step that does not count."""
+        shape = self.shape(x)
+        return self.add("Slice", [x], shape, (0,) * len(shape), shape, (1,) * len(shape))
+
+    def update(self, x: Source, value: Source, starts: Sequence[int], mode: int = 4) -> Source:
+        """Values written into a box of an array; `mode` is MLX's number for how they are combined with those there."""
+        shape, lengths = self.shape(x), self.shape(value)
+        if shape == lengths:
+            return self.cast(value, self.dtype(x))
+        stops = [a + n for a, n in zip(starts, lengths, strict=True)]
+        inputs = [x, self.cast(value, self.dtype(x))]
+        return self.add("SliceUpdate", inputs, shape, mode, tuple(starts), tuple(stops), (1,) * len(shape))
+
+    # numbers in order
+
+    def arange(self, start: float, stop: float, step: float = 1, dtype: Dtype = int32) -> int:
+        length = max(int(np.ceil((stop - start) / step)), 0)
+        return self.add("Arange", [], (length,), float(start), float(stop), float(step), dtype=dtype)
+
+    def below(self, rows: int, columns: int, k: int) -> Source:
+        """Where the column is at most the row and `k`."""
+        up = self.broadcast(self.expand(self.arange(0, rows), [1]), (rows, columns))
+        across = self.broadcast(self.expand(self.arange(-k, columns - k), [0]), (rows, columns))
+        return self.test("GreaterEqual", up, across)
+
+    # reductions
 
     def reduce(self, x: Source, kind: int, axes: Sequence[int], dtype: Dtype) -> Source:
         """Over axes that stay, with size 1; MLX has no primitive for it where they have that size already."""
-        shape = self.of(x).shape
+        shape = self.shape(x)
         if all(shape[k] == 1 for k in axes):
             return self.cast(x, dtype)
         kept = [1 if k in axes else n for k, n in enumerate(shape)]
         return self.add("Reduce", [x], kept, kind, list(axes), dtype=dtype)
 
+    def reduced(self, x: Source, kind: int, axes: Sequence[int], keepdims: bool = False) -> Source:
+        axes = sorted(axes)
+        if not axes and kind in (SUM, PROD):
+            return x
+        dtype = bool_ if kind in (ALL, ANY) else summed_dtype(self.dtype(x)) if kind in (SUM, PROD) else self.dtype(x)
+        found = self.reduce(x, kind, axes, dtype)
+        return found if keepdims else self.squeeze(found, axes)
+
+    def sum(self, x: Source, axes: Sequence[int], keepdims: bool = False) -> Source:
+        return self.reduced(x, SUM, axes, keepdims)
+
     def mean(self, x: Source, axes: Sequence[int], keepdims: bool) -> int:
-        size = prod(self.of(x).shape[k] for k in axes)
-        total = self.sum(x, axes, keepdims)
-        return self.binary("Multiply", total, self.constant(1 / size, x))
+        size = prod(self.shape(x)[k] for k in axes)
+        part = Constant(float(np.float64(1) / size) if size else float("inf"), self.float_of(x))
+        return self.op("Multiply", self.cast(self.sum(x, axes, keepdims), part.dtype), part)
+
+    def squares(self, x: Source) -> Source:
+        """Of absolute values."""
+        if self.dtype(x) is not complex64:
+            return self.unary("Square", x)
+        product = self.op("Multiply", x, self.unary("Conjugate", x))
+        return self.add("Real", [product], self.shape(product), dtype=float32)
 
     def variance(self, x: Source, axes: Sequence[int], keepdims: bool, ddof: int) -> tuple[int, int]:
         """And the distances from the mean."""
-        away = self.binary("Subtract", x, self.mean(x, axes, True))
-        squares = self.unary("Square", away)
+        away = self.op("Subtract", self.floating(x), self.mean(x, axes, True))
+        squares = self.squares(away)
         if not ddof:
             return self.mean(squares, axes, keepdims), away
         total = self.sum(squares, axes, keepdims)
-        size = prod(self.of(x).shape[k] for k in axes)
-        freedom = self.binary("Subtract", self.constant(size, x), self.constant(ddof, x))
-        return self.binary("Divide", total, self.binary("Maximum", freedom, self.constant(0, x))), away
+        size = prod(self.shape(x)[k] for k in axes)
+        freedom = self.op("Subtract", self.constant(size, squares), self.constant(ddof, squares))
+        return self.op("Divide", total, self.op("Maximum", freedom, self.constant(0, squares))), away
+
+    # products
+
+    def matmul(self, x: Source, y: Source) -> Source:
+        """Of matrices, or of many; a vector is one."""
+        gone = []
+        if self.of(x).ndim == 1:
+            x, gone = self.expand(x, [0]), [-2]
+        if self.of(y).ndim == 1:
+            y, gone = self.expand(y, [1]), [*gone, -1]
+        dtype = promote(self.dtype(x), self.dtype(y))
+        x, y = self.cast(x, dtype), self.cast(y, dtype)
+        batch = self.shape(x)[:-2]
+        if batch and self.of(y).ndim == 2:
+            rows = self.flatten(x, 0, len(batch))
+            product = self.add("Matmul", [rows, y], (self.shape(rows)[0], self.shape(y)[1]))
+            out: Source = self.unflatten(product, 0, self.shape(x)[:-1])
+        else:
+            batch = np.broadcast_shapes(batch, self.shape(y)[:-2])
+            x, y = (self.broadcast(k, (*batch, *self.shape(k)[-2:])) for k in (x, y))
+            out = self.add("Matmul", [x, y], (*batch, self.shape(x)[-2], self.shape(y)[-1]))
+        return self.squeeze(out, sorted(self.of(out).ndim + k for k in gone))
+
+    def gather(self, x: Source, indices: Sequence[Source], axes: Sequence[int], sizes: Sequence[int]) -> int:
+        """Boxes of these sizes, at places along some axes."""
+        return self.add("Gather", [x, *indices], (*self.shape(indices[0]), *sizes), list(axes), tuple(sizes))
+
+    def numbered(self, shape: tuple[int, ...]) -> Source:
+        """Which of many this is, for each of them."""
+        return self.reshape(self.arange(0, prod(shape), dtype=uint32), shape)

@@ -1,174 +1,188 @@
-"""What MLX makes of ops on elements, and of those that rename or move axes. See `composed`."""
+"""What MLX makes of ops on elements: arithmetic, comparisons, tests of numbers, casts. See `primitives`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, prod
+from math import inf, pi
 from typing import Any
 
-from mxcompat._array.promotion import promote
-from mxcompat._graph.ir.aval import Aval, bool_, int32
+import numpy as np
 
-from .chain import Chain, Constant, Source
-from .composed import is_equal, rolled
+from mxcompat._graph.ir.aval import Dtype, bool_, complex64, float32
 
-__all__ = ["ELEMENTWISE"]
+from .chain import ALL, Chain, Constant, Source
+
+__all__ = ["ELEMENTWISE", "absolute", "infinite", "real_dtype", "unknown"]
+
+_BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
+"""In the order of MLX's numbers."""
 
 
-def _reciprocal(c: Chain) -> Any:
-    return c.binary("Divide", c.constant(1.0, 0), 0) if c.of(0).dtype._kind in "fc" else None
+def _float(name: str, *arguments: Any) -> Callable[..., Any]:
+    """Of floats."""
+    return lambda c: c.unary(name, c.floating(0), *arguments)
+
+
+def _binary(name: str, *arguments: Any) -> Callable[..., Any]:
+    """Computed in the dtype of the result."""
+    return lambda c: c.op(name, 0, 1, arguments=arguments, dtype=c.wanted[0].dtype)
+
+
+def _test(name: str, *arguments: Any) -> Callable[..., Any]:
+    return lambda c: c.test(name, 0, 1, arguments=arguments)
 
 
 def _logical(name: str) -> Callable[..., Any]:
-    def rule(c: Chain) -> Any:
-        return c.binary(name, c.cast(0, bool_), c.cast(1, bool_), bool_)
-
-    return rule
+    return lambda c: c.logical(name, 0, 1)
 
 
-def _logical_not(c: Chain) -> Any:
-    return c.unary("LogicalNot", c.cast(0, bool_))
+def _scaled(factor: float) -> Callable[..., Any]:
+    return lambda c: c.op("Multiply", 0, Constant(factor, c.float_of(0)))
+
+
+def absolute(c: Chain, x: Source) -> Source:
+    return c.cast(c.unary("Abs", x), real_dtype(c.dtype(x)))
+
+
+def real_dtype(dtype: Dtype) -> Dtype:
+    return float32 if dtype is complex64 else dtype
+
+
+def _reciprocal(c: Chain) -> Any:
+    return c.op("Divide", Constant(1.0, c.float_of(0)), 0)
 
 
 def _bitwise_invert(c: Chain) -> Any:
-    return c.unary("LogicalNot", 0) if c.of(0).dtype is bool_ else None
+    return c.unary("LogicalNot" if c.dtype(0) is bool_ else "BitwiseInvert", 0)
 
 
-def _is(number: float) -> Callable[..., Any]:
-    return lambda c: is_equal(c, 0, number) if c.of(0).dtype._kind == "f" else None
+def _real(c: Chain) -> Any:
+    return real_part(c, 0)
 
 
-def _isfinite(c: Chain) -> Any:
-    if c.of(0).dtype._kind != "f":
-        return None
-    shape = c.of(0).shape
-    infinite = c.add("LogicalOr", [is_equal(c, 0, inf), is_equal(c, 0, -inf)], shape)
-    unknown = c.add("NotEqual", [0, 0], shape, dtype=bool_)
-    return c.unary("LogicalNot", c.add("LogicalOr", [infinite, unknown], shape))
+def real_part(c: Chain, x: Source) -> Source:
+    return c.add("Real", [x], c.shape(x), dtype=float32) if c.dtype(x) is complex64 else x
+
+
+def _imag(c: Chain) -> Any:
+    if c.dtype(0) is complex64:
+        return c.add("Imag", [0], c.shape(0), dtype=float32)
+    return c.filled(0, c.shape(0), c.dtype(0))
 
 
 def _conj(c: Chain) -> Any:
-    return c.unary("Conjugate", 0) if c.of(0).dtype._kind == "c" else 0
+    return c.unary("Conjugate", 0) if c.dtype(0) is complex64 else 0
 
 
-def _matmul(c: Chain) -> Any:
-    """Vectors become matrices."""
-    x, y = c.of(0), c.of(1)
-    if (x.ndim > 1 and y.ndim > 1) or not x.size or not y.size:
+def unknown(c: Chain, x: Source) -> Source:
+    """Where it is no number."""
+    if c.dtype(x)._kind not in "fc":
+        return c.filled(False, c.shape(x), bool_)
+    return c.test("NotEqual", x, x)
+
+
+def at_end(c: Chain, x: Source, end: float) -> Source:
+    """Where it is this infinity."""
+    if c.dtype(x)._kind not in "fc":
+        return c.filled(False, c.shape(x), bool_)
+    return c.equal(x, c.constant(end, x))
+
+
+def infinite(c: Chain, x: Source) -> Source:
+    """Where it is an infinity."""
+    if c.dtype(x)._kind not in "fc":
+        return c.filled(False, c.shape(x), bool_)
+    if c.dtype(x) is complex64:
+        return c.logical("LogicalOr", *[infinite(c, part) for part in _parts(c, x)])
+    return c.logical("LogicalOr", at_end(c, x, inf), at_end(c, x, -inf))
+
+
+def _parts(c: Chain, x: Source) -> list[Source]:
+    return [c.add(name, [x], c.shape(x), dtype=float32) for name in ("Real", "Imag")]
+
+
+def _isfinite(c: Chain) -> Any:
+    if c.dtype(0)._kind not in "fc":
+        return c.filled(True, c.shape(0), bool_)
+    return c.unary("LogicalNot", c.logical("LogicalOr", infinite(c, 0), unknown(c, 0)))
+
+
+def _isclose(c: Chain, equal_nan: bool) -> Any:
+    away = absolute(c, c.op("Subtract", 0, 1))
+    near = c.test("LessEqual", away, c.op("Add", 3, c.op("Multiply", 2, absolute(c, 1))))
+    high, low = ([at_end(c, x, end) for x in (0, 1)] for end in (inf, -inf))
+    ends = c.logical("LogicalOr", *[c.logical("LogicalOr", *two) for two in zip(high, low, strict=True)])
+    same = [c.logical("LogicalAnd", *two) for two in (high, low)]
+    finite = c.logical("LogicalAnd", near, c.unary("LogicalNot", ends))
+    found = c.logical("LogicalOr", finite, c.logical("LogicalOr", *same))
+    if not equal_nan:
+        return found
+    return c.logical("LogicalOr", found, c.logical("LogicalAnd", unknown(c, 0), unknown(c, 1)))
+
+
+def _allclose(c: Chain, equal_nan: bool) -> Any:
+    found = _isclose(c, equal_nan)
+    return c.reduced(found, ALL, range(c.of(found).ndim))
+
+
+def _nan_to_num(c: Chain) -> Any:
+    if c.dtype(0)._kind not in "fc":
+        return 0
+    if None in c.numbers[1:]:
         return None
-    first: Source = c.expand(0, [0]) if x.ndim == 1 else 0
-    second: Source = c.expand(1, [1]) if y.ndim == 1 else 1
-    dtype = promote(x.dtype, y.dtype)
-    sides = [c.cast(first, dtype), c.cast(second, dtype)]
-    if max(c.of(side).ndim for side in sides) > 2:
-        return None
-    shape = (c.of(first).shape[0], c.of(second).shape[1])
-    gone = [k for k, side in enumerate((x, y)) if side.ndim == 1]
-    return c.squeeze(c.add("Matmul", sides, shape), gone)
+    nan, high, low = (c.constant(n, 0) for n in c.numbers[1:])
+    out: Source = 0
+    for where, number in ((unknown(c, 0), nan), (at_end(c, 0, inf), high), (at_end(c, 0, -inf), low)):
+        out = c.select(where, number, out)
+    return out
 
 
-def _vecdot(c: Chain, axis: int) -> Any:
-    if c.of(0) != c.of(1) or c.of(0).dtype._kind != "f":
-        return None
-    return c.sum(c.binary("Multiply", 0, 1), [axis % c.of(0).ndim], False)
+def _round(c: Chain, decimals: int) -> Any:
+    if not decimals:
+        return c.unary("Round", 0)
+    dtype = c.float_of(0)
+    raised = c.unary("Round", c.op("Multiply", 0, Constant(10.0**decimals, dtype)))
+    return c.cast(c.op("Multiply", raised, Constant(10.0**-decimals, dtype)), c.dtype(0))
 
 
-def _softmax(c: Chain, axes: tuple[int, ...]) -> Any:
-    """Over axes other than the last."""
-    x = c.of(0)
-    if not axes or axes == (x.ndim - 1,) or x.dtype._kind != "f":
-        return None
-    away = c.binary("Subtract", 0, c.reduce(0, 5, sorted(axes), x.dtype))
-    powers = c.unary("Exp", away)
-    return c.binary("Divide", powers, c.sum(powers, sorted(axes), True))
+def _trunc(c: Chain) -> Any:
+    if c.dtype(0)._kind in "iu":
+        return 0
+    negative = c.test("Less", 0, c.constant(0, 0))
+    return c.select(negative, c.unary("Ceil", 0), c.unary("Floor", 0))
 
 
-def _expand_dims(c: Chain, axes: Any) -> Any:
-    axes = (axes,) if isinstance(axes, int) else axes
-    ndim = c.of(0).ndim + len(axes)
-    return c.expand(0, sorted(k % ndim for k in axes))
+def _hadamard(c: Chain) -> Any:
+    scale = c.numbers[1]
+    return None if scale is None else c.unary("Hadamard", c.cast(0, c.wanted[0].dtype), float(np.float32(scale)))
 
 
-def _squeeze(c: Chain, axes: Any) -> Any:
-    x = c.of(0)
-    if axes is None:
-        axes = [k for k, n in enumerate(x.shape) if n == 1]
-    axes = (axes,) if isinstance(axes, int) else axes
-    return c.squeeze(0, sorted(k % x.ndim for k in axes))
-
-
-def _unflatten(c: Chain, axis: int, sizes: tuple[int, ...]) -> Any:
-    shape = c.of(0).shape
-    axis %= len(shape)
-    known = -prod(sizes)
-    sizes = tuple([shape[axis] // known if n == -1 else n for n in sizes])
-    return c.add("Unflatten", [0], (*shape[:axis], *sizes, *shape[axis + 1 :]), axis, sizes)
-
-
-def _transpose(c: Chain, axes: Any) -> Any:
-    ndim = c.of(0).ndim
-    return c.transpose(0, list(range(ndim))[::-1] if axes is None else [k % ndim for k in axes])
-
-
-def _flip(c: Chain, axes: Any) -> Any:
-    shape = c.of(0).shape
-    axes = range(len(shape)) if axes is None else (axes,) if isinstance(axes, int) else axes
-    turned = {k % len(shape) for k in axes}
-    starts = tuple(n - 1 if k in turned else 0 for k, n in enumerate(shape))
-    stops = tuple(-n - 1 if k in turned else n for k, n in enumerate(shape))
-    return c.add("Slice", [0], shape, starts, stops, tuple(-1 if k in turned else 1 for k in range(len(shape))))
-
-
-def _atleast(c: Chain, ndim: int) -> Any:
-    shape = c.of(0).shape
-    if ndim == 3:
-        shape = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape), shape)
-    return c.reshape(0, [*[1] * (ndim - len(shape)), *shape])
-
-
-def _as_strided(c: Chain, shape: Any, strides: Any, offset: int) -> Any:
-    return c.add("AsStrided", [c.flat(0)], shape, shape, strides, offset)
-
-
-def _fftshift(c: Chain, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    x: Source = 0
-    for shift, axis in zip(shifts, axes, strict=True):
-        x = rolled(c, x, shift, axis % c.of(0).ndim)
-    return x
-
-
-def _scan(kind: int) -> Callable[..., Any]:
-    """Over all elements, in order."""
-
-    def rule(c: Chain, axis: int | None, reverse: bool, inclusive: bool) -> Any:
-        return c.add("Scan", [c.flat(0)], (c.of(0).size,), kind, 0, reverse, inclusive) if axis is None else None
-
-    return rule
-
-
-def _tri(c: Chain, out: Aval, k: int) -> Any:
-    return c.cast(c.below(*out.shape, k), out.dtype)
-
-
-def _eye(c: Chain, out: Aval, k: int) -> Any:
-    rows, columns = out.shape
-    starts = max(-k, 0), max(k, 0)
-    n = min(rows - starts[0], columns - starts[1])
-    if n <= 0:
-        return None
-    zeros = c.unary("Full", c.broadcast(Constant(0, out.dtype), out.shape))
-    places = [c.arange(start, start + n, dtype=int32) for start in starts]
-    ones = c.unary("Full", c.broadcast(Constant(1, out.dtype), (n, 1, 1)))
-    return c.add("Scatter", [zeros, *places, ones], out.shape, 4, [0, 1], dtype=out.dtype)
+def _cast(c: Chain, dtype: Dtype) -> Any:
+    return c.copy(0, dtype)
 
 
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
-    "as_strided": _as_strided, "atleast": _atleast, "bitwise_invert": _bitwise_invert, "conj": _conj,
-    "cumprod": _scan(3), "cumsum": _scan(2), "expand_dims": _expand_dims, "eye": _eye, "fftshift": _fftshift,
-    "flip": _flip, "isfinite": _isfinite, "isneginf": _is(-inf), "isposinf": _is(inf),
-    "logical_and": _logical("LogicalAnd"), "logical_not": _logical_not, "logical_or": _logical("LogicalOr"),
-    "logical_xor": _logical("NotEqual"), "matmul": _matmul, "reciprocal": _reciprocal,
-    "rsqrt": lambda c: c.unary("Sqrt", 0, True), "softmax": _softmax, "sqrt": lambda c: c.unary("Sqrt", 0, False),
-    "squeeze": _squeeze, "transpose": _transpose, "tri": _tri, "unflatten": _unflatten, "vecdot": _vecdot,
+    **{name: _float("".join(part.capitalize() for part in name.split("_")))
+       for name in ("cos", "cosh", "erf", "exp", "expm1", "log1p", "sigmoid", "sin", "sinh", "tan", "tanh")},
+    **{f"arc{name}": _float(f"Arc{name.capitalize()}") for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
+    **{name: _float("Log", code) for code, name in enumerate(("log2", "log10", "log"))},
+    **{name: _binary("BitwiseBinary", code) for code, name in enumerate(_BITWISE)},
+    "abs": lambda c: absolute(c, 0), "add": _binary("Add"), "allclose": _allclose, "arctan2": _binary("ArcTan2"),
+    "astype": _cast,
+    "bitwise_invert": _bitwise_invert, "cast": _cast, "conj": _conj, "copy": lambda c: c.copy(0, c.dtype(0)),
+    "degrees": _scaled(180 / pi), "divide": _binary("Divide"),
+    "equal": _test("Equal", False), "erfinv": _float("ErfInv"), "floor_divide": _binary("FloorDivide"),
+    "greater": _test("Greater"), "greater_equal": _test("GreaterEqual"), "hadamard_transform": _hadamard,
+    "imag": _imag, "isclose": _isclose, "isfinite": _isfinite, "isinf": lambda c: infinite(c, 0),
+    "isnan": lambda c: unknown(c, 0), "isneginf": lambda c: at_end(c, 0, -inf), "isposinf": lambda c: at_end(c, 0, inf),
+    "less": _test("Less"), "less_equal": _test("LessEqual"), "logaddexp": _binary("LogAddExp"),
+    "logical_and": _logical("LogicalAnd"), "logical_not": lambda c: c.unary("LogicalNot", c.cast(0, bool_)),
+    "logical_or": _logical("LogicalOr"), "logical_xor": _logical("NotEqual"), "maximum": _binary("Maximum"),
+    "minimum": _binary("Minimum"), "multiply": _binary("Multiply"), "nan_to_num": _nan_to_num,
+    "not_equal": _test("NotEqual"), "positive": lambda c: 0, "power": _binary("Power"), "radians": _scaled(pi / 180),
+    "real": _real, "reciprocal": _reciprocal, "remainder": _binary("Remainder"), "round": _round,
+    "rsqrt": _float("Sqrt", True), "sqrt": _float("Sqrt", False), "subtract": _binary("Subtract"), "trunc": _trunc,
+    "update_negative": lambda c: c.unary("Negative", 0), "update_reciprocal": _reciprocal,
+    "where": lambda c: c.select(0, 1, 2),
 }  # fmt: skip
-"""`rule(chain, **params)`, as in `composed.COMPOSED`."""
+"""`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""

@@ -1,4 +1,4 @@
-"""What MLX makes of `mx.fast`: norms, rotary positions, attention. See `composed`."""
+"""What MLX makes of `mx.fast`: norms, rotary positions, attention. See `primitives`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mxcompat._array.dtypes import finfo
 from mxcompat._graph.ir.aval import bool_, float32, int32
 
 from .chain import Chain, Constant, Source
+from .composed_reductions import log_sum_exp
 
 __all__ = ["FAST"]
 
@@ -17,26 +18,35 @@ __all__ = ["FAST"]
 def _scaled(c: Chain, x: Source, squares: Source, eps: int) -> int:
     """Over the root of a mean of squares."""
     number = Constant(c.numbers[eps], float32)
-    return c.binary("Multiply", x, c.unary("Sqrt", c.binary("Add", squares, number), True))
+    return c.op("Multiply", x, c.unary("Sqrt", c.op("Add", squares, number), True))
 
 
 def _rms_norm(c: Chain) -> Any:
-    x = c.of(0)
-    if x.dtype is not float32 or c.numbers[1] is None:
+    """In float32, but for the weights."""
+    if c.numbers[1] is None:
         return None
-    normal = _scaled(c, 0, c.mean(c.unary("Square", 0), [x.ndim - 1], True), 1)
-    return c.binary("Multiply", normal, 2) if len(c.given) > 2 else normal
+    x = c.cast(0, float32)
+    normal: Source = c.cast(_scaled(c, x, c.mean(c.unary("Square", x), [c.of(0).ndim - 1], True), 1), c.dtype(0))
+    return c.op("Multiply", normal, 2) if len(c.given) > 2 else normal
 
 
 def _layer_norm(c: Chain, weighted: bool, biased: bool) -> Any:
-    x = c.of(0)
-    if x.dtype is not float32 or c.numbers[1] is None:
+    """In float32, but for the weights."""
+    if c.numbers[1] is None:
         return None
-    squares, away = c.variance(0, [x.ndim - 1], True, 0)
-    out = _scaled(c, away, squares, 1)
+    squares, away = c.variance(c.cast(0, float32), [c.of(0).ndim - 1], True, 0)
+    out: Source = c.cast(_scaled(c, away, squares, 1), c.dtype(0))
     if weighted:
-        out = c.binary("Multiply", out, 2)
-    return c.binary("Add", out, 2 + weighted) if biased else out
+        out = c.op("Multiply", out, 2)
+    return c.op("Add", out, 2 + weighted) if biased else out
+
+
+def _cross_entropy(c: Chain) -> Any:
+    last = c.of(0).ndim - 1
+    total = log_sum_exp(c, 0, [last], False)
+    place = c.expand(1, [last])
+    picked = c.squeeze(c.add("GatherAxis", [0, place], c.shape(place), last), [last])
+    return c.cast(c.op("Subtract", total, picked), float32)
 
 
 def _rope(c: Chain, dims: int, traditional: bool, base: float | None) -> Any:
@@ -51,7 +61,7 @@ def _rope(c: Chain, dims: int, traditional: bool, base: float | None) -> Any:
         x = c.add("Flatten", [x], (batch, heads, length, size), 1, len(given) - 3)
     shape = c.of(x).shape
     angles = _angles(c, scale, half, base, length, batch)
-    cos, sin = (c.cast(c.unary(name, angles), c.of(0).dtype) for name in ("Cos", "Sin"))
+    cos, sin = (c.cast(c.unary(name, angles), c.dtype(0)) for name in ("Cos", "Sin"))
     cos, sin = (c.broadcast(part, (*shape[:3], half)) for part in (cos, sin))
 
     def part(start: int, stop: int, step: int = 1) -> Source:
@@ -64,8 +74,8 @@ def _rope(c: Chain, dims: int, traditional: bool, base: float | None) -> Any:
     else:
         first, second = part(0, half), part(half, dims)
     turned: list[Source] = [
-        c.binary("Subtract", c.binary("Multiply", first, cos), c.binary("Multiply", second, sin)),
-        c.binary("Add", c.binary("Multiply", first, sin), c.binary("Multiply", second, cos)),
+        c.op("Subtract", c.op("Multiply", first, cos), c.op("Multiply", second, sin)),
+        c.op("Add", c.op("Multiply", first, sin), c.op("Multiply", second, cos)),
     ]
     rest = [part(dims, size)] if dims < size else []
     if traditional:
@@ -86,16 +96,16 @@ def _angles(c: Chain, scale: Source, half: int, base: float | None, length: int,
         steps = c.broadcast(steps, (batch, 1, length))
     if c.of(offset).dtype._kind == "i" and c.of(offset).dtype.size > 4:
         offset = c.cast(offset, int32)
-    positions = c.binary("Add", steps, c.cast(offset, float32))
-    positions = c.binary("Multiply", positions, scale)
+    positions = c.op("Add", steps, c.cast(offset, float32))
+    positions = c.op("Multiply", positions, scale)
     positions = c.expand(positions, [c.of(positions).ndim])
     if base is None:
-        speeds = c.binary("Divide", Constant(1.0, float32), 3)
+        speeds = c.op("Divide", Constant(1.0, float32), 3)
     else:
         slower = c.arange(0, -half, -1, float32)
-        speeds = c.unary("Exp", c.binary("Multiply", slower, Constant(log(base) / half, float32)))
+        speeds = c.unary("Exp", c.op("Multiply", slower, Constant(log(base) / half, float32)))
     shape = (*c.of(positions).shape[:-1], half)
-    return c.binary("Multiply", c.broadcast(positions, shape), c.broadcast(speeds, shape))
+    return c.op("Multiply", c.broadcast(positions, shape), c.broadcast(speeds, shape))
 
 
 def _attention(c: Chain, causal: bool, masked: bool, sinks: bool, prefix: bool) -> Any:
@@ -112,7 +122,7 @@ def _attention(c: Chain, causal: bool, masked: bool, sinks: bool, prefix: bool) 
         return x if heads == groups else c.add("Unflatten", [x], (batch, *split, *shape[2:]), 1, split)
 
     together = (batch, heads) if heads == groups else (batch, *split)
-    scaled = grouped(c.binary("Multiply", Constant(scale, dtype), 0))
+    scaled = grouped(c.op("Multiply", Constant(scale, dtype), 0))
     first, second = (n if heads == groups else c.expand(n, [2]) for n in (1, 2))
     dims = len(together)
     turned = c.transpose(first, [*range(dims), dims + 1, dims])
@@ -127,9 +137,11 @@ def _attention(c: Chain, causal: bool, masked: bool, sinks: bool, prefix: bool) 
         if mask.dtype is bool_:
             out = c.add("Select", [where, out, c.broadcast(lowest, scores)], scores, dtype=dtype)
         else:
-            out = c.binary("Add", out, where)
+            out = c.op("Add", out, where)
     if causal:
-        seen = c.broadcast(c.below(queries, keys, keys - queries), scores)
+        rows, columns = c.arange(keys - queries, keys), c.arange(0, keys)
+        below = c.test("GreaterEqual", c.expand(rows, [1]), c.expand(columns, [0]))
+        seen = c.broadcast(below, scores)
         out = c.add("Select", [seen, out, c.broadcast(lowest, scores)], scores, dtype=dtype)
     if sinks:
         own = 4 + masked
@@ -151,6 +163,7 @@ def _sinks(c: Chain, x: Source, split: tuple[int, int] | None) -> Source:
 
 
 FAST: dict[str, Callable[..., Any]] = {
-    "layer_norm": _layer_norm, "rms_norm": _rms_norm, "rope": _rope, "scaled_dot_product_attention": _attention,
+    "cross_entropy": _cross_entropy, "layer_norm": _layer_norm, "rms_norm": _rms_norm, "rope": _rope,
+    "scaled_dot_product_attention": _attention,
 }  # fmt: skip
-"""`rule(chain, **params)`, as in `composed.COMPOSED`."""
+"""`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""

@@ -1,9 +1,11 @@
-"""What MLX makes of reads and writes by index. See `composed`, and `_ops/indexing/plan` for what a plan is."""
+"""What MLX makes of reads and writes by index. See `primitives`, and `_ops/indexing/plan` for what a plan is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from mxcompat._graph.ir.aval import uint32
 from mxcompat._ops.indexing.scatter import stripped
@@ -56,7 +58,7 @@ def _slice(c: Chain, plan: tuple) -> Any:
         row = c.add("Gather", [0, Constant(c.numbers[1], uint32)], (1, *shape[1:]), [0], (1, *shape[1:]))
         return c.squeeze(row, [0])
     x = _cut(c, 0, plan, iter(c.numbers[1:]))
-    return x if c.steps else None
+    return x
 
 
 def _cut(c: Chain, x: Source, plan: Sequence[Any], numbers: Iterator[Any]) -> Source | None:
@@ -77,9 +79,9 @@ def _cut(c: Chain, x: Source, plan: Sequence[Any], numbers: Iterator[Any]) -> So
 def _slice_update(c: Chain, plan: tuple, mode: str) -> Any:
     shape = c.of(0).shape
     window = None if "+" in plan else _window(shape, plan, iter(c.numbers[2:]))
-    if window is None or mode not in _COMBINED or c.of(0).dtype is not c.of(1).dtype:
+    if window is None or mode not in _COMBINED:
         return None
-    value = c.broadcast(1, tuple(_lengths(shape, plan)))
+    value = c.broadcast(c.cast(1, c.dtype(0)), tuple(_lengths(shape, plan)))
     return c.add("SliceUpdate", [0, value], shape, _COMBINED[mode], *map(tuple, window))
 
 
@@ -118,6 +120,12 @@ def _taken(c: Chain, axis: int) -> Source:
     return c.squeeze(found, [axis + dims])
 
 
+def _common(c: Chain, indices: Sequence[Source]) -> list[Source]:
+    """Of one shape and dtype: cast when they are broadcast."""
+    shape = np.broadcast_shapes(*[c.shape(x) for x in indices])
+    return c.of_one_dtype([c.broadcast(x, shape) for x in indices])
+
+
 def _gather(c: Chain, plan: tuple) -> Any:
     """Slices before the last array become arrays of indices, those behind it are cut from what is found."""
     x: Source = 0
@@ -146,7 +154,7 @@ def _gather(c: Chain, plan: tuple) -> Any:
             place = c.reshape(place, [c.of(place).size if n == at else 1 for n in range(dims + slices)])
             passed += 1
         indices.append(place)
-    indices = c.together(indices)
+    indices = _common(c, indices)
     common = c.of(indices[0]).shape
     count = len(new)
     sizes = (*[1] * count, *shape[count:])
@@ -199,7 +207,7 @@ def _scatter(c: Chain, plan: tuple, mode: str) -> Any:
         indices.append(place)
         sizes.append((n if entry == ":" else entry[0]) if k in simple else 1)
         axis += 1
-    indices = c.together(indices)
+    indices = _common(c, indices)
     common = c.of(indices[0]).shape
     kept = [size for size, k in zip(sizes, [k for k, e in enumerate(plan) if e != "+"], strict=True) if k in simple]
     rest = shape[axis:]
@@ -209,9 +217,27 @@ def _scatter(c: Chain, plan: tuple, mode: str) -> Any:
     return c.add("Scatter", [0, *indices, value], shape, _COMBINED[mode], list(range(axis)))
 
 
+def _gather_axis(c: Chain, axis: int | None) -> Any:
+    x, at = _line(c, axis)
+    return c.add("GatherAxis", [x, 1], c.shape(1) if axis is None else c.wanted[0].shape, at)
+
+
 def _scatter_axis(c: Chain, axis: int | None) -> Any:
-    shape = c.of(0).shape
-    return None if axis is None else c.add("ScatterAxis", [0, 2, 1], shape, 1, axis % len(shape))
+    x, at = _line(c, axis)
+    found = c.add("ScatterAxis", [x, 2, c.cast(1, c.dtype(0))], c.shape(x), 1, at)
+    return c.reshape(found, c.shape(0))
+
+
+def _dynamic_slice(c: Chain, axes: tuple[int, ...], size: tuple[int, ...]) -> Any:
+    shape = c.wanted[0].shape
+    return c.add("DynamicSlice", [0, 1], shape, list(axes), shape)
+
+
+def _line(c: Chain, axis: int | None) -> tuple[Source, int]:
+    """What is indexed along which axis: by default all in one line."""
+    if axis is None:
+        return c.reshape(0, (c.of(0).size,), (-1,)), 0
+    return 0, axis % c.of(0).ndim
 
 
 def _masked_scatter(c: Chain) -> Any:
@@ -227,7 +253,8 @@ def _masked_scatter(c: Chain) -> Any:
 
 
 INDEXING: dict[str, Callable[..., Any]] = {
-    "gather": _gather, "masked_scatter": _masked_scatter, "scatter": _scatter, "scatter_axis": _scatter_axis,
-    "slice": _slice, "slice_update": _slice_update,
+    "dynamic_slice": _dynamic_slice, "gather": _gather, "gather_axis": _gather_axis,
+    "masked_scatter": _masked_scatter, "scatter": _scatter, "scatter_axis": _scatter_axis, "slice": _slice,
+    "slice_update": _slice_update,
 }  # fmt: skip
-"""`rule(chain, **params)`, as in `composed.COMPOSED`."""
+"""`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""

@@ -1,5 +1,5 @@
-"""What MLX makes of products, and of what picks elements by where they stand: einsum, tensordot, kron,
-medians, triangles, diagonals. See `composed`.
+"""What MLX makes of products: of vectors, matrices and tensors, of chosen ones, of quantized ones; of convolutions.
+See `primitives`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import Any
 
-from mxcompat._array.promotion import promote
-from mxcompat._graph.ir.aval import bool_, float32, uint32
+from mxcompat._graph.ir.aval import complex64, float32, uint32
 from mxcompat._ops.products.einsum import own_sums
 from mxcompat._ops.products.einsum_notation import parse
 from mxcompat._ops.products.einsum_path import Step, contraction_order
 
-from .chain import Chain, Source
+from .chain import Chain, Constant, Source
 
 __all__ = ["PRODUCTS"]
 
@@ -46,7 +45,7 @@ def _contracted(c: Chain, taken: Sequence[Operand], step: Step) -> Operand:
     for k, operand in enumerate(taken):
         x, labels = _diagonals(c, operand)
         gone = [labels.index(label) for label in own_sums(k, taken, step)]
-        x = c.sum(x, sorted(gone), False) if gone else x
+        x = c.sum(x, gone) if gone else x
         ready.append((x, "".join(label for n, label in enumerate(labels) if n not in gone)))
     if len(ready) == 1:
         return ready[0]
@@ -81,9 +80,8 @@ def _pair(c: Chain, a: Operand, b: Operand, kept: Collection[str]) -> Operand:
         labels = "".join(dict.fromkeys(left + right))
         sizes = {label: n for operand in (a, b) for label, n in zip(operand[1], c.of(operand[0]).shape, strict=True)}
         shape = tuple(sizes[label] for label in labels)
-        dtype = promote(c.of(x).dtype, c.of(y).dtype)
-        sides = [c.broadcast(c.cast(_spread_out(c, operand, labels), dtype), shape) for operand in (a, b)]
-        return c.add("Multiply", sides, shape), labels
+        sides = [c.broadcast(_spread_out(c, operand, labels), shape) for operand in (a, b)]
+        return c.op("Multiply", *sides), labels
     batch = "".join(label for label in left if label in right and label in kept)
     summed = "".join(label for label in left if label in right and label not in kept)
     first = "".join(label for label in left if label not in right)
@@ -95,8 +93,8 @@ def _pair(c: Chain, a: Operand, b: Operand, kept: Collection[str]) -> Operand:
 
     x = c.reshape(c.transpose(x, [left.index(label) for label in batch + first + summed]), grouped(first, summed))
     y = c.reshape(c.transpose(y, [right.index(label) for label in batch + summed + second]), grouped(summed, second))
-    dtype = promote(c.of(x).dtype, c.of(y).dtype)
-    out = c.add("Matmul", [c.cast(x, dtype), c.cast(y, dtype)], grouped(first, second))
+    sides = c.of_one_dtype([x, y])
+    out = c.add("Matmul", sides, grouped(first, second))
     labels = batch + first + second
     return c.reshape(out, [size[label] for label in labels]), labels
 
@@ -113,101 +111,165 @@ def _spread_out(c: Chain, operand: Operand, labels: str) -> Source:
     return x if order == list(range(len(order))) else c.transpose(x, order)
 
 
+def _matmul(c: Chain) -> Any:
+    return c.matmul(0, 1)
+
+
 def _tensordot(c: Chain, axes: Any) -> Any:
     a, b = c.of(0), c.of(1)
-    if a.dtype is not float32 or b.dtype is not float32:
-        return None
     if isinstance(axes, int):
         axes = (range(a.ndim - axes, a.ndim), range(axes))
-    first, second = ([k % n for k in ks] for ks, n in zip(axes, (a.ndim, b.ndim), strict=True))
+    return _contraction(c, *([k % n for k in ks] for ks, n in zip(axes, (a.ndim, b.ndim), strict=True)))
+
+
+def _contraction(c: Chain, first: Sequence[int], second: Sequence[int]) -> Any:
+    a, b = c.of(0), c.of(1)
     left = [k for k in range(a.ndim) if k not in first]
     right = [k for k in range(b.ndim) if k not in second]
     summed = prod(a.shape[k] for k in first)
     shapes = [a.shape[k] for k in left], [b.shape[k] for k in right]
-    x = c.reshape(c.transpose(0, [*left, *first]), (prod(shapes[0]), summed))
-    y = c.reshape(c.transpose(1, [*second, *right]), (summed, prod(shapes[1])))
-    return c.reshape(c.add("Matmul", [x, y], (prod(shapes[0]), prod(shapes[1]))), [*shapes[0], *shapes[1]])
+    x, y = c.of_one_dtype([0, 1])
+    x = c.reshape(c.transpose(x, [*left, *first]), (prod(shapes[0]), summed))
+    y = c.reshape(c.transpose(y, [*second, *right]), (summed, prod(shapes[1])))
+    return c.reshape(c.matmul(x, y), [*shapes[0], *shapes[1]])
+
+
+def _inner(c: Chain) -> Any:
+    if not c.of(0).ndim or not c.of(1).ndim:
+        return c.op("Multiply", 0, 1)
+    return _contraction(c, [c.of(0).ndim - 1], [c.of(1).ndim - 1])
+
+
+def _outer(c: Chain) -> Any:
+    return c.op("Multiply", c.reshape(c.flat(0), (c.of(0).size, 1)), c.flat(1))
+
+
+def _vecdot(c: Chain, axis: int) -> Any:
+    first = c.unary("Conjugate", 0) if c.dtype(0) is complex64 else 0
+    product = c.op("Multiply", first, 1)
+    return c.sum(product, [axis % c.of(product).ndim])
 
 
 def _kron(c: Chain) -> Any:
     a, b = c.of(0), c.of(1)
-    if a.dtype is not b.dtype or not a.ndim or not b.ndim:
-        return None
+    if not a.ndim or not b.ndim:
+        return c.op("Multiply", 0, 1)
     ndim = max(a.ndim, b.ndim)
     first, second = ((1,) * (ndim - len(x.shape)) + x.shape for x in (a, b))
     apart = [m for n in first for m in (n, 1)], [m for n in second for m in (1, n)]
-    shape = tuple(m for pair in zip(first, second, strict=True) for m in pair)
-    sides = [c.broadcast(c.reshape(k, apart[k]), shape) for k in (0, 1)]
-    return c.reshape(c.add("Multiply", sides, shape), [n * m for n, m in zip(first, second, strict=True)])
+    product = c.op("Multiply", *[c.reshape(k, apart[k]) for k in (0, 1)])
+    return c.reshape(product, [n * m for n, m in zip(first, second, strict=True)])
 
 
-def _median(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:
-    a = c.of(0)
-    if a.dtype._kind not in "fiu" or not axes or a.dtype.size > 4:
+def _addmm(c: Chain) -> Any:
+    """Complex numbers are multiplied and added."""
+    dtype, shape = c.wanted[0].dtype, c.wanted[0].shape
+    scales = tuple(c.numbers[3:]) or (1.0, 1.0)
+    if None in scales:
         return None
-    rest = [k for k in range(a.ndim) if k not in axes]
-    x = c.transpose(0, [*rest, *axes])
-    if len(axes) > 1:
-        x = c.add("Flatten", [x], [*c.of(x).shape[: len(rest)], prod(a.shape[k] for k in axes)], len(rest), a.ndim - 1)
-    axis, n = len(rest), c.of(x).shape[-1]
-    one = (*c.of(x).shape[:-1], 1)
-    ordered = c.unary("Sort", x, axis)
-
-    def at(k: int) -> Source:
-        starts, stops = [0] * axis + [k], [*one[:-1], k + 1]
-        picked: Source = c.add("Slice", [ordered], one, tuple(starts), tuple(stops), (1,) * (axis + 1))
-        return picked if a.dtype._kind == "f" else c.add("AsType", [picked], one, float32, dtype=float32)
-
-    middle = at(n // 2)
-    if n % 2 == 0:
-        middle = c.binary("Add", middle, at(n // 2 - 1))
-        middle = c.binary("Multiply", middle, c.constant(0.5, middle))
-    if a.dtype._kind == "f":
-        unknown = c.add("NotEqual", [x, x], c.of(x).shape, dtype=bool_)
-        found = c.add("Reduce", [unknown], one, 1, [axis])
-        nan = c.broadcast(c.constant(float("nan"), x), one)
-        middle = c.add("Select", [found, nan, middle], one, dtype=a.dtype)
-    out = c.squeeze(middle, [axis])
-    if not keepdims:
-        return out
-    return c.add("ExpandDims", [out], [1 if k in axes else n for k, n in enumerate(a.shape)], sorted(axes))
+    addend, x, y = (c.cast(k, dtype) for k in range(3))
+    if dtype is complex64:
+        alpha, beta = (c.cast(Constant(s, float32), dtype) for s in scales)
+        return c.op("Add", c.op("Multiply", c.matmul(x, y), alpha), c.op("Multiply", beta, addend))
+    gone = []
+    if c.of(x).ndim == 1:
+        x, gone = c.expand(x, [0]), [-2]
+    if c.of(y).ndim == 1:
+        y, gone = c.expand(y, [1]), [*gone, -1]
+    batch = c.shape(x)[:-2]
+    whole = list(shape)
+    for k in gone:
+        whole.insert(len(whole) + k + 1, 1)
+    addend = c.broadcast(addend, shape)
+    if gone:
+        addend = c.reshape(addend, whole)
+    if batch and c.of(y).ndim == 2:
+        x, addend = c.flatten(x, 0, len(batch)), c.flatten(addend, 0, len(batch))
+        out: Source = c.unflatten(c.add("AddMM", [x, y, addend], c.shape(addend), *scales), 0, tuple(whole[:-1]))
+    else:
+        x, y = (c.broadcast(k, (*whole[:-2], *c.shape(k)[-2:])) for k in (x, y))
+        out = c.add("AddMM", [x, y, addend], whole, *scales)
+    return c.squeeze(out, sorted(len(whole) + k for k in gone))
 
 
-def _triangle(c: Chain, k: int, upper: bool) -> Any:
-    shape = c.of(0).shape
-    inside = c.broadcast(c.below(shape[-2], shape[-1], k - upper), shape)
-    zero = c.broadcast(c.constant(0, 0), shape)
-    return c.add("Select", [inside, zero, 0] if upper else [inside, 0, zero], shape, dtype=c.of(0).dtype)
+def _chosen(c: Chain, shapes: Sequence[tuple[int, ...]], given: Sequence[Source | None]) -> list[Source]:
+    """The matrices to multiply, by number; by default each of them."""
+    indices = [c.numbered(s) if i is None else c.cast(i, uint32) for s, i in zip(shapes, given, strict=True)]
+    return c.together(indices)
 
 
-def _diagonal(c: Chain, offset: int, axis1: int, axis2: int) -> Any:
-    shape = c.of(0).shape
-    axes = [axis1 % len(shape), axis2 % len(shape)]
-    starts = max(-offset, 0), max(offset, 0)
-    size = max(min(shape[k] - start for k, start in zip(axes, starts, strict=True)), 0)
-    rows, columns = (c.arange(start, start + size) for start in starts)
-    sizes = tuple(1 if k in axes else n for k, n in enumerate(shape))
-    found = c.add("Gather", [0, rows, columns], (size, *sizes), axes, sizes)
-    found = c.squeeze(found, sorted(k + 1 for k in axes))
-    ndim = len(shape) - 1
-    return found if ndim == 1 else c.transpose(found, [*range(1, ndim), 0])
+def _gather_mm(c: Chain, left: bool, right: bool) -> Any:
+    x, y = c.of_one_dtype([0, 1])
+    gone = []
+    if c.of(x).ndim == 1:
+        x, gone = c.expand(x, [0]), [-2]
+    if c.of(y).ndim == 1:
+        y, gone = c.expand(y, [1]), [*gone, -1]
+    indices = _chosen(c, [c.shape(x)[:-2], c.shape(y)[:-2]], [2 if left else None, 2 + left if right else None])
+    shape = (*c.shape(indices[0]), c.shape(x)[-2], c.shape(y)[-1])
+    out = c.add("GatherMM", [x, y, *indices], shape, False, False)
+    return c.squeeze(out, sorted(len(shape) + k for k in gone))
 
 
-def _trace(c: Chain, offset: int, axis1: int, axis2: int) -> Any:
-    found = _diagonal(c, offset, axis1, axis2)
-    return c.sum(found, [c.of(found).ndim - 1], False)
+_MODES = ("affine", "mxfp4", "mxfp8", "nvfp4")
 
 
-def _diag(c: Chain, k: int) -> Any:
-    n = c.of(0).size
-    shape = (n + abs(k), n + abs(k))
-    zeros = c.unary("Full", c.broadcast(c.constant(0, 0), shape))
-    rows, columns = (c.arange(start, start + n, dtype=uint32) for start in (max(-k, 0), max(k, 0)))
-    return c.add("Scatter", [zeros, rows, columns, c.reshape(0, (n, 1, 1))], shape, 4, [0, 1])
+def _scheme(how: Any) -> list[int]:
+    mode, group_size, bits = how
+    return [group_size, bits, _MODES.index(mode)]
+
+
+def _gather_qmm(biased: bool) -> Callable[..., Any]:
+    """The packed weights, behind scales and biases of ours, are the second of MLX's."""
+
+    def rule(c: Chain, how: Any, transpose: bool, left: bool, right: bool, scaled: bool) -> Any:
+        if scaled:
+            return None
+        packed = 2 + biased
+        parts = [packed, *range(1, packed)]
+        given = [packed + 1 if left else None, packed + 1 + left if right else None]
+        indices = _chosen(c, [c.shape(0)[:-2], c.shape(packed)[:-2]], given)
+        arguments = [*_scheme(how), transpose, False, False]
+        return c.add("GatherQMM", [0, *parts, *indices], c.wanted[0].shape, *arguments, dtype=c.wanted[0].dtype)
+
+    return rule
+
+
+def _quantized_matmul(c: Chain, how: Any, transpose: bool) -> Any:
+    """The packed weights, the last operand of ours, are the second of MLX's."""
+    last = len(c.given) - 1
+    dtype = c.wanted[0].dtype
+    inputs = [c.cast(0, dtype), last, *[c.cast(k, dtype) if how[0] == "affine" else k for k in range(1, last)]]
+    return c.add("QuantizedMatmul", inputs, c.wanted[0].shape, *_scheme(how), transpose, dtype=dtype)
+
+
+def _quantize(c: Chain, how: Any) -> Any:
+    return c.several("Quantize", [0], c.wanted, *_scheme(how), False) if how[0] == "affine" else None
+
+
+def _block_masked_mm(c: Chain, size: int, given: tuple[bool, ...]) -> Any:
+    sides = c.of_one_dtype([0, 1])
+    if not any(given):
+        return c.matmul(*sides)
+    return c.add("BlockMaskedMM", [*sides, *range(2, len(c.given))], c.wanted[0].shape, size)
+
+
+def _convolve(c: Chain, mode: str) -> Any:
+    x, y = (0, 1) if c.of(0).size >= c.of(1).size else (1, 0)
+    size = c.of(y).size
+    low, high = {"full": (size - 1, size - 1), "same": (size // 2, size - size // 2 - 1), "valid": (0, 0)}[mode]
+    rows = c.reshape(x, (1, c.of(x).size, 1), (1, -1, 1))
+    kernel = c.reshape(c.turned(y, 0), (1, size, 1), (1, -1, 1))
+    shape = (1, c.wanted[0].size, 1)
+    sides = c.of_one_dtype([rows, kernel])
+    found = c.add("Convolution", sides, shape, [1], [low], [high], [1], [1], 1, False)
+    return c.reshape(found, c.wanted[0].shape, (-1,))
 
 
 PRODUCTS: dict[str, Callable[..., Any]] = {
-    "diag": _diag, "diagonal": _diagonal, "einsum": _einsum, "kron": _kron, "median": _median,
-    "tensordot": _tensordot, "trace": _trace, "triangle": _triangle,
+    "addmm": _addmm, "block_masked_mm": _block_masked_mm, "convolve": _convolve, "einsum": _einsum,
+    "gather_mm": _gather_mm, "gather_qmm": _gather_qmm(True), "gather_qmm_fp": _gather_qmm(False), "inner": _inner,
+    "kron": _kron, "matmul": _matmul, "outer": _outer, "quantize": _quantize, "quantized_matmul": _quantized_matmul,
+    "quantized_matmul_fp": _quantized_matmul, "tensordot": _tensordot, "vecdot": _vecdot,
 }  # fmt: skip
-"""`rule(chain, **params)`, as in `composed.COMPOSED`."""
+"""`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""

@@ -1,0 +1,118 @@
+"""What MLX makes of linear algebra and of Fourier transforms. See `primitives`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod, sqrt
+from typing import Any
+
+from mxcompat._array.dtypes import finfo
+from mxcompat._graph.ir.aval import aval, complex64, float32
+
+from .chain import MAX, Chain, Constant, Source
+from .composed_movement import padded_with_zeros
+
+__all__ = ["LINALG"]
+
+
+def _inverse(triangular: bool) -> Callable[..., Any]:
+    def rule(c: Chain, upper: bool = True) -> Any:
+        return c.unary("Inverse", 0, triangular, upper)
+
+    return rule
+
+
+def _cholesky_inv(c: Chain, upper: bool) -> Any:
+    inverse = c.unary("Inverse", 0, True, upper)
+    sides = [c.swapped(inverse), inverse]
+    return c.matmul(*(sides[::-1] if upper else sides))
+
+
+def _solve_triangular(c: Chain, upper: bool) -> Any:
+    return c.matmul(c.unary("Inverse", 0, True, upper), 1)
+
+
+def _eigh(vectors: bool) -> Callable[..., Any]:
+    def rule(c: Chain, lower: bool) -> Any:
+        return c.several("Eigh", [0], c.wanted, "L" if lower else "U", vectors)
+
+    return rule
+
+
+def _several(name: str, *arguments: Any) -> Callable[..., Any]:
+    return lambda c: c.several(name, [0], c.wanted, *arguments)
+
+
+def _pinv(c: Chain) -> Any:
+    shape = c.shape(0)
+    batch, (m, n) = shape[:-2], shape[-2:]
+    k = min(m, n)
+    dtype = c.dtype(0)
+    avals = [aval((*batch, *s), dtype) for s in ((m, m), (k,), (n, n))]
+    u, s, vt = c.several("SVD", [0], avals, True)
+    u, vt = (
+        c.along(u, len(batch) + 1, 0, k) if m > k else u,
+        c.along(vt, len(batch), 0, k) if n > k else vt,
+    )
+    values = c.expand(s, [len(batch)])
+    least = Constant(float(finfo(dtype).eps) * 10 * max(m, n), dtype)
+    bound = c.op("Multiply", least, c.reduced(values, MAX, [len(batch) + 1], True))
+    inverse = c.op("Divide", Constant(1.0, dtype), values)
+    inverse = c.select(c.test("Greater", values, bound), inverse, Constant(0, dtype))
+    return c.matmul(c.op("Multiply", c.swapped(vt), inverse), c.swapped(u))
+
+
+def _cross(c: Chain, axis: int) -> Any:
+    dtype = c.wanted[0].dtype
+    x, y = c.of_one_dtype([0, 1])
+    ndim = max(c.of(x).ndim, c.of(y).ndim)
+    axis %= ndim
+    parts = []
+    zero: Source | None = None
+    for side in (x, y):
+        n = c.shape(side)[axis]
+        found: list[Source] = list(c.split(side, range(1, n), axis))
+        if n == 2:
+            if zero is None and c.shape(x)[axis] == c.shape(y)[axis]:
+                zero = c.filled(0, c.shape(found[0]), dtype)
+            found.append(c.filled(0, c.shape(found[0]), dtype) if zero is None else zero)
+        parts.append(found)
+    (a, b, d), (e, f, g) = parts
+
+    def minor(p: Source, q: Source, r: Source, s: Source) -> Source:
+        return c.op("Subtract", c.op("Multiply", p, q), c.op("Multiply", r, s))
+
+    last = minor(a, f, b, e)
+    if zero is not None:
+        return c.concatenate([zero, zero, last], axis)
+    return c.concatenate([minor(b, g, d, f), minor(d, e, a, g), last], axis)
+
+
+def _fft(c: Chain, kind: str, sizes: tuple[int, ...], axes: tuple[int, ...], norm: str) -> Any:
+    inverse, real = kind.startswith("i"), "r" in kind.removeprefix("i")[:1]
+    axes = tuple([k % c.of(0).ndim for k in axes])
+    taken = list(sizes)
+    if inverse and real:
+        taken[-1] = taken[-1] // 2 + 1
+    shape = list(c.shape(0))
+    for k, n in zip(axes, taken, strict=True):
+        shape[k] = n
+    x = padded_with_zeros(c, 0, shape)
+    x = c.cast(x, float32 if real and not inverse else complex64)
+    found = c.add("FFT", [x], c.wanted[0].shape, list(axes), inverse, real, bool(inverse and real and sizes[-1] % 2),
+                  dtype=c.wanted[0].dtype)  # fmt: skip
+    size = prod(sizes)
+    if norm == "backward":
+        return found
+    factor = 1 / size if norm == "forward" else 1 / sqrt(size)
+    return c.op("Multiply", found, c.constant(1 / factor if inverse else factor, found))
+
+
+LINALG: dict[str, Callable[..., Any]] = {
+    "fft": _fft, "linalg_cholesky_inv": _cholesky_inv, "linalg_cross": _cross, "linalg_eig": _several("Eig", True),
+    "linalg_eigh": _eigh(True), "linalg_eigvals": _several("Eig", False), "linalg_eigvalsh": _eigh(False),
+    "linalg_inv": _inverse(False), "linalg_pinv": _pinv, "linalg_singular_values": _several("SVD", False),
+    "linalg_solve_triangular": _solve_triangular, "linalg_svd": _several("SVD", True),
+    "linalg_tri_inv": _inverse(True),
+}  # fmt: skip
+"""`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""

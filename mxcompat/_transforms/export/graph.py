@@ -1,0 +1,218 @@
+"""Programs, and nodes that wait to be evaluated, as a graph of MLX's primitives between values.
+
+A value is any hashable thing: an argument, a constant, or one result of a primitive. As MLX simplifies what it exports,
+primitives that are equal and read the same are one, as are equal numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.node import ITEM, SCALAR, Node, leaf, scalar
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._ops.creation.filled import full
+from mxcompat._ops.define import TABLE
+from mxcompat._ops.elementwise.casts import STOP_GRADIENT
+
+from ..batching import Mapped, mapped
+from ..calls import CALL, CHECKPOINT, PURE_CALL
+from ..compiling import CONSTANT
+from ..gradients import Derivative, gradient, tangent
+from ..lowering import JVP, VJP, VMAP
+from .chain import Chain, Constant, Group, Member, Part, Source
+from .primitives import Made, is_known, made_of
+
+__all__ = ["Graph", "Primitive"]
+
+DIVMOD = [TABLE["floor_divide"], TABLE["remainder"]]
+
+_CONSISTS_OF: dict[Op, Callable[..., Mapped | Derivative | None]] = {VJP: gradient, JVP: tangent, VMAP: mapped}
+_CALLS = (CALL, CHECKPOINT, PURE_CALL)
+"""The ops whose first parameter is the program that they run."""
+
+
+class Primitive(NamedTuple):
+    """A primitive between values."""
+
+    name: str
+    inputs: tuple
+    results: tuple
+    arguments: list[Any]
+
+
+class Graph:
+    """A growing graph. `avals` has those of all values, `constants` the nodes of those that hold data."""
+
+    def __init__(self) -> None:
+        self.avals: dict[Any, Aval] = {}
+        self.constants: dict[Any, Node] = {}
+        self._made_by: dict[Any, Primitive] = {}
+        self._known: dict[Any, tuple] = {}
+        self._numbers: dict[Any, Any] = {}
+        self._groups: dict[Any, list[Any]] = {}
+
+    def argument(self, value: Any, a: Aval) -> Any:
+        self.avals[value] = a
+        return value
+
+    def program(self, program: Program, inputs: Sequence[Any]) -> list[Any]:
+        """The values that a Program returns."""
+        values: dict[int, Any] = {~k: value for k, value in enumerate(inputs)}
+        several: dict[int, tuple] = {}
+        stopped: set[int] = set()
+        for slot, (op, params, slots) in enumerate(program.instructions):
+            if op is STOP_GRADIENT:
+                stopped.add(slot)
+            part = 0
+            given = [values[s] for s in slots]
+            if op is ITEM:
+                several[slot], part = several[slots[0]], params[0]
+            elif op in DIVMOD and stopped.intersection(slots) and self._still(slots, stopped, values):
+                several[slot], part = self._divmod(given), DIVMOD.index(op)
+            else:
+                several[slot] = self._results_of(op, params, given)
+            values[slot] = several[slot][part]
+        return [values[s] for s in program.out_slots]
+
+    def pending(self, nodes: Sequence[Node], all_told: bool = False) -> dict[Node, Any]:
+        """The values of nodes, by what they are made of. What has a value is a constant, and so, unless `all_told`, is
+        what consists of ops that are not told as MLX tells them."""
+        several: dict[Node, tuple] = {}
+        open_: list[tuple[Node, bool]] = [(node, False) for node in reversed(nodes)]
+        while open_:
+            node, ready = open_.pop()
+            if node in several:
+                continue
+            if node.op is SCALAR:
+                several[node] = (self._known_number(node.value, node.aval.dtype),)
+                self.constants[several[node][0]] = node
+            elif node.value is not None or node.op is None or not (all_told or _is_told(node)):
+                several[node] = (self._array(node),)
+            elif not ready:
+                open_.append((node, True))
+                open_ += [(n, False) for n in reversed(node.inputs)]
+            elif node.op is ITEM:
+                several[node] = several[node.inputs[0]][node.params[0] :]
+            else:
+                several[node] = self._results_of(node.op, node.params, [several[n][0] for n in node.inputs])
+        return {node: several[node][0] for node in nodes}
+
+    def _array(self, node: Node) -> Any:
+        key = ("array", len(self.constants))
+        self.avals[key], self.constants[key] = node.aval, node
+        return key
+
+    def _results_of(self, op: Op, params: tuple, given: Sequence[Any]) -> tuple:
+        """What an op returns."""
+        if op is STOP_GRADIENT:
+            return (given[0],)
+        if op is CONSTANT:
+            return (self._known_number(*params),)
+        if op in _CALLS:
+            return tuple(self.program(params[0], given))
+        found = _CONSISTS_OF[op](*params) if op in _CONSISTS_OF else None
+        if found is not None:
+            return self._transformed(found, given)
+        avals = [self.avals[value] for value in given]
+        made = op.infer((params, *avals))
+        wanted = list(made) if isinstance(made, tuple) else [made]
+        named = dict(zip(op.params, params, strict=True))
+        return self._lay_down(made_of(op, named, avals, wanted, [self._numbers.get(v) for v in given]), given, wanted)
+
+    def _transformed(self, found: Mapped | Derivative, given: Sequence[Any]) -> tuple:
+        """What a derivative, or a function over an axis, returns: as in MLX, by the ops that it consists of."""
+        avals = found.program.in_avals
+        inputs = [self._spread(value, a) for value, a in zip(given, avals, strict=False)]
+        inputs += [self._constant(value, a) for value, a in zip(found.values, avals[len(given) :], strict=True)]
+        return tuple(self.program(found.program, inputs))
+
+    def _spread(self, value: Any, a: Aval) -> Any:
+        """A cotangent may have fewer axes than what it belongs to."""
+        return value if self.avals[value] is a else self._primitive("Broadcast", (value,), [a], [a.shape])[0]
+
+    def _constant(self, value: Any, a: Aval) -> Any:
+        return self._array(leaf(value, a)) if a.shape else self._known_number(value.item(), a.dtype)
+
+    def _known_number(self, value: Any, dtype: Dtype) -> Any:
+        key = self._number(value, dtype)
+        self._numbers[key] = value
+        return key
+
+    def _number(self, value: Any, dtype: Dtype, shape: tuple[int, ...] = ()) -> Any:
+        key = ("number", repr(value), dtype, (shape, len(self.constants)) if shape else ())
+        self.avals[key] = aval(shape, dtype)
+        if key not in self.constants:
+            self.constants[key] = full(shape, value, dtype)._node if shape else scalar(value, self.avals[key])
+        return key
+
+    def _still(self, slots: Sequence[int], stopped: Collection[int], values: dict[int, Any]) -> bool:
+        """Whether no derivative passes through any of these."""
+        return all(s in stopped or values[s] in self.constants for s in slots)
+
+    def _divmod(self, given: Sequence[Any]) -> tuple:
+        """What a quotient and a remainder of operands without derivatives are in MLX: the results of one primitive."""
+        avals = [self.avals[value] for value in given]
+        made = DIVMOD[0].infer(((), *avals))
+        chain = Chain(avals, [None, None], [made, made])
+        parts = chain.several("DivMod", chain.together([0, 1], made.dtype), [made, made])
+        return self._lay_down(Made(chain.steps, [*parts]), given, [made, made])
+
+    def _lay_down(self, made: Made, given: Sequence[Any], wanted: Sequence[Aval]) -> tuple:
+        """The values of an op's results."""
+        between: list[tuple] = []
+
+        def value(x: Source) -> Any:
+            if isinstance(x, Constant):
+                return self._number(*x)
+            if isinstance(x, Part):
+                return between[~x.of][x.number]
+            return given[x] if x >= 0 else between[~x][0]
+
+        for step in made.steps:
+            inputs = tuple([value(x) for x in step.inputs])
+            between.append(self._primitive(step.name, inputs, step.results, step.arguments))
+        results = []
+        for x, a in zip(made.results, wanted, strict=True):
+            if isinstance(x, Group):
+                key = ("group", len(self._groups))
+                self._groups[key], self.avals[key] = [value(part) for part in x.parts], a
+                results.append(key)
+            else:
+                results.append(self._groups[given[x.of]][x.number] if isinstance(x, Member) else value(x))
+        return tuple(results)
+
+    def _primitive(self, name: str, inputs: tuple, made: Sequence[Aval], arguments: list[Any]) -> tuple:
+        """The results of a primitive: of the one that there is, if there is an equal one."""
+        key = (name, inputs, tuple(made), repr(arguments)) if inputs else None
+        if key in self._known:
+            return self._known[key]
+        number = len(self._made_by)
+        results = tuple([("made", number, k) for k in range(len(made))])
+        self.avals.update(zip(results, made, strict=True))
+        self._made_by.update(dict.fromkeys(results, Primitive(name, inputs, results, arguments)))
+        if key is not None:
+            self._known[key] = results
+        return results
+
+    def order(self, outputs: Sequence[Any]) -> list[Primitive]:
+        """The primitives behind the outputs, each after those behind what it reads."""
+        found: dict[tuple, Primitive] = {}
+        open_ = [(value, False) for value in reversed(outputs)]
+        while open_:
+            value, ready = open_.pop()
+            primitive = self._made_by.get(value)
+            if primitive is None or primitive.results in found:
+                continue
+            if ready:
+                found[primitive.results] = primitive
+            else:
+                open_.append((value, True))
+                open_ += [(v, False) for v in reversed(primitive.inputs)]
+        return list(found.values())
+
+
+def _is_told(node: Node) -> bool:
+    return node.op is ITEM or is_known(node.op, node.params)  # type: ignore[arg-type]
