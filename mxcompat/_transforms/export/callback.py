@@ -9,7 +9,7 @@ from mxcompat._array.array import wrap
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.program import Program
 
-from .graph import Graph
+from .graph import Graph, Primitive
 
 __all__ = ["describe", "letters"]
 
@@ -29,11 +29,11 @@ def describe(
     """The parts: inputs, keyword_inputs, outputs, constants, then the primitives in the order in which MLX reads them:
     from the outputs back, each after what it reads."""
     count = positional + len(keywords)
-    graph = Graph()
+    graph = Graph(simplified=True)
     arguments = [graph.argument(~k, program.in_avals[k]) for k in range(count)]
     pending = graph.pending(captured)
     outputs = graph.program(program, [*arguments, *[pending[node] for node in captured]])
-    order = graph.order(outputs)
+    order = [x for x in graph.walk(outputs) if isinstance(x, Primitive)]
     names: dict[Any, str] = {}
 
     def name(value: Any) -> str:

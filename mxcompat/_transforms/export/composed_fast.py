@@ -62,7 +62,6 @@ def _rope(c: Chain, dims: int, traditional: bool, base: float | None) -> Any:
     shape = c.of(x).shape
     angles = _angles(c, scale, half, base, length, batch)
     cos, sin = (c.cast(c.unary(name, angles), c.dtype(0)) for name in ("Cos", "Sin"))
-    cos, sin = (c.broadcast(part, (*shape[:3], half)) for part in (cos, sin))
 
     def part(start: int, stop: int, step: int = 1) -> Source:
         count = len(range(start, stop, step))

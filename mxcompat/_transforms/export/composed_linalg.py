@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import prod, sqrt
 from typing import Any
 
@@ -108,10 +109,47 @@ def _fft(c: Chain, kind: str, sizes: tuple[int, ...], axes: tuple[int, ...], nor
     return c.op("Multiply", found, c.constant(1 / factor if inverse else factor, found))
 
 
+def _lu_factor(c: Chain) -> Any:
+    rows = c.wanted[1]
+    size = aval((*rows.shape[:-1], c.shape(0)[-2]), rows.dtype)
+    return c.several("LUF", [0], [*c.wanted, size])[:2]
+
+
+def _determinant(c: Chain) -> Source | None:
+    """Of matrices of two or three rows, MLX multiplies out."""
+    ndim, n = c.of(0).ndim, c.shape(0)[-1]
+    if n not in (2, 3):
+        return None
+    x = c.floating(0)
+
+    @cache
+    def at(row: int, column: int) -> Source:
+        starts, stops = [0] * ndim, list(c.shape(0))
+        starts[-2:], stops[-2:] = (row, column), (row + 1, column + 1)
+        return c.squeeze(c.squeeze(c.slice(x, starts, stops), [ndim - 1]), [ndim - 2])
+
+    def minor(rows: tuple[int, int], columns: tuple[int, int]) -> Source:
+        (a, b), (d, e) = rows, columns
+        return c.op("Subtract", c.op("Multiply", at(a, d), at(b, e)), c.op("Multiply", at(a, e), at(b, d)))
+
+    if n == 2:
+        return minor((0, 1), (0, 1))
+    first, second, third = (
+        c.op("Multiply", at(0, k), minor((1, 2), columns)) for k, columns in enumerate(((1, 2), (0, 2), (0, 1)))
+    )
+    return c.op("Add", c.op("Subtract", first, second), third)
+
+
+def _slogdet(c: Chain) -> Any:
+    found = _determinant(c)
+    return None if found is None else [c.unary("Sign", found), c.unary("Log", c.unary("Abs", found), 2)]
+
+
 LINALG: dict[str, Callable[..., Any]] = {
-    "fft": _fft, "linalg_cholesky_inv": _cholesky_inv, "linalg_cross": _cross, "linalg_eig": _several("Eig", True),
-    "linalg_eigh": _eigh(True), "linalg_eigvals": _several("Eig", False), "linalg_eigvalsh": _eigh(False),
-    "linalg_inv": _inverse(False), "linalg_pinv": _pinv, "linalg_singular_values": _several("SVD", False),
+    "fft": _fft, "linalg_cholesky_inv": _cholesky_inv, "linalg_cross": _cross, "linalg_det": _determinant,
+    "linalg_eig": _several("Eig", True), "linalg_eigh": _eigh(True), "linalg_eigvals": _several("Eig", False),
+    "linalg_eigvalsh": _eigh(False), "linalg_inv": _inverse(False), "linalg_lu_factor": _lu_factor,
+    "linalg_pinv": _pinv, "linalg_singular_values": _several("SVD", False), "linalg_slogdet": _slogdet,
     "linalg_solve_triangular": _solve_triangular, "linalg_svd": _several("SVD", True),
     "linalg_tri_inv": _inverse(True),
 }  # fmt: skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from math import prod
+from math import pi, prod
 from typing import Any
 
-from mxcompat._graph.ir.aval import Aval, Dtype, int32, uint32
+from mxcompat._graph.ir.aval import Aval, Dtype, float32, int32, uint32
 
 from .chain import Chain, Constant, Source
 
@@ -240,6 +240,53 @@ def _linspace(c: Chain, num: int, endpoint: bool, dtype: Dtype) -> Any:
     return c.cast(c.op("Add", before, c.op("Multiply", passed, Constant(stop, kind))), dtype)
 
 
+def _fftfreq(c: Chain, n: int, half: bool) -> Any:
+    spacing = c.numbers[0]
+    if spacing is None:
+        return None
+    parts = [(0, n // 2 + 1)] if half else [(0, (n + 1) // 2), (-(n // 2), 0)]
+    order = c.concatenate([c.arange(*ends, dtype=float32) for ends in parts], 0)
+    return c.op("Multiply", order, Constant(1 / (n * spacing), float32))
+
+
+def _window(shape: Callable[[Chain, int], Source]) -> Callable[..., Any]:
+    def rule(c: Chain, length: int) -> Any:
+        if length < 2:
+            return c.filled(1, (1,), float32) if length else Constant(1.0, float32, (0,))
+        return shape(c, length)
+
+    return rule
+
+
+def _steps(c: Chain, last: float, length: int) -> Source:
+    """From zero to a number."""
+    return c.op("Multiply", Constant(last / (length - 1), float32), c.arange(0, length, dtype=float32))
+
+
+def _bartlett(c: Chain, length: int) -> Source:
+    away = c.op("Subtract", _steps(c, 2, length), Constant(1.0, float32))
+    return c.op("Subtract", Constant(1.0, float32), c.unary("Abs", away))
+
+
+def _hanning(c: Chain, length: int) -> Source:
+    return c.unary("Square", c.unary("Sin", _steps(c, pi, length)))
+
+
+def _waves(c: Chain, length: int, parts: tuple[float, float]) -> tuple[Source, Source]:
+    wave = c.unary("Cos", _steps(c, 2 * pi, length))
+    first, second = (Constant(x, float32) for x in parts)
+    return c.op("Subtract", first, c.op("Multiply", second, wave)), wave
+
+
+def _hamming(c: Chain, length: int) -> Source:
+    return _waves(c, length, (0.54, 0.46))[0]
+
+
+def _blackman(c: Chain, length: int) -> Source:
+    window, wave = _waves(c, length, (0.34, 0.5))
+    return c.op("Add", window, c.op("Multiply", Constant(0.16, float32), c.unary("Square", wave)))
+
+
 def _tri(c: Chain, out: Aval, k: int) -> Any:
     return c.cast(c.below(*out.shape, k), out.dtype)
 
@@ -289,13 +336,14 @@ def _diag(c: Chain, k: int) -> Any:
 
 
 MOVEMENT: dict[str, Callable[..., Any]] = {
-    "arange": _arange, "array": _nest, "as_strided": _as_strided, "atleast": _atleast,
-    "broadcast_arrays": _broadcast_arrays, "broadcast_to": lambda c, shape: c.broadcast(0, c.wanted[0].shape),
-    "concatenate": _concatenate, "constant": _constant, "constant_like": _constant_like, "diag": _diag,
-    "diagonal": _diagonal, "expand_dims": _expand_dims, "eye": _eye, "fftshift": _fftshift, "flatten": _flatten,
-    "flip": _flip, "full": _full, "full_like": _full_like, "linspace": _linspace, "meshgrid": _meshgrid, "pad": _pad,
-    "repeat": _repeat, "reshape": _reshape, "roll": _roll, "split": _split, "squeeze": _squeeze, "stack": _stack,
-    "tile": _tile, "trace": _trace, "transpose": _transpose, "tri": _tri, "triangle": _triangle,
-    "unflatten": _unflatten, "unstack": _unstack,
+    "arange": _arange, "array": _nest, "as_strided": _as_strided, "atleast": _atleast, "bartlett": _window(_bartlett),
+    "blackman": _window(_blackman), "broadcast_arrays": _broadcast_arrays,
+    "broadcast_to": lambda c, shape: c.broadcast(0, c.wanted[0].shape), "concatenate": _concatenate,
+    "constant": _constant, "constant_like": _constant_like, "diag": _diag, "diagonal": _diagonal,
+    "expand_dims": _expand_dims, "eye": _eye, "fftfreq": _fftfreq, "fftshift": _fftshift, "flatten": _flatten,
+    "flip": _flip, "full": _full, "full_like": _full_like, "hamming": _window(_hamming), "hanning": _window(_hanning),
+    "linspace": _linspace, "meshgrid": _meshgrid, "pad": _pad, "repeat": _repeat, "reshape": _reshape, "roll": _roll,
+    "split": _split, "squeeze": _squeeze, "stack": _stack, "tile": _tile, "trace": _trace, "transpose": _transpose,
+    "tri": _tri, "triangle": _triangle, "unflatten": _unflatten, "unstack": _unstack,
 }  # fmt: skip
 """`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""

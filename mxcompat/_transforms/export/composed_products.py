@@ -247,6 +247,26 @@ def _quantize(c: Chain, how: Any) -> Any:
     return c.several("Quantize", [0], c.wanted, *_scheme(how), False) if how[0] == "affine" else None
 
 
+def _dequantize(c: Chain, how: Any, dtype: Any) -> Any:
+    """Words are shifted apart, the packed weights being the second operand of ours."""
+    mode, group, bits = how
+    if mode != "affine" or 32 % bits:
+        return None
+    words, scales, biases = 1, 0, 2
+    codes = []
+    for k in range(32 // bits):
+        up = c.op("BitwiseBinary", words, Constant(32 - bits * (k + 1), uint32), arguments=[3])
+        codes.append(c.op("BitwiseBinary", up, Constant(32 - bits, uint32), arguments=[4]))
+    ndim = c.of(words).ndim
+    rows = c.concatenate([c.expand(x, [ndim]) for x in codes], ndim)
+    shape = c.wanted[0].shape
+    apart = (*shape[:-1], shape[-1] // group, group)
+    out = c.cast(c.reshape(rows, apart, (*shape[:-1], -1, group)), c.dtype(scales))
+    out = c.op("Multiply", out, c.expand(scales, [ndim]))
+    out = c.op("Add", out, c.expand(biases, [ndim]))
+    return c.cast(c.reshape(out, shape, (*shape[:-1], -1)), c.wanted[0].dtype)
+
+
 def _block_masked_mm(c: Chain, size: int, given: tuple[bool, ...]) -> Any:
     sides = c.of_one_dtype([0, 1])
     if not any(given):
@@ -267,9 +287,10 @@ def _convolve(c: Chain, mode: str) -> Any:
 
 
 PRODUCTS: dict[str, Callable[..., Any]] = {
-    "addmm": _addmm, "block_masked_mm": _block_masked_mm, "convolve": _convolve, "einsum": _einsum,
-    "gather_mm": _gather_mm, "gather_qmm": _gather_qmm(True), "gather_qmm_fp": _gather_qmm(False), "inner": _inner,
-    "kron": _kron, "matmul": _matmul, "outer": _outer, "quantize": _quantize, "quantized_matmul": _quantized_matmul,
-    "quantized_matmul_fp": _quantized_matmul, "tensordot": _tensordot, "vecdot": _vecdot,
+    "addmm": _addmm, "block_masked_mm": _block_masked_mm, "convolve": _convolve, "dequantize": _dequantize,
+    "einsum": _einsum, "gather_mm": _gather_mm, "gather_qmm": _gather_qmm(True), "gather_qmm_fp": _gather_qmm(False),
+    "inner": _inner, "kron": _kron, "matmul": _matmul, "outer": _outer, "quantize": _quantize,
+    "quantized_matmul": _quantized_matmul, "quantized_matmul_fp": _quantized_matmul, "tensordot": _tensordot,
+    "vecdot": _vecdot,
 }  # fmt: skip
 """`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""

@@ -40,7 +40,7 @@ def log_sum_exp(c: Chain, x: Source, axes: Sequence[int], keepdims: bool) -> Sou
     if axes == [len(shape) - 1] and c.dtype(x) is not complex64:
         kept = c.add("LogSumExp", [c.floating(x)], (*shape[:-1], 1))
         return kept if keepdims else c.squeeze(kept, axes)
-    most = c.reduced(x, MAX, axes, True)
+    most = c.unary("StopGradient", c.reduced(x, MAX, axes, True))
     away = c.unary("Exp", c.floating(c.op("Subtract", x, most)))
     total = c.unary("Log", c.sum(away, axes, keepdims), 2)
     out = c.op("Add", total, c.reshape(most, c.shape(total)))
@@ -54,10 +54,10 @@ def _softmax(c: Chain, axes: tuple[int, ...], precise: bool = False) -> Any:
     dtype, axes = c.dtype(0), tuple(sorted(axes))
     if axes == (c.of(0).ndim - 1,):
         return c.cast(c.unary("Softmax", c.floating(0), precise), c.float_of(0))
-    x: Source = 0
-    if not axes:
-        return c.cast(c.filled(1, c.shape(0), dtype), dtype)
-    powers = c.unary("Exp", c.floating(c.op("Subtract", x, c.reduced(x, MAX, axes, True))))
+    if not c.of(0).size:
+        return 0
+    most = c.unary("StopGradient", c.reduced(0, MAX, axes, True))
+    powers = c.unary("Exp", c.floating(c.op("Subtract", 0, most)))
     return c.cast(c.op("Divide", powers, c.sum(powers, axes, True)), dtype)
 
 
@@ -140,6 +140,9 @@ def _partition(name: str) -> Callable[..., Any]:
     return rule
 
 
+LOG_ADD_EXP = 4
+
+
 def _scan(kind: int, flat: bool) -> Callable[..., Any]:
     """MLX's numbers of what is computed in order. Without an axis, over all elements."""
 
@@ -148,6 +151,8 @@ def _scan(kind: int, flat: bool) -> Callable[..., Any]:
         if axis is None:
             x = c.flat(0) if flat else c.reshape(0, (c.of(0).size,), (-1,))
         at = 0 if axis is None else axis % c.of(0).ndim
+        if kind == LOG_ADD_EXP:
+            x = c.floating(x)
         return c.add("Scan", [x], c.shape(x), kind, at, reverse, inclusive, dtype=c.wanted[0].dtype)
 
     return rule
@@ -228,7 +233,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "all": _reduce(ALL), "any": _reduce(ANY), "argmax": _arg_reduce(1), "argmin": _arg_reduce(0),
     "argpartition": _partition("ArgPartition"), "argsort": _sort("ArgSort"), "array_equal": _array_equal,
     "count_nonzero": _count_nonzero, "cummax": _scan(0, False), "cummin": _scan(1, False), "cumprod": _scan(3, True),
-    "cumsum": _scan(2, True), "diff": _diff, "linalg_norm": _norm, "logcumsumexp": _scan(4, True),
+    "cumsum": _scan(2, True), "diff": _diff, "linalg_norm": _norm, "logcumsumexp": _scan(LOG_ADD_EXP, False),
     "logsumexp": _logsumexp, "max": _reduce(MAX), "mean": _mean, "median": _median, "min": _reduce(MIN),
     "partition": _partition("Partition"), "prod": _reduce(PROD), "softmax": _softmax, "sort": _sort("Sort"),
     "std": _std, "sum": _reduce(SUM), "topk": _topk, "var": _var,

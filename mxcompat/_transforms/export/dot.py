@@ -1,17 +1,20 @@
-"""`export_to_dot`: the pending graph as a drawing, in the DOT language of graphviz."""
+"""`export_to_dot`: the pending graph as a drawing, in the DOT language of graphviz.
+
+It shows the primitives that MLX would have there, as `export_function` tells them to a callback.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from mxcompat._array.array import nodes_of
-from mxcompat._graph.ir.linearize import linearize
-from mxcompat._graph.ir.node import ITEM, Node
+from mxcompat._array.array import array, nodes_of
+from mxcompat._array.errors import bad_cast
+from mxcompat._graph.ir.node import Node
 
 from ..trees import flatten
 from .callback import letters
-from .primitives import primitive_name
+from .graph import Graph, Primitive
 
 __all__ = ["export_to_dot"]
 
@@ -26,6 +29,10 @@ def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None:
 
     Raises:
         ValueError: for what is not an array, or a file of neither kind.
+        RuntimeError: if a tree of arrays is given by name.
+
+    Note:
+        What a compiled function consists of is drawn, where MLX draws the parts that it has fused.
 
     Example:
         >>> x = mx.array(1.0)
@@ -34,12 +41,13 @@ def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None:
     if not isinstance(file, str) and not hasattr(file, "write"):
         raise ValueError("[export_to_dot] Accepts file-like objects or strings to be used as filenames.")
     outputs = nodes_of(flatten(args, require_array=True))
-    names = {}
+    named: dict[Node, str] = {}
     for key, tree in kwargs.items():
-        for x in flatten(tree, require_array=True):
-            names[_identity(x._node)] = key
-            outputs.append(x._node)
-    text = "\n".join(["digraph {", *_lines(outputs, names), "}", ""])
+        flatten(tree, require_array=True)
+        if not isinstance(tree, array):
+            raise bad_cast(f"[export_to_dot] {key} must be one array.")
+        named[tree._node] = key
+    text = "\n".join(["digraph {", *_lines([*outputs, *named], named), "}"])
     if isinstance(file, str):
         with open(file, "w", encoding="utf-8") as opened:
             opened.write(text)
@@ -47,41 +55,44 @@ def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None:
         file.write(text)  # type: ignore[attr-defined]
 
 
-def _identity(node: Node) -> Any:
-    """What tells arrays apart: the node, or, for one of an op's several outputs, the op's node and the number."""
-    return (node.inputs[0], node.params[0]) if node.op is ITEM and node.value is None else node
+def _lines(outputs: list[Node], named: dict[Node, str]) -> Iterator[str]:
+    graph = Graph(simplified=False)
+    values = graph.pending(outputs, all_told=True)
+    names = {values[node]: name for node, name in named.items()}
+    met = list(graph.walk([values[node] for node in outputs]))
+    read = {value for x in met if isinstance(x, Primitive) for value in x.inputs}
 
+    def name(value: Any) -> str:
+        return names.setdefault(value, letters(len(names)))
 
-def _lines(outputs: list[Node], names: dict[Any, str]) -> Iterator[str]:
-    subgraph = linearize(outputs)
-
-    def name(key: Any) -> str:
-        if key not in names:
-            names[key] = letters(len(names))
-        return names[key]
-
-    computed = set(subgraph.order)
-    consumed = {_identity(i) for node in subgraph.order if node.op is not ITEM for i in node.inputs}
-    drawn: set[Any] = set()
-
-    def source(node: Node) -> Iterator[str]:
-        if node not in drawn:
-            drawn.add(node)
-            yield f'{{ rank=source; "{name(node)}"; }}'
-
-    for node in outputs:
-        if node.value is not None:
-            yield from source(node)
-    for node in subgraph.order:
-        if node.op is ITEM:
+    for number, x in enumerate(met):
+        if not isinstance(x, Primitive):
+            yield f'{{ rank=source; "{name(x)}"; }}'
             continue
-        for i in node.inputs:
-            if i not in computed:
-                yield from source(i)
-        yield f'{{ {id(node)} [label ="{primitive_name(node.op.name)}", shape=rectangle]; }}'  # type: ignore[union-attr]
-        yield from (f'"{name(_identity(i))}" -> {id(node)}' for i in node.inputs)
-        keys = [(node, k) for k in range(len(node.aval))] if isinstance(node.aval, tuple) else [node]
-        for key in keys:
-            rank = "" if key in consumed else "rank=sink; "
-            yield f'{{ {rank}"{name(key)}"; }}'
-            yield f'{id(node)} -> "{name(key)}"'
+        yield f'{{ {number} [label ="{_label(x)}", shape=rectangle]; }}'
+        yield from (f'"{name(value)}" -> {number}' for value in x.inputs)
+        for value in x.results:
+            rank = "" if value in read else "rank=sink; "
+            yield f'{{ {rank}"{name(value)}"; }}'
+            yield f'{number} -> "{name(value)}"'
+
+
+_COMBINED = (" Max", " Min", " Sum", " Prod", "")
+
+_LABELS: dict[str, Callable[[list[Any]], str]] = {
+    "BitwiseBinary": lambda a: ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift")[a[0]],
+    "Equal": lambda a: "NaNEqual" if a[0] else "Equal",
+    "Log": lambda a: ("Log2", "Log10", "Log")[a[0]],
+    "Reduce": lambda a: ("And", "Or", "Sum", "Prod", "Min", "Max")[a[0]],
+    "Scan": lambda a: "Cum" + ("Max", "Min", "Sum", "Prod", "LogAddExp")[a[0]],
+    "Scatter": lambda a: "Scatter" + _COMBINED[a[0]],
+    "SliceUpdate": lambda a: "SliceUpdate" + _COMBINED[a[0]],
+    "Sqrt": lambda a: "Rsqrt" if a[0] else "Sqrt",
+    "View": lambda a: f"View {a[0]._label}",
+}  # fmt: skip
+"""What MLX writes on primitives whose names do not say what they do, from their arguments."""
+
+
+def _label(primitive: Primitive) -> str:
+    label = _LABELS.get(primitive.name)
+    return label(primitive.arguments) if label else primitive.name

@@ -1,12 +1,12 @@
 """Programs, and nodes that wait to be evaluated, as a graph of MLX's primitives between values.
 
 A value is any hashable thing: an argument, a constant, or one result of a primitive. As MLX simplifies what it exports,
-primitives that are equal and read the same are one, as are equal numbers.
+in a simplified graph primitives that are equal and read the same are one, as are equal numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
@@ -20,6 +20,7 @@ from mxcompat._ops.elementwise.casts import STOP_GRADIENT
 from ..batching import Mapped, mapped
 from ..calls import CALL, CHECKPOINT, PURE_CALL
 from ..compiling import CONSTANT
+from ..custom.derive import CUSTOM
 from ..gradients import Derivative, gradient, tangent
 from ..lowering import JVP, VJP, VMAP
 from .chain import Chain, Constant, Group, Member, Part, Source
@@ -30,8 +31,12 @@ __all__ = ["Graph", "Primitive"]
 DIVMOD = [TABLE["floor_divide"], TABLE["remainder"]]
 
 _CONSISTS_OF: dict[Op, Callable[..., Mapped | Derivative | None]] = {VJP: gradient, JVP: tangent, VMAP: mapped}
-_CALLS = (CALL, CHECKPOINT, PURE_CALL)
+_CALLS = (CALL, CHECKPOINT, CUSTOM, PURE_CALL)
 """The ops whose first parameter is the program that they run."""
+
+
+_NOT_EXPORTED = ("Copy", "StopGradient")
+"""The primitives that a simplified graph goes without."""
 
 
 class Primitive(NamedTuple):
@@ -46,7 +51,8 @@ class Primitive(NamedTuple):
 class Graph:
     """A growing graph. `avals` has those of all values, `constants` the nodes of those that hold data."""
 
-    def __init__(self) -> None:
+    def __init__(self, simplified: bool) -> None:
+        self._simplified = simplified
         self.avals: dict[Any, Aval] = {}
         self.constants: dict[Any, Node] = {}
         self._made_by: dict[Any, Primitive] = {}
@@ -79,7 +85,7 @@ class Graph:
 
     def pending(self, nodes: Sequence[Node], all_told: bool = False) -> dict[Node, Any]:
         """The values of nodes, by what they are made of. What has a value is a constant, and so, unless `all_told`, is
-        what consists of ops that are not told as MLX tells them."""
+        what is made by ops that are not told as MLX tells them."""
         several: dict[Node, tuple] = {}
         open_: list[tuple[Node, bool]] = [(node, False) for node in reversed(nodes)]
         while open_:
@@ -97,7 +103,8 @@ class Graph:
             elif node.op is ITEM:
                 several[node] = several[node.inputs[0]][node.params[0] :]
             else:
-                several[node] = self._results_of(node.op, node.params, [several[n][0] for n in node.inputs])
+                given = [several[n][0] for n in node.inputs]
+                several[node] = self._results_of(node.op, node.params, given, node.aval)
         return {node: several[node][0] for node in nodes}
 
     def _array(self, node: Node) -> Any:
@@ -105,10 +112,8 @@ class Graph:
         self.avals[key], self.constants[key] = node.aval, node
         return key
 
-    def _results_of(self, op: Op, params: tuple, given: Sequence[Any]) -> tuple:
-        """What an op returns."""
-        if op is STOP_GRADIENT:
-            return (given[0],)
+    def _results_of(self, op: Op, params: tuple, given: Sequence[Any], made: Any = None) -> tuple:
+        """What an op returns. `made`: the aval of that, or the tuple of them, if it is known."""
         if op is CONSTANT:
             return (self._known_number(*params),)
         if op in _CALLS:
@@ -117,7 +122,7 @@ class Graph:
         if found is not None:
             return self._transformed(found, given)
         avals = [self.avals[value] for value in given]
-        made = op.infer((params, *avals))
+        made = op.infer((params, *avals)) if made is None else made
         wanted = list(made) if isinstance(made, tuple) else [made]
         named = dict(zip(op.params, params, strict=True))
         return self._lay_down(made_of(op, named, avals, wanted, [self._numbers.get(v) for v in given]), given, wanted)
@@ -142,7 +147,8 @@ class Graph:
         return key
 
     def _number(self, value: Any, dtype: Dtype, shape: tuple[int, ...] = ()) -> Any:
-        key = ("number", repr(value), dtype, (shape, len(self.constants)) if shape else ())
+        alone = shape or not self._simplified
+        key = ("number", repr(value), dtype, shape, len(self.constants) if alone else 0)
         self.avals[key] = aval(shape, dtype)
         if key not in self.constants:
             self.constants[key] = full(shape, value, dtype)._node if shape else scalar(value, self.avals[key])
@@ -163,10 +169,13 @@ class Graph:
     def _lay_down(self, made: Made, given: Sequence[Any], wanted: Sequence[Aval]) -> tuple:
         """The values of an op's results."""
         between: list[tuple] = []
+        numbers: dict[int, Any] = {}
 
         def value(x: Source) -> Any:
             if isinstance(x, Constant):
-                return self._number(*x)
+                if id(x) not in numbers:
+                    numbers[id(x)] = self._number(*x)
+                return numbers[id(x)]
             if isinstance(x, Part):
                 return between[~x.of][x.number]
             return given[x] if x >= 0 else between[~x][0]
@@ -186,7 +195,9 @@ class Graph:
 
     def _primitive(self, name: str, inputs: tuple, made: Sequence[Aval], arguments: list[Any]) -> tuple:
         """The results of a primitive: of the one that there is, if there is an equal one."""
-        key = (name, inputs, tuple(made), repr(arguments)) if inputs else None
+        if name in _NOT_EXPORTED and self._simplified:
+            return inputs
+        key = (name, inputs, tuple(made), repr(arguments)) if inputs and self._simplified else None
         if key in self._known:
             return self._known[key]
         number = len(self._made_by)
@@ -197,21 +208,23 @@ class Graph:
             self._known[key] = results
         return results
 
-    def order(self, outputs: Sequence[Any]) -> list[Primitive]:
-        """The primitives behind the outputs, each after those behind what it reads."""
-        found: dict[tuple, Primitive] = {}
+    def walk(self, outputs: Sequence[Any]) -> Iterator[Any]:
+        """What is behind the outputs: the values that no primitive makes, and the primitives, each after what it reads.
+        That is the order in which MLX meets them."""
+        met: set[Any] = set()
         open_ = [(value, False) for value in reversed(outputs)]
         while open_:
             value, ready = open_.pop()
             primitive = self._made_by.get(value)
-            if primitive is None or primitive.results in found:
+            key = value if primitive is None else primitive.results
+            if key in met:
                 continue
-            if ready:
-                found[primitive.results] = primitive
+            if primitive is None or ready:
+                met.add(key)
+                yield value if primitive is None else primitive
             else:
                 open_.append((value, True))
                 open_ += [(v, False) for v in reversed(primitive.inputs)]
-        return list(found.values())
 
 
 def _is_told(node: Node) -> bool:

@@ -27,8 +27,9 @@ from .composed_reductions import REDUCTIONS
 __all__ = ["Made", "is_known", "made_of", "primitive_name"]
 
 _NAMES = {
-    "block_masked_mm": "BlockMaskedMM", "conv": "Convolution", "linalg_cholesky": "Cholesky", "linalg_qr": "QRF",
-    "searchsorted": "SearchSorted", "segmented_mm": "SegmentedMM",
+    "block_masked_mm": "BlockMaskedMM", "conv": "Convolution", "from_fp8": "FromFP8", "linalg_cholesky": "Cholesky",
+    "linalg_qr": "QRF", "linalg_lu": "LUF", "qqmm": "QQMatmul", "searchsorted": "SearchSorted",
+    "segmented_mm": "SegmentedMM", "to_fp8": "ToFP8",
 }  # fmt: skip
 """MLX's names of the primitives behind ops, where they are not the op's own name in capitals."""
 
