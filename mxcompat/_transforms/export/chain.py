@@ -328,13 +328,8 @@ class Chain:
 
     def matmul(self, x: Source, y: Source) -> Source:
         """Of matrices, or of many; a vector is one."""
-        gone = []
-        if self.of(x).ndim == 1:
-            x, gone = self.expand(x, [0]), [-2]
-        if self.of(y).ndim == 1:
-            y, gone = self.expand(y, [1]), [*gone, -1]
-        dtype = promote(self.dtype(x), self.dtype(y))
-        x, y = self.cast(x, dtype), self.cast(y, dtype)
+        x, y, gone = self.matrices(x, y)
+        x, y = self.of_one_dtype([x, y])
         batch = self.shape(x)[:-2]
         if batch and self.of(y).ndim == 2:
             rows = self.flatten(x, 0, len(batch))
@@ -345,6 +340,15 @@ class Chain:
             x, y = (self.broadcast(k, (*batch, *self.shape(k)[-2:])) for k in (x, y))
             out = self.add("Matmul", [x, y], (*batch, self.shape(x)[-2], self.shape(y)[-1]))
         return self.squeeze(out, sorted(self.of(out).ndim + k for k in gone))
+
+    def matrices(self, x: Source, y: Source) -> tuple[Source, Source, list[int]]:
+        """Operands of a product, a vector as a matrix; and the axes that the product has too many for that."""
+        gone = []
+        if self.of(x).ndim == 1:
+            x, gone = self.expand(x, [0]), [-2]
+        if self.of(y).ndim == 1:
+            y, gone = self.expand(y, [1]), [*gone, -1]
+        return x, y, gone
 
     def gather(self, x: Source, indices: Sequence[Source], axes: Sequence[int], sizes: Sequence[int]) -> int:
         """Boxes of these sizes, at places along some axes."""

@@ -26,7 +26,8 @@ def _rms_norm(c: Chain) -> Any:
     if c.numbers[1] is None:
         return None
     x = c.cast(0, float32)
-    normal: Source = c.cast(_scaled(c, x, c.mean(c.unary("Square", x), [c.of(0).ndim - 1], True), 1), c.dtype(0))
+    squares = c.mean(c.unary("Square", x), [c.of(0).ndim - 1], True)
+    normal: Source = c.cast(_scaled(c, x, squares, 1), c.wanted[0].dtype)
     return c.op("Multiply", normal, 2) if len(c.given) > 2 else normal
 
 
@@ -35,7 +36,7 @@ def _layer_norm(c: Chain, weighted: bool, biased: bool) -> Any:
     if c.numbers[1] is None:
         return None
     squares, away = c.variance(c.cast(0, float32), [c.of(0).ndim - 1], True, 0)
-    out: Source = c.cast(_scaled(c, away, squares, 1), c.dtype(0))
+    out: Source = c.cast(_scaled(c, away, squares, 1), c.wanted[0].dtype)
     if weighted:
         out = c.op("Multiply", out, 2)
     return c.op("Add", out, 2 + weighted) if biased else out
@@ -109,9 +110,10 @@ def _angles(c: Chain, scale: Source, half: int, base: float | None, length: int,
 
 def _attention(c: Chain, causal: bool, masked: bool, sinks: bool, prefix: bool) -> Any:
     q, k, v = (c.of(n) for n in range(3))
-    dtype, scale = q.dtype, c.numbers[3]
-    if prefix or scale is None or {q.dtype, k.dtype, v.dtype} != {dtype} or q.ndim != 4:
+    dtype, scale = c.wanted[0].dtype, c.numbers[3]
+    if prefix or scale is None or q.ndim != 4:
         return None
+    queried, *keyed = (c.cast(n, dtype) for n in range(3))
     batch, heads, queries, _ = q.shape
     groups, keys = k.shape[1], k.shape[2]
     split = (groups, heads // groups)
@@ -121,8 +123,8 @@ def _attention(c: Chain, causal: bool, masked: bool, sinks: bool, prefix: bool) 
         return x if heads == groups else c.add("Unflatten", [x], (batch, *split, *shape[2:]), 1, split)
 
     together = (batch, heads) if heads == groups else (batch, *split)
-    scaled = grouped(c.op("Multiply", Constant(scale, dtype), 0))
-    first, second = (n if heads == groups else c.expand(n, [2]) for n in (1, 2))
+    scaled = grouped(c.op("Multiply", Constant(scale, dtype), queried))
+    first, second = (n if heads == groups else c.expand(n, [2]) for n in keyed)
     dims = len(together)
     turned = c.transpose(first, [*range(dims), dims + 1, dims])
     scores = (*together, queries, keys)

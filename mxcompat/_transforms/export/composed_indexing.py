@@ -211,9 +211,9 @@ def _scatter(c: Chain, plan: tuple, mode: str) -> Any:
     common = c.of(indices[0]).shape
     kept = [size for size, k in zip(sizes, [k for k, e in enumerate(plan) if e != "+"], strict=True) if k in simple]
     rest = shape[axis:]
-    value = c.cast(1, c.of(0).dtype)
-    value = c.reshape(value, stripped(c.of(value).shape))
+    value = c.squeeze(1, range(c.of(1).ndim - len(stripped(c.shape(1)))))
     value = c.reshape(c.broadcast(value, (*common, *kept, *rest)), (*common, *sizes, *rest))
+    value = c.cast(value, c.dtype(0))
     return c.add("Scatter", [0, *indices, value], shape, _COMBINED[mode], list(range(axis)))
 
 

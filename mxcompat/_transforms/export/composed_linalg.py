@@ -64,27 +64,29 @@ def _pinv(c: Chain) -> Any:
 
 
 def _cross(c: Chain, axis: int) -> Any:
-    dtype = c.wanted[0].dtype
+    """Of vectors of two numbers, the third is zero."""
+    axis %= max(c.of(0).ndim, c.of(1).ndim)
     x, y = c.of_one_dtype([0, 1])
-    ndim = max(c.of(x).ndim, c.of(y).ndim)
-    axis %= ndim
-    parts = []
-    zero: Source | None = None
+    whole = c.wanted[0].shape
+    sides = []
     for side in (x, y):
-        n = c.shape(side)[axis]
-        found: list[Source] = list(c.split(side, range(1, n), axis))
-        if n == 2:
-            if zero is None and c.shape(x)[axis] == c.shape(y)[axis]:
-                zero = c.filled(0, c.shape(found[0]), dtype)
-            found.append(c.filled(0, c.shape(found[0]), dtype) if zero is None else zero)
-        parts.append(found)
-    (a, b, d), (e, f, g) = parts
+        n = c.shape(side)[axis - len(whole)]
+        side = c.broadcast(side, (*whole[:axis], n, *whole[axis + 1 :]))
+        sides.append([*c.split(side, range(1, n), axis)])
+    (a, b, d), (e, f, g) = ([*side, *[None] * (3 - len(side))] for side in sides)
 
-    def minor(p: Source, q: Source, r: Source, s: Source) -> Source:
-        return c.op("Subtract", c.op("Multiply", p, q), c.op("Multiply", r, s))
+    def product(x: Source | None, y: Source | None) -> Source | None:
+        return None if x is None or y is None else c.op("Multiply", x, y)
+
+    def minor(p: Source | None, q: Source | None, r: Source | None, s: Source | None) -> Source:
+        first, second = product(p, q), product(r, s)
+        if second is None:
+            return c.filled(0, c.shape(sides[0][0]), c.wanted[0].dtype) if first is None else first
+        return c.unary("Negative", second) if first is None else c.op("Subtract", first, second)
 
     last = minor(a, f, b, e)
-    if zero is not None:
+    if d is None and g is None:
+        zero = minor(b, g, d, f)
         return c.concatenate([zero, zero, last], axis)
     return c.concatenate([minor(b, g, d, f), minor(d, e, a, g), last], axis)
 
@@ -116,9 +118,9 @@ def _lu_factor(c: Chain) -> Any:
 
 
 def _determinant(c: Chain) -> Source | None:
-    """Of matrices of two or three rows, MLX multiplies out."""
+    """Of matrices of at most three rows, multiplied out."""
     ndim, n = c.of(0).ndim, c.shape(0)[-1]
-    if n not in (2, 3):
+    if n not in (1, 2, 3):
         return None
     x = c.floating(0)
 
@@ -132,6 +134,8 @@ def _determinant(c: Chain) -> Source | None:
         (a, b), (d, e) = rows, columns
         return c.op("Subtract", c.op("Multiply", at(a, d), at(b, e)), c.op("Multiply", at(a, e), at(b, d)))
 
+    if n == 1:
+        return at(0, 0)
     if n == 2:
         return minor((0, 1), (0, 1))
     first, second, third = (

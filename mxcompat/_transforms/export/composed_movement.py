@@ -94,6 +94,8 @@ def _roll(c: Chain, axes: tuple[int, ...] | None) -> Any:
         return None
     if axes is None:
         return c.reshape(rolled(c, c.flat(0), shifts[0], 0), c.shape(0)) if len(shifts) == 1 else None
+    if len(axes) == 1:
+        shifts = [sum(shifts)]
     if len(shifts) not in (1, len(axes)):
         return None
     x: Source = 0
@@ -103,8 +105,10 @@ def _roll(c: Chain, axes: tuple[int, ...] | None) -> Any:
 
 
 def rolled(c: Chain, x: Source, shift: int, axis: int) -> Source:
-    at = -shift % c.shape(x)[axis]
-    return c.concatenate(c.split(x, [at], axis)[::-1], axis) if at else x
+    size = c.shape(x)[axis]
+    at = -shift % size
+    parts = c.split(x, [at], axis)[::-1] if at else [c.along(x, axis, size, size), x]
+    return c.concatenate(parts, axis)
 
 
 def _fftshift(c: Chain, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Any:
@@ -154,7 +158,8 @@ def _meshgrid(c: Chain, sparse: bool, indexing: str) -> Any:
     for k in range(ndim):
         at = 1 - k if indexing == "xy" and k < 2 <= ndim else k
         shape = [c.of(k).size if n == at else 1 for n in range(ndim)]
-        row = c.reshape(k, shape, [-1 if n == k else 1 for n in range(ndim)] if at == k else None)
+        told = tuple([-1 if n == k else 1 for n in range(ndim)]) if at == k else tuple(shape)
+        row = c.add("Reshape", [k], shape, told)
         found.append(row if sparse else c.broadcast(row, c.wanted[k].shape))
     return found
 
@@ -162,8 +167,6 @@ def _meshgrid(c: Chain, sparse: bool, indexing: str) -> Any:
 def _pad(c: Chain, widths: Any, mode: str) -> Any:
     ndim = c.of(0).ndim
     widths = [widths[0]] * ndim if len(widths) == 1 else list(widths)
-    if not any(map(any, widths)):
-        return 0
     low, high = ([w[side] for w in widths] for side in (0, 1))
     if mode == "constant":
         inputs = [0, c.cast(1, c.dtype(0))]
@@ -174,6 +177,8 @@ def _pad(c: Chain, widths: Any, mode: str) -> Any:
 def padded(c: Chain, x: Source, low: Sequence[int], high: Sequence[int], mode: str) -> Source:
     """With what stands at the edges, in the middle of zeros at first."""
     sizes = c.shape(x)
+    if not any((*low, *high)):
+        return x
     shape = [a + n + b for a, n, b in zip(low, sizes, high, strict=True)]
     out = c.update(c.filled(0, shape, c.dtype(x)), x, low)
     for axis, (a, n, b) in enumerate(zip(low, sizes, high, strict=True)):
@@ -295,9 +300,9 @@ def _eye(c: Chain, out: Aval, k: int) -> Any:
     rows, columns = out.shape
     starts = max(-k, 0), max(k, 0)
     n = min(rows - starts[0], columns - starts[1])
-    if n <= 0:
-        return None
     zeros = c.filled(0, out.shape, out.dtype)
+    if n <= 0:
+        return zeros
     places = [c.arange(start, start + n, dtype=int32) for start in starts]
     ones = c.filled(1, (n, 1, 1), out.dtype)
     return c.add("Scatter", [zeros, *places, ones], out.shape, 4, [0, 1], dtype=out.dtype)

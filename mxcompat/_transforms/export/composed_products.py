@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import Any
 
-from mxcompat._graph.ir.aval import complex64, float32, uint32
+from mxcompat._graph.ir.aval import complex64, float32, int32, uint32
 from mxcompat._ops.products.einsum import own_sums
 from mxcompat._ops.products.einsum_notation import parse
 from mxcompat._ops.products.einsum_path import Step, contraction_order
@@ -78,10 +78,7 @@ def _pair(c: Chain, a: Operand, b: Operand, kept: Collection[str]) -> Operand:
     (x, left), (y, right) = a, b
     if all(label in kept for label in left if label in right):
         labels = "".join(dict.fromkeys(left + right))
-        sizes = {label: n for operand in (a, b) for label, n in zip(operand[1], c.of(operand[0]).shape, strict=True)}
-        shape = tuple(sizes[label] for label in labels)
-        sides = [c.broadcast(_spread_out(c, operand, labels), shape) for operand in (a, b)]
-        return c.op("Multiply", *sides), labels
+        return c.op("Multiply", *[_spread_out(c, operand, labels) for operand in (a, b)]), labels
     batch = "".join(label for label in left if label in right and label in kept)
     summed = "".join(label for label in left if label in right and label not in kept)
     first = "".join(label for label in left if label not in right)
@@ -128,9 +125,8 @@ def _contraction(c: Chain, first: Sequence[int], second: Sequence[int]) -> Any:
     right = [k for k in range(b.ndim) if k not in second]
     summed = prod(a.shape[k] for k in first)
     shapes = [a.shape[k] for k in left], [b.shape[k] for k in right]
-    x, y = c.of_one_dtype([0, 1])
-    x = c.reshape(c.transpose(x, [*left, *first]), (prod(shapes[0]), summed))
-    y = c.reshape(c.transpose(y, [*second, *right]), (summed, prod(shapes[1])))
+    x = c.reshape(c.transpose(0, [*left, *first]), (prod(shapes[0]), summed))
+    y = c.reshape(c.transpose(1, [*second, *right]), (summed, prod(shapes[1])))
     return c.reshape(c.matmul(x, y), [*shapes[0], *shapes[1]])
 
 
@@ -152,8 +148,6 @@ def _vecdot(c: Chain, axis: int) -> Any:
 
 def _kron(c: Chain) -> Any:
     a, b = c.of(0), c.of(1)
-    if not a.ndim or not b.ndim:
-        return c.op("Multiply", 0, 1)
     ndim = max(a.ndim, b.ndim)
     first, second = ((1,) * (ndim - len(x.shape)) + x.shape for x in (a, b))
     apart = [m for n in first for m in (n, 1)], [m for n in second for m in (1, n)]
@@ -167,29 +161,27 @@ def _addmm(c: Chain) -> Any:
     scales = tuple(c.numbers[3:]) or (1.0, 1.0)
     if None in scales:
         return None
-    addend, x, y = (c.cast(k, dtype) for k in range(3))
     if dtype is complex64:
-        alpha, beta = (c.cast(Constant(s, float32), dtype) for s in scales)
-        return c.op("Add", c.op("Multiply", c.matmul(x, y), alpha), c.op("Multiply", beta, addend))
-    gone = []
-    if c.of(x).ndim == 1:
-        x, gone = c.expand(x, [0]), [-2]
-    if c.of(y).ndim == 1:
-        y, gone = c.expand(y, [1]), [*gone, -1]
+        alpha, beta = (Constant(s, float32) for s in scales)
+        return c.op("Add", c.op("Multiply", c.matmul(1, 2), alpha), c.op("Multiply", beta, 0))
+    x, y, gone = c.matrices(1, 2)
+    x, y, addend = (c.cast(k, dtype) for k in (x, y, 0))
     batch = c.shape(x)[:-2]
     whole = list(shape)
     for k in gone:
         whole.insert(len(whole) + k + 1, 1)
+    if batch and c.of(y).ndim == 2:
+        rows = prod(c.shape(x)[:-1])
+        x = c.reshape(x, (rows, c.shape(x)[-1]), (-1, c.shape(x)[-1]))
+        if c.of(addend).ndim > 1:
+            addend = c.reshape(c.broadcast(addend, shape), (rows, whole[-1]), (-1, whole[-1]))
+        out = c.add("AddMM", [x, y, c.broadcast(addend, (rows, whole[-1]))], (rows, whole[-1]), *scales)
+        return c.squeeze(c.reshape(out, whole), sorted(len(whole) + k for k in gone))
     addend = c.broadcast(addend, shape)
     if gone:
         addend = c.reshape(addend, whole)
-    if batch and c.of(y).ndim == 2:
-        x, addend = c.flatten(x, 0, len(batch)), c.flatten(addend, 0, len(batch))
-        out: Source = c.unflatten(c.add("AddMM", [x, y, addend], c.shape(addend), *scales), 0, tuple(whole[:-1]))
-    else:
-        x, y = (c.broadcast(k, (*whole[:-2], *c.shape(k)[-2:])) for k in (x, y))
-        out = c.add("AddMM", [x, y, addend], whole, *scales)
-    return c.squeeze(out, sorted(len(whole) + k for k in gone))
+    x, y = (c.broadcast(k, (*whole[:-2], *c.shape(k)[-2:])) for k in (x, y))
+    return c.squeeze(c.add("AddMM", [x, y, addend], whole, *scales), sorted(len(whole) + k for k in gone))
 
 
 def _chosen(c: Chain, shapes: Sequence[tuple[int, ...]], given: Sequence[Source | None]) -> list[Source]:
@@ -199,12 +191,8 @@ def _chosen(c: Chain, shapes: Sequence[tuple[int, ...]], given: Sequence[Source 
 
 
 def _gather_mm(c: Chain, left: bool, right: bool) -> Any:
-    x, y = c.of_one_dtype([0, 1])
-    gone = []
-    if c.of(x).ndim == 1:
-        x, gone = c.expand(x, [0]), [-2]
-    if c.of(y).ndim == 1:
-        y, gone = c.expand(y, [1]), [*gone, -1]
+    x, y, gone = c.matrices(0, 1)
+    x, y = c.of_one_dtype([x, y])
     indices = _chosen(c, [c.shape(x)[:-2], c.shape(y)[:-2]], [2 if left else None, 2 + left if right else None])
     shape = (*c.shape(indices[0]), c.shape(x)[-2], c.shape(y)[-1])
     out = c.add("GatherMM", [x, y, *indices], shape, False, False)
@@ -279,6 +267,11 @@ def _convolve(c: Chain, mode: str) -> Any:
     size = c.of(y).size
     low, high = {"full": (size - 1, size - 1), "same": (size // 2, size - size // 2 - 1), "valid": (0, 0)}[mode]
     rows = c.reshape(x, (1, c.of(x).size, 1), (1, -1, 1))
+    if low != high:
+        zero = c.cast(Constant(0, int32), c.dtype(rows))
+        shape = (1, c.of(x).size + low + high, 1)
+        rows = c.add("Pad", [rows, zero], shape, [0, 1, 2], (0, low, 0), (0, high, 0))
+        low = high = 0
     kernel = c.reshape(c.turned(y, 0), (1, size, 1), (1, -1, 1))
     shape = (1, c.wanted[0].size, 1)
     sides = c.of_one_dtype([rows, kernel])

@@ -11,7 +11,8 @@ import numpy as np
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Dtype, aval, complex64, float32, int32, uint32
 
-from .chain import Chain, Constant, Group, Member, Source
+from .chain import MAX, Chain, Constant, Group, Member, Source
+from .composed_elementwise import infinite
 
 __all__ = ["RANDOM"]
 
@@ -144,6 +145,21 @@ def _categorical(c: Chain, axis: int, shape: tuple[int, ...], samples: bool) -> 
     return c.squeeze(found, [axis % ndim])
 
 
+def _categorical_line(c: Chain, shape: tuple[int, ...]) -> Any:
+    """Where uniform numbers fall among the sums of weights up to each."""
+    x = c.expand(1, [c.of(1).ndim]) if c.wanted[0].ndim else 1
+    x = c.reshape(x, (c.of(1).size,))
+    x = c.cast(x, promote(c.dtype(x), float32))
+    most = c.reduced(x, MAX, [0])
+    alike = c.cast(c.equal(x, most), c.dtype(x))
+    weights = c.select(infinite(c, most), alike, c.unary("Exp", c.op("Subtract", x, most)))
+    bounds = c.unary("Scan", weights, 2, 0, False, False)
+    place = _between(c, Constant(0.0, float32), Constant(1.0, float32), shape, float32)
+    place = c.op("Multiply", place, c.sum(weights, [0]))
+    found = c.add("SearchSorted", [bounds, place], shape, True, dtype=uint32)
+    return c.op("Subtract", found, Constant(1, uint32))
+
+
 def _permutation(c: Chain, size: int) -> Any:
     return c.unary("ArgSort", _bits(c, 0, (size,)), 0)
 
@@ -170,7 +186,8 @@ def _multivariate_normal(c: Chain, shape: tuple[int, ...]) -> Any:
 
 
 RANDOM: dict[str, Callable[..., Any]] = {
-    "random_bernoulli": _bernoulli, "random_categorical": _categorical, "random_chain": _chain,
+    "random_bernoulli": _bernoulli, "random_categorical": _categorical,
+    "random_categorical_line": _categorical_line, "random_chain": _chain,
     "random_gumbel": _gumbel, "random_laplace": _laplace, "random_link": _link,
     "random_multivariate_normal": _multivariate_normal, "random_normal": _normal,
     "random_permutation": _permutation, "random_permute": _permute, "random_randint": _randint,

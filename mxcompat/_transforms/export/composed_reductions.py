@@ -52,7 +52,9 @@ def log_sum_exp(c: Chain, x: Source, axes: Sequence[int], keepdims: bool) -> Sou
 def _softmax(c: Chain, axes: tuple[int, ...], precise: bool = False) -> Any:
     """One primitive over the last axis."""
     dtype, axes = c.dtype(0), tuple(sorted(axes))
-    if axes == (c.of(0).ndim - 1,):
+    last = range(c.of(0).ndim - len(axes), c.of(0).ndim)
+    whole = all(c.shape(0)[k] == 1 for k in axes[:-1])
+    if axes and axes == tuple(last) and whole and dtype is not complex64:
         return c.cast(c.unary("Softmax", c.floating(0), precise), c.float_of(0))
     if not c.of(0).size:
         return 0
@@ -179,8 +181,8 @@ def _array_equal(c: Chain, equal_nan: bool) -> Any:
 def _norm(c: Chain, order: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     ndim = c.of(0).ndim
     if order is None:
-        if len(axes) == ndim > 1 and not keepdims:
-            return _length(c, c.flat(0), [0], False)
+        if len(axes) == ndim > 1:
+            return c.reshape(_length(c, c.flat(0), [0], keepdims), c.wanted[0].shape)
         return _length(c, 0, axes, keepdims)
     return _vector_norm(c, order, axes, keepdims) if len(axes) == 1 else _matrix_norm(c, order, axes, keepdims)
 
@@ -218,7 +220,7 @@ def _matrix_norm(c: Chain, order: Any, axes: tuple[int, ...], keepdims: bool) ->
         shape = c.shape(0)
         values = c.add("SVD", [0], (*shape[:-2], min(shape[-2:])), False, dtype=real_dtype(c.dtype(0)))
         kind = {"nuc": SUM, 2: MAX, -2: MIN}[order]
-        out = c.reduced(values, kind, [len(shape) - 2])
+        out = c.cast(c.reduced(values, kind, [len(shape) - 2]), c.wanted[0].dtype)
         return c.expand(out, sorted(axes)) if keepdims else out
     if order not in (1, -1, inf, -inf):
         return None

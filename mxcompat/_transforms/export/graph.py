@@ -228,4 +228,5 @@ class Graph:
 
 
 def _is_told(node: Node) -> bool:
-    return node.op is ITEM or is_known(node.op, node.params)  # type: ignore[arg-type]
+    maker = node.inputs[0] if node.op is ITEM else node
+    return maker.op is not None and maker.value is None and is_known(maker.op, maker.params)
