@@ -85,6 +85,25 @@ mx.fft.irfft(x, n=5, norm='ortho') | 3
 mx.dequantize(*mx.quantize(x, bits=8, group_size=32), bits=8, group_size=32) | 2,64
 mx.eye(3, 4, k=5) + x | 3,4
 mx.random.split(mx.random.key(1), 3)
+mx.random.categorical(x, key=mx.random.key(2)) | 1,3
+mx.take_along_axis(x, y, axis=1) | 1,3 2,1:int32@0..2
+mx.put_along_axis(x, y, z, axis=1) | 2,3 1,1:int32@0..2 2,1
+mx.put_along_axis(x, y, z, axis=None) | 2,3 2:int32@0..2 ()
+mx.outer(x, y) | 2,3 ()
+mx.take(x, mx.array(0), axis=1) | 2,3
+mx.take(x, 4) | 2,3
+x.at[:].add(y) | 2,3 3
+x.at[::-1].add(y) | 2,3 3
+x.at[0].divide(2.5) | 3
+mx.slice_update(x, y, mx.array([0]), (0,)) | 2,3 1,3:int32
+mx.split(x, [{{0,1,3}}], axis=0) | 3,2
+mx.split(x, [2, 2], axis=0) | 3,2
+mx.where(x > 1, y, 2) | 2,1,3 3,1
+mx.addmm(x, y, z, alpha=-1.5, beta=0.5) | 3,2 2,3,2 2,2
+mx.addmm(x, y, z, alpha=-1.5, beta=0.5) | () 2,3,2 2,2
+mx.addmm(x, y, z) | 2,3 2,3,2 2
+mx.topk(x, 2, axis=0) | 2,3
+mx.searchsorted(x, y) | 3:int32~sorted 2
 [mx.random.normal((2,)), mx.random.permutation(4), mx.random.bernoulli(0.5, (3,))]
 """
 
@@ -140,6 +159,7 @@ KNOWN = {
         x < 2.5
         x == 2.5
         mx.where(x > 1, 1.5, x)
+        x.at[0].divide(2.5)
         mx.random.normal((2, 3), D, loc=1.5, scale=2.0)""",
     "the end of a range is the first number that is not in it": """
         mx.arange(2.5)

@@ -153,10 +153,9 @@ class Chain:
         return self.test(name, *xs, dtype=bool_)
 
     def select(self, where: Source, x: Source, y: Source) -> int:
-        x, y = self.together([x, y])
-        shape = np.broadcast_shapes(self.shape(where), self.shape(x))
-        inputs = [self.broadcast(k, shape) for k in (self.cast(where, bool_), x, y)]
-        return self.add("Select", inputs, shape, dtype=self.dtype(x))
+        inputs = [self.cast(where, bool_), *self.of_one_dtype([x, y])]
+        shape = np.broadcast_shapes(*[self.shape(k) for k in inputs])
+        return self.add("Select", [self.broadcast(k, shape) for k in inputs], shape, dtype=self.dtype(inputs[1]))
 
     def constant(self, value: Any, like: Source) -> Constant:
         return Constant(value, self.dtype(like))
@@ -181,7 +180,7 @@ class Chain:
 
     def flat(self, x: Source) -> Source:
         a = self.of(x)
-        return x if a.ndim == 1 else self.add("Flatten", [x], [a.size], 0, max(a.ndim - 1, 0))
+        return self.flatten(x, 0, a.ndim - 1) if a.ndim else self.reshape(x, (1,))
 
     def flatten(self, x: Source, start: int, end: int) -> Source:
         """Axes from `start` to `end`, with it, as one."""
@@ -224,12 +223,14 @@ class Chain:
         shape[axis] = sum(self.shape(x)[axis] for x in xs)
         return self.add("Concatenate", [self.cast(x, dtype) for x in xs], shape, axis)
 
-    def split(self, x: Source, places: Sequence[int], axis: int) -> list[Part]:
+    def split(self, x: Source, places: Sequence[int], axis: int) -> list[Source]:
+        """MLX slices where the first or the last part is empty."""
         a = self.of(x)
-        ends = [0, *places, a.shape[axis]]
-        sizes = [stop - start for start, stop in pairwise(ends)]
-        results = [aval((*a.shape[:axis], n, *a.shape[axis + 1 :]), a.dtype) for n in sizes]
-        return self.several("Split", [x], results, tuple(places), axis)
+        ends = list(pairwise([0, *places, a.shape[axis]]))
+        if any(not 0 < place < a.shape[axis] for place in places):
+            return [self.along(x, axis, *two) for two in ends]
+        results = [aval((*a.shape[:axis], n - m, *a.shape[axis + 1 :]), a.dtype) for m, n in ends]
+        return [*self.several("Split", [x], results, tuple(places), axis)]
 
     def slice(
         self, x: Source, starts: Sequence[int], stops: Sequence[int], told: Sequence[int] | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.ir.aval import uint32
+from mxcompat._graph.ir.aval import Dtype, uint32
 from mxcompat._ops.indexing.scatter import stripped
 
 from .chain import Chain, Constant, Source
@@ -16,6 +16,10 @@ __all__ = ["INDEXING"]
 
 _COMBINED = {"set": 4, "add": 2, "multiply": 3, "maximum": 0, "minimum": 1}
 """MLX's numbers for how values are combined with those that are there."""
+
+
+_ARITHMETIC = {"add": "Add", "multiply": "Multiply", "maximum": "Maximum", "minimum": "Minimum"}
+"""What they are where a whole array is written."""
 
 
 def _window(
@@ -52,6 +56,8 @@ def _lengths(shape: Sequence[int], plan: Sequence[Any]) -> list[int]:
 
 def _slice(c: Chain, plan: tuple) -> Any:
     shape = c.of(0).shape
+    if plan[0] == "*":
+        return _cut(c, c.flat(0), plan[1:], iter(c.numbers[1:]))
     if plan == ("i",):  # MLX takes a row as it takes any rows
         if c.numbers[1] is None:
             return None
@@ -82,6 +88,8 @@ def _slice_update(c: Chain, plan: tuple, mode: str) -> Any:
     if window is None or mode not in _COMBINED:
         return None
     value = c.broadcast(c.cast(1, c.dtype(0)), tuple(_lengths(shape, plan)))
+    if mode in _ARITHMETIC and window == ([0] * len(shape), list(shape), [1] * len(shape)):
+        return c.op(_ARITHMETIC[mode], 0, value)
     return c.add("SliceUpdate", [0, value], shape, _COMBINED[mode], *map(tuple, window))
 
 
@@ -114,7 +122,7 @@ def _taken(c: Chain, axis: int) -> Source:
     shape, dims = c.of(0).shape, c.of(1).ndim
     sizes = tuple([1 if k == axis else n for k, n in enumerate(shape)])
     found = c.add("Gather", [0, 1], (*c.of(1).shape, *sizes), [axis], sizes)
-    if axis and dims:
+    if axis:
         order = [*range(dims, dims + axis), *range(dims), *range(dims + axis, dims + len(shape))]
         found = c.transpose(found, order)
     return c.squeeze(found, [axis + dims])
@@ -219,18 +227,38 @@ def _scatter(c: Chain, plan: tuple, mode: str) -> Any:
 
 def _gather_axis(c: Chain, axis: int | None) -> Any:
     x, at = _line(c, axis)
-    return c.add("GatherAxis", [x, 1], c.shape(1) if axis is None else c.wanted[0].shape, at)
+    indices = _beside(c, x, 1, at)
+    shape = c.shape(indices)
+    x = c.broadcast(x, (*shape[:at], c.shape(x)[at], *shape[at + 1 :]))
+    return c.add("GatherAxis", [x, indices], shape, at)
 
 
 def _scatter_axis(c: Chain, axis: int | None) -> Any:
     x, at = _line(c, axis)
-    found = c.add("ScatterAxis", [x, 2, c.cast(1, c.dtype(0))], c.shape(x), 1, at)
-    return c.reshape(found, c.shape(0))
+    value = c.broadcast(c.cast(1, c.dtype(0)), np.broadcast_shapes(c.shape(1), c.shape(2)))
+    inputs = [x, _beside(c, x, 2, at), _beside(c, x, value, at)]
+    return c.reshape(c.add("ScatterAxis", inputs, c.shape(x), 1, at), c.shape(0))
+
+
+def _beside(c: Chain, x: Source, indices: Source, axis: int) -> Source:
+    """Of the sizes of an array but along an axis."""
+    own, sizes = c.shape(indices), list(c.shape(x))
+    sizes[axis] = 1
+    return c.broadcast(indices, np.broadcast_shapes(own, sizes))
 
 
 def _dynamic_slice(c: Chain, axes: tuple[int, ...], size: tuple[int, ...]) -> Any:
     shape = c.wanted[0].shape
     return c.add("DynamicSlice", [0, 1], shape, list(axes), shape)
+
+
+def _dynamic_slice_update(c: Chain, axes: tuple[int, ...]) -> Any:
+    return c.add("DynamicSliceUpdate", [0, c.cast(1, c.dtype(0)), 2], c.shape(0), list(axes))
+
+
+def _fill(c: Chain, shape: tuple[int, ...], dtype: Dtype) -> Any:
+    value = c.squeeze(0, range(c.of(0).ndim - len(shape)))
+    return c.broadcast(c.cast(value, dtype), shape)
 
 
 def _line(c: Chain, axis: int | None) -> tuple[Source, int]:
@@ -253,7 +281,8 @@ def _masked_scatter(c: Chain) -> Any:
 
 
 INDEXING: dict[str, Callable[..., Any]] = {
-    "dynamic_slice": _dynamic_slice, "gather": _gather, "gather_axis": _gather_axis,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_slice_update": _dynamic_slice_update, "fill": _fill, "gather": _gather, "gather_axis": _gather_axis,
     "masked_scatter": _masked_scatter, "scatter": _scatter, "scatter_axis": _scatter_axis, "slice": _slice,
     "slice_update": _slice_update,
 }  # fmt: skip

@@ -11,7 +11,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, float32, int32, uint32
 
 from .chain import Chain, Constant, Source
 
-__all__ = ["MOVEMENT", "padded", "padded_with_zeros", "rolled"]
+__all__ = ["MOVEMENT", "padded_with_zeros"]
 
 
 def _reshape(c: Chain, shape: tuple[int, ...]) -> Any:
@@ -93,28 +93,26 @@ def _roll(c: Chain, axes: tuple[int, ...] | None) -> Any:
     if None in shifts or not c.of(0).size:
         return None
     if axes is None:
-        return c.reshape(rolled(c, c.flat(0), shifts[0], 0), c.shape(0)) if len(shifts) == 1 else None
+        return c.reshape(_rolled(c, c.flat(0), shifts[0], 0), c.shape(0)) if len(shifts) == 1 else None
     if len(axes) == 1:
         shifts = [sum(shifts)]
     if len(shifts) not in (1, len(axes)):
         return None
     x: Source = 0
     for k, axis in enumerate(axes):
-        x = rolled(c, x, shifts[k % len(shifts)], axis % c.of(0).ndim)
+        x = _rolled(c, x, shifts[k % len(shifts)], axis % c.of(0).ndim)
     return x
 
 
-def rolled(c: Chain, x: Source, shift: int, axis: int) -> Source:
+def _rolled(c: Chain, x: Source, shift: int, axis: int) -> Source:
     size = c.shape(x)[axis]
-    at = -shift % size
-    parts = c.split(x, [at], axis)[::-1] if at else [c.along(x, axis, size, size), x]
-    return c.concatenate(parts, axis)
+    return c.concatenate(c.split(x, [size - shift % size], axis)[::-1], axis)
 
 
 def _fftshift(c: Chain, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     x: Source = 0
     for shift, axis in zip(shifts, axes, strict=True):
-        x = rolled(c, x, shift, axis % c.of(0).ndim)
+        x = _rolled(c, x, shift, axis % c.of(0).ndim)
     return x
 
 
@@ -171,10 +169,10 @@ def _pad(c: Chain, widths: Any, mode: str) -> Any:
     if mode == "constant":
         inputs = [0, c.cast(1, c.dtype(0))]
         return c.add("Pad", inputs, c.wanted[0].shape, list(range(ndim)), tuple(low), tuple(high))
-    return padded(c, 0, low, high, mode)
+    return _padded(c, 0, low, high, mode)
 
 
-def padded(c: Chain, x: Source, low: Sequence[int], high: Sequence[int], mode: str) -> Source:
+def _padded(c: Chain, x: Source, low: Sequence[int], high: Sequence[int], mode: str) -> Source:
     """With what stands at the edges, in the middle of zeros at first."""
     sizes = c.shape(x)
     if not any((*low, *high)):

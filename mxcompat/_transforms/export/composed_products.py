@@ -137,7 +137,7 @@ def _inner(c: Chain) -> Any:
 
 
 def _outer(c: Chain) -> Any:
-    return c.op("Multiply", c.reshape(c.flat(0), (c.of(0).size, 1)), c.flat(1))
+    return c.op("Multiply", c.reshape(0, (c.of(0).size, 1)), c.flat(1))
 
 
 def _vecdot(c: Chain, axis: int) -> Any:
@@ -170,11 +170,9 @@ def _addmm(c: Chain) -> Any:
     whole = list(shape)
     for k in gone:
         whole.insert(len(whole) + k + 1, 1)
-    if batch and c.of(y).ndim == 2:
+    if batch and c.of(y).ndim == 2 and c.of(addend).ndim < 2:
         rows = prod(c.shape(x)[:-1])
         x = c.reshape(x, (rows, c.shape(x)[-1]), (-1, c.shape(x)[-1]))
-        if c.of(addend).ndim > 1:
-            addend = c.reshape(c.broadcast(addend, shape), (rows, whole[-1]), (-1, whole[-1]))
         out = c.add("AddMM", [x, y, c.broadcast(addend, (rows, whole[-1]))], (rows, whole[-1]), *scales)
         return c.squeeze(c.reshape(out, whole), sorted(len(whole) + k for k in gone))
     addend = c.broadcast(addend, shape)

@@ -147,7 +147,7 @@ def _categorical(c: Chain, axis: int, shape: tuple[int, ...], samples: bool) -> 
 
 def _categorical_line(c: Chain, shape: tuple[int, ...]) -> Any:
     """Where uniform numbers fall among the sums of weights up to each."""
-    x = c.expand(1, [c.of(1).ndim]) if c.wanted[0].ndim else 1
+    x = c.expand(1, [c.of(1).ndim]) if len(shape) == c.of(1).ndim else 1
     x = c.reshape(x, (c.of(1).size,))
     x = c.cast(x, promote(c.dtype(x), float32))
     most = c.reduced(x, MAX, [0])

@@ -116,6 +116,8 @@ def _median(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:
 def _topk(c: Chain, k: int, axis: int | None) -> Any:
     x, axis = _line(c, axis)
     start = c.shape(x)[axis] - k
+    if not start:
+        return x
     return c.along(c.unary("Partition", x, start, axis), axis, start, c.shape(x)[axis])
 
 
@@ -142,20 +144,22 @@ def _partition(name: str) -> Callable[..., Any]:
     return rule
 
 
-LOG_ADD_EXP = 4
+_SCANS = ("cummax", "cummin", "cumsum", "cumprod", "logcumsumexp")
+"""In the order of MLX's numbers."""
 
 
-def _scan(kind: int, flat: bool) -> Callable[..., Any]:
-    """MLX's numbers of what is computed in order. Without an axis, over all elements."""
+def _scan(name: str) -> Callable[..., Any]:
+    """Without an axis, over all elements."""
 
     def rule(c: Chain, axis: int | None, reverse: bool, inclusive: bool) -> Any:
         x: Source = 0
         if axis is None:
-            x = c.flat(0) if flat else c.reshape(0, (c.of(0).size,), (-1,))
+            x = c.flat(0) if name in ("cumsum", "cumprod") else c.reshape(0, (c.of(0).size,), (-1,))
         at = 0 if axis is None else axis % c.of(0).ndim
-        if kind == LOG_ADD_EXP:
+        if name == "logcumsumexp":
             x = c.floating(x)
-        return c.add("Scan", [x], c.shape(x), kind, at, reverse, inclusive, dtype=c.wanted[0].dtype)
+        arguments = _SCANS.index(name), at, reverse, inclusive
+        return c.add("Scan", [x], c.shape(x), *arguments, dtype=c.wanted[0].dtype)
 
     return rule
 
@@ -176,6 +180,11 @@ def _array_equal(c: Chain, equal_nan: bool) -> Any:
     axes = range(c.of(0).ndim)
     floats = c.dtype(0)._kind in "fc" or c.dtype(1)._kind in "fc"
     return c.reduced(c.equal(0, 1, equal_nan and floats), ALL, axes)
+
+
+def _searchsorted(c: Chain, side: str) -> Any:
+    row, values = c.of_one_dtype([0, 1])
+    return c.add("SearchSorted", [row, values], c.shape(values), side == "right", dtype=uint32)
 
 
 def _norm(c: Chain, order: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -232,12 +241,13 @@ def _matrix_norm(c: Chain, order: Any, axes: tuple[int, ...], keepdims: bool) ->
 
 
 REDUCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: _scan(name) for name in _SCANS},
     "all": _reduce(ALL), "any": _reduce(ANY), "argmax": _arg_reduce(1), "argmin": _arg_reduce(0),
     "argpartition": _partition("ArgPartition"), "argsort": _sort("ArgSort"), "array_equal": _array_equal,
-    "count_nonzero": _count_nonzero, "cummax": _scan(0, False), "cummin": _scan(1, False), "cumprod": _scan(3, True),
-    "cumsum": _scan(2, True), "diff": _diff, "linalg_norm": _norm, "logcumsumexp": _scan(LOG_ADD_EXP, False),
+    "count_nonzero": _count_nonzero,
+    "diff": _diff, "linalg_norm": _norm,
     "logsumexp": _logsumexp, "max": _reduce(MAX), "mean": _mean, "median": _median, "min": _reduce(MIN),
-    "partition": _partition("Partition"), "prod": _reduce(PROD), "softmax": _softmax, "sort": _sort("Sort"),
-    "std": _std, "sum": _reduce(SUM), "topk": _topk, "var": _var,
+    "partition": _partition("Partition"), "prod": _reduce(PROD), "searchsorted": _searchsorted, "softmax": _softmax,
+    "sort": _sort("Sort"), "std": _std, "sum": _reduce(SUM), "topk": _topk, "var": _var,
 }  # fmt: skip
 """`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""

@@ -24,18 +24,18 @@ from .composed_products import PRODUCTS
 from .composed_random import RANDOM
 from .composed_reductions import REDUCTIONS
 
-__all__ = ["Made", "is_known", "made_of", "primitive_name"]
+__all__ = ["Made", "is_known", "made_of"]
 
 _NAMES = {
     "block_masked_mm": "BlockMaskedMM", "conv": "Convolution", "from_fp8": "FromFP8", "linalg_cholesky": "Cholesky",
-    "linalg_qr": "QRF", "linalg_lu": "LUF", "qqmm": "QQMatmul", "searchsorted": "SearchSorted",
+    "linalg_qr": "QRF", "linalg_lu": "LUF", "qqmm": "QQMatmul",
     "segmented_mm": "SegmentedMM", "to_fp8": "ToFP8",
 }  # fmt: skip
 """MLX's names of the primitives behind ops, where they are not the op's own name in capitals."""
 
 _ARGUMENTS: dict[str, Callable[..., list[Any]]] = {
-    "depends": lambda count: [], "searchsorted": lambda side: [side == "right"],
-}  # fmt: skip
+    "depends": lambda count: [],
+}
 """The arguments of the primitives of ops without a rule, where they are not its params."""
 
 _RULES: dict[Op, Callable[..., Any]] = {
@@ -67,7 +67,7 @@ def made_of(
     found = _RULES[op](chain, **params) if op in _RULES else None
     if found is None:
         chain.steps.clear()
-        found = chain.several(primitive_name(op.name), range(len(given)), wanted, *_arguments(op, params))
+        found = chain.several(_primitive_name(op.name), range(len(given)), wanted, *_arguments(op, params))
     return Made(chain.steps, found if isinstance(found, list) else [found])
 
 
@@ -77,7 +77,7 @@ def _arguments(op: Op, params: dict[str, Any]) -> list[Any]:
     return [list(p) if isinstance(p, tuple) else p for p in params.values()]
 
 
-def primitive_name(name: str) -> str:
+def _primitive_name(name: str) -> str:
     """The name that MLX gives the primitive of an op that is one."""
     return _NAMES.get(name) or "".join(part.capitalize() for part in name.split("_"))
 
