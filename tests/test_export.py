@@ -140,6 +140,41 @@ def test_shapeless(use):
     check(case, X, Y)
 
 
+SHAPELESS = {
+    "product": (lambda mx, x, y: x @ y, (2, 3), (3, 2), (4, 2)),
+    "joined": (lambda mx, x, y: mx.concatenate([x, y]), (2, 3), (3, 3), (4, 2)),
+    "row": (lambda mx, x, y: y[2] + x, (2,), (3, 2), (1, 2)),
+    "convolved": (lambda mx, x, y: mx.conv1d(x, y), (1, 4, 2), (3, 2, 2), (3, 2, 3)),
+    "affine": (lambda mx, x, y: mx.addmm(x[0], x, y), (2, 3), (3, 3), (4, 3)),
+}
+
+
+@pytest.mark.parametrize("name", SHAPELESS)
+def test_shapeless_with_shapes_that_do_not_fit(name):
+    """They raise, by the evaluation at the latest; real MLX would read foreign memory."""
+    fn, first, second, wrong = SHAPELESS[name]
+
+    def called(mx):
+        mx.export_function("f", lambda x, y: fn(mx, x, y), mx.ones(first), mx.ones(second), shapeless=True)
+        return mx.import_function("f")(mx.ones(first), mx.ones(wrong))
+
+    called(real)  # not evaluated
+    with pytest.raises((ValueError, IndexError), match=r"^\[\w+\]|out of bounds"):
+        ours.eval(called(ours))
+
+
+def test_a_failed_export_empties_no_file_here():
+    def kept(mx):
+        mx.export_function("f", lambda x: x + 1, mx.ones(2))
+        with contextlib.suppress(KeyError):
+            mx.export_function("f", lambda x: {}[x], mx.ones(2))
+        return mx.import_function("f")(mx.ones(2))
+
+    with pytest.raises(ValueError, match="No imported function"):
+        kept(real)
+    assert kept(ours)[0].tolist() == [2, 2]
+
+
 def test_shapeless_with_a_transform_in_it():
     def case(mx, x):
         mx.export_function("f", mx.grad(lambda y: (y**3).sum()), x, shapeless=True)

@@ -12,12 +12,12 @@ from typing import Any
 from mxcompat._array.array import array, wrap
 from mxcompat._array.errors import incompatible
 from mxcompat._array.streams import check_stream
-from mxcompat._graph.ir.aval import Aval, format_shape
+from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import Node, apply
 
 from ..arguments import require_array
 from .cpu import Sizes
-from .lowering import CONV
+from .lowering import CONV, check_channels
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_general", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
@@ -56,32 +56,7 @@ def _check(a: Aval, b: Aval, groups: int) -> None:
             f"[conv] Invalid weight array with {b.ndim} dimensions for {spatial}D convolution. Expected an array with "
             f"{a.ndim} dimensions following the format [C_out, ..., C_in]."
         )
-    _check_channels(a.shape, b.shape, groups)
-
-
-def _check_channels(x: Sizes, w: Sizes, groups: int) -> None:
-    if not groups:
-        raise ValueError("[conv] The number of groups must be positive. Got 0 groups.")
-    if x[-1] % groups:
-        raise ValueError(
-            "[conv] The input channels must be divisible by the number of groups. Got input with shape "
-            f"{format_shape(x)} and {groups} groups."
-        )
-    if groups > 1 and w[0] % groups:
-        raise ValueError(
-            "[conv] If groups > 1, the output channels must be divisible by the number of groups. Got "
-            f"{w[0]} output channels and {groups} groups."
-        )
-    if x[-1] != groups * w[-1]:
-        if groups == 1:
-            raise ValueError(
-                "[conv] Expect the input channels in the input and weight array to match but got shapes - input: "
-                f"{format_shape(x)} and weight: {format_shape(w)}"
-            )
-        raise ValueError(
-            f"Given groups={groups} and weights of shape {format_shape(w)}, expected to have {groups * w[-1]} input "
-            f"channels but got {x[-1]} input channels instead."
-        )
+    check_channels(a.shape, b.shape, groups)
 
 
 def _wrong(name: str, argument: str, wanted: str, given: Any) -> TypeError:

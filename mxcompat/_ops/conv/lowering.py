@@ -14,7 +14,7 @@ from mxcompat._jax import jax, jnp
 from ..define import op
 from .cpu import Sizes, convolve_on_cpu, plain
 
-__all__ = ["CONV"]
+__all__ = ["CONV", "check_channels"]
 
 
 def _conv(
@@ -37,11 +37,38 @@ def _conv(
     return convolve(x, w, stride, padding, kernel_dilation, input_dilation, groups)
 
 
+def check_channels(x: Sizes, w: Sizes, groups: int) -> None:
+    """Raise MLX's ValueError if the channels of input and weights do not fit."""
+    if not groups:
+        raise ValueError("[conv] The number of groups must be positive. Got 0 groups.")
+    if x[-1] % groups:
+        raise ValueError(
+            "[conv] The input channels must be divisible by the number of groups. Got input with shape "
+            f"{format_shape(x)} and {groups} groups."
+        )
+    if groups > 1 and w[0] % groups:
+        raise ValueError(
+            "[conv] If groups > 1, the output channels must be divisible by the number of groups. Got "
+            f"{w[0]} output channels and {groups} groups."
+        )
+    if x[-1] != groups * w[-1]:
+        if groups == 1:
+            raise ValueError(
+                "[conv] Expect the input channels in the input and weight array to match but got shapes - input: "
+                f"{format_shape(x)} and weight: {format_shape(w)}"
+            )
+        raise ValueError(
+            f"Given groups={groups} and weights of shape {format_shape(w)}, expected to have {groups * w[-1]} input "
+            f"channels but got {x[-1]} input channels instead."
+        )
+
+
 def _infer(
     x: Aval, w: Aval, stride: Sizes, low: Sizes, high: Sizes, kernel_dilation: Sizes, input_dilation: Sizes,
     groups: int, flip: bool,
 ) -> Aval:  # fmt: skip
     spatial = x.ndim - 2
+    check_channels(x.shape, w.shape, groups)
     sizes = {
         "strides": stride, "padding": low, "high": high, "kernel dilation": kernel_dilation,
         "input dilation": input_dilation,

@@ -291,7 +291,8 @@ def _blackman(c: Chain, length: int) -> Source:
 
 
 def _tri(c: Chain, out: Aval, k: int) -> Any:
-    return c.cast(c.below(*out.shape, k), out.dtype)
+    rows, columns = out.shape
+    return c.cast(c.below(rows, columns, k), out.dtype)
 
 
 def _eye(c: Chain, out: Aval, k: int) -> Any:

@@ -88,8 +88,8 @@ def _normal(c: Chain, shape: tuple[int, ...], dtype: Dtype, given: tuple[bool, b
 def _truncated_normal(c: Chain, shape: tuple[int, ...], dtype: Dtype) -> Any:
     root = Constant(sqrt(2), dtype)
     low, high = _bound(c, 1, dtype), _bound(c, 2, dtype)
-    ends = [c.unary("Erf", c.op("Divide", x, root)) for x in (low, high)]
-    x = c.op("Multiply", root, c.unary("ErfInv", _between(c, *ends, shape, dtype)))
+    first, last = (c.unary("Erf", c.op("Divide", x, root)) for x in (low, high))
+    x = c.op("Multiply", root, c.unary("ErfInv", _between(c, first, last, shape, dtype)))
     return c.op("Maximum", c.op("Minimum", high, x), low)
 
 

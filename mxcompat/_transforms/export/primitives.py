@@ -51,7 +51,7 @@ class Made(NamedTuple):
     """The primitives of an op, and which of what they return (or it was given) are its results."""
 
     steps: list[Step]
-    results: list[Source | Group | Member]
+    results: Sequence[Source | Group | Member]
 
 
 def made_of(
