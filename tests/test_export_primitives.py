@@ -58,6 +58,8 @@ mx.random.laplace((4,), scale=2)
 mx.random.normal((4,), loc=0.5)
 mx.{{argmax,argmin}}(x, axis=1, keepdims=True) | 3,1
 mx.argmax(x) | 1,1
+mx.argmax(x, keepdims=True) | 2,3
+mx.argmax(x, keepdims=True) | 3
 mx.{{sum,logsumexp,max}}(x, axis=1) | 3,1
 mx.partition(x, 2, axis=None) | 2,3
 mx.topk(x, 2, axis=None) | 2,3

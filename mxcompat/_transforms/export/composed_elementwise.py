@@ -57,11 +57,7 @@ def _bitwise_invert(c: Chain) -> Any:
 
 
 def _real(c: Chain) -> Any:
-    return real_part(c, 0)
-
-
-def real_part(c: Chain, x: Source) -> Source:
-    return c.add("Real", [x], c.shape(x), dtype=float32) if c.dtype(x) is complex64 else x
+    return c.add("Real", [0], c.shape(0), dtype=float32) if c.dtype(0) is complex64 else 0
 
 
 def _imag(c: Chain) -> Any:
@@ -93,12 +89,9 @@ def infinite(c: Chain, x: Source) -> Source:
     if c.dtype(x)._kind not in "fc":
         return c.filled(False, c.shape(x), bool_)
     if c.dtype(x) is complex64:
-        return c.logical("LogicalOr", *[infinite(c, part) for part in _parts(c, x)])
+        parts = [c.add(name, [x], c.shape(x), dtype=float32) for name in ("Real", "Imag")]
+        return c.logical("LogicalOr", *[infinite(c, part) for part in parts])
     return c.logical("LogicalOr", at_end(c, x, inf), at_end(c, x, -inf))
-
-
-def _parts(c: Chain, x: Source) -> list[Source]:
-    return [c.add(name, [x], c.shape(x), dtype=float32) for name in ("Real", "Imag")]
 
 
 def _isfinite(c: Chain) -> Any:

@@ -133,6 +133,10 @@ def _nest(c: Chain, shape: tuple[int, ...], dtype: Dtype) -> Any:
     return c.reshape(c.concatenate(rows, 0), shape) if len({c.shape(row)[1:] for row in rows}) == 1 else None
 
 
+def _depends(c: Chain, count: int) -> Any:
+    return [*c.several("Depends", range(len(c.given)), c.wanted)]
+
+
 def _split(c: Chain, sections: Any, axis: int) -> Any:
     axis %= c.of(0).ndim
     sizes = [a.shape[axis] for a in c.wanted]
@@ -343,7 +347,7 @@ MOVEMENT: dict[str, Callable[..., Any]] = {
     "arange": _arange, "array": _nest, "as_strided": _as_strided, "atleast": _atleast, "bartlett": _window(_bartlett),
     "blackman": _window(_blackman), "broadcast_arrays": _broadcast_arrays,
     "broadcast_to": lambda c, shape: c.broadcast(0, c.wanted[0].shape), "concatenate": _concatenate,
-    "constant": _constant, "constant_like": _constant_like, "diag": _diag, "diagonal": _diagonal,
+    "constant": _constant, "constant_like": _constant_like, "depends": _depends, "diag": _diag, "diagonal": _diagonal,
     "expand_dims": _expand_dims, "eye": _eye, "fftfreq": _fftfreq, "fftshift": _fftshift, "flatten": _flatten,
     "flip": _flip, "full": _full, "full_like": _full_like, "hamming": _window(_hamming), "hanning": _window(_hanning),
     "linspace": _linspace, "meshgrid": _meshgrid, "pad": _pad, "repeat": _repeat, "reshape": _reshape, "roll": _roll,

@@ -49,7 +49,7 @@ def log_sum_exp(c: Chain, x: Source, axes: Sequence[int], keepdims: bool) -> Sou
     return c.select(infinite(c, most), most, out)
 
 
-def _softmax(c: Chain, axes: tuple[int, ...], precise: bool = False) -> Any:
+def _softmax(c: Chain, axes: tuple[int, ...], precise: bool) -> Any:
     """One primitive over the last axis."""
     dtype, axes = c.dtype(0), tuple(sorted(axes))
     last = range(c.of(0).ndim - len(axes), c.of(0).ndim)
@@ -65,22 +65,17 @@ def _softmax(c: Chain, axes: tuple[int, ...], precise: bool = False) -> Any:
 
 def _arg_reduce(kind: int) -> Callable[..., Any]:
     def rule(c: Chain, axis: int | None, keepdims: bool) -> Any:
-        x: Source = 0
-        if axis is None or not c.of(0).ndim:
-            shape = (1,) if not c.of(0).ndim else (c.of(0).size,)
-            x = x if shape == (1,) else c.flat(x)
-            at = 0
-        else:
-            shape, at = c.shape(0), axis % c.of(0).ndim
-        kept = [1 if k == at else n for k, n in enumerate(shape)]
-        if shape[at] == 1:
+        flat = axis is None or not c.of(0).ndim
+        x, at = (c.flat(0), 0) if flat else (0, axis % c.of(0).ndim)  # type: ignore[operator]
+        kept = [1 if k == at else n for k, n in enumerate(c.shape(x))]
+        if c.shape(x)[at] == 1:
             found: Source = c.filled(0, kept, uint32)
         else:
             found = c.add("ArgReduce", [x], kept, kind, at, dtype=uint32)
-        if axis is not None and c.of(0).ndim:
-            return found if keepdims else c.squeeze(found, [at])
-        found = c.squeeze(found, [0])
-        return c.reshape(found, c.wanted[0].shape)
+        ndim = c.wanted[0].ndim
+        if flat and ndim:
+            return c.expand(found, range(ndim - 1)) if ndim > 1 else found
+        return found if keepdims and not flat else c.squeeze(found, [at])
 
     return rule
 
@@ -244,8 +239,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _scan(name) for name in _SCANS},
     "all": _reduce(ALL), "any": _reduce(ANY), "argmax": _arg_reduce(1), "argmin": _arg_reduce(0),
     "argpartition": _partition("ArgPartition"), "argsort": _sort("ArgSort"), "array_equal": _array_equal,
-    "count_nonzero": _count_nonzero,
-    "diff": _diff, "linalg_norm": _norm,
+    "count_nonzero": _count_nonzero, "diff": _diff, "linalg_norm": _norm,
     "logsumexp": _logsumexp, "max": _reduce(MAX), "mean": _mean, "median": _median, "min": _reduce(MIN),
     "partition": _partition("Partition"), "prod": _reduce(PROD), "searchsorted": _searchsorted, "softmax": _softmax,
     "sort": _sort("Sort"), "std": _std, "sum": _reduce(SUM), "topk": _topk, "var": _var,

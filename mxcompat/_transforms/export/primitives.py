@@ -28,15 +28,9 @@ __all__ = ["Made", "is_known", "made_of"]
 
 _NAMES = {
     "block_masked_mm": "BlockMaskedMM", "conv": "Convolution", "from_fp8": "FromFP8", "linalg_cholesky": "Cholesky",
-    "linalg_qr": "QRF", "linalg_lu": "LUF", "qqmm": "QQMatmul",
-    "segmented_mm": "SegmentedMM", "to_fp8": "ToFP8",
+    "linalg_lu": "LUF", "linalg_qr": "QRF", "qqmm": "QQMatmul", "segmented_mm": "SegmentedMM", "to_fp8": "ToFP8",
 }  # fmt: skip
 """MLX's names of the primitives behind ops, where they are not the op's own name in capitals."""
-
-_ARGUMENTS: dict[str, Callable[..., list[Any]]] = {
-    "depends": lambda count: [],
-}
-"""The arguments of the primitives of ops without a rule, where they are not its params."""
 
 _RULES: dict[Op, Callable[..., Any]] = {
     {op.name: op for op in (construct.CAST, construct.COPY, nest.NEST)}.get(name) or TABLE[name]: rule
@@ -67,14 +61,9 @@ def made_of(
     found = _RULES[op](chain, **params) if op in _RULES else None
     if found is None:
         chain.steps.clear()
-        found = chain.several(_primitive_name(op.name), range(len(given)), wanted, *_arguments(op, params))
+        arguments = [list(p) if isinstance(p, tuple) else p for p in params.values()]
+        found = chain.several(_primitive_name(op.name), range(len(given)), wanted, *arguments)
     return Made(chain.steps, found if isinstance(found, list) else [found])
-
-
-def _arguments(op: Op, params: dict[str, Any]) -> list[Any]:
-    if op.name in _ARGUMENTS:
-        return _ARGUMENTS[op.name](**params)
-    return [list(p) if isinstance(p, tuple) else p for p in params.values()]
 
 
 def _primitive_name(name: str) -> str:
