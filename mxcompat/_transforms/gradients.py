@@ -7,22 +7,23 @@ are left to XLA.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import ITEM, apply, items
-from mxcompat._graph.ir.program import Program, programs_in
-from mxcompat._graph.run.differentiate import carry_back
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._graph.run.differentiate import carry_back, carry_forward, fit
 from mxcompat._graph.run.interpret import NoRule
-from mxcompat._ops.define import TABLE
 
 from .batching import value_on_host
 from .symbolic import Symbolic
-from .symbolic_rules import RULES
+from .symbolic_rules import FORWARD, RULES
+from .tangents import tangent_avals
 
-__all__ = ["Derivative", "gradient", "inlined", "tangent"]
+__all__ = ["Derivative", "captured", "gradient", "inlined", "inlined_forward", "tangent", "zeros"]
 
 
 class Derivative(NamedTuple):
@@ -63,54 +64,39 @@ def _gradient(program: Program, primals: int, outputs: int) -> Derivative:
         outs, found = _pulled(program, tuple(range(primals)), given[:count], given[count:])
         return [*outs, *found]
 
-    return _captured(pulled, (*program.in_avals, *cotangents))
+    return captured(pulled, (*program.in_avals, *cotangents))
 
 
 def _tangent(program: Program, primals: int, outputs: int) -> Derivative:
-    """The gradient is linear in the cotangents: the transpose of that is what a `jvp` makes of tangents."""
-    if any(op in _KINKED for one in _every(program) for op, _, _ in one.instructions):
-        raise NoRule("ties, at which the two derivatives differ")
-    back = _gradient(program, primals, outputs)
-    count = len(program.in_avals)
+    if not all(a.dtype._kind == "f" and a.dtype.size >= 4 for a in program.in_avals[:primals]):
+        raise NoRule("other than float32 and float64")
 
     def pushed(*given: Symbolic) -> Iterable[Any]:
-        points, tangents = given[:count], given[count:]
-        cotangents = [_zeros(a, given[0]) for a in program.out_avals[:outputs]]
-        values = [given[0].like(v) for v in back.values]
-        g = [*[None] * len(program.out_slots), *tangents]
-        outs, found = _pulled(back.program, tuple(range(count, count + outputs)), [*points, *cotangents, *values], g)
-        return [*outs[: len(program.out_slots)], *found]
+        count = len(program.in_avals)
+        outs, found = _pushed(program, tuple(range(primals)), given[:count], given[count:])
+        avals = tangent_avals(program, primals, outputs)
+        return [*outs, *[zeros(a, given[0]) if t is None else t for a, t in zip(avals, found, strict=False)]]
 
-    return _captured(pushed, (*program.in_avals, *program.in_avals[:primals]))
+    return captured(pushed, (*program.in_avals, *program.in_avals[:primals]))
 
 
-def _every(program: Program) -> Iterator[Program]:
-    """A Program, and those in it, to any depth."""
-    yield program
-    for _, params, _ in program.instructions:
-        for inner in programs_in(params):
-            yield from _every(inner)
-
-
-def _captured(function: Callable[..., Iterable[Any]], avals: Sequence[Aval]) -> Derivative:
+def captured(function: Callable[..., Iterable[Any]], avals: Sequence[Aval]) -> Derivative:
     """The Program of what a function gives for inputs of these avals: symbolic arrays, and zeros of NumPy's."""
     with Capture(avals) as capture:
         given = [Symbolic(n) for n in capture.placeholders]
-        outs = [x if isinstance(x, Symbolic) else _zeros(x, given[0]) for x in function(*given)]
+        outs = [x if isinstance(x, Symbolic) else zeros(x, given[0]) for x in function(*given)]
         body = capture.close([x.node for x in outs])
     return Derivative(body.program, [value_on_host(n) for n in body.captured])
 
 
-def _zeros(g: Any, like: Symbolic) -> Symbolic:
+def zeros(g: Any, like: Symbolic) -> Symbolic:
     """Zeros of this one's shape and dtype."""
     zero = like.like(0.0).astype(getattr(g.dtype, "_numpy", g.dtype))
     return zero.op("broadcast_to", params=(g.shape,))
 
 
-def _pulled(
-    program: Program, primals: tuple[int, ...], inputs: Sequence[Symbolic], cotangents: Sequence[Any]
-) -> tuple[list[Any], list[Any]]:
-    """The outputs of a Program, and the cotangents of some of its inputs; all symbolic, but for zeros."""
+def _environment(program: Program, inputs: Sequence[Symbolic]) -> list[Any]:
+    """The results of all instructions, and the inputs, where `carry_back` and `carry_forward` look for them."""
     env: list[Any] = [*[None] * len(program.instructions), *reversed(inputs)]
     for slot, (op, params, slots) in enumerate(program.instructions):
         if op is ITEM:
@@ -120,15 +106,72 @@ def _pulled(
         if not slots:
             node.trace = inputs[0].node.trace  # or it would be a node from outside
         env[slot] = tuple(map(Symbolic, items(node))) if isinstance(node.aval, tuple) else Symbolic(node)
-    return carry_back(program, primals, env, cotangents, RULES)
+    return env
 
 
-_KINKED = {TABLE[name] for name in ("abs", "max", "maximum", "min", "minimum", "sign")}
-"""Ops whose tangents at ties and kinks are not the transpose of their gradients."""
+def _pulled(
+    program: Program, primals: tuple[int, ...], inputs: Sequence[Symbolic], cotangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """The outputs of a Program, and the cotangents of some of its inputs; all symbolic, but for zeros."""
+    return carry_back(program, primals, _environment(program, inputs), cotangents, RULES)
+
+
+def _pushed(
+    program: Program, primals: tuple[int, ...], inputs: Sequence[Symbolic], tangents: Sequence[Symbolic]
+) -> tuple[list[Any], list[Any]]:
+    """The outputs of a Program, and their tangents, None for those that are zero."""
+    return carry_forward(program, primals, _environment(program, inputs), tangents, FORWARD)
+
+
+def _given(values: Sequence[Any], inputs: Sequence[Symbolic]) -> list[Symbolic]:
+    """The inputs of a Program that is part of another one, which has these values besides."""
+    return [*inputs, *[inputs[0].like(v) for v in values]]
 
 
 def inlined(program: Program, values: Sequence[Any], primals: tuple[int, ...], g: tuple, inputs: Sequence[Any]) -> list:
     """The cotangents of some inputs of a Program that is part of another one, which has these values besides. None for
     one that is zero."""
-    given = [*inputs, *[inputs[0].like(v) for v in values]]
-    return [x if isinstance(x, Symbolic) else None for x in _pulled(program, primals, given, g)[1]]
+    found = _pulled(program, primals, _given(values, inputs), g)[1]
+    return [x if isinstance(x, Symbolic) else None for x in found]
+
+
+def inlined_forward(program: Program, values: Sequence[Any], tangents: Sequence[Any], inputs: Sequence[Any]) -> list:
+    """The tangents of its outputs, from those of its first inputs; None for those that are zero."""
+    primals = tuple([k for k, t in enumerate(tangents) if t is not None])
+    return _pushed(program, primals, _given(values, inputs), [tangents[k] for k in primals])[1]
+
+
+def _transposed(op: Op) -> Callable[..., Any]:
+    """The rule of FORWARD for an op that has none: the gradient is linear in the cotangents, and its transpose is what
+    becomes of tangents."""
+
+    def push(tangents: Sequence[Any], y: Any, params: tuple, *inputs: Symbolic) -> Any:
+        several = isinstance(y, tuple)
+        ys = y if several else (y,)
+        count = len(inputs)
+        primals = tuple([k for k, t in enumerate(tangents) if t is not None])
+
+        def pulled(*given: Symbolic) -> list[Any]:
+            out = apply(op, tuple([x.node for x in given[:count]]), params)
+            z = tuple(map(Symbolic, items(out))) if several else Symbolic(out)
+            wanted = tuple([k in primals for k in range(count)])
+            g = given[count:] if several else given[count]
+            found = RULES[op](g, z, params, wanted, *given[:count])
+            if found is None:
+                raise NoRule(f"[{op}] has no pullback for these inputs")
+            pairs = [(found[k], given[k]) for k in primals]
+            return [zeros(x, x) if c is None else fit(c, x.node.aval) for c, x in pairs]
+
+        back = captured(pulled, [x.node.aval for x in (*inputs, *ys)])
+        nothing = [zeros(z, inputs[0]) for z in ys]
+        places = tuple(range(count, count + len(ys)))
+        found = inlined(back.program, back.values, places, tuple([tangents[k] for k in primals]), [*inputs, *nothing])
+        moved = [zeros(z, inputs[0]) if t is None else t for t, z in zip(found, ys, strict=True)]
+        return moved if several else moved[0]
+
+    return push
+
+
+for _op in RULES:
+    if _op not in FORWARD:
+        FORWARD[_op] = _transposed(_op)

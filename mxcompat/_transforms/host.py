@@ -21,16 +21,17 @@ from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward, p
 from mxcompat._graph.run.host import estimated_seconds
 from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
 
+from . import bodies  # noqa: F401  # which registers its rules
 from .batching import mapped
 from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
 from .compiling import CONSTANT
 from .custom.derive import CUSTOM
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from .gradients import Derivative, gradient, inlined, tangent
+from .gradients import Derivative, gradient, inlined, inlined_forward, tangent
 from .integers import passes_integers
 from .lowering import JVP, VJP, VMAP
 from .split import PULL
-from .symbolic_rules import RULES
+from .symbolic_rules import FORWARD, RULES
 from .tangents import tangent_avals
 
 __all__: list[str] = []
@@ -84,7 +85,7 @@ def _derivative(of: Callable[..., Derivative | None]) -> Callable[[tuple], _Inne
 
 
 def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any], ...]:
-    """The rules for HOST, PULLBACK, PUSHFORWARD and COVERED of ops that run a Program, and the one for `gradients`."""
+    """The rules for HOST, PULLBACK, PUSHFORWARD and COVERED of ops that run a Program, and the two for `gradients`."""
 
     def own(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
         avals = inner.program.in_avals[: len(inner.program.in_avals) - len(inner.values)]
@@ -135,7 +136,14 @@ def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any
         primals = _those(wanted[: inner.smooth])
         return _placed(primals, inlined(inner.program, inner.values, primals, g, own(inner, inputs)), len(inputs))
 
-    return host, pull, push, covered, symbolic
+    def symbolic_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any] | None:
+        inner = inner_of(params)
+        if inner is None:
+            return None
+        moved = [t if k < inner.smooth else None for k, t in enumerate(tangents)]
+        return inlined_forward(inner.program, inner.values, moved, own(inner, inputs))
+
+    return host, pull, push, covered, symbolic, symbolic_push
 
 
 def _those(flags: Sequence[bool]) -> tuple[int, ...]:
@@ -150,12 +158,13 @@ def _placed(places: Sequence[int], found: Sequence[Any], count: int) -> tuple:
 
 
 for _op, _inner in _INNER.items():
-    HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], COVERED[_op], RULES[_op] = _runs(_inner)
-del RULES[CUSTOM_VJP], RULES[CUSTOM_JVP]  # which have rules of the user's
+    HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], COVERED[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
+for _op in (CUSTOM_VJP, CUSTOM_JVP):  # which have rules of the user's
+    del RULES[_op], FORWARD[_op]
 
 _differentiable = {}
 for _op, _of in ((VJP, gradient), (JVP, tangent)):
-    PULLBACK[_op], PUSHFORWARD[_op], _differentiable[_op], RULES[_op] = _runs(_derivative(_of))[1:]
+    PULLBACK[_op], PUSHFORWARD[_op], _differentiable[_op], RULES[_op], FORWARD[_op] = _runs(_derivative(_of))[1:]
 
 
 def _custom_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
@@ -208,6 +217,7 @@ def _tuple_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inpu
 
 
 @PUSHFORWARD.of(TUPLE)
+@FORWARD.of(TUPLE)
 def _tuple_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> Sequence[Any]:
     return tangents
 

@@ -14,11 +14,14 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mxcompat._array.array import wrap
-from mxcompat._graph.ir.aval import aval, from_numpy
-from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.aval import aval, complex64, from_numpy
+from mxcompat._graph.ir.node import Node, apply, items, leaf
 from mxcompat._graph.run.interpret import NoRule
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import ASTYPE
+from mxcompat._ops.indexing.gather import GATHER_AXIS
+from mxcompat._ops.linalg.eigen import EIGH
+from mxcompat._ops.linalg.solve import INV, SOLVE
 
 from .compiling import CONSTANT
 
@@ -56,11 +59,15 @@ class Symbolic(NDArrayOperatorsMixin):
             return x.node
         if isinstance(x, (np.generic, np.ndarray)):
             dtype = from_numpy(x.dtype)
-            if x.ndim or dtype is None:
-                raise NoRule("an array that was made by a rule")
+            if dtype is None:
+                raise NoRule(f"an array of {x.dtype}")
+            if x.ndim:
+                return leaf(x, aval(x.shape, dtype))
             x = x.item()
         elif isinstance(x, (int, float)):
             dtype = self.node.aval.dtype
+        elif isinstance(x, complex):
+            dtype = complex64
         else:
             raise NoRule(f"an object of type {type(x).__name__}")
         return Node(CONSTANT, (x, dtype), (), aval((), dtype), self.node.trace)
@@ -86,9 +93,9 @@ class Symbolic(NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, types: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         rule = _FUNCTIONS.get(function)
-        if rule is None or kwargs:
+        if rule is None or not kwargs.keys() <= {"axis"}:
             raise NoRule(f"{function.__name__} of {sorted(kwargs)}")
-        return rule(self, *args)
+        return rule(self, *args, **kwargs)
 
     def _no_value(self, *_: Any, **__: Any) -> NoReturn:
         raise NoRule("what depends on a value")
@@ -144,9 +151,15 @@ class Symbolic(NDArrayOperatorsMixin):
         return self.op("matmul", other)
 
     def conj(self) -> Symbolic:
-        if self.dtype.kind == "c":
-            raise NoRule("complex numbers")
-        return self
+        return self.op("conj") if self.dtype.kind == "c" else self
+
+    @property
+    def real(self) -> Symbolic:
+        return self.op("real") if self.dtype.kind == "c" else self
+
+    @property
+    def imag(self) -> Symbolic:
+        return self.op("imag")
 
 
 def _where(x: Symbolic, condition: Any, *values: Any) -> Symbolic:
@@ -167,8 +180,40 @@ def _expand_dims(_: Symbolic, x: Symbolic, axis: int) -> Symbolic:
     return x.reshape(*x.shape[:at], 1, *x.shape[at:])
 
 
-_FUNCTIONS: dict[Any, Callable[..., Symbolic]] = {
+def _triangle(upper: bool) -> Callable[..., Symbolic]:
+    return lambda _, x, k=0: x.op("triangle", params=(k, upper))
+
+
+def _place(name: str) -> Callable[..., Symbolic]:
+    return lambda _, x, axis: x.op(name, params=(axis % x.ndim, False))
+
+
+def _take_along_axis(_: Symbolic, x: Symbolic, places: Symbolic, axis: int) -> Symbolic:
+    return Symbolic(apply(GATHER_AXIS, (x.node, places.node), (axis % x.ndim,)))
+
+
+def _inv(_: Symbolic, x: Symbolic) -> Symbolic:
+    return Symbolic(apply(INV, (x.node,)))
+
+
+def _solve(_: Symbolic, a: Symbolic, b: Symbolic) -> Symbolic:
+    return Symbolic(apply(SOLVE, (a.node, b.node)))
+
+
+def _eigh(_: Symbolic, a: Symbolic, uplo: str) -> list[Symbolic]:
+    return [Symbolic(n) for n in items(apply(EIGH, (a.node,), (uplo == "L",)))]
+
+
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.where: _where,
     np.broadcast_to: _broadcast_to,
     np.expand_dims: _expand_dims,
+    np.tril: _triangle(False),
+    np.triu: _triangle(True),
+    np.argmax: _place("argmax"),
+    np.argmin: _place("argmin"),
+    np.take_along_axis: _take_along_axis,
+    np.linalg.inv: _inv,
+    np.linalg.solve: _solve,
+    np.linalg.eigh: _eigh,
 }

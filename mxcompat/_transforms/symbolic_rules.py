@@ -1,7 +1,8 @@
-"""The rules by which cotangents of symbolic arrays are carried back (see `gradients`).
+"""The rules by which cotangents of symbolic arrays are carried back, and tangents forward (see `gradients`).
 
-For most ops it is NumPy's rule (PULLBACK), run on symbolic arrays. The others are written again here, since that one
-writes into arrays, or would lose digits, or make infinities, once it is differentiated.
+For most ops it is NumPy's rule (PULLBACK), run on symbolic arrays. For those that are linear it is an op of its own,
+which runs that rule (`transposes`). Others are written again here, since NumPy's would lose digits, or make infinities,
+once it is differentiated; or their derivatives are those of what they do in other ops (`bodies`).
 """
 
 from __future__ import annotations
@@ -12,37 +13,68 @@ from typing import Any
 import numpy as np
 
 from mxcompat._array.construct import CAST, COPY
-from mxcompat._graph.ir.aval import Aval, aval, from_numpy
+from mxcompat._array.nest import NEST
 from mxcompat._graph.ir.capture import ALIAS
 from mxcompat._graph.ir.node import apply
-from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, Rules
-from mxcompat._jax import jax, jnp
+from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD, Rules
+from mxcompat._ops.conv.lowering import CONV
+from mxcompat._ops.conv.signal import CONVOLVE, HADAMARD_TRANSFORM
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import ASTYPE, STOP_GRADIENT
 from mxcompat._ops.fast.norms import LAYER_NORM, RMS_NORM
+from mxcompat._ops.fast.rope import ROPE
+from mxcompat._ops.fft.transforms import FFT, SHIFT
 from mxcompat._ops.indexing.gather import DYNAMIC_SLICE, GATHER, GATHER_AXIS, SLICE
-from mxcompat._ops.linalg.norm import NORM
-from mxcompat._ops.linalg.solve import INV
+from mxcompat._ops.indexing.put import DYNAMIC_UPDATE, MASKED_SCATTER, SCATTER_AXIS
+from mxcompat._ops.indexing.scatter import FILL, SCATTER, SLICE_UPDATE
+from mxcompat._ops.linalg.decompositions import CHOLESKY
+from mxcompat._ops.linalg.eigen import EIGH, EIGVALSH
+from mxcompat._ops.linalg.lu import DET, SLOGDET
+from mxcompat._ops.linalg.norm import CROSS
+from mxcompat._ops.linalg.solve import INV, SOLVE, SOLVE_TRIANGULAR, TRI_INV
 from mxcompat._ops.products.einsum import EINSUM
+from mxcompat._ops.products.gathered import BLOCK_MASKED_MM, GATHER_MM, SEGMENTED_MM
 from mxcompat._ops.products.matmul import ADDMM, MATMUL, TENSORDOT
+from mxcompat._ops.quantized.matmul import GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP
+from mxcompat._ops.quantized.quantize import DEQUANTIZE
 
 from .symbolic import Symbolic
+from .transposes import PULLED, PUSHED, linear, nothing
 
-__all__ = ["RULES"]
+__all__ = ["FORWARD", "RULES"]
 
 _SAME = (
     "abs", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "atleast",
-    "broadcast_to", "ceil", "concatenate", "constant_like", "cos", "cosh", "degrees", "divide", "erf", "erfinv",
-    "exp", "expand_dims", "expm1", "flatten", "floor", "inner", "kron", "log", "log10", "log1p", "log2", "max",
-    "maximum", "mean", "min", "minimum", "multiply", "negative", "outer", "pad", "positive", "radians", "reshape",
-    "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "squeeze", "stack",
-    "subtract", "sum", "tan", "tanh", "transpose", "trunc", "unflatten", "vecdot", "where",
+    "broadcast_arrays", "broadcast_to", "ceil", "concatenate", "conj", "constant_like", "contiguous", "cos", "cosh",
+    "degrees", "depends", "divide", "erf", "erfinv", "exp", "expand_dims", "expm1", "flatten", "floor", "floor_divide",
+    "imag", "inner", "kron", "log", "log10", "log1p", "log2", "max", "maximum", "mean", "meshgrid", "min", "minimum",
+    "multiply", "negative", "outer", "positive", "radians", "real", "reciprocal", "reshape", "round", "rsqrt",
+    "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "squeeze", "stack", "subtract", "sum", "tan", "tanh",
+    "transpose", "trunc", "unflatten", "update_negative", "update_reciprocal", "vecdot", "view", "where",
 )  # fmt: skip
 
 RULES = Rules({TABLE[name]: PULLBACK[TABLE[name]] for name in _SAME})
-RULES.update({op: PULLBACK[op] for op in (ADDMM, EINSUM, INV, MATMUL, TENSORDOT, ASTYPE, CAST, COPY, STOP_GRADIENT)})
+RULES.update(
+    {
+        op: PULLBACK[op]
+        for op in (
+            ADDMM, ASTYPE, CAST, CHOLESKY, COPY, DET, EIGH, EIGVALSH, EINSUM, INV, MATMUL, SLOGDET, SOLVE,
+            SOLVE_TRIANGULAR, STOP_GRADIENT, TENSORDOT, TRI_INV,
+        )
+    }
+)  # fmt: skip
 """`rule(g, y, params, wanted, *inputs)`, as for PULLBACK."""
+
+_SAME_FORWARD = (
+    "abs", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "conj", "cos", "cosh",
+    "degrees", "divide", "erf", "erfinv", "exp", "expm1", "imag", "log", "log10", "log1p", "log2", "max", "maximum",
+    "mean", "min", "minimum", "multiply", "negative", "positive", "radians", "real", "reciprocal", "rsqrt", "sigmoid",
+    "sin", "sinh", "sqrt", "square", "subtract", "sum", "tan", "tanh", "where",
+)  # fmt: skip
+
+FORWARD = Rules({TABLE[name]: PUSHFORWARD[TABLE[name]] for name in _SAME_FORWARD})
+"""`rule(tangents, y, params, *inputs)`, as for PUSHFORWARD. An op without one has the transpose of its gradient, which
+is the same but at ties and kinks."""
 
 
 @RULES.of(ALIAS)
@@ -50,13 +82,24 @@ def _alias(g: Symbolic, y: Any, params: tuple, wanted: Sequence[bool], x: Symbol
     return (g,)
 
 
-@RULES.of(TABLE["power"])
-def _power(g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], a: Symbolic, b: Symbolic) -> tuple | None:
-    if wanted[1]:
-        return None
+def _power_slopes(y: Symbolic, wanted: Sequence[bool], a: Symbolic, b: Symbolic) -> list[Any]:
     a, b = a.astype(y.dtype), b.astype(y.dtype)
-    zero = b == 0
-    return g * np.where(zero, 0.0, b * np.power(a, np.where(zero, 1.0, b - 1))), None
+    return [
+        b * np.power(a, b - 1) if wanted[0] else None,
+        np.where(y == 0, 0.0, np.log(a) * y) if wanted[1] else None,
+    ]
+
+
+@RULES.of(TABLE["power"])
+def _power(g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], a: Symbolic, b: Symbolic) -> tuple:
+    return tuple([s if s is None else g * s for s in _power_slopes(y, wanted, a, b)])
+
+
+@FORWARD.of(TABLE["power"])
+def _power_forward(tangents: Sequence[Any], y: Symbolic, params: tuple, a: Symbolic, b: Symbolic) -> Symbolic:
+    slopes = _power_slopes(y, [t is not None for t in tangents], a, b)
+    first, *second = [t * s for t, s in zip(tangents, slopes, strict=True) if t is not None]
+    return first + second[0] if second else first
 
 
 @RULES.of(TABLE["logaddexp"])
@@ -97,15 +140,6 @@ def _std(g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Sym
     return _var(g * 0.5 / y, y, params, wanted, x)
 
 
-@RULES.of(NORM)
-def _norm(g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Symbolic) -> tuple | None:
-    order, axes, _ = params
-    if order is not None and (order != 2 or len(axes) > 1):
-        return None
-    by = (tuple([k % x.ndim for k in axes]),)
-    return (_kept(g / y, by, x) * x,)
-
-
 def _mean(x: Symbolic) -> Symbolic:
     return x.sum(-1, keepdims=True) / x.shape[-1]
 
@@ -139,59 +173,70 @@ def _layer_norm(
     return gx - _mean(gx), None, *[gw] * weighted, *[g] * biased
 
 
-def _transposed(g: Any, *others: Any, op: Op, params: tuple, like: Aval) -> Any:
-    _, pull = jax.vjp(lambda x: op.lower(params, [x, *others]), jnp.zeros(like.shape, like.dtype._numpy))
-    return pull(g)[0]
+_ONE: tuple = ()
+_TWO = ((0,), (1,))
+_MOVES = (
+    "as_strided", "cummax", "cummin", "cumsum", "diag", "diagonal", "diff", "flip", "full", "full_like", "median",
+    "nan_to_num", "pad", "partition", "random_laplace", "random_normal", "random_permute", "random_uniform",
+    "remainder", "repeat", "roll", "sort", "tile", "topk", "trace", "triangle",
+)  # fmt: skip
+_LINEAR = {
+    **{TABLE[name]: _ONE for name in _MOVES},
+    **dict.fromkeys(
+        (
+            DEQUANTIZE, DYNAMIC_SLICE, DYNAMIC_UPDATE, FFT, FILL, GATHER, GATHER_AXIS, GATHER_QMM, GATHER_QMM_FP,
+            HADAMARD_TRANSFORM, MASKED_SCATTER, NEST, ROPE, SHIFT, SLICE,
+        ),
+        _ONE,
+    ),
+    **dict.fromkeys((BLOCK_MASKED_MM, CONV, CONVOLVE, CROSS, GATHER_MM, SEGMENTED_MM), _TWO),
+    **dict.fromkeys((QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP), ((0,), (1, 2))),
+}  # fmt: skip
+"""The factors of which each is a product (see `transposes`); none where it is linear in all its inputs at once."""
+
+for _op, _factors in _LINEAR.items():
+    linear(_op, _factors, RULES, FORWARD)
+for _op in (PULLED, PUSHED):
+    RULES[_op], FORWARD[_op] = PULLBACK[_op], PUSHFORWARD[_op]
 
 
-TRANSPOSED = Op("transposed", _transposed, lambda *_, op, params, like: like, ("op", "params", "like"))
-"""The transpose of an op that is linear in its first input, which is like this."""
+def _no_product(params: tuple) -> bool:
+    """Whether what is written is not multiplied with what there is."""
+    return params[1] != "multiply"
 
 
-@HOST.of(TRANSPOSED)
-def _run_transposed(out: Aval, params: tuple, g: Any, *others: Any) -> Any:
-    op, given, like = params
-    x = np.broadcast_to(np.zeros((), like.dtype._numpy), like.shape)
-    found = PULLBACK[op](g, g, given, (True, *[False] * len(others)), x, *others)
-    return None if found is None else np.asarray(found[0], like.dtype._numpy)
+def _added(params: tuple, at: int) -> tuple:
+    """Each value that is set in a place has the cotangent of that, though only the last stays: together they are given
+    what is added up there."""
+    return (params[0], "add") if at == 1 and params[1] == "set" else params
 
 
-def _run_transposed_back(g: Any, params: tuple, c: Any, others: Sequence[Any]) -> Any:
-    op, given, _ = params
-    return HOST[op](aval(c.shape, from_numpy(c.dtype)), given, g, *others)  # type: ignore[arg-type]
+linear(SLICE_UPDATE, _ONE, RULES, FORWARD, _no_product)
+linear(SCATTER, _ONE, RULES, FORWARD, _no_product, _added)
 
 
-@PULLBACK.of(TRANSPOSED)
-def _pull_transposed(g: Any, y: Any, params: tuple, wanted: Sequence[bool], c: Any, *others: Any) -> tuple:
-    return _run_transposed_back(g, params, c, others), *[None] * len(others)
+def _set_along(x: Symbolic, values: Any, places: Symbolic, params: tuple) -> Symbolic:
+    return Symbolic(apply(SCATTER_AXIS, (x.node, values.node, places.node), params))
 
 
-@PUSHFORWARD.of(TRANSPOSED)
-def _push_transposed(tangents: Sequence[Any], y: Any, params: tuple, c: Any, *others: Any) -> Any:
-    return _run_transposed(None, params, tangents[0], *others)
-
-
-@RULES.of(TRANSPOSED)
-def _pull_transposed_again(
-    g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], c: Symbolic, *others: Symbolic
+@RULES.of(SCATTER_AXIS)
+def _scatter_axis(
+    g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Symbolic, values: Symbolic, places: Symbolic
 ) -> tuple:
-    op, given, _ = params
-    return Symbolic(apply(op, (g.node, *[x.node for x in others]), given)), *[None] * len(others)
+    """The same, for places along an axis."""
+    count = x.size if params[0] is None else x.shape[params[0]]
+    k = places.astype(np.int64)
+    there = Symbolic(apply(GATHER_AXIS, (g.node, places.node), params))
+    return (
+        _set_along(g, nothing(values), places, params) if wanted[0] else None,
+        np.where((k >= -count) & (k < count), there, 0.0) if wanted[1] else None,
+        None,
+    )
 
 
-def _linear(op: Op) -> None:
-    @RULES.of(op)
-    def rule(
-        g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Symbolic, *others: Symbolic
-    ) -> tuple | None:
-        if any(wanted[1:]):
-            return None
-        given = (g.node, *[i.node for i in others])
-        return Symbolic(apply(TRANSPOSED, given, (op, params, x.node.aval))), *[None] * len(others)
-
-
-for _op in (SLICE, GATHER, GATHER_AXIS, DYNAMIC_SLICE):
-    _linear(_op)
-for _name in ("as_strided", "cumsum", "diag", "diagonal", "diff", "flip", "repeat", "roll", "tile", "trace"):
-    _linear(TABLE[_name])
-_linear(TABLE["triangle"])
+@FORWARD.of(SCATTER_AXIS)
+def _scatter_axis_forward(
+    tangents: Sequence[Any], y: Symbolic, params: tuple, x: Symbolic, values: Symbolic, places: Symbolic
+) -> Symbolic:
+    tx, tv = [nothing(like) if t is None else t for t, like in zip(tangents, (x, values), strict=False)]
+    return _set_along(tx, tv, places, params)

@@ -153,7 +153,7 @@ def _derivatives(program: Program, primals: int, given: list[Any], grad: bool, j
         for k, c in zip(moving, cotangents, strict=True):
             everything[k] = c
         _, got = pull_back(program, primals, given, everything)
-        found += _second(program, primals, given, cotangents)
+        found += _second(program, primals, given, cotangents, jvp)
         found.append(
             Found(
                 "cotangents", got,
@@ -176,26 +176,33 @@ def _zeros(a: Aval) -> np.ndarray:
     return np.zeros(a.shape, a.dtype._numpy)
 
 
-def _second(program: Program, primals: int, given: list[Any], cotangents: list[np.ndarray]) -> list[Found]:
-    """The derivatives of the gradient and of the tangents, both ways, if NumPy has them."""
+def _second(
+    program: Program, primals: int, given: list[Any], cotangents: list[np.ndarray], forward: bool
+) -> list[Found]:  # fmt: skip
+    """The derivatives of the gradient and of the tangents, both ways, if NumPy has them; `forward` says whether to take
+    any forward."""
     count = len(program.out_avals)
     found = []
     back = gradient(program, primals, count)
     if back is not None:
         found += _derived(
-            "of the gradient", back, partial(_with_gradient, program, primals, given), primals, given, cotangents
-        )
-    forth = tangent(program, primals, count)
+            "of the gradient", back, partial(_with_gradient, program, primals, given), primals, given, cotangents,
+            forward,
+        )  # fmt: skip
+    moving = forward and all(a.dtype._kind in "fc" for a in program.out_avals)
+    forth = tangent(program, primals, count) if moving else None
     if forth is not None:
         tangents = [data(x.shape, x.dtype.name, 37 + k) for k, x in enumerate(given[:primals])]
         found += _derived(
-            "of the tangents", forth, partial(_with_tangents, program, primals, given), primals, given, tangents
-        )
+            "of the tangents", forth, partial(_with_tangents, program, primals, given), primals, given, tangents,
+            forward,
+        )  # fmt: skip
     return found
 
 
 def _derived(
-    what: str, made: Derivative, by_jax: Callable[..., list[Any]], primals: int, given: list[Any], more: list[Any]
+    what: str, made: Derivative, by_jax: Callable[..., list[Any]], primals: int, given: list[Any], more: list[Any],
+    forward: bool,
 ) -> list[Found]:  # fmt: skip
     """The derivatives of a derivative with respect to where it is taken and to `more`, cotangents or tangents."""
     inputs = [*given, *more]
@@ -210,7 +217,7 @@ def _derived(
             f"cotangents {what}", pulled, lambda *xs: jax.vjp(by_jax, *xs[:count])[1](list(xs[count:])), points + back
         )
     ]
-    if not can_push_forward(made.program, wanted):
+    if not (forward and can_push_forward(made.program, wanted)):
         return found
     _, pushed = push_forward(made.program, wanted, [*inputs, *made.values], forth)
     pushed = [_zeros(a) if t is None else t for t, a in zip(pushed, made.program.out_avals, strict=True)]

@@ -18,7 +18,9 @@ from ..ir.rules import PULLBACK, PUSHFORWARD, Rules
 from .interpret import Fallback, NoRule, can_interpret, covered, environment, no_fallback, run_instructions
 from .values import in_order
 
-__all__ = ["can_pull_back", "can_push_forward", "carry_back", "pull_back", "push_forward", "spread"]
+__all__ = [
+    "can_pull_back", "can_push_forward", "carry_back", "carry_forward", "fit", "pull_back", "push_forward", "spread",
+]  # fmt: skip
 
 
 def _active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
@@ -94,7 +96,7 @@ def carry_back(
             raise NoRule(f"[{op}] has no pullback for these inputs")
         for s, on, gi in zip(slots, wanted, found, strict=True):
             if on and gi is not None:
-                add(s, _fit(gi, program.aval(s)))
+                add(s, fit(gi, program.aval(s)))
     outs = [env[s] for s in program.out_slots]
     return outs, [known[~k] if ~k in known else _zeros(program.in_avals[k]) for k in _indices(primals)]
 
@@ -115,6 +117,14 @@ def push_forward(
     """
     env = environment(program, inputs)
     run_instructions(program, env, fallback)
+    return carry_forward(program, primals, env, tangents)
+
+
+def carry_forward(
+    program: Program, primals: int | tuple[int, ...], env: Sequence[Any], tangents: Sequence[Any],
+    rules: Rules = PUSHFORWARD,
+) -> tuple[list[Any], list[Any]]:  # fmt: skip
+    """What `push_forward` gives, once the instructions have been run: from their results, by these rules."""
     active = _active_slots(program, primals)
     known: dict[int, Any] = {~k: t for k, t in zip(_indices(primals), tangents, strict=True) if ~k in active}
     for slot, (op, params, slots) in enumerate(program.instructions):
@@ -125,7 +135,7 @@ def push_forward(
             known[slot] = given[0][params[0]]  # type: ignore[index]
             continue
         given += [None] * (len(slots) - len(given))
-        rule = PUSHFORWARD.get(op)
+        rule = rules.get(op)
         found = rule and rule(given, env[slot], params, *[env[s] for s in slots])
         if found is None:
             raise NoRule(f"[{op}] has no pushforward for these inputs")
@@ -144,7 +154,7 @@ def _cast(g: Any, aval: Aval) -> Any:
     return g
 
 
-def _fit(g: Any, aval: Aval) -> Any:
+def fit(g: Any, aval: Aval) -> Any:
     """A cotangent as one of this shape and dtype: what was broadcast is summed."""
     shape = aval.shape
     if g.shape != shape:

@@ -157,9 +157,9 @@ def _real_power_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     out = _real_power(x, y)
     change = jnp.zeros_like(out)
     if not isinstance(dx, jax.custom_derivatives.SymbolicZero):
-        change = change + jax.jvp(lambda x: lax.pow(x, y), (x,), (dx,))[1]
+        change = change + dx * (y * _real_power(x, y - 1))
     if not isinstance(dy, jax.custom_derivatives.SymbolicZero):
-        change = change + dy * jnp.where(out == 0, jnp.zeros_like(out), lax.log(x) * out)
+        change = change + dy * _where(out == 0, jnp.zeros_like(out), lax.log(x) * out)
     return out, change
 
 

@@ -78,7 +78,7 @@ def hermitian(a: Any) -> Any:
 @hermitian.defjvp
 def _hermitian_jvp(primals: tuple, tangents: tuple) -> tuple:
     (a,), (t,) = primals, tangents
-    return a, (t + adjoint(t)) / 2
+    return hermitian(a), (t + adjoint(t)) / 2
 
 
 def inverse_gaps(values: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
 
 from ..products.contraction import widened
+from ..products.pullback import bilinear
 from .decompositions import CHOLESKY
 from .eigen import EIGH, EIGVALSH
 from .host import cross, induced, or_xla, swapped, triangle, triangular_inverse
@@ -110,7 +111,7 @@ def _push_solve_triangular(tangents: Any, y: Any, params: tuple, a: Any, b: Any)
 
 def _halved(x: Any) -> Any:
     """The lower triangle, half the diagonal."""
-    return np.tril(x) - np.eye(x.shape[-1], dtype=x.dtype) * (x / 2)
+    return (np.tril(x) + np.tril(x, -1)) / 2
 
 
 @PULLBACK.of(CHOLESKY)
@@ -153,6 +154,28 @@ def _pull_eigh(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
     return ((ga + swapped(ga)) / 2,)
 
 
+@PUSHFORWARD.of(EIGH)
+@or_xla
+def _push_eigh(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
+    if a.dtype.kind == "c":
+        return None
+    w, v = y
+    d = _turned(tangents[0], v)
+    return d.diagonal(0, -2, -1), _dot(v, _inverse_gaps(w) * d)
+
+
+def _turned(t: Any, v: Any) -> Any:
+    """The symmetric part of a tangent, in the basis of the eigenvectors."""
+    return _dot(swapped(v.conj()), _dot((t + swapped(t.conj())) / 2, v))
+
+
+@PUSHFORWARD.of(EIGVALSH)
+@or_xla
+def _push_eigvalsh(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
+    v = np.linalg.eigh(a, "L" if params[0] else "U")[1]
+    return _turned(tangents[0], v).diagonal(0, -2, -1).real
+
+
 @PULLBACK.of(EIGVALSH)
 @or_xla
 def _pull_eigvalsh(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
@@ -176,32 +199,73 @@ def _pull_slogdet(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
     return (g[1][..., None, None] * swapped(np.linalg.inv(widened(a, a.dtype))),)
 
 
-@PULLBACK.of(NORM)
-def _pull_norm(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
-    order, axes, keepdims = params
+def _trace_of(inverse: Any, t: Any) -> Any:
+    """The trace of the product of two matrices."""
+    return (swapped(inverse) * t).sum((-1, -2))
+
+
+@PUSHFORWARD.of(DET)
+@or_xla
+def _push_det(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
+    return y * _trace_of(np.linalg.inv(widened(a, a.dtype)), tangents[0])
+
+
+@PUSHFORWARD.of(SLOGDET)
+@or_xla
+def _push_slogdet(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
+    return None, _trace_of(np.linalg.inv(widened(a, a.dtype)), tangents[0]).real
+
+
+def _norm_slopes(y: Any, params: tuple, a: Any, choose: Any) -> Any:
+    """The derivative of a norm, whose axes are kept in y, with respect to each element; None for one that is left to
+    XLA. `choose` gives the shares of those that are at an extreme."""
+    order, axes, _ = params
     plain = order is None or (order == 2 and len(axes) == 1)
     if is_spectral(order, axes) or (a.dtype.kind == "c" and not plain):
         return None
-    x, y, g = widened(a, a.dtype), widened(y, y.dtype), widened(g, g.dtype)
-    if not keepdims:
-        y, g = np.expand_dims(y, axes), np.expand_dims(g, axes)
+    x = widened(a, a.dtype)
     if plain:
-        return (g / y * (x.conj() if x.dtype.kind == "c" else x),)
+        return (x.conj() if x.dtype.kind == "c" else x) / y
     size, order = np.abs(x), float(params[0])
     if len(axes) == 2:
         sums, norm = induced(size, order, axes)
-        return (g * _shares(sums == norm, axes) * np.sign(x),)
+        return choose(sums == norm, axes) * np.sign(x)
     if np.isinf(order):
-        return (g * _shares(size == y, axes) * np.sign(x),)
+        return choose(size == y, axes) * np.sign(x)
     if order in (0, 1):
-        return (g * np.sign(x) if order else np.zeros_like(x),)
+        return np.sign(x) if order else np.zeros_like(x)
     power = x.dtype.type(order - 1)
-    return (g * y**-power * size**power * np.sign(x),)
+    return y**-power * size**power * np.sign(x)
+
+
+def _with_axes(y: Any, params: tuple) -> Any:
+    """A result of `norm`, with its axes kept."""
+    y = widened(y, y.dtype)
+    return y if params[2] else np.expand_dims(y, params[1])
+
+
+@PULLBACK.of(NORM)
+def _pull_norm(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+    slopes = _norm_slopes(_with_axes(y, params), params, a, _shares)
+    return None if slopes is None else (_with_axes(g, params) * slopes,)
+
+
+@PUSHFORWARD.of(NORM)
+def _push_norm(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
+    slopes = _norm_slopes(_with_axes(y, params), params, a, _first)
+    return None if slopes is None else (slopes * tangents[0]).real.sum(params[1]).reshape(y.shape)
 
 
 def _shares(chosen: Any, axes: tuple[int, ...]) -> Any:
     """Equal shares for what is chosen along the axes."""
     return chosen / np.float32(1) / chosen.sum(axes, np.float32, keepdims=True)
+
+
+def _first(chosen: Any, axes: tuple[int, ...]) -> Any:
+    """All for the first that is chosen along each of the axes."""
+    for axis in axes:
+        chosen = chosen & (np.add.accumulate(chosen, axis, np.int32) == 1)
+    return chosen
 
 
 def _components(g: Any, x: Any, axis: int) -> Any:
@@ -218,3 +282,11 @@ def _pull_cross(g: Any, y: Any, params: tuple, wanted: tuple, a: Any, b: Any) ->
     ga = _components(cross(right, g, axis, y.shape), a, axis) if wanted[0] else None
     gb = _components(cross(g, left, axis, y.shape), b, axis) if wanted[1] else None
     return ga, gb
+
+
+@PUSHFORWARD.of(CROSS)
+def _push_cross(tangents: Any, y: Any, params: tuple, a: Any, b: Any) -> Any:
+    (axis,) = params
+    if a.ndim != b.ndim and axis >= 0:
+        return None
+    return bilinear(lambda a, b: cross(a, b, axis, y.shape), tangents, y.dtype, a, b)

@@ -104,13 +104,26 @@ def _masks(masks: tuple, params: tuple, x: Any, y: Any, like: Any) -> list[Any]:
     return [_mask(next(left), size, a) if wanted else None for wanted, a in zip(given, (like, x, y), strict=True)]
 
 
+def _product_of_blocks(x: Any, y: Any, params: tuple, masks: tuple, shape: tuple[int, ...]) -> Any:
+    x, y = _matrices(x, y)
+    like = np.broadcast_to(np.zeros((), bool), (x.shape[-2], y.shape[-1]))
+    out_mask, x_mask, y_mask = _masks(masks, params, x, y, like)
+    return _masked(multiply(_masked(x, x_mask), _masked(y, y_mask)), out_mask).reshape(shape)
+
+
 @HOST.of(BLOCK_MASKED_MM)
 def _host_masked(out: Any, params: tuple, x: Any, y: Any, *masks: Any) -> Any:
     dtype = out.dtype._numpy
-    x, y = _matrices(widened(x, dtype), widened(y, dtype))
-    like = np.broadcast_to(np.zeros((), bool), (x.shape[-2], y.shape[-1]))
-    out_mask, x_mask, y_mask = _masks(masks, params, x, y, like)
-    return rounded(_masked(multiply(_masked(x, x_mask), _masked(y, y_mask)), out_mask).reshape(out.shape), dtype)
+    return rounded(_product_of_blocks(widened(x, dtype), widened(y, dtype), params, masks, out.shape), dtype)
+
+
+@PUSHFORWARD.of(BLOCK_MASKED_MM)
+def _push_masked(tangents: Any, out: Any, params: tuple, x: Any, y: Any, *masks: Any) -> Any:
+    if any(t is not None for t in tangents[2:]):
+        return None
+    return bilinear(
+        lambda a, b: _product_of_blocks(a, b, params, masks, out.shape), tangents[:2], out.dtype, x, y
+    )
 
 
 @PULLBACK.of(BLOCK_MASKED_MM)

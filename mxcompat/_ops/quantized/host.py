@@ -80,6 +80,17 @@ def _pull_dequantize(g: Any, y: Any, params: tuple, wanted: tuple, scales: Any, 
     return (g * grouped(unpack(w, how.bits), how)).sum(-1), None, gb
 
 
+@PUSHFORWARD.of(DEQUANTIZE)
+def _push_dequantize(tangents: Any, y: Any, params: tuple, scales: Any, w: Any, *more: Any) -> Any:
+    how, _ = params
+    if how.mode != "affine":
+        return None
+    codes, kind, total = unpack(w, how.bits), widened(y, y.dtype).dtype, np.zeros((), y.dtype)
+    if tangents[0] is not None:
+        total = codes.astype(kind) * _repeated(tangents[0].astype(kind), how, codes.shape)
+    return total if tangents[2] is None else total + _repeated(tangents[2].astype(kind), how, codes.shape)
+
+
 def _first(x: Any, *parts: Any) -> tuple[Any, ...]:
     """The parts of a quantized matrix, of the first of several where a vector or one matrix is multiplied."""
     if x.ndim > 2 or parts[-1].ndim <= 2:
@@ -122,10 +133,16 @@ def _pull_product(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, *input
 @PUSHFORWARD.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
 def _push_product(tangents: Any, out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
     how, transpose = params
-    if any(t is not None for t in tangents[1:]):
-        return None
+    t, *moved = tangents
     parts = _first(x, *matrix_inputs(how, inputs)[:3])
-    return multiply(widened(tangents[0], out.dtype), _matrix(parts, how, transpose))
+    x = widened(x, out.dtype)
+    total = np.zeros((), x.dtype) if t is None else multiply(widened(t, out.dtype), _matrix(parts, how, transpose))
+    if any(m is not None for m in moved):  # of scales and biases, in which the matrix is linear
+        given = [np.zeros(p.shape, p.dtype) if m is None else m for m, p in zip(moved, parts[:2], strict=False)]
+        if parts[2] is not inputs[2]:
+            return None
+        total = total + multiply(x, _matrix((*given, parts[2]), how, transpose))
+    return total
 
 
 def _flat(a: Any) -> Any:
@@ -198,6 +215,14 @@ def _pull_gather(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: 
     if found is None or any(wanted[1:]):
         return None
     return found.pull(widened(g, y.dtype), widened(x, y.dtype)), *[None] * len(inputs)
+
+
+@PUSHFORWARD.of(GATHER_QMM, GATHER_QMM_FP)
+def _push_gather(tangents: Any, y: Any, params: tuple, x: Any, *inputs: Any) -> Any:
+    found = _gathered(params, x, inputs)
+    if found is None or any(t is not None for t in tangents[1:]):
+        return None
+    return found.product(widened(tangents[0], y.dtype))
 
 
 def _weights(w: Any, scales: Any, global_scale: Any, how: Scheme) -> Any:

@@ -1,0 +1,160 @@
+"""What an op carries back to one of its inputs, or forward from it, as ops of their own (see `symbolic_rules`).
+
+So many an op is linear in each of its inputs: in all of them at once, as one that moves data, or in each factor of a
+product. Others, a sort, say, are linear as long as their inputs do not pass each other. Then these two, run by the
+rules PULLBACK and PUSHFORWARD of the op, are each other's derivatives, to any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph.ir.aval import Aval, aval, from_numpy
+from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, Rules
+from mxcompat._graph.run.differentiate import fit, spread
+from mxcompat._jax import jax
+
+from .symbolic import Symbolic
+
+__all__ = ["PULLED", "PUSHED", "linear", "nothing"]
+
+Factors = tuple[tuple[int, ...], ...]
+"""Of each factor of a product, the places of its inputs among the op's."""
+
+_FACTORS: dict[Op, Factors] = {}
+"""Of the ops that are linear in each factor; empty for those with a single one."""
+
+_MEETING: dict[Op, Callable[[tuple, int], tuple]] = {}
+"""Of ops that let several values meet in one place, `(params, at)`: with which params the tangents are the transpose of
+the cotangents."""
+
+
+def _pulled(g: Any, *inputs: Any, op: Op, params: tuple, at: int) -> Any:
+    return jax.vjp(_of_one(op, params, inputs, at), inputs[at])[1](g)[0]
+
+
+def _pushed(t: Any, *inputs: Any, op: Op, params: tuple, at: int) -> Any:
+    return jax.jvp(_of_one(op, params, inputs, at), (inputs[at],), (t,))[1]
+
+
+def _of_one(op: Op, params: tuple, inputs: Sequence[Any], at: int) -> Callable[[Any], Any]:
+    return lambda x: op.lower(params, _replaced(inputs, at, x))
+
+
+def _replaced(inputs: Sequence[Any], at: int, x: Any) -> list[Any]:
+    return [*inputs[:at], x, *inputs[at + 1 :]]
+
+
+PULLED = Op("pulled", _pulled, lambda g, *inputs, op, params, at: inputs[at], ("op", "params", "at"))
+"""The cotangent of an op's input at a place, from that of its result, then all inputs."""
+
+PUSHED = Op("pushed", _pushed, lambda t, *inputs, op, params, at: op.infer((params, *inputs)), ("op", "params", "at"))
+"""The tangent of an op's result, from that of its input at a place, then all inputs."""
+
+
+@HOST.of(PULLED)
+def _run_pulled(out: Aval, params: tuple, g: Any, *inputs: Any) -> Any:
+    op, given, at = params
+    found = PULLBACK[op](g, g, given, tuple([k == at for k in range(len(inputs))]), *inputs)
+    if found is None:
+        return None
+    return np.zeros(out.shape, out.dtype._numpy) if found[at] is None else np.asarray(fit(found[at], out))
+
+
+@HOST.of(PUSHED)
+def _run_pushed(out: Aval, params: tuple, t: Any, *inputs: Any) -> Any:
+    op, given, at = params
+    like = np.broadcast_to(np.zeros((), out.dtype._numpy), out.shape)
+    found = PUSHFORWARD[op]([t if k == at else None for k in range(len(inputs))], like, given, *inputs)
+    return None if found is None else np.asarray(spread(found, out))
+
+
+def _run(op: Op, params: tuple, *inputs: Any) -> Any:
+    """One of these two ops, of arrays of NumPy's or of symbolic ones."""
+    if isinstance(inputs[0], Symbolic):
+        return Symbolic(apply(op, tuple([x.node for x in inputs]), params))
+    out = op.infer((params, *[aval(x.shape, from_numpy(x.dtype)) for x in inputs]))  # type: ignore[arg-type]
+    return HOST[op](out, params, *inputs)
+
+
+def nothing(like: Any) -> Any:
+    """Zeros like an array of NumPy's or a symbolic one."""
+    return np.broadcast_to(like.like(0.0), like.shape) if isinstance(like, Symbolic) else np.zeros_like(like)
+
+
+def _moved(op: Op, inputs: Sequence[Any], at: int, t: Any) -> list[Any]:
+    """The inputs, with a tangent for those of one factor: zeros but in one place."""
+    peers = next((factor for factor in _FACTORS[op] if at in factor), ())
+    given = [nothing(x) if k in peers and k != at else x for k, x in enumerate(inputs)]
+    return _replaced(given, at, t)
+
+
+def _others(op: Op, at: int, count: int) -> list[int]:
+    """The inputs of other factors."""
+    return [k for factor in _FACTORS[op] if at not in factor for k in factor if k < count]
+
+
+def _derivatives(this: Op, reverse: Op) -> None:
+    """The rules of one of the two; the other is its transpose. Multiplied with what it gives, be it back or forward, it
+    is the same number as the op of these, that in the place of the input."""
+
+    @PULLBACK.of(this)
+    def pull(g: Any, y: Any, params: tuple, wanted: Sequence[bool], first: Any, *inputs: Any) -> tuple:
+        op, given, at = params
+        cotangent, tangent = (first, g) if this is PULLED else (g, first)
+        found: list[Any] = [None] * len(wanted)
+        if wanted[0]:
+            met = _MEETING[op](given, at) if op in _MEETING and this is PULLED else given
+            found[0] = _run(reverse, (op, met, at), g, *inputs)
+        for k in _others(op, at, len(inputs)):
+            if wanted[1 + k]:
+                found[1 + k] = _run(PULLED, (op, given, k), cotangent, *_moved(op, inputs, at, tangent))
+        return tuple(found)
+
+    @PUSHFORWARD.of(this)
+    def push(tangents: Sequence[Any], y: Any, params: tuple, first: Any, *inputs: Any) -> Any:
+        t, *others = tangents
+        terms = [] if t is None else [_run(this, params, t, *inputs)]
+        for k in _others(params[0], params[2], len(inputs)):
+            if others[k] is not None:
+                terms.append(_run(this, params, first, *_moved(params[0], inputs, k, others[k])))
+        return reduce(add, terms) if terms else np.zeros((), y.dtype)
+
+
+_derivatives(PULLED, PUSHED)
+_derivatives(PUSHED, PULLED)
+
+
+def linear(
+    op: Op, factors: Factors, back: Rules, forth: Rules, holds: Callable[[tuple], bool] = lambda params: True,
+    meeting: Callable[[tuple, int], tuple] | None = None,
+) -> None:  # fmt: skip
+    """Put rules for symbolic arrays into these registries, of an op that is linear in each of these factors.
+
+    Args:
+        holds: whether it is, for its params.
+        meeting: as in `_MEETING`.
+    """
+    _FACTORS[op] = factors
+    if meeting is not None:
+        _MEETING[op] = meeting
+
+    @back.of(op)
+    def pull(g: Any, y: Any, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple | None:
+        if not holds(params):
+            return None
+        return tuple([_run(PULLED, (op, params, k), g, *inputs) if on else None for k, on in enumerate(wanted)])
+
+    @forth.of(op)
+    def push(tangents: Sequence[Any], y: Any, params: tuple, *inputs: Any) -> Any:
+        if not holds(params):
+            return None
+        moved = [(k, t) for k, t in enumerate(tangents) if t is not None]
+        return reduce(add, [_run(PUSHED, (op, params, k), t, *inputs) for k, t in moved])
