@@ -23,7 +23,7 @@ from .symbolic import Symbolic
 from .symbolic_rules import FORWARD, RULES
 from .tangents import tangent_avals
 
-__all__ = ["Derivative", "captured", "gradient", "inlined", "inlined_forward", "tangent", "zeros"]
+__all__ = ["Derivative", "captured", "gradient", "inlined", "inlined_forward", "replayed", "tangent", "zeros"]
 
 
 class Derivative(NamedTuple):
@@ -126,6 +126,12 @@ def _pushed(
 def _given(values: Sequence[Any], inputs: Sequence[Symbolic]) -> list[Symbolic]:
     """The inputs of a Program that is part of another one, which has these values besides."""
     return [*inputs, *[inputs[0].like(v) for v in values]]
+
+
+def replayed(program: Program, inputs: Sequence[Symbolic]) -> list[Symbolic]:
+    """The outputs of a Program that is part of another one."""
+    env = _environment(program, inputs)
+    return [env[s] for s in program.out_slots]
 
 
 def inlined(program: Program, values: Sequence[Any], primals: tuple[int, ...], g: tuple, inputs: Sequence[Any]) -> list:

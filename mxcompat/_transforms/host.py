@@ -27,7 +27,7 @@ from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
 from .compiling import CONSTANT
 from .custom.derive import CUSTOM
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from .gradients import Derivative, gradient, inlined, inlined_forward, tangent
+from .gradients import Derivative, gradient, inlined, inlined_forward, replayed, tangent, zeros
 from .integers import passes_integers
 from .lowering import JVP, VJP, VMAP
 from .split import PULL
@@ -159,21 +159,28 @@ def _placed(places: Sequence[int], found: Sequence[Any], count: int) -> tuple:
 
 for _op, _inner in _INNER.items():
     HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], COVERED[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
-for _op in (CUSTOM_VJP, CUSTOM_JVP):  # which have rules of the user's
-    del RULES[_op], FORWARD[_op]
 
 _differentiable = {}
 for _op, _of in ((VJP, gradient), (JVP, tangent)):
     PULLBACK[_op], PUSHFORWARD[_op], _differentiable[_op], RULES[_op], FORWARD[_op] = _runs(_derivative(_of))[1:]
 
 
-def _custom_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
-    """By the user's rule, which is given, and gives, what is conjugated."""
-    program, rule, count = params
-    cotangents = [np.zeros(o.shape, o.dtype) if c is None else np.conj(c) for c, o in zip(g, y, strict=True)]
-    found = interpret(rule, [*inputs[:count], *cotangents, *y, *inputs[len(program.in_avals) :]])
-    smooth = [np.conj(c.astype(x.dtype)) for c, x, on in zip(found, inputs, wanted, strict=False) if on]
-    return _placed(_those(wanted[: len(found)]), smooth, len(inputs))
+def _by_rule(run: Callable[..., list[Any]], nothing: Callable[[Any], Any]) -> Callable[..., tuple]:
+    """The pullback that a user's rule is, which is given, and gives, what is conjugated.
+
+    Args:
+        run: runs a Program.
+        nothing: zeros like an array.
+    """
+
+    def pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
+        program, rule, count = params
+        cotangents = [nothing(o) if c is None else np.conj(c) for c, o in zip(g, y, strict=True)]
+        found = run(rule, [*inputs[:count], *cotangents, *y, *inputs[len(program.in_avals) :]])
+        smooth = [np.conj(c.astype(x.dtype)) for c, x, on in zip(found, inputs, wanted, strict=False) if on]
+        return _placed(_those(wanted[: len(found)]), smooth, len(inputs))
+
+    return pull
 
 
 def _custom_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any]:
@@ -200,9 +207,11 @@ def _ruled(op: Op, kind: Rules, rule: Callable[..., Any]) -> None:
     COVERED[op] = covered
 
 
-_ruled(CUSTOM_VJP, PULLBACK, _custom_pull)
+_ruled(CUSTOM_VJP, PULLBACK, _by_rule(interpret, np.zeros_like))
 _ruled(CUSTOM_JVP, PUSHFORWARD, _custom_push)
-del PULLBACK[CUSTOM_JVP]  # it would have to transpose the user's rule
+RULES[CUSTOM_VJP] = _by_rule(replayed, lambda x: zeros(x, x))
+for _kind in (PULLBACK, RULES, FORWARD):
+    del _kind[CUSTOM_JVP]  # backwards it would have to transpose the user's rule
 
 
 @HOST.of(TUPLE)

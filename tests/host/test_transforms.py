@@ -169,6 +169,15 @@ def test_custom_vjp():
     holds(lambda mx, x, y: mx.grad(lambda x, y: fewer(x, y).sum(), argnums=(0, 1))(x, y), X, X)
 
 
+def test_second_derivatives_by_a_rule():
+    """The rule is differentiated, and the function where it is taken forward."""
+    f = custom_vjp()
+    whole = lambda x, y: (f(x, y)[0] * x).sum()  # noqa: E731
+    holds(lambda mx, x, y: mx.grad(lambda x: (mx.grad(whole)(x, y) * x).sum())(x), X, X[0])
+    holds(lambda mx, x, y: mx.jvp(lambda x: mx.grad(whole)(x, y), [x], [x * 2])[1], X, X[0])
+    holds(lambda mx, x, y: mx.grad(lambda x: mx.jvp(whole, [x, y], [x * 2, y])[1][0])(x), X, X[0])
+
+
 def test_custom_vjp_is_its_own_derivative_forward():
     f = custom_vjp()
     holds(lambda mx, x, y, t: mx.jvp(lambda x, y: list(f(x, y)), [x, y], [t, y])[1], X, X[0], X)
