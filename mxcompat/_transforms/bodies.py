@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from mxcompat._array.array import array, wrap
-from mxcompat._graph.ir.aval import float32, float64, int64
+from mxcompat._graph.ir.aval import Dtype, float32, float64, int64
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.run.interpret import NoRule
 from mxcompat._ops.creation.filled import full
 from mxcompat._ops.define import TABLE
-from mxcompat._ops.elementwise.arithmetic import clip, logaddexp, multiply, where
+from mxcompat._ops.elementwise.arithmetic import clip, logaddexp, maximum, minimum, multiply, where
+from mxcompat._ops.elementwise.unary import erf, erfinv
 from mxcompat._ops.fast.attention import ATTENTION
 from mxcompat._ops.fast.norms import CROSS_ENTROPY
 from mxcompat._ops.indexing.gather import SLICE, take_along_axis
@@ -81,16 +82,16 @@ def _made(body: Body, params: dict[str, Any], y: Any, inputs: Sequence[Symbolic]
     return captured(run, [x.node.aval for x in inputs])
 
 
+@_of(TABLE["reciprocal"])
+@_of(TABLE["update_reciprocal"])
+def _reciprocal(x: array) -> array:
+    return 1 / x
+
+
 @_of(TABLE["split"])
 def _split(x: array, sections: int | tuple[int, ...], axis: int) -> list[array]:
     before = (slice(None),) * (axis % x.ndim)
     return [x[(*before, slice(low, high))] for low, high in section_bounds(x.shape[axis], sections)]
-
-
-@_of(TABLE["unstack"])
-def _unstack(x: array, axis: int) -> list[array]:
-    before = (slice(None),) * (axis % x.ndim)
-    return [x[(*before, k)] for k in range(x.shape[axis])]
 
 
 @_of(TABLE["prod"])
@@ -156,6 +157,14 @@ def _multiplied(x: array, value: array, *inputs: array, plan: tuple, mode: str) 
 def _cholesky_inv(a: array, upper: bool) -> array:
     inverse = tri_inv(a, upper)
     return inverse @ inverse.swapaxes(-1, -2) if upper else inverse.swapaxes(-1, -2) @ inverse
+
+
+@_of(TABLE["random_truncated_normal"])
+def _truncated_normal(key: array, lower: array, upper: array, shape: tuple[int, ...], dtype: Dtype) -> array:
+    lower, upper = lower.astype(dtype), upper.astype(dtype)
+    low, high = erf(lower / math.sqrt(2)), erf(upper / math.sqrt(2))
+    z = erfinv(wrap(apply(TABLE["random_uniform"], (key._node, low._node, high._node), (shape, dtype)))) * math.sqrt(2)
+    return maximum(minimum(z, upper), lower)
 
 
 @_of(CROSS_ENTROPY)

@@ -1,8 +1,7 @@
-"""The gradient of a Program as a Program: what NumPy differentiates once more.
+"""The gradient of a Program as a Program, and its tangents as one: what NumPy differentiates once more.
 
-The rules by which NumPy carries cotangents back (PULLBACK) are run on symbolic arrays, for ops whose rules mean the
-same derivative as JAX's when they are differentiated themselves. Others, half precision, complex numbers and integers
-are left to XLA.
+The rules by which cotangents are carried back, and tangents forward, are run on symbolic arrays (`symbolic_rules`).
+What has no such rule, and derivatives with respect to complex numbers and integers, are left to XLA.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ def _remembered(what: str, make: Callable[..., Derivative], program: Program, *c
 
 def _gradient(program: Program, primals: int, outputs: int) -> Derivative:
     cotangents = program.out_avals[:outputs]
-    if not all(a.dtype._kind == "f" and a.dtype.size >= 4 for a in (*program.in_avals[:primals], *cotangents)):
-        raise NoRule("other than float32 and float64")
+    if not all(a.dtype._kind == "f" for a in (*program.in_avals[:primals], *cotangents)):
+        raise NoRule("complex numbers and integers")
 
     def pulled(*given: Symbolic) -> Iterable[Any]:
         count = len(program.in_avals)
@@ -68,8 +67,8 @@ def _gradient(program: Program, primals: int, outputs: int) -> Derivative:
 
 
 def _tangent(program: Program, primals: int, outputs: int) -> Derivative:
-    if not all(a.dtype._kind == "f" and a.dtype.size >= 4 for a in program.in_avals[:primals]):
-        raise NoRule("other than float32 and float64")
+    if not all(a.dtype._kind == "f" for a in program.in_avals[:primals]):
+        raise NoRule("complex numbers and integers")
 
     def pushed(*given: Symbolic) -> Iterable[Any]:
         count = len(program.in_avals)

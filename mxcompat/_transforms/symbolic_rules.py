@@ -15,7 +15,7 @@ import numpy as np
 from mxcompat._array.construct import CAST, COPY
 from mxcompat._array.nest import NEST
 from mxcompat._graph.ir.capture import ALIAS
-from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.node import apply, items
 from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD, Rules
 from mxcompat._ops.conv.lowering import CONV
 from mxcompat._ops.conv.signal import CONVOLVE, HADAMARD_TRANSFORM
@@ -48,9 +48,9 @@ _SAME = (
     "broadcast_arrays", "broadcast_to", "ceil", "concatenate", "conj", "constant_like", "contiguous", "cos", "cosh",
     "degrees", "depends", "divide", "erf", "erfinv", "exp", "expand_dims", "expm1", "flatten", "floor", "floor_divide",
     "imag", "inner", "kron", "log", "log10", "log1p", "log2", "max", "maximum", "mean", "meshgrid", "min", "minimum",
-    "multiply", "negative", "outer", "positive", "radians", "real", "reciprocal", "reshape", "round", "rsqrt",
+    "multiply", "negative", "outer", "positive", "radians", "real", "reshape", "round", "rsqrt",
     "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "squeeze", "stack", "subtract", "sum", "tan", "tanh",
-    "transpose", "trunc", "unflatten", "update_negative", "update_reciprocal", "vecdot", "view", "where",
+    "transpose", "trunc", "unflatten", "update_negative", "vecdot", "view", "where",
 )  # fmt: skip
 
 RULES = Rules({TABLE[name]: PULLBACK[TABLE[name]] for name in _SAME})
@@ -68,7 +68,7 @@ RULES.update(
 _SAME_FORWARD = (
     "abs", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "conj", "cos", "cosh",
     "degrees", "divide", "erf", "erfinv", "exp", "expm1", "imag", "log", "log10", "log1p", "log2", "max", "maximum",
-    "mean", "min", "minimum", "multiply", "negative", "positive", "radians", "real", "reciprocal", "rsqrt", "sigmoid",
+    "mean", "min", "minimum", "multiply", "negative", "positive", "radians", "real", "rsqrt", "sigmoid",
     "sin", "sinh", "sqrt", "square", "subtract", "sum", "tan", "tanh", "where",
 )  # fmt: skip
 
@@ -100,6 +100,17 @@ def _power_forward(tangents: Sequence[Any], y: Symbolic, params: tuple, a: Symbo
     slopes = _power_slopes(y, [t is not None for t in tangents], a, b)
     first, *second = [t * s for t, s in zip(tangents, slopes, strict=True) if t is not None]
     return first + second[0] if second else first
+
+
+@RULES.of(TABLE["unstack"])
+def _unstack(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], x: Symbolic) -> tuple:
+    rows = [nothing(row) if c is None else c for c, row in zip(g, y, strict=True)]
+    return (rows[0].op("stack", *rows[1:], params=(params[0] % x.ndim,)),)
+
+
+@FORWARD.of(TABLE["unstack"])
+def _unstack_forward(tangents: Sequence[Any], y: tuple, params: tuple, x: Symbolic) -> list[Symbolic]:
+    return [Symbolic(n) for n in items(apply(TABLE["unstack"], (tangents[0].node,), params))]
 
 
 @RULES.of(TABLE["logaddexp"])

@@ -23,7 +23,8 @@ from mxcompat._graph.ir.node import apply
 from mxcompat._jax import jnp, lax
 
 from ..arguments import any_number, plain
-from ..define import broadcast, op
+from ..define import TABLE, broadcast, op
+from ..elementwise import arithmetic  # noqa: F401  # for its records, in TABLE
 from ..elementwise.erf import erfinv_by_xla
 from ..linalg.decompositions import square_root
 from .bits import check_bits, scaled, unit
@@ -235,7 +236,8 @@ def _truncated_normal(key: Any, lower: Any, upper: Any, shape: tuple[int, ...], 
     lower, upper = cast(lower, kind), cast(upper, kind)
     root = jnp.asarray(_SQRT2, kind)
     x = between(key, _wide(lax.erf, lower / root), _wide(lax.erf, upper / root), shape, kind)
-    return jnp.maximum(jnp.minimum(root * _wide(erfinv_by_xla, x), upper), lower)
+    z = root * _wide(erfinv_by_xla, x)
+    return TABLE["maximum"].lower((), [TABLE["minimum"].lower((), [z, upper]), lower])
 
 
 def _wide(function: Any, x: Any) -> Any:

@@ -104,19 +104,14 @@ def _truncated_slopes(params: tuple, key: Any, lower: Any, upper: Any) -> tuple[
     x = drawn * (high - low) + low
     z = root * wide(erfinv, x)
     top = np.minimum(z, upper)
-    inside = _share(z, upper, np.less) * _share(top, lower, np.greater)
-    at_upper = _share(upper, z, np.less) * _share(top, lower, np.greater)
-    at_lower = _share(lower, top, np.greater)
+    above = top > lower  # of a minimum or maximum of equals the second has all
+    shares = above & (z < upper), above & (z >= upper), top <= lower
+    inside, at_upper, at_lower = (share.astype(np.float32) for share in shares)
     noise = drawn.astype(np.float32)
     e, a, b = z.astype(np.float32) / _ROOT, a.astype(np.float32), b.astype(np.float32)
     moving = inside * np.exp(e * e)
     falling, rising = (1 - noise) * np.exp(-a * a), noise * np.exp(-b * b)
     return moving * falling + at_lower, moving * rising + at_upper
-
-
-def _share(x: Any, other: Any, wins: Any) -> Any:
-    """How much of a minimum or maximum is `x`: half where the two are equal."""
-    return np.where(x == other, np.float32(0.5), wins(x, other).astype(np.float32))
 
 
 @PULLBACK.of(TABLE["random_truncated_normal"])
