@@ -48,9 +48,9 @@ _SAME = (
     "broadcast_arrays", "broadcast_to", "ceil", "concatenate", "conj", "constant_like", "contiguous", "cos", "cosh",
     "degrees", "depends", "divide", "erf", "erfinv", "exp", "expand_dims", "expm1", "flatten", "floor", "floor_divide",
     "imag", "inner", "kron", "log", "log10", "log1p", "log2", "max", "maximum", "mean", "meshgrid", "min", "minimum",
-    "multiply", "negative", "outer", "positive", "radians", "real", "reshape", "round", "rsqrt",
-    "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "squeeze", "stack", "subtract", "sum", "tan", "tanh",
-    "transpose", "trunc", "unflatten", "update_negative", "vecdot", "view", "where",
+    "multiply", "negative", "outer", "positive", "radians", "real", "reshape", "round", "rsqrt", "sigmoid", "sign",
+    "sin", "sinh", "sqrt", "square", "squeeze", "stack", "subtract", "sum", "tan", "tanh", "transpose", "trunc",
+    "unflatten", "update_negative", "vecdot", "view", "where",
 )  # fmt: skip
 
 RULES = Rules({TABLE[name]: PULLBACK[TABLE[name]] for name in _SAME})
@@ -185,7 +185,7 @@ def _layer_norm(
 
 
 _ONE: tuple = ()
-_TWO = ((0,), (1,))
+_TWO = (0,), (1,)
 _MOVES = (
     "as_strided", "cummax", "cummin", "cumsum", "diag", "diagonal", "diff", "flip", "full", "full_like", "median",
     "nan_to_num", "pad", "partition", "random_laplace", "random_normal", "random_permute", "random_uniform",
@@ -195,13 +195,13 @@ _LINEAR = {
     **{TABLE[name]: _ONE for name in _MOVES},
     **dict.fromkeys(
         (
-            DEQUANTIZE, DYNAMIC_SLICE, DYNAMIC_UPDATE, FFT, FILL, GATHER, GATHER_AXIS, GATHER_QMM, GATHER_QMM_FP,
-            HADAMARD_TRANSFORM, MASKED_SCATTER, NEST, ROPE, SHIFT, SLICE,
+            DEQUANTIZE, DYNAMIC_SLICE, DYNAMIC_UPDATE, FFT, FILL, GATHER, GATHER_AXIS, HADAMARD_TRANSFORM,
+            MASKED_SCATTER, NEST, ROPE, SHIFT, SLICE,
         ),
         _ONE,
     ),
     **dict.fromkeys((BLOCK_MASKED_MM, CONV, CONVOLVE, CROSS, GATHER_MM, SEGMENTED_MM), _TWO),
-    **dict.fromkeys((QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP), ((0,), (1, 2))),
+    **dict.fromkeys((GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP), ((0,), (1, 2))),
 }  # fmt: skip
 """The factors of which each is a product (see `transposes`); none where it is linear in all its inputs at once."""
 
