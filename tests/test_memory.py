@@ -276,6 +276,71 @@ def ours_alone(compiled: bool) -> Any:
     return host_disabled() if compiled else nullcontext()
 
 
+def _whole(mx: Any, e: Any, c: Any) -> Any:
+    return mx.logsumexp(e @ c.T, axis=-1).sum()
+
+
+def _in_chunks(mx: Any, e: Any, c: Any) -> Any:
+    total = mx.array(0.0)
+    for k in range(0, 512, 64):
+        total = total + _whole(mx, e[k : k + 64], c)
+        mx.eval(total)
+    return total
+
+
+def _peak_of(mx: Any, function: Callable[..., Any], *arrays: np.ndarray) -> int:
+    """The bytes that a computation takes at most, besides its arguments. Afterwards there is what there was before."""
+    given = [mx.array(a) for a in arrays]
+    mx.eval(given)
+    meter = Meter(mx)
+    mx.eval(function(mx, *given))
+    meter.note()
+    meter.note_peak()
+    assert meter.seen[0] == 0
+    return meter.seen[1]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("function", [_whole, _in_chunks])
+def test_what_is_made_on_the_way_is_in_the_peak(function: Callable[..., Any], compiled: bool) -> None:
+    a = np.random.default_rng(0).normal(size=(512, 16)).astype(np.float32)
+    want = _peak_of(real, function, a, a)
+    with ours_alone(compiled):
+        for _ in range(3):
+            assert _peak_of(ours, function, a, a) == pytest.approx(want, rel=0.05)
+
+
+def _layer(mx: Any) -> Callable[[Any, Any], Any]:
+    return lambda x, w: mx.tanh(x @ w) * mx.sigmoid(x @ w)
+
+
+def _gradient(mx: Any, layer: Callable[[Any, Any], Any], x: Any, weights: list[Any]) -> Any:
+    def loss(weights: list[Any]) -> Any:
+        y = x
+        for w in weights:
+            y = layer(y, w)
+        return y.sum()
+
+    return mx.grad(loss)(weights)
+
+
+def test_what_the_gradient_keeps_is_in_the_peak() -> None:
+    x, *weights = (np.full((n, 64), 0.1, np.float32) for n in (512, *[64] * 6))
+    for mx in (real, ours):
+        all_kept = _peak_of(mx, lambda mx, x, *ws: _gradient(mx, _layer(mx), x, [*ws]), x, *weights)
+        kept = _peak_of(mx, lambda mx, x, *ws: _gradient(mx, mx.checkpoint(_layer(mx)), x, [*ws]), x, *weights)
+        assert 6 * x.nbytes < kept < all_kept
+
+
+def test_a_view_on_the_way_takes_nothing() -> None:
+    def views(mx: Any, x: Any) -> Any:
+        return mx.broadcast_to(x[:1], (100, 100))[20:].T.reshape(2, 50, 80)[0, 0].sum()
+
+    x = np.ones((100, 100), np.float32)
+    assert _peak_of(real, views, x) <= 8
+    assert _peak_of(ours, views, x) <= 8
+
+
 _LATE = f"""
 import numpy as np
 import mxcompat.core as mx

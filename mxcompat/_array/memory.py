@@ -65,8 +65,9 @@ def _is_data(value: Any) -> bool:
 def get_peak_memory() -> int:
     """The most memory, in bytes, that arrays took up since the start or the last `reset_peak_memory`.
 
-    What an executable needs while it runs is part of it if that is a quarter of a gigabyte or more. On an accelerator
-    it is at least what JAX says, until the first `reset_peak_memory`.
+    What is made on the way to a value is part of it: in NumPy the results of ops while they are needed, in XLA what an
+    executable allocates. What an op uses within itself in NumPy is not. On an accelerator it is at least what JAX says,
+    until the first `reset_peak_memory`.
 
     Returns:
         The number of bytes.

@@ -1,8 +1,9 @@
 """Buffers: how many bytes the values of nodes take up, now and at most.
 
-A buffer is counted when a node gets it as its value, and is taken off when Python gives it up: a weak reference tells.
-That costs half a microsecond, too much for each small array of a program that never asks. So until somebody does, the
-large ones alone are counted, which decide what the peak is; from the first question on, all are.
+A buffer is counted when a node gets it as its value, or NumPy has made it on the way to one, and is taken off when
+Python gives it up: a weak reference tells. What an executable of XLA's takes on the way is known from its compile.
+Counting costs half a microsecond, too much for each small array of a program that never asks. So until somebody does,
+the large ones alone are counted, which decide what the peak is; from the first question on, all are.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mxcompat._jax import is_tracer
 
 from .. import policy
 
-__all__ = ["count", "count_all", "gone", "in_use", "owner", "passing", "peak", "reset_peak", "smallest"]
+__all__ = ["count", "count_all", "gone", "in_use", "made", "owner", "passing", "peak", "reset_peak", "smallest"]
 
 smallest = policy.COUNTED_BYTES
 """The size in bytes from which on values are counted."""
@@ -50,6 +51,18 @@ def count(value: Any, aval: Any) -> None:
             _add(value, aval.nbytes)
     elif aval.nbytes >= smallest and not is_tracer(value):
         _add(value, _on_devices(value, aval.nbytes))
+
+
+def made(result: Any) -> None:
+    """Count the buffer of an intermediate result in NumPy, or those of several, as `count` does. What repeats a number
+    without room of its own, as `np.broadcast_to` does, takes what the number does."""
+    if type(result) in (tuple, list):
+        for r in result:
+            made(r)
+    elif type(result) is np.ndarray:
+        nbytes = owner(result).nbytes
+        if nbytes >= smallest:
+            _add(result, nbytes)
 
 
 def _on_devices(value: Any, nbytes: int) -> int:

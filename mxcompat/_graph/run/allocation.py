@@ -17,7 +17,7 @@ from .. import policy
 from ..ir.aval import Aval, check_size
 from ..ir.program import Program
 
-__all__ = ["largest", "needs", "out_of_memory", "require", "require_possible", "results"]
+__all__ = ["largest", "largest_result", "needs", "out_of_memory", "require", "require_possible", "results"]
 
 
 def require(wanted: int) -> None:
@@ -50,14 +50,15 @@ def _text(path: str) -> str:
     return Path(path).read_text() if os.path.exists(path) else ""
 
 
-def needs(compiled: jax.stages.Compiled) -> int:
-    """What running an executable allocates, on all devices of this process, in bytes; 0 if that is little."""
+def needs(compiled: jax.stages.Compiled) -> tuple[int, int]:
+    """What running an executable allocates, on all devices of this process, in bytes, and how much of that its
+    results take; zeros if XLA does not tell."""
     found = compiled.memory_analysis()
     if found is None:
-        return 0
-    size = found.temp_size_in_bytes + found.output_size_in_bytes - found.alias_size_in_bytes
-    size *= len(compiled.runtime_executable().local_devices())
-    return size if size >= policy.LARGE_ALLOCATION else 0
+        return 0, 0
+    devices = len(compiled.runtime_executable().local_devices())
+    results = found.output_size_in_bytes - found.alias_size_in_bytes
+    return (found.temp_size_in_bytes + results) * devices, results * devices
 
 
 def require_possible(jaxpr: Any) -> None:
@@ -79,6 +80,13 @@ def results(program: Program) -> int:
 
 def _bytes(aval: Any) -> int:
     return aval.nbytes if isinstance(aval, Aval) else sum(map(_bytes, aval))
+
+
+def largest_result(program: Program) -> int:
+    """The size in bytes of the largest result of an instruction; known from the first time on."""
+    if "largest result" not in program.facts:
+        program.facts["largest result"] = largest(program.avals)
+    return program.facts["largest result"]
 
 
 def largest(avals: Iterable[Any]) -> int:

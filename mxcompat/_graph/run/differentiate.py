@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..ir import buffers
 from ..ir.aval import Aval
 from ..ir.node import ITEM
 from ..ir.program import Program
 from ..ir.rules import PULLBACK, PUSHFORWARD, Rules
-from .interpret import Fallback, NoRule, can_interpret, covered, environment, no_fallback, run_instructions
+from .interpret import Fallback, NoRule, can_interpret, counts, covered, environment, no_fallback, run_instructions
 from .values import in_order
 
 __all__ = [
@@ -68,9 +69,12 @@ def carry_back(
     active = _active_slots(program, primals)
     known: dict[int, Any] = {}
     several: dict[int, list[Any]] = {}  # of ops with several results: the cotangents of these
+    counted = counts(program)
 
     def add(slot: int, g: Any) -> None:
         known[slot] = known[slot] + g if slot in known else g
+        if counted:
+            buffers.made(known[slot])
 
     for slot, g in zip(program.out_slots, cotangents, strict=False):
         if g is not None and slot in active:
@@ -125,7 +129,7 @@ def carry_forward(
     rules: Rules = PUSHFORWARD,
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
     """What `push_forward` gives, once the instructions have been run: from their results, by these rules."""
-    active = _active_slots(program, primals)
+    active, counted = _active_slots(program, primals), counts(program)
     known: dict[int, Any] = {~k: t for k, t in zip(_indices(primals), tangents, strict=True) if ~k in active}
     for slot, (op, params, slots) in enumerate(program.instructions):
         given = [known.get(s) for s in slots[: op.indices]]
@@ -144,6 +148,8 @@ def carry_forward(
             known[slot] = [None if t is None else spread(t, a) for t, a in zip(found, aval, strict=True)]
         else:
             known[slot] = spread(found, aval)
+        if counted:
+            buffers.made(known[slot])
     outs = [env[s] for s in program.out_slots]
     return outs, [known.get(s) for s in program.out_slots]
 

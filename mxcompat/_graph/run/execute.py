@@ -20,6 +20,7 @@ from . import allocation, cache, donation, host, single
 from .arguments import array_inputs
 from .compile import Executable
 from .events import span, stats
+from .interpret import counts
 from .interrupts import uninterrupted
 from .plan import Call, HostFirst, Inline, OpByOp
 from .values import jax_value, to_jax
@@ -93,7 +94,6 @@ def _called(executable: Executable, arrays: list[Any], scalars: tuple, counts: b
     if not executable.needs:
         return executable(arrays, scalars, counts)
     allocation.require(executable.needs)
-    buffers.passing(executable.needs)
     return jax.block_until_ready(executable(arrays, scalars, counts))
 
 
@@ -138,13 +138,14 @@ def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
 def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
     program = plan.program
     products = not plan.light and host.has_products(program)
-    free = [array_inputs(program)[k] for k in plan.donated] if plan.donated or not plan.light else None
+    frees = plan.donated or not plan.light or counts(program)
+    free = [array_inputs(program)[k] for k in plan.donated] if frees else None
     env: list[Any] = []
     computed = 0.0 if plan.light else _computing()
     start = perf_counter()
     try:
         if not plan.light:
-            allocation.require(allocation.largest(program.avals))
+            allocation.require(allocation.largest_result(program))
         values = host.run(program, subgraph.leaves, env, products, free)
         taken = perf_counter() - start
         record.host_runs += 1

@@ -12,14 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from ..ir import buffers
 from ..ir.node import ITEM
 from ..ir.op import Op
 from ..ir.program import Program
 from ..ir.rules import COVERED, HOST, OVERWRITE, Rules
+from .allocation import largest_result
 from .interrupts import uninterrupted
 
 __all__ = [
-    "Fallback", "NoRule", "can_interpret", "covered", "environment", "interpret", "no_fallback", "run_instructions",
+    "Fallback", "NoRule", "can_interpret", "counts", "covered", "environment", "interpret", "no_fallback",
+    "run_instructions",
 ]  # fmt: skip
 
 Fallback = Callable[[Op, Any, tuple, Sequence[Any]], Any]
@@ -55,8 +58,12 @@ def run_instructions(program: Program, env: list[Any], fallback: Fallback, free:
             have read is dropped, and what an op writes over is written over if it is read for the last time then. If
             something fails after that, `env` holds all that is needed to go on from there. None: everything is kept.
     """
+    counted = counts(program)
     if free is None:
         _run_and_keep(program, env, fallback)
+        if counted:
+            for result in env[: len(program.instructions)]:
+                buffers.made(result)
         return
     steps = zip(program.instructions, program.avals, *_reads(program), strict=True)
     for k, ((op, params, slots), out, last, dropped) in enumerate(steps):
@@ -71,8 +78,15 @@ def run_instructions(program: Program, env: list[Any], fallback: Fallback, free:
         except Exception as error:
             error.mxcompat_slot = k  # type: ignore[attr-defined]  # the outermost program's, in the end
             raise
+        if counted:
+            buffers.made(env[k])
         for s in dropped:
             env[s] = None
+
+
+def counts(program: Program) -> bool:
+    """Whether a result may be so large that its buffer is counted as memory in use."""
+    return largest_result(program) >= buffers.smallest
 
 
 def _run_and_keep(program: Program, env: list[Any], fallback: Fallback) -> None:
