@@ -380,3 +380,43 @@ def test_namespace() -> None:
     for name in ("Module", "tree_flatten", "tree_map", "tree_merge", "tree_reduce", "tree_unflatten"):
         assert getattr(OURS.optim, name) is getattr(OURS.nn if name == "Module" else OURS.utils, name)
         assert getattr(OURS.optim.optimizers, name) is getattr(OURS.optim, name)
+
+
+PAIR = [normal(2), normal(2)]
+NO_DICTIONARIES = {
+    "nothing": [],
+    "one": PAIR[:1],
+    "two": PAIR,
+    "three": [*PAIR, *PAIR[:1]],
+    "a dictionary": [{"a": PAIR[0]}],
+    "a dictionary and an array": [{"a": PAIR[0]}, PAIR[1]],
+    "an array and a dictionary": [PAIR[1], {"a": PAIR[0]}],
+    "a list": [PAIR],
+    "an empty list": [[]],
+}
+
+
+@pytest.mark.parametrize("tree", NO_DICTIONARIES.values(), ids=NO_DICTIONARIES.keys())
+@pytest.mark.parametrize("known", [{}, {"a": PAIR[0]}], ids=["new", "begun"])
+@pytest.mark.parametrize("name", ["SGD", "Adafactor"])
+def test_parameters_in_a_list(name, known, tree) -> None:
+    """The state is a dictionary: the error is what comes of that."""
+
+    def init(mx, lib):
+        optimizer = getattr(lib.optim, name)(learning_rate=0.1)
+        optimizer.init(arrays(mx, known))
+        optimizer.init(arrays(mx, tree))
+
+    check_on(init)
+
+
+@pytest.mark.parametrize("second", [PAIR, PAIR[:1], {"b": PAIR[0]}, PAIR[0]], ids=["two", "one", "a tree", "an array"])
+@pytest.mark.parametrize("first", [PAIR, PAIR[:1], {"b": PAIR[0]}, PAIR[0]], ids=["two", "one", "a tree", "an array"])
+def test_parameters_that_change(first, second) -> None:
+    def init(mx, lib):
+        optimizer = lib.optim.SGD(learning_rate=0.1)
+        for tree in (first, second):
+            optimizer.init({"a": arrays(mx, tree)})
+        return ordered(optimizer.state)
+
+    check_on(init)

@@ -207,3 +207,24 @@ def test_derivatives_with_respect_to_what_is_packed(mode: str, which: str) -> No
 
 def test_the_gradient_with_respect_to_words_that_are_unpacked_is_zero() -> None:
     check(lambda mx: (w := mx.quantize(mx.ones((32, 64)))) and mx.grad(lambda x: mx.dequantize(x, *w[1:]).sum())(w[0]))
+
+
+@pytest.mark.parametrize("shape", [(0, 64), (2, 0), (0, 0), (3, 0, 64), (0, 2, 64), (2, 3, 0), (0, 48)])
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_to_quantize(mode: str, shape: tuple[int, ...]) -> None:
+    check(lambda mx, w: mx.quantize(w, mode=mode), np.zeros(shape, np.float32))
+
+
+@pytest.mark.parametrize("shape", [(0, 64), (2, 0), (0, 0), (3, 0, 64), (0, 2, 64), (2, 3, 0)])
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_to_dequantize(mode: str, shape: tuple[int, ...]) -> None:
+    *lead, size = shape
+    group_size, bits = {"affine": (64, 4), "mxfp4": (32, 4), "mxfp8": (32, 8), "nvfp4": (16, 4)}[mode]
+    words = np.zeros((*lead, size * bits // 32), np.uint32)
+    scales = np.zeros((*lead, size // group_size), np.float32 if mode == "affine" else np.uint8)
+    parts = [words, scales, scales] if mode == "affine" else [words, scales]
+    check(lambda mx, *parts: mx.dequantize(*parts, mode=mode), *parts)
+    for dtype in ("float16", "int32"):
+        check(lambda mx, *parts: mx.dequantize(*parts, mode=mode, dtype=getattr(mx, dtype)), *parts)  # noqa: B023
+    one = np.float32(1)
+    check(lambda mx, one, *parts: mx.dequantize(*parts, mode=mode, global_scale=one), np.asarray(one), *parts)

@@ -80,13 +80,16 @@ class Optimizer:
             parameters: a tree of arrays, a dictionary at its root.
 
         Raises:
-            IndexError: at its root is a list or tuple with something in it.
+            IndexError, KeyError, TypeError: at its root is a list or tuple.
         """
-        if isinstance(parameters, (list, tuple)) and parameters:
-            error = IndexError(f"{type(parameters).__name__} index out of range")
-            error.add_note("An optimizer's state is a dictionary: give the parameters as one, {'name': array}.")
-            raise error
-        self._grow(parameters, self._state)
+        try:
+            self._grow(parameters, self._state)
+            if isinstance(parameters, (list, tuple)):
+                raise KeyError(0)
+        except (IndexError, KeyError, TypeError) as error:
+            if isinstance(parameters, (list, tuple)):
+                error.add_note("An optimizer's state is a dictionary: give the parameters as one, {'name': array}.")
+            raise
         self._initialized = True
 
     def _grow(self, parameters: Any, state: Any) -> Any:
@@ -94,11 +97,11 @@ class Optimizer:
         captured state of a compiled function."""
         if isinstance(parameters, dict):
             for key, child in parameters.items():
-                state[key] = self._grow(child, state.get(key, {}))
+                state[key] = self._grow(child, state[key] if key in state else {})
         elif isinstance(parameters, (list, tuple)):
-            known = list(state) if isinstance(state, (list, tuple)) else []
+            known = list(state)
             known.extend({} for _ in range(len(parameters) - len(known)))
-            grown = [self._grow(child, entry) for child, entry in zip(parameters, known, strict=False)]
+            grown = [self._grow(parameters[k], entry) for k, entry in enumerate(known)]
             return like_tuple(parameters, grown) if isinstance(parameters, tuple) else type(parameters)(grown)
         elif not state:
             self.init_single(parameters, state)

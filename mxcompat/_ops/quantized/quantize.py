@@ -81,6 +81,12 @@ def check_global_scale(name: str, how: Scheme, scale: Aval) -> None:
         raise ValueError(f"[{name}] Global scale must have dtype float32 but got {scale.dtype._label}.")
 
 
+def _check_rows(w: Aval) -> None:
+    """Raise MLX's ValueError if a matrix has no rows."""
+    if 0 in w.shape[:-1]:
+        raise ValueError("[reshape] Cannot infer the shape of an empty array")
+
+
 def _quantize_aval(w: Aval, *global_scale: Aval, how: Scheme) -> tuple[Aval, ...]:
     mode, group_size, bits = how
     if w.dtype._kind != "f":
@@ -109,6 +115,10 @@ def _quantize_aval(w: Aval, *global_scale: Aval, how: Scheme) -> tuple[Aval, ...
         _only("quantize", how)
     for scale in global_scale:
         check_global_scale("quantize", how, scale)
+    if mode != "affine" and bits == 4 and not w.size:
+        raise ValueError("[argmin] Cannot argmin reduce zero size array.")
+    if mode == "mxfp8":
+        _check_rows(w)
     if mode == "affine" and w.dtype is _d.float64:
         raise RuntimeError("[fast::Quantize::eval_cpu] Only supports floating point inputs")
     *lead, size = w.shape
@@ -287,12 +297,14 @@ def _dequantize_aval(scales: Aval, w: Aval, *more: Aval, how: Scheme, dtype: Dty
     if dtype is not None:
         if dtype._kind != "f":
             raise ValueError(f"[dequantize] Only real floating types are supported but output dtype == {dtype._label}.")
-        return aval((*w.shape[:-1], size), dtype)
-    if affine:
-        return aval((*w.shape[:-1], size), promote(scales.dtype, more[0].dtype))
-    if more:
+    elif affine:
+        dtype = promote(scales.dtype, more[0].dtype)
+    else:
+        dtype = _d.float32 if more else _d.bfloat16
+    if more and not affine:
         check_global_scale("dequantize", how, more[0])
-    return aval((*w.shape[:-1], size), _d.float32 if more else _d.bfloat16)
+    _check_rows(w)
+    return aval((*w.shape[:-1], size), dtype)
 
 
 def _dequantize_impl(scales: Any, w: Any, *more: Any, how: Scheme, dtype: Dtype | None) -> Any:
