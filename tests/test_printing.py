@@ -45,6 +45,26 @@ def test_not_a_number_has_a_sign(sign: float) -> None:
     same_text(lambda mx: repr(mx.array(np.copysign(np.float32("nan"), np.float32(sign)))))
 
 
+_NOT_NUMBERS = """
+inf - inf; 0 * inf; inf / inf; mx.sqrt(-one); mx.log(-one); mx.arcsin(2 * one); mx.arcsin(-2 * one); mx.arccos(2 * one)
+mx.arccos(-inf); mx.arcsin(nan); mx.arccos(nan); mx.arcsin(-nan); mx.arccos(-nan); mx.arccosh(0 * one)
+mx.arctanh(2 * one); mx.erfinv(2 * one); mx.erfinv(-inf); mx.erfinv(nan); mx.erfinv(-nan); mx.logaddexp(nan, nan); mx.logaddexp(nan, one)
+mx.logaddexp(one, -nan); mx.power(-one, 0.5); mx.sin(inf); mx.tan(inf); one % 0.0; mx.mean(mx.zeros((0,)))
+"""
+NOT_NUMBERS = [text.strip() for text in _NOT_NUMBERS.replace("\n", ";").split(";") if text.strip()]
+
+
+@pytest.mark.parametrize("expression", NOT_NUMBERS)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("shape", [(), (3,)], ids=str)
+def test_what_is_no_number_has_the_sign_of_mlx(shape: tuple[int, ...], dtype: str, expression: str) -> None:
+    def text(mx):
+        one, inf, nan = (mx.full(shape, x, getattr(mx, dtype)) for x in (1.0, np.inf, np.nan))
+        return str(eval(expression, {"mx": mx, "one": one, "inf": inf, "nan": nan}))
+
+    same_text(text)
+
+
 @pytest.mark.parametrize("z", [1 + 2j, -1 - 2j, 1e-10 + 1e10j, complex(-0.0, -0.0), complex(0, -1), complex(1, np.inf),
                                complex(1, -np.inf), complex(np.nan, 1), complex(1, np.nan)])  # fmt: skip
 def test_complex(z: complex) -> None:

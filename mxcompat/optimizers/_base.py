@@ -97,7 +97,7 @@ class Optimizer:
         captured state of a compiled function."""
         if isinstance(parameters, dict):
             for key, child in parameters.items():
-                state[key] = self._grow(child, state[key] if key in state else {})
+                state[key] = self._grow(child, state[key] if key in state else {})  # noqa: SIM401  it may be a string
         elif isinstance(parameters, (list, tuple)):
             known = list(state)
             known.extend({} for _ in range(len(parameters) - len(known)))

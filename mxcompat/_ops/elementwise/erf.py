@@ -93,12 +93,12 @@ def erfinv(x: Any) -> Any:
 
 
 def _fitted_inverse(x: Any) -> Any:
-    w = -np.log((1 - x) * (1 + x))  # 1 - x * x would lose the digits of what is near 1
+    w = 0 - np.log((1 - x) * (1 + x))  # 1 - x * x would lose the digits of what is near 1; a NaN keeps its sign
     found = _polynomial(w - _CENTRE_MIDDLE, _CENTRE)
     if not np.maximum.reduce(w, axis=None, initial=0) < _CENTRE_UNTIL:
         tail = _polynomial(np.sqrt(w) - _TAIL_MIDDLE, _TAIL)
         found = np.where(w < _CENTRE_UNTIL, found, np.where(np.isinf(w), w, tail))
-    return found * x
+    return x * found  # of two NaN the first
 
 
 @lazy.custom_jvp

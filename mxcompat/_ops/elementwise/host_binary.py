@@ -142,7 +142,7 @@ def _logaddexp(x: Any, y: Any) -> Any:
     if x.dtype == np.float32:  # in float64 its vector instructions are fast, and exact enough
         a, b = x.astype(np.float64), y.astype(np.float64)
         high = np.maximum(a, b)
-        found = (high + np.log1p(np.exp(-np.abs(a - b)))).astype(x.dtype)
+        found = np.add(high, np.log1p(np.exp(-np.abs(a - b)))).astype(x.dtype)  # of two NaN the first; not so `+`
         infinite = np.isinf(high)
         return np.where(infinite, high.astype(x.dtype), found) if infinite.any() else found
     if x.dtype.kind != "c":

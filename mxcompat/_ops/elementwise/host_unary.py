@@ -109,9 +109,19 @@ def _times(factor: float) -> Callable[..., Any]:
     return rule
 
 
+def _arcsin(x: Any) -> Any:
+    """What is not in the domain gives the positive NaN, as MLX's; that of `np.arcsin` is negative."""
+    return np.arcsin(x) if x.dtype.kind == "c" else -np.arcsin(-x)
+
+
+def _arccos(x: Any) -> Any:
+    """As `_arcsin`: no other result is negative, and a NaN among the arguments keeps its sign."""
+    return np.arccos(x) if x.dtype.kind == "c" else np.copysign(np.arccos(x), np.maximum(x, x.dtype.type(1)))
+
+
 _IN_FLOATS: dict[str, Ufunc] = {
     "sqrt": np.sqrt, "rsqrt": _rsqrt, "reciprocal": np.reciprocal, "exp": _exp, "expm1": np.expm1, "sin": np.sin,
-    "cos": np.cos, "tan": np.tan, "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan, "sinh": np.sinh,
+    "cos": np.cos, "tan": np.tan, "arcsin": _arcsin, "arccos": _arccos, "arctan": np.arctan, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh,
     "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": _log1p, "sigmoid": sigmoid,
     "update_reciprocal": np.reciprocal,
