@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 import mxcompat.core as mx
+from tests.oracle import check
 
 RNG = np.random.default_rng(0)
 W = RNG.uniform(0.1, 9, (64, 33)).astype(np.float32)
@@ -40,3 +44,37 @@ def test_exact(case: str, dtype: type) -> None:
 def test_of_itself_is_one() -> None:
     columns = mx.array(W).square().sum(axis=1, keepdims=True)
     assert mx.all(mx.broadcast_to(columns, W.shape) / columns == 1).item()
+
+
+INTEGERS = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
+QUOTIENTS = {
+    "//": lambda mx, a, b: a // b,
+    "%": lambda mx, a, b: a % b,
+    "/": lambda mx, a, b: a / b,
+}
+DIVMODS = {
+    "divmod": lambda mx, a, b: mx.divmod(a, b),
+    "compiled": lambda mx, a, b: mx.compile(mx.divmod)(a, b),
+    "broadcast": lambda mx, a, b: mx.divmod(a[:, None], b),
+    "of one": lambda mx, a, b: mx.divmod(a[2], b[0]),
+    "by a number": lambda mx, a, b: mx.divmod(a, b[0].item()),
+}
+
+
+def _by_zero(dtype: str, fn: Callable[..., Any]) -> None:
+    a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    check(lambda mx, *given: fn(mx, *[x.astype(getattr(mx, dtype)) for x in given]), a, b)
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("dtype", ["bool_", *INTEGERS, "float32"])
+@pytest.mark.parametrize("quotient", QUOTIENTS.values(), ids=QUOTIENTS.keys())
+def test_by_zero(quotient: Callable[..., Any], dtype: str) -> None:
+    _by_zero(dtype, quotient)
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("dtype", ["bool_", "float32"])  # of integers, MLX ends the process
+@pytest.mark.parametrize("both", DIVMODS.values(), ids=DIVMODS.keys())
+def test_divmod_by_zero(both: Callable[..., Any], dtype: str) -> None:
+    _by_zero(dtype, both)

@@ -231,8 +231,8 @@ def divmod(a: Any, b: Any, stream: Any = None) -> list[array]:
         stream: accepted, and ignored.
 
     Returns:
-        A list: `floor_divide(a, b)` and `remainder(a, b)`. As in MLX, both have the derivative zero; that of
-        `remainder` itself is not.
+        A list: `floor_divide(a, b)` and `remainder(a, b)`, of bools by True, whatever the divisor is. As in MLX, both
+        have the derivative zero; that of `remainder` itself is not.
 
     Raises:
         ValueError: if an operand is complex.
@@ -243,9 +243,12 @@ def divmod(a: Any, b: Any, stream: Any = None) -> list[array]:
     """
     check_stream(stream)
     nodes = operands.pair(a, b)
-    if promote(nodes[0].aval.dtype, nodes[1].aval.dtype)._kind == "c":
+    kind = promote(nodes[0].aval.dtype, nodes[1].aval.dtype)._kind
+    if kind == "c":
         raise ValueError(_COMPLEX_DIVMOD)
     nodes = tuple([apply(TABLE["stop_gradient"], (n,)) if n.trace else n for n in nodes])  # type: ignore[assignment]
+    if kind == "b":
+        nodes = (nodes[0], apply(TABLE["equal"], (nodes[1], nodes[1])))
     return [wrap(apply(f.op, nodes)) for f in (floor_divide, remainder)]  # type: ignore[attr-defined]
 
 
