@@ -158,6 +158,14 @@ def test_categorical_dtypes(dtype: str) -> None:
     check(lambda mx, x: mx.random.categorical(x.astype(getattr(mx, dtype)), key=key(mx)), logits)
 
 
+@pytest.mark.parametrize("spread", [0.1, 1.0, 3.0])
+def test_categorical_of_a_large_vocabulary(spread: float) -> None:
+    """In NumPy. The bounds between the tokens are sums of very many terms, which a rounding moves by several tokens."""
+    logits = (spread * np.random.RandomState(0).randn(1, 151936)).astype(np.float32)
+    drawn = [mx.random.categorical(mx.array(logits), num_samples=400, key=key(mx)) for mx in (real, ours)]
+    assert (np.array(drawn[0]) != np.array(drawn[1])).mean() < 0.02
+
+
 def test_categorical_of_one_distribution_for_many() -> None:
     check(lambda mx, x: mx.random.categorical(x[:1], shape=(7, 4), key=key(mx)), LOGITS)
     check(lambda mx: mx.random.categorical(mx.array([-np.inf, 0, -np.inf]), key=key(mx)))

@@ -166,13 +166,13 @@ _CATEGORICAL = op("random_categorical", _categorical, _infer_categorical, ("axis
 
 
 def _categorical_line(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:
-    """Draws from one distribution: where uniform numbers fall among its cumulated probabilities."""
+    """Draws from one distribution: where uniform numbers fall among its cumulated weights, up to the last of these."""
     kind = np.float32 if logits.dtype.kind == "c" else promote(from_numpy(logits.dtype), _float32)._numpy  # type: ignore[arg-type]
     line = cast(logits, kind).reshape(-1)
-    weights = jnp.exp(line - jnp.max(line))
-    bounds = jnp.cumsum(weights / jnp.sum(weights))
+    bounds = jnp.cumsum(jnp.exp(line - jnp.max(line)))
+    goals = unit(key, shape).astype(kind) * bounds[-1]
     # A NaN among the logits makes all bounds NaN: it lies behind all of them, as in MLX.
-    place = jnp.sum(~(bounds >= unit(key, shape).astype(kind)[..., None]), axis=-1)
+    place = jnp.sum(~(bounds >= goals[..., None]), axis=-1)
     return jnp.minimum(place, line.size - 1).astype(np.uint32)
 
 

@@ -201,9 +201,8 @@ def _real_dtype(logits: Any) -> np.dtype:
 @HOST.of(TABLE["random_categorical_line"])
 def _categorical_line(out: Aval, params: tuple, key: np.ndarray, logits: Any) -> np.ndarray:
     line = cast(logits, _real_dtype(logits)).reshape(-1)
-    weights = np.exp(line - np.max(line))
-    bounds = np.cumsum(weights / np.sum(weights))
-    places = np.searchsorted(bounds, unit(key, out.shape))
+    bounds = np.cumsum(np.exp(line - np.max(line)))
+    places = np.searchsorted(bounds, unit(key, out.shape) * bounds[-1])
     if np.isnan(bounds[-1]):
         places = np.full(out.shape, line.size)
     return np.minimum(places, line.size - 1).astype(np.uint32)
