@@ -305,6 +305,13 @@ WRONG = {
     "vmap of a scatter": (
         lambda mx: mx.vmap(lambda x: x.at[0].add(1.0))(mx.zeros((2, 2))), [[1, 0], [0, 0]], [[1, 0], [1, 0]],
     ),
+    "vmap of slice_update": (
+        lambda mx: mx.vmap(mx.grad(lambda x, y: (mx.slice_update(x, y, mx.array([0]), (0,)) ** 2).sum()))(
+            mx.ones((2, 2)), mx.ones((2, 1))
+        ),
+        [[0, 2], [2, 2]], [[0, 2], [0, 2]],
+    ),
+    "block_masked_mm": (lambda mx: _gradient_of_mask(mx), [[2, 2], [3, 20]], [[1, 2], [3, 4]]),
     "a rule that reads": (lambda mx: _read_twice(mx), 0, 12),
     "a rule that returns less": (lambda mx: _returns_less(mx), [7, 1], [7, 0]),
     "capture": (lambda mx: mx.grad(lambda w: mx.compile(lambda: (w * 2).sum())())(mx.ones(2)), [0, 0], ValueError),
@@ -322,6 +329,13 @@ def _read_twice(mx: Any) -> Any:
     f = mx.custom_function(lambda a: a * a * a)
     f.jvp(lambda a, t: (3.0 if a.item() > 0 else -3.0) * a * a * t)
     return mx.grad(lambda x: mx.jvp(f, [x], [mx.ones_like(x)])[1][0])(mx.array(2.0))
+
+
+def _gradient_of_mask(mx: Any) -> Any:
+    """Of each block the one element that is not 0: 1 and 2 above 3 and 4."""
+    a = mx.zeros((64, 64))
+    a[mx.array([0, 0, 32, 32]), mx.array([0, 32, 0, 32])] = mx.array([1.0, 2.0, 3.0, 4.0])
+    return mx.grad(lambda mask: mx.block_masked_mm(a, mx.eye(64), 32, mask).sum())(mx.array([[2.0, 1.0], [1.0, 5.0]]))
 
 
 def _returns_less(mx: Any) -> Any:
@@ -493,6 +507,30 @@ def test_matrices() -> None:
     want, got = both(lambda mx: mx.linalg.norm(mx.ones((2, 3)), ord=1, axis=[0, 0]))
     assert want == 2
     assert isinstance(got, ValueError)
+
+
+def test_singular_vectors_of_equal_rows() -> None:
+    (u, s, v), (ours_u, ours_s, ours_v) = both(lambda mx: mx.linalg.svd(mx.ones((3, 3)), stream=mx.cpu))
+    np.testing.assert_allclose(ours_s, s, atol=1e-5)
+    np.testing.assert_allclose(np.array(ours_u) * ours_s @ np.array(ours_v), np.ones((3, 3)), atol=1e-5)
+    assert not (np.allclose(ours_u, u, atol=1e-3) and np.allclose(ours_v, v, atol=1e-3))
+
+
+REFUSED = {
+    "take_along_axis": lambda mx: mx.take_along_axis(mx.ones((2, 2)), mx.zeros((2, 2)), axis=1),
+    "put_along_axis": lambda mx: mx.put_along_axis(mx.ones((2, 2)), mx.zeros((2, 2)), mx.array(1.0), axis=1),
+    "hadamard_transform": lambda mx: mx.hadamard_transform(mx.ones((2, 7))),
+    "quantize": lambda mx: mx.quantize(mx.ones((2, 64), mx.float64)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_at_the_call(name: str) -> None:
+    pending = REFUSED[name](real)
+    with pytest.raises((RuntimeError, ValueError)) as want:
+        real.eval(pending)
+    with pytest.raises(type(want.value), match=re.escape(str(want.value))):
+        REFUSED[name](ours)
 
 
 def test_exponents() -> None:

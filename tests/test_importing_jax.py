@@ -88,6 +88,16 @@ print(loss, model)
 print(nn.Embedding(4, 3)(mx.array([1])), nn.Conv2d(1, 2, 3)(mx.ones((1, 4, 4, 1))), nn.GELU()(x), nn.GRU(2, 3)(x))
 print(nn.RMSNorm(2)(x), nn.MultiHeadAttention(4, 2)(*[mx.ones((1, 3, 4))] * 3), nn.RoPE(2)(x[None]))
 """,
+    "mistakes": """
+kept = []
+mx.compile(lambda x: kept.append(x * 2) or x)(x), mx.vmap(lambda x: kept.append(x * 2) or x)(x)
+for mistake in (kept[0].tolist, kept[1].tolist, lambda: mx.vmap(mx.eval)(x), lambda: mx.compile(lambda x: x.item())(x)):
+    try:
+        mistake()
+    except (RuntimeError, ValueError) as error:
+        print(traceback.format_exc())
+        assert "JAX" not in traceback.format_exc()
+""",
     "everything": "import mxcompat; print(mxcompat.ext.debug.cache_info(), mxcompat.ext.sharding, mxcompat.testing)",
 }
 """What NumPy computes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -541,3 +542,23 @@ def test_namespace() -> None:
                 want = inspect.signature(getattr(cls, of)).parameters
                 got = inspect.signature(getattr(getattr(mxcompat.nn, name), of)).parameters
                 assert list(got) == list(want), f"{name}.{of}"
+
+
+@pytest.mark.parametrize("layer", ["Linear(3, 4)", "Bilinear(3, 4, 5)", "Conv1d(3, 4, 3)", "ConvTranspose2d(3, 4, 3)",
+                                   "Embedding(5, 6)", "LSTM(3, 4)", "MultiHeadAttention(8, 2)",
+                                   "QuantizedLinear(64, 64)", "QuantizedEmbedding(64, 64)"])  # fmt: skip
+def test_initial_weights_are_drawn_as_in_mlx(layer: str) -> None:
+    """A program may put functions of its own into `mx.random`."""
+
+    def recorded(plain: Callable[..., Any], seen: list) -> Callable[..., Any]:
+        return lambda *args, **options: seen.append([args, options]) or plain(*args, **options)
+
+    def calls(mx: Any, lib: Any) -> list:
+        seen = []
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("uniform", "normal"):
+                patch.setattr(mx.random, name, recorded(getattr(mx.random, name), seen))
+            eval(f"nn.{layer}", {"nn": lib.nn})
+        return seen
+
+    check_on(calls)

@@ -132,5 +132,6 @@ def _dtype(descr: Any) -> Dtype:
     except TypeError:
         found = None
     if found is None:
-        raise ValueError(f"[from_str] Unsupported array protocol type-string: {descr}")
+        written = repr(descr)[1:4]  # as much of it as MLX reads
+        raise ValueError(f"[from_str] Unsupported array protocol type-string: {written}")
     return found

@@ -28,7 +28,7 @@ Initializer = Callable[[mx.array], mx.array]
 
 
 def _normal(shape: tuple[int, ...], std: float, dtype: mx.Dtype, mean: float = 0.0) -> mx.array:
-    return mx.random.normal(shape, dtype, mean, std)
+    return mx.random.normal(shape=shape, dtype=dtype, loc=mean, scale=std)
 
 
 def _uniform(shape: tuple[int, ...], std: float, dtype: mx.Dtype) -> mx.array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .aval import Aval
 from .linearize import Subgraph, linearize
@@ -16,7 +16,7 @@ from .liveness import live_out
 from .node import ITEM, Node, new_trace, node
 from .op import Op
 from .program import Program
-from .rules import SPECIALIZE
+from .rules import HOST, SPECIALIZE
 
 __all__ = [
     "ALIAS", "PLACEHOLDER", "PROMISE", "Body", "Capture", "Derive", "Promise", "any_shape", "innermost_trace",
@@ -27,7 +27,7 @@ ALIAS = Op("alias", lambda x: x, lambda a: a)
 """The op of a placeholder that stands for a real array and may be evaluated (`grad`, `vjp`, `jvp`, `checkpoint`)."""
 
 
-def _read_placeholder() -> None:
+def _read_placeholder(*_: Any) -> None:
     if _traces.live:
         raise ValueError(
             "[eval] Attempting to eval an array during function transformations like compile or vmap is not allowed."
@@ -40,6 +40,8 @@ def _read_placeholder() -> None:
 
 PLACEHOLDER = Op("placeholder", _read_placeholder)
 """The op of a placeholder that has no value (`vmap`, `compile`)."""
+
+HOST.of(PLACEHOLDER)(_read_placeholder)
 
 
 class Promise:

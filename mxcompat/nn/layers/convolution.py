@@ -28,7 +28,7 @@ class Convolution(Module):
         """Make the parameters and keep the settings."""
         kernel = (kernel_size,) if self._axes == 1 else self._spread(kernel_size)
         limit = math.sqrt(1 / (in_channels * math.prod(kernel[axis] for axis in range(self._axes))))
-        self.weight = mx.random.uniform(-limit, limit, (out_channels, *kernel, in_channels))
+        self.weight = mx.random.uniform(low=-limit, high=limit, shape=(out_channels, *kernel, in_channels))
         if bias:
             self.bias = mx.zeros((out_channels,))
         given = dict(zip(self._settings, settings, strict=True))

@@ -115,7 +115,7 @@ class QuantizedModule(Module):
 def uniform_weight(input_dims: int, *shape: int) -> mx.array:
     """The initial weight of a linear layer: uniform within ``1 / sqrt(input_dims)`` of zero."""
     limit = math.sqrt(1.0 / input_dims)
-    return mx.random.uniform(-limit, limit, shape)
+    return mx.random.uniform(low=-limit, high=limit, shape=shape)
 
 
 class QuantizedEmbedding(QuantizedModule):
@@ -149,7 +149,7 @@ class QuantizedEmbedding(QuantizedModule):
     ) -> None:
         super().__init__()
         self._prepare(mode, group_size, bits)
-        self._pack(mx.random.normal((num_embeddings, dims), scale=math.sqrt(1 / dims)))
+        self._pack(mx.random.normal(shape=(num_embeddings, dims), scale=math.sqrt(1 / dims)))
         self.num_embeddings, self.dims = num_embeddings, dims
         self.freeze()
 
