@@ -41,8 +41,6 @@ def _read_placeholder(*_: Any) -> None:
 PLACEHOLDER = Op("placeholder", _read_placeholder)
 """The op of a placeholder that has no value (`vmap`, `compile`)."""
 
-HOST.of(PLACEHOLDER)(_read_placeholder)
-
 
 class Promise:
     """What a placeholder stands for, if that has to be found first, should anybody ask for its value.
@@ -71,6 +69,7 @@ def keep_promise(node: Node, capture: Capture | None = None) -> bool:
 
 
 SPECIALIZE[PROMISE] = keep_promise
+HOST[PLACEHOLDER] = _read_placeholder  # so that nothing has to be compiled to say this
 
 _NO_TRACE = 1 << 62
 
@@ -218,8 +217,7 @@ class Capture:
         no body node but through `outputs`, and must `redirect` them.
         """
         subgraph = self._subgraph(outputs)
-        roots = list(outputs)
-        slots = subgraph.roots
+        roots, slots = list(outputs), subgraph.roots
         derives = derive is not None and subgraph.structure.code.specialized
         if keep:
             others = [k for k in live_out(subgraph) if k not in slots and subgraph.order[k].value is None]

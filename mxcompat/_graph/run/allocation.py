@@ -16,6 +16,7 @@ from mxcompat._jax import jax
 from .. import policy
 from ..ir.aval import Aval, check_size
 from ..ir.program import Program
+from .platform import on_cpu
 
 __all__ = ["largest", "largest_result", "needs", "out_of_memory", "require", "require_possible", "results"]
 
@@ -51,14 +52,15 @@ def _text(path: str) -> str:
 
 
 def needs(compiled: jax.stages.Compiled) -> tuple[int, int]:
-    """What running an executable allocates, on all devices of this process, in bytes, and how much of that its
-    results take; zeros if XLA does not tell."""
+    """What running an executable allocates, on all devices of this process, in bytes: where not all is for its results,
+    else 0; and where it is much and of this process's memory, else 0. XLA may not tell."""
     found = compiled.memory_analysis()
     if found is None:
         return 0, 0
-    devices = len(compiled.runtime_executable().local_devices())
-    results = found.output_size_in_bytes - found.alias_size_in_bytes
-    return (found.temp_size_in_bytes + results) * devices, results * devices
+    size = found.temp_size_in_bytes + found.output_size_in_bytes - found.alias_size_in_bytes
+    size *= len(compiled.runtime_executable().local_devices())
+    much = on_cpu() and size >= policy.LARGE_ALLOCATION
+    return (size if found.temp_size_in_bytes else 0), (size if much else 0)
 
 
 def require_possible(jaxpr: Any) -> None:

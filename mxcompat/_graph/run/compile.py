@@ -66,9 +66,8 @@ class Executable:
         hurry: whether to compile quickly now, and for speed later; else for speed at once.
         reproducible: whether it has to give the same bits in each run and each process.
 
-    `donated` is as given; `passing` is how many bytes it allocates if not all are for its results, else 0; `needs`, how
-    many of this process's memory if that is much, else 0. `started` is when it was called, `seconds` how long its
-    results took when they were waited for, the last time.
+    `donated` is as given, `passing` and `needs` say how many bytes it allocates (`allocation.needs`). `started` is when
+    it was called, `seconds` how long its results took when they were waited for, the last time.
     """
 
     __slots__ = (
@@ -107,7 +106,7 @@ class Executable:
             stats.loaded += 1
             self._weigh(self._place.loaded_bytes)
         self.call = calling(program, compiled, self._order)
-        self._note_needs(compiled)
+        self.passing, self.needs = allocation.needs(compiled)
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
         """Run. `arrays` are the inputs that are not scalars, in order. What `counts` may lead to a faster version."""
@@ -128,11 +127,6 @@ class Executable:
             results = self.call(*arrays)
         stats.last_result = ref(results[0][0] if type(results[0]) is tuple else results[0])  # of several outputs
         return results
-
-    def _note_needs(self, compiled: jax.stages.Compiled) -> None:
-        needs, results = allocation.needs(compiled)
-        self.passing = needs if needs > results else 0
-        self.needs = needs if on_cpu() and needs >= policy.LARGE_ALLOCATION else 0
 
     def fits(self, scalars: tuple) -> bool:
         """Whether these are the values that were baked in, and what was the same number is."""
@@ -200,7 +194,7 @@ class Executable:
             else:
                 self._weigh(place.loaded_bytes)
             self.call = compiled.__call__
-            self._note_needs(compiled)
+            self.passing, self.needs = allocation.needs(compiled)
         finally:
             self._improving = False
         self._lowered = None
