@@ -395,3 +395,41 @@ def test_indices_among_the_results():
         return mx.grad(loss, argnums=(0, 1))(x, book)
 
     check(run, np.array([0.3, 2.6, 1.2], np.float32), np.arange(4, dtype=np.float32))
+
+
+def test_defining_a_rule_returns_a_copy():
+    """It has the rules so far; those that either is given later are not the other's."""
+
+    def run(mx, x):
+        f = mx.custom_function(lambda x: x * 2)
+        g = f.vjp(lambda primal, cotangent, output: cotangent * 3)
+        h = g.vjp(lambda primal, cotangent, output: cotangent * 5)
+        f.vjp(lambda primal, cotangent, output: cotangent * 7)
+        j = f.jvp(lambda primal, tangent: tangent * 11)
+        v = j.vmap(lambda inputs, axes: (inputs * 13, axes))
+        every = f, g, h, j, v
+        same = [a is b for a in every for b in every]
+        types = [type(a) is mx.custom_function for a in every]
+        grads, tangents = [mx.grad(a)(x[0]) for a in every], [mx.jvp(a, [x], [x]) for a in every]
+        return same, types, grads, tangents, [mx.vmap(a)(x) for a in every]
+
+    check(run, X)
+
+
+def test_rules_may_be_defined_under_the_name_of_the_function():
+    def run(mx, x):
+        @mx.custom_function
+        def f(x):
+            return x * 2
+
+        @f.vjp
+        def f(primal, cotangent, output):
+            return cotangent * 5
+
+        @f.jvp
+        def f(primal, tangent):
+            return tangent * 7
+
+        return mx.grad(f)(x[0]), mx.jvp(f, [x], [x])
+
+    check(run, X)

@@ -28,7 +28,8 @@ class custom_function:
     """A function with its own rules for `vjp`, `jvp` and `vmap`.
 
     Calls behave as calls of `f`. Where a rule is defined, the transform uses it; where not, it acts on the body of
-    `f`. The function is pure: arrays it captures are constants, without gradient.
+    `f`. The function is pure: arrays it captures are constants, without gradient. What defines a rule returns a copy of
+    the function, with the rules defined so far.
 
     The function and its rules may call anything: where arrays have values (everywhere but under `vmap` and `compile`)
     they can read these, with `np.array(x)`, `.item()` or `if`, and make arrays of what NumPy, a solver or a renderer
@@ -79,7 +80,7 @@ class custom_function:
         """
         check_callable(f, "vjp")
         self._vjp = f
-        return self
+        return self._copy()
 
     def jvp(self, f: Callable[..., Any]) -> custom_function:
         """Define the forward-mode rule, `f(primals, tangents)`.
@@ -89,7 +90,7 @@ class custom_function:
         """
         check_callable(f, "jvp")
         self._jvp = f
-        return self
+        return self._copy()
 
     def vmap(self, f: Callable[..., Any]) -> custom_function:
         """Define the vectorization rule, `f(inputs, axes)`.
@@ -99,7 +100,13 @@ class custom_function:
         """
         check_callable(f, "vmap")
         self._vmap = f
-        return self
+        return self._copy()
+
+    def _copy(self) -> custom_function:
+        """The function with the rules that it has by now: what is defined of one later is not of the other."""
+        other = custom_function(self._f)
+        other._vjp, other._jvp, other._vmap = self._vjp, self._jvp, self._vmap
+        return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The value of the function."""
