@@ -383,3 +383,44 @@ def test_what_defines_a_kernel(wrong):
         return found
 
     check(kinds)
+
+
+OFFSET_DTYPES = ["int8", "uint8", "int32", "uint32", "int64"]
+
+
+@pytest.mark.parametrize("dtype", OFFSET_DTYPES)
+@pytest.mark.parametrize("offset", [3, [3], [3, 100]])
+@pytest.mark.parametrize("traditional", [False, True])
+@pytest.mark.parametrize("options", [{}, {"scale": 0.5}, {"base": None, "freqs": [1.0, 50.0]}], ids=str)
+def test_derivatives_with_respect_to_the_offset(options, traditional, offset, dtype):
+    """As of other integers: the offset becomes a float, which has a derivative."""
+
+    def derived(mx, x):
+        given = {**ROPE, **options, "traditional": traditional}
+        given |= {"freqs": mx.array(given["freqs"])} if "freqs" in given else {}
+
+        def loss(o):
+            out = mx.fast.rope(x * 5, 4, **{**given, "offset": o})
+            return (out * mx.arange(out.size).reshape(out.shape)).sum()
+
+        o = mx.array(offset, getattr(mx, dtype))
+        as_float = o.astype(mx.float32)
+        return [
+            mx.grad(loss)(o), mx.compile(mx.grad(loss))(o), mx.vjp(loss, [o], [mx.array(0.3)]),
+            mx.jvp(loss, [o], [mx.ones_like(o)]), mx.grad(lambda f: loss((f * 2).astype(o.dtype)))(as_float),
+            mx.vmap(mx.grad(loss))(mx.stack([o, o + 1])),
+        ]  # fmt: skip
+
+    check(derived, X, tol=1e-4)  # sums of numbers up to 1000
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_derivative_of_a_far_offset_is_at_the_offset(dtype):
+    """Which a half cannot hold."""
+
+    def derived(mx, x):
+        x = x.astype(getattr(mx, dtype))
+        loss = lambda o: mx.fast.rope(x, 4, **{**ROPE, "offset": o}).astype(mx.float32).sum()  # noqa: E731
+        return mx.jvp(loss, [mx.array(30001)], [mx.array(1)])[1]
+
+    check(derived, X, tol=tolerance(dtype))

@@ -65,7 +65,7 @@ def _step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any) -> A
         narrows = isinstance(out, Aval) and not is_within_forward() and avals[k].dtype is not out.dtype
         carriers[k] = _cut(xs[k], avals[k].dtype) if stands[k] and narrows else stand_in(xs[k]) if makes else xs[k]
         if stands[k] and _is_float(out):
-            carriers[k] = carriers[k].astype(out.dtype._numpy)
+            carriers[k] = carriers[k].astype(jnp.promote_types(out.dtype._numpy, np.float32))
     if makes:
         carried = carriers[0] if op in _CASTS else op.lower(_floating(params), carriers)
     else:

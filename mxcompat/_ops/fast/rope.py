@@ -25,7 +25,8 @@ __all__ = ["ROPE", "rope"]
 
 def _rope(x: Any, offset: Any, scale: Any, *freqs: Any, dims: int, traditional: bool, base: float | None) -> Any:
     half = dims // 2
-    steps = jnp.arange(x.shape[-2], dtype=jnp.int32) + offset.astype(jnp.int32)[..., None]
+    whole = offset if jnp.issubdtype(offset.dtype, np.inexact) else offset.astype(jnp.int32)  # or what stands in for it
+    steps = jnp.arange(x.shape[-2], dtype=whole.dtype) + whole[..., None]
     positions = steps.astype(jnp.float32) * scale.astype(jnp.float32)
     if base is None:
         inverse = 1 / jnp.asarray(freqs[0], jnp.float32)
