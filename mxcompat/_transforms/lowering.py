@@ -145,26 +145,31 @@ def check_indices(program: Program, primals: int, outputs: int, transform: str) 
 def _check_indices(program: Program, active: set[int], outputs: int, transform: str) -> None:
     """`active` are the slots of the differentiated inputs."""
     _add_dependent(program, active)
-    reached = set()
-    pending = list(program.out_slots[:outputs])
-    while pending:
-        slot = pending.pop()
-        if slot < 0 or slot in reached or slot not in active:
-            continue
-        reached.add(slot)
+    for slot in sorted(_reached(program, active, outputs), reverse=transform == "VJP"):
         op, params, slots = program.instructions[slot]
-        pending.extend(slots)
         within = WITHIN.get(op)
         if within is not None:
             for inner, inputs in within(params, {k for k, s in enumerate(slots) if s in active}, transform):
                 _check_indices(inner, {~k for k in inputs}, len(inner.out_slots), transform)
-        elif op.indices is not None and any(s in active for s in slots[op.indices :]):
-            rule = INDEX_ERROR.get(op, _indices_error(op))
-            error = rule(transform, params, {k for k, s in enumerate(slots) if s in active and k >= op.indices})
+        elif op.indices is not None or op in INDEX_ERROR:
+            places = {k for k, s in enumerate(slots) if s in active and k >= (op.indices or 0)}
+            error = INDEX_ERROR.get(op, _indices_error(op))(transform, params, places) if places else None
             if error is not None:
                 raise error
         elif op.draws and slots[0] in active:
             raise ValueError(f"[Primitive::{transform.lower()}] Not implemented for RandomBits.")
+
+
+def _reached(program: Program, active: set[int], outputs: int) -> set[int]:
+    """The instructions, of those that are active, that the first outputs depend on."""
+    reached: set[int] = set()
+    pending = list(program.out_slots[:outputs])
+    while pending:
+        slot = pending.pop()
+        if slot >= 0 and slot in active and slot not in reached:
+            reached.add(slot)
+            pending.extend(program.instructions[slot][2])
+    return reached
 
 
 def _indices_error(op: Op) -> Callable[..., Exception]:

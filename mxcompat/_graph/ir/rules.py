@@ -129,7 +129,8 @@ constant. Without one it is the first of those."""
 
 INDEX_ERROR = Rules()
 """`rule(transform, params, places)`: the error that a derivative ("VJP" or "JVP") with respect to the indices of an op
-is, from their positions among the inputs; None if it is none. Without a rule, a ValueError with the op's name."""
+is, from their positions among the inputs (of an op without indices, those of all inputs that are differentiated); None
+if it is none. Without a rule, a ValueError with the op's name."""
 
 WITHIN = Rules()
 """`rule(params, active, transform)`, for ops that run Programs: pairs of a Program and those of its inputs that depend

@@ -14,6 +14,7 @@ from mxcompat._array.errors import bad_cast
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.rules import INDEX_ERROR
 from mxcompat._jax import jnp, lax
 
 from ..arguments import flag, is_sequence, require_array, require_dtype, variadic
@@ -86,11 +87,16 @@ def _view(x: Any, dtype: Dtype) -> Any:
     return x if shape else x.reshape(())
 
 
-_VIEW = op("view", _view, _view_aval, ("dtype",), smooth=slice(0))
+_VIEW = op("view", _view, _view_aval, ("dtype",), indices=0)
+
+
+@INDEX_ERROR.of(_VIEW)
+def _no_derivative(transform: str, params: tuple, places: set[int]) -> Exception:
+    return ValueError(f"[Primitive::{transform.lower()}] Not implemented for View {params[0]._label}.")
 
 
 def view(a: Any, dtype: Dtype, stream: Any = None) -> array:
-    """The bits of an array, taken for another dtype.
+    """The bits of an array, taken for another dtype. They have no derivative.
 
     Args:
         a: an array or a number, of any shape.
@@ -101,7 +107,8 @@ def view(a: Any, dtype: Dtype, stream: Any = None) -> array:
         An array of the dtype asked for.
 
     Raises:
-        ValueError: if the last axis does not hold a whole number of elements of the dtype.
+        ValueError: if the last axis does not hold a whole number of elements of the dtype, and when differentiated,
+            but for what `stop_gradient` returns.
 
     Example:
         >>> mx.view(mx.array([1.0]), mx.uint32)

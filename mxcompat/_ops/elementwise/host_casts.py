@@ -50,12 +50,12 @@ def _push_on(tangents: Sequence[Any], y: Any, params: tuple, x: Any) -> Any:
     return tangents[0]
 
 
-@PULLBACK.of(STOP_GRADIENT, _VIEW)
+@PULLBACK.of(STOP_GRADIENT)
 def _pull_nothing(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], x: Any) -> tuple:
     return (None,)
 
 
-@PUSHFORWARD.of(STOP_GRADIENT, _VIEW)
+@PUSHFORWARD.of(STOP_GRADIENT)
 def _push_nothing(tangents: Sequence[Any], y: Any, params: tuple, x: Any) -> Any:
     return np.zeros((), y.dtype)
 

@@ -6,10 +6,12 @@ from typing import Any
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap
+from mxcompat._array.errors import no_derivative
 from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, float32, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.rules import INDEX_ERROR
 from mxcompat._jax import jax, jnp
 
 from ..arguments import any_number, require_array
@@ -187,6 +189,12 @@ def _cross_entropy_infer(logits: Aval, targets: Aval) -> Aval:
 
 
 CROSS_ENTROPY = op("cross_entropy", _cross_entropy, _cross_entropy_infer, indices=1)
+
+
+@INDEX_ERROR.of(CROSS_ENTROPY)
+def _targets(transform: str, *_: Any) -> Exception:
+    """That of what picks the target's logit."""
+    return ValueError(no_derivative("gather_axis", "indices", transform))
 
 
 def cross_entropy(logits: array, targets: array, *, stream: Any = None) -> array:

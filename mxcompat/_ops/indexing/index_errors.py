@@ -10,6 +10,7 @@ from mxcompat._graph.ir.rules import INDEX_ERROR
 from ..define import TABLE
 from . import gather as _gather  # noqa: F401  their records, in TABLE
 from . import put as _put  # noqa: F401
+from . import scatter as _scatter  # noqa: F401
 
 __all__: list[str] = []
 
@@ -30,3 +31,11 @@ def _mask(transform: str, *_: Any) -> Exception:
     if transform == "JVP":
         return ValueError("[masked_scatter] invalid arg index in JVP")
     return ValueError(no_derivative("masked_scatter", "mask", transform))
+
+
+@INDEX_ERROR.of(TABLE["scatter"])
+def _written_to(transform: str, *_: Any) -> Exception:
+    """MLX has no JVP of any input."""
+    if transform == "JVP":
+        return RuntimeError("[scatter] JVP not yet implemented")
+    return ValueError(no_derivative("scatter", "indices", transform))

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.errors import no_derivative
 from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape
 from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.rules import INDEX_ERROR
 from mxcompat._jax import jnp
 
 from ..arguments import integer, require_array
@@ -118,7 +120,15 @@ def grouped_product(x: Any, experts: Any, indices: Any, dtype: Any) -> Any:
     return out.reshape(-1, columns)[place].reshape(*batch, height, columns)
 
 
-GATHER_MM = op("gather_mm", _gather_impl, _gather_aval, ("left", "right"))
+GATHER_MM = op("gather_mm", _gather_impl, _gather_aval, ("left", "right"), indices=2)
+
+
+@INDEX_ERROR.of(GATHER_MM)
+def _chosen_by(transform: str, *_: Any) -> Exception:
+    """MLX has no JVP of any input."""
+    if transform == "JVP":
+        return ValueError("[Primitive::jvp] Not implemented for GatherMM.")
+    return ValueError(no_derivative("GatherMM", "indices", transform))
 
 
 def gather_mm(
@@ -161,7 +171,7 @@ def mask_shape(batch: tuple[int, ...], rows: int, columns: int, size: int) -> tu
     return (*batch, -(-rows // size), -(-columns // size))
 
 
-def _masked_aval(a: Aval, b: Aval, *masks: Aval, size: int, given: tuple[bool, ...]) -> Aval:
+def _masked_aval(a: Aval, b: Aval, *masks: Aval, size: int, given: tuple[str | None, ...]) -> Aval:
     shape = product_shape(a.shape, b.shape)
     dtype = _real_floats(a.dtype, b.dtype, "block_masked_mm") if masks else inexact(a.dtype, b.dtype)
     for mask, wanted in zip(masks, _mask_shapes(a.shape, b.shape, size, given), strict=True):
@@ -169,8 +179,11 @@ def _masked_aval(a: Aval, b: Aval, *masks: Aval, size: int, given: tuple[bool, .
     return aval(shape, dtype)
 
 
-def _mask_shapes(a: tuple[int, ...], b: tuple[int, ...], size: int, given: tuple[bool, ...]) -> list[tuple[int, ...]]:
-    """The shapes of the masks that are given, of: result, first operand, second operand."""
+def _mask_shapes(
+    a: tuple[int, ...], b: tuple[int, ...], size: int, given: tuple[str | None, ...]
+) -> list[tuple[int, ...]]:
+    """The shapes of the masks that are given, of: result, first operand, second operand. `given` has the kinds of their
+    dtypes, None for one that is not."""
     if not any(given):
         return []
     if size <= 0:
@@ -181,7 +194,7 @@ def _mask_shapes(a: tuple[int, ...], b: tuple[int, ...], size: int, given: tuple
     return [mask_shape(batch, *pair, size) for pair, wanted in zip(pairs, given, strict=True) if wanted]
 
 
-def _masked_impl(x: Any, y: Any, *masks: Any, size: int, given: tuple[bool, ...]) -> Any:
+def _masked_impl(x: Any, y: Any, *masks: Any, size: int, given: tuple[str | None, ...]) -> Any:
     dtype = common(x, y)
     rows, columns = jnp.ndim(x) > 1, jnp.ndim(y) > 1
     x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
@@ -205,6 +218,20 @@ def _masked(x: Any, mask: Any, size: int) -> Any:
 
 
 BLOCK_MASKED_MM = op("block_masked_mm", _masked_impl, _masked_aval, ("size", "given"))
+
+
+@INDEX_ERROR.of(BLOCK_MASKED_MM)
+def _masked_by(transform: str, params: tuple, places: set[int]) -> Exception | None:
+    """MLX refuses the masks of the operands where these are bools, and has no JVP of any input."""
+    of_result, *of_operands = params[1]
+    if max(places) < (2 if of_result is None else 3) or not {*of_operands} <= {None, "b"}:
+        return None
+    if transform == "JVP":
+        return ValueError("[Primitive::jvp] Not implemented for BlockMaskedMM.")
+    return ValueError(
+        "[BlockMaskedMM] Cannot calculate VJP with respect to boolean masks. Use stop_gradient on masks to stop "
+        "gradients from being computed."
+    )
 
 
 def block_masked_mm(
@@ -236,7 +263,7 @@ def block_masked_mm(
     check_stream(stream)
     masks = (mask_out, mask_lhs, mask_rhs)
     nodes = [require_array(x, "block_masked_mm") for x in (a, b, *masks) if x is not None]
-    given = tuple([m is not None for m in masks])
+    given = tuple([None if m is None else m.dtype._kind for m in masks])
     return wrap(apply(BLOCK_MASKED_MM, tuple(nodes), (integer(block_size), given)))
 
 
@@ -263,7 +290,10 @@ def _segmented_impl(x: Any, y: Any, segments: Any) -> Any:
     return product(masked, y, dtype)
 
 
-SEGMENTED_MM = op("segmented_mm", _segmented_impl, _segmented_aval)
+SEGMENTED_MM = op("segmented_mm", _segmented_impl, _segmented_aval, indices=2)
+INDEX_ERROR[SEGMENTED_MM] = lambda transform, *_: ValueError(  # MLX has neither, of any input
+    f"[Primitive::{transform.lower()}] Not implemented for SegmentedMM."
+)
 
 
 def segmented_mm(a: array, b: array, /, segments: array, *, stream: Any = None) -> array:

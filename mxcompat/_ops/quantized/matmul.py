@@ -313,11 +313,11 @@ def _no_derivative(primitive: str, forward: str) -> Callable[..., Exception]:
         words = 3 if how.mode == "affine" else 2
         if transform == "JVP":
             return RuntimeError(forward)
-        if max(places) > words:
-            return RuntimeError(f"[{primitive}::vjp] cannot compute the gradient wrt the indices.")
         if words in places:
             return RuntimeError(f"[{primitive}::vjp] no gradient wrt the quantized weights.")
-        return ValueError(f"[{primitive}::vjp] no gradient wrt scales in {how.mode} quantization.")
+        if min(places) < words:
+            return ValueError(f"[{primitive}::vjp] no gradient wrt scales in {how.mode} quantization.")
+        return RuntimeError(f"[{primitive}::vjp] cannot compute the gradient wrt the indices.")
 
     return rule
 

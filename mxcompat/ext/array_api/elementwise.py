@@ -180,7 +180,8 @@ def _both(x1: Any, x2: Any) -> tuple[array, array]:
 
 
 def _bits(x: array) -> array:
-    """The bits of floats, as integers."""
+    """The bits of floats, as integers. They have no derivative."""
+    x = mx.stop_gradient(x)
     return mx.view(x[None] if x.ndim == 0 else x, _INTEGERS[x.itemsize]).reshape(x.shape)
 
 
