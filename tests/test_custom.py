@@ -433,3 +433,13 @@ def test_rules_may_be_defined_under_the_name_of_the_function():
         return mx.grad(f)(x[0]), mx.jvp(f, [x], [x])
 
     check(run, X)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64", "complex64", "int32"])
+def test_a_vmap_rule_that_returns_another_dtype_is_cast(dtype):
+    """In real MLX the result has the rule's dtype."""
+    f = ours.custom_function(lambda x: x * 2)
+    f.vmap(lambda x, axes: ((x * 3).astype(getattr(ours, dtype)), axes))
+    for result in (ours.vmap(f)(ours.array(X)), ours.vmap(lambda x: f(x) * 1)(ours.array(X))):
+        assert result.dtype == ours.float32
+        np.testing.assert_array_equal(np.array(result), X * 3)

@@ -43,8 +43,8 @@ def value_and_grad(
 
     Returns:
         A function with the arguments of `fun` that returns `(value, gradients)`. Gradients have the tree, the shapes
-        and the dtypes of the arguments; with several `argnums` they are a tuple, with `argnames` a pair of the
-        positional gradients (or None) and a dict.
+        and the dtypes of the arguments (unless the rule of a custom function returns others); with several `argnums`
+        they are a tuple, with `argnames` a pair of the positional gradients (or None) and a dict.
 
     Raises:
         ValueError: for argument numbers or names that do not fit, for leaves that are not arrays, and for a value that

@@ -3,6 +3,8 @@
 JAX has no derivative with respect to an integer. So where one is asked for, or a float that has a derivative is cast
 to an integer, a float stands in for it while JAX traces: it has the integer's value, and the derivative. Each op that
 meets one is computed twice, on the integers, for its value, and on the floats that stand in, for its derivative.
+
+So do wider floats stand in for narrower ones, where derivatives are to be of the wider dtype (`mixed`).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from mxcompat._graph.ir.direction import is_forward, is_within_forward
 from mxcompat._graph.ir.node import ITEM
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program, stepping
-from mxcompat._graph.ir.rules import TANGENT_DTYPE
+from mxcompat._graph.ir.rules import BODY, TANGENT_DTYPE
 from mxcompat._jax import jax, jnp
 from mxcompat._ops.elementwise.casts import ASTYPE
 
@@ -54,7 +56,9 @@ def _step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any) -> A
         return xs[0][params[0]]
     stands = [isinstance(a, Aval) and x.dtype != a.dtype._numpy for x, a in zip(xs, avals, strict=True)]
     makes = _makes_integers(op, out) and any(jnp.issubdtype(x.dtype, np.inexact) for x in xs)
-    if not (makes or any(stands)) or any(isinstance(p, Program) for p in params):
+    if any(isinstance(p, Program) for p in params):
+        return op.lower(params, xs if op in BODY else [*map(_narrowed, xs, avals)])
+    if not (makes or any(stands)):
         return op.lower(params, xs)
     exact = [_exact(x, a.dtype) if on else x for x, a, on in zip(xs, avals, stands, strict=True)]
     value = op.lower(params, exact)
@@ -64,8 +68,10 @@ def _step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any) -> A
     for k in range(len(xs))[: op.indices][op.smooth]:
         narrows = isinstance(out, Aval) and not is_within_forward() and avals[k].dtype is not out.dtype
         carriers[k] = _cut(xs[k], avals[k].dtype) if stands[k] and narrows else stand_in(xs[k]) if makes else xs[k]
-        if stands[k] and _is_float(out):
+        if stands[k] and _is_integer(avals[k]) and _is_float(out):
             carriers[k] = carriers[k].astype(jnp.promote_types(out.dtype._numpy, np.float32))
+    if any(on and not _is_integer(a) for a, on in zip(avals, stands, strict=True)):
+        carriers = _alike(carriers)
     if makes:
         carried = carriers[0] if op in _CASTS else op.lower(_floating(params), carriers)
     else:
@@ -73,6 +79,18 @@ def _step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any) -> A
     if isinstance(out, tuple):
         return tuple([_carrying(*one) for one in zip(value, carried, out, strict=True)])
     return _carrying(value, carried, out)
+
+
+def _narrowed(x: Any, aval: Any) -> Any:
+    """A float of the dtype that another one stands in for; all else as it is."""
+    return x if isinstance(aval, tuple) or _is_integer(aval) else x.astype(aval.dtype._numpy)
+
+
+def _alike(xs: Sequence[Any]) -> list[Any]:
+    """Floats as the widest of them: so that an op is computed in what stands in for one of its operands."""
+    floats = [x.dtype for x in xs if jnp.issubdtype(x.dtype, np.floating)]
+    wide = jnp.result_type(*floats)
+    return [x.astype(wide) if jnp.issubdtype(x.dtype, np.floating) else x for x in xs]
 
 
 def _is_float(out: Any) -> bool:
@@ -95,7 +113,7 @@ def _floating(params: tuple) -> tuple:
 
 
 def _exact(x: Any, dtype: Dtype) -> Any:
-    """The integer that a float stands in for."""
+    """What a float stands in for."""
     return converted(jax.lax.stop_gradient(x), dtype)
 
 
@@ -114,7 +132,8 @@ def _carrying(value: Any, carried: Any, out: Aval) -> Any:
         tangent = _truncated(tangents[1], out.dtype) if truncates else tangents[1]
         return of(*primals), tangent.astype(primals[0].dtype)
 
-    return of(stand_in(value), carried)
+    stand = stand_in(value)
+    return of(stand.astype(jnp.promote_types(stand.dtype, carried.dtype)) if value is stand else stand, carried)
 
 
 def _cut(x: Any, dtype: Dtype) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from mxcompat._array.casting import converted
 from mxcompat._array.errors import no_derivative
-from mxcompat._graph.ir.aval import Aval, aval
+from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
@@ -25,7 +25,7 @@ from .calls import CALL, CHECKPOINT, PURE_CALL
 from .integers import passes_integers, stand_in, standing_in
 from .tangents import tangent_avals
 
-__all__ = ["JVP", "VJP", "VMAP", "check_indices", "dependent_outputs"]
+__all__ = ["JVP", "VJP", "VMAP", "check_indices", "cotangent_of", "dependent_outputs", "gradient_of"]
 
 
 def _vjp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
@@ -40,10 +40,10 @@ def _vjp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
     with differentiating(forward=False), standing_in() if through else nullcontext():
         values, pull, outs = jax.vjp(function, [stand_in(x) for x in args[:primals]], has_aux=True)
         given = zip(cotangents, values, program.out_avals, strict=False)
-        (grads,) = pull([_cotangent(c, y, a) for c, y, a in given])
+        (grads,) = pull([cotangent_of(c, y, a) for c, y, a in given])
     if through:
         outs = program.replay(args)
-    return (*outs, *[_gradient(g, a) for g, a in zip(grads, program.in_avals, strict=False)])
+    return (*outs, *[gradient_of(g, a.dtype) for g, a in zip(grads, program.in_avals, strict=False)])
 
 
 def _through_integers(program: Program, primals: int, outputs: int) -> bool:
@@ -51,7 +51,8 @@ def _through_integers(program: Program, primals: int, outputs: int) -> bool:
     return given or passes_integers(program, primals, outputs)
 
 
-def _cotangent(c: Any, y: Any, wanted: Aval) -> Any:
+def cotangent_of(c: Any, y: Any, wanted: Aval) -> Any:
+    """A cotangent in MLX's sense, as JAX's of a value that stands for one of this aval."""
     if not jnp.issubdtype(y.dtype, np.inexact):
         return np.zeros(y.shape, jax.dtypes.float0)
     c = jnp.asarray(c)
@@ -60,8 +61,9 @@ def _cotangent(c: Any, y: Any, wanted: Aval) -> Any:
     return _conjugate(jnp.broadcast_to(c.astype(y.dtype), y.shape))
 
 
-def _gradient(g: Any, wanted: Aval) -> Any:
-    return _conjugate(converted(g, wanted.dtype))
+def gradient_of(g: Any, dtype: Dtype) -> Any:
+    """JAX's gradient as MLX's, of this dtype."""
+    return _conjugate(converted(g, dtype))
 
 
 def _conjugate(x: Any) -> Any:

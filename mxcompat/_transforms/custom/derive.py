@@ -113,10 +113,10 @@ def _derived(
     reached = sweep.reached(outputs)
     ruled = sweep.ruled(reached)
     for call in ruled if kind is Forward else reversed(ruled):
-        sweep.rules[call] = _rule(sweep, call, subgraph.order[call])
+        sweep.take_rule(call, _rule(sweep, call, subgraph.order[call]))
     integers = bool(ruled) and sweep.passes_integers(reached)  # they have no place in JAX's rules
     stepped = holds_steps(body.program) or any(holds_steps(rule.program) for rule in sweep.rules.values())
-    if capture.is_enclosed or sweep.has_read or integers or stepped:
+    if capture.is_enclosed or sweep.has_read or integers or stepped or sweep.departs:
         return sweep.derived(outputs)
     for call in calls:
         _rewrite(subgraph.order[call], sweep, sweep.rules.get(call))

@@ -76,7 +76,8 @@ class custom_function:
         """Define the reverse-mode rule, `f(primals, cotangents, outputs)`.
 
         `primals` are the positional arguments (the bare argument if there is one), `cotangents` and `outputs` have
-        the tree of the result; it returns the cotangents of the arguments, in their tree.
+        the tree of the result; it returns the cotangents of the arguments, in their tree and shapes. The gradients have
+        the dtype of these, or what the ops before the call make of it.
         """
         check_callable(f, "vjp")
         self._vjp = f

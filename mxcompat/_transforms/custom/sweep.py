@@ -18,10 +18,10 @@ from mxcompat._graph.ir.capture import Body, Capture, Promise
 from mxcompat._graph.ir.node import Node, apply, items, leaf
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import STEP
-from mxcompat._ops.define import TABLE
 
 from ..calls import TUPLE, plain, run, smooth_inputs
 from ..lowering import JVP, VJP
+from ..mixed import MIXED_PULL, added, departs
 from ..split import PULL, Segment, cotangent_like, segments, zeros
 from ..stepwise import called, parts
 from ..tangents import tangent_avals
@@ -68,6 +68,7 @@ class Sweep:
         self, capture: Capture, body: Body, primals: Sequence[Node], given: Sequence[Node], calls: set[int]
     ) -> None:
         self.has_read = False
+        self.departs = False  # whether a rule returns cotangents of another dtype than the arguments'
         self.mode = "call" if capture.is_enclosed else "plain"
         self.rules: dict[int, Rule] = {}
         self._capture = capture
@@ -97,6 +98,10 @@ class Sweep:
         passed = {s for call in calls for s in self._program.instructions[call][2]} & self._active
         passed |= {s for call in calls for s, _ in self._items(call)} & reached
         return any(self._program.aval(s).dtype._kind not in "fc" for s in passed)
+
+    def take_rule(self, call: int, rule: Rule) -> None:
+        """Note the rule of a call, which has been run."""
+        self.rules[call] = rule
 
     def active_inputs(self, call: int) -> tuple[bool, ...]:
         """Which of the inputs of a call that have derivatives depend on the primals."""
@@ -205,12 +210,19 @@ class Reverse(Sweep):
         outputs = zip(self._program.out_slots, self._given, strict=False)
         for slot, cotangent in outputs:
             if self._moves(slot):
-                self._add(slot, cotangent)
+                self._add(slot, cotangent_like(cotangent, self._program.aval(slot)))
         return len(self._parts)
+
+    def take_rule(self, call: int, rule: Rule) -> None:
+        super().take_rule(call, rule)
+        pairs = zip(self._program.instructions[call][2], rule.program.out_avals, strict=False)
+        self.departs |= any(self._moves(s) and departs(found, self._program.aval(s)) for s, found in pairs)
 
     def cotangents(self, call: int) -> list[Promise]:
         """The cotangents of the results of a call."""
         avals = self._program.avals[call]
+        if self.departs:  # what they are is not known before they are made
+            avals = [c.aval for c in self._cotangents(call)]
         return [self._promise(a, lambda k=k: self._cotangents(call)[k]) for k, a in enumerate(avals)]
 
     def derived(self, outputs: int) -> Node:
@@ -221,9 +233,11 @@ class Reverse(Sweep):
         return apply(TUPLE, (*values, *[self._moving.get(~k) or zeros(a) for k, a in enumerate(avals)]))
 
     def _add(self, slot: int, cotangent: Node) -> None:
-        cotangent = cotangent_like(cotangent, self._program.aval(slot))
+        value = self._program.aval(slot)
+        if not departs(cotangent.aval, value):
+            cotangent = cotangent_like(cotangent, value)
         known = self._moving.get(slot)
-        self._moving[slot] = cotangent if known is None else apply(TABLE["add"], (known, cotangent))
+        self._moving[slot] = cotangent if known is None else added(known, cotangent)
 
     def _cotangents(self, call: int) -> list[Node]:
         self._back_to(self._place[call] + 1)
@@ -231,7 +245,7 @@ class Reverse(Sweep):
         for slot, k in self._items(call):
             known = self._moving.get(slot)
             if known is not None:
-                found[k] = known if found[k] is None else apply(TABLE["add"], (found[k], known))  # type: ignore[arg-type]
+                found[k] = known if found[k] is None else added(found[k], known)  # type: ignore[arg-type]
         return [c or zeros(a) for c, a in zip(found, self._program.avals[call], strict=True)]
 
     def _back_to(self, k: int) -> None:
@@ -250,7 +264,9 @@ class Reverse(Sweep):
             return
         inputs = self._inputs(k)
         cotangents = [c or zeros(self._program.aval(s)) for c, s in zip(known, outputs, strict=False)]
-        if self._values.keys() >= {*outputs}:
+        if any(departs(c.aval, self._program.aval(s)) for c, s in zip(cotangents, outputs, strict=False)):
+            gradients = items(apply(MIXED_PULL, (*inputs, *cotangents), (program, active, moving)))
+        elif self._values.keys() >= {*outputs}:
             gradients = items(apply(PULL, (*inputs, *cotangents), (program, active, moving)))
         else:
             node = apply(VJP, (*inputs, *cotangents), (program, active, moving))

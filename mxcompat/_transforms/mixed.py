@@ -1,0 +1,80 @@
+"""Derivatives at cotangents of another dtype than their value's, as the rule of a custom function may return them.
+
+MLX hands on what the rule returned: from a cotangent in float32 of a value in half precision come float32 cotangents of
+all that is before it. JAX's have the dtypes of the values, so wider floats stand in for these while JAX traces
+(`integers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, float32, from_numpy
+from mxcompat._graph.ir.direction import differentiating
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._jax import jax, jnp
+from mxcompat._ops.define import TABLE
+
+from .integers import stand_in, standing_in
+from .lowering import cotangent_of, gradient_of
+from .mixed_dtypes import gradient_dtypes
+
+__all__ = ["MIXED_PULL", "added", "cast", "departs"]
+
+
+def departs(cotangent: Aval, value: Aval) -> bool:
+    """Whether a cotangent has a dtype of its own. Those of integers have that of the integers."""
+    return value.dtype._kind in "fc" and cotangent.dtype is not value.dtype
+
+
+def added(a: Node, b: Node) -> Node:
+    """The sum of two cotangents, promoted."""
+    dtype = promote(a.aval.dtype, b.aval.dtype)
+    return apply(TABLE["add"], (cast(a, dtype), cast(b, dtype)))
+
+
+def cast(x: Node, dtype: Dtype) -> Node:
+    """A node as one of this dtype."""
+    return x if x.aval.dtype is dtype else apply(TABLE["astype"], (x,), (dtype,))
+
+
+def _mixed_pull(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
+    count = len(program.in_avals)
+    args, cotangents = list(inputs[:count]), [*map(jnp.asarray, inputs[count:])]
+    dtypes = gradient_dtypes(program, primals, [from_numpy(c.dtype) for c in cotangents])  # type: ignore[misc]
+    points = [_wide(x, a.dtype, d) for x, a, d in zip(args, program.in_avals, dtypes, strict=False)]
+    with differentiating(forward=False), standing_in():
+        values, pull = jax.vjp(lambda xs: program.replay([*xs, *args[primals:]])[:outputs], points)
+
+        def at(given: Iterable[Any]) -> list[Any]:
+            avals = program.out_avals
+            (found,) = pull([cotangent_of(c, y, a) for c, y, a in zip(given, values, avals, strict=False)])
+            return [gradient_of(g, d) for g, d in zip(found, dtypes, strict=True)]
+
+        turned = [jnp.iscomplexobj(c) and not jnp.iscomplexobj(y) for c, y in zip(cotangents, values, strict=True)]
+        gradients = at([c.real if t else c for c, t in zip(cotangents, turned, strict=True)])
+        if any(turned):  # linear, as a derivative is: that of the imaginary parts is found by itself
+            others = at([c.imag if t else jnp.zeros_like(c) for c, t in zip(cotangents, turned, strict=True)])
+            gradients = [g + 1j * h if jnp.iscomplexobj(g) else g for g, h in zip(gradients, others, strict=True)]
+    return tuple(gradients)
+
+
+def _wide(x: Any, own: Dtype, gradient: Dtype) -> Any:
+    """What stands in for an argument whose gradient has this dtype."""
+    if own._kind not in "fc" or gradient is own:
+        return stand_in(x)
+    wide = promote(own, gradient if gradient._kind == "f" or own._kind == "c" else float32)
+    return jnp.asarray(x, wide._numpy)
+
+
+def _avals(*avals: Aval, program: Program, primals: int, outputs: int) -> tuple[Aval, ...]:
+    dtypes = gradient_dtypes(program, primals, [a.dtype for a in avals[len(program.in_avals) :]])
+    return tuple([aval(a.shape, d) for a, d in zip(program.in_avals, dtypes, strict=False)])
+
+
+MIXED_PULL = Op("mixed_pull", _mixed_pull, _avals, ("program", "primals", "outputs"))
+"""The gradients of the first `primals` inputs of a Program, at cotangents of any dtypes of its first `outputs`."""

@@ -1,0 +1,98 @@
+"""Which dtypes cotangents have that are not of their value's, as in MLX: it depends on the ops that they pass.
+
+Most multiply them by something of the values' dtype, so that they are promoted. Others hand them on, or cast them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from mxcompat._array.construct import CAST
+from mxcompat._array.nest import NEST
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Dtype
+from mxcompat._graph.ir.node import ITEM
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._ops.define import TABLE
+
+from .calls import CALL, CHECKPOINT, PURE_CALL
+from .lowering import VMAP
+
+__all__ = ["gradient_dtypes"]
+
+_HAND_ON = {TABLE[name] for name in (
+    "add", "atleast", "broadcast_arrays", "broadcast_to", "concatenate", "conj", "contiguous", "cumsum", "depends",
+    "dynamic_slice_update", "expand_dims", "flatten", "hadamard_transform", "masked_scatter", "max", "maximum", "min",
+    "minimum", "negative", "pad", "positive", "real", "repeat", "reshape", "roll", "scatter", "scatter_axis",
+    "slice_update", "squeeze", "stack", "subtract", "sum", "tile", "transpose", "triangle", "unflatten", "where",
+)}  # fmt: skip
+"""Ops that only move, add up or choose."""
+
+_CAST = {CAST, NEST} | {TABLE[name] for name in (
+    "as_strided", "astype", "ceil", "convolve", "cross_entropy", "cummax", "cummin", "diag", "diagonal", "diff",
+    "dynamic_slice", "fft", "flip", "floor", "floor_divide", "full", "full_like", "gather", "gather_axis",
+    "gather_mm", "imag", "istft", "layer_norm", "linalg_cross", "median", "meshgrid", "partition", "rms_norm",
+    "rope", "round", "sign", "slice", "sort", "stft", "topk", "trace", "trunc",
+)}  # fmt: skip
+"""Ops whose cotangent is written into zeros like the argument, or that cast, or have a kernel for their derivative."""
+
+_SLICE, _WHOLE = TABLE["slice"], {":", "+"}
+"""A slice of whole axes, and new ones, moves."""
+
+
+def gradient_dtypes(program: Program, primals: int, cotangents: Sequence[Dtype]) -> list[Dtype]:
+    """The dtypes of the gradients, from those of the cotangents of the first outputs."""
+    given = dict(zip(program.out_slots, cotangents, strict=False))
+    found = _carried_back(program, {~k for k in range(primals)}, given)
+    return [found.get(~k, a.dtype) for k, a in enumerate(program.in_avals[:primals])]
+
+
+def _carried_back(program: Program, primals: set[int], cotangents: dict[int, Dtype]) -> dict[int, Dtype]:
+    """The dtypes of the cotangents of what depends on some inputs, and of these, by their slots."""
+    active = set(primals)
+    for slot, (op, _, slots) in enumerate(program.instructions):
+        if not active.isdisjoint(slots[: op.indices][op.smooth]):
+            active.add(slot)
+    found: dict[int, Dtype] = {}
+    several: dict[int, dict[int, Dtype]] = {}  # of ops with several results: by their numbers
+
+    def add(known: dict[int, Dtype], key: int, dtype: Dtype) -> None:
+        known[key] = promote(known[key], dtype) if key in known else dtype
+
+    for slot, dtype in cotangents.items():
+        add(found, slot, dtype)
+    for slot in reversed(range(len(program.instructions))):
+        op, params, slots = program.instructions[slot]
+        results = several.get(slot) or ({0: found[slot]} if slot in found else {})
+        if op is ITEM and results:
+            add(several.setdefault(slots[0], {}), params[0], results[0])
+        elif results:
+            for s, dtype in zip(slots, _of_arguments(program, slot, results, active), strict=True):
+                if s in active:
+                    add(found, s, dtype)
+    return found
+
+
+def _of_arguments(program: Program, slot: int, results: dict[int, Dtype], active: set[int]) -> list[Dtype]:
+    """The dtypes of the cotangents of an instruction's arguments, from those of its results."""
+    op, params, slots = program.instructions[slot]
+    avals = program.avals[slot] if isinstance(program.avals[slot], tuple) else (program.avals[slot],)
+    own = [program.aval(s).dtype for s in slots]
+    departing = [d for k, d in results.items() if avals[k].dtype._kind in "fc" and d is not avals[k].dtype]
+    if not departing or op in (PURE_CALL, CHECKPOINT):  # which MLX differentiates by themselves
+        return own
+    if op in (CALL, VMAP):
+        inner: Program = params[0]
+        given = {inner.out_slots[k]: d for k, d in results.items()}
+        found = _carried_back(inner, {~k for k, s in enumerate(slots) if s in active}, given)
+        return [found.get(~k, d) for k, d in enumerate(own)]
+    cotangent = reduce(promote, departing)
+    return [_of_argument(op, params, cotangent, d) if d._kind in "fc" else d for d in own]
+
+
+def _of_argument(op: Op, params: tuple, cotangent: Dtype, argument: Dtype) -> Dtype:
+    if op in _HAND_ON or (op is _SLICE and _WHOLE.issuperset(params[0])):
+        return cotangent
+    return argument if op in _CAST else promote(cotangent, argument)
