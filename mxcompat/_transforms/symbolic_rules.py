@@ -50,7 +50,7 @@ _SAME = (
     "imag", "inner", "kron", "log", "log10", "log1p", "log2", "max", "maximum", "mean", "meshgrid", "min", "minimum",
     "multiply", "negative", "outer", "positive", "radians", "real", "reshape", "round", "rsqrt", "sigmoid", "sign",
     "sin", "sinh", "sqrt", "square", "squeeze", "stack", "subtract", "sum", "tan", "tanh", "transpose", "trunc",
-    "unflatten", "update_negative", "vecdot", "view", "where",
+    "unflatten", "update_negative", "vecdot", "where",
 )  # fmt: skip
 
 RULES = Rules({TABLE[name]: PULLBACK[TABLE[name]] for name in _SAME})
