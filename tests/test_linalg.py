@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import mxcompat
 from mxcompat._graph import policy
 from tests.oracle import check, ours
 
@@ -387,3 +388,51 @@ def test_the_tangent_of_a_norm_is_that_of_the_first_of_equal_ones(order: float) 
     for axis in (None, 1, [1, 0]):
         check(lambda mx, x, t: mx.jvp(lambda x: mx.linalg.norm(x, order, axis), [x], [t]), x, t)  # noqa: B023
         check(lambda mx, x: mx.grad(lambda x: mx.linalg.norm(x, order, axis).sum())(x), x)  # noqa: B023
+
+
+def counted(threads):
+    """A function of an array that notes how many threads BLAS has when it is computed."""
+    from threadpoolctl import threadpool_info
+
+    def note(a):
+        threads.append({lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"})
+        return a
+
+    return mxcompat.ext.host_callback(note, lambda a: a)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_factorizations_have_one_thread(nested):
+    """Those of XLA, whose threads wait for each other on a busy machine, and nothing else."""
+    from threadpoolctl import threadpool_limits
+
+    threads = []
+    note = counted(threads)
+
+    def function(a):
+        return ours.linalg.eigvalsh(note(a), stream=ours.cpu)
+
+    with threadpool_limits(2, "blas"), mxcompat.ext.debug.host_disabled():
+        ours.eval(ours.compile(lambda a: note(a) @ a)(ours.array(POSITIVE)))
+        ours.eval(ours.compile(ours.vmap(function) if nested else function)(ours.array(POSITIVE)))
+        ours.eval(ours.compile(lambda a: note(a) @ a)(ours.array(POSITIVE) + 1))
+    assert threads[0] == threads[-1] == {2}
+    assert len(threads) > 2 and all(found == {1} for found in threads[1:-1])
+
+
+def test_the_last_thread_in_gives_blas_its_threads_back():
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    from mxcompat._graph.run.blas import one_thread
+
+    def counts():
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+    with threadpool_limits(2, "blas"):
+        first, second = one_thread(), one_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert counts() == {1}
+        second.__exit__(None, None, None)
+        assert counts() == {2}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mxcompat._graph.ir.rules import COST
+from mxcompat._graph.ir.rules import COST, LAPACK
 from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, OP_SECONDS
 
 from .conv import convolutions as _convolutions  # noqa: F401  these define the ops of the table
@@ -18,6 +18,7 @@ from .linalg import decompositions as _decompositions  # noqa: F401
 from .linalg import eigen as _eigen  # noqa: F401
 from .linalg import lu as _lu  # noqa: F401
 from .linalg import solve as _solve  # noqa: F401
+from .linalg.norm import NORM
 from .products import gathered as _gathered  # noqa: F401
 from .products import matmul as _matmul  # noqa: F401
 from .products import vectors as _vectors  # noqa: F401
@@ -77,3 +78,6 @@ for _rule, _names in (
     (_unpacked, ("quantized_matmul", "quantized_matmul_fp", "gather_qmm", "gather_qmm_fp", "qqmm", "gather_qqmm")),
 ):
     COST.of(*[TABLE[name] for name in _names])(_rule)
+
+LAPACK.update(op for op, _rule in COST.items() if _rule in (_cubic, _by_columns))
+LAPACK.add(NORM)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "BODY", "CONTRACTION", "COST", "COVERED", "HOST", "INDEX_ERROR", "LOWERING", "OVERWRITE", "PADDING",
-    "PULLBACK", "PUSHFORWARD", "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK",
+    "BATCH", "BODY", "CONTRACTION", "COST", "COVERED", "HOST", "INDEX_ERROR", "LAPACK", "LOWERING", "OVERWRITE",
+    "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK",
     "STEP_PUSHFORWARD", "TANGENT_DTYPE", "WITHIN", "Rule", "Rules",
 ]  # fmt: skip
 
@@ -66,6 +66,9 @@ else sees that input: it is written over, and is the result."""
 COST = Rules()
 """`rule(out, params, *avals)`: about how many seconds NumPy takes, for ops that do more than read and write each
 element a few times."""
+
+LAPACK: set[Op] = set()
+"""The ops for which XLA calls LAPACK on a CPU."""
 
 PULLBACK = Rules()
 """`rule(g, y, params, wanted, *inputs)`: the cotangents of the inputs, a tuple of NumPy arrays, of `g`, that of the

@@ -193,7 +193,7 @@ class Executable:
                 place.store_soon(_FAST, compiled, perf_counter() - start, self._weigh, instead_of=_QUICK)
             else:
                 self._weigh(place.loaded_bytes)
-            self.call = compiled.__call__
+            self.call = calling(self.program, compiled, self._order)
             self.passing, self.needs = allocation.needs(compiled)
         finally:
             self._improving = False

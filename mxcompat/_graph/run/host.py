@@ -6,9 +6,8 @@ without a host rule runs as an executable of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import cache
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..ir.op import Op
 from ..ir.program import Code, Program, programs_in
 from ..ir.rules import COST, COVERED, HOST
 from . import single
+from .blas import one_thread
 from .interpret import environment, run_instructions
 from .platform import on_cpu
 from .values import numpy_value, settled, to_jax
@@ -93,28 +93,6 @@ def _estimate(program: Program) -> float:
     return total + policy.OP_SECONDS * len(others) + policy.BYTE_SECONDS * sum(written)
 
 
-@cache
-def _blas() -> list[Any]:
-    """What sets the number of threads of NumPy's BLAS."""
-    from threadpoolctl import ThreadpoolController  # here, since it takes long to import
-
-    return [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep NumPy's products to one thread: those of small matrices gain nothing by two, and while something is compiled
-    in the background threads that wait for each other took 8 times as long."""
-    counts = [(lib, lib.num_threads) for lib in _blas()]
-    for lib, _ in counts:
-        lib.set_num_threads(1)
-    try:
-        yield
-    finally:
-        for lib, count in counts:
-            lib.set_num_threads(count)
-
-
 def run(
     program: Program, leaves: Sequence[Node], env: list[Any], products: bool = False, free: Sequence[int] | None = None
 ) -> list[Any]:
@@ -126,7 +104,7 @@ def run(
         free: the positions of leaves whose values may be written over, as what only the ops read then may; None, that
             nothing is, nor dropped before the end.
     """
-    with np.errstate(all="ignore"), _one_thread() if products else nullcontext():
+    with np.errstate(all="ignore"), one_thread() if products else nullcontext():
         env += environment(program, [numpy_value(n) for n in leaves])
         run_instructions(program, env, _fallback, None if free is None else {~k for k in free})
         return [settled(env[s], program.avals[s]) for s in program.out_slots]

@@ -15,9 +15,11 @@ from mxcompat._jax import jax
 
 from ..ir.program import Program
 from .arguments import array_inputs
+from .blas import calls_lapack, in_one_thread
 from .collectives import collectives, summary
 from .events import notify, observers
 from .placement import layout
+from .platform import on_cpu
 
 __all__ = ["calling", "laid_out", "out_shardings", "whole"]
 
@@ -39,7 +41,7 @@ def calling(program: Program, compiled: jax.stages.Compiled, order: list[int] | 
     """
     placement = program.placement
     if placement is None:
-        return compiled.__call__
+        return in_one_thread(compiled.__call__) if on_cpu() and calls_lapack(program.code) else compiled.__call__
     if observers:
         notify("partition", program, summary(collectives(compiled)))
     given = [placement.shardings[k] for k in array_inputs(program)]
