@@ -70,6 +70,8 @@ def carry_back(
     known: dict[int, Any] = {}
     several: dict[int, list[Any]] = {}  # of ops with several results: the cotangents of these
     counted = counts(program)
+    if counted:
+        buffers.made(env[: len(program.instructions)])
 
     def add(slot: int, g: Any) -> None:
         known[slot] = known[slot] + g if slot in known else g
@@ -130,6 +132,8 @@ def carry_forward(
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
     """What `push_forward` gives, once the instructions have been run: from their results, by these rules."""
     active, counted = _active_slots(program, primals), counts(program)
+    if counted:
+        buffers.made(env[: len(program.instructions)])
     known: dict[int, Any] = {~k: t for k, t in zip(_indices(primals), tangents, strict=True) if ~k in active}
     for slot, (op, params, slots) in enumerate(program.instructions):
         given = [known.get(s) for s in slots[: op.indices]]

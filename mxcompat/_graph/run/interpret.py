@@ -56,15 +56,13 @@ def run_instructions(program: Program, env: list[Any], fallback: Fallback, free:
     Args:
         free: the slots of inputs that may be written over; slots of what they become are added. What all its readers
             have read is dropped, and what an op writes over is written over if it is read for the last time then. If
-            something fails after that, `env` holds all that is needed to go on from there. None: everything is kept.
+            something fails after that, `env` holds all that is needed to go on from there. None: everything is kept, and
+            not counted as memory in use.
     """
-    counted = counts(program)
     if free is None:
         _run_and_keep(program, env, fallback)
-        if counted:
-            for result in env[: len(program.instructions)]:
-                buffers.made(result)
         return
+    counted = counts(program)
     steps = zip(program.instructions, program.avals, *_reads(program), strict=True)
     for k, ((op, params, slots), out, last, dropped) in enumerate(steps):
         given = [env[s] for s in slots]
@@ -86,7 +84,8 @@ def run_instructions(program: Program, env: list[Any], fallback: Fallback, free:
 
 def counts(program: Program) -> bool:
     """Whether a result may be so large that its buffer is counted as memory in use."""
-    return largest_result(program) >= buffers.smallest
+    size = program.facts.get("largest result")
+    return (largest_result(program) if size is None else size) >= buffers.smallest
 
 
 def _run_and_keep(program: Program, env: list[Any], fallback: Fallback) -> None:
