@@ -56,8 +56,8 @@ def run_instructions(program: Program, env: list[Any], fallback: Fallback, free:
     Args:
         free: the slots of inputs that may be written over; slots of what they become are added. What all its readers
             have read is dropped, and what an op writes over is written over if it is read for the last time then. If
-            something fails after that, `env` holds all that is needed to go on from there. None: everything is kept, and
-            not counted as memory in use.
+            something fails after that, `env` holds all that is needed to go on from there. None: everything is kept,
+            and not counted as memory in use.
     """
     if free is None:
         _run_and_keep(program, env, fallback)
