@@ -420,9 +420,9 @@ FAMILY = [
 WHOLE = {
     "allclose", "array_equal", "bitwise_and", "bitwise_invert", "bitwise_or", "bitwise_xor", "equal", "greater",
     "greater_equal", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "left_shift", "less",
-    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal", "right_shift",
+    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal", "right_shift", "view",
 }  # fmt: skip
-"""Their results are bools or integers, which have no derivative."""
+"""Their results are bools, integers or bits, which have no derivative."""
 
 
 def test_every_op_has_its_rules():
