@@ -18,12 +18,13 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._jax import jax, jnp
 from mxcompat._ops.define import TABLE
+from mxcompat._ops.elementwise.casts import cast_node
 
 from .integers import stand_in, standing_in
 from .lowering import cotangent_of, gradient_of
 from .mixed_dtypes import gradient_dtypes
 
-__all__ = ["MIXED_PULL", "added", "cast", "departs"]
+__all__ = ["MIXED_PULL", "added", "departs"]
 
 
 def departs(cotangent: Aval, value: Aval) -> bool:
@@ -34,12 +35,7 @@ def departs(cotangent: Aval, value: Aval) -> bool:
 def added(a: Node, b: Node) -> Node:
     """The sum of two cotangents, promoted."""
     dtype = promote(a.aval.dtype, b.aval.dtype)
-    return apply(TABLE["add"], (cast(a, dtype), cast(b, dtype)))
-
-
-def cast(x: Node, dtype: Dtype) -> Node:
-    """A node as one of this dtype."""
-    return x if x.aval.dtype is dtype else apply(TABLE["astype"], (x,), (dtype,))
+    return apply(TABLE["add"], (cast_node(a, dtype), cast_node(b, dtype)))
 
 
 def _mixed_pull(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:

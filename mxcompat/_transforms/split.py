@@ -23,6 +23,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import LOWERING, SEGMENTS
 from mxcompat._ops.define import TABLE
+from mxcompat._ops.elementwise.casts import cast_node
 
 from .calls import CALL, run
 from .integers import passes_integers
@@ -97,7 +98,7 @@ def _in_segments(node: Node) -> list[Node] | None:
 
 def cotangent_like(given: Node, like: Aval) -> Node:
     """A cotangent of this shape and dtype."""
-    cast = given if given.aval.dtype is like.dtype else apply(TABLE["astype"], (given,), (like.dtype,))
+    cast = cast_node(given, like.dtype)
     return cast if cast.aval is like else apply(TABLE["broadcast_to"], (cast,), (like.shape,))
 
 

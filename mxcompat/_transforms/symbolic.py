@@ -16,6 +16,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from mxcompat._array.array import wrap
 from mxcompat._graph.ir.aval import aval, complex64, from_numpy
 from mxcompat._graph.ir.node import Node, apply, items, leaf
+from mxcompat._graph.ir.op import Op
 from mxcompat._graph.run.interpret import NoRule
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import ASTYPE
@@ -192,12 +193,8 @@ def _take_along_axis(_: Symbolic, x: Symbolic, places: Symbolic, axis: int) -> S
     return Symbolic(apply(GATHER_AXIS, (x.node, places.node), (axis % x.ndim,)))
 
 
-def _inv(_: Symbolic, x: Symbolic) -> Symbolic:
-    return Symbolic(apply(INV, (x.node,)))
-
-
-def _solve(_: Symbolic, a: Symbolic, b: Symbolic) -> Symbolic:
-    return Symbolic(apply(SOLVE, (a.node, b.node)))
+def _of(op: Op) -> Callable[..., Symbolic]:
+    return lambda _, *xs: Symbolic(apply(op, tuple([x.node for x in xs])))
 
 
 def _eigh(_: Symbolic, a: Symbolic, uplo: str) -> list[Symbolic]:
@@ -213,7 +210,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.argmax: _place("argmax"),
     np.argmin: _place("argmin"),
     np.take_along_axis: _take_along_axis,
-    np.linalg.inv: _inv,
-    np.linalg.solve: _solve,
+    np.linalg.inv: _of(INV),
+    np.linalg.solve: _of(SOLVE),
     np.linalg.eigh: _eigh,
 }

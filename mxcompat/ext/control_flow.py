@@ -11,7 +11,7 @@ from mxcompat._graph.ir.aval import aval, bool_, int32
 from mxcompat._graph.ir.node import Node, apply, items
 from mxcompat._ops.arguments import integer
 from mxcompat._ops.creation.ranges import arange
-from mxcompat._ops.define import TABLE
+from mxcompat._ops.elementwise.casts import cast_node
 from mxcompat._ops.random.state import state as random_state
 from mxcompat._transforms.control import batch, host  # noqa: F401  # their rules
 from mxcompat._transforms.control.bodies import Traced, arrays_in, check_alike, traced, with_paths
@@ -230,9 +230,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     check_callable(true_fun, "cond")
     check_callable(false_fun, "cond")
     node = _scalar("cond", "pred", pred)
-    if node.aval.dtype is not bool_:
-        node = apply(TABLE["astype"], (node,), (bool_,))
-    index = apply(TABLE["astype"], (node,), (int32,))
+    index = cast_node(cast_node(node, bool_), int32)
     return _branches("cond", index, [false_fun, true_fun], ["in the second function", "in the first"], operands)
 
 
@@ -335,4 +333,4 @@ def _integer(name: str, what: str, value: Any) -> Node:
     node = _scalar(name, what, value)
     if node.aval.dtype._kind not in "iu":
         raise ValueError(f"[{name}] {what} must be an integer, but is {node.aval}.")
-    return node if node.aval.dtype is int32 else apply(TABLE["astype"], (node,), (int32,))
+    return cast_node(node, int32)

@@ -86,9 +86,10 @@ def _bytes(aval: Any) -> int:
 
 def largest_result(program: Program) -> int:
     """The size in bytes of the largest result of an instruction; known from the first time on."""
-    if "largest result" not in program.facts:
-        program.facts["largest result"] = largest(program.avals)
-    return program.facts["largest result"]
+    size = program.facts.get("largest result")
+    if size is None:
+        size = program.facts["largest result"] = largest(program.avals)
+    return size
 
 
 def largest(avals: Iterable[Any]) -> int:

@@ -84,8 +84,7 @@ def run_instructions(program: Program, env: list[Any], fallback: Fallback, free:
 
 def counts(program: Program) -> bool:
     """Whether a result may be so large that its buffer is counted as memory in use."""
-    size = program.facts.get("largest result")
-    return (largest_result(program) if size is None else size) >= buffers.smallest
+    return largest_result(program) >= buffers.smallest
 
 
 def _run_and_keep(program: Program, env: list[Any], fallback: Fallback) -> None:

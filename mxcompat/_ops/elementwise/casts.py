@@ -13,14 +13,14 @@ from mxcompat._array.casting import converted
 from mxcompat._array.errors import bad_cast
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
-from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.rules import INDEX_ERROR
 from mxcompat._jax import jnp, lax
 
 from ..arguments import flag, is_sequence, require_array, require_dtype, variadic
 from ..define import op
 
-__all__ = ["ASTYPE", "STOP_GRADIENT", "astype", "contiguous", "depends", "stop_gradient", "view"]
+__all__ = ["ASTYPE", "STOP_GRADIENT", "astype", "cast_node", "contiguous", "depends", "stop_gradient", "view"]
 
 
 ASTYPE = op("astype", converted, lambda a, dtype: aval(a.shape, dtype), ("dtype",))
@@ -47,7 +47,12 @@ def astype(a: Any, /, dtype: Dtype, *, stream: Any = None) -> array:
     check_stream(stream)
     node = require_array(a, "astype")
     require_dtype(dtype, "astype")
-    return wrap(node if node.aval.dtype is dtype else apply(ASTYPE, (node,), (dtype,)))
+    return wrap(cast_node(node, dtype))
+
+
+def cast_node(node: Node, dtype: Dtype) -> Node:
+    """A node as one of this dtype."""
+    return node if node.aval.dtype is dtype else apply(ASTYPE, (node,), (dtype,))
 
 
 def _view_aval(a: Aval, dtype: Dtype) -> Aval:

@@ -4,7 +4,6 @@ attention and rotations have an axis of batches, which takes in the new one."""
 from __future__ import annotations
 
 from mxcompat._array.promotion import promote
-from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH
@@ -12,6 +11,7 @@ from mxcompat._graph.ir.rules import BATCH
 from ..batching import aligned, all_batched
 from ..define import TABLE
 from ..elementwise import arithmetic, casts  # noqa: F401  # for their records, in TABLE
+from ..elementwise.casts import cast_node
 from .attention import ATTENTION
 from .norms import CROSS_ENTROPY, LAYER_NORM, RMS_NORM
 from .rope import ROPE
@@ -51,16 +51,12 @@ def _norm(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> No
     dtype = x.aval.dtype
     for scale in scales if weighted else ():
         dtype = promote(dtype, scale.aval.dtype)
-    out = apply(op, (_cast(x, dtype), eps), (False, False) if params else ())
+    out = apply(op, (cast_node(x, dtype), eps), (False, False) if params else ())
     ndim = x.aval.ndim - batched[0]
     for k, (scale, on) in enumerate(zip(scales, batched[2:], strict=True)):
-        pair = aligned((out, _cast(scale, dtype)), (batched[0], on), ndim)
+        pair = aligned((out, cast_node(scale, dtype)), (batched[0], on), ndim)
         out = apply(TABLE["multiply" if weighted and k == 0 else "add"], pair)
     return out
-
-
-def _cast(node: Node, dtype: Dtype) -> Node:
-    return node if node.aval.dtype is dtype else apply(TABLE["astype"], (node,), (dtype,))
 
 
 @BATCH.of(CROSS_ENTROPY)

@@ -24,8 +24,8 @@ from .plan import Plan, check_integral, extent, has_arrays, place, shape_of, sou
 
 __all__ = [
     "DYNAMIC_SLICE", "GATHER", "GATHER_AXIS", "SLICE", "along_axis", "check_window", "layout", "locate", "narrow",
-    "positions", "read", "slice", "subscript", "take", "take_along_axis", "window_starts", "windows",
-    "without",
+    "positions", "read", "slice", "subscript", "take", "take_along_axis", "window_starts", "windows", "with_axis",
+    "without_axis",
 ]  # fmt: skip
 
 
@@ -216,9 +216,9 @@ def _gather_axis(x: Any, indices: Any, *, axis: int | None) -> Any:
     along = (axis or 0) % x.ndim
     n, count = x.shape[along], indices.shape[along]
     index = positions(indices, n)
-    others = broadcast(without(x.shape, along), without(index.shape, along))
-    x = jnp.broadcast_to(x, _with(others, along, n))
-    index = jnp.broadcast_to(index, _with(others, along, count))
+    others = broadcast(without_axis(x.shape, along), without_axis(index.shape, along))
+    x = jnp.broadcast_to(x, with_axis(others, along, n))
+    index = jnp.broadcast_to(index, with_axis(others, along, count))
     if 0 in x.shape or 0 in index.shape:
         return jnp.zeros(index.shape, x.dtype)
     return jnp.take_along_axis(x, index, along, mode="clip")
@@ -227,18 +227,19 @@ def _gather_axis(x: Any, indices: Any, *, axis: int | None) -> Any:
 def _gather_axis_aval(x: Aval, indices: Aval, *, axis: int | None) -> Aval:
     shape = (x.size,) if axis is None else x.shape
     along = along_axis("take_along_axis", shape, indices, axis)
-    others = broadcast(without(shape, along), without(indices.shape, along))
+    others = broadcast(without_axis(shape, along), without_axis(indices.shape, along))
     if indices.dtype._kind not in "iu":
         raise RuntimeError("[GatherAxis::eval_cpu] Cannot gather with indices type.")
-    return aval(_with(others, along, indices.shape[along]), x.dtype)
+    return aval(with_axis(others, along, indices.shape[along]), x.dtype)
 
 
-def without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
+def without_axis(shape: Sequence[int], axis: int) -> tuple[int, ...]:
     """A shape without one of its axes."""
     return (*shape[:axis], *shape[axis + 1 :])
 
 
-def _with(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+def with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+    """A shape with one more axis, of this size."""
     return (*shape[:axis], size, *shape[axis:])
 
 

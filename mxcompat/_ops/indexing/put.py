@@ -17,7 +17,7 @@ from ..arguments import require_array, require_axis, require_ints
 from ..define import broadcast, op
 from ..elementwise.by_bits import by_bits
 from ..movement.arrange import BROADCAST_TO
-from .gather import along_axis, check_window, positions, window_starts, without
+from .gather import along_axis, check_window, positions, window_starts, with_axis, without_axis
 from .scatter import as_elements, scatter, stretch
 
 __all__ = ["DYNAMIC_UPDATE", "MASKED_SCATTER", "SCATTER_AXIS", "put_along_axis", "slice_update", "update_shape"]
@@ -89,8 +89,8 @@ def _along_axis_shape(x: Aval, values: Aval, indices: Aval, axis: int | None) ->
         if size != 1:
             raise ValueError(f"[squeeze] Cannot squeeze axis 0 with size {size} which is not equal to 1.")
     both = both[len(both) - len(shape) :]
-    others = broadcast(without(shape, along), without(both, along))
-    return x.shape if axis is None else (*others[:along], shape[along], *others[along:])
+    others = broadcast(without_axis(shape, along), without_axis(both, along))
+    return x.shape if axis is None else with_axis(others, along, shape[along])
 
 
 def _scatter_axis_aval(x: Aval, values: Aval, indices: Aval, *, axis: int | None) -> Aval:

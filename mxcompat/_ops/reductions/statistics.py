@@ -58,10 +58,8 @@ def _var_jvp(axes: tuple[int, ...], keepdims: bool, ddof: int, primals: Any, tan
     """The mean moves with the elements: exactly, its share cancels, but rounded distances do not sum to 0."""
     (x,), (t,) = primals, tangents
     total = _wide_sum(x, axes)
-    mean = quotient(
-        total, jnp.asarray(size_of(x, axes), total.dtype)
-    )  # a product may be contracted with the difference
-    away, moving = wide(x) - mean, wide(t)
+    # a quotient, as the product with a reciprocal may be contracted with the difference, and then is not rounded
+    away, moving = wide(x) - quotient(total, jnp.asarray(size_of(x, axes), total.dtype)), wide(t)
     away -= _wide_mean(away, axes)
     product = lax.real(lax.conj(away) * moving) if away.dtype.kind == "c" else away * moving
     divisor = size_of(x, axes) - ddof

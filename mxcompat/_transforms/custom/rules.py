@@ -12,8 +12,8 @@ from mxcompat._graph.ir.aval import Aval, format_shape
 from mxcompat._graph.ir.capture import Body, Capture, Promise
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.program import Program
+from mxcompat._ops.elementwise.casts import cast_node
 
-from ..mixed import cast
 from ..split import zeros
 from ..trees import flatten, rebuilt, restore, visit_by_prefix
 
@@ -111,7 +111,7 @@ def batching_rule(
                 f"[custom_function] The vmap rule must return what the function returns, with an axis more: arrays of "
                 f"shapes {[*map(format_shape, wanted)]}, but returned {[*map(format_shape, shapes)]}."
             )
-        return capture.close([cast(x, a.dtype) for x, a in zip(found, program.out_avals, strict=False)]), out_axes
+        return capture.close([cast_node(x, a.dtype) for x, a in zip(found, program.out_avals, strict=False)]), out_axes
 
 
 def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:

@@ -126,25 +126,27 @@ class Chain:
 
     def together(self, xs: Sequence[Source], dtype: Dtype | None = None) -> list[Source]:
         """Operands, of one dtype (by default what theirs promote to) and one shape."""
+        return self.of_one_shape(self.of_one_dtype(xs, dtype))
+
+    def of_one_dtype(self, xs: Sequence[Source], dtype: Dtype | None = None) -> list[Source]:
         dtype = dtype or reduce(promote, [self.dtype(x) for x in xs])
-        xs = [self.cast(x, dtype) for x in xs]
+        return [self.cast(x, dtype) for x in xs]
+
+    def of_one_shape(self, xs: Sequence[Source]) -> list[Source]:
         shape = np.broadcast_shapes(*[self.shape(x) for x in xs])
         return [self.broadcast(x, shape) for x in xs]
 
-    def of_one_dtype(self, xs: Sequence[Source]) -> list[Source]:
-        """Operands of one dtype."""
-        dtype = reduce(promote, [self.dtype(x) for x in xs])
-        return [self.cast(x, dtype) for x in xs]
-
-    def op(self, name: str, *xs: Source, arguments: Sequence[Any] = (), dtype: Dtype | None = None) -> int:
-        """Of elements, where `dtype` is the one to compute in."""
+    def op(
+        self, name: str, *xs: Source, arguments: Sequence[Any] = (), dtype: Dtype | None = None,
+        result: Dtype | None = None,
+    ) -> int:  # fmt: skip
+        """Of elements, where `dtype` is the one to compute in, which that of the result is by default."""
         xs = tuple(self.together(xs, dtype))
-        return self.add(name, xs, self.shape(xs[0]), *arguments)
+        return self.add(name, xs, self.shape(xs[0]), *arguments, dtype=result)
 
     def test(self, name: str, *xs: Source, arguments: Sequence[Any] = (), dtype: Dtype | None = None) -> int:
         """The same, of which bools come out."""
-        xs = tuple(self.together(xs, dtype))
-        return self.add(name, xs, self.shape(xs[0]), *arguments, dtype=bool_)
+        return self.op(name, *xs, arguments=arguments, dtype=dtype, result=bool_)
 
     def equal(self, x: Source, y: Source, equal_nan: bool = False) -> int:
         return self.test("Equal", x, y, arguments=[equal_nan])
@@ -153,9 +155,8 @@ class Chain:
         return self.test(name, *xs, dtype=bool_)
 
     def select(self, where: Source, x: Source, y: Source) -> int:
-        inputs = [self.cast(where, bool_), *self.of_one_dtype([x, y])]
-        shape = np.broadcast_shapes(*[self.shape(k) for k in inputs])
-        return self.add("Select", [self.broadcast(k, shape) for k in inputs], shape, dtype=self.dtype(inputs[1]))
+        inputs = self.of_one_shape([self.cast(where, bool_), *self.of_one_dtype([x, y])])
+        return self.add("Select", inputs, self.shape(inputs[0]), dtype=self.dtype(inputs[1]))
 
     def constant(self, value: Any, like: Source) -> Constant:
         return Constant(value, self.dtype(like))
@@ -218,10 +219,9 @@ class Chain:
     def concatenate(self, xs: Sequence[Source], axis: int) -> Source:
         if len(xs) == 1:
             return xs[0]
-        dtype = reduce(promote, [self.dtype(x) for x in xs])
         shape = list(self.shape(xs[0]))
         shape[axis] = sum(self.shape(x)[axis] for x in xs)
-        return self.add("Concatenate", [self.cast(x, dtype) for x in xs], shape, axis)
+        return self.add("Concatenate", self.of_one_dtype(xs), shape, axis)
 
     def split(self, x: Source, places: Sequence[int], axis: int) -> list[Source]:
         """MLX slices where the first or the last part is empty."""

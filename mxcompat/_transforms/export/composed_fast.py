@@ -58,8 +58,7 @@ def _rope(c: Chain, dims: int, traditional: bool, base: float | None) -> Any:
     if len(given) == 3:
         x = c.expand(x, [1])
     elif len(given) > 4:
-        heads = c.of(0).size // (batch * length * size)
-        x = c.add("Flatten", [x], (batch, heads, length, size), 1, len(given) - 3)
+        x = c.flatten(x, 1, len(given) - 3)
     shape = c.of(x).shape
     angles = _angles(c, scale, half, base, length, batch)
     cos, sin = (c.cast(c.unary(name, angles), c.dtype(0)) for name in ("Cos", "Sin"))
@@ -79,12 +78,9 @@ def _rope(c: Chain, dims: int, traditional: bool, base: float | None) -> Any:
     ]
     rest = [part(dims, size)] if dims < size else []
     if traditional:
-        pairs = [c.expand(side, [4]) for side in turned]
-        wide = c.add("Concatenate", pairs, (*shape[:3], half, 2), 4)
+        wide = c.concatenate([c.expand(side, [4]) for side in turned], 4)
         turned = [c.reshape(wide, (*shape[:3], dims))]
-    whole = [*turned, *rest]
-    out = whole[0] if len(whole) == 1 else c.add("Concatenate", whole, shape, 3)
-    return c.reshape(out, given)
+    return c.reshape(c.concatenate([*turned, *rest], 3), given)
 
 
 def _angles(c: Chain, scale: Source, half: int, base: float | None, length: int, batch: int) -> Source:
@@ -119,14 +115,13 @@ def _attention(c: Chain, causal: bool, masked: bool, sinks: bool, prefix: bool) 
     split = (groups, heads // groups)
 
     def grouped(x: Source) -> Source:
-        shape = c.of(x).shape
-        return x if heads == groups else c.add("Unflatten", [x], (batch, *split, *shape[2:]), 1, split)
+        return x if heads == groups else c.unflatten(x, 1, split)
 
     together = (batch, heads) if heads == groups else (batch, *split)
     scaled = grouped(c.op("Multiply", Constant(scale, dtype), queried))
     first, second = (n if heads == groups else c.expand(n, [2]) for n in keyed)
     dims = len(together)
-    turned = c.transpose(first, [*range(dims), dims + 1, dims])
+    turned = c.swapped(first)
     scores = (*together, queries, keys)
     out: Source = c.add("Matmul", [scaled, c.broadcast(turned, (*together, k.shape[3], keys))], scores)
     lowest = Constant(float(finfo(dtype).min), dtype)
@@ -136,31 +131,29 @@ def _attention(c: Chain, causal: bool, masked: bool, sinks: bool, prefix: bool) 
             return None
         where = grouped(c.broadcast(4, (batch, heads, queries, keys)))
         if mask.dtype is bool_:
-            out = c.add("Select", [where, out, c.broadcast(lowest, scores)], scores, dtype=dtype)
+            out = c.select(where, out, lowest)
         else:
             out = c.op("Add", out, where)
     if causal:
         rows, columns = c.arange(keys - queries, keys), c.arange(0, keys)
         below = c.test("GreaterEqual", c.expand(rows, [1]), c.expand(columns, [0]))
-        seen = c.broadcast(below, scores)
-        out = c.add("Select", [seen, out, c.broadcast(lowest, scores)], scores, dtype=dtype)
+        out = c.select(below, out, lowest)
     if sinks:
         own = 4 + masked
         if c.of(own).dtype is not dtype:
             return None
         aside = c.broadcast(_sinks(c, own, split if heads != groups else None), (*together, queries, 1))
-        wide = (*together, queries, keys + 1)
-        weights = c.unary("Softmax", c.add("Concatenate", [aside, out], wide, dims + 1), True)
-        weights = c.add("Slice", [weights], scores, (*[0] * (dims + 1), 1), wide, (1,) * (dims + 2))
+        weights = c.unary("Softmax", c.concatenate([aside, out], dims + 1), True)
+        weights = c.along(weights, dims + 1, 1, keys + 1)
     else:
         weights = c.unary("Softmax", out, True)
     out = c.add("Matmul", [weights, c.broadcast(second, (*together, *v.shape[2:]))], (*together, queries, v.shape[3]))
-    return out if heads == groups else c.add("Flatten", [out], (batch, heads, queries, v.shape[3]), 1, 2)
+    return out if heads == groups else c.flatten(out, 1, 2)
 
 
 def _sinks(c: Chain, x: Source, split: tuple[int, int] | None) -> Source:
     x = c.expand(x, [0, 2, 3])
-    return x if split is None else c.add("Unflatten", [x], (1, *split, 1, 1), 1, split)
+    return x if split is None else c.unflatten(x, 1, split)
 
 
 FAST: dict[str, Callable[..., Any]] = {

@@ -61,10 +61,9 @@ def _slice(c: Chain, plan: tuple) -> Any:
     if plan == ("i",):  # MLX takes a row as it takes any rows
         if c.numbers[1] is None:
             return None
-        row = c.add("Gather", [0, Constant(c.numbers[1], uint32)], (1, *shape[1:]), [0], (1, *shape[1:]))
+        row = c.gather(0, [Constant(c.numbers[1], uint32)], [0], (1, *shape[1:]))
         return c.squeeze(row, [0])
-    x = _cut(c, 0, plan, iter(c.numbers[1:]))
-    return x
+    return _cut(c, 0, plan, iter(c.numbers[1:]))
 
 
 def _cut(c: Chain, x: Source, plan: Sequence[Any], numbers: Iterator[Any]) -> Source | None:
@@ -121,7 +120,7 @@ def _taken(c: Chain, axis: int) -> Source:
     """`take` along an axis."""
     shape, dims = c.of(0).shape, c.of(1).ndim
     sizes = tuple([1 if k == axis else n for k, n in enumerate(shape)])
-    found = c.add("Gather", [0, 1], (*c.of(1).shape, *sizes), [axis], sizes)
+    found = c.gather(0, [1], [axis], sizes)
     if axis:
         order = [*range(dims, dims + axis), *range(dims), *range(dims + axis, dims + len(shape))]
         found = c.transpose(found, order)
@@ -165,8 +164,7 @@ def _gather(c: Chain, plan: tuple) -> Any:
     indices = _common(c, indices)
     common = c.of(indices[0]).shape
     count = len(new)
-    sizes = (*[1] * count, *shape[count:])
-    found = c.add("Gather", [x, *indices], (*common, *sizes), list(range(count)), sizes)
+    found = c.gather(x, indices, range(count), (*[1] * count, *shape[count:]))
     out = c.squeeze(found, range(len(common), len(common) + count))
     left = [("+" if e == "+" else ":") for k, e in enumerate(plan[:end]) if k not in spots and (first or k < spots[0])]
     rest = [*[":"] * dims, *left] if first else [*left, *[":"] * dims]

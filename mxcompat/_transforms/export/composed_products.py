@@ -68,8 +68,7 @@ def _diagonals(c: Chain, operand: Operand) -> Operand:
         axes += own
         indices += [places] * len(own)
     sizes = tuple(1 if k in axes else n for k, n in enumerate(shape))
-    found = c.add("Gather", [x, *indices], (*common, *sizes), axes, sizes)
-    found = c.squeeze(found, [len(common) + k for k in sorted(axes)])
+    found = c.squeeze(c.gather(x, indices, axes, sizes), [len(common) + k for k in sorted(axes)])
     return found, "".join(twice) + "".join(label for label in labels if label not in twice)
 
 
