@@ -1,8 +1,8 @@
 """BLAS: how many threads the libraries of NumPy and of XLA's factorizations may use.
 
 XLA multiplies matrices itself, but factorizes them with the LAPACK of SciPy, which has an OpenBLAS of its own. Threads
-of OpenBLAS that wait for each other spin: on a busy machine of two cores the singular values of a 64x64 matrix took 240
-ms with two threads and 4 with one.
+of OpenBLAS that wait for each other spin: on a busy machine of two cores the `svd` of a 64x64 matrix took 240 ms with
+two threads and 4 with one.
 """
 
 from __future__ import annotations
