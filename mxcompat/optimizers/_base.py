@@ -12,7 +12,7 @@ from mxcompat.optimizers._rule import Rule
 from mxcompat.optimizers._walk import Leaf, gather
 from mxcompat.utils import tree_flatten, tree_map, tree_merge, tree_unflatten
 
-__all__ = ["LearningRate", "MultiOptimizer", "Optimizer", "SlotOptimizer", "check_value"]
+__all__ = ["LearningRate", "MultiOptimizer", "Optimizer", "SlotOptimizer", "blend", "check_value", "keep", "rate_of"]
 
 _PACKAGE = __name__.rpartition(".")[0] + "."
 
@@ -44,19 +44,19 @@ class Optimizer:
         True
     """
 
-    _is_ours = False
-    _together: ClassVar[int] = 12
+    _mx_is_ours = False
+    _mx_together: ClassVar[int] = 12
     """How many parameters one node of the graph updates: together less than what counts as a large program."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._is_ours = cls.__module__.startswith(_PACKAGE)
+        cls._mx_is_ours = cls.__module__.startswith(_PACKAGE)
 
     def __init__(self, schedulers: dict[str, Callable] | None = None) -> None:
         self._initialized = False
         self._state: dict[str, Any] = {"step": mx.array(0, mx.uint64)}
         self._schedulers = dict((schedulers or {}).items())
-        self._rule = Rule()
+        self._mx_rule = Rule()
 
     def update(self, model: Module, gradients: dict) -> None:
         """Apply the gradients to the model's parameters, in place.
@@ -66,11 +66,11 @@ class Optimizer:
             gradients: a tree like its trainable parameters, or a part of that.
         """
         usual = (_function(self.apply_gradients), _function(model.update)) == (_APPLY_GRADIENTS, _UPDATE)
-        if not usual or not self._computes_as_ours():
+        if not usual or not _computes_as_ours(self):
             model.update(self.apply_gradients(gradients, model))
             return
         places: list[tuple[Any, Any]] = []
-        for (container, key), new in zip(places, self._step(gradients, model, places), strict=True):
+        for (container, key), new in zip(places, _step(self, gradients, model, places), strict=True):
             container[key] = new
 
     def init(self, parameters: dict) -> None:
@@ -83,7 +83,7 @@ class Optimizer:
             IndexError, KeyError, TypeError: at its root is a list or tuple.
         """
         try:
-            self._grow(parameters, self._state)
+            _grow(self, parameters, self._state)
             if isinstance(parameters, (list, tuple)):
                 raise KeyError(0)
         except (IndexError, KeyError, TypeError) as error:
@@ -91,21 +91,6 @@ class Optimizer:
                 error.add_note("An optimizer's state is a dictionary: give the parameters as one, {'name': array}.")
             raise
         self._initialized = True
-
-    def _grow(self, parameters: Any, state: Any) -> Any:
-        """Extend ``state`` to the places of ``parameters``. Dictionaries stay the same objects: they may be the
-        captured state of a compiled function."""
-        if isinstance(parameters, dict):
-            for key, child in parameters.items():
-                state[key] = self._grow(child, state[key] if key in state else {})  # noqa: SIM401  it may be a string
-        elif isinstance(parameters, (list, tuple)):
-            known = list(state)
-            known.extend({} for _ in range(len(parameters) - len(known)))
-            grown = [self._grow(parameters[k], entry) for k, entry in enumerate(known)]
-            return like_tuple(parameters, grown) if isinstance(parameters, tuple) else type(parameters)(grown)
-        elif not state:
-            self.init_single(parameters, state)
-        return state
 
     def init_single(self, parameter: mx.array, state: dict) -> None:
         """Put what a parameter needs into its (empty) dictionary. To be defined by subclasses."""
@@ -121,34 +106,11 @@ class Optimizer:
         Returns:
             A tree like ``gradients``.
         """
-        if not self._computes_as_ours():
-            self._advance(gradients)
+        if not _computes_as_ours(self):
+            _advance(self, gradients)
             return tree_map(self.apply_single, gradients, parameters, self.state)
-        new = iter(self._step(gradients, parameters, None))
+        new = iter(_step(self, gradients, parameters, None))
         return tree_map(lambda _: next(new), gradients)
-
-    def _computes_as_ours(self) -> bool:
-        """Whether nobody has put another function in place of ours, which may do anything."""
-        return self._is_ours and str(getattr(self.apply_single, "__module__", "")).startswith(_PACKAGE)
-
-    def _advance(self, gradients: dict) -> None:
-        """Count a step, and set what is scheduled."""
-        if not self._initialized:
-            self.init(gradients)
-        state, step = self.state, self.step
-        for name, scheduler in self._schedulers.items():
-            state[name] = scheduler(step)
-        state["step"] = step + 1
-
-    def _step(self, gradients: dict, parameters: dict, places: list[tuple[Any, Any]] | None) -> list[mx.array]:
-        """Do one step. Returns the new parameters, and adds to ``places`` where in a module the old ones are."""
-        self._advance(gradients)
-        leaves: list[Leaf] = []
-        if isinstance(gradients, (dict, list, tuple)):
-            gather(gradients, parameters, self.state, leaves, places)
-        else:
-            leaves.append((gradients, parameters, self.state))
-        return self._rule.apply(self, leaves)
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
         """The new value of one parameter; its dictionary is updated. To be defined by subclasses."""
@@ -187,6 +149,50 @@ class Optimizer:
             self.state[name] = mx.array(param)
 
 
+def _grow(optimizer: Optimizer, parameters: Any, state: Any) -> Any:
+    """Extend ``state`` to the places of ``parameters``. Dictionaries stay the same objects: they may be the
+    captured state of a compiled function."""
+    if isinstance(parameters, dict):
+        for key, child in parameters.items():
+            state[key] = _grow(optimizer, child, state[key] if key in state else {})  # noqa: SIM401  a string?
+    elif isinstance(parameters, (list, tuple)):
+        known = list(state)
+        known.extend({} for _ in range(len(parameters) - len(known)))
+        grown = [_grow(optimizer, parameters[k], entry) for k, entry in enumerate(known)]
+        return like_tuple(parameters, grown) if isinstance(parameters, tuple) else type(parameters)(grown)
+    elif not state:
+        optimizer.init_single(parameters, state)
+    return state
+
+
+def _computes_as_ours(optimizer: Optimizer) -> bool:
+    """Whether nobody has put another function in place of ours, which may do anything."""
+    return optimizer._mx_is_ours and str(getattr(optimizer.apply_single, "__module__", "")).startswith(_PACKAGE)
+
+
+def _advance(optimizer: Optimizer, gradients: dict) -> None:
+    """Count a step, and set what is scheduled."""
+    if not optimizer._initialized:
+        optimizer.init(gradients)
+    state, step = optimizer.state, optimizer.step
+    for name, scheduler in optimizer._schedulers.items():
+        state[name] = scheduler(step)
+    state["step"] = step + 1
+
+
+def _step(
+    optimizer: Optimizer, gradients: dict, parameters: dict, places: list[tuple[Any, Any]] | None
+) -> list[mx.array]:
+    """Do one step. Returns the new parameters, and adds to ``places`` where in a module the old ones are."""
+    _advance(optimizer, gradients)
+    leaves: list[Leaf] = []
+    if isinstance(gradients, (dict, list, tuple)):
+        gather(gradients, parameters, optimizer.state, leaves, places)
+    else:
+        leaves.append((gradients, parameters, optimizer.state))
+    return optimizer._mx_rule.apply(optimizer, leaves)
+
+
 def _function(method: Any) -> Any:
     """What a bound method calls."""
     return getattr(method, "__func__", None)
@@ -198,10 +204,10 @@ _APPLY_GRADIENTS, _UPDATE = Optimizer.apply_gradients, Module.update
 class SlotOptimizer(Optimizer):
     """An optimizer that keeps, for each parameter, arrays like it which start at zero.
 
-    ``_slots`` names them. ``_keep`` and ``_blend`` compute their next values.
+    ``_mx_slots`` names them. :func:`keep` and :func:`blend` compute their next values.
     """
 
-    _slots: ClassVar[tuple[str, ...]] = ()
+    _mx_slots: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, learning_rate: LearningRate) -> None:
         super().__init__()
@@ -209,22 +215,23 @@ class SlotOptimizer(Optimizer):
 
     def init_single(self, parameter: mx.array, state: dict) -> None:
         """Zeros like the parameter in every slot."""
-        state.update((name, mx.zeros_like(parameter)) for name in self._slots)
+        state.update((name, mx.zeros_like(parameter)) for name in self._mx_slots)
 
-    def _rate(self, gradient: mx.array) -> mx.array:
-        """The learning rate, in the gradient's dtype."""
-        return self.learning_rate.astype(gradient.dtype)
 
-    @staticmethod
-    def _keep(state: dict, slot: str, value: mx.array) -> mx.array:
-        """Store the slot's next value, and return it."""
-        state[slot] = value
-        return value
+def rate_of(optimizer: Optimizer, gradient: mx.array) -> mx.array:
+    """The learning rate, in the gradient's dtype."""
+    return optimizer.learning_rate.astype(gradient.dtype)
 
-    @classmethod
-    def _blend(cls, state: dict, slot: str, rate: float, new: mx.array) -> mx.array:
-        """Move a slot, a running mean, towards ``new``: it keeps ``rate`` of itself."""
-        return cls._keep(state, slot, rate * state[slot] + (1 - rate) * new)
+
+def keep(state: dict, slot: str, value: mx.array) -> mx.array:
+    """Store the slot's next value, and return it."""
+    state[slot] = value
+    return value
+
+
+def blend(state: dict, slot: str, rate: float, new: mx.array) -> mx.array:
+    """Move a slot, a running mean, towards ``new``: it keeps ``rate`` of itself."""
+    return keep(state, slot, rate * state[slot] + (1 - rate) * new)
 
 
 def check_value(what: str, value: float, positive: bool = False) -> None:

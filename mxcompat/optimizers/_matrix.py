@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import mxcompat.core as mx
-from mxcompat.optimizers._base import LearningRate, Optimizer, SlotOptimizer
+from mxcompat.optimizers._base import LearningRate, Optimizer, SlotOptimizer, blend, rate_of
 
 __all__ = ["Adafactor", "Muon"]
 
@@ -37,7 +37,7 @@ class Adafactor(Optimizer):
                [0.99, 0.99]], dtype=float32)}
     """
 
-    _together: ClassVar[int] = 1
+    _mx_together: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -71,11 +71,11 @@ class Adafactor(Optimizer):
         return mx.sqrt(mx.mean(mx.square(inputs)))
 
     def _compute_learning_rate(self, step: mx.array, parameter_rms: mx.array) -> mx.array:
-        rate = self._relative_rate(step) if self.relative_step else self.learning_rate
+        rate = self._mx_relative_rate(step) if self.relative_step else self.learning_rate
         scale = mx.maximum(self.eps[1], parameter_rms) if self.scale_parameter else 1.0
         return scale * rate.astype(parameter_rms.dtype)
 
-    def _relative_rate(self, step: mx.array) -> mx.array:
+    def _mx_relative_rate(self, step: mx.array) -> mx.array:
         """Falls with the root of the step, from a constant or, if warming up, from a line that rises."""
         return mx.minimum(1e-6 * step if self.warmup_init else 1e-2, mx.rsqrt(step))
 
@@ -84,7 +84,7 @@ class Adafactor(Optimizer):
         rows = exp_avg_sq_row / exp_avg_sq_row.mean(axis=-1, keepdims=True)
         return mx.rsqrt(rows)[..., None] * mx.rsqrt(exp_avg_sq_col)[..., None, :]
 
-    def _scale(self, squares: mx.array, share: mx.array, state: dict) -> mx.array:
+    def _mx_scale(self, squares: mx.array, share: mx.array, state: dict) -> mx.array:
         """Let ``share`` of the squares enter their running means; the reciprocal root of those."""
 
         def mean(name: str, new: mx.array) -> mx.array:
@@ -101,7 +101,7 @@ class Adafactor(Optimizer):
         size = self._compute_rms(parameter)
         rate = self._compute_learning_rate(self.step, size)
         share = (self.step**self.decay_rate).astype(size.dtype)
-        change = self._scale(mx.square(gradient) + self.eps[0], share, state) * gradient
+        change = self._mx_scale(mx.square(gradient) + self.eps[0], share, state) * gradient
         change = rate * (change / mx.maximum(1.0, self._compute_rms(change) / self.clip_threshold))
         if self.beta_1 is not None:
             change = state["exp_avg"] = self.beta_1 * state["exp_avg"] + (1 - self.beta_1) * change
@@ -130,8 +130,8 @@ class Muon(SlotOptimizer):
         (4, 2)
     """
 
-    _slots = ("v",)
-    _together: ClassVar[int] = 1
+    _mx_slots = ("v",)
+    _mx_together: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -163,10 +163,10 @@ class Muon(SlotOptimizer):
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
         if self.weight_decay != 0:
             gradient = gradient + self.weight_decay * parameter
-        change = self._blend(state, "v", self.momentum, gradient)
+        change = blend(state, "v", self.momentum, gradient)
         if self.nesterov:
             change = (1 - self.momentum) * gradient + self.momentum * change
-        rate = self._rate(gradient)
+        rate = rate_of(self, gradient)
         if change.ndim >= 2:
             *_, rows, columns = shape = change.shape
             change = self._zeropower_via_newtonschulz5(change.flatten(1), self.ns_steps).reshape(shape)

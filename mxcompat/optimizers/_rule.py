@@ -46,8 +46,8 @@ class Rule:
         if settings is None:
             return [optimizer.apply_single(*leaf) for leaf in leaves]
         new = []
-        for start in range(0, len(leaves), optimizer._together):
-            group = leaves[start : start + optimizer._together]
+        for start in range(0, len(leaves), optimizer._mx_together):
+            group = leaves[start : start + optimizer._mx_together]
             found = operands(group)
             if found is None:
                 new += [optimizer.apply_single(*leaf) for leaf in group]

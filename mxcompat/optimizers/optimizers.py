@@ -7,7 +7,16 @@ from typing import Any
 
 import mxcompat.core as mx
 from mxcompat.nn import Module  # noqa: F401  programs import it from here, and the functions on trees
-from mxcompat.optimizers._base import LearningRate, MultiOptimizer, Optimizer, SlotOptimizer, check_value
+from mxcompat.optimizers._base import (
+    LearningRate,
+    MultiOptimizer,
+    Optimizer,
+    SlotOptimizer,
+    blend,
+    check_value,
+    keep,
+    rate_of,
+)
 from mxcompat.optimizers._matrix import Adafactor, Muon
 from mxcompat.utils import tree_flatten, tree_map, tree_merge, tree_reduce, tree_unflatten  # noqa: F401
 
@@ -55,7 +64,7 @@ class SGD(SlotOptimizer):
         {'w': array([-0.5, 1], dtype=float32)}
     """
 
-    _slots = ("v",)
+    _mx_slots = ("v",)
 
     def __init__(
         self,
@@ -68,35 +77,35 @@ class SGD(SlotOptimizer):
         if nesterov and not (momentum > 0 and dampening == 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening.")
         super().__init__(learning_rate)
-        self.momentum, self.dampening, self.nesterov = momentum, dampening, nesterov
-        self.weight_decay = weight_decay
+        self.momentum, self.weight_decay = momentum, weight_decay
+        self.dampening, self.nesterov = dampening, nesterov
 
-    def _direction(self, gradient: mx.array, state: dict) -> mx.array:
+    def _mx_direction(self, gradient: mx.array, state: dict) -> mx.array:
         if self.momentum <= 0:
             return gradient
         fresh = gradient if self.dampening <= 0 else (1 - self.dampening) * gradient
-        v = self._keep(state, "v", self.momentum * state["v"] + fresh)
+        v = keep(state, "v", self.momentum * state["v"] + fresh)
         return gradient + self.momentum * v if self.nesterov else v
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
         if self.weight_decay != 0:
             gradient = gradient + self.weight_decay * parameter
-        return parameter - self._rate(gradient) * self._direction(gradient, state)
+        return parameter - rate_of(self, gradient) * self._mx_direction(gradient, state)
 
 
 class _RootOptimizer(SlotOptimizer):
-    """Divides the gradient by the root of what :meth:`_squares` says of its squares, plus ``eps``."""
+    """Divides the gradient by the root of what :meth:`_mx_squares` says of its squares, plus ``eps``."""
 
     eps: float
-    _slots = ("v",)
+    _mx_slots = ("v",)
 
-    def _squares(self, squares: mx.array, state: dict) -> mx.array:
+    def _mx_squares(self, squares: mx.array, state: dict) -> mx.array:
         """The next value of ``v``, stored."""
         raise NotImplementedError
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        v = self._squares(mx.square(gradient), state)
-        return parameter - self._rate(gradient) * gradient / (mx.sqrt(v) + self.eps)
+        v = self._mx_squares(mx.square(gradient), state)
+        return parameter - rate_of(self, gradient) * gradient / (mx.sqrt(v) + self.eps)
 
 
 class RMSprop(_RootOptimizer):
@@ -124,8 +133,8 @@ class RMSprop(_RootOptimizer):
         check_value("RMSprop epsilon", eps, positive=True)
         self.alpha, self.eps = alpha, eps
 
-    def _squares(self, squares: mx.array, state: dict) -> mx.array:
-        return self._blend(state, "v", self.alpha, squares)
+    def _mx_squares(self, squares: mx.array, state: dict) -> mx.array:
+        return blend(state, "v", self.alpha, squares)
 
 
 class Adagrad(_RootOptimizer):
@@ -151,8 +160,8 @@ class Adagrad(_RootOptimizer):
         check_value("Adagrad epsilon", eps, positive=True)
         self.eps = eps
 
-    def _squares(self, squares: mx.array, state: dict) -> mx.array:
-        return self._keep(state, "v", state["v"] + squares)
+    def _mx_squares(self, squares: mx.array, state: dict) -> mx.array:
+        return keep(state, "v", state["v"] + squares)
 
 
 class AdaDelta(SlotOptimizer):
@@ -175,7 +184,7 @@ class AdaDelta(SlotOptimizer):
         {'w': array([-0.00316226, 0], dtype=float32)}
     """
 
-    _slots = ("v", "u")
+    _mx_slots = ("v", "u")
 
     def __init__(self, learning_rate: LearningRate, rho: float = 0.9, eps: float = 1e-6) -> None:
         super().__init__(learning_rate)
@@ -184,10 +193,10 @@ class AdaDelta(SlotOptimizer):
         self.rho, self.eps = rho, eps
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        v = self._blend(state, "v", self.rho, mx.square(gradient))
+        v = blend(state, "v", self.rho, mx.square(gradient))
         change = mx.sqrt(state["u"] + self.eps) / mx.sqrt(v + self.eps) * gradient
-        self._blend(state, "u", self.rho, mx.square(change))
-        return parameter - self._rate(gradient) * change
+        blend(state, "u", self.rho, mx.square(change))
+        return parameter - rate_of(self, gradient) * change
 
 
 class Adam(SlotOptimizer):
@@ -210,7 +219,7 @@ class Adam(SlotOptimizer):
         {'w': array([-0.316228, 0.316228], dtype=float32)}
     """
 
-    _slots = ("m", "v")
+    _mx_slots = ("m", "v")
 
     def __init__(
         self,
@@ -227,8 +236,8 @@ class Adam(SlotOptimizer):
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
         first, second = self.betas
-        rate, size = self._rate(gradient), mx.sqrt(self._blend(state, "v", second, mx.square(gradient)))
-        m = self._blend(state, "m", first, gradient)
+        rate, size = rate_of(self, gradient), mx.sqrt(blend(state, "v", second, mx.square(gradient)))
+        m = blend(state, "m", first, gradient)
         if self.bias_correction:
             m_share, v_share = (1 - beta**self.step for beta in self.betas)
             rate = (rate / m_share).astype(gradient.dtype)
@@ -269,7 +278,7 @@ class AdamW(Adam):
         self.weight_decay = weight_decay
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        shrunk = parameter * (1 - self._rate(gradient) * self.weight_decay)
+        shrunk = parameter * (1 - rate_of(self, gradient) * self.weight_decay)
         return super().apply_single(gradient, shrunk, state)
 
 
@@ -302,9 +311,9 @@ class Adamax(Adam):
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
         first, second = self.betas
-        m = self._blend(state, "m", first, gradient)
-        v = self._keep(state, "v", mx.maximum(second * state["v"], mx.abs(gradient)))
-        return parameter - self._rate(gradient) * m / (v + self.eps)
+        m = blend(state, "m", first, gradient)
+        v = keep(state, "v", mx.maximum(second * state["v"], mx.abs(gradient)))
+        return parameter - rate_of(self, gradient) * m / (v + self.eps)
 
 
 class Lion(SlotOptimizer):
@@ -326,7 +335,7 @@ class Lion(SlotOptimizer):
         {'w': array([-0.5, 0.5], dtype=float32)}
     """
 
-    _slots = ("m",)
+    _mx_slots = ("m",)
 
     def __init__(
         self,
@@ -339,9 +348,9 @@ class Lion(SlotOptimizer):
         self.betas, self.weight_decay = betas, weight_decay
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        rate, (first, second) = self._rate(gradient), self.betas
+        rate, (first, second) = rate_of(self, gradient), self.betas
         direction = mx.sign(first * state["m"] + (1 - first) * gradient)
-        self._blend(state, "m", second, gradient)
+        blend(state, "m", second, gradient)
         if self.weight_decay > 0:
             parameter = (1 - rate * self.weight_decay) * parameter
         return parameter - rate * direction

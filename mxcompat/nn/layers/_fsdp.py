@@ -75,7 +75,7 @@ class FullyShardedModule(Module):
         size, rank = group.size(), group.rank()
         self.module = module
         names, shapes, shards = [], [], []
-        for path, value in tree_flatten(self._own_parameters()):
+        for path, value in tree_flatten(self._mx_own_parameters()):
             if value.ndim == 0:
                 raise ValueError(f"Cannot shard parameter '{path}' because it is a scalar.")
             if value.shape[0] % size != 0:
@@ -93,7 +93,7 @@ class FullyShardedModule(Module):
         sizes = [math.prod(shape) // size for shape in shapes]
         self._gather_fn = _make_gather_fn(group, shapes, sizes, compute_dtype)
 
-    def _own_parameters(self) -> dict:
+    def _mx_own_parameters(self) -> dict:
         return self.module.filter_and_map(
             lambda m, k, v: not isinstance(v, FullyShardedModule) and Module.valid_parameter_filter(m, k, v)
         )
@@ -102,7 +102,7 @@ class FullyShardedModule(Module):
         return f"num_sharded_params={len(self._paths)}"
 
     def _gathered_call(self, fn: Callable, *args: Any, **kwargs: Any) -> Any:
-        shards = self._own_parameters()
+        shards = self._mx_own_parameters()
         values = [value for _, value in tree_flatten(shards)]
         if values:
             self.module.update(tree_unflatten(list(zip(self._paths, self._gather_fn(values), strict=True))))

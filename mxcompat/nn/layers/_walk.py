@@ -12,7 +12,7 @@ from typing import Any
 import mxcompat.core as mx
 from mxcompat._native import native
 
-__all__ = ["Plan", "carry_out", "invalid_type", "plan_modules", "replace_parameters", "unwrap_module"]
+__all__ = ["Plan", "carry_out", "check_weights", "invalid_type", "plan_modules", "replace_parameters", "unwrap_module"]
 
 # A write to be done once the whole tree was found valid: container, key, new value.
 Plan = list[tuple[Any, Any, Any]]
@@ -136,3 +136,20 @@ def carry_out(plan: Plan) -> None:
     """Do the planned writes."""
     for target, key, value in plan:
         target[key] = value
+
+
+def check_weights(current: dict[str, mx.array], new: dict[str, Any]) -> None:
+    """Demand new weights by the names of the current ones, with their shapes."""
+    extra, missing = new.keys() - current.keys(), current.keys() - new.keys()
+    if extra:
+        names = ",\n".join(sorted(extra))
+        raise ValueError(f"Received {len(extra)} parameters not in model: \n{names}.")
+    if missing:
+        names = ",\n".join(sorted(missing))
+        raise ValueError(f"Missing {len(missing)} parameters: \n{names}.")
+    for name, value in current.items():
+        given = new[name]
+        if not isinstance(given, mx.array):
+            raise ValueError(f"Expected mx.array but received {type(given)} for parameter {name}")
+        if given.shape != value.shape:
+            raise ValueError(f"Expected shape {value.shape} but received shape {given.shape} for parameter {name}")

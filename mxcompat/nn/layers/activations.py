@@ -312,16 +312,16 @@ class GELU(Module):
         array([-0.158655, 0, 0.841345], dtype=float32)
     """
 
-    _FUNCTIONS: ClassVar = {"none": gelu, "precise": gelu_approx, "tanh": gelu_approx, "fast": gelu_fast_approx}
+    _mx_functions: ClassVar = {"none": gelu, "precise": gelu_approx, "tanh": gelu_approx, "fast": gelu_fast_approx}
 
     def __init__(self, approx: str = "none") -> None:
         super().__init__()
-        if approx not in [*self._FUNCTIONS]:
-            raise ValueError(f"The approximation should be in {[*self._FUNCTIONS]} but '{approx}' was given")
+        if approx not in [*self._mx_functions]:
+            raise ValueError(f"The approximation should be in {[*self._mx_functions]} but '{approx}' was given")
         self._approx = approx
 
     def __call__(self, x: mx.array) -> mx.array:
-        return self._FUNCTIONS[self._approx](x)
+        return self._mx_functions[self._approx](x)
 
 
 @_applies(tanh)

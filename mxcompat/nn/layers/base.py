@@ -7,7 +7,7 @@ sub-modules); everything else becomes an ordinary attribute. All walks over the 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mxcompat.core as mx
@@ -120,26 +120,10 @@ class Module(dict):
             loaded: Any = mx.load(weights)
             weights = list(loaded.items())
         if strict:
-            self._check_weights(dict(weights))
+            _walk.check_weights(tree_flatten(self.parameters(), destination={}), dict(weights))
         if len(weights) != 0:
             self.update(tree_unflatten(weights), strict=False)
         return self
-
-    def _check_weights(self, new: dict[str, Any]) -> None:
-        current = tree_flatten(self.parameters(), destination={})
-        extra, missing = new.keys() - current.keys(), current.keys() - new.keys()
-        if extra:
-            names = ",\n".join(sorted(extra))
-            raise ValueError(f"Received {len(extra)} parameters not in model: \n{names}.")
-        if missing:
-            names = ",\n".join(sorted(missing))
-            raise ValueError(f"Missing {len(missing)} parameters: \n{names}.")
-        for name, value in current.items():
-            given = new[name]
-            if not isinstance(given, mx.array):
-                raise ValueError(f"Expected mx.array but received {type(given)} for parameter {name}")
-            if given.shape != value.shape:
-                raise ValueError(f"Expected shape {value.shape} but received shape {given.shape} for parameter {name}")
 
     def save_weights(self, file: str) -> None:
         """Write the parameters to a ``.npz`` or ``.safetensors`` file, under their dotted paths.
@@ -274,32 +258,23 @@ class Module(dict):
         _walk.carry_out(plan)
         return self
 
-    def _walk_modules(self) -> Any:
-        """Yields (path, module), the module itself first; children are looked up after the caller had the parent."""
-        stack: list[tuple[str, Module]] = [("", self)]
-        while stack:
-            path, module = stack.pop()
-            yield path, module
-            prefix = f".{path}" if path else ""
-            stack.extend(tree_flatten(module.children(), prefix=prefix, is_leaf=self.is_module))
-
     def apply_to_modules(self, apply_fn: Callable[[str, Module], Any]) -> Module:
         """Call ``apply_fn(path, module)`` for this module (path ``""``) and all below it.
 
         Returns:
             The module.
         """
-        for path, module in self._walk_modules():
+        for path, module in _and_below(self):
             apply_fn(path, module)
         return self
 
     def modules(self) -> list[Module]:
         """This module and all below it."""
-        return [module for _, module in self._walk_modules()]
+        return [module for _, module in _and_below(self)]
 
     def named_modules(self) -> list[tuple[str, Module]]:
         """``(path, module)`` for this module (path ``""``) and all below it."""
-        return list(self._walk_modules())
+        return list(_and_below(self))
 
     def _validate_keys(self, keys: str | list[str], strict: bool) -> list[str]:
         keys = keys if isinstance(keys, list) else [keys]
@@ -314,18 +289,6 @@ class Module(dict):
         for key in keys if isinstance(keys, list) else [keys]:
             if not any(key in module for module in modules):
                 raise KeyError(f"Module doesn't contain member {key}.")
-
-    def _for_frozen(
-        self, visit: Callable[[Module, list[str] | None], None], recurse: bool, keys: Any, strict: bool
-    ) -> Module:
-        """Call ``visit(module, keys)`` on the modules that ``freeze`` and ``unfreeze`` mean."""
-        if recurse:
-            if strict and keys is not None:
-                self._validate_keys_recursive(keys)
-            names = None if keys is None else self._validate_keys(keys, False)
-            return self.apply_to_modules(lambda _, module: visit(module, names))
-        visit(self, None if keys is None else self._validate_keys(keys, strict))
-        return self
 
     def freeze(self, *, recurse: bool = True, keys: str | list[str] | None = None, strict: bool = False) -> Module:
         """Take parameters out of the trainable ones.
@@ -354,7 +317,7 @@ class Module(dict):
                 names = [name for name, _ in tree_flatten(own)]
             module._no_grad.update(names)
 
-        return self._for_frozen(visit, recurse, keys, strict)
+        return _visit(self, visit, recurse, keys, strict)
 
     def unfreeze(self, *, recurse: bool = True, keys: str | list[str] | None = None, strict: bool = False) -> Module:
         """Put parameters back among the trainable ones: the inverse of :meth:`freeze`, with the same arguments.
@@ -372,7 +335,7 @@ class Module(dict):
             else:
                 module._no_grad.difference_update(names)
 
-        return self._for_frozen(visit, recurse, keys, strict)
+        return _visit(self, visit, recurse, keys, strict)
 
     def _set_training_mode(self, mode: bool) -> None:
         self._training = mode
@@ -398,6 +361,29 @@ class Module(dict):
         """
         chosen = predicate or (lambda _: True)
         self.apply(lambda x: x.astype(dtype) if chosen(x.dtype) else x)
+
+
+def _and_below(module: Module) -> Iterator[tuple[str, Module]]:
+    """(path, module), the module itself first; children are looked up after the caller had the parent."""
+    stack: list[tuple[str, Module]] = [("", module)]
+    while stack:
+        path, module = stack.pop()
+        yield path, module
+        prefix = f".{path}" if path else ""
+        stack.extend(tree_flatten(module.children(), prefix=prefix, is_leaf=Module.is_module))
+
+
+def _visit(
+    module: Module, visit: Callable[[Module, list[str] | None], None], recurse: bool, keys: Any, strict: bool
+) -> Module:
+    """Call ``visit(module, keys)`` on the modules that ``freeze`` and ``unfreeze`` mean."""
+    if recurse:
+        if strict and keys is not None:
+            module._validate_keys_recursive(keys)
+        names = None if keys is None else module._validate_keys(keys, False)
+        return module.apply_to_modules(lambda _, each: visit(each, names))
+    visit(module, None if keys is None else module._validate_keys(keys, strict))
+    return module
 
 
 _PARAMETERS = (Module.valid_parameter_filter, Module.trainable_parameter_filter)

@@ -14,41 +14,41 @@ __all__ = ["Conv1d", "Conv2d", "Conv3d", "Convolution"]
 class Convolution(Module):
     """A weight, a bias, and a function of the input, the weight and settings.
 
-    ``_axes`` is the number of spatial axes, ``_settings`` are the names of the settings, in the function's order.
+    ``_mx_axes`` is the number of spatial axes, ``_mx_settings`` are the names of the settings, in the function's order.
     Layers with more than one axis keep a setting per axis, except for the dilation and the groups.
     """
 
-    _axes: ClassVar[int]
-    _function: ClassVar[str]
-    _settings: ClassVar[tuple[str, ...]] = ("stride", "padding", "dilation", "groups")
+    _mx_axes: ClassVar[int]
+    _mx_function: ClassVar[str]
+    _mx_settings: ClassVar[tuple[str, ...]] = ("stride", "padding", "dilation", "groups")
 
-    def _set_up(
+    def _mx_set_up(
         self, in_channels: int, out_channels: int, kernel_size: int | tuple, bias: bool, *settings: Any
     ) -> None:
         """Make the parameters and keep the settings."""
-        kernel = (kernel_size,) if self._axes == 1 else self._spread(kernel_size)
-        limit = math.sqrt(1 / (in_channels * math.prod(kernel[axis] for axis in range(self._axes))))
+        kernel = (kernel_size,) if self._mx_axes == 1 else self._mx_spread(kernel_size)
+        limit = math.sqrt(1 / (in_channels * math.prod(kernel[axis] for axis in range(self._mx_axes))))
         self.weight = mx.random.uniform(low=-limit, high=limit, shape=(out_channels, *kernel, in_channels))
         if bias:
             self.bias = mx.zeros((out_channels,))
-        given = dict(zip(self._settings, settings, strict=True))
+        given = dict(zip(self._mx_settings, settings, strict=True))
         for name in ("padding", *given):  # MLX's order, in which they are listed
-            whole = self._axes == 1 or name in ("dilation", "groups")
-            setattr(self, name, given[name] if whole else self._spread(given[name]))
+            whole = self._mx_axes == 1 or name in ("dilation", "groups")
+            setattr(self, name, given[name] if whole else self._mx_spread(given[name]))
 
-    def _spread(self, value: int | tuple) -> tuple:
+    def _mx_spread(self, value: int | tuple) -> tuple:
         """One value per spatial axis."""
-        return (value,) * self._axes if isinstance(value, int) else value
+        return (value,) * self._mx_axes if isinstance(value, int) else value
 
     def _extra_repr(self) -> str:
         out_channels, *kernel, channels = self.weight.shape
-        shown = {"kernel_size": kernel[0] if self._axes == 1 else tuple(kernel[: self._axes])}
-        shown |= {name: getattr(self, name) for name in self._settings} | {"bias": "bias" in self}
+        shown = {"kernel_size": kernel[0] if self._mx_axes == 1 else tuple(kernel[: self._mx_axes])}
+        shown |= {name: getattr(self, name) for name in self._mx_settings} | {"bias": "bias" in self}
         described = ", ".join(f"{name}={value}" for name, value in shown.items())
         return f"{channels * shown.get('groups', 1)}, {out_channels}, {described}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = getattr(mx, self._function)(x, self["weight"], *[getattr(self, name) for name in self._settings])
+        y = getattr(mx, self._mx_function)(x, self["weight"], *[getattr(self, name) for name in self._mx_settings])
         return y + self["bias"] if "bias" in self else y
 
 
@@ -85,8 +85,8 @@ class Conv1d(Convolution):
         (2, 13, 5)
     """
 
-    _axes = 1
-    _function = "conv1d"
+    _mx_axes = 1
+    _mx_function = "conv1d"
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Conv1d(Convolution):
     ) -> None:
         super().__init__()
         channels = _per_group(in_channels, groups)
-        self._set_up(channels, out_channels, kernel_size, bias, stride, padding, dilation, groups)
+        self._mx_set_up(channels, out_channels, kernel_size, bias, stride, padding, dilation, groups)
 
 
 class Conv2d(Convolution):
@@ -128,8 +128,8 @@ class Conv2d(Convolution):
         (2, 8, 8, 5)
     """
 
-    _axes = 2
-    _function = "conv2d"
+    _mx_axes = 2
+    _mx_function = "conv2d"
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Conv2d(Convolution):
     ) -> None:
         super().__init__()
         channels = _per_group(in_channels, groups)
-        self._set_up(channels, out_channels, kernel_size, bias, stride, padding, dilation, groups)
+        self._mx_set_up(channels, out_channels, kernel_size, bias, stride, padding, dilation, groups)
 
 
 class Conv3d(Convolution):
@@ -169,9 +169,9 @@ class Conv3d(Convolution):
         (2, 6, 6, 6, 5)
     """
 
-    _axes = 3
-    _settings = ("stride", "padding", "dilation")
-    _function = "conv3d"
+    _mx_axes = 3
+    _mx_settings = ("stride", "padding", "dilation")
+    _mx_function = "conv3d"
 
     def __init__(
         self,
@@ -184,4 +184,4 @@ class Conv3d(Convolution):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self._set_up(in_channels, out_channels, kernel_size, bias, stride, padding, dilation)
+        self._mx_set_up(in_channels, out_channels, kernel_size, bias, stride, padding, dilation)

@@ -8,7 +8,7 @@ __all__ = ["ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 
 class _Transposed(Convolution):
-    _settings = ("stride", "padding", "dilation", "output_padding")
+    _mx_settings = ("stride", "padding", "dilation", "output_padding")
 
 
 class ConvTranspose1d(_Transposed):
@@ -34,8 +34,8 @@ class ConvTranspose1d(_Transposed):
         (2, 19, 5)
     """
 
-    _axes = 1
-    _function = "conv_transpose1d"
+    _mx_axes = 1
+    _mx_function = "conv_transpose1d"
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class ConvTranspose1d(_Transposed):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self._set_up(in_channels, out_channels, kernel_size, bias, stride, padding, dilation, output_padding)
+        self._mx_set_up(in_channels, out_channels, kernel_size, bias, stride, padding, dilation, output_padding)
 
 
 class ConvTranspose2d(_Transposed):
@@ -75,8 +75,8 @@ class ConvTranspose2d(_Transposed):
         (2, 16, 16, 5)
     """
 
-    _axes = 2
-    _function = "conv_transpose2d"
+    _mx_axes = 2
+    _mx_function = "conv_transpose2d"
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class ConvTranspose2d(_Transposed):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self._set_up(in_channels, out_channels, kernel_size, bias, stride, padding, dilation, output_padding)
+        self._mx_set_up(in_channels, out_channels, kernel_size, bias, stride, padding, dilation, output_padding)
 
 
 class ConvTranspose3d(_Transposed):
@@ -116,8 +116,8 @@ class ConvTranspose3d(_Transposed):
         (2, 9, 9, 9, 5)
     """
 
-    _axes = 3
-    _function = "conv_transpose3d"
+    _mx_axes = 3
+    _mx_function = "conv_transpose3d"
 
     def __init__(
         self,
@@ -131,4 +131,4 @@ class ConvTranspose3d(_Transposed):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self._set_up(in_channels, out_channels, kernel_size, bias, stride, padding, dilation, output_padding)
+        self._mx_set_up(in_channels, out_channels, kernel_size, bias, stride, padding, dilation, output_padding)

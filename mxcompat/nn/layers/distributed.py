@@ -89,55 +89,55 @@ def shard_linear(
 class _Sharded(Module):
     """A linear layer of which each rank holds the slice along one axis of the weight.
 
-    ``_axis`` names the axis in the weight's shape (output_dims, input_dims), ``_refusal`` what is said when the
-    group's size does not divide it, and ``_slices`` makes the function that slices a whole layer's parameters.
+    ``_mx_axis`` names the axis in the weight's shape (output_dims, input_dims), ``_mx_refusal`` what is said when the
+    group's size does not divide it, and ``_mx_slices`` makes the function that slices a whole layer's parameters.
     """
 
     group: mx.distributed.Group
-    _axis: ClassVar[int]
-    _refusal: ClassVar[str]
-    _slices: ClassVar[Callable[[int | list], Callable]]
+    _mx_axis: ClassVar[int]
+    _mx_refusal: ClassVar[str]
+    _mx_slices: ClassVar[Callable[[int | list], Callable]]
 
-    def _join(self, group: mx.distributed.Group | None, input_dims: int, output_dims: int) -> tuple[int, int]:
+    def _mx_join(self, group: mx.distributed.Group | None, input_dims: int, output_dims: int) -> tuple[int, int]:
         """Become a member of the group, and return the shape of this rank's slice of the weight."""
         self.group = group or mx.distributed.init()
         shape, members = [output_dims, input_dims], self.group.size()
-        if shape[self._axis] % members:
-            raise ValueError(self._refusal.format(shape[self._axis], members))
-        shape[self._axis] //= members
+        if shape[self._mx_axis] % members:
+            raise ValueError(self._mx_refusal.format(shape[self._mx_axis], members))
+        shape[self._mx_axis] //= members
         return shape[0], shape[1]
 
-    def _held_shape(self) -> tuple[int, int]:
+    def _mx_held_shape(self) -> tuple[int, int]:
         """The shape of this rank's slice of the weight."""
         return self.weight.shape
 
     def _extra_repr(self) -> str:
-        shape = list(self._held_shape())
-        shape[self._axis] *= self.group.size()
+        shape = list(self._mx_held_shape())
+        shape[self._mx_axis] *= self.group.size()
         return f"input_dims={shape[1]}, output_dims={shape[0]}, bias={'bias' in self}"
 
-    def _take(self, parameters: dict, segments: int | list) -> Any:
+    def _mx_take(self, parameters: dict, segments: int | list) -> Any:
         """Become this rank's slice of a layer with these parameters."""
-        self.update(shard(parameters, type(self)._slices(segments), self.group))
+        self.update(shard(parameters, type(self)._mx_slices(segments), self.group))
         return self
 
 
 class _AllToSharded(_Sharded):
     """The output features are sliced; the gradient of the input, which all ranks have, is summed."""
 
-    _axis = 0
-    _refusal = "Cannot shard the output of size {} across {} devices."
-    _slices = staticmethod(all_to_sharded)
+    _mx_axis = 0
+    _mx_refusal = "Cannot shard the output of size {} across {} devices."
+    _mx_slices = staticmethod(all_to_sharded)
 
 
 class _ShardedToAll(_Sharded):
     """The input features are sliced; the outputs, each a part of the sum, are summed."""
 
-    _axis = 1
-    _refusal = "The input of size {} cannot be sharded across {} devices."
-    _slices = staticmethod(sharded_to_all)
+    _mx_axis = 1
+    _mx_refusal = "The input of size {} cannot be sharded across {} devices."
+    _mx_slices = staticmethod(sharded_to_all)
 
-    def _summed(self, part: mx.array) -> mx.array:
+    def _mx_summed(self, part: mx.array) -> mx.array:
         total = mx.distributed.all_sum(part, group=self.group)
         return total + self["bias"] if "bias" in self else total
 
@@ -163,7 +163,7 @@ class AllToShardedLinear(_AllToSharded):
         self, input_dims: int, output_dims: int, bias: bool = True, group: mx.distributed.Group | None = None
     ) -> None:
         super().__init__()
-        shape = self._join(group, input_dims, output_dims)
+        shape = self._mx_join(group, input_dims, output_dims)
         self.weight = uniform_weight(input_dims, *shape)
         if bias:
             self.bias = uniform_weight(input_dims, shape[0])
@@ -177,7 +177,7 @@ class AllToShardedLinear(_AllToSharded):
     ) -> AllToShardedLinear:
         """This rank's slice of an ``nn.Linear``."""
         outputs, inputs = linear_layer.weight.shape
-        return cls(inputs, outputs, "bias" in linear_layer, group)._take(linear_layer.parameters(), segments)
+        return cls(inputs, outputs, "bias" in linear_layer, group)._mx_take(linear_layer.parameters(), segments)
 
 
 class ShardedToAllLinear(_ShardedToAll):
@@ -201,13 +201,13 @@ class ShardedToAllLinear(_ShardedToAll):
         self, input_dims: int, output_dims: int, bias: bool = True, group: mx.distributed.Group | None = None
     ) -> None:
         super().__init__()
-        shape = self._join(group, input_dims, output_dims)
+        shape = self._mx_join(group, input_dims, output_dims)
         self.weight = uniform_weight(input_dims, *shape)
         if bias:
             self.bias = uniform_weight(input_dims, shape[0])
 
     def __call__(self, x: mx.array) -> mx.array:
-        return self._summed(x @ self["weight"].T)
+        return self._mx_summed(x @ self["weight"].T)
 
     @classmethod
     def from_linear(
@@ -215,18 +215,18 @@ class ShardedToAllLinear(_ShardedToAll):
     ) -> ShardedToAllLinear:
         """This rank's slice of an ``nn.Linear``."""
         outputs, inputs = linear_layer.weight.shape
-        return cls(inputs, outputs, "bias" in linear_layer, group)._take(linear_layer.parameters(), segments)
+        return cls(inputs, outputs, "bias" in linear_layer, group)._mx_take(linear_layer.parameters(), segments)
 
 
 class _QuantizedSharded(_Sharded, QuantizedModule):
     """A sharded layer whose weight is quantized, and whose parameters stay frozen."""
 
-    def _set_up(
+    def _mx_set_up(
         self, input_dims: int, output_dims: int, bias: bool, settings: tuple[str, int, int], group: Any
     ) -> None:
-        shape = self._join(group, input_dims, output_dims)
-        self._prepare(*settings)
-        self._pack(uniform_weight(input_dims, *shape))
+        shape = self._mx_join(group, input_dims, output_dims)
+        self._mx_prepare(*settings)
+        self._mx_pack(uniform_weight(input_dims, *shape))
         if bias:
             self.bias = mx.zeros((shape[0],))
         self.freeze()
@@ -236,18 +236,18 @@ class _QuantizedSharded(_Sharded, QuantizedModule):
         super().unfreeze(*args, **kwargs)
         self.freeze(recurse=False)
 
-    def _held_shape(self) -> tuple[int, int]:
-        return self._dense_shape()
+    def _mx_held_shape(self) -> tuple[int, int]:
+        return self._mx_dense_shape()
 
     def _extra_repr(self) -> str:
-        return f"{super()._extra_repr()}, {self._described_format()}"
+        return f"{super()._extra_repr()}, {self._mx_described_format()}"
 
     @classmethod
-    def _from_quantized(cls: Any, layer: Module, segments: int | list, group: Any) -> Any:
+    def _mx_from_quantized(cls: Any, layer: Module, segments: int | list, group: Any) -> Any:
         rows, words = layer.weight.shape
         settings = (layer.group_size, layer.bits, layer.mode)
         new = cls(words * 32 // layer.bits, rows, "bias" in layer, *settings, group)
-        return new._take(layer.parameters(), segments)
+        return new._mx_take(layer.parameters(), segments)
 
 
 class QuantizedAllToShardedLinear(_QuantizedSharded, _AllToSharded):
@@ -282,10 +282,10 @@ class QuantizedAllToShardedLinear(_QuantizedSharded, _AllToSharded):
         group: mx.distributed.Group | None = None,
     ) -> None:
         super().__init__()
-        self._set_up(input_dims, output_dims, bias, (mode, group_size, bits), group)
+        self._mx_set_up(input_dims, output_dims, bias, (mode, group_size, bits), group)
 
     def __call__(self, x: mx.array) -> mx.array:
-        product = self._product(sum_gradients(self.group)(x))
+        product = self._mx_product(sum_gradients(self.group)(x))
         return product + self["bias"] if "bias" in self else product
 
     @classmethod
@@ -293,7 +293,7 @@ class QuantizedAllToShardedLinear(_QuantizedSharded, _AllToSharded):
         cls, quantized_linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
     ) -> QuantizedAllToShardedLinear:
         """This rank's slice of an ``nn.QuantizedLinear``."""
-        return cls._from_quantized(quantized_linear_layer, segments, group)
+        return cls._mx_from_quantized(quantized_linear_layer, segments, group)
 
 
 class QuantizedShardedToAllLinear(_QuantizedSharded, _ShardedToAll):
@@ -328,14 +328,14 @@ class QuantizedShardedToAllLinear(_QuantizedSharded, _ShardedToAll):
         group: mx.distributed.Group | None = None,
     ) -> None:
         super().__init__()
-        self._set_up(input_dims, output_dims, bias, (mode, group_size, bits), group)
+        self._mx_set_up(input_dims, output_dims, bias, (mode, group_size, bits), group)
 
     def __call__(self, x: mx.array) -> mx.array:
-        return self._summed(self._product(x))
+        return self._mx_summed(self._mx_product(x))
 
     @classmethod
     def from_quantized_linear(
         cls, quantized_linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
     ) -> QuantizedShardedToAllLinear:
         """This rank's slice of an ``nn.QuantizedLinear``."""
-        return cls._from_quantized(quantized_linear_layer, segments, group)
+        return cls._mx_from_quantized(quantized_linear_layer, segments, group)

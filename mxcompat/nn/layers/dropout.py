@@ -34,14 +34,14 @@ class Dropout(Module):
     def _extra_repr(self) -> str:
         return f"p={1 - self._p_1}"
 
-    def _mask_shape(self, x: mx.array) -> list[int]:
+    def _mx_mask_shape(self, x: mx.array) -> list[int]:
         """The shape in which kept and dropped are drawn; axes of size 1 share one draw."""
         return list(x.shape)
 
     def __call__(self, x: mx.array) -> mx.array:
         if self._p_1 == 1 or not self.training:
             return x
-        kept = mx.random.bernoulli(self._p_1, self._mask_shape(x)) * x  # first, so that half precision stays
+        kept = mx.random.bernoulli(self._p_1, self._mx_mask_shape(x)) * x  # first, so that half precision stays
         return kept * (1 / self._p_1)
 
 
@@ -67,11 +67,11 @@ class Dropout2d(Dropout):
         (2, 4, 4, 3)
     """
 
-    def _mask_shape(self, x: mx.array) -> list[int]:
+    def _mx_mask_shape(self, x: mx.array) -> list[int]:
         return _shared_axes(x, 2, (3, 4))
 
     def __call__(self, x: mx.array) -> mx.array:
-        self._mask_shape(x)
+        self._mx_mask_shape(x)
         return super().__call__(x)
 
 
@@ -89,9 +89,9 @@ class Dropout3d(Dropout):
         (2, 4, 4, 4, 3)
     """
 
-    def _mask_shape(self, x: mx.array) -> list[int]:
+    def _mx_mask_shape(self, x: mx.array) -> list[int]:
         return _shared_axes(x, 3, (4, 5))
 
     def __call__(self, x: mx.array) -> mx.array:
-        self._mask_shape(x)
+        self._mx_mask_shape(x)
         return super().__call__(x)

@@ -25,11 +25,11 @@ def _standardized_over(x: mx.array, axes: tuple[int, ...], eps: float) -> mx.arr
 class _Norm(Module):
     """What the layers share: a positive ``eps``, parameters that scale and shift, a description.
 
-    ``_description`` formats ``{0}``, the layer, and ``{affine}``, whether it has a weight.
+    ``_mx_description`` formats ``{0}``, the layer, and ``{affine}``, whether it has a weight.
     """
 
     eps: float
-    _description: ClassVar[str] = "{0.dims}, eps={0.eps}, affine={affine}"
+    _mx_description: ClassVar[str] = "{0.dims}, eps={0.eps}, affine={affine}"
 
     def __init__(self, eps: float) -> None:
         super().__init__()
@@ -37,15 +37,15 @@ class _Norm(Module):
             raise ValueError(f"[{type(self).__name__}] 'eps' must be positive but got {eps}.")
         self.eps = eps
 
-    def _add(self, dims: int, *parameters: str) -> None:
+    def _mx_add(self, dims: int, *parameters: str) -> None:
         """Make the named parameters, each of shape (dims,)."""
         for name in parameters:
             self[name] = _FIRST_VALUES[name]((dims,))
 
     def _extra_repr(self) -> str:
-        return self._description.format(self, affine="weight" in self)
+        return self._mx_description.format(self, affine="weight" in self)
 
-    def _affine(self, x: mx.array) -> mx.array:
+    def _mx_affine(self, x: mx.array) -> mx.array:
         return self["weight"] * x + self["bias"] if "weight" in self else x
 
 
@@ -71,7 +71,7 @@ class InstanceNorm(_Norm):
 
     def __init__(self, dims: int, eps: float = 1e-5, affine: bool = False) -> None:
         super().__init__(eps)
-        self._add(dims, *(["weight", "bias"] if affine else []))
+        self._mx_add(dims, *(["weight", "bias"] if affine else []))
         self.dims = dims
 
     def __call__(self, x: mx.array) -> mx.array:
@@ -80,7 +80,7 @@ class InstanceNorm(_Norm):
             raise ValueError(f"{needed} but the input has {x.ndim} dimensions.")
         channels = x.reshape(x.shape[0], -1, x.shape[-1]).swapaxes(1, 2)
         normed = mx.fast.layer_norm(channels, None, None, self.eps)  # its statistics are float32, whatever x is
-        return self._affine(normed.swapaxes(1, 2).reshape(x.shape))
+        return self._mx_affine(normed.swapaxes(1, 2).reshape(x.shape))
 
 
 class LayerNorm(_Norm):
@@ -106,7 +106,7 @@ class LayerNorm(_Norm):
     def __init__(self, dims: int, eps: float = 1e-5, affine: bool = True, bias: bool = True) -> None:
         super().__init__(eps)
         wanted = {"weight": affine, "bias": affine and bias}
-        self._add(dims, *filter(wanted.get, wanted))
+        self._mx_add(dims, *filter(wanted.get, wanted))
         self.dims = dims
 
     def __call__(self, x: mx.array) -> mx.array:
@@ -131,11 +131,11 @@ class RMSNorm(_Norm):
                [1.4, 0.2]], dtype=float32)
     """
 
-    _description = "{0.weight.size}, eps={0.eps}"
+    _mx_description = "{0.weight.size}, eps={0.eps}"
 
     def __init__(self, dims: int, eps: float = 1e-5) -> None:
         super().__init__(eps)
-        self._add(dims, "weight")
+        self._mx_add(dims, "weight")
 
     def __call__(self, x: mx.array) -> mx.array:
         return mx.fast.rms_norm(x, self["weight"], self.eps)
@@ -164,7 +164,9 @@ class GroupNorm(_Norm):
         array([[-1, 1, 1, -1]], dtype=float32)
     """
 
-    _description = "{0.num_groups}, {0.dims}, eps={0.eps}, affine={affine}, pytorch_compatible={0.pytorch_compatible}"
+    _mx_description = (
+        "{0.num_groups}, {0.dims}, eps={0.eps}, affine={affine}, pytorch_compatible={0.pytorch_compatible}"
+    )
 
     def __init__(
         self, num_groups: int, dims: int, eps: float = 1e-5, affine: bool = True, pytorch_compatible: bool = False
@@ -177,25 +179,25 @@ class GroupNorm(_Norm):
             raise ValueError(
                 f"The number of features ({dims}) must be evenly divisible by the number of groups ({num_groups})."
             )
-        self._add(dims, *(["bias", "weight"] if affine else []))
+        self._mx_add(dims, *(["bias", "weight"] if affine else []))
         self.num_groups, self.dims = num_groups, dims
         self.pytorch_compatible = pytorch_compatible
 
-    def _neighbouring(self, x: mx.array) -> mx.array:
+    def _mx_neighbouring(self, x: mx.array) -> mx.array:
         """Standardize groups of neighbouring channels."""
         batch, *_, dims = x.shape
         groups = x.reshape(batch, -1, self.num_groups, dims // self.num_groups).swapaxes(1, 2)
         normed = mx.fast.layer_norm(groups.flatten(2), None, None, self.eps)
         return normed.reshape(groups.shape).swapaxes(1, 2)
 
-    def _interleaved(self, x: mx.array) -> mx.array:
+    def _mx_interleaved(self, x: mx.array) -> mx.array:
         """Standardize groups of every ``num_groups``-th channel."""
         batch, *_, _ = x.shape
         return _standardized_over(x.reshape(batch, -1, self.num_groups), (1,), self.eps)
 
     def __call__(self, x: mx.array) -> mx.array:
-        standardize = self._neighbouring if self.pytorch_compatible else self._interleaved
-        return self._affine(standardize(x).reshape(x.shape))
+        standardize = self._mx_neighbouring if self.pytorch_compatible else self._mx_interleaved
+        return self._mx_affine(standardize(x).reshape(x.shape))
 
 
 class BatchNorm(_Norm):
@@ -225,11 +227,11 @@ class BatchNorm(_Norm):
         array([2000.9], dtype=float32)
     """
 
-    _description = (
+    _mx_description = (
         "{0.num_features}, eps={0.eps}, momentum={0.momentum}, affine={affine}, "
         "track_running_stats={0.track_running_stats}"
     )
-    _statistics = ("running_mean", "running_var")
+    _mx_statistics = ("running_mean", "running_var")
 
     def __init__(
         self,
@@ -240,30 +242,30 @@ class BatchNorm(_Norm):
         track_running_stats: bool = True,
     ) -> None:
         super().__init__(eps)
-        self._add(num_features, *(["weight", "bias"] if affine else []))
+        self._mx_add(num_features, *(["weight", "bias"] if affine else []))
         self.num_features, self.momentum = num_features, momentum
         self.track_running_stats = track_running_stats
         if track_running_stats:
             self.running_mean, self.running_var = mx.zeros((num_features,)), mx.ones((num_features,))
-            self._freeze_statistics()
+            self._mx_freeze_statistics()
 
-    def _freeze_statistics(self) -> None:
-        self.freeze(recurse=False, keys=list(self._statistics))
+    def _mx_freeze_statistics(self) -> None:
+        self.freeze(recurse=False, keys=list(self._mx_statistics))
 
     def unfreeze(self, *args, **kwargs) -> None:
         """Unfreeze all but the running statistics."""
         super().unfreeze(*args, **kwargs)
-        self._freeze_statistics()
+        self._mx_freeze_statistics()
 
     def _calc_stats(self, x: mx.array, ddof: int = 0) -> tuple[mx.array, mx.array]:
         """Mean and variance of each channel."""
         others = tuple(range(x.ndim - 1))
         return mx.mean(x, axis=others), mx.var(x, axis=others, ddof=ddof)
 
-    def _remember(self, mean: mx.array, var: mx.array, count: int) -> None:
+    def _mx_remember(self, mean: mx.array, var: mx.array, count: int) -> None:
         """Blend the statistics of a batch, ``count`` values per channel, into the running ones."""
         unbiased = var * (count / (count - 1))
-        for name, new in zip(self._statistics, (mean, unbiased), strict=True):
+        for name, new in zip(self._mx_statistics, (mean, unbiased), strict=True):
             self[name] = self[name] * (1 - self.momentum) + new * self.momentum
 
     def __call__(self, x: mx.array) -> mx.array:
@@ -277,5 +279,5 @@ class BatchNorm(_Norm):
         else:
             mean, var = self._calc_stats(x)
             if self.track_running_stats:
-                self._remember(mean, var, count)
-        return self._affine(_standardized(x, mean, var, self.eps))
+                self._mx_remember(mean, var, count)
+        return self._mx_affine(_standardized(x, mean, var, self.eps))

@@ -79,20 +79,21 @@ def _sliding_windows(x: mx.array, window_shape: list[int], window_strides: list[
 
 
 class _Pool(Module):
-    """Pads, cuts windows, reduces each. ``_count`` is the number of spatial axes.
+    """Pads, cuts windows, reduces each. ``_mx_count`` is the number of spatial axes.
 
-    A subclass of its own gives ``_reduce``, a function ``f(windows, axes)``, and ``_fill``, the value to pad with.
+    A subclass of its own gives ``_mx_reduce``, a function ``f(windows, axes)``, and ``_mx_fill``, the value to pad
+    with.
     """
 
-    _count: ClassVar[int]
-    _reduce: ClassVar[Callable[..., mx.array]]
-    _fill: ClassVar[float]
+    _mx_count: ClassVar[int]
+    _mx_reduce: ClassVar[Callable[..., mx.array]]
+    _mx_fill: ClassVar[float]
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
-        self._kernel_size = self._per_axis("kernel_size", kernel_size)
-        self._stride = list(self._kernel_size) if stride is None else self._per_axis("stride", stride)
-        margins = self._per_axis("padding", padding)
+        self._kernel_size = self._mx_per_axis("kernel_size", kernel_size)
+        self._stride = list(self._kernel_size) if stride is None else self._mx_per_axis("stride", stride)
+        margins = self._mx_per_axis("padding", padding)
         layer = type(self).__name__
         for name, values in {"kernel_size": self._kernel_size, "stride": self._stride}.items():
             if min(values) <= 0:
@@ -100,14 +101,14 @@ class _Pool(Module):
         if min(margins) < 0:
             raise ValueError(f"[{layer}] 'padding' must be non-negative but got {tuple(margins)}.")
         self._padding = [(margin, margin) for margin in margins]
-        self._axes = tuple(range(-self._count - 1, -1))
+        self._axes = tuple(range(-self._mx_count - 1, -1))
 
-    def _per_axis(self, name: str, value: Any) -> list[int]:
-        if isinstance(value, (tuple, list)) and len(value) == self._count:
+    def _mx_per_axis(self, name: str, value: Any) -> list[int]:
+        if isinstance(value, (tuple, list)) and len(value) == self._mx_count:
             return list(value)
         if isinstance(value, int):
-            return [value] * self._count
-        form = f"an integer or a tuple containing {self._count} integer{'s' if self._count > 1 else ''}"
+            return [value] * self._mx_count
+        form = f"an integer or a tuple containing {self._mx_count} integer{'s' if self._mx_count > 1 else ''}"
         raise ValueError(f"[{type(self).__name__}] '{name}' must be {form}")
 
     def _extra_repr(self) -> str:
@@ -117,8 +118,8 @@ class _Pool(Module):
     def __call__(self, x: mx.array) -> mx.array:
         margins = self._padding
         if any(before > 0 for before, _ in margins):
-            x = mx.pad(x, [(0, 0), *margins, (0, 0)], constant_values=self._fill)
-        window, reduce = self._kernel_size, type(self)._reduce
+            x = mx.pad(x, [(0, 0), *margins, (0, 0)], constant_values=self._mx_fill)
+        window, reduce = self._kernel_size, type(self)._mx_reduce
         if window == self._stride and x.ndim == len(window) + 2 and not any(map(gt, window, x.shape[1:-1])):
             # the windows need not be moved together to be reduced
             return reduce(_tiles(x, window), tuple(range(2, 2 * len(window) + 1, 2)))
@@ -126,13 +127,13 @@ class _Pool(Module):
 
 
 class _MaxPool(_Pool):
-    _reduce = staticmethod(mx.max)
-    _fill = -math.inf
+    _mx_reduce = staticmethod(mx.max)
+    _mx_fill = -math.inf
 
 
 class _AvgPool(_Pool):
-    _reduce = staticmethod(mx.mean)
-    _fill = 0
+    _mx_reduce = staticmethod(mx.mean)
+    _mx_fill = 0
 
 
 class MaxPool1d(_MaxPool):
@@ -152,7 +153,7 @@ class MaxPool1d(_MaxPool):
                 [5]]], dtype=float32)
     """
 
-    _count = 1
+    _mx_count = 1
 
     def __init__(
         self,
@@ -180,7 +181,7 @@ class AvgPool1d(_AvgPool):
                 [4]]], dtype=float32)
     """
 
-    _count = 1
+    _mx_count = 1
 
     def __init__(
         self,
@@ -207,7 +208,7 @@ class MaxPool2d(_MaxPool):
         (1, 7, 7, 3)
     """
 
-    _count = 2
+    _mx_count = 2
 
     def __init__(
         self,
@@ -234,7 +235,7 @@ class AvgPool2d(_AvgPool):
         (1, 7, 7, 3)
     """
 
-    _count = 2
+    _mx_count = 2
 
     def __init__(
         self,
@@ -261,7 +262,7 @@ class MaxPool3d(_MaxPool):
         (1, 2, 2, 2, 3)
     """
 
-    _count = 3
+    _mx_count = 3
 
     def __init__(
         self,
@@ -288,7 +289,7 @@ class AvgPool3d(_AvgPool):
         (1, 2, 2, 2, 3)
     """
 
-    _count = 3
+    _mx_count = 3
 
     def __init__(
         self,

@@ -85,31 +85,31 @@ class QuantizedModule(Module):
     bits: int
     mode: str
 
-    def _prepare(self, mode: str, group_size: int | None, bits: int | None) -> None:
+    def _mx_prepare(self, mode: str, group_size: int | None, bits: int | None) -> None:
         self.group_size, self.bits = _defaults_for_mode(mode, group_size, bits)
         self.mode = mode
 
     @property
-    def _format(self) -> dict[str, Any]:
+    def _mx_format(self) -> dict[str, Any]:
         """The arguments that ``mx.quantize`` and the functions that take its results share."""
         return {"group_size": self.group_size, "bits": self.bits, "mode": self.mode}
 
-    def _described_format(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in self._format.items())
+    def _mx_described_format(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self._mx_format.items())
 
-    def _pack(self, dense: mx.array) -> None:
+    def _mx_pack(self, dense: mx.array) -> None:
         """Take a dense weight."""
-        self.weight, self.scales, self.biases = (*mx.quantize(dense, **self._format), None)[:3]
+        self.weight, self.scales, self.biases = (*mx.quantize(dense, **self._mx_format), None)[:3]
 
-    def _dense_shape(self) -> tuple[int, int]:
+    def _mx_dense_shape(self) -> tuple[int, int]:
         """The packed weight's shape before packing: (output_dims, input_dims)."""
         rows, words = self["weight"].shape
         return rows, words * 32 // self.bits
 
-    def _product(self, x: mx.array) -> mx.array:
+    def _mx_product(self, x: mx.array) -> mx.array:
         """``x @ weight.T``."""
         packed = (self["weight"], self["scales"], self.get("biases"))
-        return mx.quantized_matmul(x, *packed, transpose=True, **self._format)
+        return mx.quantized_matmul(x, *packed, transpose=True, **self._mx_format)
 
 
 def uniform_weight(input_dims: int, *shape: int) -> mx.array:
@@ -148,21 +148,21 @@ class QuantizedEmbedding(QuantizedModule):
         mode: str = "affine",
     ) -> None:
         super().__init__()
-        self._prepare(mode, group_size, bits)
-        self._pack(mx.random.normal(shape=(num_embeddings, dims), scale=math.sqrt(1 / dims)))
+        self._mx_prepare(mode, group_size, bits)
+        self._mx_pack(mx.random.normal(shape=(num_embeddings, dims), scale=math.sqrt(1 / dims)))
         self.num_embeddings, self.dims = num_embeddings, dims
         self.freeze()
 
     def __call__(self, x: mx.array) -> mx.array:
         biases = self["biases"][x] if "biases" in self else None
-        return mx.dequantize(self["weight"][x], self["scales"][x], biases, **self._format)
+        return mx.dequantize(self["weight"][x], self["scales"][x], biases, **self._mx_format)
 
     def as_linear(self, x: mx.array) -> mx.array:
         """Use the table as the weight of a linear layer (for tied output layers)."""
-        return self._product(x)
+        return self._mx_product(x)
 
     def _extra_repr(self) -> str:
-        return f"{self.num_embeddings}, {self.dims}, {self._described_format()}"
+        return f"{self.num_embeddings}, {self.dims}, {self._mx_described_format()}"
 
     @classmethod
     def from_embedding(
@@ -172,7 +172,7 @@ class QuantizedEmbedding(QuantizedModule):
         table = embedding_layer.weight
         count, dims = table.shape
         layer = cls(count, dims, group_size, bits, mode=mode)
-        layer._pack(table)
+        layer._mx_pack(table)
         return layer
 
 
@@ -208,18 +208,18 @@ class QuantizedLinear(QuantizedModule):
         mode: str = "affine",
     ) -> None:
         super().__init__()
-        self._prepare(mode, group_size, bits)
-        self._pack(uniform_weight(input_dims, output_dims, input_dims))
+        self._mx_prepare(mode, group_size, bits)
+        self._mx_pack(uniform_weight(input_dims, output_dims, input_dims))
         if bias:
             self.bias = mx.zeros((output_dims,))
         self.freeze()
 
     def _extra_repr(self) -> str:
-        rows, columns = self._dense_shape()
-        return f"input_dims={columns}, output_dims={rows}, bias={'bias' in self}, {self._described_format()}"
+        rows, columns = self._mx_dense_shape()
+        return f"input_dims={columns}, output_dims={rows}, bias={'bias' in self}, {self._mx_described_format()}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        product = self._product(x)
+        product = self._mx_product(x)
         return product + self["bias"] if "bias" in self else product
 
     @classmethod
@@ -229,7 +229,7 @@ class QuantizedLinear(QuantizedModule):
         """A quantized copy of an ``nn.Linear`` (its bias stays trainable)."""
         dense = linear_layer.weight
         layer = cls(dense.shape[1], dense.shape[0], False, group_size, bits, mode=mode)
-        layer._pack(dense)
+        layer._mx_pack(dense)
         if "bias" in linear_layer:
             layer.bias = linear_layer.bias
         return layer
@@ -267,26 +267,26 @@ class QQLinear(QuantizedModule):
         mode: str = "nvfp4",
     ) -> None:
         super().__init__()
-        self._prepare(mode, group_size, bits)
+        self._mx_prepare(mode, group_size, bits)
         self.weight = uniform_weight(input_dims, output_dims, input_dims)
         self._quantized = False
 
     def _extra_repr(self) -> str:
-        rows, columns = self._dense_shape() if self._quantized else self.weight.shape
-        return f"input_dims={columns}, output_dims={rows}, {self._described_format()}"
+        rows, columns = self._mx_dense_shape() if self._quantized else self.weight.shape
+        return f"input_dims={columns}, output_dims={rows}, {self._mx_described_format()}"
 
     def quantize(self) -> None:
         """Pack the weight, if it is not."""
         if self._quantized:
             return
-        self.weight, self.scales = mx.quantize(self.weight, **self._format)
+        self.weight, self.scales = mx.quantize(self.weight, **self._mx_format)
         self._quantized = True
 
     def dequantize(self) -> None:
         """Unpack the weight, if it is packed."""
         if not self._quantized:
             return
-        self.weight = mx.dequantize(self.weight, self.pop("scales"), **self._format)
+        self.weight = mx.dequantize(self.weight, self.pop("scales"), **self._mx_format)
         self._quantized = False
 
     def _set_training_mode(self, mode: bool) -> None:
@@ -294,7 +294,7 @@ class QQLinear(QuantizedModule):
         (self.dequantize if mode else self.quantize)()
 
     def __call__(self, x: mx.array) -> mx.array:
-        return mx.qqmm(x, self["weight"], self.get("scales"), **self._format)
+        return mx.qqmm(x, self["weight"], self.get("scales"), **self._mx_format)
 
     @classmethod
     def from_linear(

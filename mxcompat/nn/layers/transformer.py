@@ -77,7 +77,7 @@ class MultiHeadAttention(Module):
         for name, (given, wanted) in projections.items():
             self[f"{name}_proj"] = Linear(given, wanted, bias)
 
-    def _project(self, name: str, x: mx.array) -> mx.array:
+    def _mx_project(self, name: str, x: mx.array) -> mx.array:
         """(B, L, features) through a projection, as (B, heads, L, D)."""
         heads = mx.unflatten(getattr(self, name)(x), -1, (self.num_heads, -1))
         return heads.transpose(0, 2, 1, 3)
@@ -95,7 +95,7 @@ class MultiHeadAttention(Module):
             (B, L, value_output_dims).
         """
         named = {"query_proj": queries, "key_proj": keys, "value_proj": values}
-        q, k, v = (self._project(name, x) for name, x in named.items())
+        q, k, v = (self._mx_project(name, x) for name, x in named.items())
         heads = mx.fast.scaled_dot_product_attention(q, k, v, scale=q.shape[-1] ** -0.5, mask=mask)
         return self.out_proj(heads.transpose(0, 2, 1, 3).flatten(-2))
 
@@ -113,7 +113,7 @@ class _Block(Module):
     The branches are numbered from 1, and so are their parts: ``ln1``, ``dropout1``, ``ln2``, ...
     """
 
-    _attentions: ClassVar[tuple[str, ...]]
+    _mx_attentions: ClassVar[tuple[str, ...]]
 
     def __init__(
         self,
@@ -125,9 +125,9 @@ class _Block(Module):
         norm_first: bool = True,
     ) -> None:
         super().__init__()
-        branches = range(1, len(self._attentions) + 2)
+        branches = range(1, len(self._mx_attentions) + 2)
         hidden = mlp_dims or 4 * dims
-        parts = {name: MultiHeadAttention(dims, num_heads) for name in self._attentions}
+        parts = {name: MultiHeadAttention(dims, num_heads) for name in self._mx_attentions}
         parts |= {f"ln{branch}": LayerNorm(dims) for branch in branches}
         parts |= {"linear1": Linear(dims, hidden), "linear2": Linear(hidden, dims)}
         parts |= {f"dropout{branch}": Dropout(dropout) for branch in branches}
@@ -135,33 +135,33 @@ class _Block(Module):
             self[name] = part
         self.activation, self.norm_first = activation, norm_first
 
-    def _add(self, branch: int, x: mx.array, change: Callable[[mx.array], mx.array]) -> mx.array:
+    def _mx_add(self, branch: int, x: mx.array, change: Callable[[mx.array], mx.array]) -> mx.array:
         """``x`` plus a branch of it, with the branch's normalization before or after."""
         norm = getattr(self, f"ln{branch}")
         return x + change(norm(x)) if self.norm_first else norm(x + change(x))
 
-    def _attend(self, branch: int, x: mx.array, memory: mx.array | None, mask: mx.array | None) -> mx.array:
+    def _mx_attend(self, branch: int, x: mx.array, memory: mx.array | None, mask: mx.array | None) -> mx.array:
         """Add attention of ``x`` to ``memory``, or to itself."""
-        attention = getattr(self, self._attentions[branch - 1])
+        attention = getattr(self, self._mx_attentions[branch - 1])
         dropout = getattr(self, f"dropout{branch}")
 
         def change(y: mx.array) -> mx.array:
             source = y if memory is None else memory
             return dropout(attention(y, source, source, mask))
 
-        return self._add(branch, x, change)
+        return self._mx_add(branch, x, change)
 
-    def _perceive(self, x: mx.array) -> mx.array:
+    def _mx_perceive(self, x: mx.array) -> mx.array:
         """Add the perceptron, the last branch; its dropout acts on the hidden layer."""
-        last = len(self._attentions) + 1
+        last = len(self._mx_attentions) + 1
         dropout = getattr(self, f"dropout{last}")
-        return self._add(last, x, lambda y: self.linear2(dropout(self.activation(self.linear1(y)))))
+        return self._mx_add(last, x, lambda y: self.linear2(dropout(self.activation(self.linear1(y)))))
 
 
 class _Stack(Module):
     """Blocks of one kind, one after the other, and a final ``LayerNorm``."""
 
-    _block: ClassVar[type[_Block]]
+    _mx_block: ClassVar[type[_Block]]
 
     def __init__(
         self,
@@ -176,11 +176,11 @@ class _Stack(Module):
     ) -> None:
         super().__init__()
         settings = (dims, num_heads, mlp_dims, dropout, activation, norm_first)
-        self.layers = [self._block(*settings) for _ in range(num_layers)]
+        self.layers = [self._mx_block(*settings) for _ in range(num_layers)]
         self.ln = LayerNorm(dims)
         self.checkpoint = checkpoint
 
-    def _run(self, x: mx.array, *others: mx.array | None) -> mx.array:
+    def _mx_run(self, x: mx.array, *others: mx.array | None) -> mx.array:
         for block in map(checkpointed, self.layers) if self.checkpoint else self.layers:
             x = block(x, *others)
         return self.ln(x)
@@ -207,10 +207,10 @@ class TransformerEncoderLayer(_Block):
         (2, 5, 8)
     """
 
-    _attentions = ("attention",)
+    _mx_attentions = ("attention",)
 
     def __call__(self, x: mx.array, mask: mx.array | None) -> mx.array:
-        return self._perceive(self._attend(1, x, None, mask))
+        return self._mx_perceive(self._mx_attend(1, x, None, mask))
 
 
 class TransformerEncoder(_Stack):
@@ -236,10 +236,10 @@ class TransformerEncoder(_Stack):
         (2, 5, 8)
     """
 
-    _block = TransformerEncoderLayer
+    _mx_block = TransformerEncoderLayer
 
     def __call__(self, x: mx.array, mask: mx.array | None) -> mx.array:
-        return self._run(x, mask)
+        return self._mx_run(x, mask)
 
 
 class TransformerDecoderLayer(_Block):
@@ -264,13 +264,13 @@ class TransformerDecoderLayer(_Block):
         (2, 5, 8)
     """
 
-    _attentions = ("self_attention", "cross_attention")
+    _mx_attentions = ("self_attention", "cross_attention")
 
     def __call__(
         self, x: mx.array, memory: mx.array, x_mask: mx.array | None, memory_mask: mx.array | None
     ) -> mx.array:
-        x = self._attend(1, x, None, x_mask)
-        return self._perceive(self._attend(2, x, memory, memory_mask))
+        x = self._mx_attend(1, x, None, x_mask)
+        return self._mx_perceive(self._mx_attend(2, x, memory, memory_mask))
 
 
 class TransformerDecoder(_Stack):
@@ -296,12 +296,12 @@ class TransformerDecoder(_Stack):
         (2, 5, 8)
     """
 
-    _block = TransformerDecoderLayer
+    _mx_block = TransformerDecoderLayer
 
     def __call__(
         self, x: mx.array, memory: mx.array, x_mask: mx.array | None, memory_mask: mx.array | None
     ) -> mx.array:
-        return self._run(x, memory, x_mask, memory_mask)
+        return self._mx_run(x, memory, x_mask, memory_mask)
 
 
 class Transformer(Module):

@@ -1,0 +1,130 @@
+"""Programs subclass layers and optimizers, and call their own methods what they like: the names that a class here has
+and MLX's has not must not be among those."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.nn_oracle import OURS, REAL, check_on
+
+OF_PYTHON = {"__annotations__"}
+OWN = "_mx_"
+"""How a name begins that MLX's class has not."""
+
+CLASSES = sorted(
+    (package, name)
+    for package in ("nn", "optim")
+    for name, value in vars(getattr(REAL, package)).items()
+    if inspect.isclass(value) and value.__module__.startswith("mlx.")
+)
+
+INSTANCES: dict[str, Callable[[Any, Any], Any]] = {
+    "Module": lambda nn, optim: nn.Module(),
+    "Linear": lambda nn, optim: nn.Linear(4, 4),
+    "Conv2d": lambda nn, optim: nn.Conv2d(2, 4, 3),
+    "ConvTranspose1d": lambda nn, optim: nn.ConvTranspose1d(2, 4, 3),
+    "Dropout2d": lambda nn, optim: nn.Dropout2d(0.5),
+    "MaxPool2d": lambda nn, optim: nn.MaxPool2d(2),
+    "BatchNorm": lambda nn, optim: nn.BatchNorm(4),
+    "GroupNorm": lambda nn, optim: nn.GroupNorm(2, 4),
+    "GELU": lambda nn, optim: nn.GELU("fast"),
+    "QuantizedLinear": lambda nn, optim: nn.QuantizedLinear(64, 4),
+    "QuantizedEmbedding": lambda nn, optim: nn.QuantizedEmbedding(4, 64),
+    "QQLinear": lambda nn, optim: nn.QQLinear(64, 4),
+    "MultiHeadAttention": lambda nn, optim: nn.MultiHeadAttention(4, 2),
+    "TransformerEncoder": lambda nn, optim: nn.TransformerEncoder(1, 4, 2),
+    "Transformer": lambda nn, optim: nn.Transformer(4, 2, 1, 1),
+    "SinusoidalPositionalEncoding": lambda nn, optim: nn.SinusoidalPositionalEncoding(4),
+    "RoPE": lambda nn, optim: nn.RoPE(4),
+    "ALiBi": lambda nn, optim: nn.ALiBi(),
+    "Upsample": lambda nn, optim: nn.Upsample(2),
+    "GRU": lambda nn, optim: nn.GRU(2, 3),
+    "LSTM": lambda nn, optim: nn.LSTM(2, 3),
+    "Optimizer": lambda nn, optim: optim.Optimizer(),
+    "SGD": lambda nn, optim: optim.SGD(0.1),
+    "RMSprop": lambda nn, optim: optim.RMSprop(0.1),
+    "Adam": lambda nn, optim: optim.Adam(0.1),
+    "Adafactor": lambda nn, optim: optim.Adafactor(),
+    "Muon": lambda nn, optim: optim.Muon(0.1),
+    "MultiOptimizer": lambda nn, optim: optim.MultiOptimizer([optim.SGD(0.1)]),
+}
+
+
+def _taken(names: set[str]) -> list[str]:
+    return sorted(name for name in names - OF_PYTHON if not name.startswith(OWN))
+
+
+@pytest.mark.parametrize(("package", "name"), CLASSES)
+def test_classes_have_no_names_that_subclasses_might_use(package: str, name: str) -> None:
+    real, ours = (getattr(getattr(side, package), name) for side in (REAL, OURS))
+    assert _taken(set(dir(ours)) - set(dir(real))) == []
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_instances_have_no_attributes_that_subclasses_might_use(name: str) -> None:
+    real, ours = (INSTANCES[name](side.nn, side.optim) for side in (REAL, OURS))
+    assert _taken(set(vars(ours)) - set(vars(real))) == []
+
+
+def test_a_model_may_check_and_walk_by_itself() -> None:
+    def program(mx: Any, lib: Any) -> Any:
+        class Model(lib.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.inner = lib.nn.Linear(2, 2)
+
+            def _check_weights(self) -> None:
+                raise RuntimeError("not asked for")
+
+            def _walk_modules(self, depth: int) -> int:
+                return depth
+
+            def _for_frozen(self) -> bool:
+                return False
+
+        model = Model().freeze(keys="bias")
+        model.load_weights([("inner.weight", mx.ones((2, 2))), ("inner.bias", mx.zeros(2))])
+        return model.parameters(), [path for path, _ in model.named_modules()], sorted(model.inner._no_grad)
+
+    check_on(program)
+
+
+def test_an_attention_may_project_by_itself() -> None:
+    def program(mx: Any, lib: Any, x: Any) -> Any:
+        class Attention(lib.nn.MultiHeadAttention):
+            def _project(self, x: Any) -> Any:
+                return super().__call__(x, x, x)
+
+        attention = Attention(4, 2)
+        attention.apply(mx.ones_like)
+        return attention._project(x)
+
+    check_on(program, np.arange(12, dtype=np.float32).reshape(1, 3, 4) / 12)
+
+
+def test_an_optimizer_may_have_a_rule_a_rate_and_a_step_of_its_own() -> None:
+    def program(mx: Any, lib: Any) -> Any:
+        class Warm(lib.optim.Adam):
+            def __init__(self, rate: float) -> None:
+                super().__init__(rate)
+                self._rule, self._together = "warm", None
+
+            def _rate(self) -> Any:
+                return 2 * self.learning_rate
+
+            def _step(self, gradients: Any) -> Any:
+                return self.apply_gradients(gradients, {"w": mx.ones(2)})
+
+            def _keep(self) -> None: ...
+
+            def _blend(self) -> None: ...
+
+        optimizer = Warm(0.1)
+        return optimizer._rate(), optimizer._step({"w": mx.array([1.0, -2.0])}), optimizer.state
+
+    check_on(program)
