@@ -12,7 +12,6 @@ import pytest
 
 from tests.nn_oracle import OURS, REAL, check_on
 
-OF_PYTHON = {"__annotations__"}
 OWN = "_mx_"
 """How a name begins that MLX's class has not."""
 
@@ -54,9 +53,11 @@ INSTANCES: dict[str, Callable[[Any, Any], Any]] = {
     "MultiOptimizer": lambda nn, optim: optim.MultiOptimizer([optim.SGD(0.1)]),
 }
 
+OPTIMIZERS = [name for name in INSTANCES if hasattr(OURS.optim, name) and name != "Module"]
+
 
 def _taken(names: set[str]) -> list[str]:
-    return sorted(name for name in names - OF_PYTHON if not name.startswith(OWN))
+    return sorted(name for name in names if not name.startswith((OWN, "__")))
 
 
 @pytest.mark.parametrize(("package", "name"), CLASSES)
@@ -94,6 +95,24 @@ def test_a_model_may_check_and_walk_by_itself() -> None:
     check_on(program)
 
 
+def test_a_model_decides_what_its_walks_reach() -> None:
+    def program(mx: Any, lib: Any) -> Any:
+        class Student(lib.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.student, self.teacher = lib.nn.Linear(2, 2), lib.nn.Linear(2, 2)
+
+            def apply_to_modules(self, apply_fn: Any) -> Any:
+                self.student.apply_to_modules(apply_fn)
+                return self
+
+        model = Student()
+        walks = [path for path, _ in model.named_modules()], len(model.modules())
+        return walks, sorted(model.freeze(keys="bias").trainable_parameters()["teacher"])
+
+    check_on(program)
+
+
 def test_an_attention_may_project_by_itself() -> None:
     def program(mx: Any, lib: Any, x: Any) -> Any:
         class Attention(lib.nn.MultiHeadAttention):
@@ -105,6 +124,14 @@ def test_an_attention_may_project_by_itself() -> None:
         return attention._project(x)
 
     check_on(program, np.arange(12, dtype=np.float32).reshape(1, 3, 4) / 12)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_settings_of_optimizers_are_in_mlxs_order(name: str) -> None:
+    def settings(side: Any) -> list[str]:
+        return [each for each in vars(INSTANCES[name](side.nn, side.optim)) if not each.startswith("_")]
+
+    assert settings(OURS) == settings(REAL)
 
 
 def test_an_optimizer_may_have_a_rule_a_rate_and_a_step_of_its_own() -> None:

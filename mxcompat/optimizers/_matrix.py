@@ -54,9 +54,9 @@ class Adafactor(Optimizer):
         super().__init__()
         if learning_rate is not None:
             self._maybe_schedule("learning_rate", learning_rate)
-        self.scale_parameter, self.relative_step, self.warmup_init = scale_parameter, relative_step, warmup_init
         self.eps, self.clip_threshold, self.decay_rate = eps, clip_threshold, decay_rate
         self.beta_1, self.weight_decay = beta_1, weight_decay
+        self.scale_parameter, self.relative_step, self.warmup_init = scale_parameter, relative_step, warmup_init
 
     def init_single(self, parameter: mx.array, state: dict) -> None:
         shape = parameter.shape
@@ -142,8 +142,8 @@ class Muon(SlotOptimizer):
         ns_steps: int = 5,
     ) -> None:
         super().__init__(learning_rate)
-        self.momentum, self.nesterov = momentum, nesterov
-        self.weight_decay, self.ns_steps = weight_decay, ns_steps
+        self.momentum, self.weight_decay = momentum, weight_decay
+        self.nesterov, self.ns_steps = nesterov, ns_steps
 
     def _zeropower_via_newtonschulz5(self, X: mx.array, steps: int) -> mx.array:
         """Push the singular values of a matrix towards one by an odd polynomial of degree five, ``steps`` times."""

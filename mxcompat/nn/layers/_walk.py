@@ -77,10 +77,10 @@ def _entries(target: Any, new: Any, strict: bool, what: str) -> Iterator[tuple[A
             elif strict:
                 raise unknown(what, key)
     elif isinstance(new, list):
-        if strict and len(new) > len(target):
-            raise ValueError(f"List index {len(target)} is out of bounds for destination of length {len(target)}.")
         for index, value in enumerate(new[: len(target)]):
             yield index, target[index], value
+        if strict and len(new) > len(target):
+            raise ValueError(f"List index {len(target)} is out of bounds for destination of length {len(target)}.")
     elif strict:
         raise invalid_type(new)
 

@@ -7,7 +7,7 @@ sub-modules); everything else becomes an ordinary attribute. All walks over the 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import mxcompat.core as mx
@@ -264,17 +264,26 @@ class Module(dict):
         Returns:
             The module.
         """
-        for path, module in _and_below(self):
+        stack: list[tuple[str, Module]] = [("", self)]
+        while stack:
+            path, module = stack.pop()
             apply_fn(path, module)
+            # looked up after the call, which may have changed them
+            prefix = f".{path}" if path else ""
+            stack.extend(tree_flatten(module.children(), prefix=prefix, is_leaf=self.is_module))
         return self
 
     def modules(self) -> list[Module]:
         """This module and all below it."""
-        return [module for _, module in _and_below(self)]
+        found: list[Module] = []
+        self.apply_to_modules(lambda _, module: found.append(module))
+        return found
 
     def named_modules(self) -> list[tuple[str, Module]]:
         """``(path, module)`` for this module (path ``""``) and all below it."""
-        return list(_and_below(self))
+        found: list[tuple[str, Module]] = []
+        self.apply_to_modules(lambda path, module: found.append((path, module)))
+        return found
 
     def _validate_keys(self, keys: str | list[str], strict: bool) -> list[str]:
         keys = keys if isinstance(keys, list) else [keys]
@@ -361,16 +370,6 @@ class Module(dict):
         """
         chosen = predicate or (lambda _: True)
         self.apply(lambda x: x.astype(dtype) if chosen(x.dtype) else x)
-
-
-def _and_below(module: Module) -> Iterator[tuple[str, Module]]:
-    """(path, module), the module itself first; children are looked up after the caller had the parent."""
-    stack: list[tuple[str, Module]] = [("", module)]
-    while stack:
-        path, module = stack.pop()
-        yield path, module
-        prefix = f".{path}" if path else ""
-        stack.extend(tree_flatten(module.children(), prefix=prefix, is_leaf=Module.is_module))
 
 
 def _visit(
