@@ -54,6 +54,7 @@ WORKS_HERE = {
         lambda c: mx.random.multivariate_normal(mx.zeros(2), c, key=mx.random.key(0), stream=mx.cpu).sum()
     )(mx.eye(2)),
     "checkpoint": lambda mx: mx.jvp(mx.grad(mx.checkpoint(lambda x: mx.sin(x).sum())), [mx.ones(1)], [mx.ones(1)]),
+    "checkpointed lookup": lambda mx: mx.grad(mx.checkpoint(lambda w, i: w[i].sum()))(mx.ones(2), mx.array([0])),
     "scales": lambda mx: mx.jvp(
         lambda s: mx.quantized_matmul(mx.ones((1, 64)), mx.zeros((32, 8), mx.uint32), s, mx.zeros((32, 1))),
         [mx.ones((32, 1))], [mx.ones((32, 1))],
