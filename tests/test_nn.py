@@ -562,3 +562,33 @@ def test_initial_weights_are_drawn_as_in_mlx(layer: str) -> None:
         return seen
 
     check_on(calls)
+
+
+@pytest.mark.parametrize("name", ["glorot_uniform", "he_uniform", "glorot_normal", "he_normal"])
+@pytest.mark.parametrize("shape", [(5, 7), (64, 10), (7, 3, 3, 11), (128, 784)])
+def test_limits_are_those_of_mlx_to_the_last_digit(name: str, shape: tuple[int, ...]) -> None:
+    def limits(mx: Any, lib: Any) -> list:
+        seen = []
+        with pytest.MonkeyPatch.context() as patch:
+            plain = mx.random.uniform, mx.random.normal
+            patch.setattr(mx.random, "uniform", lambda *a, **k: seen.append(repr(a[:2])) or plain[0](*a, **k))
+            patch.setattr(mx.random, "normal", lambda *a, **k: seen.append(repr(k["scale"])) or plain[1](*a, **k))
+            for gain in (1.0, 2.0, 0.37):
+                getattr(lib.nn.init, name)()(mx.zeros(shape), gain=gain)
+        return seen
+
+    check_on(limits)
+
+
+@pytest.mark.parametrize(("name", "ndim"), [("Dropout", 2), ("Dropout2d", 4), ("Dropout3d", 5)])
+def test_dropout_draws_as_mlx_does(name: str, ndim: int) -> None:
+    """A program may put a function of its own in the place of `bernoulli`."""
+
+    def calls(mx: Any, lib: Any) -> list:
+        seen, plain = [], mx.random.bernoulli
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(mx.random, "bernoulli", lambda *a, **k: seen.append(repr((a, k))) or plain(*a, **k))
+            getattr(lib.nn, name)(0.3)(mx.ones([3] * ndim))
+        return seen
+
+    check_on(calls)

@@ -83,6 +83,10 @@ def test_wrong_arrays(name: str, mode: str, case: int) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_dequantize_errors(mode: str) -> None:
     check(lambda mx, w: mx.dequantize(*_q(mx, w, mode), mode=mode, dtype=mx.int32), SMALL)
+    for wrong in ({"bits": 3}, {"group_size": 48}, {"bits": 0}):  # the dtype is named first
+        check(lambda mx, w, o: mx.dequantize(*_q(mx, w, mode), mode=mode, dtype=mx.complex64, **o), SMALL, wrong)
+    scaled = lambda mx, w, one: mx.dequantize(*_q(mx, w, mode), mode=mode, dtype=mx.int32, global_scale=one)  # noqa: E731
+    check(scaled, SMALL, np.array([1, 2]))
     check(lambda mx, w: mx.dequantize(*[a[0] for a in _q(mx, w, mode)], mode=mode), SMALL)
     check(lambda mx, w: mx.dequantize(*_q(mx, w, mode), mode=mode, global_scale=mx.array([1.0, 2.0])), SMALL)
     check(lambda mx, w: mx.dequantize(*_q(mx, w, mode), mode=mode, global_scale=mx.array(1)), SMALL)

@@ -40,6 +40,9 @@ mx.slice_update(mx.zeros((3,)), x[:2].astype(mx.float32), k[:1], (0,))
 x.view(mx.uint32)
 x.astype(mx.float32).view(mx.int16) * 2
 x.astype(mx.float32).view(mx.int32).view(mx.float32)
+~k
+mx.bitwise_invert(x.astype(mx.int32)) * 2.5
+(~x.astype(mx.uint8) > 3) * 1.0
 """
 )
 

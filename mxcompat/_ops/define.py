@@ -146,7 +146,7 @@ def halves_in_float32(impl: Callable[..., Any]) -> Callable[..., Any]:
 def unary(
     name: str, impl: Callable[..., Any], result: Callable[[Dtype], Dtype], summary: str, *,
     sample: Sample = Sample(), arrays_only: bool = False, not_for: str = "", message: str = "",
-    in_float32: bool | None = None,
+    in_float32: bool | None = None, of_bools: Callable[..., array] | None = None,
 ) -> Callable[..., array]:  # fmt: skip
     """The public function of an elementwise op of one array.
 
@@ -159,6 +159,7 @@ def unary(
         not_for: the dtype kinds that MLX refuses, with `message`, by default "Not supported for" the dtype.
         in_float32: whether half precision is computed in float32, and rounded once; by default if `result` is
             `as_float`.
+        of_bools: what it is of bools, if that is another function.
     """
     if in_float32 is None:
         in_float32 = result is as_float
@@ -181,7 +182,10 @@ def unary(
     def function(a: Any, /, *, stream: Any = None) -> array:
         if stream is not None:
             check_stream(stream)
-        return wrap(apply(record, (a._node if type(a) is array else convert(a),)))
+        node = a._node if type(a) is array else convert(a)
+        if of_bools is not None and node.aval.dtype._kind == "b":
+            return of_bools(wrap(node))
+        return wrap(apply(record, (node,)))
 
     about = (f"a: {'an array' if arrays_only else 'an array or a number'}, of any shape.",)
     return _named(function, record, _document(name, summary, about, _dtypes(result), _refused(not_for, "the dtype is")))

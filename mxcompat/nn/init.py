@@ -31,9 +31,8 @@ def _normal(shape: tuple[int, ...], std: float, dtype: mx.Dtype, mean: float = 0
     return mx.random.normal(shape=shape, dtype=dtype, loc=mean, scale=std)
 
 
-def _uniform(shape: tuple[int, ...], std: float, dtype: mx.Dtype) -> mx.array:
-    """Around zero, with this standard deviation."""
-    limit = math.sqrt(3.0) * std
+def _uniform(shape: tuple[int, ...], limit: float, dtype: mx.Dtype) -> mx.array:
+    """Around zero, up to this limit, which is sqrt(3) standard deviations."""
     return mx.random.uniform(-limit, limit, shape, dtype=dtype)
 
 
@@ -138,23 +137,25 @@ def _calculate_fan_in_fan_out(x: mx.array) -> tuple[int, int]:
     return inputs * receptive, outputs * receptive
 
 
-def _glorot(draw: Callable[..., mx.array], dtype: mx.Dtype) -> Callable[..., mx.array]:
-    """Draws with variance ``gain**2 * 2 / (fan_in + fan_out)``."""
+def _glorot(draw: Callable[..., mx.array], squared: float, dtype: mx.Dtype) -> Callable[..., mx.array]:
+    """Draws of the scale ``gain * sqrt(2 * squared / (fan_in + fan_out))``."""
 
     def initializer(a: mx.array, gain: float = 1.0) -> mx.array:
-        return draw(a.shape, gain * math.sqrt(2.0 / sum(_calculate_fan_in_fan_out(a))), dtype)
+        return draw(a.shape, gain * math.sqrt(2 * squared / sum(_calculate_fan_in_fan_out(a))), dtype)
 
     return initializer
 
 
-def _he(draw: Callable[..., mx.array], dtype: mx.Dtype) -> Callable[..., mx.array]:
-    """Draws with variance ``gain**2 / fan``."""
+def _he(
+    draw: Callable[..., mx.array], scale: Callable[[float, int], float], dtype: mx.Dtype
+) -> Callable[..., mx.array]:
+    """Draws of the scale that follows from the gain and the fan."""
 
     def initializer(a: mx.array, mode: Fan = "fan_in", gain: float = 1.0) -> mx.array:
         fans = dict(zip(get_args(Fan), _calculate_fan_in_fan_out(a), strict=True))
         if mode not in fans:
             raise ValueError(f"Invalid mode: {mode}. Valid modes are: {', '.join(fans)}")
-        return draw(a.shape, gain / math.sqrt(fans[mode]), dtype)
+        return draw(a.shape, scale(gain, fans[mode]), dtype)
 
     return initializer
 
@@ -176,7 +177,7 @@ def glorot_normal(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], m
         >>> nn.init.glorot_normal()(mx.zeros((2, 3))).shape
         (2, 3)
     """
-    return _glorot(_normal, dtype)
+    return _glorot(_normal, 1.0, dtype)
 
 
 def glorot_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], mx.array]:
@@ -196,7 +197,7 @@ def glorot_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], 
         >>> nn.init.glorot_uniform()(mx.zeros((2, 3))).shape
         (2, 3)
     """
-    return _glorot(_uniform, dtype)
+    return _glorot(_uniform, 3.0, dtype)
 
 
 def he_normal(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, Fan, float], mx.array]:
@@ -217,7 +218,7 @@ def he_normal(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, Fan, float], 
         >>> nn.init.he_normal()(mx.zeros((2, 3)), mode="fan_out").shape
         (2, 3)
     """
-    return _he(_normal, dtype)
+    return _he(_normal, lambda gain, fan: gain / math.sqrt(fan), dtype)
 
 
 def he_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, Fan, float], mx.array]:
@@ -238,7 +239,7 @@ def he_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, Fan, float],
         >>> nn.init.he_uniform()(mx.zeros((2, 3)), mode="fan_out").shape
         (2, 3)
     """
-    return _he(_uniform, dtype)
+    return _he(_uniform, lambda gain, fan: gain * math.sqrt(3 / fan), dtype)
 
 
 def sparse(sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:

@@ -18,10 +18,12 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.rules import INDEX_ERROR
 from mxcompat._jax import jnp, lax, lazy
 
 from ..define import SAMPLES, Sample, broadcast, op, same, unary
 from ..examples import example
+from .unary import logical_not
 
 __all__ = [
     "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
@@ -116,7 +118,14 @@ right_shift = _bitwise("right_shift", _shift(_right), "The first array's bits, m
 bitwise_invert = unary(
     "bitwise_invert", lambda x: ~_whole(x), same, "Every bit flipped; of bools, logical not.", not_for="fc",
     message="Bitwise inverse only allowed on integer types.", sample=Sample(-3.0, 7.0, smooth=False),
+    of_bools=logical_not,
 )  # fmt: skip
+
+
+@INDEX_ERROR.of(bitwise_invert.op)
+def _no_derivative(transform: str, params: tuple, places: set[int]) -> Exception:
+    return ValueError(f"[Primitive::{transform.lower()}] Not implemented for BitwiseInvert.")
+
 
 bitwise_left_shift = left_shift
 bitwise_right_shift = right_shift

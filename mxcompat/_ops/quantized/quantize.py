@@ -294,13 +294,8 @@ def _dequantize_aval(scales: Aval, w: Aval, *more: Aval, how: Scheme, dtype: Dty
             f"[dequantize] Shape of {parts} does not match the matrix given the quantization parameters. Provided "
             f"matrix of shape {format_shape(w.shape)} and {both} of shape {format_shape(scales.shape)}{settings}."
         )
-    if dtype is not None:
-        if dtype._kind != "f":
-            raise ValueError(f"[dequantize] Only real floating types are supported but output dtype == {dtype._label}.")
-    elif affine:
-        dtype = promote(scales.dtype, more[0].dtype)
-    else:
-        dtype = _d.float32 if more else _d.bfloat16
+    if dtype is None:
+        dtype = promote(scales.dtype, more[0].dtype) if affine else _d.float32 if more else _d.bfloat16
     if more and not affine:
         check_global_scale("dequantize", how, more[0])
     _check_rows(w)
@@ -357,6 +352,8 @@ def dequantize(
     check_stream(stream)
     nodes = [require_array(scales, "dequantize"), require_array(w, "dequantize")]
     how = scheme("dequantize", mode, group_size, bits)
+    if dtype is not None and dtype._kind != "f":
+        raise ValueError(f"[dequantize] Only real floating types are supported but output dtype == {dtype._label}.")
     bias = None if biases is None else require_array(biases, "dequantize")
     check_quantized("dequantize", nodes[0], bias, nodes[1], how)
     if global_scale is not None:

@@ -1,4 +1,8 @@
-"""Dropout of single values and of whole channels."""
+"""Dropout of single values and of whole channels.
+
+Which values are kept is drawn by calls of `mx.random.bernoulli` like those of MLX's layers, as a program may have put a
+function of its own in its place.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,31 @@ import mxcompat.core as mx
 from mxcompat.nn.layers.base import Module
 
 __all__ = ["Dropout", "Dropout2d", "Dropout3d"]
+
+
+def _kept(p: float) -> float:
+    """The probability to keep."""
+    if p < 0 or p >= 1:
+        raise ValueError(f"The dropout probability {p} is not in [0, 1)")
+    return 1 - p
+
+
+def _keeps_all(layer: Dropout | Dropout2d | Dropout3d) -> bool:
+    return layer._p_1 == 1 or not layer.training
+
+
+def _scaled(x: mx.array, mask: mx.array, kept: float) -> mx.array:
+    """What is kept of the input; the mask first, so that half precision stays."""
+    return mask * x * (1 / kept)
+
+
+def _shared_axes(x: mx.array, count: int, allowed: tuple[int, int]) -> list[int]:
+    """The shape in which whole channels are drawn: all elements along axes of size 1 share one draw."""
+    if x.ndim not in allowed:
+        raise ValueError(f"Received input with {x.ndim} dimensions. Expected {allowed[0]} or {allowed[1]} dimensions.")
+    shape = list(x.shape)
+    shape[-1 - count : -1] = [1] * count
+    return shape
 
 
 class Dropout(Module):
@@ -26,34 +55,18 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
-        if p < 0 or p >= 1:
-            raise ValueError(f"The dropout probability {p} is not in [0, 1)")
-        # The probability to keep, as MLX names it.
-        self._p_1 = 1 - p
+        self._p_1 = _kept(p)  # as MLX names it
 
     def _extra_repr(self) -> str:
         return f"p={1 - self._p_1}"
 
-    def _mx_mask_shape(self, x: mx.array) -> list[int]:
-        """The shape in which kept and dropped are drawn; axes of size 1 share one draw."""
-        return list(x.shape)
-
     def __call__(self, x: mx.array) -> mx.array:
-        if self._p_1 == 1 or not self.training:
+        if _keeps_all(self):
             return x
-        kept = mx.random.bernoulli(self._p_1, self._mx_mask_shape(x)) * x  # first, so that half precision stays
-        return kept * (1 / self._p_1)
+        return _scaled(x, mx.random.bernoulli(self._p_1, x.shape), self._p_1)
 
 
-def _shared_axes(x: mx.array, count: int, allowed: tuple[int, int]) -> list[int]:
-    if x.ndim not in allowed:
-        raise ValueError(f"Received input with {x.ndim} dimensions. Expected {allowed[0]} or {allowed[1]} dimensions.")
-    shape = list(x.shape)
-    shape[-1 - count : -1] = [1] * count
-    return shape
-
-
-class Dropout2d(Dropout):
+class Dropout2d(Module):
     """``Dropout`` of whole channels of images (..., H, W, C), with or without a batch axis.
 
     Args:
@@ -67,15 +80,21 @@ class Dropout2d(Dropout):
         (2, 4, 4, 3)
     """
 
-    def _mx_mask_shape(self, x: mx.array) -> list[int]:
-        return _shared_axes(x, 2, (3, 4))
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self._p_1 = _kept(p)
+
+    def _extra_repr(self) -> str:
+        return f"p={1 - self._p_1}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        self._mx_mask_shape(x)
-        return super().__call__(x)
+        shape = _shared_axes(x, 2, (3, 4))
+        if _keeps_all(self):
+            return x
+        return _scaled(x, mx.random.bernoulli(p=self._p_1, shape=shape), self._p_1)
 
 
-class Dropout3d(Dropout):
+class Dropout3d(Module):
     """``Dropout`` of whole channels of volumes (..., D, H, W, C), with or without a batch axis.
 
     Args:
@@ -89,9 +108,15 @@ class Dropout3d(Dropout):
         (2, 4, 4, 4, 3)
     """
 
-    def _mx_mask_shape(self, x: mx.array) -> list[int]:
-        return _shared_axes(x, 3, (4, 5))
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self._p_1 = _kept(p)
+
+    def _extra_repr(self) -> str:
+        return f"p={1 - self._p_1}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        self._mx_mask_shape(x)
-        return super().__call__(x)
+        shape = _shared_axes(x, 3, (4, 5))
+        if _keeps_all(self):
+            return x
+        return _scaled(x, mx.random.bernoulli(p=self._p_1, shape=shape), self._p_1)
