@@ -5,9 +5,11 @@ import sysconfig
 
 from setuptools import Extension, setup
 
+FILES = ("in_c", "nodes", "code", "numbers", "arrays", "trees", "modules", "layout")
+
 NATIVE = Extension(
     "mxcompat._native.in_c",
-    [f"mxcompat/_native/{name}.c" for name in ("in_c", "nodes", "code", "numbers", "arrays", "trees", "modules")],
+    [f"mxcompat/_native/{name}.c" for name in FILES],
     depends=["mxcompat/_native/in_c.h"],
     define_macros=[("Py_LIMITED_API", "0x030B0000")],
     py_limited_api=True,

@@ -38,6 +38,7 @@ static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, add_arrays},
     {Py_mod_exec, add_trees},
     {Py_mod_exec, add_modules},
+    {Py_mod_exec, add_layout},
     {0, NULL},
 };
 

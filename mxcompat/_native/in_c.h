@@ -44,6 +44,7 @@ int add_numbers(PyObject *module);
 int add_arrays(PyObject *module);
 int add_trees(PyObject *module);
 int add_modules(PyObject *module);
+int add_layout(PyObject *module);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

@@ -19,6 +19,7 @@ from ..ir.node import SCALAR, Node
 from .events import span
 from .forked import require_threads
 from .internals import put
+from .layout import contiguous
 from .partition import whole
 
 __all__ = ["aligned", "aligned_bytes", "in_order", "jax_value", "numpy_value", "settled", "sole", "to_jax"]
@@ -93,9 +94,9 @@ def settled(value: Any, promised: Any) -> Any:
             f"NumPy gave {value.dtype}{list(value.shape)} where {promised} was promised; please report this as a bug "
             "of mxcompat."
         )
-    if value.base is not None and (not value.flags.c_contiguous or 2 * value.nbytes < _base_bytes(value)):
-        return np.array(value, order="C")
-    return value if value.flags.c_contiguous else np.ascontiguousarray(value)
+    if value.base is not None and value.flags.c_contiguous and 2 * value.nbytes < _base_bytes(value):
+        return value.copy()
+    return contiguous(value)
 
 
 def in_order(x: Any) -> Any:

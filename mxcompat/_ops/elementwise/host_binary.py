@@ -15,6 +15,8 @@ from mxcompat._array.casting import converted_on_host
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, from_numpy
 from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.policy import TILED_BYTES
+from mxcompat._graph.run.layout import laid_alike
 
 from ..define import TABLE
 from . import arithmetic, bitwise, comparison  # noqa: F401  # their records, in TABLE
@@ -37,7 +39,7 @@ def _in_result(function: Ufunc) -> Callable[..., Any]:
             x = converted_on_host(x, dtype)
         if y.dtype is not numpy:
             y = converted_on_host(y, dtype)
-        return function(x, y)
+        return function(x, y) if out.nbytes < TILED_BYTES else function(*laid_alike(x, y))
 
     return rule
 
@@ -67,7 +69,7 @@ def _comparison(function: Ufunc) -> Callable[..., Any]:
     def rule(out: Aval, params: tuple, x: Any, y: Any) -> Any:
         if x.dtype is not y.dtype:
             x, y = _alike(x, y)
-        return function(x, y)
+        return function(x, y) if out.size < TILED_BYTES else function(*laid_alike(x, y))
 
     return rule
 

@@ -11,6 +11,7 @@ from mxcompat._array.casting import converted_on_host
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST
 from mxcompat._graph.policy import COPIED_BYTES
+from mxcompat._graph.run.layout import reshaped
 
 from ..define import TABLE
 from ..indexing.rows import wide
@@ -25,8 +26,8 @@ __all__ = ["as_strided", "distance", "flip", "margin_slices", "roll", "spread", 
 
 
 @HOST.of(*[TABLE[name] for name in ("reshape", "flatten", "unflatten", "squeeze", "expand_dims", "atleast")])
-def _reshape(out: Aval, params: tuple, x: Any) -> np.ndarray:
-    return x.reshape(out.shape)
+def _reshape(out: Aval, params: tuple, x: Any) -> Any:
+    return reshaped(x, out.shape)
 
 
 def spread(x: Any, shape: tuple[int, ...]) -> Any:

@@ -1,0 +1,83 @@
+"""Arrays whose elements do not lie one after the other: what NumPy sees of them, whichever way they are copied."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import mxcompat.core as mx
+from mxcompat import ext
+from mxcompat._graph import policy
+from mxcompat._graph.ir.aval import DTYPES
+from mxcompat._graph.run import layout
+from mxcompat._native import native
+
+SHAPES = [(64, 512), (513, 67), (5, 4, 900), (4, 66, 131), (1, 130, 130), (130, 1, 130), (3, 4, 5, 300), (9001, 4)]
+
+
+def random(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    count = int(np.prod(shape)) * dtype.itemsize
+    return np.random.default_rng(0).integers(0, 2 if dtype.kind == "b" else 256, count, np.uint8).view(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("dtype", [d._numpy for d in DTYPES], ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_copy_has_the_same_bits(shape: tuple[int, ...], dtype: np.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "TILED_BYTES", 0)
+    whole = random(shape, dtype)
+    for x in (whole, whole[::-1], whole[..., ::2], whole[1:, ..., 1:], np.broadcast_to(whole, (2, *shape))):
+        for axes in itertools.permutations(range(x.ndim)):
+            y = x.transpose(axes)
+            copy = layout.contiguous(y)
+            assert copy.flags.c_contiguous
+            assert (copy.shape, copy.dtype) == (y.shape, y.dtype)
+            assert copy.tobytes() == y.tobytes()
+            assert layout.reshaped(y, (y.size,)).tobytes() == y.tobytes()
+
+
+def test_what_lies_in_order_is_no_copy() -> None:
+    x = random((200, 300), np.dtype(np.float32))
+    assert layout.contiguous(x) is x
+    assert np.shares_memory(layout.reshaped(x.T, (300, 1, 200)), x)
+    assert not np.shares_memory(layout.reshaped(x.T, (60000,)), x)
+
+
+@pytest.mark.skipif(native is None, reason="no compiler of C")
+def test_tiles_are_taken_for_transposed_arrays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    monkeypatch.setattr(layout, "native", type("Native", (), {"copy_transposed": lambda *a: taken.append(a[2])}))
+    x = random((200, 300), np.dtype(np.float32))
+    for y in (x.T, x.reshape(4, 50, 300).transpose(0, 2, 1), x.reshape(4, 50, 300).transpose(2, 0, 1)):
+        layout.contiguous(y)
+    assert taken == [0, 1, 0]
+    for y in (x[:, :250], x[:, ::2].T, x[::2], x[:50, :50].T, x[:3].T, x[:, :3].T, np.zeros((200, 300), complex).T):
+        layout.contiguous(y)
+    assert len(taken) == 3
+
+
+@pytest.mark.skipif(native is None, reason="no compiler of C")
+def test_what_does_not_fit_is_refused() -> None:
+    x, y = np.zeros((8, 6), np.uint32), np.zeros((6, 8), np.uint32)
+    native.copy_transposed(x, y.T, 0)
+    for wrong in ((x, y.T, 1), (x, y.T, -1), (x, y.T, 2), (x, y, 0), (x, x, 0), (x, y.T.astype(np.uint16), 0)):
+        with pytest.raises(ValueError, match="do not fit"):
+            native.copy_transposed(*wrong)
+    for wrong in ((), (x,), (x, y.T), (x, y.T, None), (None, y.T, 0), (x, None, 0)):
+        with pytest.raises(TypeError):
+            native.copy_transposed(*wrong)
+    x.flags.writeable = False
+    with pytest.raises(ValueError):
+        native.copy_transposed(x, y.T, 0)
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "maximum", "less", "equal", "arctan2", "power"])
+def test_operands_that_lie_otherwise(name: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(1, 2, (400, 300)).astype(np.float32), rng.uniform(1, 2, (300, 400)).astype(np.float32)
+    f = getattr(mx, name)
+    with ext.debug.eager():
+        x, y = mx.array(a), mx.array(b)
+        wanted = np.array(f(mx.array(np.ascontiguousarray(a.T)), y))
+        assert np.array_equal(f(x.T, y), wanted)
+        assert np.array_equal(f(y.T, x).T, np.array(f(y, mx.array(np.ascontiguousarray(a.T)))))
+        assert np.array_equal(f(x.T, y).reshape(-1), wanted.reshape(-1))
