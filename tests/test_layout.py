@@ -16,8 +16,8 @@ SHAPES = [(64, 512), (513, 67), (5, 4, 900), (4, 66, 131), (1, 130, 130), (130, 
 
 
 def random(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    count = int(np.prod(shape)) * dtype.itemsize
-    return np.random.default_rng(0).integers(0, 2 if dtype.kind == "b" else 256, count, np.uint8).view(dtype).reshape(shape)
+    octets = np.random.default_rng(0).integers(0, 2 if dtype.kind == "b" else 256, (*shape, dtype.itemsize), np.uint8)
+    return octets.view(dtype).reshape(shape)
 
 
 @pytest.mark.parametrize("dtype", [d._numpy for d in DTYPES], ids=str)
