@@ -473,6 +473,11 @@ LOSS_MISTAKES = [
 NUMPYS_NUMBERS = [
     lambda nn, x, n: nn.losses.cross_entropy(x, x, label_smoothing=n),
     lambda nn, x, n: nn.losses.huber_loss(x, x * 2, delta=n),
+    lambda nn, x, n: nn.losses.huber_loss(n, x),
+    lambda nn, x, n: nn.losses.hinge_loss(n, x, reduction="mean"),
+    lambda nn, x, n: nn.losses.kl_div_loss(x, n),
+    lambda nn, x, n: nn.losses.log_cosh_loss(n, x),
+    lambda nn, x, n: nn.losses.triplet_loss(n, x, x * 2),
     lambda nn, x, n: nn.losses.smooth_l1_loss(x, x * 2, beta=n),
     lambda nn, x, n: nn.losses.margin_ranking_loss(x, x * 2, x, margin=n),
     lambda nn, x, n: nn.Dropout(n).eval()(x),

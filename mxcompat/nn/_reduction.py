@@ -24,6 +24,10 @@ def reduce(loss: mx.array, reduction: Reduction = "none") -> mx.array:
     return _REDUCTIONS[reduction](loss)
 
 
+_SETTINGS = {mx.array, bool, int, float, str, type(None)}
+"""The types of arguments with which a loss is one node."""
+
+
 @lru_cache(policy.MOST_COMPOSED)
 def _as_one_node(
     losses: Callable[..., mx.array], reduction: Reduction, constants: tuple, names: tuple[str, ...]
@@ -69,11 +73,10 @@ def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[
                 args, kwargs["reduction"] = args[:place], args[place]
             reduction = kwargs.pop("reduction", default)
             given = (*args, *kwargs.values())
-            constants = tuple([None if type(x) is mx.array else (type(x), x) for x in given])
-            try:
-                loss = _as_one_node(losses, reduction, constants, tuple(kwargs))
-            except TypeError:  # an argument that is not hashable, such as a list
+            if not _SETTINGS.issuperset(map(type, given)):  # NumPy's numbers, for example, look at what they meet
                 return reduce(losses(*args, **kwargs), reduction)
+            constants = tuple([None if type(x) is mx.array else (type(x), x) for x in given])
+            loss = _as_one_node(losses, reduction, constants, tuple(kwargs))
             return loss(*[x for x in given if type(x) is mx.array])[0]
 
         reduced.__signature__ = signature.replace(parameters=[*signature.parameters.values(), last])  # type: ignore
