@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.capture import Capture
-from mxcompat._graph.ir.node import ITEM, apply, items
+from mxcompat._graph.ir.node import ITEM, Node, apply, items
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.run.differentiate import carry_back, carry_forward, fit
@@ -83,9 +83,15 @@ def captured(function: Callable[..., Iterable[Any]], avals: Sequence[Aval]) -> D
     """The Program of what a function gives for inputs of these avals: symbolic arrays, and zeros of NumPy's."""
     with Capture(avals) as capture:
         given = [Symbolic(n) for n in capture.placeholders]
-        outs = [x if isinstance(x, Symbolic) else zeros(x, given[0]) for x in function(*given)]
-        body = capture.close([x.node for x in outs])
+        body = capture.close([_node(x, given[0]) for x in function(*given)])
     return Derivative(body.program, [value_on_host(n) for n in body.captured])
+
+
+def _node(x: Any, like: Symbolic) -> Node:
+    """The node of a symbolic array, of zeros, or of all the results of an op that has several."""
+    if isinstance(x, tuple):
+        return x[0].node.inputs[0]
+    return (x if isinstance(x, Symbolic) else zeros(x, like)).node
 
 
 def zeros(g: Any, like: Symbolic) -> Symbolic:
