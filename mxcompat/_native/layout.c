@@ -1,40 +1,79 @@
-/* The copy of a transposed array, in tiles: see `_graph/ir/layout.py`. */
+/* The copy of a transposed array, in tiles: see `_graph/run/layout.py`. */
 #include "in_c.h"
 #include <stdint.h>
 
 enum { MOST_AXES = 64, TILE = 64, STEP = 4 };
 
-/* A matrix whose elements lie one after the other along its columns, to one where they do along its rows. Of `STEP` by
-   `STEP` elements all are read before they are written: compilers make vector instructions of that. Strides are in
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector)
+#define VECTORS
+#endif
+#endif
+
+/* Where the elements of a block are, and where they go: those of a row lie one after the other in `to`, those of a column
+   in `from`. */
+#define FROM(row, column) from[(column) * from_column + (row)]
+#define TO(row, column) to[(row) * to_row + (column)]
+
+/* Of `STEP` by `STEP` elements all are read before they are written. */
+#define BLOCK(type)                                                                                                    \
+    static inline void block_##type(type *restrict to, const type *restrict from, Py_ssize_t to_row,                  \
+                                    Py_ssize_t from_column) {                                                          \
+        type block[STEP][STEP];                                                                                        \
+        for (int column = 0; column < STEP; column++)                                                                  \
+            for (int row = 0; row < STEP; row++)                                                                       \
+                block[row][column] = FROM(row, column);                                                                \
+        for (int row = 0; row < STEP; row++)                                                                           \
+            for (int column = 0; column < STEP; column++)                                                              \
+                TO(row, column) = block[row][column];                                                                  \
+    }
+
+BLOCK(uint8_t)
+BLOCK(uint16_t)
+BLOCK(uint64_t)
+
+#ifdef VECTORS
+typedef uint32_t Vector __attribute__((vector_size(STEP * 4)));
+#define MIXED(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+
+static inline void block_uint32_t(uint32_t *restrict to, const uint32_t *restrict from, Py_ssize_t to_row,
+                                  Py_ssize_t from_column) {
+    Vector c[STEP], r[STEP];
+    for (int column = 0; column < STEP; column++)
+        memcpy(&c[column], &FROM(0, column), sizeof(Vector));
+    Vector low = MIXED(c[0], c[1], 0, 4, 1, 5), high = MIXED(c[0], c[1], 2, 6, 3, 7);
+    Vector low_too = MIXED(c[2], c[3], 0, 4, 1, 5), high_too = MIXED(c[2], c[3], 2, 6, 3, 7);
+    r[0] = MIXED(low, low_too, 0, 1, 4, 5), r[1] = MIXED(low, low_too, 2, 3, 6, 7);
+    r[2] = MIXED(high, high_too, 0, 1, 4, 5), r[3] = MIXED(high, high_too, 2, 3, 6, 7);
+    for (int row = 0; row < STEP; row++)
+        memcpy(&TO(row, 0), &r[row], sizeof(Vector));
+}
+#else
+BLOCK(uint32_t)
+#endif
+
+/* A matrix, tile by tile, so that what is read of a line of the cache is read before the line is gone. Strides are in
    elements. */
 #define COPY(type)                                                                                                     \
-    static void copy_##type(char *to, const char *from, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t to_row,       \
+    static void copy_##type(char *target, const char *source, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t to_row, \
                             Py_ssize_t from_column) {                                                                  \
-        type *restrict t = (type *)to;                                                                                 \
-        const type *restrict f = (const type *)from;                                                                   \
-        for (Py_ssize_t top = 0; top < rows; top += TILE)                                                              \
-            for (Py_ssize_t left = 0; left < columns; left += TILE) {                                                  \
-                Py_ssize_t bottom = top + TILE < rows ? top + TILE : rows;                                             \
+        type *restrict to = (type *)target;                                                                            \
+        const type *restrict from = (const type *)source;                                                              \
+        for (Py_ssize_t left = 0; left < columns; left += TILE)                                                        \
+            for (Py_ssize_t top = 0; top < rows; top += TILE) {                                                        \
+                Py_ssize_t bottom = top + TILE < rows ? top + TILE : rows, row = top;                                  \
                 Py_ssize_t right = left + TILE < columns ? left + TILE : columns;                                      \
-                Py_ssize_t i = top;                                                                                    \
-                for (; i + STEP <= bottom; i += STEP) {                                                                \
-                    Py_ssize_t j = left;                                                                               \
-                    for (; j + STEP <= right; j += STEP) {                                                             \
-                        type block[STEP][STEP];                                                                        \
-                        for (int q = 0; q < STEP; q++)                                                                 \
-                            for (int p = 0; p < STEP; p++)                                                             \
-                                block[p][q] = f[(j + q) * from_column + i + p];                                        \
-                        for (int p = 0; p < STEP; p++)                                                                 \
-                            for (int q = 0; q < STEP; q++)                                                             \
-                                t[(i + p) * to_row + j + q] = block[p][q];                                             \
-                    }                                                                                                  \
-                    for (; j < right; j++)                                                                             \
-                        for (int p = 0; p < STEP; p++)                                                                 \
-                            t[(i + p) * to_row + j] = f[j * from_column + i + p];                                      \
+                for (; row + STEP <= bottom; row += STEP) {                                                            \
+                    Py_ssize_t column = left;                                                                          \
+                    for (; column + STEP <= right; column += STEP)                                                     \
+                        block_##type(&TO(row, column), &FROM(row, column), to_row, from_column);                       \
+                    for (; column < right; column++)                                                                   \
+                        for (int k = 0; k < STEP; k++)                                                                 \
+                            TO(row + k, column) = FROM(row + k, column);                                               \
                 }                                                                                                      \
-                for (; i < bottom; i++)                                                                                \
-                    for (Py_ssize_t j = left; j < right; j++)                                                          \
-                        t[i * to_row + j] = f[j * from_column + i];                                                    \
+                for (; row < bottom; row++)                                                                            \
+                    for (Py_ssize_t column = left; column < right; column++)                                           \
+                        TO(row, column) = FROM(row, column);                                                           \
             }                                                                                                          \
     }
 

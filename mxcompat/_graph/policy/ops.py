@@ -24,8 +24,8 @@ and 2 as it is; one of 1 KB 1.5 and 1.2."""
 
 TILED_BYTES, TILED_AXIS = 1 << 15, 4
 """From so many bytes on, with so many elements along both axes, a transposed array is copied in tiles. One of 4096x100
-floats takes 85 us then, and 245 in NumPy; of 128x128 4 and 10, of 64x64 1.3 and 1.6. A picture of 512x512 pixels takes
-240 us with three colours, and 215 in NumPy."""
+floats takes 50 us then, and 245 in NumPy; of 128x128 2.4 and 10, of 64x64 1.0 and 1.6. A picture of 512x512 pixels
+takes 250 us with three colours, and 215 in NumPy."""
 
 CACHED_ELEMENTS = 1 << 13
 """How many elements NumPy takes through all steps of a long computation at a time: what fits into a cache."""

@@ -6,6 +6,7 @@ takes a third of the time (`_native/layout.c`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from mxcompat._native import native
 
 from .. import policy
 
-__all__ = ["contiguous", "laid_alike", "reshaped"]
+__all__ = ["combined", "combined_in_place", "contiguous", "reshaped"]
 
 
 def contiguous(x: np.ndarray) -> np.ndarray:
@@ -54,8 +55,16 @@ def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
         return contiguous(x).reshape(shape)
 
 
-def laid_alike(x: Any, y: Any) -> tuple[Any, Any]:
-    """The operands of an elementwise op; if one of two of a shape lies in order, both do."""
-    if x.shape == y.shape and x.flags.c_contiguous != y.flags.c_contiguous:
-        return contiguous(x), contiguous(y)
-    return x, y
+def combined(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+    """An elementwise function of two arrays; where only one of two of a shape lies in order, of a copy of the other."""
+    if x.shape != y.shape or x.flags.c_contiguous == y.flags.c_contiguous:
+        return function(x, y)
+    return function(contiguous(x), contiguous(y))
+
+
+def combined_in_place(function: np.ufunc, x: Any, y: Any) -> Any:
+    """The same of a function whose result has the dtype of its arguments: written over the copy."""
+    if x.shape != y.shape or x.flags.c_contiguous == y.flags.c_contiguous:
+        return function(x, y)
+    a, b = contiguous(x), contiguous(y)
+    return function(a, b, out=b if a is x else a)

@@ -7,6 +7,7 @@ ufunc or a few.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, from_numpy
 from mxcompat._graph.ir.rules import HOST
 from mxcompat._graph.policy import TILED_BYTES
-from mxcompat._graph.run.layout import laid_alike
+from mxcompat._graph.run.layout import combined, combined_in_place
 
 from ..define import TABLE
 from . import arithmetic, bitwise, comparison  # noqa: F401  # their records, in TABLE
@@ -31,6 +32,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 def _in_result(function: Ufunc) -> Callable[..., Any]:
     """The rule of an op that computes in the dtype of its result."""
+    of_large = partial(combined_in_place if isinstance(function, np.ufunc) else combined, function)
 
     def rule(out: Aval, params: tuple, x: Any, y: Any) -> Any:
         dtype = out.dtype
@@ -39,7 +41,7 @@ def _in_result(function: Ufunc) -> Callable[..., Any]:
             x = converted_on_host(x, dtype)
         if y.dtype is not numpy:
             y = converted_on_host(y, dtype)
-        return function(x, y) if out.nbytes < TILED_BYTES else function(*laid_alike(x, y))
+        return function(x, y) if out.nbytes < TILED_BYTES else of_large(x, y)
 
     return rule
 
@@ -69,7 +71,7 @@ def _comparison(function: Ufunc) -> Callable[..., Any]:
     def rule(out: Aval, params: tuple, x: Any, y: Any) -> Any:
         if x.dtype is not y.dtype:
             x, y = _alike(x, y)
-        return function(x, y) if out.size < TILED_BYTES else function(*laid_alike(x, y))
+        return function(x, y) if out.size < TILED_BYTES else combined(function, x, y)
 
     return rule
 
