@@ -549,22 +549,75 @@ def test_namespace() -> None:
                 assert list(got) == list(want), f"{name}.{of}"
 
 
+def _recorded(name: str, plain: Callable[..., Any], seen: list) -> Callable[..., Any]:
+    return lambda *args, **options: seen.append((name, args, options)) or plain(*args, **options)
+
+
 @pytest.mark.parametrize("layer", ["Linear(3, 4)", "Bilinear(3, 4, 5)", "Conv1d(3, 4, 3)", "ConvTranspose2d(3, 4, 3)",
                                    "Embedding(5, 6)", "LSTM(3, 4)", "MultiHeadAttention(8, 2)",
                                    "QuantizedLinear(64, 64)", "QuantizedEmbedding(64, 64)"])  # fmt: skip
 def test_initial_weights_are_drawn_as_in_mlx(layer: str) -> None:
     """A program may put functions of its own into `mx.random`."""
 
-    def recorded(plain: Callable[..., Any], seen: list) -> Callable[..., Any]:
-        return lambda *args, **options: seen.append([args, options]) or plain(*args, **options)
-
     def calls(mx: Any, lib: Any) -> list:
         seen = []
         with pytest.MonkeyPatch.context() as patch:
             for name in ("uniform", "normal"):
-                patch.setattr(mx.random, name, recorded(getattr(mx.random, name), seen))
+                patch.setattr(mx.random, name, _recorded(name, getattr(mx.random, name), seen))
             eval(f"nn.{layer}", {"nn": lib.nn})
         return seen
+
+    check_on(calls)
+
+
+DRAWS = {
+    "normal(1.0, 2.0)": (3, 4),
+    "uniform(-1, 2)": (3, 4),
+    "identity()": (3, 3),
+    "glorot_normal()": (3, 4),
+    "glorot_uniform(dtype)": (3, 4),
+    "he_normal(dtype)": (3, 4),
+    "he_uniform()": (3, 4),
+    "sparse(0.5, 1.0, 2.0, dtype)": (3, 4),
+    "orthogonal(2.0, dtype)": (3, 4),
+}
+
+
+@pytest.mark.parametrize("initializer", DRAWS)
+def test_initializers_draw_as_in_mlx(initializer: str) -> None:
+    def calls(mx: Any, lib: Any) -> list:
+        seen = []
+        with pytest.MonkeyPatch.context() as patch:
+            for space, names in ((mx.random, ("uniform", "normal")), (mx, ("eye",))):
+                for name in names:
+                    patch.setattr(space, name, _recorded(name, getattr(space, name), seen))
+            initialize = eval(f"init.{initializer}", {"init": lib.nn.init, "dtype": mx.float16})
+            return initialize(mx.zeros(DRAWS[initializer])).shape, seen
+
+    check_on(calls)
+
+
+@pytest.mark.parametrize("layer", ["QuantizedLinear(64, 32)", "QuantizedLinear(64, 32, False, 32, 8)",
+                                   "QuantizedLinear(64, 32, mode='mxfp4')", "QuantizedEmbedding(4, 64)",
+                                   "QQLinear(64, 32)", "QQLinear(64, 32).eval()", "Linear(64, 32).to_quantized(32)",
+                                   "Embedding(4, 64).to_quantized()", "QuantizedShardedToAllLinear(64, 32)",
+                                   "GroupNorm(2, 4, pytorch_compatible=True)", "LayerNorm(4)", "RMSNorm(4)",
+                                   "InstanceNorm(4)"])  # fmt: skip
+def test_layers_call_as_mlxs_do(layer: str) -> None:
+    """A program may put functions of its own in the places of those that layers compute with."""
+    functions = {"quantize", "quantized_matmul", "dequantize", "qqmm"}, {"layer_norm", "rms_norm"}
+
+    def calls(mx: Any, lib: Any) -> list:
+        seen = []
+        with pytest.MonkeyPatch.context() as patch:
+            for space, names in zip((mx, mx.fast), functions, strict=True):
+                for name in names:
+                    patch.setattr(space, name, _recorded(name, getattr(space, name), seen))
+            made = eval(f"nn.{layer}", {"nn": lib.nn})
+            made(mx.array([1, 2]) if "Embedding" in layer else mx.ones((2, 3, 4 if "Norm" in layer else 64)))
+        shapes = [[x.shape if isinstance(x, mx.array) else x for x in args] for _, args, _ in seen]
+        options = [{k: x.shape if isinstance(x, mx.array) else x for k, x in given.items()} for _, _, given in seen]
+        return [name for name, _, _ in seen], shapes, options
 
     check_on(calls)
 

@@ -1,5 +1,5 @@
 """Programs subclass layers and optimizers, and call their own methods what they like: the names that a class here has
-and MLX's has not must not be among those."""
+and MLX's has not must not be among those. They override MLX's private methods, too: those must be here, and called."""
 
 from __future__ import annotations
 
@@ -64,6 +64,20 @@ def _taken(names: set[str]) -> list[str]:
 def test_classes_have_no_names_that_subclasses_might_use(package: str, name: str) -> None:
     real, ours = (getattr(getattr(side, package), name) for side in (REAL, OURS))
     assert _taken(set(dir(ours)) - set(dir(real))) == []
+
+
+@pytest.mark.parametrize(("package", "name"), CLASSES)
+def test_classes_have_the_names_that_subclasses_may_override(package: str, name: str) -> None:
+    real, ours = (getattr(getattr(side, package), name) for side in (REAL, OURS))
+    assert set(dir(real)) - set(dir(ours)) == set()
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_instances_have_the_attributes_and_entries_that_subclasses_may_read(name: str) -> None:
+    real, ours = (INSTANCES[name](side.nn, side.optim) for side in (REAL, OURS))
+    assert set(vars(real)) - set(vars(ours)) == set()
+    if isinstance(real, dict):
+        assert list(ours) == list(real)
 
 
 @pytest.mark.parametrize("name", INSTANCES)
@@ -155,3 +169,74 @@ def test_an_optimizer_may_have_a_rule_a_rate_and_a_step_of_its_own() -> None:
         return optimizer._rate(), optimizer._step({"w": mx.array([1.0, -2.0])}), optimizer.state
 
     check_on(program)
+
+
+@pytest.mark.parametrize("compatible", [False, True])
+def test_a_group_norm_may_standardize_by_itself(compatible: bool) -> None:
+    def program(mx: Any, lib: Any, x: Any) -> Any:
+        class Halved(lib.nn.GroupNorm):
+            def _group_norm(self, x: Any) -> Any:
+                return super()._group_norm(x) / 2
+
+            def _pytorch_compatible_group_norm(self, x: Any) -> Any:
+                return super()._pytorch_compatible_group_norm(x) / 3
+
+        layer = Halved(2, 4, pytorch_compatible=compatible)
+        layer.bias = mx.ones(4)
+        return layer(x), layer._group_norm(x), layer._pytorch_compatible_group_norm(x)
+
+    check_on(program, np.arange(24, dtype=np.float32).reshape(2, 3, 4) ** 2)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("tracking", [True, False])
+@pytest.mark.parametrize("patched", [True, False])
+def test_a_batch_norm_may_calculate_its_statistics(training: bool, tracking: bool, patched: bool) -> None:
+    def program(mx: Any, lib: Any, x: Any) -> Any:
+        seen = []
+
+        def calculate(self: Any, x: Any, ddof: int = 0) -> Any:
+            seen.append(ddof)
+            return mx.median(x, axis=0), mx.abs(x).max(axis=0) - ddof
+
+        with pytest.MonkeyPatch.context() as patch:
+            cls = lib.nn.BatchNorm if patched else type("Robust", (lib.nn.BatchNorm,), {})
+            patch.setattr(cls, "_calc_stats", calculate)
+            layer = cls(3, track_running_stats=tracking).train(training)
+            return layer(x), layer.parameters(), seen
+
+    check_on(program, np.arange(12, dtype=np.float32).reshape(4, 3) ** 2)
+
+
+POOLED = np.random.default_rng(1).normal(size=(2, 6, 7, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("settings", [(2,), (3, 1), ((2, 3), None, (0, 1)), (2, 2, 1)])
+def test_a_pool_may_have_a_function_and_a_padding_of_its_own(settings: tuple) -> None:
+    def program(mx: Any, lib: Any, x: Any) -> Any:
+        seen = []
+
+        def smallest(windows: Any, axes: Any) -> Any:
+            seen.append((windows.shape, axes))
+            return mx.min(windows, axes)
+
+        pool = lib.nn.MaxPool2d(*settings)
+        pool._pooling_function, pool._padding_value = smallest, 100.0
+        return pool(x), seen, pool._kernel_size, pool._stride, pool._padding, pool._axes
+
+    check_on(program, POOLED)
+
+
+@pytest.mark.parametrize("settings", [(2,), (3, 2, 1), ((2, 3),), (0,), (2, 2, -1), ("2",)])
+def test_a_pool_of_ones_own(settings: tuple) -> None:
+    def program(mx: Any, lib: Any, x: Any) -> Any:
+        base = inspect.getmodule(lib.nn.MaxPool2d)._Pool2d
+
+        class LpPool2d(base):
+            def __init__(self, *settings: Any) -> None:
+                super().__init__(lambda w, axes: mx.sqrt(mx.square(w).sum(axes)), 0, *settings)
+
+        pool = LpPool2d(*settings)
+        return pool(x), repr(pool), isinstance(lib.nn.AvgPool2d(2), base)
+
+    check_on(program, POOLED)

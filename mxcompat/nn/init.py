@@ -27,8 +27,8 @@ Fan = Literal["fan_in", "fan_out"]
 Initializer = Callable[[mx.array], mx.array]
 
 
-def _normal(shape: tuple[int, ...], std: float, dtype: mx.Dtype, mean: float = 0.0) -> mx.array:
-    return mx.random.normal(shape=shape, dtype=dtype, loc=mean, scale=std)
+def _normal(shape: tuple[int, ...], std: float, dtype: mx.Dtype) -> mx.array:
+    return mx.random.normal(shape=shape, scale=std, dtype=dtype)
 
 
 def _uniform(shape: tuple[int, ...], limit: float, dtype: mx.Dtype) -> mx.array:
@@ -75,7 +75,7 @@ def normal(mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) ->
         >>> nn.init.normal()(mx.zeros((2, 3))).shape
         (2, 3)
     """
-    return lambda a: _normal(a.shape, std, dtype, mean)
+    return lambda a: mx.random.normal(shape=a.shape, scale=std, loc=mean, dtype=dtype)
 
 
 def uniform(low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
@@ -121,7 +121,7 @@ def identity(dtype: mx.Dtype = mx.float32) -> Initializer:
     def initializer(arr: mx.array) -> mx.array:
         if len(arr.shape) != 2 or len(set(arr.shape)) != 1:
             raise ValueError(f"The input array must be a square matrix but got shape {arr.shape}.")
-        return mx.eye(arr.shape[0], dtype=dtype)
+        return mx.eye(n=arr.shape[0], dtype=dtype)
 
     return initializer
 
@@ -269,7 +269,8 @@ def sparse(sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype
         zeros = math.ceil(sparsity * a.shape[1])
         # A random order of each row's places; those that come first are zeroed.
         places = mx.argsort(mx.random.uniform(shape=a.shape), axis=1)[:, :zeros]
-        return mx.put_along_axis(_normal(a.shape, std, dtype, mean), places, mx.array(0, dtype), axis=1)
+        drawn = mx.random.normal(shape=a.shape, scale=std, loc=mean, dtype=dtype)
+        return mx.put_along_axis(drawn, places, mx.array(0, dtype), axis=1)
 
     return initializer
 
@@ -298,7 +299,7 @@ def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
             raise ValueError(f"Orthogonal initialization requires a 2D array but got a {a.ndim}D array.")
         rows, columns = a.shape
         size = max(rows, columns)
-        q, r = mx.linalg.qr(mx.random.normal(shape=(size, size), dtype=mx.float32), stream=mx.cpu)
+        q, r = mx.linalg.qr(mx.random.normal(shape=(size, size)), stream=mx.cpu)
         # The signs of R's diagonal make the distribution uniform.
         q = q * mx.sign(mx.diag(r))
         return (q[:rows, :columns] * gain).astype(dtype)

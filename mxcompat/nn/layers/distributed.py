@@ -226,7 +226,7 @@ class _QuantizedSharded(_Sharded, QuantizedModule):
     ) -> None:
         shape = self._mx_join(group, input_dims, output_dims)
         self._mx_prepare(*settings)
-        self._mx_pack(uniform_weight(input_dims, *shape))
+        self._mx_pack(uniform_weight(input_dims, *shape), self.group_size, self.bits)
         if bias:
             self.bias = mx.zeros((shape[0],))
         self.freeze()

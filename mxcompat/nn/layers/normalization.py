@@ -10,16 +10,9 @@ from mxcompat.nn.layers.base import Module
 
 __all__ = ["BatchNorm", "GroupNorm", "InstanceNorm", "LayerNorm", "RMSNorm"]
 
-_FIRST_VALUES = {"weight": mx.ones, "bias": mx.zeros}
-
 
 def _standardized(x: mx.array, mean: mx.array, var: mx.array, eps: float) -> mx.array:
     return (x - mean) * mx.rsqrt(var + eps)
-
-
-def _standardized_over(x: mx.array, axes: tuple[int, ...], eps: float) -> mx.array:
-    """``x`` with mean 0 and variance 1 over ``axes``."""
-    return _standardized(x, mx.mean(x, axis=axes, keepdims=True), mx.var(x, axis=axes, keepdims=True), eps)
 
 
 class _Norm(Module):
@@ -40,7 +33,7 @@ class _Norm(Module):
     def _mx_add(self, dims: int, *parameters: str) -> None:
         """Make the named parameters, each of shape (dims,)."""
         for name in parameters:
-            self[name] = _FIRST_VALUES[name]((dims,))
+            self[name] = mx.ones((dims,)) if name == "weight" else mx.zeros((dims,))
 
     def _extra_repr(self) -> str:
         return self._mx_description.format(self, affine="weight" in self)
@@ -183,21 +176,23 @@ class GroupNorm(_Norm):
         self.num_groups, self.dims = num_groups, dims
         self.pytorch_compatible = pytorch_compatible
 
-    def _mx_neighbouring(self, x: mx.array) -> mx.array:
+    def _pytorch_compatible_group_norm(self, x: mx.array) -> mx.array:
         """Standardize groups of neighbouring channels."""
         batch, *_, dims = x.shape
         groups = x.reshape(batch, -1, self.num_groups, dims // self.num_groups).swapaxes(1, 2)
-        normed = mx.fast.layer_norm(groups.flatten(2), None, None, self.eps)
-        return normed.reshape(groups.shape).swapaxes(1, 2)
+        normed = mx.fast.layer_norm(groups.flatten(2), eps=self.eps, weight=None, bias=None)
+        return normed.reshape(groups.shape).swapaxes(1, 2).reshape(x.shape)
 
-    def _mx_interleaved(self, x: mx.array) -> mx.array:
+    def _group_norm(self, x: mx.array) -> mx.array:
         """Standardize groups of every ``num_groups``-th channel."""
         batch, *_, _ = x.shape
-        return _standardized_over(x.reshape(batch, -1, self.num_groups), (1,), self.eps)
+        groups = x.reshape(batch, -1, self.num_groups)
+        mean, var = (moment(groups, axis=1, keepdims=True) for moment in (mx.mean, mx.var))
+        return _standardized(groups, mean, var, self.eps).reshape(x.shape)
 
     def __call__(self, x: mx.array) -> mx.array:
-        standardize = self._mx_neighbouring if self.pytorch_compatible else self._mx_interleaved
-        return self._mx_affine(standardize(x).reshape(x.shape))
+        standardize = self._pytorch_compatible_group_norm if self.pytorch_compatible else self._group_norm
+        return self._mx_affine(standardize(x))
 
 
 class BatchNorm(_Norm):
@@ -262,22 +257,30 @@ class BatchNorm(_Norm):
         others = tuple(range(x.ndim - 1))
         return mx.mean(x, axis=others), mx.var(x, axis=others, ddof=ddof)
 
-    def _mx_remember(self, mean: mx.array, var: mx.array, count: int) -> None:
-        """Blend the statistics of a batch, ``count`` values per channel, into the running ones."""
-        unbiased = var * (count / (count - 1))
-        for name, new in zip(self._mx_statistics, (mean, unbiased), strict=True):
+    def _mx_unbiased(self, x: mx.array, var: mx.array) -> mx.array:
+        """The variance with Bessel's correction: it follows from the other, unless another function calculates it."""
+        if getattr(self._calc_stats, "__func__", None) is not _CALC_STATS:
+            return self._calc_stats(x, ddof=1)[1]
+        count = math.prod(x.shape[:-1])
+        return var * (count / (count - 1))
+
+    def _mx_remember(self, *statistics: mx.array) -> None:
+        """Blend the mean and variance of a batch into the running ones."""
+        for name, new in zip(self._mx_statistics, statistics, strict=True):
             self[name] = self[name] * (1 - self.momentum) + new * self.momentum
 
     def __call__(self, x: mx.array) -> mx.array:
         if x.ndim not in (2, 3, 4):
             raise ValueError(f"Expected input tensor to have 2, 3 or 4 dimensions, but got {x.ndim}")
-        count = math.prod(x.shape[:-1])
-        if self.training and count == 1:
+        if self.training and math.prod(x.shape[:-1]) == 1:
             raise ValueError("BatchNorm training requires more than one value per channel.")
-        if self.track_running_stats and not self.training:
-            mean, var = self.running_mean, self.running_var
-        else:
-            mean, var = self._calc_stats(x)
-            if self.track_running_stats:
-                self._mx_remember(mean, var, count)
+        mean, var = self._calc_stats(x)
+        if self.track_running_stats:
+            if self.training:
+                self._mx_remember(mean, self._mx_unbiased(x, var))
+            else:
+                mean, var = self.running_mean, self.running_var
         return self._mx_affine(_standardized(x, mean, var, self.eps))
+
+
+_CALC_STATS = BatchNorm._calc_stats

@@ -79,29 +79,73 @@ def _sliding_windows(x: mx.array, window_shape: list[int], window_strides: list[
 
 
 class _Pool(Module):
-    """Pads, cuts windows, reduces each. ``_mx_count`` is the number of spatial axes.
+    """Pads, cuts windows, reduces each: by ``pooling_function(windows, axes)``, over axes counted from the end."""
 
-    A subclass of its own gives ``_mx_reduce``, a function ``f(windows, axes)``, and ``_mx_fill``, the value to pad
-    with.
-    """
-
-    _mx_count: ClassVar[int]
-    _mx_reduce: ClassVar[Callable[..., mx.array]]
-    _mx_fill: ClassVar[float]
-
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+    def __init__(
+        self,
+        pooling_function: Callable[..., mx.array],
+        kernel_size: list[int],
+        stride: list[int],
+        padding: list[tuple[int, int]],
+        padding_value: float,
+    ) -> None:
         super().__init__()
-        self._kernel_size = self._mx_per_axis("kernel_size", kernel_size)
-        self._stride = list(self._kernel_size) if stride is None else self._mx_per_axis("stride", stride)
-        margins = self._mx_per_axis("padding", padding)
         layer = type(self).__name__
-        for name, values in {"kernel_size": self._kernel_size, "stride": self._stride}.items():
+        for name, values in {"kernel_size": kernel_size, "stride": stride}.items():
             if min(values) <= 0:
                 raise ValueError(f"[{layer}] '{name}' must be positive but got {tuple(values)}.")
+        margins = tuple(before for before, _ in padding)
         if min(margins) < 0:
-            raise ValueError(f"[{layer}] 'padding' must be non-negative but got {tuple(margins)}.")
-        self._padding = [(margin, margin) for margin in margins]
-        self._axes = tuple(range(-self._mx_count - 1, -1))
+            raise ValueError(f"[{layer}] 'padding' must be non-negative but got {margins}.")
+        self._pooling_function, self._padding_value = pooling_function, padding_value
+        self._kernel_size, self._stride, self._padding = kernel_size, stride, padding
+        self._axes = tuple(range(-len(kernel_size) - 1, -1))
+
+    def _extra_repr(self) -> str:
+        margins = tuple(before for before, _ in self._padding)
+        return f"kernel_size={tuple(self._kernel_size)}, stride={tuple(self._stride)}, padding={margins}"
+
+    def __call__(self, x: mx.array) -> mx.array:
+        margins = self._padding
+        if any(before > 0 for before, _ in margins):
+            x = mx.pad(x, [(0, 0), *margins, (0, 0)], constant_values=self._padding_value)
+        window, reduce = self._kernel_size, self._pooling_function
+        if self._mx_side_by_side(x):
+            # the windows need not be moved together to be reduced
+            return reduce(_tiles(x, window), tuple(range(2, 2 * len(window) + 1, 2)))
+        return reduce(_sliding_windows(x, window, self._stride), self._axes)
+
+    def _mx_side_by_side(self, x: mx.array) -> bool:
+        """Whether the windows lie side by side, and are reduced by a function that may be given other axes."""
+        window = self._kernel_size
+        return (
+            self._pooling_function in _OVER_ANY_AXES
+            and window == self._stride
+            and x.ndim == len(window) + 2
+            and not any(map(gt, window, x.shape[1:-1]))
+        )
+
+
+_OVER_ANY_AXES = (mx.max, mx.mean)
+
+
+class _PoolOver(_Pool):
+    """Settings may be one number for all of the ``_mx_count`` spatial axes."""
+
+    _mx_count: ClassVar[int]
+
+    def __init__(
+        self,
+        pooling_function: Callable[..., mx.array],
+        padding_value: float,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+    ) -> None:
+        window = self._mx_per_axis("kernel_size", kernel_size)
+        steps = window if stride is None else self._mx_per_axis("stride", stride)
+        margins = [(margin, margin) for margin in self._mx_per_axis("padding", padding)]
+        super().__init__(pooling_function, window, steps, margins, padding_value)
 
     def _mx_per_axis(self, name: str, value: Any) -> list[int]:
         if isinstance(value, (tuple, list)) and len(value) == self._mx_count:
@@ -111,32 +155,20 @@ class _Pool(Module):
         form = f"an integer or a tuple containing {self._mx_count} integer{'s' if self._mx_count > 1 else ''}"
         raise ValueError(f"[{type(self).__name__}] '{name}' must be {form}")
 
-    def _extra_repr(self) -> str:
-        margins = tuple(before for before, _ in self._padding)
-        return f"kernel_size={tuple(self._kernel_size)}, stride={tuple(self._stride)}, padding={margins}"
 
-    def __call__(self, x: mx.array) -> mx.array:
-        margins = self._padding
-        if any(before > 0 for before, _ in margins):
-            x = mx.pad(x, [(0, 0), *margins, (0, 0)], constant_values=self._mx_fill)
-        window, reduce = self._kernel_size, type(self)._mx_reduce
-        if window == self._stride and x.ndim == len(window) + 2 and not any(map(gt, window, x.shape[1:-1])):
-            # the windows need not be moved together to be reduced
-            return reduce(_tiles(x, window), tuple(range(2, 2 * len(window) + 1, 2)))
-        return reduce(_sliding_windows(x, window, self._stride), self._axes)
+class _Pool1d(_PoolOver):
+    _mx_count = 1
 
 
-class _MaxPool(_Pool):
-    _mx_reduce = staticmethod(mx.max)
-    _mx_fill = -math.inf
+class _Pool2d(_PoolOver):
+    _mx_count = 2
 
 
-class _AvgPool(_Pool):
-    _mx_reduce = staticmethod(mx.mean)
-    _mx_fill = 0
+class _Pool3d(_PoolOver):
+    _mx_count = 3
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_Pool1d):
     """The largest value of each window: (N, L, C) to (N, L', C).
 
     Args:
@@ -153,18 +185,16 @@ class MaxPool1d(_MaxPool):
                 [5]]], dtype=float32)
     """
 
-    _mx_count = 1
-
     def __init__(
         self,
         kernel_size: int | tuple[int],
         stride: int | tuple[int] | None = None,
         padding: int | tuple[int] = 0,
     ) -> None:
-        super().__init__(kernel_size, stride, padding)
+        super().__init__(mx.max, -math.inf, kernel_size, stride, padding)
 
 
-class AvgPool1d(_AvgPool):
+class AvgPool1d(_Pool1d):
     """The mean of each window, added zeros included: (N, L, C) to (N, L', C).
 
     Args:
@@ -181,18 +211,16 @@ class AvgPool1d(_AvgPool):
                 [4]]], dtype=float32)
     """
 
-    _mx_count = 1
-
     def __init__(
         self,
         kernel_size: int | tuple[int],
         stride: int | tuple[int] | None = None,
         padding: int | tuple[int] = 0,
     ) -> None:
-        super().__init__(kernel_size, stride, padding)
+        super().__init__(mx.mean, 0, kernel_size, stride, padding)
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_Pool2d):
     """The largest value of each window: (N, H, W, C) to (N, H', W', C).
 
     Args:
@@ -208,18 +236,16 @@ class MaxPool2d(_MaxPool):
         (1, 7, 7, 3)
     """
 
-    _mx_count = 2
-
     def __init__(
         self,
         kernel_size: int | tuple[int, int],
         stride: int | tuple[int, int] | None = None,
         padding: int | tuple[int, int] | None = 0,
     ) -> None:
-        super().__init__(kernel_size, stride, padding)
+        super().__init__(mx.max, -math.inf, kernel_size, stride, padding)
 
 
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_Pool2d):
     """The mean of each window, added zeros included: (N, H, W, C) to (N, H', W', C).
 
     Args:
@@ -235,18 +261,16 @@ class AvgPool2d(_AvgPool):
         (1, 7, 7, 3)
     """
 
-    _mx_count = 2
-
     def __init__(
         self,
         kernel_size: int | tuple[int, int],
         stride: int | tuple[int, int] | None = None,
         padding: int | tuple[int, int] | None = 0,
     ) -> None:
-        super().__init__(kernel_size, stride, padding)
+        super().__init__(mx.mean, 0, kernel_size, stride, padding)
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_Pool3d):
     """The largest value of each window: (N, D, H, W, C) to (N, D', H', W', C).
 
     Args:
@@ -262,18 +286,16 @@ class MaxPool3d(_MaxPool):
         (1, 2, 2, 2, 3)
     """
 
-    _mx_count = 3
-
     def __init__(
         self,
         kernel_size: int | tuple[int, int, int],
         stride: int | tuple[int, int, int] | None = None,
         padding: int | tuple[int, int, int] | None = 0,
     ) -> None:
-        super().__init__(kernel_size, stride, padding)
+        super().__init__(mx.max, -math.inf, kernel_size, stride, padding)
 
 
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_Pool3d):
     """The mean of each window, added zeros included: (N, D, H, W, C) to (N, D', H', W', C).
 
     Args:
@@ -289,12 +311,10 @@ class AvgPool3d(_AvgPool):
         (1, 2, 2, 2, 3)
     """
 
-    _mx_count = 3
-
     def __init__(
         self,
         kernel_size: int | tuple[int, int, int],
         stride: int | tuple[int, int, int] | None = None,
         padding: int | tuple[int, int, int] | None = 0,
     ) -> None:
-        super().__init__(kernel_size, stride, padding)
+        super().__init__(mx.mean, 0, kernel_size, stride, padding)

@@ -97,9 +97,9 @@ class QuantizedModule(Module):
     def _mx_described_format(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self._mx_format.items())
 
-    def _mx_pack(self, dense: mx.array) -> None:
+    def _mx_pack(self, dense: mx.array, group_size: int | None, bits: int | None) -> None:
         """Take a dense weight."""
-        self.weight, self.scales, self.biases = (*mx.quantize(dense, **self._mx_format), None)[:3]
+        self.weight, self.scales, self.biases = (*mx.quantize(dense, group_size, bits, mode=self.mode), None)[:3]
 
     def _mx_dense_shape(self) -> tuple[int, int]:
         """The packed weight's shape before packing: (output_dims, input_dims)."""
@@ -108,8 +108,8 @@ class QuantizedModule(Module):
 
     def _mx_product(self, x: mx.array) -> mx.array:
         """``x @ weight.T``."""
-        packed = (self["weight"], self["scales"], self.get("biases"))
-        return mx.quantized_matmul(x, *packed, transpose=True, **self._mx_format)
+        scales, biases = self["scales"], self.get("biases")
+        return mx.quantized_matmul(x, self["weight"], scales=scales, biases=biases, transpose=True, **self._mx_format)
 
 
 def uniform_weight(input_dims: int, *shape: int) -> mx.array:
@@ -149,13 +149,13 @@ class QuantizedEmbedding(QuantizedModule):
     ) -> None:
         super().__init__()
         self._mx_prepare(mode, group_size, bits)
-        self._mx_pack(mx.random.normal(shape=(num_embeddings, dims), scale=math.sqrt(1 / dims)))
+        self._mx_pack(mx.random.normal(shape=(num_embeddings, dims), scale=math.sqrt(1 / dims)), group_size, bits)
         self.num_embeddings, self.dims = num_embeddings, dims
         self.freeze()
 
     def __call__(self, x: mx.array) -> mx.array:
         biases = self["biases"][x] if "biases" in self else None
-        return mx.dequantize(self["weight"][x], self["scales"][x], biases, **self._mx_format)
+        return mx.dequantize(self["weight"][x], scales=self["scales"][x], biases=biases, **self._mx_format)
 
     def as_linear(self, x: mx.array) -> mx.array:
         """Use the table as the weight of a linear layer (for tied output layers)."""
@@ -172,7 +172,7 @@ class QuantizedEmbedding(QuantizedModule):
         table = embedding_layer.weight
         count, dims = table.shape
         layer = cls(count, dims, group_size, bits, mode=mode)
-        layer._mx_pack(table)
+        layer._mx_pack(table, group_size, bits)
         return layer
 
 
@@ -209,7 +209,7 @@ class QuantizedLinear(QuantizedModule):
     ) -> None:
         super().__init__()
         self._mx_prepare(mode, group_size, bits)
-        self._mx_pack(uniform_weight(input_dims, output_dims, input_dims))
+        self._mx_pack(uniform_weight(input_dims, output_dims, input_dims), group_size, bits)
         if bias:
             self.bias = mx.zeros((output_dims,))
         self.freeze()
@@ -229,7 +229,7 @@ class QuantizedLinear(QuantizedModule):
         """A quantized copy of an ``nn.Linear`` (its bias stays trainable)."""
         dense = linear_layer.weight
         layer = cls(dense.shape[1], dense.shape[0], False, group_size, bits, mode=mode)
-        layer._mx_pack(dense)
+        layer._mx_pack(dense, group_size, bits)
         if "bias" in linear_layer:
             layer.bias = linear_layer.bias
         return layer
@@ -279,14 +279,14 @@ class QQLinear(QuantizedModule):
         """Pack the weight, if it is not."""
         if self._quantized:
             return
-        self.weight, self.scales = mx.quantize(self.weight, **self._mx_format)
+        self.weight, self.scales = mx.quantize(self.weight, self.group_size, self.bits, mode=self.mode)
         self._quantized = True
 
     def dequantize(self) -> None:
         """Unpack the weight, if it is packed."""
         if not self._quantized:
             return
-        self.weight = mx.dequantize(self.weight, self.pop("scales"), **self._mx_format)
+        self.weight = mx.dequantize(self.weight, scales=self.pop("scales"), **self._mx_format)
         self._quantized = False
 
     def _set_training_mode(self, mode: bool) -> None:
@@ -294,7 +294,7 @@ class QQLinear(QuantizedModule):
         (self.dequantize if mode else self.quantize)()
 
     def __call__(self, x: mx.array) -> mx.array:
-        return mx.qqmm(x, self["weight"], self.get("scales"), **self._mx_format)
+        return mx.qqmm(x, self["weight"], scales=self.get("scales"), **self._mx_format)
 
     @classmethod
     def from_linear(

@@ -5,6 +5,7 @@ Encoder and decoder layers are one block, with one or two attentions; encoder an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -96,7 +97,7 @@ class MultiHeadAttention(Module):
         """
         named = {"query_proj": queries, "key_proj": keys, "value_proj": values}
         q, k, v = (self._mx_project(name, x) for name, x in named.items())
-        heads = mx.fast.scaled_dot_product_attention(q, k, v, scale=q.shape[-1] ** -0.5, mask=mask)
+        heads = mx.fast.scaled_dot_product_attention(q, k, v, scale=math.sqrt(1 / q.shape[-1]), mask=mask)
         return self.out_proj(heads.transpose(0, 2, 1, 3).flatten(-2))
 
     @staticmethod
