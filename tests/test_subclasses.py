@@ -4,6 +4,7 @@ and MLX's has not must not be among those. They override MLX's private methods, 
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -240,3 +241,29 @@ def test_a_pool_of_ones_own(settings: tuple) -> None:
         return pool(x), repr(pool), isinstance(lib.nn.AvgPool2d(2), base)
 
     check_on(program, POOLED)
+
+
+@pytest.mark.parametrize("recurse", [True, False])
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("keys", [None, "bias", ["weight"], "nowhere"])
+def test_a_model_may_check_the_keys_that_are_frozen(recurse: bool, strict: bool, keys: Any) -> None:
+    def program(mx: Any, lib: Any) -> Any:
+        seen = []
+
+        class Watched(lib.nn.Linear):
+            def _validate_keys(self, keys: Any, strict: bool) -> Any:
+                seen.append((keys, strict))
+                return super()._validate_keys(keys, strict)
+
+        model = lib.nn.Sequential(Watched(2, 2), Watched(2, 2, bias=False))
+        model.gains = [mx.ones(2)]
+        results = []
+        for each, change in itertools.product((model.layers[0], model), ("freeze", "unfreeze")):
+            try:
+                getattr(each, change)(recurse=recurse, keys=keys, strict=strict)
+            except KeyError as error:
+                results.append(str(error))
+            results.append([sorted(module._no_grad) for module in model.modules()])
+        return results, seen
+
+    check_on(program)

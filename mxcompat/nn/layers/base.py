@@ -318,13 +318,14 @@ class Module(dict):
             ['weight']
         """
 
-        def visit(module: Module, names: list[str] | None) -> None:
+        def visit(module: Module, strict: bool) -> None:
+            names = keys
             if names is None:
                 own = module.filter_and_map(
                     lambda m, k, v: not isinstance(v, Module) and m.valid_parameter_filter(m, k, v)
                 )
                 names = [name for name, _ in tree_flatten(own)]
-            module._no_grad.update(names)
+            module._no_grad.update(module._validate_keys(names, strict))
 
         return _visit(self, visit, recurse, keys, strict)
 
@@ -338,11 +339,11 @@ class Module(dict):
             KeyError: in strict mode, an unknown key. The module is then unchanged.
         """
 
-        def visit(module: Module, names: list[str] | None) -> None:
-            if names is None:
+        def visit(module: Module, strict: bool) -> None:
+            if keys is None:
                 module._no_grad.clear()
             else:
-                module._no_grad.difference_update(names)
+                module._no_grad.difference_update(module._validate_keys(keys, strict))
 
         return _visit(self, visit, recurse, keys, strict)
 
@@ -372,17 +373,16 @@ class Module(dict):
         self.apply(lambda x: x.astype(dtype) if chosen(x.dtype) else x)
 
 
-def _visit(
-    module: Module, visit: Callable[[Module, list[str] | None], None], recurse: bool, keys: Any, strict: bool
-) -> Module:
-    """Call ``visit(module, keys)`` on the modules that ``freeze`` and ``unfreeze`` mean."""
-    if recurse:
-        if strict and keys is not None:
-            module._validate_keys_recursive(keys)
-        names = None if keys is None else module._validate_keys(keys, False)
-        return module.apply_to_modules(lambda _, each: visit(each, names))
-    visit(module, None if keys is None else module._validate_keys(keys, strict))
-    return module
+def _visit(module: Module, visit: Callable[[Module, bool], None], recurse: bool, keys: Any, strict: bool) -> Module:
+    """Call ``visit(module, strict)`` on the modules that ``freeze`` and ``unfreeze`` mean. Keys that are in one of them
+    need not be in all."""
+    if not recurse:
+        visit(module, strict)
+        return module
+    if strict and keys is not None:
+        module._validate_keys_recursive(keys)
+        strict = False
+    return module.apply_to_modules(lambda _, each: visit(each, strict))
 
 
 _PARAMETERS = (Module.valid_parameter_filter, Module.trainable_parameter_filter)
