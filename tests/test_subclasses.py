@@ -267,3 +267,54 @@ def test_a_model_may_check_the_keys_that_are_frozen(recurse: bool, strict: bool,
         return results, seen
 
     check_on(program)
+
+
+REPLACED: dict[tuple[str, str], Any] = {
+    ("Muon", "_zeropower_via_newtonschulz5"): lambda self, X, steps: X * steps,
+    ("Adafactor", "_compute_rms"): lambda self, inputs: 2 + inputs.sum() * 0,
+    ("Adafactor", "_compute_learning_rate"): lambda self, step, parameter_rms: step * parameter_rms,
+    ("SGD", "apply_single"): lambda self, gradient, parameter, state: parameter - 7 * gradient,
+    ("SGD", "learning_rate"): property(lambda self: self.state["learning_rate"] * 5),
+    ("Adam", "init_single"): lambda self, parameter, state: state.update(m=parameter, v=parameter),
+}
+
+
+@pytest.mark.parametrize("step", [0, 2])
+@pytest.mark.parametrize("of_all", [True, False])
+@pytest.mark.parametrize(("name", "method"), REPLACED)
+def test_a_method_of_an_optimizer_may_be_replaced_and_put_back(name: str, method: str, of_all: bool, step: int) -> None:
+    def program(mx: Any, lib: Any, weight: Any) -> Any:
+        optimizer = INSTANCES[name](lib.nn, lib.optim)
+        new, steps = REPLACED[name, method], []
+        parameters = {"weight": weight, "bias": weight[0]}
+        with pytest.MonkeyPatch.context() as patch:
+            for i in range(6):
+                if i == step and (of_all or isinstance(new, property)):
+                    patch.setattr(type(optimizer), method, new)
+                elif i == step:
+                    patch.setattr(optimizer, method, new.__get__(optimizer), raising=False)
+                elif i == 4:
+                    patch.undo()
+                parameters = optimizer.apply_gradients({"weight": weight, "bias": weight[1]}, parameters)
+                steps.append(parameters)
+        return steps
+
+    check_on(program, np.random.default_rng(2).normal(size=(3, 3)).astype(np.float32), tol=1e-4)  # Muon amplifies
+
+
+@pytest.mark.parametrize("of_all", [True, False])
+def test_the_matrix_of_alibi_is_the_classs(of_all: bool) -> None:
+    def program(mx: Any, lib: Any, scores: Any) -> Any:
+        seen = []
+        plain = lib.nn.ALiBi.create_alibi_matrix
+
+        def matrix(*args: Any, **options: Any) -> Any:
+            seen.append((args, sorted(options)))
+            return 2 * plain(*args, **options)
+
+        with pytest.MonkeyPatch.context() as patch:
+            cls = lib.nn.ALiBi if of_all else type("Steeper", (lib.nn.ALiBi,), {})
+            patch.setattr(cls, "create_alibi_matrix", staticmethod(matrix))
+            return cls()(scores, offset=1), seen
+
+    check_on(program, np.ones((1, 2, 3, 4), np.float32))

@@ -169,6 +169,6 @@ class Muon(SlotOptimizer):
         rate = rate_of(self, gradient)
         if change.ndim >= 2:
             *_, rows, columns = shape = change.shape
-            change = self._zeropower_via_newtonschulz5(change.flatten(1), self.ns_steps).reshape(shape)
+            change = self._zeropower_via_newtonschulz5(change.flatten(1), steps=self.ns_steps).reshape(shape)
             rate = max(1, rows / columns) ** 0.5 * rate
         return parameter - rate * change

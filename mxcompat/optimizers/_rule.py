@@ -1,14 +1,15 @@
 """The update of a few parameters as one node of the graph.
 
-What an optimizer of ours does to a parameter depends on its arguments, the optimizer's settings and the scalars in its
-state, and on nothing else. So its Python runs once for parameters of these shapes, and what it built is used again.
+What an optimizer of ours does to a parameter depends on its arguments, the optimizer's methods, which a program may
+replace, its settings and the scalars in its state, and on nothing else. So its Python runs once for parameters of these
+shapes, and what it built is used again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any
 
 import mxcompat.core as mx
@@ -36,7 +37,9 @@ class Rule:
         leaves that are not arrays.
         """
         array = mx.array
-        settings = self._to_compile(optimizer)
+        kind = type(optimizer)
+        methods = _methods(kind)(kind)
+        settings = self._to_compile(optimizer, methods)
         scalars: dict[str, mx.array] = {}
         for name, value in optimizer.state.items():
             if type(value) is array:
@@ -53,18 +56,18 @@ class Rule:
                 new += [optimizer.apply_single(*leaf) for leaf in group]
                 continue
             given, slots = found
-            update = _compiled(type(optimizer), settings, slots, tuple(scalars))
+            update = _compiled(kind, methods, settings, slots, tuple(scalars))
             new += assign(group, update(*given, *scalars.values()))
         return new
 
-    def _to_compile(self, optimizer: Any) -> tuple | None:
+    def _to_compile(self, optimizer: Any, methods: tuple) -> tuple | None:
         """The settings to compile for, if any."""
-        attributes = {name: value for name, value in vars(optimizer).items() if name[0] != "_"}  # not this rule itself
-        seen = [policy.REPRODUCIBLE, *attributes, *attributes.values()]
+        attributes = _attributes(optimizer)
+        seen = [policy.REPRODUCIBLE, *methods, *attributes, *attributes.values()]
         seen += [part for value in attributes.values() if isinstance(value, (list, tuple)) for part in value]
         if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):
             self._seen = seen
-            settings = _settings(optimizer)
+            settings = _settings(attributes)
             if len(self._known) < policy.COMPILED_SETTINGS:
                 self._known.add(settings)
             # what an optimizer has been through must not show where runs are to be reproducible
@@ -72,24 +75,35 @@ class Rule:
         return self._settings
 
 
-def _settings(optimizer: Any) -> tuple | None:
-    """The public attributes of an optimizer, if they are plain numbers and the like."""
+@lru_cache(policy.MOST_COMPOSED)
+def _methods(kind: type) -> Callable[[type], tuple]:
+    """How to read the methods of a class, as they are at the moment."""
+    return attrgetter(*[name for name in dir(kind) if not name.startswith("__")])
+
+
+def _attributes(optimizer: Any) -> dict[str, Any]:
+    """What was set on an optimizer: its public attributes, and what stands in the place of a method."""
+    kind = type(optimizer)
+    return {name: value for name, value in vars(optimizer).items() if name[0] != "_" or hasattr(kind, name)}
+
+
+def _settings(attributes: dict[str, Any]) -> tuple | None:
+    """The attributes of an optimizer, if they are plain numbers and the like."""
     found: list[Any] = []
-    for name, value in vars(optimizer).items():
-        if name[0] != "_":
-            parts = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-            if not all(type(part) in _PLAIN for part in parts):
-                return None
-            found.append((name, parts if isinstance(value, (list, tuple)) else value, *map(type, parts)))
+    for name, value in attributes.items():
+        parts = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+        if not all(type(part) in _PLAIN for part in parts):
+            return None
+        found.append((name, parts if isinstance(value, (list, tuple)) else value, *map(type, parts)))
     return tuple(found)
 
 
 @lru_cache(policy.MOST_COMPOSED)
 def _compiled(
-    kind: type, settings: tuple, slots: tuple[tuple[str, ...], ...], scalars: tuple[str, ...]
+    kind: type, methods: tuple, settings: tuple, slots: tuple[tuple[str, ...], ...], scalars: tuple[str, ...]
 ) -> Callable[..., list[mx.array]]:
     """From a gradient, a parameter and its slots, for each of some parameters, and the scalars, to the new parameters,
-    each with its slots."""
+    each with its slots. The methods are those that the class has now."""
 
     def update(*given: mx.array) -> list[mx.array]:
         values = iter(given)

@@ -114,7 +114,7 @@ class ALiBi(Module):
         queries = mx.arange(offset, q_sequence_length)
         keys = mx.arange(0, k_sequence_length)
         distance = -mx.abs(queries[:, None] - keys[None, :])
-        return (distance[None, None] * ALiBi.create_alibi_slope(num_heads, dtype)).astype(dtype)
+        return (distance[None, None] * ALiBi.create_alibi_slope(num_heads=num_heads, dtype=dtype)).astype(dtype)
 
     @staticmethod
     def create_alibi_slope(num_heads: int, dtype: mx.Dtype = mx.float32) -> mx.array:
@@ -131,5 +131,11 @@ class ALiBi(Module):
     def __call__(self, attention_scores: mx.array, offset: int = 0, mask: mx.array | None = None) -> mx.array:
         """Add the penalties, and ``mask`` if there is one; ``offset`` is the position of the first query."""
         shape = attention_scores.shape
-        bias = self.create_alibi_matrix(shape[-2] + offset, shape[-1], shape[1], offset, attention_scores.dtype)
+        bias = ALiBi.create_alibi_matrix(
+            q_sequence_length=shape[-2] + offset,
+            k_sequence_length=shape[-1],
+            num_heads=shape[1],
+            offset=offset,
+            dtype=attention_scores.dtype,
+        )
         return attention_scores + (bias if mask is None else bias + mask)
