@@ -732,7 +732,23 @@ def some(mx, n=7):
     return dict(list(made.items())[:n])
 
 
+def views(mx):
+    x, deep = mx.arange(24).reshape(4, 6), mx.arange(24).reshape(2, 3, 4)
+    return {
+        "broadcast": mx.broadcast_to(x[0], (3, 6)), "of one": mx.broadcast_to(x[0, 0], (2, 3)), "rows": x[1:3],
+        "columns": x[:, 1:3], "column": x[:, 1], "steps": x[::2, ::3], "back": x[::-1, ::-1], "empty": x[:, :0].T,
+        "two axes": deep.swapaxes(0, 1), "axes": deep.transpose(2, 0, 1), "there and back": x.T.T, "one": x[:1].T,
+        "windows": mx.as_strided(x, (3, 3), (1, 2)), "bytes": x.view(mx.uint8), "diagonal": mx.diagonal(x),
+        "columns, rows": x.T.reshape(3, 8), "copied": mx.contiguous(x.T),
+    }  # fmt: skip
+
+
 SAME_BYTES = {
+    "npy of views": lambda mx, p: [mx.save(str(p / name), x) for name, x in views(mx).items()],
+    "npz of views": lambda mx, p: mx.savez(str(p / "x"), *views(mx).values()),
+    "safetensors of views": lambda mx, p: mx.save_safetensors(
+        str(p / "x"), {**views(mx), "transposed": mx.arange(6).reshape(2, 3).T}
+    ),
     "npy": lambda mx, p: [mx.save(str(p / name), x) for name, x in zip("abcdefg", some(mx).values(), strict=True)],
     "npy of bfloat16": lambda mx, p: mx.save(str(p / "x"), mx.ones((2, 3), mx.bfloat16)),
     "npy of many axes": lambda mx, p: mx.save(str(p / "x"), mx.zeros((1,) * 20)),
