@@ -54,7 +54,7 @@ def shard_inplace(
     Raises:
         ValueError: an unknown kind, or the function returned something else.
     """
-    if not callable(sharding):
+    if isinstance(sharding, str):
         _check_sharding(sharding)
         sharding = all_to_sharded(segments) if sharding == _KINDS[0] else sharded_to_all(segments)
     module.update(shard(module.parameters(), sharding, group))
@@ -245,8 +245,8 @@ class _QuantizedSharded(_Sharded, QuantizedModule):
     @classmethod
     def _mx_from_quantized(cls: Any, layer: Module, segments: int | list, group: Any) -> Any:
         rows, words = layer.weight.shape
-        settings = (layer.group_size, layer.bits, layer.mode)
-        new = cls(words * 32 // layer.bits, rows, "bias" in layer, *settings, group)
+        columns = words * 32 // layer.bits
+        new = cls(columns, rows, "bias" in layer, layer.group_size, layer.bits, layer.mode, group)
         return new._mx_take(layer.parameters(), segments)
 
 
