@@ -504,6 +504,24 @@ def test_loss_mistakes(call) -> None:
     assert isinstance(error, ValueError)
 
 
+LOSS_ARGUMENTS = [
+    lambda f, a: f.mse_loss(a, a, "sum"),
+    lambda f, a: f.mse_loss(a, a, "sum", 1),
+    lambda f, a: f.mse_loss(a, a, "sum", reduction="mean"),
+    lambda f, a: f.mse_loss(a, a, *"12345", reduction="mean"),
+    lambda f, a: f.triplet_loss(a, a, a, *"123456"),
+    lambda f, a: f.huber_loss(a, a, 1.0, "sum", delta=2.0),
+    lambda f, a: f.mse_loss(a),
+    lambda f, a: f.mse_loss(a, reduction="sum"),
+    lambda f, a: f.mse_loss(a, a, weights=a),
+]
+
+
+@pytest.mark.parametrize("call", LOSS_ARGUMENTS)
+def test_the_reduction_is_the_last_argument(call) -> None:
+    check_on(lambda mx, lib, a: call(lib.nn.losses, a), A, message=True)
+
+
 INITIALIZERS = [
     lambda mx, f, a: f.constant(0.5)(a),
     lambda mx, f, a: f.constant(2, mx.int32)(a),

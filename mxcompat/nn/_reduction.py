@@ -55,6 +55,14 @@ def _as_one_node(
     return compile_frozen(loss)
 
 
+def _check_last(name: str, least: int, most: int, args: tuple, kwargs: dict[str, Any]) -> None:
+    """Python's errors for arguments of which the last, the reduction, is given twice, or is not the last."""
+    if "reduction" in kwargs:
+        raise TypeError(f"{name}() got multiple values for argument 'reduction'")
+    if len(args) > most:
+        raise TypeError(f"{name}() takes from {least} to {most} positional arguments but {len(args)} were given")
+
+
 def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[..., mx.array]]:
     """Gives a function of unreduced losses a last parameter ``reduction``: ``"none"``, ``"mean"`` or ``"sum"``.
 
@@ -65,11 +73,13 @@ def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[
     def decorate(losses: Callable[..., mx.array]) -> Callable[..., mx.array]:
         signature = inspect.signature(losses)
         place = len(signature.parameters)
+        least = sum(p.default is p.empty for p in signature.parameters.values())
         last = inspect.Parameter("reduction", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
 
         @wraps(losses)
         def reduced(*args: Any, **kwargs: Any) -> mx.array:
-            if len(args) == place + 1 and "reduction" not in kwargs:
+            if len(args) > place:
+                _check_last(losses.__name__, least, place + 1, args, kwargs)
                 args, kwargs["reduction"] = args[:place], args[place]
             reduction = kwargs.pop("reduction", default)
             given = (*args, *kwargs.values())

@@ -54,7 +54,11 @@ def constant(value: float, dtype: mx.Dtype = mx.float32) -> Initializer:
         array([[0.5, 0.5],
                [0.5, 0.5]], dtype=float32)
     """
-    return lambda a: mx.full(a.shape, value, dtype=dtype)
+
+    def initializer(a: mx.array) -> mx.array:
+        return mx.full(a.shape, value, dtype=dtype)
+
+    return initializer
 
 
 def normal(mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
@@ -75,7 +79,11 @@ def normal(mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) ->
         >>> nn.init.normal()(mx.zeros((2, 3))).shape
         (2, 3)
     """
-    return lambda a: mx.random.normal(shape=a.shape, scale=std, loc=mean, dtype=dtype)
+
+    def initializer(a: mx.array) -> mx.array:
+        return mx.random.normal(shape=a.shape, scale=std, loc=mean, dtype=dtype)
+
+    return initializer
 
 
 def uniform(low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
@@ -97,7 +105,11 @@ def uniform(low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32) -
         >>> mx.max(mx.abs(w)).item() <= 1
         True
     """
-    return lambda a: mx.random.uniform(low, high, a.shape, dtype=dtype)
+
+    def initializer(a: mx.array) -> mx.array:
+        return mx.random.uniform(low, high, a.shape, dtype=dtype)
+
+    return initializer
 
 
 def identity(dtype: mx.Dtype = mx.float32) -> Initializer:

@@ -75,7 +75,8 @@ def quantize(
             del settings["quantize_input"]
         return layer.to_quantized(**settings)
 
-    model.update_modules(tree_map_with_path(convert, model.leaf_modules(), is_leaf=Module.is_module))
+    leaves = model.leaf_modules()
+    model.update_modules(tree_map_with_path(convert, leaves, is_leaf=Module.is_module))
 
 
 class QuantizedModule(Module):
