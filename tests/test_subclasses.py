@@ -318,3 +318,52 @@ def test_the_matrix_of_alibi_is_the_classs(of_all: bool) -> None:
             return cls()(scores, offset=1), seen
 
     check_on(program, np.ones((1, 2, 3, 4), np.float32))
+
+
+READ: dict[str, tuple[int, ...]] = {
+    "Linear(4, 3)": (2, 4),
+    "Bilinear(4, 4, 3)": (2, 4),
+    "Embedding(5, 4)": (2, 3),
+    "Conv1d(4, 4, 2)": (1, 5, 4),
+    "Conv2d(4, 4, 2)": (1, 5, 5, 4),
+    "ConvTranspose1d(4, 4, 2)": (1, 5, 4),
+    "InstanceNorm(4, affine=True)": (2, 3, 4),
+    "LayerNorm(4)": (2, 4),
+    "RMSNorm(4)": (2, 4),
+    "GroupNorm(2, 4)": (2, 3, 4),
+    "BatchNorm(4)": (3, 4),
+    "BatchNorm(4).eval()": (3, 4),
+    "QuantizedLinear(64, 8)": (2, 64),
+    "QuantizedEmbedding(5, 64)": (2, 3),
+    "PReLU()": (2, 4),
+    "AllToShardedLinear(4, 3)": (2, 4),
+    "ShardedToAllLinear(4, 3)": (2, 4),
+}
+
+
+@pytest.mark.parametrize("layer", READ)
+def test_a_parameter_may_be_a_property(layer: str) -> None:
+    """Weight normalization, for example: some layers read their entries, others the attributes."""
+
+    def program(mx: Any, lib: Any, x: Any) -> Any:
+        seen = []
+
+        def scaled(name: str) -> property:
+            def write(self: Any, value: Any) -> None:
+                seen.append(f"{name} is set")
+                self[name] = value
+
+            return property(lambda self: seen.append(name) or self[name], write)
+
+        made = eval(f"nn.{layer}", {"nn": lib.nn})
+        made.__class__ = type("Scaled", (type(made),), {name: scaled(name) for name in made})
+        taken = made(mx.arange(x.size).reshape(x.shape) % 5 if "Embedding" in layer else x)
+        called = sorted(set(seen))
+        seen.clear()
+        if hasattr(made, "as_linear"):
+            made.as_linear(mx.ones((2, 64 if "Quantized" in layer else 4)))
+        as_linear = sorted(set(seen))
+        seen.clear()
+        return taken.shape, called, as_linear, repr(made), sorted(set(seen))
+
+    check_on(program, np.random.default_rng(3).normal(size=READ[layer]).astype(np.float32))

@@ -12,10 +12,25 @@ from typing import Any
 import mxcompat.core as mx
 from mxcompat._native import native
 
-__all__ = ["Plan", "carry_out", "check_weights", "invalid_type", "plan_modules", "replace_parameters", "unwrap_module"]
+__all__ = [
+    "Plan",
+    "carry_out",
+    "check_weights",
+    "invalid_type",
+    "plan_modules",
+    "read",
+    "replace_parameters",
+    "unwrap_module",
+]
 
 # A write to be done once the whole tree was found valid: container, key, new value.
 Plan = list[tuple[Any, Any, Any]]
+
+
+def read(module: Any, name: str) -> Any:
+    """``getattr(module, name)``, in less than half the time if that is an entry and no attribute of the class."""
+    value = None if hasattr(type(module), name) else module.get(name)
+    return getattr(module, name) if value is None else value
 
 
 def unwrap(

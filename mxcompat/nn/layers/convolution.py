@@ -6,6 +6,7 @@ import math
 from typing import Any, ClassVar
 
 import mxcompat.core as mx
+from mxcompat.nn.layers._walk import read
 from mxcompat.nn.layers.base import Module
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "Convolution"]
@@ -48,8 +49,10 @@ class Convolution(Module):
         return f"{channels * shown.get('groups', 1)}, {out_channels}, {described}"
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = getattr(mx, self._mx_function)(x, self["weight"], *[getattr(self, name) for name in self._mx_settings])
-        return y + self["bias"] if "bias" in self else y
+        y = getattr(mx, self._mx_function)(
+            x, read(self, "weight"), *[getattr(self, name) for name in self._mx_settings]
+        )
+        return y + read(self, "bias") if "bias" in self else y
 
 
 def _per_group(in_channels: int, groups: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import mxcompat.core as mx
+from mxcompat.nn.layers._walk import read
 from mxcompat.nn.layers.base import Module
 from mxcompat.nn.layers.quantized import QuantizedEmbedding
 
@@ -36,11 +37,11 @@ class Embedding(Module):
         return ", ".join(map(str, self.weight.shape))
 
     def __call__(self, x: mx.array) -> mx.array:
-        return self["weight"][x]
+        return read(self, "weight")[x]
 
     def as_linear(self, x: mx.array) -> mx.array:
         """Use the table as the weight of a linear layer: ``x @ weight.T`` (for tied output layers)."""
-        return x @ self["weight"].T
+        return x @ read(self, "weight").T
 
     def to_quantized(
         self,

@@ -6,6 +6,7 @@ import math
 from typing import ClassVar
 
 import mxcompat.core as mx
+from mxcompat.nn.layers._walk import read
 from mxcompat.nn.layers.base import Module
 
 __all__ = ["BatchNorm", "GroupNorm", "InstanceNorm", "LayerNorm", "RMSNorm"]
@@ -39,7 +40,7 @@ class _Norm(Module):
         return self._mx_description.format(self, affine="weight" in self)
 
     def _mx_affine(self, x: mx.array) -> mx.array:
-        return self["weight"] * x + self["bias"] if "weight" in self else x
+        return read(self, "weight") * x + read(self, "bias") if "weight" in self else x
 
 
 class InstanceNorm(_Norm):
@@ -103,7 +104,9 @@ class LayerNorm(_Norm):
         self.dims = dims
 
     def __call__(self, x: mx.array) -> mx.array:
-        return mx.fast.layer_norm(x, self.get("weight"), self.get("bias"), self.eps)
+        weight = read(self, "weight") if "weight" in self else None
+        bias = read(self, "bias") if "bias" in self else None
+        return mx.fast.layer_norm(x, weight, bias, self.eps)
 
 
 class RMSNorm(_Norm):
@@ -267,7 +270,7 @@ class BatchNorm(_Norm):
     def _mx_remember(self, *statistics: mx.array) -> None:
         """Blend the mean and variance of a batch into the running ones."""
         for name, new in zip(self._mx_statistics, statistics, strict=True):
-            self[name] = self[name] * (1 - self.momentum) + new * self.momentum
+            setattr(self, name, getattr(self, name) * (1 - self.momentum) + new * self.momentum)
 
     def __call__(self, x: mx.array) -> mx.array:
         if x.ndim not in (2, 3, 4):

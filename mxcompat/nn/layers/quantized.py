@@ -104,7 +104,7 @@ class QuantizedModule(Module):
 
     def _mx_dense_shape(self) -> tuple[int, int]:
         """The packed weight's shape before packing: (output_dims, input_dims)."""
-        rows, words = self["weight"].shape
+        rows, words = self.weight.shape
         return rows, words * 32 // self.bits
 
     def _mx_product(self, x: mx.array) -> mx.array:
