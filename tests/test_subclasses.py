@@ -302,6 +302,18 @@ def test_a_method_of_an_optimizer_may_be_replaced_and_put_back(name: str, method
     check_on(program, np.random.default_rng(2).normal(size=(3, 3)).astype(np.float32), tol=1e-4)  # Muon amplifies
 
 
+def test_a_class_of_optimizers_may_be_given_attributes_for_a_while() -> None:
+    def program(mx: Any, lib: Any) -> Any:
+        optimizer, steps = lib.optim.RMSprop(0.1), []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lib.optim.RMSprop, "history", [], raising=False)
+            steps.append(optimizer.apply_gradients({"w": mx.ones(2)}, {"w": mx.ones(2)}))
+        steps.append(optimizer.apply_gradients({"w": mx.ones(2)}, {"w": mx.ones(2)}))
+        return steps
+
+    check_on(program)
+
+
 @pytest.mark.parametrize("of_all", [True, False])
 def test_the_matrix_of_alibi_is_the_classs(of_all: bool) -> None:
     def program(mx: Any, lib: Any, scores: Any) -> Any:

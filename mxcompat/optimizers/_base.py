@@ -45,12 +45,15 @@ class Optimizer:
     """
 
     _mx_is_ours = False
+    _mx_methods: ClassVar[frozenset[str]]
+    """The names of what the class was defined with."""
     _mx_together: ClassVar[int] = 12
     """How many parameters one node of the graph updates: together less than what counts as a large program."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls._mx_is_ours = cls.__module__.startswith(_PACKAGE)
+        cls._mx_methods = frozenset(name for name in dir(cls) if not name.startswith(("__", "_mx_")))
 
     def __init__(self, schedulers: dict[str, Callable] | None = None) -> None:
         self._initialized = False

@@ -38,7 +38,7 @@ class Rule:
         """
         array = mx.array
         kind = type(optimizer)
-        methods = _methods(kind)(kind)
+        methods = _reader(kind._mx_methods)(kind)
         settings = self._to_compile(optimizer, methods)
         scalars: dict[str, mx.array] = {}
         for name, value in optimizer.state.items():
@@ -76,15 +76,15 @@ class Rule:
 
 
 @lru_cache(policy.MOST_COMPOSED)
-def _methods(kind: type) -> Callable[[type], tuple]:
-    """How to read the methods of a class, as they are at the moment."""
-    return attrgetter(*[name for name in dir(kind) if not name.startswith("__")])
+def _reader(names: frozenset[str]) -> Callable[[type], tuple]:
+    """What gives the methods of these names that a class has at the moment."""
+    return attrgetter(*names)
 
 
 def _attributes(optimizer: Any) -> dict[str, Any]:
     """What was set on an optimizer: its public attributes, and what stands in the place of a method."""
-    kind = type(optimizer)
-    return {name: value for name, value in vars(optimizer).items() if name[0] != "_" or hasattr(kind, name)}
+    methods = optimizer._mx_methods
+    return {name: value for name, value in vars(optimizer).items() if name[0] != "_" or name in methods}
 
 
 def _settings(attributes: dict[str, Any]) -> tuple | None:

@@ -27,7 +27,7 @@ class Convolution(Module):
         self, in_channels: int, out_channels: int, kernel_size: int | tuple, bias: bool, *settings: Any
     ) -> None:
         """Make the parameters and keep the settings."""
-        kernel = (kernel_size,) if self._mx_axes == 1 else self._mx_spread(kernel_size)
+        kernel: tuple[Any, ...] = (kernel_size,) if self._mx_axes == 1 else self._mx_spread(kernel_size)
         limit = math.sqrt(1 / (in_channels * math.prod(kernel[axis] for axis in range(self._mx_axes))))
         self.weight = mx.random.uniform(low=-limit, high=limit, shape=(out_channels, *kernel, in_channels))
         if bias:

@@ -78,6 +78,9 @@ def _sliding_windows(x: mx.array, window_shape: list[int], window_strides: list[
     return _strided(x, counts, window_shape, window_strides)
 
 
+_OVER_ANY_AXES = (mx.max, mx.mean)
+
+
 class _Pool(Module):
     """Pads, cuts windows, reduces each: by ``pooling_function(windows, axes)``, over axes counted from the end."""
 
@@ -124,9 +127,6 @@ class _Pool(Module):
             and x.ndim == len(window) + 2
             and not any(map(gt, window, x.shape[1:-1]))
         )
-
-
-_OVER_ANY_AXES = (mx.max, mx.mean)
 
 
 class _PoolOver(_Pool):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import mxcompat.core as mx
+from mxcompat.nn.layers._walk import read
 from mxcompat.nn.layers.base import Module
 from mxcompat.utils import tree_map_with_path
 
@@ -104,7 +105,7 @@ class QuantizedModule(Module):
 
     def _mx_dense_shape(self) -> tuple[int, int]:
         """The packed weight's shape before packing: (output_dims, input_dims)."""
-        rows, words = self.weight.shape
+        rows, words = read(self, "weight").shape
         return rows, words * 32 // self.bits
 
     def _mx_product(self, x: mx.array) -> mx.array:
