@@ -24,7 +24,8 @@ from . import (
 )
 from .custom.derive import pulled_back, pushed_forward
 from .functions import argument_numbers, check_callable, transformed
-from .lowering import JVP, VJP, check_indices
+from .lowering import VJP, check_indices
+from .mixed_forward import pushed
 from .trees import Substitution, TreeSlots, copied, flatten, rebuilt
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
@@ -190,7 +191,8 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
         tangents: one array for each primal, of its shape.
 
     Returns:
-        The list of outputs, and the list of products, of the shapes of the outputs.
+        The list of outputs, and the list of products, of the shapes of the outputs. Tangents of other dtypes than the
+        primals' are promoted, op by op.
 
     Raises:
         ValueError: if number or shape of the tangents differ from the primals'.
@@ -218,7 +220,7 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
     check_indices(body.program, len(reals), len(outputs), "JVP")
     node = body.derived
     if node is None:
-        node = apply(JVP, (*reals, *body.captured, *given), (body.program, len(reals), len(outputs)))
+        node = pushed(body.program, (*reals, *body.captured), given, len(outputs))
     body.redirect(node)
     return copied(result), wrap_all(node, len(body.outputs))
 

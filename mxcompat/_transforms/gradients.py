@@ -73,7 +73,7 @@ def _tangent(program: Program, primals: int, outputs: int) -> Derivative:
     def pushed(*given: Symbolic) -> Iterable[Any]:
         count = len(program.in_avals)
         outs, found = _pushed(program, tuple(range(primals)), given[:count], given[count:])
-        avals = tangent_avals(program, primals, outputs)
+        avals = tangent_avals(program, [a.dtype for a in program.in_avals[:primals]], outputs)
         return [*outs, *[zeros(a, given[0]) if t is None else t for a, t in zip(avals, found, strict=False)]]
 
     return captured(pushed, (*program.in_avals, *program.in_avals[:primals]))

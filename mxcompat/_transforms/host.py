@@ -297,7 +297,7 @@ def _jvp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
         outs, found = push_forward(program, primals, inputs[:count], given)
     except NoRule:
         return None
-    avals = tangent_avals(program, primals, outputs)
+    avals = tangent_avals(program, [a.dtype for a in program.in_avals[:primals]], outputs)
     return (*outs, *[np.zeros(a.shape, a.dtype._numpy) if t is None else t for t, a in zip(found, avals, strict=False)])
 
 

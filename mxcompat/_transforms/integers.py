@@ -27,7 +27,7 @@ from mxcompat._graph.ir.rules import BODY, TANGENT_DTYPE
 from mxcompat._jax import jax, jnp
 from mxcompat._ops.elementwise.casts import ASTYPE
 
-__all__ = ["passes_integers", "stand_in", "standing_in"]
+__all__ = ["passes_integers", "stand_in", "standing_in", "step"]
 
 _CASTS = (ASTYPE, CAST)
 _MAKERS = (*_CASTS, NEST)
@@ -43,15 +43,15 @@ def stand_in(x: Any) -> Any:
 @contextmanager
 def standing_in() -> Iterator[None]:
     """Within this context, floats may stand in for the integers of the Programs that are replayed."""
-    token = stepping.set(_step)
+    token = stepping.set(step)
     try:
         yield
     finally:
         stepping.reset(token)
 
 
-def _step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any) -> Any:
-    """The result of an instruction, or what stands in for it."""
+def step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any, truncating: bool = True) -> Any:
+    """The result of an instruction, or what stands in for it. Tangents of integers are integers, if `truncating`."""
     if op is ITEM:
         return xs[0][params[0]]
     stands = [isinstance(a, Aval) and x.dtype != a.dtype._numpy for x, a in zip(xs, avals, strict=True)]
@@ -77,8 +77,8 @@ def _step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any) -> A
     else:
         carried = op.lower(params, carriers)
     if isinstance(out, tuple):
-        return tuple([_carrying(*one) for one in zip(value, carried, out, strict=True)])
-    return _carrying(value, carried, out)
+        return tuple([_carrying(*one, truncating) for one in zip(value, carried, out, strict=True)])
+    return _carrying(value, carried, out, truncating)
 
 
 def _narrowed(x: Any, aval: Any) -> Any:
@@ -117,11 +117,11 @@ def _exact(x: Any, dtype: Dtype) -> Any:
     return converted(jax.lax.stop_gradient(x), dtype)
 
 
-def _carrying(value: Any, carried: Any, out: Aval) -> Any:
+def _carrying(value: Any, carried: Any, out: Aval, truncating: bool) -> Any:
     """A value with the derivative of another."""
     if not jnp.issubdtype(carried.dtype, np.inexact):
         return value
-    truncates = is_forward() and out.dtype._kind not in "fc"
+    truncates = truncating and is_forward() and out.dtype._kind not in "fc"
 
     @jax.custom_jvp
     def of(value: Any, carried: Any) -> Any:

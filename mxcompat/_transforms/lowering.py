@@ -25,7 +25,7 @@ from .calls import CALL, CHECKPOINT, PURE_CALL
 from .integers import passes_integers, stand_in, standing_in
 from .tangents import tangent_avals
 
-__all__ = ["JVP", "VJP", "VMAP", "check_indices", "cotangent_of", "dependent_outputs", "gradient_of"]
+__all__ = ["JVP", "VJP", "VMAP", "check_indices", "cotangent_of", "dependent_outputs", "gradient_of", "tangent_of"]
 
 
 def _vjp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
@@ -95,11 +95,16 @@ def _jvp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
         _, out_tangents, outs = jax.jvp(function, (points,), (pushed,), has_aux=True)
     if through:
         outs = program.replay(args)
-    avals = tangent_avals(program, primals, outputs)
-    return (*outs, *[_tangent(t, a) for t, a in zip(out_tangents, avals, strict=True)])
+    avals = _tangent_avals(program, primals, outputs)
+    return (*outs, *[tangent_of(t, a) for t, a in zip(out_tangents, avals, strict=True)])
 
 
-def _tangent(t: Any, wanted: Aval) -> Any:
+def _tangent_avals(program: Program, primals: int, outputs: int) -> tuple[Aval, ...]:
+    return tangent_avals(program, [a.dtype for a in program.in_avals[:primals]], outputs)
+
+
+def tangent_of(t: Any, wanted: Aval) -> Any:
+    """JAX's tangent as MLX's, of this aval."""
     if t.dtype == jax.dtypes.float0:
         return jnp.zeros(wanted.shape, wanted.dtype._numpy)
     return converted(t, wanted.dtype)
@@ -108,7 +113,7 @@ def _tangent(t: Any, wanted: Aval) -> Any:
 JVP = Op(
     "jvp",
     _jvp,
-    lambda *_, program, primals, outputs: (*program.out_avals, *tangent_avals(program, primals, outputs)),
+    lambda *_, program, primals, outputs: (*program.out_avals, *_tangent_avals(program, primals, outputs)),
     ("program", "primals", "outputs"),
 )
 """Inputs: those of the Program, then a tangent for each of the first `primals`. Outputs: those of the Program, then a

@@ -24,7 +24,7 @@ from .integers import stand_in, standing_in
 from .lowering import cotangent_of, gradient_of
 from .mixed_dtypes import gradient_dtypes
 
-__all__ = ["MIXED_PULL", "added", "departs"]
+__all__ = ["MIXED_PULL", "added", "departs", "stand_in_for"]
 
 
 def departs(cotangent: Aval, value: Aval) -> bool:
@@ -42,7 +42,7 @@ def _mixed_pull(*inputs: Any, program: Program, primals: int, outputs: int) -> t
     count = len(program.in_avals)
     args, cotangents = list(inputs[:count]), [*map(jnp.asarray, inputs[count:])]
     dtypes = gradient_dtypes(program, primals, [from_numpy(c.dtype) for c in cotangents])  # type: ignore[misc]
-    points = [_wide(x, a.dtype, d) for x, a, d in zip(args, program.in_avals, dtypes, strict=False)]
+    points = [stand_in_for(x, a.dtype, d) for x, a, d in zip(args, program.in_avals, dtypes, strict=False)]
     with differentiating(forward=False), standing_in():
         values, pull = jax.vjp(lambda xs: program.replay([*xs, *args[primals:]])[:outputs], points)
 
@@ -59,8 +59,8 @@ def _mixed_pull(*inputs: Any, program: Program, primals: int, outputs: int) -> t
     return tuple(gradients)
 
 
-def _wide(x: Any, own: Dtype, gradient: Dtype) -> Any:
-    """What stands in for an argument whose gradient has this dtype."""
+def stand_in_for(x: Any, own: Dtype, gradient: Dtype) -> Any:
+    """What stands in for an argument whose gradient, or tangent, has this dtype."""
     if own._kind not in "fc" or gradient is own:
         return stand_in(x)
     wide = promote(own, gradient if gradient._kind == "f" or own._kind == "c" else float32)

@@ -19,6 +19,8 @@ from .calls import CALL, CHECKPOINT, PURE_CALL
 from .custom.derive import CUSTOM
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .lowering import JVP, VJP, VMAP
+from .mixed import MIXED_PULL
+from .mixed_forward import MIXED_PUSH
 from .split import PULL
 
 __all__ = ["ADAPTED", "anew", "reshaped"]
@@ -97,7 +99,7 @@ def _ruled(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, .
 
 
 ADAPTED: dict[Op, Callable[[tuple, tuple[Node, ...]], tuple[tuple, tuple[Node, ...]]]] = {
-    **dict.fromkeys((CALL, PURE_CALL, CHECKPOINT, CUSTOM, VJP, PULL, JVP), _program_first),
+    **dict.fromkeys((CALL, PURE_CALL, CHECKPOINT, CUSTOM, VJP, PULL, JVP, MIXED_PULL, MIXED_PUSH), _program_first),
     VMAP: _mapped,
     CUSTOM_VJP: _ruled,
     CUSTOM_JVP: _ruled,

@@ -1,43 +1,165 @@
 """The dtypes of tangents: what `jvp` returns beside each output.
 
-A tangent has the dtype of its value, except that of a bool, which says how the bool came about: each op has a rule for
-that (`TANGENT_DTYPE`).
+A tangent that has the dtype of its value keeps to that. Any other dtype, which the user gave it, the rule of a custom
+function, or a comparison (a bool has none), is what MLX's ops make of it: most multiply the tangent by something of
+the values' dtype, so that the two are promoted. Others hand it on, or cast it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import repeat
 from typing import Any
 
-from mxcompat._graph.ir.aval import Aval, Dtype, aval, bool_
+from mxcompat._array.promotion import promote, summed_dtype
+from mxcompat._graph.ir.aval import Aval, Dtype, aval
+from mxcompat._graph.ir.node import ITEM
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import TANGENT_DTYPE
+from mxcompat._graph.ir.rules import BODY, TANGENT_DTYPE
+from mxcompat._ops.define import TABLE
+from mxcompat._ops.elementwise.tangents import refuse_bools
 
-__all__ = ["tangent_avals"]
+from .calls import smooth_inputs
+
+__all__ = ["of_operands", "tangent_avals", "tangent_dtypes"]
+
+_HAND_ON = {TABLE[name] for name in (
+    "add", "as_strided", "atleast", "broadcast_to", "conj", "contiguous", "cumsum", "depends", "diag", "diagonal",
+    "diff", "dynamic_slice", "expand_dims", "flatten", "flip", "full", "full_like", "gather", "gather_axis",
+    "hadamard_transform", "imag", "masked_scatter", "max", "maximum", "min", "minimum", "negative", "partition",
+    "positive", "real", "repeat", "reshape", "roll", "slice", "sort", "split", "squeeze", "subtract", "sum", "tile",
+    "topk", "trace", "transpose", "triangle", "unflatten", "unstack", "where",
+)}  # fmt: skip
+"""Ops that only move, add up or choose."""
+
+_SUMS = {TABLE[name] for name in ("cumsum", "sum", "trace")}
+"""Ops that add up small integers in wider ones."""
+
+_CHOOSE = {TABLE["addmm"]: slice(1, 3), TABLE["remainder"]: slice(1, 2)}
+"""Ops that hand the tangents on unless that of one of these operands is among them."""
+
+_NEGATE = {TABLE["diff"], TABLE["negative"], TABLE["subtract"]}
+"""Ops that negate the last tangent."""
+
+_JOIN = {TABLE["concatenate"], TABLE["stack"]}
+"""Ops that join tangents with zeros for the operands that have none."""
+
+_EACH = {TABLE["broadcast_arrays"], TABLE["meshgrid"]}
+"""Ops with a result for each operand."""
+
+_WRITE = {TABLE["dynamic_slice_update"], TABLE["pad"], TABLE["slice_update"]}
+"""Ops that write into their first operand's tangent, or into zeros."""
+
+_ROUND = {TABLE[name] for name in ("layer_norm", "rms_norm", "softmax")}
+"""Ops that compute in float32, and cast if the value is in half precision (`softmax` if it is precise)."""
+
+_CAST = {TABLE[name] for name in (
+    "argmax", "argmin", "argsort", "ceil", "count_nonzero", "fft", "floor", "floor_divide", "istft",
+    "random_categorical", "random_categorical_line", "random_randint", "round", "scatter_axis", "searchsorted", "sign",
+    "stft", "trunc",
+)}  # fmt: skip
+"""Ops whose tangent is zero, or made by a kernel that casts."""
 
 
-def tangent_avals(program: Program, primals: int, outputs: int) -> tuple[Aval, ...]:
-    """The avals of the tangents of the first outputs, with respect to the first inputs."""
-    tangents: list[Dtype | None] = []  # of each slot that is a bool; None if it does not depend on the primals
-
-    def tangent(slot: int) -> Dtype | None:
-        return tangents[slot] if slot >= 0 else program.in_avals[~slot].dtype if ~slot < primals else None
-
-    if any(a.dtype is bool_ for a in program.out_avals[:outputs]):
-        for result, (op, _, slots) in zip(program.avals, program.instructions, strict=True):
-            active = [t for t in map(tangent, slots[op.smooth]) if t is not None]
-            tangents.append(_passed_on(op, result, [program.aval(s) for s in slots], active))
+def tangent_avals(program: Program, given: Sequence[Dtype], outputs: int) -> tuple[Aval, ...]:
+    """The avals of the tangents of the first outputs, from the dtypes of those of the first inputs."""
+    dtypes = tangent_dtypes(program, given)
     found = zip(program.out_avals[:outputs], program.out_slots, strict=False)
-    return tuple(a if a.dtype is not bool_ else aval(a.shape, tangent(s) or bool_) for a, s in found)
+    return tuple([aval(a.shape, dtypes.get(s, a.dtype)) for a, s in found])
 
 
-def _passed_on(op: Op, result: Any, operands: list[Any], active: list[Dtype]) -> Dtype | None:
-    """The dtype of the tangent of one op's result, given those of its operands."""
-    if not active:
-        return None
-    if isinstance(result, tuple):
-        return active[0]
-    if result.dtype is not bool_:
-        return result.dtype
+def tangent_dtypes(program: Program, given: Sequence[Dtype | None]) -> dict[int, Any]:
+    """The dtypes of the tangents of what depends on the inputs for which one is given, by slots: a tuple for an op with
+    several results, in which None stands for those without one."""
+    key = ("tangent dtypes", *given)
+    if key not in program.facts:
+        program.facts[key] = _carried_on(program, {~k: d for k, d in enumerate(given) if d is not None})
+    return program.facts[key]
+
+
+def of_operands(op: Op, params: tuple, slots: Sequence[int], known: Mapping[int, Any]) -> list[Any]:
+    """What is known of the tangents of an instruction's operands, by slots; None for those that have none."""
+    smooth = range(len(slots))[: op.indices][smooth_inputs(op, params)]
+    return [known.get(s) if k in smooth else None for k, s in enumerate(slots)]
+
+
+def _carried_on(program: Program, found: dict[int, Any]) -> dict[int, Any]:
+    for slot, (op, params, slots) in enumerate(program.instructions):
+        tangents = of_operands(op, params, slots, found)
+        if op is ITEM:
+            if tangents[0] is not None and tangents[0][params[0]] is not None:
+                found[slot] = tangents[0][params[0]]
+        elif any(tangents):
+            operands, result = [program.aval(s) for s in slots], program.avals[slot]
+            of = _of_results if isinstance(result, tuple) else _of_result
+            found[slot] = of(op, params, tangents, operands, result)  # type: ignore[arg-type]
+    return found
+
+
+def _of_results(
+    op: Op, params: tuple, tangents: list[Dtype | None], operands: list[Aval], results: tuple[Aval, ...]
+) -> tuple[Dtype | None, ...]:
+    """The dtypes of the tangents of an op that has several results."""
+    if op in _EACH:
+        return tuple(tangents)
+    own: list[Dtype | None] = []
+    if op in BODY:
+        program = BODY[op](params)
+        dtypes = tangent_dtypes(program, tangents[: len(program.in_avals)])
+        own = [dtypes.get(s) for s in program.out_slots]
+    return (*own, *[_of_result(op, params, tangents, operands, a) for a in results[len(own) :]])
+
+
+def _of_result(op: Op, params: tuple, tangents: list[Dtype | None], operands: list[Aval], result: Aval) -> Dtype:
+    """The dtype of the tangent of a result, from those of the operands, of which one at least has one."""
+    if op in _NEGATE:
+        refuse_bools(tangents[-1])
     rule = TANGENT_DTYPE.get(op)
-    return active[0] if rule is None else rule(active, operands, result)
+    if rule is not None:
+        return rule(tangents, operands, result)
+    given = [*map(_given, tangents, operands, repeat(_promoted(op, operands, result)), repeat(result.dtype))]
+    if _is_cast(op, params, given, operands, result):
+        return result.dtype
+    active = [t for t in given if t is not None]
+    handed = active[0] if op in _WRITE else reduce(promote, active)
+    if op in _SUMS:
+        handed = summed_dtype(handed)
+    return handed if _hands_on(op, given) else promote(handed, result.dtype)
+
+
+def _promoted(op: Op, operands: list[Aval], result: Aval) -> Dtype:
+    """The dtype that the operands of an op are cast to before it."""
+    dtypes = [a.dtype for a in operands[: op.indices]]
+    return reduce(promote, [*dtypes, result.dtype] if result.dtype._kind in "fc" else dtypes)
+
+
+def _given(tangent: Dtype | None, operand: Aval, promoted: Dtype, natural: Dtype) -> Dtype | None:
+    """The dtype that the tangent of an operand comes in, the natural one unless it departs."""
+    if tangent is None:
+        return None
+    is_cast = operand.dtype is not promoted and operand.dtype is not natural
+    return natural if tangent is operand.dtype or is_cast else tangent
+
+
+def _is_cast(op: Op, params: tuple, given: list[Dtype | None], operands: list[Aval], result: Aval) -> bool:
+    """Whether the tangent has the dtype of the result, whatever those of the operands are."""
+    if op in _CAST or all(t is None or t is result.dtype for t in given):
+        return True
+    if op in _WRITE:
+        return given[0] is None or "edge" in params
+    if op in _ROUND and result.dtype._kind in "fc":
+        return result.dtype._numpy.itemsize == 2 and (op is not TABLE["softmax"] or params[1])
+    if op in _ROUND:
+        return True
+    return op is TABLE["imag"] and operands[0].dtype._kind != "c"
+
+
+def _hands_on(op: Op, given: list[Dtype | None]) -> bool:
+    """Whether the tangent of a result is what the operands' are, promoted."""
+    if op in _CHOOSE:
+        return not any(given[_CHOOSE[op]])
+    if op in _JOIN:
+        return None not in given
+    return op in _HAND_ON or op in _WRITE or (op is TABLE["einsum"] and len(given) == 1)

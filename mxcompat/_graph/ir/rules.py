@@ -126,9 +126,9 @@ STEP_BATCH = Rules()
 BATCH has it."""
 
 TANGENT_DTYPE = Rules()
-"""`rule(active, operands, result)`: the dtype that `jvp` gives the tangent of a bool result, from those of the operands
-that the primals move (one at least), from all operands' avals, and from the result's; None if the result counts as a
-constant. Without one it is the first of those."""
+"""`rule(tangents, operands, result)`, for ops whose tangents are zero, and casts: the dtype of the tangent that `jvp`
+gives, from those of the operands (None for one that no primal moves; one at least is), from all operands' avals, and
+from the result's. Without one it is what `_transforms/tangents.py` says."""
 
 INDEX_ERROR = Rules()
 """`rule(transform, params, places)`: the error that a derivative ("VJP" or "JVP") with respect to the indices of an op

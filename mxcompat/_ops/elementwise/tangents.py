@@ -6,6 +6,7 @@ A comparison passes on the dtype of what it compares; a logical op, a cast or a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from mxcompat._array.nest import NEST
 from mxcompat._array.promotion import promote, summed_dtype
@@ -17,38 +18,51 @@ from . import casts as _casts  # noqa: F401  their records, in TABLE
 from . import comparison as _comparison  # noqa: F401
 from . import unary as _unary  # noqa: F401
 
-__all__: list[str] = []
+__all__ = ["refuse_bools"]
+
+
+def refuse_bools(tangent: Dtype | None) -> None:
+    """Raise MLX's ValueError for the tangent of what an op subtracts."""
+    if tangent is bool_:
+        raise ValueError("[negative] Not supported for bool, use logical_not instead.")
 
 
 @TANGENT_DTYPE.of(*[TABLE[name] for name in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")])
-def _compared(active: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype | None:
-    dtype = operands[0].dtype
-    for operand in operands[1:]:
-        dtype = promote(dtype, operand.dtype)
-    return active[0] if dtype is bool_ else dtype
+def _compared(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: Aval) -> Dtype:
+    """That of the first operand that has one, which may have to be cast."""
+    dtype = reduce(promote, [operand.dtype for operand in operands])
+    cast = [t if t is None or a.dtype is dtype else dtype for t, a in zip(tangents, operands, strict=True)]
+    return next(filter(None, cast))
 
 
 @TANGENT_DTYPE.of(TABLE["array_equal"])
-def _all_compared(active: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype | None:
-    dtype = _compared(active, operands, result)
-    return dtype if dtype is None or all(a.size == 1 for a in operands) else summed_dtype(dtype)
+def _all_compared(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: Aval) -> Dtype:
+    dtype = _compared(tangents, operands, result)
+    return dtype if all(a.size == 1 for a in operands) else summed_dtype(dtype)
 
 
 @TANGENT_DTYPE.of(TABLE["isnan"], TABLE["isposinf"], TABLE["isneginf"])
-def _of_floats(active: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype | None:
-    return operands[0].dtype if operands[0].dtype._kind in "fc" else None
+def _of_floats(tangents: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype:
+    return tangents[0] if operands[0].dtype._kind in "fc" else bool_
 
 
-@TANGENT_DTYPE.of(*[TABLE[name] for name in ("logical_not", "logical_and", "logical_or", "logical_xor")])
-def _logical(active: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype | None:
-    return active[0] if operands[0].dtype is bool_ else bool_
+@TANGENT_DTYPE.of(TABLE["logical_not"], TABLE["logical_xor"])
+def _logical(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: Aval) -> Dtype:
+    return next(filter(None, tangents)) if operands[0].dtype is bool_ else bool_
 
 
-@TANGENT_DTYPE.of(NEST, *[TABLE[name] for name in ("astype", "isfinite", "isinf", "isclose")])
-def _constant(active: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype | None:
+@TANGENT_DTYPE.of(NEST, *[TABLE[name] for name in ("astype", "isfinite", "isinf", "logical_and", "logical_or")])
+def _cast(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: Aval) -> Dtype:
+    return result.dtype
+
+
+@TANGENT_DTYPE.of(TABLE["isclose"])
+def _close(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: Aval) -> Dtype:
+    refuse_bools(tangents[1])
     return bool_
 
 
 @TANGENT_DTYPE.of(TABLE["allclose"])
-def _all_of(active: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype | None:
+def _all_close(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: Aval) -> Dtype:
+    refuse_bools(tangents[1])
     return int32

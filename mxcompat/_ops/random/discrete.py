@@ -115,9 +115,9 @@ _BERNOULLI = op("random_bernoulli", _bernoulli, _infer_bernoulli, ("shape",), dr
 
 
 @TANGENT_DTYPE.of(_BERNOULLI)
-def _tangent_of_bernoulli(active: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype:
+def _tangent_of_bernoulli(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: Aval) -> Dtype:
     """That of the comparison with float32 numbers."""
-    return promote(active[0], _float32)
+    return promote(next(filter(None, tangents)), _float32)
 
 
 def bernoulli(p: Any = 0.5, shape: Sequence[int] | None = None, key: array | None = None, stream: Any = None) -> array:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import truth
-from mxcompat._array.promotion import summed_dtype
+from mxcompat._array.promotion import promote, summed_dtype
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
@@ -161,9 +161,10 @@ _ANY = reduction_record("any", lambda *args: _of_truth(jnp.logical_or, *args), a
 
 
 @TANGENT_DTYPE.of(_ALL, _ANY)
-def _tangent_of_all(active: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype | None:
-    """That of a sum, in MLX, or of the cast to bool where there is nothing to reduce."""
-    return avals.bool_ if operands[0].size == result.size else summed_dtype(active[0])
+def _tangent_of_all(tangents: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype:
+    """That of a product, in MLX, or of the cast to bool where there is nothing to reduce."""
+    dtype = promote(tangents[0], operands[0].dtype)
+    return avals.bool_ if operands[0].size == result.size else summed_dtype(dtype)
 
 
 _COUNT = op(

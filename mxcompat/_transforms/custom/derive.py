@@ -19,7 +19,8 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import SEGMENTS, SPECIALIZE, STEP, STEP_PULLBACK, STEP_PUSHFORWARD
 
 from ..calls import CALL, CHECKPOINT, PURE_CALL, holds_custom, holds_steps, plain, smooth_inputs
-from ..lowering import JVP, VJP, VMAP
+from ..lowering import VJP, VMAP
+from ..mixed_forward import pushed
 from ..split import zeros
 from .lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .rules import batching_rule, forward_rule, reverse_rule
@@ -180,19 +181,22 @@ def _nested(
         primals, others, moving = placeholders[:count], placeholders[count : len(inputs)], placeholders[len(inputs) :]
         outputs = len(program.out_avals)
         if isinstance(sweep, Reverse):
-            mode, op, moving = "vjp", VJP, moving[:outputs]
+            mode, moving = "vjp", moving[:outputs]
             derive = pulled_back(primals, moving)
         else:
             following = iter(moving)
             moving = [next(following) if on else zeros(p.aval) for p, on in zip(primals, active, strict=True)]
-            mode, op, derive = "jvp", JVP, pushed_forward(primals, moving, outputs)
+            mode, derive = "jvp", pushed_forward(primals, moving, outputs)
         with Capture(primals, mode=mode) as inner:
             within = inner.close(program.rebuild((*inner.placeholders, *others)), derive=derive)
         derived = within.derived
-        if derived is None:
-            derived = apply(op, (*primals, *within.captured, *moving), (within.program, count, outputs))
-        else:
+        given = (*primals, *within.captured)
+        if derived is not None:
             sweep.has_read = True
+        elif mode == "vjp":
+            derived = apply(VJP, (*given, *moving), (within.program, count, outputs))
+        else:
+            derived = pushed(within.program, given, moving, outputs)
         body = capture.close(items(derived, outputs))
     real = dict(zip(placeholders, nodes, strict=False))
     captured = [real.get(n, n) for n in within.captured]

@@ -87,7 +87,7 @@ class custom_function:
         """Define the forward-mode rule, `f(primals, tangents)`.
 
         `tangents` have the tree of the positional arguments, with None where there is no tangent; it returns the
-        tangents of the result, in its tree.
+        tangents of the result, in its tree and shapes. They keep the dtype that it gave them.
         """
         check_callable(f, "jvp")
         self._jvp = f

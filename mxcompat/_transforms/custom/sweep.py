@@ -20,8 +20,9 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import STEP
 
 from ..calls import TUPLE, plain, run, smooth_inputs
-from ..lowering import JVP, VJP
+from ..lowering import VJP
 from ..mixed import MIXED_PULL, added, departs
+from ..mixed_forward import pushed
 from ..split import PULL, Segment, cotangent_like, segments, zeros
 from ..stepwise import called, parts
 from ..tangents import tangent_avals
@@ -68,7 +69,7 @@ class Sweep:
         self, capture: Capture, body: Body, primals: Sequence[Node], given: Sequence[Node], calls: set[int]
     ) -> None:
         self.has_read = False
-        self.departs = False  # whether a rule returns cotangents of another dtype than the arguments'
+        self.departs = False  # whether a cotangent or tangent has another dtype than its value
         self.mode = "call" if capture.is_enclosed else "plain"
         self.rules: dict[int, Rule] = {}
         self._capture = capture
@@ -288,23 +289,34 @@ class Forward(Sweep):
 
     _behind_stops = True
 
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.departs = any(t.aval.dtype is not x.aval.dtype for t, x in zip(self._given, self._primals, strict=True))
+
     @cached_property
     def _frontier(self) -> int:
         """The part up to which the tangents are known."""
-        self._moving.update({~k: cotangent_like(t, self._primals[k].aval) for k, t in enumerate(self._given)})
+        self._moving.update({~k: t for k, t in enumerate(self._given)})
         return 0
+
+    def take_rule(self, call: int, rule: Rule) -> None:
+        super().take_rule(call, rule)
+        pairs = zip(rule.program.out_avals, self._program.avals[call], strict=True)
+        self.departs |= any(found.dtype is not value.dtype for found, value in pairs)
 
     def tangents(self, call: int) -> list[Promise]:
         """The tangents of the inputs of a call that have one."""
-        slots = self._tangent_slots(call)
-        return [self._promise(self._program.aval(s), lambda k=k: self._tangents(call)[k]) for k, s in enumerate(slots)]
+        avals = [self._program.aval(s) for s in self._tangent_slots(call)]
+        if self.departs:
+            avals = [t.aval for t in self._tangents(call)]
+        return [self._promise(a, lambda k=k: self._tangents(call)[k]) for k, a in enumerate(avals)]
 
     def derived(self, outputs: int) -> Node:
         """The node of the outputs, then of the tangents of the first of them. The rules have been run."""
         self._on_to(len(self._parts))
         slots = self._program.out_slots
         values = [self._value(s) for s in slots]
-        avals = tangent_avals(self._program, len(self._primals), outputs)
+        avals = tangent_avals(self._program, [t.aval.dtype for t in self._given], outputs)
         found = [self._moving.get(s) or zeros(a) for s, a in zip(slots, avals, strict=False)]
         return apply(TUPLE, (*values, *found))
 
@@ -336,7 +348,7 @@ class Forward(Sweep):
         if not any(known):
             return
         tangents = [t or zeros(self._program.aval(s)) for t, s in zip(known, slots, strict=False)]
-        node = apply(JVP, (*self._inputs(k), *tangents), (program, active, moving))
+        node = pushed(program, self._inputs(k), tangents, moving)
         self._hold(k, items(node)[: len(outputs)])
         self._moving.update(zip(outputs[:moving], items(node, len(outputs)), strict=True))
 
@@ -345,7 +357,7 @@ class Forward(Sweep):
             found = self._apply(call, self._tangents(call))
             for slot, k in self._items(call):
                 if self._moves(slot):
-                    self._moving[slot] = cotangent_like(found[k], self._program.aval(slot))
+                    self._moving[slot] = found[k]
 
 
 def _active(program: Program, primals: int) -> set[int]:

@@ -1,0 +1,131 @@
+"""Tangents of another dtype than their value's, as `jvp` may be given them, or the rule of a custom function returns.
+
+MLX hands them on as each of its ops makes them, so they are pushed op by op here, each time in the dtype that it is to
+have (`tangents`). While JAX traces an op, wider floats stand in for what it is computed from (`integers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mxcompat._graph.ir.aval import Aval, aval, from_numpy
+from mxcompat._graph.ir.direction import differentiating
+from mxcompat._graph.ir.node import ITEM, Node, apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.program import Program
+from mxcompat._jax import jax, jnp
+
+from .calls import CALL, CHECKPOINT, PURE_CALL
+from .integers import standing_in, step
+from .lowering import JVP, VMAP, tangent_of
+from .mixed import stand_in_for
+from .tangents import of_operands, tangent_avals, tangent_dtypes
+
+__all__ = ["MIXED_PUSH", "pushed"]
+
+
+def pushed(program: Program, inputs: Sequence[Node], tangents: Sequence[Node], outputs: int) -> Node:
+    """The node of a `jvp`: the outputs of a Program, then the tangents of the first of them.
+
+    Args:
+        tangents: those of the first inputs, of any dtypes.
+    """
+    departs = any(t.aval.dtype is not x.aval.dtype for t, x in zip(tangents, inputs, strict=False))
+    return apply(MIXED_PUSH if departs else JVP, (*inputs, *tangents), (program, len(tangents), outputs))
+
+
+def _mixed_push(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
+    count = len(program.in_avals)
+    tangents = [*map(jnp.asarray, inputs[count:])]
+    with differentiating(forward=True):
+        values, found = _pushed(program, inputs[:count], [*tangents, *[None] * (count - primals)])
+    avals = tangent_avals(program, [from_numpy(t.dtype) for t in tangents], outputs)  # type: ignore[misc]
+    return (
+        *values,
+        *[jnp.zeros(a.shape, a.dtype._numpy) if t is None else t for t, a in zip(found, avals, strict=False)],
+    )
+
+
+def _pushed(program: Program, inputs: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The outputs of a Program, and their tangents, from those of its inputs; None for what has none."""
+    dtypes = tangent_dtypes(program, [None if t is None else from_numpy(t.dtype) for t in tangents])
+    values: list[Any] = [*[None] * len(program.instructions), *reversed(inputs)]
+    known: dict[int, Any] = {~k: t for k, t in enumerate(tangents) if t is not None}
+    for slot, (op, params, slots) in enumerate(program.instructions):
+        xs = [values[s] for s in slots]
+        if op is ITEM:
+            values[slot] = xs[0][params[0]]
+            if slot in dtypes:
+                known[slot] = known[slots[0]][params[0]]
+            continue
+        values[slot] = op.lower(params, xs)
+        if slot in dtypes:
+            given = of_operands(op, params, slots, known)
+            avals = [program.aval(s) for s in slots]
+            known[slot] = _through(op, params, xs, given, avals, program.avals[slot], dtypes[slot])
+    return [values[s] for s in program.out_slots], [known.get(s) for s in program.out_slots]
+
+
+def _through(op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: list[Any], out: Any, dtypes: Any) -> Any:
+    """The tangents of an op's results, of these dtypes, from those of its operands."""
+    if op in (CALL, PURE_CALL, CHECKPOINT):
+        return _pushed(params[0], xs, tangents)[1]
+    if op is VMAP:
+        return _over_axis(*params, xs, tangents)  # type: ignore[call-arg]
+    turned = [jnp.iscomplexobj(t) and not jnp.iscomplexobj(x) for x, t in zip(xs, tangents, strict=True)]
+    found = _by_jax(op, params, xs, [t.real if on else t for t, on in zip(tangents, turned, strict=True)], avals, out)
+    if any(turned):  # linear, as a derivative is: that of the imaginary parts is found by itself
+        parts = [
+            t.imag if on else None if t is None else jnp.zeros_like(t) for t, on in zip(tangents, turned, strict=True)
+        ]
+        others = _by_jax(op, params, xs, parts, avals, out)
+        found = [t + 1j * u if _is_float(t) else t for t, u in zip(found, others, strict=True)]
+    if isinstance(out, tuple):
+        return [
+            None if d is None else tangent_of(t, aval(a.shape, d)) for t, a, d in zip(found, out, dtypes, strict=True)
+        ]
+    return tangent_of(found[0], aval(out.shape, dtypes))
+
+
+def _by_jax(op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: list[Any], out: Any) -> list[Any]:
+    """The tangents of an op's results as JAX has them, in the dtype of what it is computed in."""
+    places = [k for k, t in enumerate(tangents) if t is not None]
+    points = [stand_in_for(xs[k], avals[k].dtype, from_numpy(tangents[k].dtype)) for k in places]  # type: ignore[arg-type]
+
+    def function(points: list[Any]) -> Any:
+        moved = dict(zip(places, points, strict=True))
+        return step(op, params, [moved.get(k, x) for k, x in enumerate(xs)], avals, out, truncating=False)
+
+    given = [tangents[k].astype(p.dtype) for k, p in zip(places, points, strict=True)]
+    with standing_in():
+        found = jax.jvp(function, (points,), (given,))[1]
+    return [*found] if isinstance(out, tuple) else [found]
+
+
+def _over_axis(
+    program: Program, in_axes: tuple, out_axes: tuple, size: int, xs: list[Any], tangents: list[Any]
+) -> list[Any]:
+    """The tangents of the outputs of a Program over a new axis."""
+    moving = [t is not None for t in tangents]
+
+    def function(xs: list[Any], given: list[Any]) -> list[Any]:
+        following = iter(given)
+        return _pushed(program, xs, [next(following) if on else None for on in moving])[1]
+
+    given = [t for t in tangents if t is not None]
+    axes = [axis for axis, on in zip(in_axes, moving, strict=True) if on]
+    return jax.vmap(function, in_axes=([*in_axes], axes), out_axes=[*out_axes], axis_size=size)(xs, given)
+
+
+def _is_float(t: Any) -> bool:
+    return t.dtype != jax.dtypes.float0
+
+
+def _avals(*avals: Aval, program: Program, primals: int, outputs: int) -> tuple[Aval, ...]:
+    given = [a.dtype for a in avals[len(program.in_avals) :]]
+    return (*program.out_avals, *tangent_avals(program, given, outputs))
+
+
+MIXED_PUSH = Op("mixed_push", _mixed_push, _avals, ("program", "primals", "outputs"))
+"""What `JVP` is, for tangents of any dtypes."""
