@@ -8,18 +8,34 @@ Programs that they are (`gradients`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mxcompat._graph.ir.aval import Aval, number
+from mxcompat._array.promotion import promote
+from mxcompat._graph.ir.aval import Aval, Dtype, from_numpy, number
 from mxcompat._graph.ir.capture import ALIAS
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import COST, COVERED, HOST, PULLBACK, PUSHFORWARD, Rules
-from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward, pull_back, push_forward, spread
+from mxcompat._graph.run.differentiate import (
+    can_pull_back,
+    can_push_forward,
+    carry_forward,
+    pull_back,
+    push_forward,
+    spread,
+)  # fmt: skip
 from mxcompat._graph.run.host import estimated_seconds
-from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
+from mxcompat._graph.run.interpret import (
+    NoRule,
+    can_interpret,
+    environment,
+    interpret,
+    no_fallback,
+    run_instructions,
+)  # fmt: skip
 
 from . import bodies  # noqa: F401  # which registers its rules
 from .batching import mapped
@@ -30,9 +46,10 @@ from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .gradients import Derivative, gradient, inlined, inlined_forward, replayed, tangent, zeros
 from .integers import passes_integers
 from .lowering import JVP, VJP, VMAP
+from .mixed_forward import MIXED_PUSH
 from .split import PULL
 from .symbolic_rules import FORWARD, RULES
-from .tangents import tangent_avals
+from .tangents import tangent_avals, tangent_dtypes
 
 __all__: list[str] = []
 
@@ -309,6 +326,41 @@ def _jvp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
     return _are_smooth(program, primals, outputs) and can_push_forward(program, primals)
 
 
+@HOST.of(MIXED_PUSH)
+def _mixed_push(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
+    program, primals, _ = params
+    count = len(program.in_avals)
+    tangents = inputs[count:]
+    dtypes = tangent_dtypes(program, [from_numpy(t.dtype) for t in tangents])
+    real = all(isinstance(d, Dtype) and d._kind == "f" for d in dtypes.values())
+    if not real or not _mixed_push_covered(HOST, params, ()):
+        return None
+    env = environment(program, inputs[:count])
+    wide = reduce(promote, [a.dtype for a in (*program.in_avals[:primals], *out) if a.dtype._kind == "f"])
+    try:
+        run_instructions(program, env, no_fallback)
+        wider = [_widened(x, wide._numpy) for x in env]
+        found = carry_forward(program, primals, wider, tangents, dtypes=dtypes)[1]
+    except NoRule:
+        return None
+    outs = [env[s] for s in program.out_slots]
+    avals = out[len(outs) :]
+    return (*outs, *[np.zeros(a.shape, a.dtype._numpy) if t is None else t for t, a in zip(found, avals, strict=False)])
+
+
+def _widened(x: Any, dtype: np.dtype) -> Any:
+    """A value in the dtype in which its derivative is computed."""
+    if isinstance(x, tuple):
+        return tuple([_widened(v, dtype) for v in x])
+    return x.astype(dtype) if from_numpy(x.dtype)._kind == "f" else x  # type: ignore[union-attr]
+
+
+@COVERED.of(MIXED_PUSH)
+def _mixed_push_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+    """Programs within a Program cast to their own dtypes; complex numbers and integers are left to XLA."""
+    return kind is HOST and not params[0].is_nested and _jvp_covered(HOST, params, ())
+
+
 def _priced(times: float) -> Callable[..., float]:
     """What it costs to go through the instructions of a Program, and again for its derivatives."""
     return lambda out, params, *avals: times * estimated_seconds(params[0])
@@ -321,4 +373,4 @@ def _mapped_seconds(out: tuple[Aval, ...], params: tuple, *avals: Any) -> float:
 
 
 COST.update(dict.fromkeys((CALL, CUSTOM, CUSTOM_VMAP, CUSTOM_VJP, CUSTOM_JVP, PURE_CALL, CHECKPOINT), _priced(1.0)))
-COST.update(dict.fromkeys((VJP, PULL, JVP), _priced(3.0)))
+COST.update(dict.fromkeys((VJP, PULL, JVP, MIXED_PUSH), _priced(3.0)))

@@ -6,13 +6,14 @@ back, or the tangents forward.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ..ir import buffers
-from ..ir.aval import Aval
+from ..ir.aval import Aval, Dtype
 from ..ir.node import ITEM
 from ..ir.program import Program
 from ..ir.rules import PULLBACK, PUSHFORWARD, Rules
@@ -22,6 +23,9 @@ from .values import in_order
 __all__ = [
     "can_pull_back", "can_push_forward", "carry_back", "carry_forward", "fit", "pull_back", "push_forward", "spread",
 ]  # fmt: skip
+
+NATURAL: Mapping[int, Dtype] = MappingProxyType({})
+"""The dtypes of tangents that have those of their values."""
 
 
 def _active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
@@ -128,9 +132,10 @@ def push_forward(
 
 def carry_forward(
     program: Program, primals: int | tuple[int, ...], env: Sequence[Any], tangents: Sequence[Any],
-    rules: Rules = PUSHFORWARD,
+    rules: Rules = PUSHFORWARD, dtypes: Mapping[int, Dtype] = NATURAL,
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
-    """What `push_forward` gives, once the instructions have been run: from their results, by these rules."""
+    """What `push_forward` gives, once the instructions have been run: from their results, by these rules. `dtypes` are
+    those of tangents, by slots, where they are not those of the values."""
     active, counted = _active_slots(program, primals), counts(program)
     if counted:
         buffers.made(env[: len(program.instructions)])
@@ -151,16 +156,16 @@ def carry_forward(
         if isinstance(aval, tuple):
             known[slot] = [None if t is None else spread(t, a) for t, a in zip(found, aval, strict=True)]
         else:
-            known[slot] = spread(found, aval)
+            known[slot] = spread(found, aval, dtypes.get(slot))
         if counted:
             buffers.made(known[slot])
     outs = [env[s] for s in program.out_slots]
     return outs, [known.get(s) for s in program.out_slots]
 
 
-def _cast(g: Any, aval: Aval) -> Any:
-    if g.dtype != aval.dtype._numpy:
-        g = (g.real if g.dtype.kind == "c" and aval.dtype._kind != "c" else g).astype(aval.dtype._numpy)
+def _cast(g: Any, dtype: Dtype) -> Any:
+    if g.dtype != dtype._numpy:
+        g = (g.real if g.dtype.kind == "c" and dtype._kind != "c" else g).astype(dtype._numpy)
     return g
 
 
@@ -178,12 +183,12 @@ def fit(g: Any, aval: Aval) -> Any:
             g = g.sum(axis=axes, keepdims=True)
         if g.shape != shape:
             g = np.broadcast_to(g, shape)
-    return _cast(g, aval)
+    return _cast(g, aval.dtype)
 
 
-def spread(t: Any, aval: Aval) -> Any:
-    """A tangent, or what a user gives for one, as one of this shape and dtype."""
-    return _cast(t if t.shape == aval.shape else np.broadcast_to(t, aval.shape), aval)
+def spread(t: Any, aval: Aval, dtype: Dtype | None = None) -> Any:
+    """A tangent, or what a user gives for one, as one of this shape and dtype, or of another dtype."""
+    return _cast(t if t.shape == aval.shape else np.broadcast_to(t, aval.shape), dtype or aval.dtype)
 
 
 def can_pull_back(program: Program, primals: int | tuple[int, ...], outputs: int | None = None) -> bool:
