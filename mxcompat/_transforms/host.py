@@ -314,8 +314,12 @@ def _jvp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
         outs, found = push_forward(program, primals, inputs[:count], given)
     except NoRule:
         return None
-    avals = tangent_avals(program, [a.dtype for a in program.in_avals[:primals]], outputs)
-    return (*outs, *[np.zeros(a.shape, a.dtype._numpy) if t is None else t for t, a in zip(found, avals, strict=False)])
+    return (*outs, *_filled(found, tangent_avals(program, [a.dtype for a in program.in_avals[:primals]], outputs)))
+
+
+def _filled(tangents: Sequence[Any], avals: Sequence[Aval]) -> list[Any]:
+    """Tangents of these avals, zeros where there is none."""
+    return [np.zeros(a.shape, a.dtype._numpy) if t is None else t for t, a in zip(tangents, avals, strict=False)]
 
 
 @COVERED.of(JVP)
@@ -344,8 +348,7 @@ def _mixed_push(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | N
     except NoRule:
         return None
     outs = [env[s] for s in program.out_slots]
-    avals = out[len(outs) :]
-    return (*outs, *[np.zeros(a.shape, a.dtype._numpy) if t is None else t for t, a in zip(found, avals, strict=False)])
+    return (*outs, *_filled(found, out[len(outs) :]))
 
 
 def _widened(x: Any, dtype: np.dtype) -> Any:

@@ -17,7 +17,7 @@ from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, from_numpy
 from mxcompat._graph.ir.rules import HOST
 from mxcompat._graph.policy import TILED_BYTES
-from mxcompat._graph.run.layout import combined, combined_in_place
+from mxcompat._graph.run.layout import combined
 
 from ..define import TABLE
 from . import arithmetic, bitwise, comparison  # noqa: F401  # their records, in TABLE
@@ -32,7 +32,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 def _in_result(function: Ufunc) -> Callable[..., Any]:
     """The rule of an op that computes in the dtype of its result."""
-    of_large = partial(combined_in_place if isinstance(function, np.ufunc) else combined, function)
+    of_large = partial(combined, function, in_place=isinstance(function, np.ufunc))
 
     def rule(out: Aval, params: tuple, x: Any, y: Any) -> Any:
         dtype = out.dtype
