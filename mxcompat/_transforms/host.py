@@ -26,7 +26,7 @@ from mxcompat._graph.run.differentiate import (
     pull_back,
     push_forward,
     spread,
-)  # fmt: skip
+)
 from mxcompat._graph.run.host import estimated_seconds
 from mxcompat._graph.run.interpret import (
     NoRule,
@@ -35,7 +35,7 @@ from mxcompat._graph.run.interpret import (
     interpret,
     no_fallback,
     run_instructions,
-)  # fmt: skip
+)
 
 from . import bodies  # noqa: F401  # which registers its rules
 from .batching import mapped

@@ -6,7 +6,7 @@ have (`tangents`). While JAX traces an op, wider floats stand in for what it is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
@@ -22,7 +22,12 @@ from .lowering import JVP, VMAP, tangent_of
 from .mixed import stand_in_for
 from .tangents import of_operands, tangent_avals, tangent_dtypes
 
-__all__ = ["MIXED_PUSH", "pushed"]
+__all__ = ["MIXED_PUSH", "departing", "pushed"]
+
+
+def departing(tangents: Iterable[Aval], values: Iterable[Aval]) -> bool:
+    """Whether one of the tangents has another dtype than its value."""
+    return any(t.dtype is not x.dtype for t, x in zip(tangents, values, strict=True))
 
 
 def pushed(program: Program, inputs: Sequence[Node], tangents: Sequence[Node], outputs: int) -> Node:
@@ -31,8 +36,8 @@ def pushed(program: Program, inputs: Sequence[Node], tangents: Sequence[Node], o
     Args:
         tangents: those of the first inputs, of any dtypes.
     """
-    departs = any(t.aval.dtype is not x.aval.dtype for t, x in zip(tangents, inputs, strict=False))
-    return apply(MIXED_PUSH if departs else JVP, (*inputs, *tangents), (program, len(tangents), outputs))
+    op = MIXED_PUSH if departing([t.aval for t in tangents], program.in_avals[: len(tangents)]) else JVP
+    return apply(op, (*inputs, *tangents), (program, len(tangents), outputs))
 
 
 def _mixed_push(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:

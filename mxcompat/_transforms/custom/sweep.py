@@ -22,7 +22,7 @@ from mxcompat._graph.ir.rules import STEP
 from ..calls import TUPLE, plain, run, smooth_inputs
 from ..lowering import VJP
 from ..mixed import MIXED_PULL, added, departs
-from ..mixed_forward import pushed
+from ..mixed_forward import departing, pushed
 from ..split import PULL, Segment, cotangent_like, segments, zeros
 from ..stepwise import called, parts
 from ..tangents import tangent_avals
@@ -291,7 +291,7 @@ class Forward(Sweep):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.departs = any(t.aval.dtype is not x.aval.dtype for t, x in zip(self._given, self._primals, strict=True))
+        self.departs = departing([t.aval for t in self._given], [x.aval for x in self._primals])
 
     @cached_property
     def _frontier(self) -> int:
@@ -301,8 +301,7 @@ class Forward(Sweep):
 
     def take_rule(self, call: int, rule: Rule) -> None:
         super().take_rule(call, rule)
-        pairs = zip(rule.program.out_avals, self._program.avals[call], strict=True)
-        self.departs |= any(found.dtype is not value.dtype for found, value in pairs)
+        self.departs |= departing(rule.program.out_avals, self._program.avals[call])
 
     def tangents(self, call: int) -> list[Promise]:
         """The tangents of the inputs of a call that have one."""
