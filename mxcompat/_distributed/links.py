@@ -19,7 +19,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from mxcompat._graph import policy
-from mxcompat._graph.run.evaluate import give_way
+from mxcompat._graph.run.waiting import give_way
 
 __all__ = ["Failed", "Gone", "Late", "Links", "framed", "free_port", "joined", "named"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,9 @@ from .plan import Call, Compile, Find, OpByOp, Segments, Split, Step
 from .schedule import schedule
 from .segments import nested_apart, unevaluated
 from .values import jax_value, numpy_value
+from .waiting import until_ready
 
-__all__ = ["evaluate", "evaluated", "evaluated_on_host", "give_way", "here", "lock", "pre_eval_hooks", "wait"]
+__all__ = ["evaluate", "evaluated", "evaluated_on_host", "here", "lock", "pre_eval_hooks", "wait"]
 
 pre_eval_hooks: list[Callable[[], None]] = []
 """What is called, once, before the next evaluation: for rewrites of pending nodes that had better see all of them."""
@@ -213,21 +214,8 @@ def wait(nodes: Sequence[Node], executable: Executable | None) -> None:
     if values:
         try:
             with span("wait"):
-                if executable is None or executable.seconds < policy.SPIN_SECONDS:
-                    _look(values[0])
-                for value in values:
-                    value.block_until_ready()
+                until_ready(values, executable is None or executable.seconds < policy.SPIN_SECONDS)
                 if executable is not None:
                     executable.seconds = perf_counter() - executable.started
         except Exception as error:
             raise steps.explained(error)  # noqa: B904  it says itself what caused it
-
-
-give_way: Callable[[], None] = getattr(os, "sched_yield", lambda: sleep(0))
-"""Lets other threads run."""
-
-
-def _look(value: jax.Array) -> None:
-    end = perf_counter() + policy.SPIN_SECONDS
-    while not value.is_ready() and perf_counter() < end:
-        give_way()

@@ -12,7 +12,7 @@ from ..ir.node import Node
 from ..ir.program import Program
 from .compile import Executable
 
-__all__ = ["Call", "Compile", "Find", "HostFirst", "Inline", "OpByOp", "Plan", "Segments", "Split", "Step"]
+__all__ = ["Call", "Compile", "Find", "HostFirst", "Inline", "OpByOp", "Plan", "Segments", "Split", "Step", "Trial"]
 
 
 class Inline(NamedTuple):
@@ -60,9 +60,19 @@ class Compile(NamedTuple):
         return f"compile {len(self.program.instructions)} ops as one"
 
 
+class Trial(NamedTuple):
+    """Time an executable, and NumPy, in runs whose results do not count: so many at least and at most, no new one after
+    so long."""
+
+    executable: Executable
+    least: int
+    most: int
+    seconds: float
+
+
 class OpByOp(NamedTuple):
     """Run op by op: in NumPy, where it may be `light` work, or with executables of single ops. `compiles` has the whole
-    compiled in the background; `tried` is an executable of the whole to time beside, whose results do not count."""
+    compiled in the background; `trial`, whether to time its executable besides."""
 
     program: Program
     scalars: tuple
@@ -71,7 +81,7 @@ class OpByOp(NamedTuple):
     light: bool
     compiles: bool
     reason: str
-    tried: Executable | None = None
+    trial: Trial | None = None
 
     @property
     def tier(self) -> str:
