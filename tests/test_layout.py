@@ -45,21 +45,30 @@ def test_what_lies_in_order_is_no_copy() -> None:
 @pytest.mark.skipif(native is None, reason="no compiler of C")
 def test_tiles_are_taken_for_transposed_arrays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
-    monkeypatch.setattr(layout, "native", type("Native", (), {"copy_transposed": lambda *a: taken.append(a[2])}))
+    copy = native.copy_transposed
+    monkeypatch.setattr(layout, "native", type("Native", (), {"copy_transposed": lambda *a: taken.append(copy(*a))}))
     x = random((200, 300), np.dtype(np.float32))
     for y in (x.T, x.reshape(4, 50, 300).transpose(0, 2, 1), x.reshape(4, 50, 300).transpose(2, 0, 1)):
         layout.contiguous(y)
-    assert taken == [0, 1, 0]
-    for y in (x[:, :250], x[:, ::2].T, x[::2], x[:50, :50].T, x[:3].T, x[:, :3].T, np.zeros((200, 300), complex).T):
+    assert taken == [True] * 3
+    taken.clear()
+    wide = random((3, 20000), x.dtype)
+    for y in (x[:, :250], x[:, ::2].T, x[::2], wide.T, wide.reshape(20000, 3).T):
         layout.contiguous(y)
-    assert len(taken) == 3
+    assert taken == [False] * 5
+    for y in (x[:50, :50].T, x[:3].T, np.zeros((200, 300), complex).T):
+        layout.contiguous(y)
+    assert len(taken) == 5
 
 
 @pytest.mark.skipif(native is None, reason="no compiler of C")
 def test_what_does_not_fit_is_refused() -> None:
     x, y = np.zeros((8, 6), np.uint32), np.zeros((6, 8), np.uint32)
-    native.copy_transposed(x, y.T, 0)
-    for wrong in ((x, y.T, 1), (x, y.T, -1), (x, y.T, 2), (x, y, 0), (x, x, 0), (x, y.T.astype(np.uint16), 0)):
+    assert native.copy_transposed(x, y.T, 6)
+    assert not native.copy_transposed(x, y.T, 7)
+    assert not native.copy_transposed(x, x, 0)
+    assert not native.copy_transposed(x[:0], y.T[:0], 0)
+    for wrong in ((x, y, 0), (x.T, y, 0), (x, y.T[1:], 0), (x, y.T.astype(np.uint16), 0), (x[0], y, 0)):
         with pytest.raises(ValueError, match="do not fit"):
             native.copy_transposed(*wrong)
     for wrong in ((), (x,), (x, y.T), (x, y.T, None), (None, y.T, 0), (x, None, 0)):

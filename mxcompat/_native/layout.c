@@ -111,12 +111,29 @@ static void copy_all(const Py_buffer *to, const Py_buffer *from, int inner) {
     } while (axis >= 0);
 }
 
-/* copy_transposed(to, from, axis): `from`, whose elements lie one after the other along an axis that is not the last,
-   to memory in which they do along the last. Integers of one size, by their bits; two shapes that are the same. */
+/* The axis of `from` along which elements lie one after the other, if it is not the last, and both are long enough. */
+static int axis_for_tiles(const Py_buffer *from, Py_ssize_t least) {
+    int last = from->ndim - 1, axis = 0;
+    if (last < 1 || from->strides[last] == from->itemsize || from->shape[last] < least)
+        return -1;
+    while (axis < last && from->strides[axis] != from->itemsize)
+        axis++;
+    if (axis == last || from->shape[axis] < least)
+        return -1;
+    for (int k = 0; k <= last; k++)
+        if (from->strides[k] % from->itemsize)
+            return -1;
+    return axis;
+}
+
+/* copy_transposed(to, from, least): copy `from`, whose elements lie one after the other along an axis that is not the
+   last, to memory in which they do along the last. Integers of one size, by their bits; two shapes that are the same.
+   Returns whether that was done: not if elements lie otherwise, or if along one of the two axes there are fewer than
+   `least`. */
 static PyObject *copy_transposed(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 3)
-        return PyErr_Format(PyExc_TypeError, "copy_transposed(to, from, axis)");
-    Py_ssize_t axis = PyLong_AsSsize_t(args[2]);
+        return PyErr_Format(PyExc_TypeError, "copy_transposed(to, from, least)");
+    Py_ssize_t least = PyLong_AsSsize_t(args[2]);
     Py_buffer to, from;
     if (PyErr_Occurred() || PyObject_GetBuffer(args[0], &to, PyBUF_STRIDED) < 0)
         return NULL;
@@ -125,21 +142,21 @@ static PyObject *copy_transposed(PyObject *Py_UNUSED(module), PyObject *const *a
         return NULL;
     }
     Py_ssize_t size = to.itemsize;
-    int fits = to.ndim == from.ndim && to.ndim <= MOST_AXES && 0 <= axis && axis < to.ndim - 1 && to.len > 0 &&
-               from.itemsize == size && (size == 1 || size == 2 || size == 4 || size == 8);
+    int fits = to.ndim == from.ndim && 0 < to.ndim && to.ndim <= MOST_AXES && from.itemsize == size &&
+               (size == 1 || size == 2 || size == 4 || size == 8) && to.strides[to.ndim - 1] == size;
     for (int k = 0; fits && k < to.ndim; k++)
-        fits = to.shape[k] == from.shape[k] && to.strides[k] % size == 0 && from.strides[k] % size == 0;
-    fits = fits && from.strides[axis] == size && to.strides[to.ndim - 1] == size;
-    if (fits) {
+        fits = to.shape[k] == from.shape[k] && to.strides[k] % size == 0;
+    int axis = fits && to.len > 0 ? axis_for_tiles(&from, least) : -1;
+    if (axis >= 0) {
         Py_BEGIN_ALLOW_THREADS
-        copy_all(&to, &from, (int)axis);
+        copy_all(&to, &from, axis);
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&to);
     PyBuffer_Release(&from);
     if (!fits)
         return PyErr_Format(PyExc_ValueError, "copy_transposed: the arrays do not fit each other");
-    Py_RETURN_NONE;
+    return PyBool_FromLong(axis >= 0);
 }
 
 static PyMethodDef functions[] = {FAST("copy_transposed", copy_transposed), {NULL}};

@@ -105,8 +105,11 @@ def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any
     """The rules for HOST, PULLBACK, PUSHFORWARD and COVERED of ops that run a Program, and the two for `gradients`."""
 
     def own(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
-        avals = inner.program.in_avals[: len(inner.program.in_avals) - len(inner.values)]
-        return [spread(x, a) for x, a in zip(inputs, avals, strict=False)]
+        avals = inner.program.in_avals  # those of the values come last
+        return [
+            x if x.dtype is a.dtype._numpy and x.shape == a.shape else spread(x, a)
+            for x, a in zip(inputs, avals, strict=False)
+        ]
 
     def given(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
         return [*own(inner, inputs), *inner.values]

@@ -96,11 +96,14 @@ def visit_by_prefix(visit: Callable[[array, Any], None], tree: Any, prefix: Any)
                 raise ValueError("[tree_map] Additional input tree is not a valid prefix of the first tree.")
             if isinstance(tree, dict) and any(key not in prefix for key in keys):
                 raise ValueError("[tree_visit] Tree is not a valid prefix tree of the first tree.")
-            for key in keys:
-                visit_by_prefix(visit, tree[key], prefix[key])
         else:
-            for key in keys:
-                visit_by_prefix(visit, tree[key], prefix)
+            prefix = dict.fromkeys(keys, prefix)
+        for key in keys:
+            item = tree[key]
+            if isinstance(item, array):
+                visit(item, prefix[key])
+            else:
+                visit_by_prefix(visit, item, prefix[key])
 
 
 def like_tuple(old: tuple, items: list[Any]) -> tuple:

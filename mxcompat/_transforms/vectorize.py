@@ -60,13 +60,12 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         if kwargs:
             raise TypeError("[vmap] Keyword arguments are not supported.")
         leaves = flatten(args, require_array=True)
-        axes = flat_axes(args[0] if len(args) == 1 else args, in_axes, "")
+        axes = flat_axes(args[0] if len(args) == 1 else args, leaves, in_axes, "")
         reals = nodes_of(leaves)
-        size = _size(leaves, axes)
+        size = _size(reals, axes)
         if size is None:
             value = fun(*args)  # for the errors of these, which MLX raises first
-            flatten(value, require_array=True)
-            flat_axes(value, out_axes, "output ")
+            flat_axes(value, flatten(value, require_array=True), out_axes, "output ")
             raise ValueError("At least one of in_axes must be non-None.")
         mapped = [k for k, axis in enumerate(axes) if axis is not None]
         avals = [_without(reals[k].aval, axes[k]) for k in mapped]
@@ -76,7 +75,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             given = [n if axis is None else next(following) for n, axis in zip(reals, axes, strict=True)]
             value = fun(*rebuilt(args, handles(given)))
             outputs = flatten(value, require_array=True)
-            flat_out = flat_axes(value, out_axes, "output ")
+            flat_out = flat_axes(value, outputs, out_axes, "output ")
             body = capture.close(nodes_of(outputs))
         flat_out = _placed(body.program, len(mapped), flat_out)
         inputs = (*[reals[k] for k in mapped], *body.captured)
@@ -138,9 +137,9 @@ def _without(whole: Aval, axis: int) -> Aval:
     return aval((*whole.shape[:axis], *whole.shape[axis + 1 :]), whole.dtype)
 
 
-def _size(leaves: list[array], axes: list[int | None]) -> int | None:
+def _size(nodes: list[Node], axes: list[int | None]) -> int | None:
     """The size of the mapped axes; None if there are none."""
-    sizes = [x._node.aval.shape[axis] for x, axis in zip(leaves, axes, strict=True) if axis is not None]
+    sizes = [n.aval.shape[axis] for n, axis in zip(nodes, axes, strict=True) if axis is not None]
     if not sizes:
         return None
     if sizes.count(sizes[-1]) < len(sizes):  # the last one decides, in MLX's words
@@ -149,12 +148,12 @@ def _size(leaves: list[array], axes: list[int | None]) -> int | None:
     return sizes[-1]
 
 
-def flat_axes(tree: Any, axes: Any, what: str) -> list[int | None]:
-    """The axis of each array of `tree`, from the prefix tree `axes`; axes made non-negative."""
+def flat_axes(tree: Any, leaves: list[array], axes: Any, what: str) -> list[int | None]:
+    """The axis of each array of `tree`, its `leaves`, from the prefix tree `axes`; axes made non-negative."""
     if isinstance(tree, array) and isinstance(axes, tuple) and len(axes) == 1:
         axes = axes[0]  # as if the one argument, or output, were in a tuple
     if not isinstance(axes, (list, tuple, dict)):
-        return [_axis(x, axes, what) for x in flatten(tree)]
+        return [_axis(x, axes, what) for x in leaves]
     found: list[int | None] = []
 
     def add(x: array, axis: Any) -> None:

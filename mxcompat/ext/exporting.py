@@ -23,6 +23,7 @@ from mxcompat._jax import jax, jnp
 from mxcompat._ops.random.state import state as random_state
 from mxcompat._transforms.control.customs import close_settled
 from mxcompat._transforms.functions import check_callable
+from mxcompat._transforms.trees import flatten
 from mxcompat._transforms.vectorize import flat_axes
 
 from .symbolic import SIZES, any_size, same_values
@@ -278,7 +279,7 @@ def _traced(name: str, fun: Callable[..., Any], avals: Sequence[Aval], tree: Any
 def _in_jax_order(args: tuple, batch_axes: Any) -> list[int | None]:
     """The axis of each array; that of the arrays of dicts, which JAX sorts, too."""
     ordered = _sorted(args)
-    return flat_axes(ordered[0] if len(args) == 1 else ordered, batch_axes, "")
+    return flat_axes(ordered[0] if len(args) == 1 else ordered, flatten(ordered), batch_axes, "")
 
 
 def _sorted(tree: Any) -> Any:

@@ -209,7 +209,7 @@ WORKLOADS = (
     Workload("  the same bits each time", reproducible(mlp), mlp_jax),
     Workload("train step of a 4-layer GPT", gpt.mlx_step, gpt.jax_step, of_jax=1.1, of_mlx=0.1),
     Workload("200 elementwise ops on 1M floats", elementwise, elementwise_jax, of_jax=1.1, of_mlx=0.4),
-    Workload("vmap of an add, 4096x100 + 100x4096", vmap, vmap_jax, of_mlx=0.5),
+    Workload("vmap of an add, 4096x100 + 100x4096", vmap, vmap_jax, of_jax=1.1, of_mlx=0.5),
     Workload("conv2d and its gradient", operations.conv, operations.conv_jax, of_jax=1.1),
     Workload("distances of 300 points, 1000 each", operations.distances, operations.distances_jax, of_jax=1.1),
     Workload("rotary embedding, 64 heads of 512x64", operations.rope, operations.rope_jax, of_jax=0.5, of_mlx=1.0),

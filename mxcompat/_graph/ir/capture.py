@@ -184,14 +184,13 @@ class Capture:
         self.mapped: tuple[list[Node], list] | None = None  # under "vmap", if known: the whole arrays, their axes
         self._valueless = not {*map(type, arguments)} <= _READABLE
         self.placeholders = [
-            node(ALIAS, (), (a,), a.aval, self.id, a.value) if isinstance(a, Node) else self._placeholder(a)
-            for a in arguments
+            node(PLACEHOLDER, (), (), a, self.id) if type(a) is Aval else self._standing_for(a) for a in arguments
         ]
 
-    def _placeholder(self, argument: Aval | Promise) -> Node:
+    def _standing_for(self, argument: Node | Promise) -> Node:
         if type(argument) is Promise:
             return node(PROMISE, (argument,), (), argument.aval, self.id)
-        return node(PLACEHOLDER, (), (), argument, self.id)
+        return node(ALIAS, (), (argument,), argument.aval, self.id, argument.value)
 
     def __enter__(self) -> Capture:
         _traces.live.append(self)

@@ -37,11 +37,11 @@ LIGHT_SECONDS = 5e-4
 """What NumPy is likely to do in this time is done there at once; of more, what reads only small data is done first if
 the rest is known."""
 
-TRIALS, FEW_TRIALS, TRIAL_SECONDS = 24, 3, 2e-2
-"""How often to time an executable, where it may be slower than the host; how often at least, if that takes longer. Its
-first runs are slow, as its threads get their memory: the sum of a transposed array and another, 1.6 MB each, took 1 ms
-in most of the first 8, and 0.2 after 10 one after the other. In turn with NumPy's neither got there: 0.2 to 0.4 ms for
-NumPy, which alone takes 0.11, and 0.35 to 0.64."""
+TRIALS, HOST_TRIALS, FEW_TRIALS, TRIAL_SECONDS = 24, 8, 3, 2e-2
+"""How often to time an executable, where it may be slower than the host, and how often the host then; how often at
+least, if that takes longer. First runs are slow, as threads get their memory: XLA's of the sum of a transposed array
+and another, 1.6 MB each, took 1 ms in most of the first 8, and 0.2 after 10 one after the other; NumPy's 1.2 ms, and
+0.11 after 5. In turn neither got there: 0.2 to 0.4 ms for NumPy, 0.35 to 0.64 for XLA."""
 
 MARGIN, CLEAR_MARGIN = 0.8, 0.5
 """What the host's best time has to be of the executable's, for a program to stay there; and what for one that is not
@@ -51,8 +51,9 @@ RESULT_SECONDS = 1e-5
 """What it takes besides to wait for a result of an executable's and to look at it. Six ops on two numbers and `item()`
 took 80 us in NumPy, of which running them 30, and 85 us in XLA, of which 43."""
 
-TRIED_SECONDS, TRIED_WEIGHT = 4e-4, 64
-"""Up to this time on the host, or so many instructions, it may be. A larger program gains by XLA, which fuses its ops.
+TRIED_SECONDS, TRIED_WEIGHT = 1e-3, 64
+"""Up to this time on the host, or so many instructions, it may be. (The sum of above took 0.43 ms and more in each of
+the first 8 runs of one process of ten.) A larger program gains by XLA, which fuses its ops.
 Of few ops NumPy has the faster code for some: a million floats are sorted in 1.5 ms, where XLA takes 40 and more, their
 sines take 0.5 ms (8), the places of the largest in a thousand rows 0.1 ms (5)."""
 

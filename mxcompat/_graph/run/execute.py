@@ -19,7 +19,7 @@ from ..ir.node import store as _store
 from . import allocation, cache, donation, host, single
 from .arguments import array_inputs
 from .compile import Executable
-from .events import span, stats
+from .events import span, stats, timers
 from .interpret import counts
 from .interrupts import uninterrupted
 from .plan import Call, HostFirst, Inline, OpByOp, Trial
@@ -36,8 +36,12 @@ says that it was worth compiling, which takes as much longer there, and keeps th
 
 def execute(plan: Call | Inline | HostFirst | OpByOp, subgraph: Subgraph) -> None:
     """Compute what the plan says, of this subgraph."""
+    carry_out = _EXECUTE[type(plan)]
+    if not timers:
+        carry_out(plan, subgraph)
+        return
     with span(plan.tier):
-        _EXECUTE[type(plan)](plan, subgraph)
+        carry_out(plan, subgraph)
 
 
 def _call(plan: Call, subgraph: Subgraph) -> None:
@@ -169,24 +173,23 @@ def _try(trial: Trial, plan: OpByOp, subgraph: Subgraph, record: cache.Record) -
     leaves = subgraph.leaves
     arrays = [to_jax(n.value) if type(n.value) is np.ndarray else jax_value(n) for n in leaves if n.op is not SCALAR]
     jax.block_until_ready(arrays)
-    runs, best = _timed(trial, lambda: until_ready(trial.executable(arrays, plan.scalars, False)))
-    record.xla_runs += runs
-    record.xla_best = min(record.xla_best, best)
-    _, best = _timed(trial, lambda: host.run(plan.program, leaves, []))
-    record.host_best = min(record.host_best, best)
+    xla = _times(trial, trial.xla_runs, lambda: until_ready(trial.executable(arrays, plan.scalars, False)))
+    record.xla_runs += len(xla)
+    record.xla_best = min(record.xla_best, *xla)
+    record.host_best = min(record.host_best, *_times(trial, trial.host_runs, lambda: host.run(plan.program, leaves, [])))
 
 
-def _timed(trial: Trial, run: Callable[[], Any]) -> tuple[int, float]:
-    """How often it was run, and the shortest time that took."""
+def _times(trial: Trial, most: int, run: Callable[[], Any]) -> list[float]:
+    """What each of so many runs takes, in seconds."""
     taken: list[float] = []
     end = perf_counter() + trial.seconds
-    while len(taken) < trial.most:
+    while len(taken) < most:
         start = perf_counter()
         if len(taken) >= trial.least and start > end:
             break
         run()
         taken.append(perf_counter() - start)
-    return len(taken), min(taken)
+    return taken
 
 
 def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]:

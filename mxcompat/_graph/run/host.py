@@ -7,7 +7,6 @@ without a host rule runs as an executable of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -104,7 +103,10 @@ def run(
         free: the positions of leaves whose values may be written over, as what only the ops read then may; None, that
             nothing is, nor dropped before the end.
     """
-    with np.errstate(all="ignore"), one_thread() if products else nullcontext():
+    if products:
+        with one_thread():
+            return run(program, leaves, env, False, free)
+    with np.errstate(all="ignore"):
         env += environment(program, [numpy_value(n) for n in leaves])
         run_instructions(program, env, _fallback, None if free is None else {~k for k in free})
         return [settled(env[s], program.avals[s]) for s in program.out_slots]

@@ -116,10 +116,13 @@ _Reads = tuple[list[bool], list[tuple[int, ...]]]
 def _reads(program: Program) -> _Reads:
     """Of each instruction: whether it can write over its first input, which nothing reads after it; and the results
     that nothing reads after it. Two lists rather than a pair for each, which Python's collector would look through."""
-    facts, key = program.code.facts, ("reads", program.out_slots)
-    if key not in facts:
-        facts[key] = _find_reads(program)
-    return facts[key]
+    found = program.facts.get("reads")
+    if found is None:
+        facts, key = program.code.facts, ("reads", program.out_slots)
+        if key not in facts:
+            facts[key] = _find_reads(program)
+        found = program.facts["reads"] = facts[key]
+    return found
 
 
 def _find_reads(program: Program) -> _Reads:

@@ -22,24 +22,13 @@ def contiguous(x: np.ndarray) -> np.ndarray:
     """The same array; a copy, if its elements do not lie one after the other."""
     if x.flags.c_contiguous:
         return x
-    axis = _axis_for_tiles(x) if native is not None and x.nbytes >= policy.TILED_BYTES else None
-    if axis is None:
+    words = _WORDS.get(x.itemsize)
+    if native is None or words is None or x.nbytes < policy.TILED_BYTES:
         return np.ascontiguousarray(x)
     out = np.empty(x.shape, x.dtype)
-    words = _WORDS[x.itemsize]
-    native.copy_transposed(out.view(words), x.view(words), axis)
+    if not native.copy_transposed(out.view(words), x.view(words), policy.TILED_AXIS):
+        np.copyto(out, x)
     return out
-
-
-def _axis_for_tiles(x: np.ndarray) -> int | None:
-    """The axis along which elements lie one after the other, if it is not the last and long enough; what copying in
-    tiles supports."""
-    size, strides = x.itemsize, x.strides
-    if size not in _WORDS or strides[-1] == size or size not in strides:
-        return None
-    axis = strides.index(size)
-    aligned = all(s % size == 0 for s in strides)
-    return axis if aligned and min(x.shape[axis], x.shape[-1]) >= policy.TILED_AXIS else None
 
 
 _WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}

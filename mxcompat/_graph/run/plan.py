@@ -61,12 +61,13 @@ class Compile(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """Time an executable, and NumPy, in runs whose results do not count: so many at least and at most, no new one after
-    so long."""
+    """Time an executable, and NumPy, in runs whose results do not count: so many of each, or of what takes long as many
+    as begin within so many seconds, but `least` of them."""
 
     executable: Executable
+    xla_runs: int
+    host_runs: int
     least: int
-    most: int
     seconds: float
 
 

@@ -20,6 +20,7 @@ from ..ir.program import Program
 from ..ir.rules import SEGMENTS
 from . import background, cache, donation, host, steps
 from .cache import Record
+from .compile import Executable
 from .placement import placed
 from .plan import Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, Segments, Split, Step, Trial
 from .segments import even_segments, is_heavy_node, is_huge, segments_of, unevaluated
@@ -62,7 +63,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
         light, timed = record.host_best < policy.TRIED_SECONDS, _is_timed(program)
         alone = timed and not background.is_busy()  # or what is compiled or stored meanwhile has the other core
         if timed and light and not donated:  # so that its bits do not change at all if it stays in NumPy
-            trial = Trial(executable, policy.FEW_TRIALS, policy.TRIALS, policy.TRIAL_SECONDS) if alone else None
+            trial = _trial(executable) if alone else None
             return OpByOp(program, scalars, donated, True, True, False, "while XLA is timed", trial)
         enough = (policy.MARGIN if light else policy.CLEAR_MARGIN) * (record.xla_best + policy.RESULT_SECONDS)
         if timed or not record.xla_runs or record.host_best >= enough:
@@ -71,6 +72,10 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     if program.placement is not None:
         return Compile(program, scalars, donated)
     return _without_executable(subgraph, roots, temporary, program, scalars, donated)
+
+
+def _trial(executable: Executable) -> Trial:
+    return Trial(executable, policy.TRIALS, policy.HOST_TRIALS, policy.FEW_TRIALS, policy.TRIAL_SECONDS)
 
 
 def _is_timed(program: Program) -> bool:
