@@ -10,6 +10,7 @@ import mxcompat._ops.creation.host
 import mxcompat._ops.elementwise.batch
 import mxcompat._ops.elementwise.host_binary
 import mxcompat._ops.elementwise.host_casts
+import mxcompat._ops.elementwise.host_in_place
 import mxcompat._ops.elementwise.host_unary
 import mxcompat._ops.elementwise.pullback_binary
 import mxcompat._ops.elementwise.pullback_unary

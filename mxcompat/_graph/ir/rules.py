@@ -60,8 +60,9 @@ The result has that shape and dtype; it may be a view of an input. None says tha
 XLA."""
 
 OVERWRITE = Rules()
-"""`rule(out, params, *inputs)`: as HOST, for ops whose result is the first input but for a few elements, where nobody
-else sees that input: it is written over, and is the result."""
+"""`rule(out, params, place, *inputs)`: as HOST, where nobody else sees `inputs[place]`, which has the shape and dtype
+of the result: it may be written over, and be the result. Of an op whose result is the first input but for a few
+elements (`op.in_place`) it is the first, and is written over."""
 
 COST = Rules()
 """`rule(out, params, *avals)`: about how many seconds NumPy takes, for ops that do more than read and write each

@@ -27,6 +27,10 @@ TILED_BYTES, TILED_AXIS = 1 << 15, 4
 floats takes 50 us then, and 245 in NumPy; of 128x128 2.4 and 10, of 64x64 1.0 and 1.6. A picture of 512x512 pixels
 takes 250 us with three colours, and 215 in NumPy."""
 
+REUSED_BYTES = 1 << 15
+"""From so many bytes on, a result takes the place of an operand that nothing reads any more. A chain of 60 elementwise
+ops on 10 000 floats takes 160 us so and 182 with new arrays, on a million 11.8 ms and 15.5."""
+
 CACHED_ELEMENTS = 1 << 13
 """How many elements NumPy takes through all steps of a long computation at a time: what fits into a cache."""
 

@@ -66,11 +66,13 @@ def pull_back(
 
 
 def carry_back(
-    program: Program, primals: int | tuple[int, ...], env: Sequence[Any], cotangents: Sequence[Any],
+    program: Program, primals: int | tuple[int, ...], env: list[Any], cotangents: Sequence[Any],
     rules: Rules = PULLBACK,
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
-    """What `pull_back` gives, once the instructions have been run: from their results, by these rules."""
+    """What `pull_back` gives, once the instructions have been run: from their results in `env`, by these rules. Each is
+    dropped from there once it has been read for the last time."""
     active = _active_slots(program, primals)
+    outs = [env[s] for s in program.out_slots]
     known: dict[int, Any] = {}
     several: dict[int, list[Any]] = {}  # of ops with several results: the cotangents of these
     counted = counts(program)
@@ -87,6 +89,7 @@ def carry_back(
             add(slot, g)
     for slot in reversed(range(len(program.instructions))):
         op, params, slots = program.instructions[slot]
+        y, env[slot] = env[slot], None
         g: Any = tuple(several.pop(slot)) if slot in several else known.pop(slot, None)
         if g is None:
             continue
@@ -98,7 +101,7 @@ def carry_back(
         wanted = tuple([s in active and (op.indices is None or k < op.indices) for k, s in enumerate(slots)])
         rule = rules.get(op)
         try:
-            found = rule and rule(g, env[slot], params, wanted, *[env[s] for s in slots])
+            found = rule and rule(g, y, params, wanted, *[env[s] for s in slots])
         except Exception as error:
             error.mxcompat_slot = slot  # type: ignore[attr-defined]
             raise
@@ -107,7 +110,6 @@ def carry_back(
         for s, on, gi in zip(slots, wanted, found, strict=True):
             if on and gi is not None:
                 add(s, fit(gi, program.aval(s)))
-    outs = [env[s] for s in program.out_slots]
     return outs, [known[~k] if ~k in known else _zeros(program.in_avals[k]) for k in _indices(primals)]
 
 

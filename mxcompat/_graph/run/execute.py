@@ -173,10 +173,11 @@ def _try(trial: Trial, plan: OpByOp, subgraph: Subgraph, record: cache.Record) -
     leaves = subgraph.leaves
     arrays = [to_jax(n.value) if type(n.value) is np.ndarray else jax_value(n) for n in leaves if n.op is not SCALAR]
     jax.block_until_ready(arrays)
-    xla = _times(trial, trial.xla_runs, lambda: until_ready(trial.executable(arrays, plan.scalars, False)))
-    record.xla_runs += len(xla)
-    record.xla_best = min(record.xla_best, *xla)
-    record.host_best = min(record.host_best, *_times(trial, trial.host_runs, lambda: host.run(plan.program, leaves, [])))
+    by_xla = _times(trial, trial.xla_runs, lambda: until_ready(trial.executable(arrays, plan.scalars, False)))
+    on_host = _times(trial, trial.host_runs, lambda: host.run(plan.program, leaves, []))
+    record.xla_runs += len(by_xla)
+    record.xla_best = min(record.xla_best, *by_xla)
+    record.host_best = min(record.host_best, *on_host)
 
 
 def _times(trial: Trial, most: int, run: Callable[[], Any]) -> list[float]:

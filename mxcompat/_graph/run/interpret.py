@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import policy
 from ..ir import buffers
+from ..ir.aval import Aval
 from ..ir.node import ITEM
 from ..ir.op import Op
 from ..ir.program import Program
@@ -63,14 +65,16 @@ def run_instructions(program: Program, env: list[Any], fallback: Fallback, free:
         _run_and_keep(program, env, fallback)
         return
     counted = counts(program)
+    least = 0 if counted else policy.REUSED_BYTES
     steps = zip(program.instructions, program.avals, *_reads(program), strict=True)
-    for k, ((op, params, slots), out, last, dropped) in enumerate(steps):
+    for k, ((op, params, slots), out, places, dropped) in enumerate(steps):
         given = [env[s] for s in slots]
         try:
+            place = _reused(op, out, slots, places, given, free) if places and out.nbytes >= least else None
             if op is ITEM:
                 env[k] = given[0][params[0]]
-            elif last and (slots[0] >= 0 or slots[0] in free) and _is_own(given, slots[0]):
-                _overwrite(op, out, params, given, slots[0], free, env, k)
+            elif place is not None:
+                _overwrite(op, out, params, place, given, slots, free, env, k)
             else:
                 env[k] = _result(op, out, params, given, fallback)
         except Exception as error:
@@ -110,12 +114,12 @@ def _result(op: Op, out: Any, params: tuple, given: list[Any], fallback: Fallbac
     return fallback(op, out, params, given) if result is None else result
 
 
-_Reads = tuple[list[bool], list[tuple[int, ...]]]
+_Reads = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
 
 
 def _reads(program: Program) -> _Reads:
-    """Of each instruction: whether it can write over its first input, which nothing reads after it; and the results
-    that nothing reads after it. Two lists rather than a pair for each, which Python's collector would look through."""
+    """Of each instruction: the positions of the inputs that it may write over, which nothing reads after it; and the
+    results that nothing reads after it."""
     found = program.facts.get("reads")
     if found is None:
         facts, key = program.code.facts, ("reads", program.out_slots)
@@ -127,34 +131,59 @@ def _reads(program: Program) -> _Reads:
 
 def _find_reads(program: Program) -> _Reads:
     later = {*program.out_slots}
-    last: list[bool] = []
+    places: list[tuple[int, ...]] = []
     dropped: list[tuple[int, ...]] = []
     for op, _, slots in reversed(program.instructions):
         ended = {*slots} - later
-        last.append(op in OVERWRITE and slots[0] in ended and slots.count(slots[0]) == 1)
         dropped.append(tuple([s for s in ended if s >= 0]))
+        if op in OVERWRITE:
+            ended_here = [k for k, s in enumerate(slots) if s in ended and slots.count(s) == 1]
+            places.append(tuple([k for k in ended_here if k == 0 or not op.in_place]))
+        else:
+            places.append(())
         later |= ended
-    return last[::-1], dropped[::-1]
+    return places[::-1], dropped[::-1]
 
 
-def _is_own(given: list[Any], slot: int) -> bool:
-    """Whether the first of these arrays, and the memory of it, belongs to this slot alone."""
-    if type(given[0]) is not np.ndarray or given[0].base is not None or not given[0].flags.writeable:
+def _reused(
+    op: Op, out: Aval, slots: Sequence[int], places: Sequence[int], given: list[Any], free: set[int]
+) -> int | None:
+    """The position, one of these, of an input that the result can take the place of."""
+    for place in places:
+        slot = slots[place]
+        if (slot >= 0 or slot in free) and _is_own(given, place, slot) and _is_like(given[place], out):
+            return place
+    return None
+
+
+def _is_own(given: list[Any], place: int, slot: int) -> bool:
+    """Whether one of these arrays, and the memory of it, belongs to this slot alone."""
+    if type(given[place]) is not np.ndarray or given[place].base is not None or not given[place].flags.writeable:
         return False
-    return getrefcount(given[0]) == _GIVEN + (1 if slot >= 0 else 2)  # in the environment, and as a node's value
+    return getrefcount(given[place]) == _GIVEN + (1 if slot >= 0 else 2)  # in the environment, and as a node's value
+
+
+def _is_like(x: np.ndarray, out: Aval) -> bool:
+    return x.shape == out.shape and x.dtype == out.dtype._numpy
 
 
 _GIVEN = (lambda given: getrefcount(given[0]))([np.empty(1)])
 
 
 def _overwrite(
-    op: Op, out: Any, params: tuple, given: list[Any], slot: int, free: set[int], env: list[Any], k: int
-) -> None:
-    def write() -> None:
-        env[k] = OVERWRITE[op](out, params, *given)
+    op: Op, out: Aval, params: tuple, place: int, given: list[Any], slots: Sequence[int], free: set[int],
+    env: list[Any], k: int,
+) -> None:  # fmt: skip
+    slot = slots[place]
 
-    if slot in free:  # an input, whose node must not be left with half of the new value
+    def write() -> None:
+        env[k] = OVERWRITE[op](out, params, place, *given)
+        if slot >= 0:
+            env[slot] = None
+
+    if slot in free:
         free.add(k)
+    if free:  # no node must be left with half of the new value, nor with what became of its own
         uninterrupted(write)
     else:
         write()

@@ -15,7 +15,7 @@ from mxcompat._native import native
 
 from .. import policy
 
-__all__ = ["combined", "contiguous", "reshaped"]
+__all__ = ["combined", "contiguous", "lie_alike", "reshaped"]
 
 
 def contiguous(x: np.ndarray) -> np.ndarray:
@@ -44,13 +44,22 @@ def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
         return contiguous(x).reshape(shape)
 
 
+def lie_alike(x: Any, y: Any) -> bool:
+    """Whether it is as well to let NumPy read two arrays together: not two of a shape of which one lies in rows."""
+    return x.shape != y.shape or _lies_in_rows(x) == _lies_in_rows(y)
+
+
+def _lies_in_rows(x: Any) -> bool:
+    return x.flags.c_contiguous or x.strides[-1] in (0, x.itemsize)
+
+
 def combined(function: Callable[..., Any], x: Any, y: Any, in_place: bool = False) -> Any:
     """An elementwise function of two arrays; where only one of two of a shape lies in order, of a copy of the other.
 
     Args:
         in_place: whether the copy may be written over: `function` is a ufunc whose result has the arguments' dtype.
     """
-    if x.shape != y.shape or x.flags.c_contiguous == y.flags.c_contiguous:
+    if lie_alike(x, y):
         return function(x, y)
     a, b = contiguous(x), contiguous(y)
     return function(a, b, out=b if a is x else a) if in_place else function(a, b)

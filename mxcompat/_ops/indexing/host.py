@@ -153,7 +153,7 @@ def _writes(op: Op) -> Callable[[Rule], Rule]:
     it may not it gets a copy."""
 
     def register(rule: Rule) -> Rule:
-        OVERWRITE.of(op)(rule)
+        OVERWRITE[op] = lambda out, params, place, *inputs: rule(out, params, *inputs)
         HOST[op] = lambda out, params, x, *inputs: rule(out, params, np.array(x, order="C"), *inputs)
         return rule
 

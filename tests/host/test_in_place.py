@@ -1,0 +1,125 @@
+"""Results that NumPy puts in the place of operands: the same bits, and nothing else is written over."""
+
+import numpy as np
+import pytest
+
+import mxcompat.core as mx
+from mxcompat._graph import policy
+from mxcompat._graph.ir.aval import DTYPES, aval
+from mxcompat._graph.ir.rules import HOST, OVERWRITE
+from mxcompat._ops.define import TABLE
+from mxcompat._ops.elementwise import host_in_place
+
+NAMES = sorted([name for _, named in host_in_place._UFUNCS for name in named] + ["where"])
+SHAPE = (37, 300)
+
+
+def operands(count: int, dtype: np.dtype) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    made = []
+    for _ in range(count):
+        if dtype.kind == "c":
+            x = rng.normal(size=SHAPE) + 1j * rng.normal(size=SHAPE)
+        else:
+            x = rng.normal(size=SHAPE) * 3 if dtype.kind in "fV" else rng.integers(0, 100, SHAPE)
+        made.append(x.astype(dtype))
+        if dtype.kind in "fcV":
+            made[-1].flat[:5] = [np.inf, -np.inf, np.nan, 0, -0.0]
+    return made
+
+
+def ways(x: np.ndarray) -> list[np.ndarray]:
+    """Arrays of a shape, in other places of the memory."""
+    return [x, x.T.copy().T, np.broadcast_to(x[:1], x.shape), np.broadcast_to(x[:, :1], x.shape), x[::-1].copy()[::-1]]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(n, d) for n in NAMES for d in DTYPES if d != mx.complex64 or n not in ("arctan2", "ceil", "floor")],
+    ids=str,
+)
+def test_the_same_bits(name: str, dtype: mx.Dtype) -> None:
+    op = TABLE[name]
+    numpy = dtype._numpy
+    count = 1 + (name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "arctan2", "where"))
+    given = operands(count, numpy)
+    condition = [operands(1, np.dtype(np.int32))[0] > 50] if name == "where" else []
+    out = aval(SHAPE, dtype)
+    for place in range(count):
+        for other in ways(given[-1 - place]) if count == 2 else [None]:
+            inputs = [x.copy() for x in given]
+            if other is not None:
+                inputs[1 - place] = other
+            before = [x.copy() for x in inputs]
+            with np.errstate(all="ignore"):
+                wanted = HOST[op](out, (), *condition, *inputs)
+                if wanted.dtype != numpy:
+                    continue  # never in the place of an operand
+                found = OVERWRITE[op](out, (), place + len(condition), *condition, *inputs)
+            assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(wanted).tobytes()
+            for k, (x, was) in enumerate(zip(inputs, before, strict=True)):
+                assert k == place or x.tobytes() == was.tobytes()
+
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if all were large, and nothing light."""
+    monkeypatch.setattr(policy, "REUSED_BYTES", 0)
+    monkeypatch.setattr(policy, "LIGHT_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("large")
+def test_what_is_still_read_or_held_stays() -> None:
+    x = mx.array(operands(1, np.dtype(np.float32))[0])
+    mx.eval(x)
+    data = np.array(x)
+    with np.errstate(all="ignore"):
+        a = mx.negative(x)
+        b = mx.square(a)
+        c = mx.add(b, a)
+        d = mx.multiply(c, c)
+        e = mx.subtract(1.0, mx.reshape(b, (-1,)))
+        f = mx.where(mx.reshape(x > 0, (-1,)), e, mx.abs(e))
+        mx.eval(d, f, b)
+        assert np.array(x).tobytes() == data.tobytes()
+        assert np.array(b).tobytes() == np.square(-data).tobytes()
+        c = np.square(-data) + -data
+        assert np.array(d).tobytes() == (c * c).tobytes()
+        e = np.float32(1) - np.square(-data).reshape(-1)
+        assert np.array(f).tobytes() == np.where(data.reshape(-1) > 0, e, np.abs(e)).tobytes()
+        assert np.array(a).tobytes() == (-data).tobytes()
+
+
+@pytest.mark.usefixtures("large")
+def test_an_operand_s_memory_is_the_result_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    for name in ("exp", "subtract"):
+        rule = OVERWRITE[TABLE[name]]
+
+        def note(out, params, place, *inputs, rule=rule, name=name):
+            result = rule(out, params, place, *inputs)
+            seen.append((name, place, result is inputs[place]))
+            return result
+
+        monkeypatch.setitem(OVERWRITE, TABLE[name], note)
+    x = mx.array(operands(1, np.dtype(np.float32))[0])
+    mx.eval(mx.subtract(1.0, mx.exp(mx.sin(x))), mx.subtract(mx.exp(x), x), mx.subtract(x, x))
+    assert sorted(seen) == [("exp", 0, True), ("subtract", 0, True), ("subtract", 1, True)]
+
+
+@pytest.mark.usefixtures("large")
+def test_an_error_on_the_way_leaves_no_other_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_):
+        raise ArithmeticError("on the way")
+
+    x = mx.array(operands(1, np.dtype(np.float32))[0])
+    y = mx.negative(x)
+    z = mx.exp(y)
+    with monkeypatch.context() as patch:
+        patch.setitem(OVERWRITE, TABLE["abs"], fail)
+        with pytest.raises(ArithmeticError, match="on the way"):
+            mx.eval(mx.abs(mx.sin(mx.add(z, 1.0))))
+    with np.errstate(all="ignore"):
+        assert np.array(z).tobytes() == np.exp(-np.array(x)).tobytes()
+        assert np.array(y).tobytes() == (-np.array(x)).tobytes()
