@@ -5,6 +5,7 @@ Set in the environment before JAX is imported, so that the processes which tests
 draw the same examples in every run; HYPOTHESIS_PROFILE=default draws others.
 """
 
+import gc
 import logging
 import os
 import signal
@@ -22,6 +23,12 @@ os.environ["MXCOMPAT_CACHE"] = "0"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+
+def pytest_collection_finish():
+    """Let Python's collector leave what is there from here on alone, or each search through it takes a second."""
+    gc.collect()
+    gc.freeze()
 
 
 class _Failures(logging.Handler):
