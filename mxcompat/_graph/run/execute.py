@@ -157,7 +157,7 @@ def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
         record.host_seconds += taken if plan.light else _computing() - computed
         record.host_best = min(record.host_best, taken)
         if plan.trial is not None:
-            _try(plan.trial, plan, subgraph, record)
+            _try(plan.trial, plan, subgraph, record, products)
         store([subgraph.order[k] for k in program.out_slots], values)
     except BaseException as error:
         if free:
@@ -167,14 +167,14 @@ def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
         raise
 
 
-def _try(trial: Trial, plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
+def _try(trial: Trial, plan: OpByOp, subgraph: Subgraph, record: cache.Record, products: bool) -> None:
     """Note what the two ways take. Each runs for a while: what it works on is in the processor's caches then, as it is
     where it runs for good."""
     leaves = subgraph.leaves
     arrays = [to_jax(n.value) if type(n.value) is np.ndarray else jax_value(n) for n in leaves if n.op is not SCALAR]
     jax.block_until_ready(arrays)
     by_xla = _times(trial, trial.xla_runs, lambda: until_ready(trial.executable(arrays, plan.scalars, False)))
-    on_host = _times(trial, trial.host_runs, lambda: host.run(plan.program, leaves, []))
+    on_host = _times(trial, trial.host_runs, lambda: host.run(plan.program, leaves, [], products))
     record.xla_runs += len(by_xla)
     record.xla_best = min(record.xla_best, *by_xla)
     record.host_best = min(record.host_best, *on_host)

@@ -60,12 +60,13 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
         record = program.record
         if not (record.host_runs and policy.HOST and host.on_host(leaves)):
             return Call(program, executable, scalars, not temporary, False)
-        light, timed = record.host_best < policy.TRIED_SECONDS, _is_timed(program)
+        light, timed = record.host_best < policy.LIGHT_SECONDS, _is_timed(program)
+        may_stay = record.host_best < policy.TRIED_SECONDS
         alone = timed and not background.is_busy()  # or what is compiled or stored meanwhile has the other core
-        if timed and light and not donated:  # so that its bits do not change at all if it stays in NumPy
+        if timed and may_stay and not donated:  # so that its bits do not change at all if it stays in NumPy
             trial = _trial(executable) if alone else None
-            return OpByOp(program, scalars, donated, True, True, False, "while XLA is timed", trial)
-        enough = (policy.MARGIN if light else policy.CLEAR_MARGIN) * (record.xla_best + policy.RESULT_SECONDS)
+            return OpByOp(program, scalars, donated, True, light, False, "while XLA is timed", trial)
+        enough = (policy.MARGIN if may_stay else policy.CLEAR_MARGIN) * (record.xla_best + policy.RESULT_SECONDS)
         if timed or not record.xla_runs or record.host_best >= enough:
             return Call(program, executable, scalars, not temporary, alone)
         return OpByOp(program, scalars, donated, True, light, False, "which takes less time than XLA")
