@@ -24,7 +24,8 @@ ROOT = Path(__file__).parent.parent
 def run(program: str, first: int, last: int, path: Path, **more: str) -> list[str]:
     command = [sys.executable, "-m", "tests.reproducible_worker", program, str(first), str(last), str(path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MXCOMPAT_REPRODUCIBLE": "1", **more}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
