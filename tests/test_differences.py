@@ -181,6 +181,28 @@ def test_complex_powers_and_fp8() -> None:
     assert want != got == both(lambda mx: mx.to_fp8(mx.array([1.5, -2])))[0]
 
 
+@pytest.mark.parametrize("tier", [nullcontext, host_disabled])
+def test_ends_of_exp(tier) -> None:
+    with tier():
+        want, got = both(lambda mx: mx.exp(mx.array([87.99, 88.3, 88.72, 88.73])))
+        assert want[1:] == [INF] * 3
+        np.testing.assert_allclose(got, [*np.exp([87.99, 88.3, 88.72]), INF], rtol=1e-5)
+        want, got = both(lambda mx: mx.exp(mx.array([88.3], mx.float64)))
+        assert want == [INF]
+        np.testing.assert_allclose(got, np.exp([88.3]), rtol=1e-5)
+    want, got = both(lambda mx: mx.exp(mx.array([-88.0])))
+    assert want == [0] != got
+
+
+@pytest.mark.parametrize("tier", [nullcontext, host_disabled])
+def test_bytes_as_bools(tier) -> None:
+    with tier():
+        want, got = both(lambda mx: [mx.array([0, 1, 2, 95], mx.uint8).view(mx.bool_).view(mx.uint8).tolist(),
+                                     mx.array([0, 1, 2, 95], mx.uint8).view(mx.bool_).sum()])  # fmt: skip
+        assert want == [[0, 1, 2, 95], 98]
+        assert got == [[0, 1, 1, 1], 3]
+
+
 def test_nan_as_uint32() -> None:
     want, got = both(lambda mx: mx.full((9,), NAN).astype(mx.uint32))
     assert len(set(want)) == 2

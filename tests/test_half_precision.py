@@ -1,4 +1,5 @@
-"""Elementwise ops of half precision against float64: an error of at most one rounding, or of real MLX's."""
+"""Elementwise ops against float64: in half precision an error of at most one rounding, or of real MLX's; in float32
+of a few units of the last place."""
 
 from __future__ import annotations
 
@@ -30,6 +31,8 @@ BINARY = {name: getattr(np, name) for name in (
     "minimum",
 )}  # fmt: skip
 KINDS = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+FEW = 6
+"""Units of the last place that the functions of XLA and NumPy may be off by in float32; MLX's are by up to 2."""
 TINY = 2.0**-120
 """XLA takes what is subnormal in float32, which bfloat16 has too, for 0."""
 
@@ -47,9 +50,10 @@ def operands(dtype: str, count: int) -> list[np.ndarray]:
 
 def error(got: np.ndarray, want: np.ndarray, dtype: str) -> tuple[float, int]:
     """The largest error, in units of the last place, and how many results are infinite or NaN that are not to be."""
-    info = ml_dtypes.finfo(KINDS[dtype])
+    kind = KINDS.get(dtype) or np.dtype(dtype)
+    info = ml_dtypes.finfo(kind)
     smallest = max(float(info.smallest_normal), TINY)
-    rounded = want.astype(KINDS[dtype]).astype(np.float64)
+    rounded = want.astype(kind).astype(np.float64)
     finite = np.isfinite(want) & np.isfinite(rounded) & np.isfinite(got) & (np.abs(want) >= smallest)
     unit = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(want), smallest))) - info.nmant)
     wrong = (np.isnan(got) != np.isnan(rounded)) | (np.isinf(got) & (np.abs(rounded) < float(info.max) * 0.99))
@@ -75,6 +79,37 @@ def test_one_rounding(name: str, dtype: str) -> None:
                 ours_units, ours_wrong = measured(ours)
             assert ours_units <= max(units, 0.51), f"{tier.__name__}: {ours_units} units, real MLX {units}"
             assert ours_wrong <= wrong
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_few_units_in_float32(name: str) -> None:
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.normal(size=4000), rng.uniform(-88, 88, 4000), 10 ** rng.uniform(-30, 30, 4000)])
+    x = x.astype(np.float32)
+    with np.errstate(all="ignore"):
+        exact = UNARY[name](x.astype(np.float64))
+        units, wrong = error(np.array(getattr(real, name)(real.array(x))).astype(np.float64), exact, "float32")
+        for tier in (nullcontext, host_disabled):
+            with tier():
+                got = np.array(getattr(ours, name)(ours.array(x))).astype(np.float64)
+            ours_units, ours_wrong = error(got, exact, "float32")
+            assert ours_units <= max(units, FEW), f"{tier.__name__}: {ours_units} units, real MLX {units}"
+            assert ours_wrong <= wrong
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["sinh", "cosh"])
+def test_hyperbolic_functions_up_to_the_largest_number(name: str, dtype: str) -> None:
+    top = {"float32": 89.41, "float64": 710.47}[dtype]
+    x = np.concatenate([np.linspace(-top, top, 999), [0.0, -0.0, 0.999999, 1.000001, math.inf, -math.inf, math.nan]])
+    x = x.astype(dtype)
+
+    def value_and_slope(mx):
+        at = mx.array(x, getattr(mx, dtype))
+        return mx.vjp(getattr(mx, name), [at], [mx.ones_like(at)])
+
+    with host_disabled():
+        check(value_and_slope, tol=1e-6 if dtype == "float32" else 1e-14)
 
 
 @pytest.mark.parametrize("tier", [nullcontext, host_disabled])

@@ -96,7 +96,7 @@ def check_items(index: Any, value: Node, x: Node, plan: Plan) -> None:
 
 def _lined_up(value: tuple[int, ...], plan: Plan, ndim: int) -> tuple[int, ...]:
     """A value's shape with a 1 for each int of the plan, and without the new axes."""
-    sizes = list(value)
+    sizes, new = list(value), []  # and where the new axes are, counted from the end
     axis = len(sizes) - (ndim - (len(plan) - plan.count("+")))
     for entry in reversed(plan):
         if entry == "i":
@@ -105,10 +105,12 @@ def _lined_up(value: tuple[int, ...], plan: Plan, ndim: int) -> tuple[int, ...]:
             continue
         axis -= 1
         if entry == "+" and axis >= 0:
-            if sizes[axis] != 1:
-                where = f"axis {axis - len(sizes)} with size {sizes[axis]}"
-                raise ValueError(f"[squeeze] Cannot squeeze {where} which is not equal to 1.")
-            del sizes[axis]
+            new.append(axis - len(sizes))
+    for axis in new:
+        if sizes[axis] != 1:
+            raise ValueError(f"[squeeze] Cannot squeeze axis {axis} with size {sizes[axis]} which is not equal to 1.")
+    for axis in reversed(new):
+        del sizes[axis]
     return tuple(sizes)
 
 
