@@ -343,6 +343,13 @@ WRONG = {
     "capture": (lambda mx: mx.grad(lambda w: mx.compile(lambda: (w * 2).sum())())(mx.ones(2)), [0, 0], ValueError),
     "integers": (lambda mx: str(mx.grad(_adds(mx, mx.int8))(mx.array(2, mx.int8)).dtype)[9:], "int32", "int8"),
     "into narrow integers": (lambda mx: mx.grad(_adds(mx, mx.int8))(mx.array(2.0)), ValueError, 1),
+    "a difference of bools": (
+        lambda mx: mx.grad(lambda x: mx.where((x > 1) - (x > 0), x, 2 * x))(mx.array(1.0)), ValueError, 1,
+    ),
+    "a sum of it": (
+        lambda mx: 1.0 * mx.vjp(lambda b: (~b - b).sum(), [mx.array([True, False])], [mx.array(1)])[1][0],
+        [-1, -1], [1, 1],
+    ),
 }  # fmt: skip
 
 

@@ -156,3 +156,34 @@ def test_masks_of_operands_that_are_bools(function, road):
 def test_other_masks(function):
     check(masked(function, "grad"), tol=1e-3)  # sums of a few thousand products
     assert not isinstance(run(ours, masked(function, "jvp")), Exception)
+
+
+CLOSE = cases(
+    """
+mx.isclose(b, y)
+mx.isclose(y, b)
+mx.isclose(y, y)
+mx.allclose(b, y)
+mx.allclose(y, b)
+mx.allclose(b, y[:1])
+mx.isclose(b, x)
+mx.isclose(b, y.astype(mx.int32))
+mx.isclose(b.astype(mx.int32), y)
+mx.isclose(b, mx.stop_gradient(y))
+"""
+)
+
+
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("function", CLOSE)
+def test_bools_that_are_compared_with_others(function, road):
+    """MLX negates the cotangent of the second, and bools cannot be negated."""
+
+    def derived(mx):
+        def f(x):
+            near = eval(function, {"mx": mx, "x": x, "y": x > 1, "b": mx.array([True, False, True])})
+            return mx.where(near, x, 2 * x)
+
+        return ROADS[road](mx, f, mx.array(X))
+
+    check(derived)

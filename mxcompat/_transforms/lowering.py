@@ -160,7 +160,8 @@ def _check_indices(program: Program, active: set[int], outputs: int, transform: 
                 _check_indices(inner, {~k for k in inputs}, len(inner.out_slots), transform)
         elif op.indices is not None or op in INDEX_ERROR:
             places = {k for k, s in enumerate(slots) if s in active and k >= (op.indices or 0)}
-            error = INDEX_ERROR.get(op, _indices_error(op))(transform, params, places) if places else None
+            rule = INDEX_ERROR.get(op, _indices_error(op))
+            error = rule(transform, params, places, [program.aval(s) for s in slots]) if places else None
             if error is not None:
                 raise error
         elif op.draws and slots[0] in active:

@@ -132,9 +132,9 @@ gives, from those of the operands (None for one that no primal moves; one at lea
 from the result's. Without one it is what `_transforms/tangents.py` says."""
 
 INDEX_ERROR = Rules()
-"""`rule(transform, params, places)`: the error that a derivative ("VJP" or "JVP") with respect to the indices of an op
-is, from their positions among the inputs (of an op without indices, those of all inputs that are differentiated); None
-if it is none. Without a rule, a ValueError with the op's name."""
+"""`rule(transform, params, places, operands)`: the error that a derivative ("VJP" or "JVP") with respect to the indices
+of an op is, from their positions among the inputs (of an op without indices, those of all inputs that are
+differentiated), and from the inputs' avals; None if it is none. Without a rule, a ValueError with the op's name."""
 
 WITHIN = Rules()
 """`rule(params, active, transform)`, for ops that run Programs: pairs of a Program and those of its inputs that depend

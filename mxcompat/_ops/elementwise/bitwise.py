@@ -123,7 +123,7 @@ bitwise_invert = unary(
 
 
 @INDEX_ERROR.of(bitwise_invert.op)
-def _no_derivative(transform: str, params: tuple, places: set[int]) -> Exception:
+def _no_derivative(transform: str, *_: Any) -> Exception:
     return ValueError(f"[Primitive::{transform.lower()}] Not implemented for BitwiseInvert.")
 
 

@@ -96,7 +96,7 @@ _VIEW = op("view", _view, _view_aval, ("dtype",), indices=0)
 
 
 @INDEX_ERROR.of(_VIEW)
-def _no_derivative(transform: str, params: tuple, places: set[int]) -> Exception:
+def _no_derivative(transform: str, params: tuple, *_: Any) -> Exception:
     return ValueError(f"[Primitive::{transform.lower()}] Not implemented for View {params[0]._label}.")
 
 

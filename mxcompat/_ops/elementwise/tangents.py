@@ -1,6 +1,7 @@
 """What `jvp` returns as the tangent of a bool: its dtype says how the bool came about, as in MLX. All of them are zero.
 
-A comparison passes on the dtype of what it compares; a logical op, a cast or a test gives bool.
+A comparison passes on the dtype of what it compares; a logical op, a cast or a test gives bool. A bool that MLX would
+negate has no derivative.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import reduce
 from mxcompat._array.nest import NEST
 from mxcompat._array.promotion import promote, summed_dtype
 from mxcompat._graph.ir.aval import Aval, Dtype, bool_, int32
-from mxcompat._graph.ir.rules import TANGENT_DTYPE
+from mxcompat._graph.ir.rules import INDEX_ERROR, TANGENT_DTYPE
 
 from ..define import TABLE
 from . import casts as _casts  # noqa: F401  their records, in TABLE
@@ -20,11 +21,13 @@ from . import unary as _unary  # noqa: F401
 
 __all__ = ["refuse_bools"]
 
+_NEGATED = "[negative] Not supported for bool, use logical_not instead."
+
 
 def refuse_bools(tangent: Dtype | None) -> None:
     """Raise MLX's ValueError for the tangent of what an op subtracts."""
     if tangent is bool_:
-        raise ValueError("[negative] Not supported for bool, use logical_not instead.")
+        raise ValueError(_NEGATED)
 
 
 @TANGENT_DTYPE.of(*[TABLE[name] for name in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")])
@@ -66,3 +69,10 @@ def _close(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: A
 def _all_close(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: Aval) -> Dtype:
     refuse_bools(tangents[1])
     return int32
+
+
+@INDEX_ERROR.of(TABLE["isclose"], TABLE["allclose"])
+def _subtracted(transform: str, params: tuple, places: set[int], operands: Sequence[Aval]) -> Exception | None:
+    """Going back, MLX negates the cotangent of the second operand."""
+    bools = all(a.dtype is bool_ for a in operands[:2])
+    return ValueError(_NEGATED) if transform == "VJP" and bools and 1 in places else None

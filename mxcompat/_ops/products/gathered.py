@@ -221,7 +221,7 @@ BLOCK_MASKED_MM = op("block_masked_mm", _masked_impl, _masked_aval, ("size", "gi
 
 
 @INDEX_ERROR.of(BLOCK_MASKED_MM)
-def _masked_by(transform: str, params: tuple, places: set[int]) -> Exception | None:
+def _masked_by(transform: str, params: tuple, places: set[int], *_: Any) -> Exception | None:
     """MLX refuses the masks of the operands where these are bools, and has no JVP of any input."""
     of_result, *of_operands = params[1]
     if max(places) < (2 if of_result is None else 3) or not {*of_operands} <= {None, "b"}:

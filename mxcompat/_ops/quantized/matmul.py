@@ -308,7 +308,7 @@ def gather_qmm(
 
 
 def _no_derivative(primitive: str, forward: str) -> Callable[..., Exception]:
-    def rule(transform: str, params: tuple, places: set[int]) -> Exception:
+    def rule(transform: str, params: tuple, places: set[int], *_: Any) -> Exception:
         how = params[0]
         words = 3 if how.mode == "affine" else 2
         if transform == "JVP":
