@@ -152,3 +152,44 @@ def test_what_is_constant_has_no_tangent_that_is_infinite() -> None:
         with tier:
             tangent = ours.jvp(lambda x: call(ours, x, x), [ours.array(x)], [ours.ones(2)])[1][0]
             assert np.array(tangent).tolist() == [0.0, 0.0]
+
+
+PARTS = np.array([0.0, -0.0, 1, -2, 1e30, INF, -INF, NAN], np.float32)
+PLANE = np.array([complex(a, b) for a in PARTS for b in PARTS], np.complex64)
+
+QUOTIENTS = {
+    "reciprocal": lambda mx, z: mx.reciprocal(z),
+    "1 / z": lambda mx, z: 1 / z,
+    "2 / z": lambda mx, z: mx.array(2.0) / z,
+    "0 / z": lambda mx, z: mx.array(0j) / z,
+    "z / z": lambda mx, z: z / z,
+    "z / 0": lambda mx, z: z / mx.array(0j),
+    "z / 1j": lambda mx, z: z / mx.array(1j),
+    "i / z": lambda mx, z: mx.array(1 + 1j) / z,
+    "z / inf": lambda mx, z: z / mx.array(complex(INF)),
+    "of all": lambda mx, z: z[:, None] / z,
+    "rows": lambda mx, z: (z[:, None] + mx.zeros((1, 3))).T / z,
+    "one": lambda mx, z: [z[k] / z[k + 1] for k in range(4)],
+    "floor": lambda mx, z: (1 - 2j) // z,
+    "rsqrt": lambda mx, z: mx.rsqrt(z),
+}
+
+
+@pytest.mark.parametrize("tier", ["NumPy", "XLA"])
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_complex_quotients(name: str, tier: str) -> None:
+    """Infinite where what is divided is, and zero where the divisor is infinite, as C has it."""
+    with nullcontext() if tier == "NumPy" else host_disabled():
+        same(run(ours, QUOTIENTS[name], (PLANE,)), run(real, QUOTIENTS[name], (PLANE,)))
+
+
+@pytest.mark.parametrize("exponent", [-1, -2, -3, -0.5, 10, 0.5])
+def test_complex_powers_in_numpy(exponent: float) -> None:
+    """What overflows on the way is not NaN."""
+
+    def raised(mx: Any, z: Any) -> Any:
+        return z**exponent
+
+    infinite = exponent < 0 or exponent == 0.5
+    given = PLANE[np.isfinite(PLANE) | (np.isinf(PLANE) & ~np.isnan(PLANE) & infinite)]
+    same(run(ours, raised, (given,)), run(real, raised, (given,)), tol=1e-4)  # MLX goes by the logarithm, in float32

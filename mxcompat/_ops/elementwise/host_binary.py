@@ -20,7 +20,7 @@ from mxcompat._graph.policy import TILED_BYTES
 from mxcompat._graph.run.layout import combined
 
 from ..define import TABLE
-from . import arithmetic, bitwise, comparison  # noqa: F401  # their records, in TABLE
+from . import arithmetic, bitwise, comparison, host_complex  # noqa: F401  # records, in TABLE
 from .select import select
 
 __all__ = ["larger", "real_power"]
@@ -98,7 +98,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
         return np.floor_divide(x, y)  # n // 0 is 0
     if kind == "b":
         return x & y
-    return x / y if kind == "c" else np.floor(x / y)
+    return host_complex.quotient(x, y) if kind == "c" else np.floor(x / y)
 
 
 def _remainder(x: Any, y: Any) -> Any:
@@ -133,8 +133,7 @@ def _power(x: Any, y: Any) -> Any:
     if kind == "f":
         return real_power(x, y)
     if kind == "c":
-        vanishes = (x == 0) & (y.real > 0)
-        return np.where(vanishes, x.dtype.type(0), np.power(x, y))
+        return host_complex.power(x, y)
     if kind == "b":
         return x | ~y
     if kind == "u":
@@ -173,7 +172,6 @@ _IN_RESULT: dict[str, Ufunc] = {
     "add": np.add,
     "subtract": _of_kinds("b", np.bitwise_xor, np.subtract),
     "multiply": np.multiply,
-    "divide": np.divide,
     "floor_divide": _floor_divide,  # MLX rounds the quotient before it rounds it down
     "maximum": _of_kinds("c", lambda x, y: np.where(larger(x, y) | (x != x), x, y), np.maximum),
     "minimum": _of_kinds("c", lambda x, y: np.where(larger(y, x) | (x != x), x, y), np.minimum),
@@ -204,6 +202,14 @@ _COMPARISONS: dict[str, Ufunc] = {
 for _factory, _table in ((_in_result, _IN_RESULT), (_in_floats, _IN_FLOATS), (_comparison, _COMPARISONS)):
     for _name, _function in _table.items():
         HOST.of(TABLE[_name])(_factory(_function))
+
+
+_QUOTIENT, _COMPLEX_QUOTIENT = _in_result(np.divide), _in_result(host_complex.quotient)
+
+
+@HOST.of(TABLE["divide"])
+def _divide(out: Aval, params: tuple, x: Any, y: Any) -> Any:
+    return (_COMPLEX_QUOTIENT if out.dtype._kind == "c" else _QUOTIENT)(out, params, x, y)
 
 
 @HOST.of(TABLE["where"])

@@ -17,7 +17,7 @@ from mxcompat._graph.policy import LOOPED_FLOAT64
 
 from ..define import TABLE
 from ..indexing import at  # noqa: F401  # its records, in TABLE
-from . import erf
+from . import erf, host_complex
 from .unary import rounding_factors
 
 __all__ = ["sigmoid"]
@@ -84,8 +84,12 @@ def _log1p(x: Any) -> Any:
     return np.where(tiny, wide - 0.5 * wide * wide, np.log(1 + wide)).astype(x.dtype)
 
 
+def _reciprocal(x: Any) -> Any:
+    return host_complex.quotient(x.dtype.type(1), x) if x.dtype.kind == "c" else np.reciprocal(x)
+
+
 def _rsqrt(x: Any) -> Any:
-    return np.reciprocal(np.sqrt(x))
+    return _reciprocal(np.sqrt(x))
 
 
 def _sign(x: Any) -> Any:
@@ -120,11 +124,11 @@ def _arccos(x: Any) -> Any:
 
 
 _IN_FLOATS: dict[str, Ufunc] = {
-    "sqrt": np.sqrt, "rsqrt": _rsqrt, "reciprocal": np.reciprocal, "exp": _exp, "expm1": np.expm1, "sin": np.sin,
+    "sqrt": np.sqrt, "rsqrt": _rsqrt, "reciprocal": _reciprocal, "exp": _exp, "expm1": np.expm1, "sin": np.sin,
     "cos": np.cos, "tan": np.tan, "arcsin": _arcsin, "arccos": _arccos, "arctan": np.arctan, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh,
     "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": _log1p, "sigmoid": sigmoid,
-    "update_reciprocal": np.reciprocal,
+    "update_reciprocal": _reciprocal,
 }  # fmt: skip
 
 _RULES: dict[str, Callable[..., Any]] = {

@@ -1,0 +1,50 @@
+"""Complex quotients and powers in NumPy, also beside zero and infinity.
+
+NumPy scales by the larger part of a divisor, and multiplies for a whole power: of zeros, infinities and numbers that
+overflow on the way that makes NaN. There they are computed once more, as C does, and with it MLX: a quotient by its
+Annex G, a power by the logarithm.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["power", "quotient"]
+
+
+def quotient(x: Any, y: Any) -> Any:
+    """x / y of complex arrays."""
+    found = np.divide(x, y)
+    lost = np.isnan(found) | (y == 0)
+    return np.where(lost, _quotient_in_c(x, y).astype(found.dtype), found) if lost.any() else found
+
+
+def power(x: Any, y: Any) -> Any:
+    """x ** y of complex arrays."""
+    found = np.where((x == 0) & (y.real > 0), x.dtype.type(0), np.power(x, y))
+    lost = np.isnan(found)
+    return np.where(lost, np.exp(y * np.log(x)), found) if lost.any() else found
+
+
+def _quotient_in_c(x: Any, y: Any) -> Any:
+    """The quotient in complex128, in which products of smaller numbers do not overflow. Where both of its parts are
+    NaN, infinity divided by a number is infinite, and a number divided by infinity is zero."""
+    a, b, c, d = (part.astype(np.float64) for part in (x.real, x.imag, y.real, y.imag))
+    size = c * c + d * d
+    real, imag = (a * c + b * d) / size, (b * c - a * d) / size
+    defined = ~(np.isnan(real) & np.isnan(imag))
+    by_zero = (size == 0) & ~(np.isnan(a) & np.isnan(b))
+    infinite, vanishing = np.isinf(x) & np.isfinite(y), np.isinf(y) & np.isfinite(x)
+    cases = [defined, by_zero, infinite, vanishing]
+    huge, (p, q), (r, s) = np.copysign(np.inf, c), _direction(a, b), _direction(c, d)
+    found = np.empty(real.shape, np.complex128)
+    found.real = np.select(cases, [real, huge * a, np.inf * (p * c + q * d), 0.0 * (a * r + b * s)], np.nan)
+    found.imag = np.select(cases, [imag, huge * b, np.inf * (q * c - p * d), 0.0 * (b * r - a * s)], np.nan)
+    return found
+
+
+def _direction(real: Any, imag: Any) -> tuple[Any, Any]:
+    """What is infinite as 1, what is finite as 0."""
+    return np.copysign(np.isinf(real), real), np.copysign(np.isinf(imag), imag)
