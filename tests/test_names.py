@@ -128,3 +128,26 @@ def test_everything_in_core_is_at_the_top():
     for entry in ENTRIES:
         if entry.name.count(".") == 0 and not entry.name.startswith("_"):
             assert getattr(mxcompat, entry.name) is getattr(ours, entry.name)
+
+
+STANDARD = {
+    "Any", "Callable", "Dict", "List", "Literal", "Optional", "Tuple", "Union", "defaultdict", "get_args", "reduce",
+    "wraps", "zip_longest",
+}  # fmt: skip
+"""What MLX's modules import from Python's library: to be had there."""
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "nn", "nn.init", "nn.layers", "nn.losses", "nn.utils", "optimizers", "optimizers.optimizers",
+        "optimizers.schedulers", "utils",
+    ],
+)  # fmt: skip
+def test_what_a_star_imports(module):
+    theirs, mine = {}, {}
+    exec(f"from mlx.{module} import *", theirs)
+    exec(f"from mxcompat.{module} import *", mine)
+    assert len(theirs) > 5
+    assert set(theirs) - set(mine) - STANDARD <= {"Reduction"}  # a Literal
+    assert set(mine) <= set(theirs)

@@ -15,6 +15,8 @@ __all__ = [
     "he_normal",
     "he_uniform",
     "identity",
+    "math",
+    "mx",
     "normal",
     "orthogonal",
     "sparse",

@@ -10,7 +10,10 @@ import mxcompat.core as mx
 from mxcompat.nn.layers.base import Module
 from mxcompat.utils import tree_flatten, tree_map, tree_reduce, tree_unflatten
 
-__all__ = ["average_gradients", "checkpoint", "clip_grad_norm_sharded", "value_and_grad"]
+__all__ = [
+    "Module", "average_gradients", "checkpoint", "clip_grad_norm_sharded", "mx", "tree_flatten", "tree_map",
+    "tree_reduce", "tree_unflatten", "value_and_grad",
+]  # fmt: skip
 
 
 def value_and_grad(model: Module, fn: Callable) -> Callable:

@@ -1,6 +1,10 @@
 """Optimizers and schedules: the public ``mlx.optimizers`` namespace, name for name."""
 
+import math
+
+import mxcompat.core as mx
 from mxcompat.nn import Module
+from mxcompat.optimizers import optimizers, schedulers
 from mxcompat.optimizers.optimizers import (
     SGD,
     AdaDelta,
@@ -28,5 +32,6 @@ from mxcompat.utils import tree_flatten, tree_map, tree_merge, tree_reduce, tree
 __all__ = [
     "SGD", "AdaDelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "Module", "MultiOptimizer", "Muon",
     "Optimizer", "RMSprop", "clip_grad_norm", "cosine_decay", "exponential_decay", "join_schedules", "linear_schedule",
-    "step_decay", "tree_flatten", "tree_map", "tree_merge", "tree_reduce", "tree_unflatten",
+    "math", "mx", "optimizers", "schedulers", "step_decay", "tree_flatten", "tree_map", "tree_merge", "tree_reduce",
+    "tree_unflatten",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import mxcompat.core as mx
-from mxcompat.nn import Module  # noqa: F401  programs import it from here, and the functions on trees
+from mxcompat.nn import Module
 from mxcompat.optimizers._base import (
     LearningRate,
     MultiOptimizer,
@@ -18,7 +18,7 @@ from mxcompat.optimizers._base import (
     rate_of,
 )
 from mxcompat.optimizers._matrix import Adafactor, Muon
-from mxcompat.utils import tree_flatten, tree_map, tree_merge, tree_reduce, tree_unflatten  # noqa: F401
+from mxcompat.utils import tree_flatten, tree_map, tree_merge, tree_reduce, tree_unflatten
 
 __all__ = [
     "SGD",
@@ -29,11 +29,18 @@ __all__ = [
     "AdamW",
     "Adamax",
     "Lion",
+    "Module",
     "MultiOptimizer",
     "Muon",
     "Optimizer",
     "RMSprop",
     "clip_grad_norm",
+    "mx",
+    "tree_flatten",
+    "tree_map",
+    "tree_merge",
+    "tree_reduce",
+    "tree_unflatten",
 ]
 
 

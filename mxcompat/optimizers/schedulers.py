@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import mxcompat.core as mx
 
-__all__ = ["cosine_decay", "exponential_decay", "join_schedules", "linear_schedule", "step_decay"]
+__all__ = ["cosine_decay", "exponential_decay", "join_schedules", "linear_schedule", "math", "mx", "step_decay"]
 
 
 def exponential_decay(init: float, decay_rate: float) -> Callable:

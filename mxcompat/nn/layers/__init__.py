@@ -1,5 +1,23 @@
 """The layers, one file per family; this file lists what is public."""
 
+from mxcompat.nn.layers import (
+    activations,
+    base,
+    containers,
+    convolution,
+    convolution_transpose,
+    distributed,
+    dropout,
+    embedding,
+    linear,
+    normalization,
+    pooling,
+    positional_encoding,
+    quantized,
+    recurrent,
+    transformer,
+    upsample,
+)
 from mxcompat.nn.layers.activations import (
     CELU,
     ELU,
@@ -96,6 +114,11 @@ from mxcompat.nn.layers.transformer import (
 from mxcompat.nn.layers.upsample import Upsample
 
 __all__ = [
+    "activations", "base", "containers", "convolution", "convolution_transpose", "distributed", "dropout",
+    "embedding", "linear", "normalization", "pooling", "positional_encoding", "quantized", "recurrent",
+    "transformer", "upsample",
+]  # fmt: skip
+__all__ += [
     "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "ALiBi", "AllToShardedLinear", "AvgPool1d", "AvgPool2d",
     "AvgPool3d", "BatchNorm", "Bilinear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
     "ConvTranspose3d", "Dropout", "Dropout2d", "Dropout3d", "Embedding", "FullyShardedModule", "GroupNorm",
