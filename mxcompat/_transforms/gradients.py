@@ -14,15 +14,21 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import ITEM, Node, apply, items
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import DEPENDS
 from mxcompat._graph.run.differentiate import carry_back, carry_forward, fit
 from mxcompat._graph.run.interpret import NoRule
 
 from .batching import value_on_host
+from .dependence import reached_inputs
+from .lowering import JVP, VJP
+from .split import PULL
 from .symbolic import Symbolic
 from .symbolic_rules import FORWARD, RULES
 from .tangents import tangent_avals
 
-__all__ = ["Derivative", "captured", "gradient", "inlined", "inlined_forward", "replayed", "tangent", "zeros"]
+__all__ = [
+    "Derivative", "captured", "gradient", "inlined", "inlined_forward", "pulled", "replayed", "tangent", "zeros",
+]  # fmt: skip
 
 
 class Derivative(NamedTuple):
@@ -36,6 +42,14 @@ class Derivative(NamedTuple):
 def gradient(program: Program, primals: int, outputs: int) -> Derivative | None:
     """The Program of a `vjp` node with these params; None where a rule is missing."""
     return _remembered("gradient", _gradient, program, primals, outputs)
+
+
+def pulled(program: Program, primals: int, outputs: int) -> Derivative | None:
+    """The Program of a `pull` node with these params; None where a rule is missing."""
+    found, skipped = gradient(program, primals, outputs), len(program.out_slots)
+    if found is None:
+        return None
+    return found._replace(program=found.program.giving(tuple(range(skipped, skipped + primals))))
 
 
 def tangent(program: Program, primals: int, outputs: int) -> Derivative | None:
@@ -53,17 +67,36 @@ def _remembered(what: str, make: Callable[..., Derivative], program: Program, *c
     return program.facts[key]
 
 
+@DEPENDS.of(VJP)
+def _behind_vjp(params: tuple, result: int, behind_stops: bool) -> frozenset[int] | None:
+    return _behind(gradient(*params), result, behind_stops)
+
+
+@DEPENDS.of(PULL)
+def _behind_pull(params: tuple, result: int, behind_stops: bool) -> frozenset[int] | None:
+    return _behind(pulled(*params), result, behind_stops)
+
+
+@DEPENDS.of(JVP)
+def _behind_jvp(params: tuple, result: int, behind_stops: bool) -> frozenset[int] | None:
+    return _behind(tangent(*params), result, behind_stops)
+
+
+def _behind(derivative: Derivative | None, result: int, behind_stops: bool) -> frozenset[int] | None:
+    return None if derivative is None else reached_inputs(derivative.program, frozenset([result]), behind_stops)
+
+
 def _gradient(program: Program, primals: int, outputs: int) -> Derivative:
     cotangents = program.out_avals[:outputs]
     if not all(a.dtype._kind == "f" for a in (*program.in_avals[:primals], *cotangents)):
         raise NoRule("complex numbers and integers")
 
-    def pulled(*given: Symbolic) -> Iterable[Any]:
+    def made(*given: Symbolic) -> Iterable[Any]:
         count = len(program.in_avals)
         outs, found = _pulled(program, tuple(range(primals)), given[:count], given[count:])
         return [*outs, *found]
 
-    return captured(pulled, (*program.in_avals, *cotangents))
+    return captured(made, (*program.in_avals, *cotangents))
 
 
 def _tangent(program: Program, primals: int, outputs: int) -> Derivative:
@@ -162,7 +195,7 @@ def _transposed(op: Op) -> Callable[..., Any]:
         count = len(inputs)
         primals = tuple([k for k, t in enumerate(tangents) if t is not None])
 
-        def pulled(*given: Symbolic) -> list[Any]:
+        def made(*given: Symbolic) -> list[Any]:
             out = apply(op, tuple([x.node for x in given[:count]]), params)
             z = tuple(map(Symbolic, items(out))) if several else Symbolic(out)
             wanted = tuple([k in primals for k in range(count)])
@@ -173,7 +206,7 @@ def _transposed(op: Op) -> Callable[..., Any]:
             pairs = [(found[k], given[k]) for k in primals]
             return [zeros(x, x) if c is None else fit(c, x.node.aval) for c, x in pairs]
 
-        back = captured(pulled, [x.node.aval for x in (*inputs, *ys)])
+        back = captured(made, [x.node.aval for x in (*inputs, *ys)])
         nothing = [zeros(z, inputs[0]) for z in ys]
         places = tuple(range(count, count + len(ys)))
         found = inlined(back.program, back.values, places, tuple([tangents[k] for k in primals]), [*inputs, *nothing])

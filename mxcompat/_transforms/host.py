@@ -43,7 +43,7 @@ from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
 from .compiling import CONSTANT
 from .custom.derive import CUSTOM
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from .gradients import Derivative, gradient, inlined, inlined_forward, replayed, tangent, zeros
+from .gradients import Derivative, gradient, inlined, inlined_forward, pulled, replayed, tangent, zeros
 from .integers import passes_integers
 from .lowering import JVP, VJP, VMAP
 from .mixed_forward import MIXED_PUSH
@@ -181,7 +181,7 @@ for _op, _inner in _INNER.items():
     HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], COVERED[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
 
 _differentiable = {}
-for _op, _of in ((VJP, gradient), (JVP, tangent)):
+for _op, _of in ((VJP, gradient), (PULL, pulled), (JVP, tangent)):
     PULLBACK[_op], PUSHFORWARD[_op], _differentiable[_op], RULES[_op], FORWARD[_op] = _runs(_derivative(_of))[1:]
 
 

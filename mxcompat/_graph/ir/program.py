@@ -123,6 +123,16 @@ class Program:
         """The aval in a slot: an instruction's result (a tuple if it has several) or an input."""
         return self.avals[slot] if slot >= 0 else self.in_avals[~slot]
 
+    def giving(self, outputs: tuple[int, ...]) -> Program:
+        """The one Program that gives these of its outputs, in this order."""
+        if outputs == tuple(range(len(self.out_slots))):
+            return self
+        key = ("giving", outputs)
+        if key not in self.facts:
+            slots = tuple([self.out_slots[k] for k in outputs])
+            self.facts[key] = Program(self.code, self.in_avals, slots, self.avals, self.placement)
+        return self.facts[key]
+
     def _numbered(self) -> Iterable[tuple[int, tuple]]:
         return enumerate(self.instructions)
 

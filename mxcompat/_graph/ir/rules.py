@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "BODY", "CONTRACTION", "COST", "COVERED", "HOST", "INDEX_ERROR", "LAPACK", "LOWERING", "OVERWRITE",
-    "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK",
-    "STEP_PUSHFORWARD", "TANGENT_DTYPE", "WITHIN", "Rule", "Rules",
+    "BATCH", "BODY", "CONTRACTION", "COST", "COVERED", "DEPENDS", "HOST", "INDEX_ERROR", "LAPACK", "LOWERING",
+    "OVERWRITE", "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH",
+    "STEP_PULLBACK", "STEP_PUSHFORWARD", "TANGENT_DTYPE", "WITHIN", "Rule", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -93,6 +93,10 @@ of the op's results; what else there is, tangents, say, has to do with all of th
 COVERED = Rules()
 """`rule(kind, params, wanted)`, for ops that run Programs: whether the rules of `kind` (HOST, PULLBACK or PUSHFORWARD)
 reach through these; for the latter two `wanted` says which inputs have a derivative."""
+
+DEPENDS = Rules()
+"""`rule(params, result, behind_stops)`, for ops with several results: which inputs that result is computed from, or
+None if that is not known. See `_transforms/dependence.py`."""
 
 PADDING = Rules()
 """`rule(node, axis, pad)`: the padded node of one that keeps to an axis. See `_ops/padding/padded.py`."""

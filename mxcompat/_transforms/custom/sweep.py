@@ -20,6 +20,7 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import STEP
 
 from ..calls import TUPLE, plain, run, smooth_inputs
+from ..dependence import active_slots, reached_inputs, reached_slots
 from ..lowering import VJP
 from ..mixed import MIXED_PULL, added, departs
 from ..mixed_forward import departing, pushed
@@ -79,12 +80,12 @@ class Sweep:
         self._values: dict[int, Node] = {~k: n for k, n in enumerate((*primals, *body.captured))}
         self._results: dict[int, list[Node]] = {}  # of calls
         self._moving: dict[int, Node] = {}  # cotangents, or tangents
-        self._active = _active(program, len(primals))
+        self._active = active_slots(program, len(primals))
         self._calls = calls
 
     def reached(self, outputs: int) -> set[int]:
         """The slots that the derivative of the first outputs goes by."""
-        return _reached(self._program, self._active, outputs, self._behind_stops)
+        return reached_slots(self._program, range(outputs), self._behind_stops) & self._active
 
     def ruled(self, reached: set[int]) -> list[int]:
         """The calls whose rules a derivative that goes by these slots needs, in order."""
@@ -259,22 +260,26 @@ class Reverse(Sweep):
                 self._pull(self._frontier)
 
     def _pull(self, k: int) -> None:
-        program, slots, active, outputs, moving, _ = self._segments[k]
-        known = [self._moving.get(s) for s in outputs[:moving]]
-        if not any(known):
+        whole, slots, active, outputs, moving, _ = self._segments[k]
+        known = tuple([j for j, s in enumerate(outputs[:moving]) if s in self._moving])
+        if not known:
             return
         inputs = self._inputs(k)
-        cotangents = [c or zeros(self._program.aval(s)) for c, s in zip(known, outputs, strict=False)]
-        if any(departs(c.aval, self._program.aval(s)) for c, s in zip(cotangents, outputs, strict=False)):
-            gradients = items(apply(MIXED_PULL, (*inputs, *cotangents), (program, active, moving)))
+        cotangents = [self._moving[outputs[j]] for j in known]
+        program, params = whole.giving(known), (active, len(known))
+        if any(departs(c.aval, wanted) for c, wanted in zip(cotangents, program.out_avals, strict=True)):
+            gradients = items(apply(MIXED_PULL, (*inputs, *cotangents), (program, *params)))
         elif self._values.keys() >= {*outputs}:
-            gradients = items(apply(PULL, (*inputs, *cotangents), (program, active, moving)))
+            gradients = items(apply(PULL, (*inputs, *cotangents), (program, *params)))
         else:
-            node = apply(VJP, (*inputs, *cotangents), (program, active, moving))
-            self._hold(k, items(node)[: len(outputs)])
+            order = (*known, *[j for j in range(len(outputs)) if j not in known])
+            node = apply(VJP, (*inputs, *cotangents), (whole.giving(order), *params))
+            self._values.update(zip([outputs[j] for j in order], items(node), strict=False))
             gradients = items(node, len(outputs))
-        for slot, gradient in zip(slots, gradients, strict=False):
-            self._add(slot, gradient)
+        reached = reached_inputs(program, frozenset(range(len(known))))
+        for j, (slot, gradient) in enumerate(zip(slots, gradients, strict=False)):
+            if j in reached:
+                self._add(slot, gradient)
 
     def _pull_call(self, call: int) -> None:
         if call in self.rules and any(slot in self._moving for slot, _ in self._items(call)):
@@ -357,25 +362,3 @@ class Forward(Sweep):
             for slot, k in self._items(call):
                 if self._moves(slot):
                     self._moving[slot] = found[k]
-
-
-def _active(program: Program, primals: int) -> set[int]:
-    """The slots that depend on the first inputs in a way that has a derivative."""
-    active = {~k for k in range(primals)}
-    for slot, (op, params, slots) in enumerate(program.instructions):
-        if not active.isdisjoint(slots[smooth_inputs(op, params)]):
-            active.add(slot)
-    return active
-
-
-def _reached(program: Program, active: set[int], outputs: int, behind_stops: bool) -> set[int]:
-    """The active slots that the first outputs depend on."""
-    reached: set[int] = set()
-    pending = list(program.out_slots[:outputs])
-    while pending:
-        slot = pending.pop()
-        if slot >= 0 and slot not in reached and (behind_stops or slot in active):
-            reached.add(slot)
-            op, params, slots = program.instructions[slot]
-            pending += slots if behind_stops else slots[smooth_inputs(op, params)]
-    return reached & active
