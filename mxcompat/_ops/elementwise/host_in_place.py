@@ -33,7 +33,7 @@ def _is_number(dtype: np.dtype) -> bool:
     return dtype.kind != "b"
 
 
-def _is_ordered(dtype: np.dtype) -> bool:
+def _is_real(dtype: np.dtype) -> bool:
     return dtype.kind != "c"
 
 
@@ -49,10 +49,8 @@ _UFUNCS: tuple[tuple[_Applies, dict[str, np.ufunc]], ...] = (
     (_is_float, {
         "abs": np.abs, "square": np.square, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
     }),
-    (_is_number, {
-        "negative": np.negative, "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
-    }),
-    (_is_ordered, {"maximum": np.maximum, "minimum": np.minimum}),
+    (_is_number, {"negative": np.negative, "add": np.add, "subtract": np.subtract, "multiply": np.multiply}),
+    (_is_real, {"divide": np.divide, "maximum": np.maximum, "minimum": np.minimum}),
 )  # fmt: skip
 
 
