@@ -24,16 +24,17 @@ def letters(number: int) -> str:
 
 
 def describe(
-    program: Program, captured: Sequence[Node], keywords: Sequence[str], positional: int
+    program: Program, captured: Sequence[Node], keywords: Sequence[str], positional: int, any_shape: bool
 ) -> Iterator[dict[str, Any]]:
     """The parts: inputs, keyword_inputs, outputs, constants, then the primitives in the order in which MLX reads them:
     from the outputs back, each after what it reads."""
     count = positional + len(keywords)
-    graph = Graph(simplified=True)
+    graph = Graph(simplified=True, any_shape=any_shape)
     arguments = [graph.argument(~k, program.in_avals[k]) for k in range(count)]
     pending = graph.pending(captured)
     outputs = graph.program(program, [*arguments, *[pending[node] for node in captured]])
-    order = [x for x in graph.walk(outputs) if isinstance(x, Primitive)]
+    met = [*graph.walk(outputs)]
+    order = [x for x in met if isinstance(x, Primitive)]
     names: dict[Any, str] = {}
 
     def name(value: Any) -> str:
@@ -47,8 +48,7 @@ def describe(
     named = zip(keywords, arguments[positional:], strict=True)
     yield {"type": "keyword_inputs", "keywords": [(key, name(value)) for key, value in named]}
     yield {"type": "outputs", "outputs": [told(value) for value in outputs]}
-    read = [value for primitive in order for value in primitive.inputs]
-    constants = dict.fromkeys(value for value in [*read, *outputs] if value in graph.constants)
+    constants = [x for x in met if not isinstance(x, Primitive) and x in graph.constants]
     yield {"type": "constants", "constants": [(name(value), wrap(graph.constants[value])) for value in constants]}
     for primitive in order:
         yield {

@@ -71,10 +71,15 @@ class Chain:
         given: the avals of its inputs.
         numbers: for each, its value if it is a Python number.
         wanted: the avals of its results.
+        any_shape: whether it is to take arrays of other shapes. MLX then has a primitive wherever a size is read: each
+            operand is broadcast with the others, and elements are counted.
     """
 
-    def __init__(self, given: Sequence[Aval], numbers: Sequence[Any], wanted: Sequence[Aval]) -> None:
+    def __init__(
+        self, given: Sequence[Aval], numbers: Sequence[Any], wanted: Sequence[Aval], any_shape: bool = False
+    ) -> None:
         self.given = given
+        self.any_shape = any_shape
         self.numbers = numbers
         self.wanted = wanted
         self.steps: list[Step] = []
@@ -134,7 +139,16 @@ class Chain:
 
     def of_one_shape(self, xs: Sequence[Source]) -> list[Source]:
         shape = np.broadcast_shapes(*[self.shape(x) for x in xs])
-        return [self.broadcast(x, shape) for x in xs]
+        if not self.any_shape or len(xs) == 1:
+            return [self.broadcast(x, shape) for x in xs]
+        return [self.add("Broadcast", [x, *xs[:k], *xs[k + 1 :]], shape, shape) for k, x in enumerate(xs)]
+
+    def but_for(self, xs: Sequence[Source], shapes: Sequence[tuple[int, ...]], axes: list[int]) -> list[Source]:
+        """Operands broadcast with each other along all axes but these, which gives them these shapes."""
+        if not self.any_shape:
+            return [self.broadcast(x, shape) for x, shape in zip(xs, shapes, strict=True)]
+        others = [[x, *xs[:k], *xs[k + 1 :]] for k, x in enumerate(xs)]
+        return [self.add("BroadcastAxes", o, shape, axes) for o, shape in zip(others, shapes, strict=True)]
 
     def op(
         self, name: str, *xs: Source, arguments: Sequence[Any] = (), dtype: Dtype | None = None,
@@ -277,8 +291,7 @@ class Chain:
 
     def below(self, rows: int, columns: int, k: int) -> Source:
         """Where the column is at most the row and `k`."""
-        up = self.broadcast(self.expand(self.arange(0, rows), [1]), (rows, columns))
-        across = self.broadcast(self.expand(self.arange(-k, columns - k), [0]), (rows, columns))
+        up, across = self.expand(self.arange(0, rows), [1]), self.expand(self.arange(-k, columns - k), [0])
         return self.test("GreaterEqual", up, across)
 
     # reductions
@@ -286,7 +299,7 @@ class Chain:
     def reduce(self, x: Source, kind: int, axes: Sequence[int], dtype: Dtype) -> Source:
         """Over axes that stay, with size 1; MLX has no primitive for it where they have that size already."""
         shape = self.shape(x)
-        if all(shape[k] == 1 for k in axes):
+        if all(shape[k] == 1 for k in axes) and not (self.any_shape and axes):
             return self.cast(x, dtype)
         kept = [1 if k in axes else n for k, n in enumerate(shape)]
         return self.add("Reduce", [x], kept, kind, list(axes), dtype=dtype)
@@ -303,9 +316,25 @@ class Chain:
         return self.reduced(x, SUM, axes, keepdims)
 
     def mean(self, x: Source, axes: Sequence[int], keepdims: bool) -> int:
+        dtype = self.float_of(x)
+        total = self.cast(self.sum(x, axes, keepdims), dtype)
+        return self.op("Multiply", total, self.one_over_size(x, axes, dtype))
+
+    def one_over_size(self, x: Source, axes: Sequence[int], dtype: Dtype) -> Source:
+        """One over the number of elements along axes."""
+        if self.any_shape:
+            return self._counted(x, axes, True, dtype)
         size = prod(self.shape(x)[k] for k in axes)
-        part = Constant(float(np.float64(1) / size) if size else float("inf"), self.float_of(x))
-        return self.op("Multiply", self.cast(self.sum(x, axes, keepdims), part.dtype), part)
+        return Constant(float(np.float64(1) / size) if size else float("inf"), dtype)
+
+    def size(self, x: Source, axes: Sequence[int], dtype: Dtype) -> Source:
+        """The number of elements along axes."""
+        if self.any_shape:
+            return self._counted(x, axes, False, dtype)
+        return Constant(prod(self.shape(x)[k] for k in axes), dtype)
+
+    def _counted(self, x: Source, axes: Sequence[int], inverted: bool, dtype: Dtype) -> int:
+        return self.add("NumberOfElements", [x], (), list(axes), inverted, dtype, dtype=dtype)
 
     def squares(self, x: Source) -> Source:
         """Of absolute values."""
@@ -314,16 +343,18 @@ class Chain:
         product = self.op("Multiply", x, self.unary("Conjugate", x))
         return self.add("Real", [product], self.shape(product), dtype=float32)
 
-    def variance(self, x: Source, axes: Sequence[int], keepdims: bool, ddof: int) -> tuple[int, int]:
-        """And the distances from the mean."""
-        away = self.op("Subtract", self.floating(x), self.mean(x, axes, True))
-        squares = self.squares(away)
-        if not ddof:
-            return self.mean(squares, axes, keepdims), away
+    def from_mean(self, x: Source, axes: Sequence[int]) -> int:
+        """The distances from the mean."""
+        return self.op("Subtract", self.floating(x), self.mean(x, axes, True))
+
+    def variance(self, x: Source, axes: Sequence[int], keepdims: bool, ddof: int) -> int:
+        squares = self.squares(self.from_mean(x, axes))
         total = self.sum(squares, axes, keepdims)
-        size = prod(self.shape(x)[k] for k in axes)
-        freedom = self.op("Subtract", self.constant(size, squares), self.constant(ddof, squares))
-        return self.op("Divide", total, self.op("Maximum", freedom, self.constant(0, squares))), away
+        if not ddof:
+            return self.op("Multiply", total, self.one_over_size(x, axes, self.dtype(squares)))
+        size = self.size(x, axes, self.dtype(squares))
+        freedom = self.op("Subtract", size, self.constant(ddof, squares))
+        return self.op("Divide", total, self.op("Maximum", freedom, self.constant(0, squares)))
 
     # products
 
@@ -332,15 +363,22 @@ class Chain:
         x, y, gone = self.matrices(x, y)
         x, y = self.of_one_dtype([x, y])
         batch = self.shape(x)[:-2]
-        if batch and self.of(y).ndim == 2:
+        if batch and self.of(y).ndim == 2 and not self.any_shape:
             rows = self.flatten(x, 0, len(batch))
             product = self.add("Matmul", [rows, y], (self.shape(rows)[0], self.shape(y)[1]))
             out: Source = self.unflatten(product, 0, self.shape(x)[:-1])
         else:
             batch = np.broadcast_shapes(batch, self.shape(y)[:-2])
-            x, y = (self.broadcast(k, (*batch, *self.shape(k)[-2:])) for k in (x, y))
+            if self.of(x).ndim > 2 or self.of(y).ndim > 2:
+                x, y = self.of_one_batch(x, y)
             out = self.add("Matmul", [x, y], (*batch, self.shape(x)[-2], self.shape(y)[-1]))
         return self.squeeze(out, sorted(self.of(out).ndim + k for k in gone))
+
+    def of_one_batch(self, x: Source, y: Source) -> list[Source]:
+        """Matrices, as many of one as of the other."""
+        batch = np.broadcast_shapes(self.shape(x)[:-2], self.shape(y)[:-2])
+        shapes = [(*batch, *self.shape(k)[-2:]) for k in (x, y)]
+        return self.but_for([x, y], shapes, [-2, -1])
 
     def matrices(self, x: Source, y: Source) -> tuple[Source, Source, list[int]]:
         """Operands of a product, a vector as a matrix; and the axes that the product has too many for that."""

@@ -28,6 +28,13 @@ def _binary(name: str, *arguments: Any) -> Callable[..., Any]:
     return lambda c: c.op(name, 0, 1, arguments=arguments, dtype=c.wanted[0].dtype)
 
 
+def _power(c: Chain) -> Any:
+    """Of one shape, operands are never broadcast."""
+    dtype = c.wanted[0].dtype
+    sides = c.together([0, 1], dtype) if c.shape(0) != c.shape(1) else c.of_one_dtype([0, 1], dtype)
+    return c.add("Power", sides, c.wanted[0].shape)
+
+
 def _test(name: str, *arguments: Any) -> Callable[..., Any]:
     return lambda c: c.test(name, 0, 1, arguments=arguments)
 
@@ -172,7 +179,7 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "logical_not": lambda c: c.unary("LogicalNot", c.cast(0, bool_)), "logical_or": _logical("LogicalOr"),
     "logical_xor": _logical("NotEqual"), "maximum": _binary("Maximum"), "minimum": _binary("Minimum"),
     "multiply": _binary("Multiply"), "nan_to_num": _nan_to_num, "not_equal": _test("NotEqual"),
-    "positive": lambda c: c.unary("Copy", 0), "power": _binary("Power"), "radians": _scaled(pi / 180), "real": _real,
+    "positive": lambda c: c.unary("Copy", 0), "power": _power, "radians": _scaled(pi / 180), "real": _real,
     "reciprocal": _reciprocal, "remainder": _binary("Remainder"), "round": _round, "rsqrt": _float("Sqrt", True),
     "sqrt": _float("Sqrt", False), "stop_gradient": lambda c: c.unary("StopGradient", 0),
     "subtract": _binary("Subtract"), "trunc": _trunc, "update_negative": lambda c: c.unary("Negative", 0),

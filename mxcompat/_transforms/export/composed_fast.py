@@ -35,7 +35,9 @@ def _layer_norm(c: Chain, weighted: bool, biased: bool) -> Any:
     """In float32, but for the weights."""
     if c.numbers[1] is None:
         return None
-    squares, away = c.variance(c.cast(0, float32), [c.of(0).ndim - 1], True, 0)
+    axes = [c.of(0).ndim - 1]
+    away = c.from_mean(c.cast(0, float32), axes)
+    squares = c.mean(c.squares(away), axes, True)
     out: Source = c.cast(_scaled(c, away, squares, 1), c.wanted[0].dtype)
     if weighted:
         out = c.op("Multiply", out, 2)
@@ -123,7 +125,7 @@ def _attention(c: Chain, causal: bool, masked: bool, sinks: bool, prefix: bool) 
     dims = len(together)
     turned = c.swapped(first)
     scores = (*together, queries, keys)
-    out: Source = c.add("Matmul", [scaled, c.broadcast(turned, (*together, k.shape[3], keys))], scores)
+    out: Source = c.add("Matmul", c.of_one_batch(scaled, turned), scores)
     lowest = Constant(float(finfo(dtype).min), dtype)
     if masked:
         mask = c.of(4)
@@ -147,7 +149,7 @@ def _attention(c: Chain, causal: bool, masked: bool, sinks: bool, prefix: bool) 
         weights = c.along(weights, dims + 1, 1, keys + 1)
     else:
         weights = c.unary("Softmax", out, True)
-    out = c.add("Matmul", [weights, c.broadcast(second, (*together, *v.shape[2:]))], (*together, queries, v.shape[3]))
+    out = c.add("Matmul", c.of_one_batch(weights, second), (*together, queries, v.shape[3]))
     return out if heads == groups else c.flatten(out, 1, 2)
 
 

@@ -129,8 +129,7 @@ def _taken(c: Chain, axis: int) -> Source:
 
 def _common(c: Chain, indices: Sequence[Source]) -> list[Source]:
     """Of one shape and dtype: cast when they are broadcast."""
-    shape = np.broadcast_shapes(*[c.shape(x) for x in indices])
-    return c.of_one_dtype([c.broadcast(x, shape) for x in indices])
+    return c.of_one_dtype(c.of_one_shape(indices))
 
 
 def _gather(c: Chain, plan: tuple) -> Any:
@@ -225,24 +224,26 @@ def _scatter(c: Chain, plan: tuple, mode: str) -> Any:
 
 def _gather_axis(c: Chain, axis: int | None) -> Any:
     x, at = _line(c, axis)
-    indices = _beside(c, x, 1, at)
-    shape = c.shape(indices)
-    x = c.broadcast(x, (*shape[:at], c.shape(x)[at], *shape[at + 1 :]))
+    shape = _beside(c, x, 1, at)
+    whole = (*shape[:at], c.shape(x)[at], *shape[at + 1 :])
+    x, indices = c.but_for([x, 1], [whole, shape], [at - len(shape)])
     return c.add("GatherAxis", [x, indices], shape, at)
 
 
 def _scatter_axis(c: Chain, axis: int | None) -> Any:
     x, at = _line(c, axis)
-    value = c.broadcast(c.cast(1, c.dtype(0)), np.broadcast_shapes(c.shape(1), c.shape(2)))
-    inputs = [x, _beside(c, x, 2, at), _beside(c, x, value, at)]
+    value = c.cast(1, c.dtype(0))
+    indices, value = c.of_one_shape([2, value])
+    shapes = [c.shape(x), _beside(c, x, indices, at), _beside(c, x, value, at)]
+    inputs = c.but_for([x, indices, value], shapes, [at - c.of(x).ndim])
     return c.reshape(c.add("ScatterAxis", inputs, c.shape(x), 1, at), c.shape(0))
 
 
-def _beside(c: Chain, x: Source, indices: Source, axis: int) -> Source:
-    """Of the sizes of an array but along an axis."""
+def _beside(c: Chain, x: Source, indices: Source, axis: int) -> tuple[int, ...]:
+    """The shape of indices that are broadcast with an array but along an axis."""
     own, sizes = c.shape(indices), list(c.shape(x))
     sizes[axis] = 1
-    return c.broadcast(indices, np.broadcast_shapes(own, sizes))
+    return np.broadcast_shapes(own, sizes)
 
 
 def _dynamic_slice(c: Chain, axes: tuple[int, ...], size: tuple[int, ...]) -> Any:

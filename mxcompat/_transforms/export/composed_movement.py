@@ -151,7 +151,7 @@ def _unstack(c: Chain, axis: int) -> Any:
 
 
 def _broadcast_arrays(c: Chain) -> Any:
-    return [c.broadcast(k, a.shape) for k, a in enumerate(c.wanted)]
+    return c.of_one_shape(range(len(c.wanted)))
 
 
 def _meshgrid(c: Chain, sparse: bool, indexing: str) -> Any:
@@ -161,9 +161,8 @@ def _meshgrid(c: Chain, sparse: bool, indexing: str) -> Any:
         at = 1 - k if indexing == "xy" and k < 2 <= ndim else k
         shape = [c.of(k).size if n == at else 1 for n in range(ndim)]
         told = tuple([-1 if n == k else 1 for n in range(ndim)]) if at == k else tuple(shape)
-        row = c.add("Reshape", [k], shape, told)
-        found.append(row if sparse else c.broadcast(row, c.wanted[k].shape))
-    return found
+        found.append(c.add("Reshape", [k], shape, told))
+    return found if sparse else c.of_one_shape(found)
 
 
 def _pad(c: Chain, widths: Any, mode: str) -> Any:

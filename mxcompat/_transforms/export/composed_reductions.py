@@ -23,7 +23,7 @@ def _mean(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def _var(c: Chain, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
-    return c.variance(0, axes, keepdims, ddof)[0]
+    return c.variance(0, axes, keepdims, ddof)
 
 
 def _std(c: Chain, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
@@ -68,7 +68,7 @@ def _arg_reduce(kind: int) -> Callable[..., Any]:
         flat = axis is None or not c.of(0).ndim
         x, at = (c.flat(0), 0) if flat else (0, axis % c.of(0).ndim)  # type: ignore[operator]
         kept = [1 if k == at else n for k, n in enumerate(c.shape(x))]
-        if c.shape(x)[at] == 1:
+        if c.shape(x)[at] == 1 and not c.any_shape:
             found: Source = c.filled(0, kept, uint32)
         else:
             found = c.add("ArgReduce", [x], kept, kind, at, dtype=uint32)
@@ -174,7 +174,8 @@ def _array_equal(c: Chain, equal_nan: bool) -> Any:
         return Constant(False, bool_)
     axes = range(c.of(0).ndim)
     floats = c.dtype(0)._kind in "fc" or c.dtype(1)._kind in "fc"
-    return c.reduced(c.equal(0, 1, equal_nan and floats), ALL, axes)
+    equal = c.add("Equal", c.of_one_dtype([0, 1]), c.shape(0), equal_nan and floats, dtype=bool_)
+    return c.reduced(equal, ALL, axes)
 
 
 def _searchsorted(c: Chain, side: str) -> Any:

@@ -228,7 +228,7 @@ def export_function(
                 "callback."
             )
         traced = _trace(fun, args, kwargs, shapeless)
-        for part in describe(traced.program, traced.captured, traced.keywords, traced.positional):
+        for part in describe(traced.program, traced.captured, traced.keywords, traced.positional, shapeless):
             file_or_callback(part)
         return
     if not isinstance(file_or_callback, str):

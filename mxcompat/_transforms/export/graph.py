@@ -49,10 +49,16 @@ class Primitive(NamedTuple):
 
 
 class Graph:
-    """A growing graph. `avals` has those of all values, `constants` the nodes of those that hold data."""
+    """A growing graph. `avals` has those of all values, `constants` the nodes of those that hold data.
 
-    def __init__(self, simplified: bool) -> None:
+    Args:
+        simplified: whether equal primitives are one.
+        any_shape: whether its programs are to take arrays of other shapes.
+    """
+
+    def __init__(self, simplified: bool, any_shape: bool = False) -> None:
         self._simplified = simplified
+        self._any_shape = any_shape
         self.avals: dict[Any, Aval] = {}
         self.constants: dict[Any, Node] = {}
         self._made_by: dict[Any, Primitive] = {}
@@ -79,7 +85,7 @@ class Graph:
             elif op in DIVMOD and stopped.intersection(slots) and self._still(slots, stopped, values):
                 several[slot], part = self._divmod(given), DIVMOD.index(op)
             else:
-                several[slot] = self._results_of(op, params, given)
+                several[slot] = self._results_of(op, params, given, any_shape=self._any_shape)
             values[slot] = several[slot][part]
         return [values[s] for s in program.out_slots]
 
@@ -112,7 +118,9 @@ class Graph:
         self.avals[key], self.constants[key] = node.aval, node
         return key
 
-    def _results_of(self, op: Op, params: tuple, given: Sequence[Any], made: Any = None) -> tuple:
+    def _results_of(
+        self, op: Op, params: tuple, given: Sequence[Any], made: Any = None, any_shape: bool = False
+    ) -> tuple:
         """What an op returns. `made`: the aval of that, or the tuple of them, if it is known."""
         if op is CONSTANT:
             return (self._known_number(*params),)
@@ -125,7 +133,8 @@ class Graph:
         made = op.infer((params, *avals)) if made is None else made
         wanted = list(made) if isinstance(made, tuple) else [made]
         named = dict(zip(op.params, params, strict=True))
-        return self._lay_down(made_of(op, named, avals, wanted, [self._numbers.get(v) for v in given]), given, wanted)
+        numbers = [self._numbers.get(v) for v in given]
+        return self._lay_down(made_of(op, named, avals, wanted, numbers, any_shape), given, wanted)
 
     def _transformed(self, found: Mapped | Derivative, given: Sequence[Any]) -> tuple:
         """What a derivative, or a function over an axis, returns: as in MLX, by the ops that it consists of."""
@@ -162,7 +171,7 @@ class Graph:
         """What a quotient and a remainder of operands without derivatives are in MLX: the results of one primitive."""
         avals = [self.avals[value] for value in given]
         made = DIVMOD[0].infer(((), *avals))
-        chain = Chain(avals, [None, None], [made, made])
+        chain = Chain(avals, [None, None], [made, made], self._any_shape)
         parts = chain.several("DivMod", chain.together([0, 1], made.dtype), [made, made])
         return self._lay_down(Made(chain.steps, [*parts]), given, [made, made])
 

@@ -49,15 +49,17 @@ class Made(NamedTuple):
 
 
 def made_of(
-    op: Op, params: dict[str, Any], given: Sequence[Aval], wanted: Sequence[Aval], numbers: Sequence[Any]
-) -> Made:
+    op: Op, params: dict[str, Any], given: Sequence[Aval], wanted: Sequence[Aval], numbers: Sequence[Any],
+    any_shape: bool = False,
+) -> Made:  # fmt: skip
     """What MLX makes of an op.
 
     Args:
         given: the avals of its inputs, `numbers` their values where they are Python numbers.
         wanted: the avals of its results.
+        any_shape: whether arrays of other shapes are to be welcome.
     """
-    chain = Chain(given, numbers, wanted)
+    chain = Chain(given, numbers, wanted, any_shape)
     found = _RULES[op](chain, **params) if op in _RULES else None
     if found is None:
         chain.steps.clear()
