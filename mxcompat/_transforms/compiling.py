@@ -19,6 +19,7 @@ from mxcompat._graph.ir.aval import aval, number
 from mxcompat._graph.ir.capture import Capture, modes_of
 from mxcompat._graph.ir.node import ITEM, SCALAR, Node, apply, scalar
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.outputs import hands_out
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._ops.arguments import flag
@@ -115,8 +116,10 @@ def compile(
             _remember(entries, key, entry)
         for k in entry.unread:
             nodes[k] = _valued(nodes[k])
-        results = wrap_all(run_in_parts(entry.program, (*nodes, *entry.captured)))
+        node = run_in_parts(entry.program, (*nodes, *entry.captured))
+        results = wrap_all(node)
         if slots is not None:
+            hands_out(node, nodes_of(results[: entry.returned]))
             slots.fill(results[entry.returned :])
         return restore(entry.value, results)
 

@@ -15,6 +15,7 @@ from .linearize import Subgraph, linearize
 from .liveness import live_out
 from .node import ITEM, Node, new_trace, node
 from .op import Op
+from .outputs import hands_out
 from .program import Program
 from .rules import HOST, SPECIALIZE
 
@@ -152,6 +153,7 @@ class Body(NamedTuple):
                     old.hold(old.value)
                 else:
                     old.become(ITEM, (k,), (node,))
+        hands_out(node, self.outputs)
 
 
 Derive = Callable[["Capture", Subgraph, Body], "Node | bool"]

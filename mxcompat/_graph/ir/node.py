@@ -241,8 +241,16 @@ def line_at(code: CodeType, instruction: int) -> str:
 
 
 def taken(item: Node) -> bool:
-    """Give an output its value if the node that it is an output of has its values, and say whether that was so."""
+    """Give an output its value if the node that it is an output of has its values, and say whether that was so.
+
+    Outside of transforms it is a leaf from then on, which does not keep the other outputs.
+    """
     values = item.inputs[0].value
-    if values is not None:
-        item.value = values[item.params[0]]
-    return values is not None
+    if values is None:
+        return False
+    value = values[item.params[0]]
+    if item.trace:
+        item.value = value
+    else:
+        item.hold(value)
+    return True

@@ -16,6 +16,7 @@ from ..ir.capture import oldest_trace
 from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.node import ITEM, SCALAR, Node, location
 from ..ir.node import store as _store
+from ..ir.outputs import hand_out
 from . import allocation, cache, donation, host, single
 from .arguments import array_inputs
 from .compile import Executable
@@ -233,9 +234,10 @@ def _host_first(plan: HostFirst, subgraph: Subgraph) -> None:
     store(nodes, values)
 
 
-def store(nodes: Iterable[Node], values: Iterable[Any]) -> None:
+def store(nodes: Sequence[Node], values: Iterable[Any]) -> None:
     """Give nodes their values, and count the memory of these."""
     _store(nodes, values, oldest_trace())
+    hand_out(nodes)
 
 
 _EXECUTE: dict[type, Callable[[Any, Subgraph], None]] = {

@@ -84,7 +84,7 @@ def _split(out: Aval, params: tuple, key: np.ndarray) -> np.ndarray:
 @HOST.of(TABLE["random_chain"])
 def _chain(out: tuple[Aval, Aval], params: tuple, key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     links = chain(key, params[0])
-    return (links[-1, 0] if len(links) else key), links
+    return (links[-1, 0].copy() if len(links) else key), links
 
 
 @HOST.of(TABLE["random_link"])

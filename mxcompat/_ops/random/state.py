@@ -9,8 +9,9 @@ from __future__ import annotations
 import operator
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
+from weakref import ref
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.aval import uint32 as _uint32
 from mxcompat._graph.ir.node import ITEM, Node, apply, scalar
+from mxcompat._graph.ir.outputs import hands_out
 from mxcompat._graph.run.evaluate import lock
 from mxcompat._jax import lax
 
@@ -150,7 +152,9 @@ def key_node(key: Any, caller: str, *others: Any) -> Node:
     if key is None:
         cell = _local.cell or _cell()
         chain, links, row = _extended(cell[0]._node)
-        cell[0] = wrap(Node(ITEM, (0,), (chain,), _KEY, chain.trace))
+        tip = Node(ITEM, (0,), (chain,), _KEY, chain.trace)
+        hands_out(chain, [tip])
+        cell[0] = wrap(tip)
         return Node(_LINK, (1,), (links, scalar(row, _ROW)), _KEY, chain.trace)
     return require_array(key, caller, "an array or None as key")
 
@@ -161,34 +165,42 @@ def _extended(tip: Node) -> tuple[Node, Node, int]:
     A pending chain grows in place, and its former end becomes one of its rows, so nodes keep their meaning. A hundred
     draws in a program are then one loop, where a hundred splits would each be compiled.
     """
-    links = _local.links
-    if links is not None and _ends(tip, links) and lock.acquire(blocking=False):
+    if _ends_chain(tip) and lock.acquire(blocking=False):
         try:
-            if _ends(tip, links):
+            if _ends_chain(tip):
                 (chain,) = tip.inputs
                 row = chain.params[0]
-                tip.become(_LINK, (0,), (links, scalar(row - 1, _ROW)))
                 chain.params, chain.aval = (row + 1,), _chain_avals(row + 1)
+                links = _local.links() or _links_of(chain)
                 links.aval = chain.aval[1]
+                tip.become(_LINK, (0,), (links, scalar(row - 1, _ROW)))
                 return chain, links, row
         finally:
             lock.release()
     chain = apply(_CHAIN, (tip,), (1,))
-    links = _local.links = Node(ITEM, (1,), (chain,), chain.aval[1], chain.trace)
-    return chain, links, 0
+    _local.chain = ref(chain)
+    return chain, _links_of(chain), 0
 
 
-def _ends(tip: Node, links: Node) -> bool:
-    """Whether `tip` is the end of the chain that has these links, and the chain is pending."""
-    if tip.op is not ITEM or tip.inputs != links.inputs or not tip.inputs:
+def _links_of(chain: Node) -> Node:
+    """The links of a chain, which whoever draws from it holds: its keys are gone with the last of these."""
+    links = Node(ITEM, (1,), (chain,), chain.aval[1], chain.trace)
+    _local.links = ref(links)
+    return links
+
+
+def _ends_chain(tip: Node) -> bool:
+    """Whether `tip` is the end of this thread's chain, and that is pending."""
+    if tip.op is not ITEM or not tip.inputs or tip.inputs[0] is not _local.chain():
         return False
-    chain = tip.inputs[0]
-    return chain.op is _CHAIN and chain.value is None and tip.value is None and links.value is None
+    links = _local.links()
+    return tip.inputs[0].value is None and tip.value is None and (links is None or links.value is None)
 
 
 class _Local(threading.local):
     cell: list[array] | None = None
-    links: Node | None = None
+    chain: Callable[[], Node | None] = staticmethod(lambda: None)
+    links: Callable[[], Node | None] = staticmethod(lambda: None)
 
 
 _local = _Local()

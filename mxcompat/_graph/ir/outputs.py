@@ -1,0 +1,33 @@
+"""Outputs that are looked at late: a loss, of a node that computes the gradients too.
+
+A pending output is an ITEM of the node that has several, and keeps the values of all of them from when that has run: a
+program that evaluates its parameters at each step, and collects the losses, would keep the gradients of every step. So
+those outputs that a function returned, besides what was asked of it, have their values when their node has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary, ref
+
+from .node import ITEM, Node, taken
+
+__all__ = ["hand_out", "hands_out"]
+
+_waiting: WeakKeyDictionary[Node, list[ref[Node]]] = WeakKeyDictionary()
+
+
+def hands_out(of: Node, outputs: Iterable[Node]) -> None:
+    """Say that these outputs are to have their values as soon as the node has its."""
+    _waiting[of] = [*map(ref, outputs)]
+
+
+def hand_out(nodes: Iterable[Node]) -> None:
+    """Give the outputs of nodes that have been evaluated their values. It is called under the evaluation lock."""
+    if not _waiting.data:
+        return
+    for node in nodes:
+        if type(node.aval) is tuple and node in _waiting:
+            for output in [r() for r in _waiting.pop(node)]:
+                if output is not None and output.op is ITEM and output.inputs[0] is node:
+                    taken(output)

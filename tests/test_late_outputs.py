@@ -1,0 +1,129 @@
+"""Outputs that are looked at late, or never, do not keep the others of their node: a loss does not keep gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mxcompat.core import array
+from tests.nn_oracle import OURS, REAL
+from tests.oracle import check, ours, real
+
+WEIGHT = 256 * 256 * 4
+
+
+def eager(mx: Any, lib: Any) -> Any:
+    """A step of training; its loss is pending."""
+    model, optimizer = lib.nn.Linear(256, 256, bias=False), lib.optim.SGD(0.1)
+    gradient = lib.nn.value_and_grad(model, lambda x: (model(x) ** 2).mean())
+
+    def step(x: Any) -> Any:
+        loss, gradients = gradient(x)
+        optimizer.update(model, gradients)
+        mx.eval(model.parameters(), optimizer.state)
+        return loss
+
+    return step
+
+
+def compiled(mx: Any, lib: Any) -> Any:
+    model, optimizer = lib.nn.Linear(256, 256, bias=False), lib.optim.SGD(0.1)
+    gradient = lib.nn.value_and_grad(model, lambda x: (model(x) ** 2).mean())
+    state = [model.state, optimizer.state]
+
+    def step(x: Any) -> Any:
+        loss, gradients = gradient(x)
+        optimizer.update(model, gradients)
+        return loss
+
+    run = mx.compile(step, inputs=state, outputs=state)
+
+    def stepped(x: Any) -> Any:
+        loss = run(x)
+        mx.eval(state)
+        return loss
+
+    return stepped
+
+
+def products(mx: Any, lib: Any) -> Any:
+    def step(x: Any) -> Any:
+        weight = mx.ones((256, 256)) * x[0, 0]
+        _, (tangent,) = mx.jvp(lambda w: (w * w).sum(), [weight], [weight])
+        outputs, (pulled,) = mx.vjp(lambda w: (w * w).sum(), [weight], [tangent])
+        mx.eval(pulled)
+        return outputs[0]
+
+    return step
+
+
+def grown(mx: Any, lib: Any, make: Any, look: Any) -> tuple[int, list[tuple[int, ...]]]:
+    """By how many weights the memory in use grows over ten steps whose losses are kept."""
+    step, x = make(mx, lib), mx.ones((4, 256)) * 0.01
+    losses = [step(x) for _ in range(3)]
+    before = mx.get_active_memory()
+    for _ in range(10):
+        losses.append(step(x))
+        look(losses[-1])
+    kept = (mx.get_active_memory() - before) // WEIGHT
+    return kept, [loss.shape for loss in losses]
+
+
+@pytest.mark.parametrize("make", [eager, compiled, products])
+@pytest.mark.parametrize("look", [lambda loss: None, lambda loss: loss.item()], ids=["pending", "looked at"])
+def test_losses_that_are_kept(make: Any, look: Any) -> None:
+    """In MLX a pending loss may keep what it is made of, too."""
+    (in_mlx, want), (kept, got) = [grown(mx, lib, make, look) for mx, lib in ((real, REAL), (ours, OURS))]
+    assert got == want
+    assert kept == 0 <= in_mlx
+
+
+def test_values_that_come_with_the_others() -> None:
+    def program(mx: Any, x: array) -> Any:
+        seen = []
+        value, gradient = mx.value_and_grad(lambda a: ((a * a).sum(), a * 3)[0])(x)
+        mx.eval(gradient)
+        y = value + 1
+        pair = mx.compile(lambda a: (a + 1, {"b": a * 2}))(x)
+        mx.eval(pair[1])
+        nested = mx.grad(lambda a: (mx.eval(mx.value_and_grad(lambda b: (b * b).sum())(a)[1]), (a * a).sum())[1])(x)
+        seen += [value, y, pair[0] * value, nested]
+        return seen
+
+    check(program, np.arange(4, dtype=np.float32))
+
+
+@pytest.mark.parametrize("layer", ["Linear", "GRU", "MultiHeadAttention", "Transformer"])
+def test_a_module_made_and_dropped_leaves_memory_where_it_was(layer: str) -> None:
+    """The keys that it drew are gone with it."""
+    ours.eval(ours.random.uniform(), *ours.random.state)
+    before = ours.get_active_memory()
+    sizes = {"MultiHeadAttention": (8, 2), "Transformer": (8, 2, 1, 1)}.get(layer, (8, 8))
+    model = getattr(OURS.nn, layer)(*sizes)
+    ours.eval(model.parameters())
+    assert ours.get_active_memory() - before == sum(p.nbytes for _, p in OURS.utils.tree_flatten(model.parameters()))
+    del model
+    assert ours.get_active_memory() == before
+
+
+def test_draws_one_by_one_and_together() -> None:
+    """Keys are the same whichever numbers are looked at, or dropped, and when."""
+
+    def program(mx: Any) -> Any:
+        mx.random.seed(3)
+        kept = []
+        for k in range(12):
+            x = mx.random.uniform(shape=(2,))
+            if k % 3 == 0:
+                kept.append(x)
+            if k % 5 == 4:
+                mx.eval(kept[-1])
+            if k == 7:
+                mx.eval(mx.random.state)
+            if k == 9:
+                before = mx.random.uniform()
+        return kept, before, mx.random.uniform()
+
+    check(program)
