@@ -175,6 +175,10 @@ mx.from_dlpack(np.ones(2, np.float32), copy=False)
 mx.from_dlpack(np.ones(2, np.float32), copy=True)
 mx.from_dlpack(mx.array([1, 2]))
 mx.from_dlpack([1, 2])
+mx.from_dlpack(np.arange(3, dtype=">i4"))
+mx.from_dlpack(np.array(["a"]))
+mx.from_dlpack(np.array([object()]))
+mx.from_dlpack(np.array([1], "M8[s]"))
 """
 
 

@@ -15,6 +15,7 @@ from mxcompat._jax import is_array
 
 from .array import array, wrap
 from .construct import copied, invalid, type_name
+from .errors import incompatible
 from .nest import nest_of
 
 __all__ = ["ArrayLike", "asarray", "from_dlpack"]
@@ -92,7 +93,10 @@ def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
     """
     if not hasattr(type(x), "__dlpack__") and not isinstance(x, np.generic):
         raise TypeError(f"from_dlpack: expected an object with __dlpack__, got {type_name(x)}")
-    return asarray(x, float32 if isinstance(x, array) and x.dtype is float64 else None, copy=copy)
+    try:
+        return asarray(x, float32 if isinstance(x, array) and x.dtype is float64 else None, copy=copy)
+    except (BufferError, RuntimeError) as error:
+        raise incompatible("from_dlpack", f"Expected data of a dtype that MLX has, got {type_name(x)}.") from error
 
 
 def _refuse_copy(a: Any, dtype: Dtype | None) -> None:

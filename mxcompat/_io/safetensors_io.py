@@ -100,8 +100,13 @@ def read_tensors(source: Source, dtypes: dict[str, Dtype] | None = None) -> tupl
     if dtypes is None:
         dtypes = _DTYPES | {name: dtype for dtype, name in _WIDE.items()}
     length = int.from_bytes(source.read(0, 8).tobytes(), "little")
-    if not 0 < length < min(_LONGEST_HEADER, source.size - 7):
+    if not 0 < length < _LONGEST_HEADER:
         raise RuntimeError(f"[load_safetensors] Invalid json header length {source.quoted}")
+    if 8 + length > source.size:
+        raise RuntimeError(
+            f"[load_safetensors] The JSON header is {length} bytes long but the file is only {source.size} bytes. "
+            "Perhaps an incomplete download or corrupt file?"
+        )
     header = _parsed(source, source.read(8, length).tobytes())
     metadata = header.pop("__metadata__", None) or {}
     if metadata and not (isinstance(metadata, dict) and all(isinstance(v, str) for v in metadata.values())):

@@ -72,10 +72,10 @@ def arange(
         start = bound
     if type(step) is Dtype and dtype is None:  # arange(stop, step, dtype)
         start, stop, step, dtype = _MISSING, start, stop, step
-        if stop is _MISSING:
-            raise incompatible("arange", "Expected a number as stop.")
     elif stop is None or (stop is _MISSING and bound is not _MISSING):
         start, stop = _MISSING, start
+    if stop is _MISSING:
+        raise incompatible("arange", "Expected a number as stop.")
     first = 0 if start is _MISSING else start
     by = 1 if step is None else step
     if type(first) is int and type(stop) is int and type(by) is int and dtype is None and _small(first, stop, by):
