@@ -64,8 +64,7 @@ PROMISE = Op("promise", _read_placeholder, lambda promise: promise.aval, ("promi
 def keep_promise(node: Node, capture: Capture | None = None) -> bool:
     """Let a placeholder be what was promised, since a value is asked for, or since another function, which has it from
     the one that it was made for, closes over it."""
-    (promise,) = node.params
-    node.become(ALIAS, (), (promise.find(),))
+    node.become(ALIAS, (), (node.params[0].find(),))
     return True
 
 
@@ -149,10 +148,10 @@ class Body(NamedTuple):
         for k, old in enumerate(self.outputs):
             if old.trace > node.trace and old.op is not ALIAS:
                 old.trace = node.trace
-                if old.value is not None and node.trace == 0:
-                    old.hold(old.value)
-                else:
+                if old.value is None or node.trace:
                     old.become(ITEM, (k,), (node,))
+                else:
+                    old.hold(old.value)
         hands_out(node, self.outputs)
 
 

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from mxcompat._native import native
 
 from .. import policy
-from .node import ITEM, SCALAR, TRACED, Node, taken
+from .node import ITEM, SCALAR, TRACED, Node
 from .op import Op
+from .outputs import taken
 from .program import Code
 from .structure import Structure, clock, forget_the_oldest, intern, remembers, structure_of
 

@@ -23,7 +23,7 @@ from .op import Op
 
 __all__ = [
     "ITEM", "PACKAGE", "SCALAR", "TRACED", "Node", "apply", "caller", "created", "items", "leaf", "line_at", "location",
-    "new_trace", "node", "scalar", "store", "taken", "tracer", "tracers",
+    "new_trace", "node", "scalar", "store", "tracer", "tracers",
 ]  # fmt: skip
 
 
@@ -238,19 +238,3 @@ def line_at(code: CodeType, instruction: int) -> str:
         if start <= instruction < end:
             return f"{code.co_filename}:{line}"
     return code.co_filename
-
-
-def taken(item: Node) -> bool:
-    """Give an output its value if the node that it is an output of has its values, and say whether that was so.
-
-    Outside of transforms it is a leaf from then on, which does not keep the other outputs.
-    """
-    values = item.inputs[0].value
-    if values is None:
-        return False
-    value = values[item.params[0]]
-    if item.trace:
-        item.value = value
-    else:
-        item.hold(value)
-    return True

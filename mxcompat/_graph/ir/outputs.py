@@ -1,4 +1,4 @@
-"""Outputs that are looked at late: a loss, of a node that computes the gradients too.
+"""Outputs of nodes that have several, and those that are looked at late: a loss, beside the gradients.
 
 A pending output is an ITEM of the node that has several, and keeps the values of all of them from when that has run: a
 program that evaluates its parameters at each step, and collects the losses, would keep the gradients of every step. So
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary, ref
 
-from .node import ITEM, Node, taken
+from .node import ITEM, Node
 
-__all__ = ["hand_out", "hands_out"]
+__all__ = ["hand_out", "hands_out", "taken"]
 
 _waiting: WeakKeyDictionary[Node, list[ref[Node]]] = WeakKeyDictionary()
 
@@ -31,3 +31,19 @@ def hand_out(nodes: Iterable[Node]) -> None:
             for output in [r() for r in _waiting.pop(node)]:
                 if output is not None and output.op is ITEM and output.inputs[0] is node:
                     taken(output)
+
+
+def taken(item: Node) -> bool:
+    """Give an output its value if the node that it is an output of has its values, and say whether that was so.
+
+    Outside of transforms it is a leaf from then on, which does not keep the other outputs.
+    """
+    values = item.inputs[0].value
+    if values is None:
+        return False
+    value = values[item.params[0]]
+    if item.trace:
+        item.value = value
+    else:
+        item.hold(value)
+    return True

@@ -13,8 +13,9 @@ import numpy as np
 
 from .. import policy
 from ..ir.aval import Aval, number
-from ..ir.node import ITEM, SCALAR, TRACED, Node, taken
+from ..ir.node import ITEM, SCALAR, TRACED, Node
 from ..ir.op import Op
+from ..ir.outputs import taken
 from ..ir.program import Code, Program
 from ..ir.rules import COST, COVERED, HOST
 from . import budget
