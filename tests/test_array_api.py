@@ -136,6 +136,9 @@ def operands(name, x):
 SIGNS_OF_ZERO = {("sign", "complex64"), ("expm1", "complex64")}
 """Where the standard does not say which zero it is, and the two differ."""
 
+AS_IN_C = {("divide", "complex64"), ("reciprocal", "complex64"), ("pow", "complex64")}
+"""Where NumPy, and with it array-api-strict, has NaN beside zero and infinity that C has not, nor MLX."""
+
 
 @pytest.mark.parametrize("dtype", VALUES)
 @pytest.mark.parametrize(("name", "function", "reference"), ELEMENTWISE, ids=[f[0] for f in ELEMENTWISE])
@@ -153,6 +156,9 @@ def test_elementwise(name, function, reference, dtype):
         if name == "expm1":  # inf times a zero, which array-api-strict has as NaN
             finite = np.isfinite(x)
             found, wanted, xs = found[finite], wanted[finite], [x[finite]]
+    if (name, dtype) in AS_IN_C:
+        defined = ~np.isnan(wanted)
+        found, wanted, xs = found[defined], wanted[defined], [v[defined] for v in xs]
     bad = ~same(found, wanted)
     assert not bad.any(), [(*[v[bad][:3] for v in xs], found[bad][:3], wanted[bad][:3])]
 
