@@ -11,12 +11,21 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["power", "quotient"]
+__all__ = ["power", "quotient", "reciprocal"]
 
 
 def quotient(x: Any, y: Any) -> Any:
     """x / y of complex arrays."""
-    found = np.divide(x, y)
+    return _mended(np.divide(x, y), x, y)
+
+
+def reciprocal(y: Any) -> Any:
+    """1 / y of a complex array."""
+    return _mended(np.reciprocal(y), y.dtype.type(1), y)
+
+
+def _mended(found: Any, x: Any, y: Any) -> Any:
+    """The quotient x / y, from NumPy's."""
     lost = np.isnan(found) | (y == 0)
     return np.where(lost, _quotient_in_c(x, y).astype(found.dtype), found) if lost.any() else found
 

@@ -85,7 +85,7 @@ def _log1p(x: Any) -> Any:
 
 
 def _reciprocal(x: Any) -> Any:
-    return host_complex.quotient(x.dtype.type(1), x) if x.dtype.kind == "c" else np.reciprocal(x)
+    return host_complex.reciprocal(x) if x.dtype.kind == "c" else np.reciprocal(x)
 
 
 def _rsqrt(x: Any) -> Any:
