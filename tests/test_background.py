@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from mxcompat._graph import policy
-from mxcompat._graph.run import background
+from mxcompat._graph.run import background, priority
 
 _WAITED = """
 import threading, time
@@ -143,3 +144,21 @@ for task in Path("/proc/self/task").iterdir():
 print("seen")
 """
     assert _printed(program) == "seen\n"
+
+
+@pytest.mark.skipif(not priority._HAS_PRIORITIES, reason="threads have no priorities of their own")
+@pytest.mark.parametrize("error", [FileNotFoundError, ProcessLookupError])
+def test_a_thread_that_ends_while_it_is_looked_at(error, monkeypatch):
+    """ProcessLookupError is what reading a file of a thread raises that has ended since the file was opened."""
+
+    def read_text(self):
+        raise error(str(self))
+
+    gone = 2**22 + 1  # no process has this number
+    monkeypatch.setattr(priority, "_candidates", set())
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", read_text)
+        priority.candidates({gone})
+        assert priority._busy() == {}
+    assert not priority._candidates
+    priority._lower(gone)

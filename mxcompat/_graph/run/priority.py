@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
 
@@ -22,6 +22,9 @@ __all__ = ["candidates", "compiler_behind", "threads"]
 
 _TASKS = Path("/proc/self/task")
 _HAS_PRIORITIES = sys.platform == "linux" and _TASKS.is_dir()
+
+_GONE = (FileNotFoundError, ProcessLookupError)
+"""What is raised for a thread that has ended: before its file is opened, or between that and reading it."""
 
 _candidates: set[int] = set()
 """The threads of JAX's client that have not been seen compiling."""
@@ -58,7 +61,7 @@ def _watch(done: threading.Event) -> None:
         if now - max(quiet_since, stats.last_run) > policy.QUIET_SECONDS:
             for thread in busy.keys() & before.keys():
                 if busy[thread] - before[thread] > policy.BUSY_SHARE * (now - since):
-                    os.setpriority(os.PRIO_PROCESS, thread, _niceness(thread) + policy.COMPILER_NICENESS)
+                    _lower(thread)
                     _candidates.discard(thread)
         before, since = busy, now
 
@@ -78,15 +81,17 @@ def _busy() -> dict[int, float]:
     for thread in [*_candidates]:
         try:
             running, waiting, _ = (_TASKS / str(thread) / "schedstat").read_text().split()
-        except FileNotFoundError:  # it has ended, or the kernel does not tell
+        except _GONE:  # or the kernel does not tell
             _candidates.discard(thread)
         else:
             found[thread] = 1e-9 * (int(running) + int(waiting))
     return found
 
 
-def _niceness(thread: int) -> int:
-    return os.getpriority(os.PRIO_PROCESS, thread)
+def _lower(thread: int) -> None:
+    with suppress(*_GONE):
+        niceness = os.getpriority(os.PRIO_PROCESS, thread)
+        os.setpriority(os.PRIO_PROCESS, thread, niceness + policy.COMPILER_NICENESS)
 
 
 def threads() -> set[int]:
@@ -97,5 +102,5 @@ def threads() -> set[int]:
 def _name(thread: int) -> str:
     try:
         return (_TASKS / str(thread) / "comm").read_text()
-    except FileNotFoundError:  # it has ended
+    except _GONE:
         return ""
