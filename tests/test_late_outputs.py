@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
 import pytest
 
+from mxcompat._graph.run import background
 from mxcompat.core import array
 from tests.nn_oracle import OURS, REAL
 from tests.oracle import check, ours, real
@@ -98,6 +100,8 @@ def test_values_that_come_with_the_others() -> None:
 @pytest.mark.parametrize("layer", ["Linear", "GRU", "MultiHeadAttention", "Transformer"])
 def test_a_module_made_and_dropped_leaves_memory_where_it_was(layer: str) -> None:
     """The keys that it drew are gone with it."""
+    background.settle()
+    gc.collect()  # what tests before have left
     ours.eval(ours.random.uniform(), *ours.random.state)
     before = ours.get_active_memory()
     sizes = {"MultiHeadAttention": (8, 2), "Transformer": (8, 2, 1, 1)}.get(layer, (8, 8))
