@@ -20,7 +20,7 @@ __all__ = ["active_slots", "reached_inputs", "reached_slots"]
 
 def active_slots(program: Program, primals: int) -> set[int]:
     """The slots that depend on the first inputs in a way that has a derivative."""
-    key = ("active", primals)
+    key = ("depends on", primals)  # "active" is another question, of `run.differentiate`
     if key not in program.facts:
         active = {~k for k in range(primals)}
         for slot in range(len(program.instructions)):
