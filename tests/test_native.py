@@ -8,6 +8,7 @@ import queue
 import subprocess
 import sys
 import weakref
+from types import CodeType
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ from mxcompat._native import native
 from mxcompat._transforms import trees
 
 pytestmark = pytest.mark.skipif(native is None, reason="no compiler of C")
+
+PATHS = [native.Path, linearize._PathInPython] if native else []
 
 READ = [
     [1.0, 2.0, 3.0], (1.0, -0.0), [float("nan"), float("inf"), 1e300, 5e-324], [0.1] * 1000,
@@ -304,8 +307,7 @@ def test_a_program_without_it():
 def test_following_finds_what_python_finds():
     def code_of(x):
         structure, roots, _, _ = linearize.linearize([x._node])
-        steps = [(k, *i) for k, i in reversed([*enumerate(structure.code.instructions)])]
-        return steps, [*structure.code.kinds], roots
+        return structure.code.instructions, structure.code.kinds, roots
 
     def graphs():
         a, b = mx.array([1.0, 2.0]), mx.array([3.0, 4.0])
@@ -332,7 +334,7 @@ def test_following_finds_what_python_finds():
         code = code_of(x)
         for y in made:
             for trace in (0, 1 << 40):
-                found = [f(*code, [y._node], [], trace) for f in (native.follow, linearize._follow)]
+                found = [path(*code).follow([y._node], [], trace) for path in PATHS]
                 assert (found[0] is None) == (found[1] is None)
                 if found[0] is not None:
                     assert [*map(list, found[0])] == [*map(list, found[1])]
@@ -349,13 +351,14 @@ def test_following_the_body_of_a_capture():
             root = (x * outside + outside)._node
             args = [root], capture.id, capture.placeholders
             structure, roots, order, leaves = linearize._walk(*args)
-            steps = [(k, *i) for k, i in reversed([*enumerate(structure.code.instructions)])]
-            for follow in (native.follow, linearize._follow):
-                code = steps, [*structure.code.kinds], roots, [root]
-                found = follow(*code, capture.placeholders, capture.id)
+            for path in PATHS:
+                follow = path(structure.code.instructions, structure.code.kinds, roots).follow
+                found = follow([root], capture.placeholders, capture.id)
                 assert found == (order, leaves, [n.aval for n in leaves])
-                assert follow(*code, [root, *capture.placeholders[1:]], capture.id) is None
-                assert follow(*code, capture.placeholders[1:], capture.id) is None
+                assert follow([root], [root, *capture.placeholders[1:]], capture.id) is None
+                assert follow([root], capture.placeholders[1:], capture.id) is None
+                assert follow([root, root], capture.placeholders, capture.id) is None
+                assert follow([root], [*capture.placeholders, *leaves], capture.id) is None
 
 
 def test_params_that_cannot_be_compared():
@@ -367,17 +370,65 @@ def test_params_that_cannot_be_compared():
 
     leaf = mx.ones(2)._node
     root = Node(ADD, (Awkward(),), (leaf, leaf), leaf.aval, 0)
-    for follow in (native.follow, linearize._follow):
+    for path in PATHS:
         with pytest.raises(RuntimeError, match="not to be compared"):
-            follow([(0, ADD, (Awkward(),), (-1, -1))], [None], (0,), [root], [], 0)
-        with pytest.raises(IndexError):
-            follow([(7, ADD, (), ())], [None], (0,), [root], [], 0)
+            path(((ADD, (Awkward(),), (-1, -1)),), (None,), (0,)).follow([root], [], 0)
+        with pytest.raises(ValueError, match="no such slot"):
+            path(((ADD, (), (-3,)),), (None,), (0,))
+        with pytest.raises(ValueError, match="no such slot"):
+            path(((ADD, (), (-1,)),), (None,), (2,))
+
+
+def test_a_path_ends_with_what_refers_to_it():
+    class Held:
+        pass
+
+    held = Held()
+    path = native.Path(((ADD, (held,), (-1, -1)),), (None,), (0,))
+    held.path, seen = path, weakref.ref(held)  # a cycle through the path
+    del held, path
+    gc.collect()
+    assert seen() is None
 
 
 def test_what_following_refuses():
-    for args in ([], [[], []], [(), [], (), [], [], 0], [[], [], (), [], 3, 0]):
+    for args in ([], [(), ()], [[], (), ()], [(), [], ()], [((ADD, ()),), (), ()], [(3,), (), ()], [(), (), ("0",)]):
         with pytest.raises(TypeError):
-            native.follow(*args)
+            native.Path(*args)
+    path = native.Path((), (), ())
+    assert path.follow([], [], 0) == ([], [], [])
+    for args in ([], [[], []], [[], 3, 0], [3, [], 0]):
+        with pytest.raises(TypeError):
+            path.follow(*args)
+    with pytest.raises(TypeError):
+        path.__init__((), (), ())
+    with pytest.raises(TypeError):
+        native.Path.__new__(native.Path).follow([], [], 0)
+
+
+def test_nodes_of_known_avals_and_aliases():
+    x, y = mx.array([1.0, 2.0])._node, mx.array([3.0, 4.0])._node
+    with Capture([x, y]) as capture:
+        inputs = (x, capture.placeholders[1])
+        for apply_as in (native.apply_as, nodes._apply_as):
+            made = apply_as(ADD, inputs, (1,), x.aval)
+            assert (made.op, made.params, made.inputs, made.aval) == (ADD, (1,), inputs, x.aval)
+            assert (made.trace, made.value) == (capture.id, None)
+            assert isinstance(made.where[0], CodeType)
+            assert made.inputs is inputs
+        assert native.apply_as(ADD, (), (), x.aval).trace == 0
+    for aliases in (native.aliases, nodes._aliases):
+        first, second = aliases(ADD, [x, y], 7)
+        for node, of in ((first, x), (second, y)):
+            assert (node.op, node.params, node.inputs, node.aval) == (ADD, (), (of,), of.aval)
+            assert (node.trace, node.value is of.value, node.where, node.waiting) == (7, True, None, None)
+        assert aliases(ADD, [], 7) == []
+    for args in ((), (ADD, [x], (), x.aval), (ADD, (3,), (), x.aval), (ADD, (x,), ())):
+        with pytest.raises(TypeError):
+            native.apply_as(*args)
+    for args in ((), (ADD, (x,), 0), (ADD, [3], 0), (ADD, [x])):
+        with pytest.raises(TypeError):
+            native.aliases(*args)
 
 
 def test_items_of_a_node():

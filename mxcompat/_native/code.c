@@ -5,69 +5,144 @@ static PyObject *s_value;
 static const Name names[] = {{"value", &s_value}, {NULL, NULL}};
 static PyObject *scalar, *traced, *item, *taken; /* what `connect_code` brings */
 
-/* A list of so many None. */
-static PyObject *nothing(Py_ssize_t size) {
-    PyObject *list = PyList_New(size);
-    for (Py_ssize_t k = 0; list != NULL && k < size; k++)
-        PyList_SetItem(list, k, Py_NewRef(Py_None));
-    return list;
+/* An instruction: what it is, which `code` holds, and the slots that it reads. */
+typedef struct {
+    PyObject *op, *params;
+    Py_ssize_t count;
+    const Py_ssize_t *reads;
+} Step;
+
+/* Code, and the slots of its roots. */
+typedef struct {
+    PyObject_HEAD PyObject *code; /* its instructions and the kinds of its leaves */
+    Py_ssize_t steps, leaves, roots;
+    Step *step;
+    PyObject **kind;
+    Py_ssize_t *slots; /* what the steps read, and then the roots' */
+} Path;
+
+static int path_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((Path *)self)->code);
+    return 0;
 }
 
-/* What these functions return: 1, 0 if the nodes are not as the code says, or -1 with an error set. */
-
-/* A slot, of which those below zero are counted from the end, gets a node, or has it already. */
-static int put(PyObject *env, Py_ssize_t slot, PyObject *node) {
-    if (slot < 0)
-        slot += PyList_Size(env);
-    PyObject *there = PyList_GetItem(env, slot);
-    if (there == NULL)
-        return -1;
-    if (there == Py_None)
-        return PyList_SetItem(env, slot, Py_NewRef(node)) < 0 ? -1 : 1;
-    return there == node;
+static int path_clear(PyObject *self) {
+    Path *path = (Path *)self;
+    path->steps = path->leaves = path->roots = 0; /* what they refer to may be gone now */
+    Py_CLEAR(path->code);
+    return 0;
 }
 
-/* These slots get these nodes: two tuples, or lists. */
-static int put_all(PyObject *env, PyObject *slots, PyObject *nodes) {
-    Py_ssize_t n = PySequence_Size(slots);
-    if (n < 0 || PySequence_Size(nodes) != n)
-        return PyErr_Occurred() ? -1 : 0;
-    int same = 1;
-    for (Py_ssize_t k = 0; same == 1 && k < n; k++) {
-        PyObject *slot = PySequence_GetItem(slots, k), *node = PySequence_GetItem(nodes, k);
-        same = slot == NULL || node == NULL ? -1 : put(env, PyLong_AsSsize_t(slot), node);
-        Py_XDECREF(slot);
-        Py_XDECREF(node);
+static void path_dealloc(PyObject *self) {
+    Path *path = (Path *)self;
+    PyObject_GC_UnTrack(self);
+    path_clear(self);
+    PyMem_Free(path->step);
+    PyMem_Free(path->kind);
+    PyMem_Free(path->slots);
+    free_object(self);
+}
+
+/* Read a tuple of slots, of which there are fewer than `size` of either sign. Returns where to read the next to. */
+static Py_ssize_t *read_slots(PyObject *slots, Py_ssize_t *to, Py_ssize_t size) {
+    for (Py_ssize_t k = 0; k < PyTuple_Size(slots); k++) {
+        Py_ssize_t slot = PyLong_AsSsize_t(PyTuple_GetItem(slots, k));
+        if (PyErr_Occurred())
+            return NULL;
+        if (slot < -size || slot >= size) {
+            PyErr_Format(PyExc_ValueError, "Path: no such slot: %zd", slot);
+            return NULL;
+        }
+        *to++ = slot < 0 ? slot + size : slot;
     }
-    return same;
+    return to;
 }
 
-/* Whether a node in the environment is as a step says, whose inputs are put there. */
-static int take_step(PyObject *step, PyObject *env, int in_capture) {
-    Py_ssize_t slot = PyLong_AsSsize_t(PyTuple_GetItem(step, 0));
-    PyObject *op = PyTuple_GetItem(step, 1), *params = PyTuple_GetItem(step, 2), *reads = PyTuple_GetItem(step, 3);
-    PyObject *node = PyList_GetItem(env, slot);
-    if (node == NULL || reads == NULL)
+static Py_ssize_t slots_in(PyObject *instructions, PyObject *roots) {
+    Py_ssize_t count = PyTuple_Size(roots);
+    for (Py_ssize_t k = 0; count >= 0 && k < PyTuple_Size(instructions); k++) {
+        PyObject *instruction = PyTuple_GetItem(instructions, k);
+        if (!PyTuple_Check(instruction) || PyTuple_Size(instruction) != 3 || !PyTuple_Check(PyTuple_GetItem(instruction, 2)))
+            return -1;
+        count += PyTuple_Size(PyTuple_GetItem(instruction, 2));
+    }
+    return count;
+}
+
+static int path_init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(kwargs)) {
+    Path *path = (Path *)self;
+    PyObject *instructions, *kinds, *roots;
+    if (!PyArg_ParseTuple(
+            args, "O!O!O!", &PyTuple_Type, &instructions, &PyTuple_Type, &kinds, &PyTuple_Type, &roots))
         return -1;
+    Py_ssize_t count = slots_in(instructions, roots);
+    if (count < 0 || path->code != NULL) {
+        PyErr_Format(PyExc_TypeError, "Path(instructions, kinds, roots), once: tuples of (op, params, slots)");
+        return -1;
+    }
+    Py_ssize_t steps = PyTuple_Size(instructions), leaves = PyTuple_Size(kinds);
+    path->code = PyTuple_Pack(2, instructions, kinds);
+    path->step = PyMem_Calloc(steps + 1, sizeof(Step));
+    path->kind = PyMem_Calloc(leaves + 1, sizeof(PyObject *));
+    path->slots = PyMem_Calloc(count + 1, sizeof(Py_ssize_t));
+    if (path->code == NULL || path->step == NULL || path->kind == NULL || path->slots == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    Py_ssize_t *next = path->slots;
+    for (Py_ssize_t k = 0; k < steps; k++) {
+        PyObject *instruction = PyTuple_GetItem(instructions, k), *reads = PyTuple_GetItem(instruction, 2);
+        path->step[k] =
+            (Step){PyTuple_GetItem(instruction, 0), PyTuple_GetItem(instruction, 1), PyTuple_Size(reads), next};
+        if ((next = read_slots(reads, next, steps + leaves)) == NULL)
+            return -1;
+    }
+    for (Py_ssize_t k = 0; k < leaves; k++)
+        path->kind[k] = PyTuple_GetItem(kinds, k);
+    if (read_slots(roots, next, steps + leaves) == NULL)
+        return -1;
+    path->steps = steps;
+    path->leaves = leaves;
+    path->roots = PyTuple_Size(roots);
+    return 0;
+}
+
+/* What these functions return: 1, 0 if the nodes are not as the code says, or -1 with an error set. The environment
+   holds a node for each slot, or NULL; that of leaf k is the one at ~k, counted from the end. */
+
+static int put(PyObject **env, Py_ssize_t slot, PyObject *node) {
+    if (env[slot] == NULL) {
+        env[slot] = Py_NewRef(node);
+        return 1;
+    }
+    return env[slot] == node;
+}
+
+/* Whether the node in the environment is as a step says, whose inputs are put there. */
+static int take_step(const Step *step, PyObject **env, PyObject *node, int in_capture) {
     Fields *f = (Fields *)node;
-    if (!is_node(node) || f->op != op || (f->value != Py_None && !in_capture))
+    if (node == NULL || !is_node(node) || f->op != step->op || (f->value != Py_None && !in_capture))
         return 0;
-    if (f->params != params) {
+    if (f->params != step->params) {
         PyObject *own = Py_NewRef(f->params); /* to compare them may run anything */
-        int same = PyObject_RichCompareBool(own, params, Py_EQ);
+        int same = PyObject_RichCompareBool(own, step->params, Py_EQ);
         Py_DECREF(own);
         if (same != 1)
             return same;
     }
-    PyObject *inputs = Py_NewRef(f->inputs);
-    int same = put_all(env, reads, inputs);
-    Py_DECREF(inputs);
+    PyObject *inputs = f->inputs;
+    if (PyTuple_Size(inputs) != step->count)
+        return 0;
+    int same = 1;
+    for (Py_ssize_t k = 0; same && k < step->count; k++)
+        same = put(env, step->reads[k], PyTuple_GetItem(inputs, k));
     return same;
 }
 
 /* Whether a node is a leaf of this kind. One that is no placeholder has a value, or is older than the capture. */
 static int is_leaf(PyObject *node, PyObject *kind, int is_placeholder, PyObject *trace, int in_capture) {
-    if (!is_node(node))
+    if (node == NULL || !is_node(node))
         return 0;
     Fields *f = (Fields *)node;
     if ((f->op == scalar || f->op == traced ? f->op : Py_None) != kind)
@@ -90,16 +165,19 @@ static int is_leaf(PyObject *node, PyObject *kind, int is_placeholder, PyObject 
     return result;
 }
 
-/* (order, leaves, avals of the leaves), of an environment that is filled. */
-static PyObject *followed(PyObject *env, Py_ssize_t count) {
-    Py_ssize_t size = PyList_Size(env);
-    PyObject *order = PyList_GetSlice(env, 0, count), *leaves = nothing(size - count), *avals = nothing(size - count);
-    PyObject *result = NULL;
+/* (order, leaves, avals of the leaves), of an environment that is filled, whose references they take. */
+static PyObject *followed(PyObject **env, Py_ssize_t steps, Py_ssize_t count) {
+    PyObject *order = PyList_New(steps), *leaves = PyList_New(count), *avals = PyList_New(count), *result = NULL;
     if (order != NULL && leaves != NULL && avals != NULL) {
-        for (Py_ssize_t k = 0; k < size - count; k++) {
-            PyObject *node = PyList_GetItem(env, size - 1 - k);
-            PyList_SetItem(leaves, k, Py_NewRef(node));
-            PyList_SetItem(avals, k, Py_NewRef(((Fields *)node)->aval));
+        for (Py_ssize_t k = 0; k < steps; k++) {
+            PyList_SetItem(order, k, env[k]);
+            env[k] = NULL;
+        }
+        for (Py_ssize_t k = 0; k < count; k++) {
+            PyObject **node = &env[steps + count - 1 - k];
+            PyList_SetItem(avals, k, Py_NewRef(((Fields *)*node)->aval));
+            PyList_SetItem(leaves, k, *node);
+            *node = NULL;
         }
         result = PyTuple_Pack(3, order, leaves, avals);
     }
@@ -109,32 +187,65 @@ static PyObject *followed(PyObject *env, Py_ssize_t count) {
     return result;
 }
 
-static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
-    if (count != 6 || !PyList_Check(args[0]) || !PyList_Check(args[1]))
-        return PyErr_Format(PyExc_TypeError, "follow(steps, kinds, slots, roots, placeholders, trace): two lists first");
-    PyObject *steps = args[0], *kinds = args[1], *placeholders = args[4], *trace = args[5];
-    Py_ssize_t steps_count = PyList_Size(steps), leaves = PyList_Size(kinds), given = PySequence_Size(placeholders);
-    int in_capture = PyObject_IsTrue(trace);
-    PyObject *env = given < 0 || in_capture < 0 ? NULL : nothing(steps_count + leaves);
-    if (env == NULL)
-        return NULL;
-    int same = 1;
-    for (Py_ssize_t k = 0; same == 1 && k < given; k++) {
-        PyObject *node = PySequence_GetItem(placeholders, k);
-        same = node == NULL ? -1 : put(env, ~k, node);
-        Py_XDECREF(node);
-    }
-    if (same == 1)
-        same = put_all(env, args[2], args[3]);
-    for (Py_ssize_t k = 0; same == 1 && k < steps_count; k++)
-        same = take_step(PyList_GetItem(steps, k), env, in_capture);
+/* Fill an environment from the roots back. */
+static int follow_back(Path *path, PyObject **env, PyObject *roots, PyObject *placeholders, PyObject *trace) {
+    Py_ssize_t steps = path->steps, leaves = path->leaves, given = PyTuple_Size(placeholders);
+    const Py_ssize_t *root = path->slots;
+    int same = given <= leaves && PyTuple_Size(roots) == path->roots, in_capture = PyObject_IsTrue(trace);
+    for (Py_ssize_t k = 0; same == 1 && k < given; k++)
+        same = put(env, steps + leaves - 1 - k, PyTuple_GetItem(placeholders, k));
+    for (Py_ssize_t k = 0; k < steps; k++)
+        root += path->step[k].count;
+    for (Py_ssize_t k = 0; same == 1 && k < path->roots; k++)
+        same = put(env, root[k], PyTuple_GetItem(roots, k));
+    for (Py_ssize_t k = steps; same == 1 && k-- > 0;)
+        same = take_step(&path->step[k], env, env[k], in_capture);
     for (Py_ssize_t k = 0; same == 1 && k < leaves; k++)
-        same = is_leaf(
-            PyList_GetItem(env, steps_count + leaves - 1 - k), PyList_GetItem(kinds, k), k < given, trace, in_capture);
-    PyObject *result = same == 1 ? followed(env, steps_count) : same == 0 ? Py_NewRef(Py_None) : NULL;
-    Py_DECREF(env);
+        same = is_leaf(env[steps + leaves - 1 - k], path->kind[k], k < given, trace, in_capture);
+    return same;
+}
+
+/* follow(roots, placeholders, trace) */
+static PyObject *follow(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Path *path = (Path *)self;
+    if (count != 3 || path->code == NULL)
+        return PyErr_Format(PyExc_TypeError, "follow(roots, placeholders, trace)");
+    PyObject *roots = PySequence_Tuple(args[0]), *placeholders = roots == NULL ? NULL : PySequence_Tuple(args[1]);
+    Py_ssize_t size = path->steps + path->leaves;
+    PyObject **env = placeholders == NULL ? NULL : PyMem_Calloc(size + 1, sizeof(PyObject *)), *result = NULL;
+    if (env != NULL) {
+        int same = follow_back(path, env, roots, placeholders, args[2]);
+        if (same >= 0)
+            result = same ? followed(env, path->steps, path->leaves) : Py_NewRef(Py_None);
+        for (Py_ssize_t k = 0; k < size; k++)
+            Py_XDECREF(env[k]);
+        PyMem_Free(env);
+    } else if (placeholders != NULL)
+        PyErr_NoMemory();
+    Py_XDECREF(placeholders);
+    Py_XDECREF(roots);
     return result;
 }
+
+static PyMethodDef path_methods[] = {FAST("follow", follow), {NULL, NULL, 0, NULL}};
+
+static PyType_Slot path_slots[] = {
+    {Py_tp_doc, "How to follow code back from its roots."},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_init, path_init},
+    {Py_tp_dealloc, path_dealloc},
+    {Py_tp_traverse, path_traverse},
+    {Py_tp_clear, path_clear},
+    {Py_tp_methods, path_methods},
+    {0, NULL},
+};
+
+static PyType_Spec path_spec = {
+    .name = "mxcompat._native.in_c.Path",
+    .basicsize = sizeof(Path),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = path_slots,
+};
 
 /* Keep the ops of numbers, of tracers, and of one result of several, and what gives that its value. */
 static PyObject *connect_code(PyObject *Py_UNUSED(module), PyObject *args) {
@@ -149,9 +260,12 @@ static PyObject *connect_code(PyObject *Py_UNUSED(module), PyObject *args) {
 }
 
 static PyMethodDef functions[] = {
-    FAST("follow", follow),
     {"connect_code", connect_code, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
-int add_code(PyObject *module) { return find_names(names) < 0 ? -1 : PyModule_AddFunctions(module, functions); }
+int add_code(PyObject *module) {
+    if (find_names(names) < 0 || add_type(module, "Path", &path_spec) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, functions);
+}

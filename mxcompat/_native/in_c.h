@@ -12,7 +12,7 @@ typedef struct {
 } Name;
 
 typedef struct {
-    PyObject_HEAD PyObject *op, *params, *inputs, *aval, *trace, *value, *where;
+    PyObject_HEAD PyObject *op, *params, *inputs, *aval, *trace, *value, *where, *waiting;
 } Fields; /* of a node */
 
 #ifdef __GNUC__ /* what follows is for these files alone */

@@ -19,6 +19,7 @@ static int fields_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(f->trace);
     Py_VISIT(f->value);
     Py_VISIT(f->where);
+    Py_VISIT(f->waiting);
     return 0;
 }
 
@@ -31,6 +32,7 @@ static int fields_clear(PyObject *self) {
     Py_CLEAR(f->trace);
     Py_CLEAR(f->value);
     Py_CLEAR(f->where);
+    Py_CLEAR(f->waiting);
     return 0;
 }
 
@@ -141,47 +143,88 @@ static PyObject *caller(void) {
 
 int is_node(PyObject *x) { return PyObject_TypeCheck(x, (PyTypeObject *)node_type); }
 
-static PyObject *apply(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
-    if (count < 2 || count > 3 || !PyTuple_Check(args[1]))
-        return PyErr_Format(PyExc_TypeError, "apply(op, inputs, params=()): inputs are a tuple");
-    PyObject *op = args[0], *inputs = args[1], *params = count == 3 ? args[2] : no_params, *trace = zero;
+/* The larger of two traces, borrowed; NULL with an error set. */
+static PyObject *larger(PyObject *trace, PyObject *other) {
+    if (other == trace || other == zero)
+        return trace;
+    int is_larger = PyObject_RichCompareBool(other, trace, Py_GT);
+    return is_larger < 0 ? NULL : is_larger ? other : trace;
+}
+
+/* The params and the avals of the inputs, of which the largest trace is noted; NULL with an error set. */
+static PyObject *key_of(PyObject *params, PyObject *inputs, PyObject **trace) {
     Py_ssize_t n = PyTuple_Size(inputs);
     PyObject *key = PyTuple_New(n + 1);
-    if (key == NULL)
-        return NULL;
-    PyTuple_SetItem(key, 0, Py_NewRef(params));
-    for (Py_ssize_t k = 0; k < n; k++) {
+    if (key != NULL)
+        PyTuple_SetItem(key, 0, Py_NewRef(params));
+    for (Py_ssize_t k = 0; key != NULL && k < n; k++) {
         PyObject *input = PyTuple_GetItem(inputs, k);
         if (!is_node(input)) {
             Py_DECREF(key);
             return PyErr_Format(PyExc_TypeError, "apply: input %zd is no node", k);
         }
-        Fields *f = (Fields *)input;
-        PyTuple_SetItem(key, k + 1, Py_NewRef(f->aval));
-        if (f->trace != trace && f->trace != zero) {
-            int larger = PyObject_RichCompareBool(f->trace, trace, Py_GT);
-            if (larger < 0) {
-                Py_DECREF(key);
-                return NULL;
-            }
-            if (larger)
-                trace = f->trace;
-        }
+        PyTuple_SetItem(key, k + 1, Py_NewRef(((Fields *)input)->aval));
+        if ((*trace = larger(*trace, ((Fields *)input)->trace)) == NULL)
+            Py_CLEAR(key);
     }
-    PyObject *memo = PyObject_GetAttr(op, s_memo);
-    PyObject *aval = memo == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(memo, key));
-    if (aval == NULL && !PyErr_Occurred())
-        aval = PyObject_CallMethodObjArgs(op, s_infer, key, NULL);
-    Py_XDECREF(memo);
-    Py_DECREF(key);
-    if (aval == NULL)
-        return NULL;
+    return key;
+}
+
+/* A node that the user's code asks for, with a new reference to its aval, which it takes. */
+static PyObject *asked_for(PyObject *op, PyObject *params, PyObject *inputs, PyObject *aval, PyObject *trace) {
     PyObject *where = caller();
     if (where == NULL) {
         Py_DECREF(aval);
         return NULL;
     }
     return new_node(op, params, inputs, aval, trace, Py_None, where);
+}
+
+static PyObject *apply(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count < 2 || count > 3 || !PyTuple_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "apply(op, inputs, params=()): inputs are a tuple");
+    PyObject *op = args[0], *inputs = args[1], *params = count == 3 ? args[2] : no_params, *trace = zero;
+    PyObject *key = key_of(params, inputs, &trace), *memo = key == NULL ? NULL : PyObject_GetAttr(op, s_memo);
+    PyObject *aval = memo == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(memo, key));
+    if (aval == NULL && !PyErr_Occurred())
+        aval = PyObject_CallMethodObjArgs(op, s_infer, key, NULL);
+    Py_XDECREF(memo);
+    Py_XDECREF(key);
+    return aval == NULL ? NULL : asked_for(op, params, inputs, aval, trace);
+}
+
+static PyObject *apply_as(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 4 || !PyTuple_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "apply_as(op, inputs, params, aval): inputs are a tuple");
+    PyObject *inputs = args[1], *trace = zero;
+    for (Py_ssize_t k = 0; k < PyTuple_Size(inputs); k++) {
+        PyObject *input = PyTuple_GetItem(inputs, k);
+        if (!is_node(input))
+            return PyErr_Format(PyExc_TypeError, "apply_as: input %zd is no node", k);
+        if ((trace = larger(trace, ((Fields *)input)->trace)) == NULL)
+            return NULL;
+    }
+    return asked_for(args[0], args[2], inputs, Py_NewRef(args[3]), trace);
+}
+
+static PyObject *aliases(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 3 || !PyList_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "aliases(op, nodes, trace): nodes are a list");
+    PyObject *made = PyList_New(0);
+    for (Py_ssize_t k = 0; made != NULL && k < PyList_Size(args[1]); k++) {
+        PyObject *node = PyList_GetItem(args[1], k), *inputs = NULL, *one = NULL;
+        if (!is_node(node))
+            PyErr_Format(PyExc_TypeError, "aliases: item %zd is no node", k);
+        else if ((inputs = PyTuple_Pack(1, node)) != NULL) {
+            Fields *f = (Fields *)node;
+            one = new_node(args[0], no_params, inputs, Py_NewRef(f->aval), args[2], f->value, Py_NewRef(Py_None));
+        }
+        if (one == NULL || PyList_Append(made, one) < 0)
+            Py_CLEAR(made);
+        Py_XDECREF(one);
+        Py_XDECREF(inputs);
+    }
+    return made;
 }
 
 static PyObject *items(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
@@ -284,6 +327,7 @@ static PyMemberDef fields_members[] = {
     {"trace", T_OBJECT_EX, offsetof(Fields, trace), 0, NULL},
     {"value", T_OBJECT_EX, offsetof(Fields, value), 0, NULL},
     {"where", T_OBJECT_EX, offsetof(Fields, where), 0, NULL},
+    {"waiting", T_OBJECT, offsetof(Fields, waiting), 0, NULL}, /* None where none is set */
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -323,6 +367,8 @@ static PyObject *connect_nodes(PyObject *Py_UNUSED(module), PyObject *args) {
 
 static PyMethodDef functions[] = {
     FAST("apply", apply),
+    FAST("apply_as", apply_as),
+    FAST("aliases", aliases),
     FAST("leaf", leaf),
     FAST("node", node),
     FAST("items", items),

@@ -38,15 +38,9 @@ def attach(functions: Mapping[str, Any]) -> None:
             setattr(array, name, method)
     for name, attribute in _PROPERTIES.items():
         if name in functions:
-            setattr(array, attribute, _property(functions[name]))
+            summary = (functions[name].__doc__ or "").partition("\n")[0]
+            setattr(array, attribute, property(functions[name], doc=summary))
     attach_operators(functions)
-
-
-def _property(function: Any) -> property:
-    def get(self: array) -> array:
-        return function(self)
-
-    return property(get, doc=(function.__doc__ or "").partition("\n")[0])
 
 
 def _ints(given: tuple[Any, ...], what: str) -> tuple[int, ...]:

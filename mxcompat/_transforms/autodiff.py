@@ -84,12 +84,16 @@ def grad(
 def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable[..., Any]:
     check_callable(fun, tag)
     numbers, names = _requested(argnums, argnames, tag)
+    last = numbers[-1] if numbers else -1
 
     def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        _check_given(args, kwargs, numbers, names, tag)
+        if names or last >= len(args):
+            _check_given(args, kwargs, numbers, names, tag)
         slots = TreeSlots()
         positional = list(args)
-        wanted = slots.add(positional, numbers) + slots.add(kwargs, names)
+        wanted = slots.add(positional, numbers)
+        if kwargs:
+            wanted += slots.add(kwargs, names)
         if not wanted:
             raise ValueError("[grad] Must specify at least one argument.")
         # The function may write to its arguments; the caller's arrays are not to be written to.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mxcompat._graph.ir.capture import Capture
-from mxcompat._graph.ir.node import Node, apply, caller
+from mxcompat._graph.ir.node import Node, apply, apply_as
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import BODY, SPECIALIZE, STEP
@@ -26,7 +26,7 @@ def pure(program: Program, args: Sequence[Any], captured: Sequence[Any]) -> tupl
 
 def run(program: Program, inputs: tuple[Node, ...]) -> Node:
     """The node that runs a Program on inputs that are known to fit it."""
-    return Node(CALL, (program,), inputs, program.out_avals, max([n.trace for n in inputs], default=0), None, caller())
+    return apply_as(CALL, inputs, (program,), program.out_avals)
 
 
 def _out_avals(*_: Any, program: Program, count: int = 0) -> tuple:

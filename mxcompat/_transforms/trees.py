@@ -269,6 +269,8 @@ class TreeSlots:
     Whoever looks at the same lists and dicts sees the others. A tuple that holds arrays is replaced by another.
     """
 
+    __slots__ = ("_slots", "_tuples", "arrays")
+
     def __init__(self) -> None:
         self.arrays: list[array] = []
         self._slots: list[tuple[Any, Any]] = []
@@ -323,6 +325,8 @@ class Substitution:
     Afterwards each slot that still holds its substitute gets its array back. One that the user's function assigned
     to is left alone, and so is one whose array it wrote to (unless it failed).
     """
+
+    __slots__ = ("_leaves", "_made", "_nodes", "_slots")
 
     def __init__(self, slots: TreeSlots, leaves: list[array]) -> None:
         self._slots = slots

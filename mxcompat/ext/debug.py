@@ -16,7 +16,7 @@ import numpy as np
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.capture import ALIAS, PLACEHOLDER, PROMISE, readable
-from mxcompat._graph.ir.linearize import clear_paths
+from mxcompat._graph.ir.linearize import clear_seen
 from mxcompat._graph.ir.node import ITEM, PACKAGE, SCALAR, TRACED, Node, created
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.structure import bytes_held, clear_structures, forget_the_oldest, structure_count
@@ -125,7 +125,7 @@ def cache_limit(limit: int | None = None) -> int:
             raise ValueError(f"[cache_limit] Expected a positive number of bytes, got {limit}.")
         policy.CACHE_BYTES = int(limit)
         if forget_the_oldest():
-            clear_paths()
+            clear_seen()
         budget.make_room()
     return before
 
@@ -140,7 +140,7 @@ def clear_cache() -> None:
     """
     background.settle()
     clear_structures()
-    clear_paths()
+    clear_seen()
     single.clear()
     budget.clear()
 

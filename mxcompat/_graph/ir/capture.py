@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from .aval import Aval
 from .linearize import Subgraph, linearize
 from .liveness import live_out
-from .node import ITEM, Node, new_trace, node
+from .node import ITEM, Node, aliases, new_trace, node
 from .op import Op
 from .outputs import hands_out
 from .program import Program
@@ -159,8 +159,6 @@ Derive = Callable[["Capture", Subgraph, Body], "Node | bool"]
 """What is asked, when a body is closed that has calls in it which a transform may rewrite, for the derivative: a node;
 or whether it has rewritten calls, so that the body is to be closed once more."""
 
-_READABLE = {Node, Promise}
-
 
 class Capture:
     """A capture under way.
@@ -183,15 +181,16 @@ class Capture:
         self.size = size
         self.any_shape = any_shape
         self.mapped: tuple[list[Node], list] | None = None  # under "vmap", if known: the whole arrays, their axes
-        self._valueless = not {*map(type, arguments)} <= _READABLE
-        self.placeholders = [
-            node(PLACEHOLDER, (), (), a, self.id) if type(a) is Aval else self._standing_for(a) for a in arguments
-        ]
+        kinds = {*map(type, arguments)}
+        self._valueless = not kinds <= {Node, Promise}
+        self.placeholders = aliases(ALIAS, [*arguments], self.id) if kinds == {Node} else [*map(self._for, arguments)]
 
-    def _standing_for(self, argument: Node | Promise) -> Node:
+    def _for(self, argument: Node | Aval | Promise) -> Node:
+        if type(argument) is Aval:
+            return node(PLACEHOLDER, (), (), argument, self.id)
         if type(argument) is Promise:
             return node(PROMISE, (argument,), (), argument.aval, self.id)
-        return node(ALIAS, (), (argument,), argument.aval, self.id, argument.value)
+        return aliases(ALIAS, [argument], self.id)[0]
 
     def __enter__(self) -> Capture:
         _traces.live.append(self)

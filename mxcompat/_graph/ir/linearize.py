@@ -17,10 +17,10 @@ from .. import policy
 from .node import ITEM, SCALAR, TRACED, Node
 from .op import Op
 from .outputs import taken
-from .program import Code
+from .program import Code, Instruction
 from .structure import Structure, clock, forget_the_oldest, intern, remembers, structure_of
 
-__all__ = ["Subgraph", "clear_paths", "linearize", "single_node"]
+__all__ = ["Subgraph", "clear_seen", "linearize", "single_node"]
 
 
 class Subgraph(NamedTuple):
@@ -47,64 +47,70 @@ def _kind_of_leaf(leaf: Node) -> Op | None:
     return leaf.op if leaf.op is SCALAR or leaf.op is TRACED else None
 
 
-_Step = tuple[int, Op, tuple, tuple[int, ...]]
+class _PathInPython:
+    """How to follow code back from its roots, given the slots of these."""
 
+    def __init__(
+        self, instructions: tuple[Instruction, ...], kinds: tuple[Op | None, ...], roots: tuple[int, ...]
+    ) -> None:
+        self._instructions, self._kinds, self._roots = instructions, kinds, roots
+        size = len(instructions) + len(kinds)
+        for slots in (roots, *[slots for _, _, slots in instructions]):
+            if not all(-size <= slot < size for slot in slots):
+                raise ValueError(f"Path: no such slot: {slots}")
 
-def _follow(
-    steps: Sequence[_Step], kinds: Sequence[Op | None], slots: Sequence[int], roots: Sequence[Node],
-    placeholders: Sequence[Node], trace: int,
-) -> tuple[list[Node], list[Node], list[Any]] | None:  # fmt: skip
-    """Follow code back from `roots`, which have these slots: each step names a slot whose node is known by then, what
-    op and params it must have, and the slots of its inputs. The last leaves are found first, at ~k the one at k.
+    def follow(
+        self, roots: Sequence[Node], placeholders: Sequence[Node], trace: int
+    ) -> tuple[list[Node], list[Node], list[Any]] | None:
+        """The order, the leaves and their avals of the graph behind `roots`; None if it does not have this code."""
+        count = len(self._instructions)
+        env: list[Any] = [None] * (count + len(self._kinds))
 
-    Returns:
-        The order, the leaves and their avals; None if something is not as the steps say.
-    """
-    count = len(steps)
-    env: list[Any] = [None] * (count + len(kinds))
+        def put(slot: int, node: Node) -> bool:
+            if env[slot] is None:
+                env[slot] = node
+            return env[slot] is node
 
-    def put(slot: int, node: Node) -> bool:
-        if env[slot] is None:
-            env[slot] = node
-        return env[slot] is node
-
-    if not all(map(put, map(invert, range(len(placeholders))), placeholders)) or not all(map(put, slots, roots)):
-        return None
-    for slot, op, params, reads in steps:
-        node = env[slot]
-        if node.op is not op or node.params != params or (node.value is not None and not trace):
+        if len(roots) != len(self._roots) or len(placeholders) > len(self._kinds):
             return None
-        if len(node.inputs) != len(reads) or not all(map(put, reads, node.inputs)):
+        known = [*map(invert, range(len(placeholders))), *self._roots]
+        if not all(map(put, known, [*placeholders, *roots])):
             return None
-    leaves = env[: count - 1 : -1] if count else env[::-1]
-    if [*map(_kind_of_leaf, leaves)] != kinds:
-        return None
-    for node in leaves[len(placeholders) :]:
-        if node.trace >= trace if trace else (node.value is None and not (node.op is ITEM and taken(node))):
+        for slot in reversed(range(count)):
+            op, params, reads = self._instructions[slot]
+            node = env[slot]
+            if node is None or node.op is not op or node.params != params or (node.value is not None and not trace):
+                return None
+            if len(node.inputs) != len(reads) or not all(map(put, reads, node.inputs)):
+                return None
+        leaves = env[: count - 1 : -1] if count else env[::-1]
+        if None in leaves or tuple(map(_kind_of_leaf, leaves)) != self._kinds:
             return None
-    return env[:count], leaves, [n.aval for n in leaves]
+        for node in leaves[len(placeholders) :]:
+            if node.trace >= trace if trace else (node.value is None and not (node.op is ITEM and taken(node))):
+                return None
+        return env[:count], leaves, [n.aval for n in leaves]
 
 
 if native:
     native.connect_code(SCALAR, TRACED, ITEM, taken)
-follow: Callable[..., tuple[list[Node], list[Node], list[Any]] | None] = native.follow if native else _follow
+Path: Any = native.Path if native else _PathInPython
 
 
-class _Path:
-    """How to follow code back from its roots."""
+class _Seen:
+    """A subgraph that has been seen: its code, which is followed back, and the structure that it had last."""
 
-    __slots__ = ("_code", "_kinds", "_last", "_roots", "_steps")
+    __slots__ = ("_code", "_last", "_path", "_roots")
 
     def __init__(self, structure: Structure, roots: tuple[int, ...]) -> None:
         self._code: Code = structure.code
         self._last = ([*structure.in_avals], structure)
         self._roots = roots
-        self._kinds = list(structure.code.kinds)
-        self._steps = [(k, *instruction) for k, instruction in reversed([*enumerate(structure.code.instructions)])]
+        self._path = Path(structure.code.instructions, structure.code.kinds, roots)
 
     def follow(self, roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Subgraph | None:
         """The subgraph behind `roots` if it has this code, else None."""
-        found = follow(self._steps, self._kinds, self._roots, roots, placeholders, trace)
+        found = self._path.follow(roots, placeholders, trace)
         if found is None:
             return None
         order, leaves, in_avals = found
@@ -115,7 +121,7 @@ class _Path:
         return _subgraph((structure, self._roots, order, leaves))
 
 
-_paths: dict[tuple, tuple[_Path, ...]] = {}
+_seen: dict[tuple, tuple[_Seen, ...]] = {}
 """What roots of a kind had behind them, most recent first."""
 
 
@@ -127,12 +133,12 @@ def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
     """
     before = clock.now
     kind = (len(roots), len(placeholders), trace == 0, *(_kind_of_root(roots[-1]) if roots else ()))
-    paths = _paths.get(kind, ())
-    for path in paths:
-        found = path.follow(roots, trace, placeholders)
+    seen = _seen.get(kind, ())
+    for one in seen:
+        found = one.follow(roots, trace, placeholders)
         if found is not None:
-            if path is not paths[0]:
-                _paths[kind] = (path, *[p for p in paths if p is not path])
+            if one is not seen[0]:
+                _seen[kind] = (one, *[other for other in seen if other is not one])
             break
     else:
         found = _walk(roots, trace, placeholders)
@@ -140,12 +146,12 @@ def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
         if not code.seen_before:
             code.seen_before = True  # and so may well return again
         elif remembers(found.order):
-            while len(_paths) >= policy.MOST_KINDS_OF_ROOTS:
-                _paths.pop(next(iter(_paths)), None)
-            _paths[kind] = (_Path(found.structure, found.roots), *paths[: policy.TRIES - 1])
+            while len(_seen) >= policy.MOST_KINDS_OF_ROOTS:
+                _seen.pop(next(iter(_seen)), None)
+            _seen[kind] = (_Seen(found.structure, found.roots), *seen[: policy.TRIES - 1])
     found.structure.last_used = clock.now
     if clock.now != before and forget_the_oldest():
-        clear_paths()  # which hold structures; those in use are found again
+        clear_seen()  # which holds structures; those in use are found again
     return found
 
 
@@ -210,6 +216,6 @@ def single_node(node: Node) -> Subgraph:
     return Subgraph(intern(flat, [node], leaves, slots, remembers([node])), (0,), [node], leaves)
 
 
-def clear_paths() -> None:
+def clear_seen() -> None:
     """Forget what roots had behind them."""
-    _paths.clear()
+    _seen.clear()

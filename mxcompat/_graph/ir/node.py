@@ -13,7 +13,7 @@ from pathlib import Path
 from sys import _getframe
 from types import CodeType, FrameType
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from mxcompat._native import native
 
@@ -22,8 +22,8 @@ from .aval import Aval
 from .op import Op
 
 __all__ = [
-    "ITEM", "PACKAGE", "SCALAR", "TRACED", "Node", "apply", "caller", "created", "items", "leaf", "line_at", "location",
-    "new_trace", "node", "scalar", "store", "tracer", "tracers",
+    "ITEM", "PACKAGE", "SCALAR", "TRACED", "Node", "aliases", "apply", "apply_as", "caller", "created", "items", "leaf",
+    "line_at", "location", "new_trace", "node", "scalar", "store", "tracer", "tracers",
 ]  # fmt: skip
 
 
@@ -34,7 +34,7 @@ created: list[Callable[[Node], None]] = []
 class _Fields:
     """What a node consists of."""
 
-    __slots__ = ("aval", "inputs", "op", "params", "trace", "value", "where")
+    __slots__ = ("aval", "inputs", "op", "params", "trace", "value", "waiting", "where")
 
     def __init__(
         self, op: Op | None, params: tuple, inputs: tuple[Node, ...], aval: Any, trace: int, value: Any = None,
@@ -47,6 +47,7 @@ class _Fields:
         self.trace = trace
         self.value = value
         self.where = where
+        self.waiting: list[ref[Node]] | None = None
         if created:
             for observe in created:
                 observe(self)  # type: ignore[arg-type]
@@ -58,8 +59,9 @@ class Node(native.Fields if native else _Fields):  # type: ignore[misc]
 
     `aval` is an Aval, or a tuple of them where the op has several outputs (`items` takes them apart). `trace` is the
     largest trace id among its inputs, 0 outside any transform: a node belongs to the body of a capture if its trace
-    is at least the capture's. `where` is the place in the user's code that made it. No two nodes share a tuple of
-    inputs: how often a node is referred to says who holds it (`liveness`).
+    is at least the capture's. `where` is the place in the user's code that made it, `waiting` has those of its outputs
+    that have a value as soon as it has (`outputs`). No two nodes share a tuple of inputs: how often a node is referred
+    to says who holds it (`liveness`).
     """
 
     __slots__ = ("__weakref__",)
@@ -71,6 +73,7 @@ class Node(native.Fields if native else _Fields):  # type: ignore[misc]
     trace: int
     value: Any
     where: tuple[CodeType, int] | None
+    waiting: list[ref[Node]] | None
 
     def __repr__(self) -> str:
         return f"<{self.op or 'leaf'} {self.aval}>"
@@ -115,11 +118,7 @@ class _Index(dict):
 
 _index = _Index()
 
-_trace_ids = itertools.count(1)
-
-
-def new_trace() -> int:
-    return next(_trace_ids)
+new_trace: Callable[[], int] = itertools.count(1).__next__
 
 
 tracers: WeakSet[Node] = WeakSet()
@@ -190,10 +189,19 @@ def _apply(op: Op, inputs: tuple[Node, ...], params: tuple = ()) -> Node:
     return Node(op, params, inputs, aval, trace, None, caller())
 
 
+def _apply_as(op: Op, inputs: tuple[Node, ...], params: tuple, aval: Any) -> Node:
+    """A new node like `apply`'s, of an aval that is known."""
+    return Node(op, params, inputs, aval, max([n.trace for n in inputs], default=0), None, caller())
+
+
+def _aliases(op: Op, nodes: list[Any], trace: int) -> list[Node]:
+    """A node of this op on each node, with its value."""
+    return [Node(op, (), (n,), n.aval, trace, n.value) for n in nodes]
+
+
 def _items(of: Node, first: int = 0) -> list[Node]:
     """The outputs of a node that has several, one node each, from the first wanted on."""
-    trace = of.trace
-    return [Node(ITEM, _index[k], (of,), a, trace) for k, a in enumerate(of.aval[first:], first)]
+    return [Node(ITEM, _index[k], (of,), a, of.trace) for k, a in enumerate(of.aval[first:], first)]
 
 
 def _store(nodes: Iterable[Node], values: Iterable[Any], oldest: int) -> None:
@@ -214,6 +222,8 @@ if native:
     native.connect_nodes(Node, created, vars(buffers), _own, ITEM, _index)
 
 apply: Callable[..., Node] = native.apply if native else _apply
+apply_as: Callable[[Op, tuple[Node, ...], tuple, Any], Node] = native.apply_as if native else _apply_as
+aliases: Callable[[Op, list[Any], int], list[Node]] = native.aliases if native else _aliases
 leaf: Callable[[Any, Aval], Node] = native.leaf if native else _leaf
 node: Callable[..., Node] = native.node if native else Node
 items: Callable[..., list[Node]] = native.items if native else _items

@@ -8,27 +8,24 @@ those outputs that a function returned, besides what was asked of it, have their
 from __future__ import annotations
 
 from collections.abc import Iterable
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from .node import ITEM, Node
 
 __all__ = ["hand_out", "hands_out", "taken"]
 
-_waiting: WeakKeyDictionary[Node, list[ref[Node]]] = WeakKeyDictionary()
-
 
 def hands_out(of: Node, outputs: Iterable[Node]) -> None:
     """Say that these outputs are to have their values as soon as the node has its."""
-    _waiting[of] = [*map(ref, outputs)]
+    of.waiting = [*map(ref, outputs)]
 
 
 def hand_out(nodes: Iterable[Node]) -> None:
     """Give the outputs of nodes that have been evaluated their values. It is called under the evaluation lock."""
-    if not _waiting.data:
-        return
     for node in nodes:
-        if type(node.aval) is tuple and node in _waiting:
-            for output in [r() for r in _waiting.pop(node)]:
+        if node.waiting is not None:
+            outputs, node.waiting = node.waiting, None
+            for output in [r() for r in outputs]:
                 if output is not None and output.op is ITEM and output.inputs[0] is node:
                     taken(output)
 

@@ -35,4 +35,5 @@ def until_ready(values: Sequence[Any], look: bool = True) -> None:
 def _look(value: jax.Array) -> None:
     end = perf_counter() + policy.SPIN_SECONDS
     while not value.is_ready() and perf_counter() < end:
-        give_way()
+        for _ in range(policy.YIELDS):
+            give_way()

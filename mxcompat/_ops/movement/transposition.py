@@ -65,7 +65,8 @@ def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = N
         >>> mx.transpose(mx.zeros((2, 3, 4)), (0, 2, 1)).shape
         (2, 4, 3)
     """
-    check_stream(stream)
+    if stream is not None:
+        check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "transpose")
     return wrap(apply(TRANSPOSE, (x,), (None if axes is None else plain(axes, integer),)))
 

@@ -200,13 +200,16 @@ def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0
         array([[2.5, 2.5, 2.5, 2.5],
                [2.5, 2.5, 2.5, 2.5]], dtype=float32)
     """
-    check_stream(stream)
+    if stream is not None:
+        check_stream(stream)
     nodes = (
         c._node if type(c) is array else require_array(c, "addmm"),
         a._node if type(a) is array else require_array(a, "addmm"),
         b._node if type(b) is array else require_array(b, "addmm"),
     )
-    scales = (any_number(alpha, "addmm", "alpha"), any_number(beta, "addmm", "beta"))
+    scales = (alpha, beta)
+    if type(alpha) is not float or type(beta) is not float:
+        scales = (any_number(alpha, "addmm", "alpha"), any_number(beta, "addmm", "beta"))
     if scales != (1.0, 1.0):
         nodes += tuple([operands.scalar_node(s, _d.float32) for s in scales])  # type: ignore[assignment]
     return wrap(apply(ADDMM, nodes))
