@@ -58,7 +58,9 @@ def settle() -> None:
 def measure(
     sides: dict[str, Callable[[], Any]], rounds: int
 ) -> tuple[dict[str, float], dict[str, float], dict[str, tuple[float, float]]]:
-    """Time each side's step. In each round each side runs for a while, in turn.
+    """Time each side's step. In each round each side runs for a while, in turn, and after each of the others as often:
+    the threads of real MLX go on for a while, and where the scheduler has put them makes a difference of a fifth to the
+    next side.
 
     Returns:
         The median time by side, in microseconds; and by side the median and the quartiles, over the rounds, of
@@ -69,7 +71,8 @@ def measure(
     order = list(sides)
     for k in range(rounds):
         start = k % len(order)
-        for name in order[start:] + order[:start]:
+        turn = order[start:] + order[:start]
+        for name in turn if k % 2 else reversed(turn):
             times[name].append(statistics.median(_times(sides[name], counts[name])))
     return {name: statistics.median(t) * 1e6 for name, t in times.items()}, *compared(times)
 
