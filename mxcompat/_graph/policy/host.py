@@ -97,11 +97,6 @@ SPIN_SECONDS = 1e-3
 0.6 ms for took 1.03 ms with 3e-4 here, 0.94 with this. What took longer the last time is slept for at once, since
 looking for it takes a core from XLA: a product of 2.8 ms took 3.3 with 2e-3 here, and 3.9 with 8e-3."""
 
-YIELDS = 16
-"""How often to give way to other threads between two looks for a result. To look takes locks that XLA's threads want:
-in a process that has many threads, real MLX's among them, a training step of 0.58 ms took 0.67 with 1 here, and 0.59
-with 50."""
-
 MOST_HOST_STEPS = 2000
 """How many steps of a loop with an unknown end NumPy goes before the loop is compiled after all: at 2 us an op, a body
 of five has taken as long by then as compiling it would."""
