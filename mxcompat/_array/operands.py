@@ -12,8 +12,7 @@ import numpy as np
 
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
-from mxcompat._graph.ir.node import SCALAR, Node
-from mxcompat._graph.ir.node import node as made
+from mxcompat._graph.ir.node import Node, scalar
 
 from .array import array
 from .construct import as_node, holds, invalid, natural_dtype, node_of
@@ -43,11 +42,11 @@ def operand(value: Any, like: Dtype | None = None) -> Node | None:
         return value._node
     if kind is float and value:
         a = _FLOATS[like]
-        return made(SCALAR, (), (), a, 0, value if a is not _COMPLEX else complex(value))
+        return scalar(value if a is not _COMPLEX else complex(value), a)
     if kind is int:
         a, low, high, convert = _INTS[like]
         if low <= value <= high:
-            return made(SCALAR, (), (), a, 0, convert(value) if convert is not None else value)
+            return scalar(convert(value) if convert is not None else value, a)
     if kind is int or kind is float or kind is bool or kind is complex:
         return scalar_node(value, scalar_dtype(kind, like) if like is not None else natural_dtype(value))
     return _unusual(value, like)
@@ -92,7 +91,7 @@ def scalar_node(value: Any, dtype: Dtype) -> Node:
             raise ValueError(f"Converting {value} to {dtype._label} would result in overflow.")
         if dtype is _d.uint64:
             value %= 2**64
-    return made(SCALAR, (), (), _ZERO_DIM[dtype], 0, value)
+    return scalar(value, _ZERO_DIM[dtype])
 
 
 def pair(a: Any, b: Any) -> tuple[Node, Node]:

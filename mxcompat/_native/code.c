@@ -19,6 +19,7 @@ typedef struct {
     Step *step;
     PyObject **kind;
     Py_ssize_t *slots; /* what the steps read, and then the roots' */
+    const Py_ssize_t *root;
 } Path;
 
 static int path_traverse(PyObject *self, visitproc visit, void *arg) {
@@ -102,6 +103,7 @@ static int path_init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(kwargs)
         path->kind[k] = PyTuple_GetItem(kinds, k);
     if (read_slots(roots, next, steps + leaves) == NULL)
         return -1;
+    path->root = next;
     path->steps = steps;
     path->leaves = leaves;
     path->roots = PyTuple_Size(roots);
@@ -190,14 +192,11 @@ static PyObject *followed(PyObject **env, Py_ssize_t steps, Py_ssize_t count) {
 /* Fill an environment from the roots back. */
 static int follow_back(Path *path, PyObject **env, PyObject *roots, PyObject *placeholders, PyObject *trace) {
     Py_ssize_t steps = path->steps, leaves = path->leaves, given = PyTuple_Size(placeholders);
-    const Py_ssize_t *root = path->slots;
     int same = given <= leaves && PyTuple_Size(roots) == path->roots, in_capture = PyObject_IsTrue(trace);
     for (Py_ssize_t k = 0; same == 1 && k < given; k++)
         same = put(env, steps + leaves - 1 - k, PyTuple_GetItem(placeholders, k));
-    for (Py_ssize_t k = 0; k < steps; k++)
-        root += path->step[k].count;
     for (Py_ssize_t k = 0; same == 1 && k < path->roots; k++)
-        same = put(env, root[k], PyTuple_GetItem(roots, k));
+        same = put(env, path->root[k], PyTuple_GetItem(roots, k));
     for (Py_ssize_t k = steps; same == 1 && k-- > 0;)
         same = take_step(&path->step[k], env, env[k], in_capture);
     for (Py_ssize_t k = 0; same == 1 && k < leaves; k++)

@@ -84,11 +84,9 @@ def grad(
 def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable[..., Any]:
     check_callable(fun, tag)
     numbers, names = _requested(argnums, argnames, tag)
-    last = numbers[-1] if numbers else -1
 
     def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        if names or last >= len(args):
-            _check_given(args, kwargs, numbers, names, tag)
+        _check_given(args, kwargs, numbers, names, tag)
         slots = TreeSlots()
         positional = list(args)
         wanted = slots.add(positional, numbers)

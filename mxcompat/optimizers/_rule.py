@@ -62,15 +62,12 @@ class Rule:
 
     def _to_compile(self, optimizer: Any, methods: tuple) -> tuple | None:
         """The settings to compile for, if any."""
-        held = vars(optimizer)
-        values = [value for value in held.values() if value is not self]
-        seen = [policy.REPRODUCIBLE, *methods, *held, *values]
-        for value in values:
-            if isinstance(value, (list, tuple)):
-                seen += value
+        attributes = _attributes(optimizer)
+        seen = [policy.REPRODUCIBLE, *methods, *attributes, *attributes.values()]
+        seen += [part for value in attributes.values() if isinstance(value, (list, tuple)) for part in value]
         if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):
             self._seen = seen
-            settings = _settings(_attributes(optimizer))
+            settings = _settings(attributes)
             if len(self._known) < policy.COMPILED_SETTINGS:
                 self._known.add(settings)
             # what an optimizer has been through must not show where runs are to be reproducible

@@ -62,6 +62,4 @@ def _worth_donating(subgraph: Subgraph) -> set[int]:
     if not has_started() and not any_large(leaves):
         return set()
     worth = written if is_cpu() else range(len(leaves))
-    if not worth:
-        return set()
     return {k for k in worth if leaves[k].aval.nbytes >= policy.DONATED_BYTES}
