@@ -19,6 +19,7 @@ from mxcompat._array import array as arrays
 from mxcompat._array import nest
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir import buffers, linearize
+from mxcompat._graph.ir import fields as many
 from mxcompat._graph.ir import node as nodes
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import Node, created
@@ -204,6 +205,30 @@ def test_the_fields_of_a_node():
         Node.__new__(Node).op  # noqa: B018
     with pytest.raises(AttributeError):
         memoryview(mx.array.__new__(mx.array))
+
+
+def test_fields_of_many_nodes(tmp_path):
+    mx.save(str(tmp_path / "x.npy"), mx.array(True))
+    there = mx.array([1.0, 2.0])
+    mx.eval(there)
+    given = [there._node, (there + 1)._node, nodes.scalar(2.0, avals.aval((), avals.float32))]
+    late = mx.load(str(tmp_path / "x.npy"))._node  # its value is read when it is asked for
+    for of in (given, tuple(given), [], [late], dict.fromkeys([late, *given])):
+        assert many.unevaluated(of) == many._unevaluated(of)
+        assert many.avals_of(of) == many._avals_of(of)
+        assert many.arrays_of(of) == many._arrays_of(of)
+    assert many.unevaluated(given) == given[1:2]
+    for function in (many.unevaluated, many.avals_of, many.arrays_of):
+        with pytest.raises(TypeError):
+            function([given[0], None])
+
+
+def test_store_says_whose_outputs_wait():
+    for store in (nodes.store, nodes._store):
+        one, two = (nodes.node(None, (), (), avals.aval((), avals.float32), 0) for _ in range(2))
+        two.waiting = []
+        assert store([one, two], [np.zeros(()), np.ones(())], 1) == [two]
+        assert [one.value, two.value] == [0, 1]
 
 
 def test_observers_see_every_new_node():

@@ -50,6 +50,7 @@ inf - inf; 0 * inf; inf / inf; mx.sqrt(-one); mx.log(-one); mx.arcsin(2 * one); 
 mx.arccos(-inf); mx.arcsin(nan); mx.arccos(nan); mx.arcsin(-nan); mx.arccos(-nan); mx.arccosh(0 * one)
 mx.arctanh(2 * one); mx.erfinv(2 * one); mx.erfinv(-inf); mx.erfinv(nan); mx.erfinv(-nan)
 mx.logaddexp(nan, nan); mx.logaddexp(nan, one); mx.logaddexp(one, -nan)
+mx.log2(-one); mx.log(-(one + one)); mx.log2(-(one + one))
 mx.power(-one, 0.5); mx.sin(inf); mx.tan(inf); one % 0.0; mx.mean(mx.zeros((0,)))
 """
 NOT_NUMBERS = [text.strip() for text in _NOT_NUMBERS.replace("\n", ";").split(";") if text.strip()]

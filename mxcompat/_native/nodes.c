@@ -1,13 +1,14 @@
 /* What a node consists of, what makes one, and what gives it a value: see `_graph/ir/node.py`. */
 #include "in_c.h"
 
-static PyObject *s_memo, *s_infer, *s_filename, *s_lasti, *s_back, *s_smallest, *s_count, *s_nbytes;
+static PyObject *s_memo, *s_infer, *s_filename, *s_lasti, *s_back, *s_smallest, *s_count, *s_nbytes, *s_value;
 static const Name names[] = {
     {"memo", &s_memo}, {"infer", &s_infer}, {"co_filename", &s_filename}, {"f_lasti", &s_lasti}, {"f_back", &s_back},
-    {"smallest", &s_smallest}, {"count", &s_count}, {"nbytes", &s_nbytes}, {NULL, NULL},
+    {"smallest", &s_smallest}, {"count", &s_count}, {"nbytes", &s_nbytes},
+    {"value", &s_value}, {NULL, NULL},
 };
 static PyObject *getframe, *zero, *one, *no_params;
-static PyObject *node_type, *created, *buffers, *own, *item, *indices; /* what `connect_nodes` brings */
+static PyObject *node_type, *created, *buffers, *own, *item, *indices, *scalar; /* what `connect_nodes` brings */
 
 static int fields_traverse(PyObject *self, visitproc visit, void *arg) {
     Fields *f = (Fields *)self;
@@ -300,8 +301,9 @@ static PyObject *store(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     if (count != 3)
         return PyErr_Format(PyExc_TypeError, "store(nodes, values, oldest)");
     PyObject *nodes = PySequence_Tuple(args[0]), *values = nodes == NULL ? NULL : PySequence_Tuple(args[1]);
+    PyObject *waiting = values == NULL ? NULL : PyList_New(0);
     Py_ssize_t n = values == NULL ? 0 : PyTuple_Size(nodes);
-    int failed = values == NULL;
+    int failed = waiting == NULL;
     if (!failed && PyTuple_Size(values) < n)
         n = PyTuple_Size(values);
     for (Py_ssize_t k = 0; !failed && k < n; k++) {
@@ -311,12 +313,76 @@ static PyObject *store(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
             failed = 1;
         } else
             failed = give(node, PyTuple_GetItem(values, k), args[2]) < 0;
+        if (!failed && ((Fields *)node)->waiting != NULL && ((Fields *)node)->waiting != Py_None)
+            failed = PyList_Append(waiting, node) < 0;
     }
     for (Py_ssize_t k = 0; !failed && k < n; k++)
         failed = count_memory(PyTuple_GetItem(values, k), ((Fields *)PyTuple_GetItem(nodes, k))->aval) < 0;
     Py_XDECREF(nodes);
     Py_XDECREF(values);
-    return failed ? NULL : Py_NewRef(Py_None);
+    if (failed)
+        Py_CLEAR(waiting);
+    return waiting;
+}
+
+/* A list or tuple of what is given; its items are borrowed with `item_of`. */
+static PyObject *listed(PyObject *given) {
+    return PyList_CheckExact(given) || PyTuple_Check(given) ? Py_NewRef(given) : PySequence_Tuple(given);
+}
+
+/* An item of a list or tuple that has to be a node, borrowed; NULL with an error set. */
+static PyObject *node_in(PyObject *nodes, Py_ssize_t k) {
+    PyObject *node = item_of(nodes, k);
+    if (node != NULL && !is_node(node)) {
+        PyErr_Format(PyExc_TypeError, "item %zd is no node", k);
+        return NULL;
+    }
+    return node;
+}
+
+/* The value of a node: a subclass in Python may have it found when it is asked for. */
+static PyObject *value_of(PyObject *node) {
+    if (Py_TYPE(node) == (PyTypeObject *)node_type)
+        return Py_NewRef(((Fields *)node)->value);
+    return PyObject_GetAttr(node, s_value);
+}
+
+static PyObject *unevaluated(PyObject *Py_UNUSED(module), PyObject *given) {
+    PyObject *nodes = listed(given), *found = nodes == NULL ? NULL : PyList_New(0);
+    for (Py_ssize_t k = 0; found != NULL && k < size_of(nodes); k++) {
+        PyObject *node = Py_XNewRef(node_in(nodes, k)), *value = node == NULL ? NULL : value_of(node);
+        if (value == NULL || (value == Py_None && PyList_Append(found, node) < 0))
+            Py_CLEAR(found);
+        Py_XDECREF(value);
+        Py_XDECREF(node);
+    }
+    Py_XDECREF(nodes);
+    return found;
+}
+
+static PyObject *arrays_of(PyObject *Py_UNUSED(module), PyObject *given) {
+    PyObject *nodes = listed(given), *found = nodes == NULL ? NULL : PyList_New(0);
+    for (Py_ssize_t k = 0; found != NULL && k < size_of(nodes); k++) {
+        PyObject *node = node_in(nodes, k), *value = NULL;
+        if (node != NULL && ((Fields *)node)->op == scalar)
+            continue;
+        if (node == NULL || (value = value_of(node)) == NULL || PyList_Append(found, value) < 0)
+            Py_CLEAR(found);
+        Py_XDECREF(value);
+    }
+    Py_XDECREF(nodes);
+    return found;
+}
+
+static PyObject *avals_of(PyObject *Py_UNUSED(module), PyObject *given) {
+    PyObject *nodes = listed(given), *found = nodes == NULL ? NULL : PyTuple_New(size_of(nodes));
+    for (Py_ssize_t k = 0; found != NULL && k < size_of(nodes); k++) {
+        PyObject *node = node_in(nodes, k);
+        if (node == NULL || PyTuple_SetItem(found, k, Py_NewRef(((Fields *)node)->aval)) < 0)
+            Py_CLEAR(found);
+    }
+    Py_XDECREF(nodes);
+    return found;
 }
 
 static PyMemberDef fields_members[] = {
@@ -349,12 +415,12 @@ static PyType_Spec fields_spec = {
     .slots = fields_slots,
 };
 
-/* Keep the class of nodes, those who want to know of new ones, `buffers`' variables, `own`, and the op and the params
-   of one result of several. */
+/* Keep the class of nodes, those who want to know of new ones, `buffers`' variables, `own`, the op and the params
+   of one result of several, and the op of a number. */
 static PyObject *connect_nodes(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *node, *observers, *variables, *files, *op, *params;
+    PyObject *node, *observers, *variables, *files, *op, *params, *number;
     if (!PyArg_ParseTuple(
-            args, "OO!O!OOO", &node, &PyList_Type, &observers, &PyDict_Type, &variables, &files, &op, &params))
+            args, "OO!O!OOOO", &node, &PyList_Type, &observers, &PyDict_Type, &variables, &files, &op, &params, &number))
         return NULL;
     set(&node_type, node);
     set(&created, observers);
@@ -362,6 +428,7 @@ static PyObject *connect_nodes(PyObject *Py_UNUSED(module), PyObject *args) {
     set(&own, files);
     set(&item, op);
     set(&indices, params);
+    set(&scalar, number);
     Py_RETURN_NONE;
 }
 
@@ -373,6 +440,9 @@ static PyMethodDef functions[] = {
     FAST("node", node),
     FAST("items", items),
     FAST("store", store),
+    {"unevaluated", unevaluated, METH_O, NULL},
+    {"avals_of", avals_of, METH_O, NULL},
+    {"arrays_of", arrays_of, METH_O, NULL},
     {"connect_nodes", connect_nodes, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -96,7 +96,7 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             raise ValueError("[grad] Must specify at least one argument.")
         # The function may write to its arguments; the caller's arrays are not to be written to.
         given = handles(nodes_of(slots.arrays))
-        stand_ins = [given[k] for k in wanted]
+        stand_ins = [*map(given.__getitem__, wanted)]
         reals = nodes_of(stand_ins)
         with Capture(reals, mode="vjp") as capture:
             exchange(stand_ins, reals, capture.placeholders)
@@ -110,7 +110,7 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             body = capture.close(outputs, keep=True, derive=pulled_back(reals, cotangents))
         exchange(stand_ins, capture.placeholders, reals)  # so that nothing holds their buffers twice
         node = _pull_back(body, reals, cotangents)
-        asked = [args[k] for k in numbers], {k: v for k, v in kwargs.items() if k in names}
+        asked = [*map(args.__getitem__, numbers)], {k: v for k, v in kwargs.items() if k in names} if names else {}
         try:
             trees, named = rebuilt(asked, wrap_all(node, len(body.outputs)))
         except StopIteration:

@@ -17,6 +17,7 @@ from mxcompat._array.errors import bad_cast
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import aval, number
 from mxcompat._graph.ir.capture import Capture, modes_of
+from mxcompat._graph.ir.fields import avals_of
 from mxcompat._graph.ir.node import ITEM, SCALAR, Node, apply, scalar
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.outputs import hands_out
@@ -97,7 +98,7 @@ def compile(
             nodes += nodes_of(flatten(inputs))
         if not _enabled or modes_of(nodes):
             return _untraced(fun, args, kwargs)
-        key = (*kinds, *[n.aval for n in nodes])
+        key = (*kinds, *avals_of(nodes))
         slots = None if outputs is None else TreeSlots.of(outputs)
         entry = _writing(slots, entries.get(key))
         if entry is None:
@@ -150,7 +151,7 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
         if not _enabled:
             return fun(*args)
         nodes = nodes_of([*args])
-        avals = tuple([n.aval for n in nodes])
+        avals = avals_of(nodes)
         entry = entries.get(avals)
         if entry is None:
             traced = _trace(fun, args, {}, args, None, None, nodes, False)

@@ -18,8 +18,8 @@ from mxcompat._graph import policy
 from mxcompat._native import native
 
 __all__ = [
-    "LEAF", "Snapshot", "Substitution", "TreeSlots", "copied", "deep", "flatten", "like_tuple", "rebuilt", "restore",
-    "structure", "visit_by_prefix",
+    "LEAF", "Snapshot", "Substitution", "TreeSlots", "copied", "deep", "fill", "flatten", "like_tuple", "rebuilt",
+    "restore", "structure", "visit_by_prefix",
 ]  # fmt: skip
 
 
@@ -247,6 +247,7 @@ def _find_one(
 
 
 def _fill_in_python(slots: list[tuple[Any, Any]], leaves: list[array]) -> None:
+    """Put an array into each slot, which is a list or dict and what the array is found under there."""
     for (container, key), leaf in zip(slots, leaves, strict=True):
         container[key] = leaf
 
@@ -301,7 +302,7 @@ class TreeSlots:
 
     def fill(self, leaves: list[array]) -> list[tuple]:
         """Put other arrays there. Returns the tuples that were made of them."""
-        _fill(self._slots, leaves)
+        fill(self._slots, leaves)
         made = []
         for container, key, old, content in self._tuples:
             container[key] = new = like_tuple(old, content)
@@ -348,5 +349,5 @@ if native:
 _flatten: Callable[..., bool] = native.flatten if native else _flatten_in_python
 _rebuild: Callable[..., Any] = native.rebuild if native else _rebuild_in_python
 _find: Callable[..., list[int] | None] = native.find if native else _find_in_python
-_fill: Callable[..., None] = native.fill if native else _fill_in_python
+fill: Callable[..., None] = native.fill if native else _fill_in_python
 _put_back: Callable[..., None] = native.put_back if native else _put_back_in_python

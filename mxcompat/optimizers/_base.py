@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import mxcompat.core as mx
-from mxcompat._transforms.trees import like_tuple
+from mxcompat._transforms.trees import fill, like_tuple
 from mxcompat.nn import Module
 from mxcompat.optimizers._rule import Rule
 from mxcompat.optimizers._walk import Leaf, gather
@@ -73,8 +73,8 @@ class Optimizer:
             model.update(self.apply_gradients(gradients, model))
             return
         places: list[tuple[Any, Any]] = []
-        for (container, key), new in zip(places, _step(self, gradients, model, places), strict=True):
-            container[key] = new
+        new = _step(self, gradients, model, places)
+        fill(places, new)
 
     def init(self, parameters: dict) -> None:
         """Make the state for these parameters, where there is none yet; done by the first update if not before.

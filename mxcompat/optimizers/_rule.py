@@ -27,6 +27,8 @@ class Rule:
 
     def __init__(self) -> None:
         self._known: set[tuple | None] = set()
+        self._names: list[str] = []
+        self._sequences: list[Any] = []
         self._seen: list[Any] = []
         self._settings: tuple | None = None
 
@@ -62,17 +64,26 @@ class Rule:
 
     def _to_compile(self, optimizer: Any, methods: tuple) -> tuple | None:
         """The settings to compile for, if any."""
-        attributes = _attributes(optimizer)
-        seen = [policy.REPRODUCIBLE, *methods, *attributes, *attributes.values()]
-        seen += [part for value in attributes.values() if isinstance(value, (list, tuple)) for part in value]
+        seen = self._look(optimizer, methods)
         if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):
-            self._seen = seen
+            attributes = _attributes(optimizer)
+            self._names = [*attributes]
+            self._sequences = [value for value in attributes.values() if isinstance(value, (list, tuple))]
+            self._seen = self._look(optimizer, methods)
             settings = _settings(attributes)
             if len(self._known) < policy.COMPILED_SETTINGS:
                 self._known.add(settings)
             # what an optimizer has been through must not show where runs are to be reproducible
             self._settings = settings if policy.REPRODUCIBLE or settings in self._known else None
         return self._settings
+
+    def _look(self, optimizer: Any, methods: tuple) -> list[Any]:
+        """Whatever the settings come from: the same objects, the same settings."""
+        held = vars(optimizer)
+        seen = [policy.REPRODUCIBLE, *methods, *held, *map(held.get, self._names)]
+        for sequence in self._sequences:
+            seen += sequence
+        return seen
 
 
 @lru_cache(policy.MOST_COMPOSED)

@@ -46,11 +46,23 @@ def count(value: Any, aval: Any) -> None:
     if type(aval) is tuple:
         for v, a in zip(value, aval, strict=True):
             count(v, a)
-    elif type(value) is np.ndarray:
-        if aval.nbytes >= smallest:
-            _add(value, aval.nbytes)
-    elif aval.nbytes >= smallest and not is_tracer(value):
-        _add(value, _on_devices(value, aval.nbytes))
+    elif aval.nbytes >= smallest:
+        if type(value) is np.ndarray:
+            _add(owner(value), aval.nbytes)
+        elif type(value) in _arrays or _is_array(value):
+            _add(value, _on_devices(value, aval.nbytes))
+
+
+_arrays: set[type] = set()
+"""The types of JAX's values, other than tracers, that there have been."""
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value of JAX's has a buffer, as all of its type have: whether it is no tracer."""
+    if is_tracer(value):
+        return False
+    _arrays.add(type(value))
+    return True
 
 
 def made(result: Any) -> None:
@@ -60,9 +72,9 @@ def made(result: Any) -> None:
         for r in result:
             made(r)
     elif type(result) is np.ndarray:
-        nbytes = owner(result).nbytes
-        if nbytes >= smallest:
-            _add(result, nbytes)
+        held_by = owner(result)
+        if held_by.nbytes >= smallest:
+            _add(held_by, held_by.nbytes)
 
 
 def _on_devices(value: Any, nbytes: int) -> int:
@@ -72,9 +84,8 @@ def _on_devices(value: Any, nbytes: int) -> int:
     return sum(part.data.nbytes for part in value.addressable_shards)
 
 
-def _add(value: Any, nbytes: int) -> None:
+def _add(held_by: Any, nbytes: int) -> None:
     global _in_use, _peak
-    held_by = owner(value)
     key = id(held_by)
     if key in _held:
         return

@@ -26,7 +26,6 @@ __all__ = [
     "line_at", "location", "new_trace", "node", "scalar", "store", "tracer", "tracers",
 ]  # fmt: skip
 
-
 created: list[Callable[[Node], None]] = []
 """Called with each new node, in every thread. See `ext.debug`."""
 
@@ -204,9 +203,9 @@ def _items(of: Node, first: int = 0) -> list[Node]:
     return [Node(ITEM, _index[k], (of,), a, of.trace) for k, a in enumerate(of.aval[first:], first)]
 
 
-def _store(nodes: Iterable[Node], values: Iterable[Any], oldest: int) -> None:
+def _store(nodes: Iterable[Node], values: Iterable[Any], oldest: int) -> list[Node]:
     """Give nodes their values, and count the memory of these. Nodes forget how they were made, unless they are of a
-    trace that is under way: as old as this one, or newer."""
+    trace that is under way: as old as this one, or newer. Returns those that have outputs `waiting`."""
     pairs = [*zip(nodes, values, strict=False)]
     for node, value in pairs:
         if node.trace < oldest:
@@ -216,10 +215,11 @@ def _store(nodes: Iterable[Node], values: Iterable[Any], oldest: int) -> None:
     for node, value in pairs:
         if type(node.aval) is not Aval or node.aval.nbytes >= buffers.smallest:
             buffers.count(value, node.aval)
+    return [node for node, _ in pairs if node.waiting is not None]
 
 
 if native:
-    native.connect_nodes(Node, created, vars(buffers), _own, ITEM, _index)
+    native.connect_nodes(Node, created, vars(buffers), _own, ITEM, _index, SCALAR)
 
 apply: Callable[..., Node] = native.apply if native else _apply
 apply_as: Callable[[Op, tuple[Node, ...], tuple, Any], Node] = native.apply_as if native else _apply_as
@@ -227,7 +227,7 @@ aliases: Callable[[Op, list[Any], int], list[Node]] = native.aliases if native e
 leaf: Callable[[Any, Aval], Node] = native.leaf if native else _leaf
 node: Callable[..., Node] = native.node if native else Node
 items: Callable[..., list[Node]] = native.items if native else _items
-store: Callable[[Iterable[Node], Iterable[Any], int], None] = native.store if native else _store
+store: Callable[[Iterable[Node], Iterable[Any], int], list[Node]] = native.store if native else _store
 
 
 def _outside(frame: FrameType) -> FrameType:

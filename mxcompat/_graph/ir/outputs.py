@@ -21,13 +21,13 @@ def hands_out(of: Node, outputs: Iterable[Node]) -> None:
 
 
 def hand_out(nodes: Iterable[Node]) -> None:
-    """Give the outputs of nodes that have been evaluated their values. It is called under the evaluation lock."""
+    """Give the outputs that wait for these nodes, which have been evaluated, their values. It is called under the
+    evaluation lock."""
     for node in nodes:
-        if node.waiting is not None:
-            outputs, node.waiting = node.waiting, None
-            for output in [r() for r in outputs]:
-                if output is not None and output.op is ITEM and output.inputs[0] is node:
-                    taken(output)
+        outputs, node.waiting = node.waiting, None
+        for output in [r() for r in outputs or ()]:
+            if output is not None and output.op is ITEM and output.inputs[0] is node:
+                taken(output)
 
 
 def taken(item: Node) -> bool:

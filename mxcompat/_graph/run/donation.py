@@ -9,25 +9,26 @@ from .. import policy
 from ..ir.linearize import Subgraph
 from ..ir.liveness import unreachable_leaves
 from ..ir.node import SCALAR, Node
+from ..ir.program import Program
 from .platform import has_started, is_cpu
 from .values import sole
 
 __all__ = ["any_large", "donated", "written"]
 
 
-def donated(subgraph: Subgraph, outputs: Sequence[Node]) -> tuple[int, ...]:
+def donated(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
     """The positions, among the inputs that are not scalars, of buffers that nobody can reach once this has run, and
     that fit an output."""
     candidates = _worth_donating(subgraph)
     if not candidates:
         return ()
     free = set(unreachable_leaves(subgraph))
-    return _fitting(subgraph, outputs, lambda k, node: k in free and k in candidates and sole(node))
+    return _fitting(subgraph, program, lambda k, node: k in free and k in candidates and sole(node))
 
 
-def _fitting(subgraph: Subgraph, outputs: Sequence[Node], wanted: Callable[[int, Node], bool]) -> tuple[int, ...]:
+def _fitting(subgraph: Subgraph, program: Program, wanted: Callable[[int, Node], bool]) -> tuple[int, ...]:
     """The positions, among the inputs that are not scalars, of wanted leaves, no more of an aval than outputs have."""
-    places = Counter(n.aval for n in outputs)
+    places = Counter(program.out_avals)
     found = []
     position = 0
     for k, node in enumerate(subgraph.leaves):
@@ -40,11 +41,11 @@ def _fitting(subgraph: Subgraph, outputs: Sequence[Node], wanted: Callable[[int,
     return tuple(found)
 
 
-def written(subgraph: Subgraph, outputs: Sequence[Node]) -> tuple[int, ...]:
+def written(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
     """The positions of large buffers that an op writes over, and that fit an output, whoever can still reach them: what
     the structure says of donation."""
     large = {k for k in subgraph.structure.code.written if subgraph.leaves[k].aval.nbytes >= policy.DONATED_BYTES}
-    return _fitting(subgraph, outputs, lambda k, node: k in large) if large else ()
+    return _fitting(subgraph, program, lambda k, node: k in large) if large else ()
 
 
 def any_large(leaves: Sequence[Node]) -> bool:

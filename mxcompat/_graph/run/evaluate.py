@@ -18,6 +18,7 @@ from mxcompat._jax import jax
 
 from .. import policy
 from ..ir.capture import PROMISE, keep_promise
+from ..ir.fields import unevaluated
 from ..ir.linearize import linearize
 from ..ir.node import SCALAR, Node
 from . import cache, single, steps
@@ -26,7 +27,7 @@ from .events import notify, span, stats
 from .execute import execute, fail, store
 from .plan import Call, Compile, Find, OpByOp, Segments, Split, Step
 from .schedule import schedule
-from .segments import nested_apart, unevaluated
+from .segments import nested_apart
 from .values import jax_value, numpy_value
 from .waiting import until_ready
 
@@ -70,7 +71,7 @@ def evaluate(roots: Sequence[Node]) -> tuple[Sequence[Node], Executable | None]:
         return roots, None
     if here.refused is not None:
         raise RuntimeError(here.refused)
-    known = [n for n in roots if n.value is not None]
+    known = [n for n in roots if n.value is not None] if len(pending) < len(roots) else ()
     before = stats.executions
     if pre_eval_hooks:
         with lock:

@@ -13,6 +13,7 @@ from mxcompat._jax import jax
 from ..ir import buffers
 from ..ir.aval import number
 from ..ir.capture import oldest_trace
+from ..ir.fields import arrays_of
 from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.node import ITEM, SCALAR, Node, location
 from ..ir.node import store as _store
@@ -52,7 +53,7 @@ def _call(plan: Call, subgraph: Subgraph) -> None:
     if alone and program.placement is None and not donation.any_large(leaves):
         node = order[0]
         single.remember(node.op, node.params, [i.aval for i in node.inputs], executable)  # type: ignore[arg-type]
-    outputs = [order[k] for k in program.out_slots]
+    outputs = [*map(order.__getitem__, program.out_slots)]
     if executable.donated:
         uninterrupted(lambda: _run_and_store(plan, subgraph, outputs))
     else:
@@ -82,7 +83,7 @@ def _run(
     that."""
     stats.executions += 1
     try:
-        arrays = [n.value for n in subgraph.leaves if n.op is not SCALAR]
+        arrays = arrays_of(subgraph.leaves)
         if executable.program.placement is None and not _HELD_BY_NUMPY.isdisjoint(map(type, arrays)):
             arrays = [jax_value(n) for n in subgraph.leaves if n.op is not SCALAR]
         for k in copied:
@@ -236,8 +237,9 @@ def _host_first(plan: HostFirst, subgraph: Subgraph) -> None:
 
 def store(nodes: Sequence[Node], values: Iterable[Any]) -> None:
     """Give nodes their values, and count the memory of these."""
-    _store(nodes, values, oldest_trace())
-    hand_out(nodes)
+    waiting = _store(nodes, values, oldest_trace())
+    if waiting:
+        hand_out(waiting)
 
 
 _EXECUTE: dict[type, Callable[[Any, Subgraph], None]] = {

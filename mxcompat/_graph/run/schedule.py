@@ -13,6 +13,7 @@ from mxcompat._jax import is_imported
 
 from .. import policy
 from ..ir.capture import PROMISE
+from ..ir.fields import unevaluated
 from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.liveness import live_out
 from ..ir.node import ITEM, Node
@@ -23,7 +24,7 @@ from .cache import Record
 from .compile import Executable
 from .placement import placed
 from .plan import Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, Segments, Split, Step, Trial
-from .segments import even_segments, is_heavy_node, is_huge, segments_of, unevaluated
+from .segments import even_segments, is_heavy_node, is_huge, segments_of
 
 __all__ = ["schedule"]
 
@@ -47,14 +48,13 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
         return Inline(program)
     program = placed(program, subgraph)
     scalars = tuple([leaves[k].value for k in program.scalars]) if program.scalars else ()
-    outputs = [order[k] for k in program.out_slots]
     if policy.REPRODUCIBLE or program.placement is not None:
         plan = _apart(subgraph, roots, temporary, program)
         if plan is not None:
             return plan
     if policy.REPRODUCIBLE:
-        return _reproducible(subgraph, program, scalars, outputs)
-    donated = donation.donated(subgraph, outputs)
+        return _reproducible(subgraph, program, scalars)
+    donated = donation.donated(subgraph, program)
     executable = cache.find(program, scalars, donated)
     if executable is not None:
         record = program.record
@@ -143,14 +143,14 @@ def _apart(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, pr
     return None
 
 
-def _reproducible(subgraph: Subgraph, program: Program, scalars: tuple, outputs: Sequence[Node]) -> Plan:
+def _reproducible(subgraph: Subgraph, program: Program, scalars: tuple) -> Plan:
     """The plan that follows from the structure alone, whatever is known of it and whoever holds the buffers: its one
     executable."""
-    written = donation.written(subgraph, outputs)
+    written = donation.written(subgraph, program)
     executable = cache.only(program)
     if executable is None:
         return Compile(program, scalars, written, True)
-    copied = tuple({*written}.difference(donation.donated(subgraph, outputs))) if written else ()
+    copied = tuple({*written}.difference(donation.donated(subgraph, program))) if written else ()
     return Call(program, executable, scalars, False, False, copied)
 
 

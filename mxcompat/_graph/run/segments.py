@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import policy
+from ..ir.fields import unevaluated
 from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, Node
 from ..ir.program import programs_in
 from ..ir.rules import SEGMENTS
 
-__all__ = ["even_segments", "is_heavy_node", "is_huge", "nested_apart", "segments_of", "unevaluated"]
+__all__ = ["even_segments", "is_heavy_node", "is_huge", "nested_apart", "segments_of"]
 
 
 def segments_of(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
@@ -66,11 +67,6 @@ def is_huge(subgraph: Subgraph) -> bool:
     """Whether a node of a subgraph always has to run in segments, so that the whole never runs as one."""
     instructions = subgraph.structure.code.instructions
     return any(op in SEGMENTS and _weight(params) > policy.HUGE_NESTED for op, params, _ in instructions)
-
-
-def unevaluated(nodes: Sequence[Node]) -> list[Node]:
-    """Those of the nodes that have no value yet."""
-    return [n for n in nodes if n.value is None]
 
 
 def even_segments(subgraph: Subgraph) -> list[list[Node]]:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 
 from .. import policy
 from ..ir.capture import oldest_trace
+from ..ir.fields import unevaluated
 from ..ir.linearize import Subgraph
 from ..ir.node import Node, created, location
 from ..ir.rules import STEP
-from .segments import unevaluated
 
 __all__ = ["count", "explained", "explanations", "lock", "segments", "sequence", "take"]
 

@@ -15,6 +15,8 @@ import numpy as np
 from mxcompat._graph.policy import CACHED_ELEMENTS, LOOPED_ERF
 from mxcompat._jax import jax, jnp, lazy
 
+from .host_log import log
+
 __all__ = ["erf", "erf_as_xla", "erfinv", "erfinv_by_xla"]
 
 _ERF_LIMIT = 3.95
@@ -93,7 +95,7 @@ def erfinv(x: Any) -> Any:
 
 
 def _fitted_inverse(x: Any) -> Any:
-    w = 0 - np.log((1 - x) * (1 + x))  # 1 - x * x would lose the digits of what is near 1; a NaN keeps its sign
+    w = 0 - log((1 - x) * (1 + x))  # 1 - x * x would lose the digits of what is near 1; a NaN keeps its sign
     found = _polynomial(w - _CENTRE_MIDDLE, _CENTRE)
     if not np.maximum.reduce(w, axis=None, initial=0) < _CENTRE_UNTIL:
         tail = _polynomial(np.sqrt(w) - _TAIL_MIDDLE, _TAIL)

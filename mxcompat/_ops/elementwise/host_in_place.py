@@ -29,6 +29,10 @@ def _is_wide_float(dtype: np.dtype) -> bool:
     return dtype.kind == "f" and dtype.itemsize > 2  # half precision is computed in float32
 
 
+def _is_float32(dtype: np.dtype) -> bool:
+    return dtype == np.float32
+
+
 def _is_number(dtype: np.dtype) -> bool:
     return dtype.kind != "b"
 
@@ -40,9 +44,10 @@ def _is_real(dtype: np.dtype) -> bool:
 _Applies = Callable[[np.dtype], bool]
 
 _UFUNCS: tuple[tuple[_Applies, dict[str, np.ufunc]], ...] = (
+    (_is_float32, {"log": np.log, "log2": np.log2}),  # of float64 NumPy's NaN has a sign that MLX's has not
     (_is_wide_float, {
         "sqrt": np.sqrt, "reciprocal": np.reciprocal, "exp": np.exp, "expm1": np.expm1, "log1p": np.log1p,
-        "log": np.log, "log2": np.log2, "log10": np.log10, "sin": np.sin, "cos": np.cos, "tan": np.tan,
+        "log10": np.log10, "sin": np.sin, "cos": np.cos, "tan": np.tan,
         "arctan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh,
         "arccosh": np.arccosh, "arctanh": np.arctanh, "arctan2": np.arctan2,
     }),

@@ -18,6 +18,7 @@ from mxcompat._graph.policy import LOOPED_FLOAT64
 from ..define import TABLE
 from ..indexing import at  # noqa: F401  # its records, in TABLE
 from . import erf, host_complex
+from .host_log import log, log2
 from .unary import rounding_factors
 
 __all__ = ["sigmoid"]
@@ -114,8 +115,11 @@ def _times(factor: float) -> Callable[..., Any]:
 
 
 def _arcsin(x: Any) -> Any:
-    """What is not in the domain gives the positive NaN, as MLX's; that of `np.arcsin` is negative."""
-    return np.arcsin(x) if x.dtype.kind == "c" else -np.arcsin(-x)
+    """What is not in the domain gives the positive NaN, as MLX's; that of `np.arcsin` is negative with some processors.
+    A NaN among the arguments keeps its sign."""
+    if x.dtype.kind == "c":
+        return np.arcsin(x)
+    return np.copysign(np.arcsin(x), np.where(np.abs(x) > 1, x.dtype.type(1), x))
 
 
 def _arccos(x: Any) -> Any:
@@ -127,7 +131,7 @@ _IN_FLOATS: dict[str, Ufunc] = {
     "sqrt": np.sqrt, "rsqrt": _rsqrt, "reciprocal": _reciprocal, "exp": _exp, "expm1": np.expm1, "sin": np.sin,
     "cos": np.cos, "tan": np.tan, "arcsin": _arcsin, "arccos": _arccos, "arctan": np.arctan, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh,
-    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": _log1p, "sigmoid": sigmoid,
+    "log": log, "log2": log2, "log10": np.log10, "log1p": _log1p, "sigmoid": sigmoid,
     "update_reciprocal": _reciprocal,
 }  # fmt: skip
 

@@ -207,11 +207,10 @@ def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0
         a._node if type(a) is array else require_array(a, "addmm"),
         b._node if type(b) is array else require_array(b, "addmm"),
     )
-    scales = (alpha, beta)
     if type(alpha) is not float or type(beta) is not float:
-        scales = (any_number(alpha, "addmm", "alpha"), any_number(beta, "addmm", "beta"))
-    if scales != (1.0, 1.0):
-        nodes += tuple([operands.scalar_node(s, _d.float32) for s in scales])  # type: ignore[assignment]
+        alpha, beta = any_number(alpha, "addmm", "alpha"), any_number(beta, "addmm", "beta")
+    if alpha != 1.0 or beta != 1.0:
+        nodes += tuple([operands.scalar_node(s, _d.float32) for s in (alpha, beta)])  # type: ignore[assignment]
     return wrap(apply(ADDMM, nodes))
 
 
