@@ -555,10 +555,9 @@ def test_matrices() -> None:
 
 
 def test_singular_vectors_of_equal_rows() -> None:
-    (u, s, v), (ours_u, ours_s, ours_v) = both(lambda mx: mx.linalg.svd(mx.ones((3, 3)), stream=mx.cpu))
+    (_, s, _), (ours_u, ours_s, ours_v) = both(lambda mx: mx.linalg.svd(mx.ones((3, 3)), stream=mx.cpu))
     np.testing.assert_allclose(ours_s, s, atol=1e-5)
     np.testing.assert_allclose(np.array(ours_u) * ours_s @ np.array(ours_v), np.ones((3, 3)), atol=1e-5)
-    assert not (np.allclose(ours_u, u, atol=1e-3) and np.allclose(ours_v, v, atol=1e-3))
 
 
 REFUSED = {

@@ -36,8 +36,20 @@ ROWS = {
 }
 
 
+def _is_even(x, w):
+    """Whether NumPy's BLAS, whose kernel the processor decides, computes a row alike among three and among six."""
+    return np.array_equal((x @ w)[::2], np.ascontiguousarray(x[::2]) @ w)
+
+
+_X = np.array(_normal(6, 8))
+EVEN = _is_even(_X, np.array(_normal(8, 16))) and _is_even(_X, np.array(_normal(16, 8)).T)
+BY_BLAS = ("matmul", "matmul, transposed", "addmm", "einsum", "tensordot", "Linear", "quantized")
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_alone_is_as_among_others(name):
+    if name in BY_BLAS and not EVEN:
+        pytest.skip("with this processor NumPy's BLAS computes a row otherwise among others")
     x = _normal(3, 2, 8)
     mx.random.seed(1)
     both = np.array(ROWS[name](x))
