@@ -65,6 +65,8 @@ def grown(mx: Any, lib: Any, make: Any, look: Any) -> tuple[int, list[tuple[int,
     """By how many weights the memory in use grows over ten steps whose losses are kept."""
     step, x = make(mx, lib), mx.ones((4, 256)) * 0.01
     losses = [step(x) for _ in range(3)]
+    background.settle()
+    gc.collect()
     before = mx.get_active_memory()
     for _ in range(10):
         losses.append(step(x))
