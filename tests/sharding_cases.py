@@ -24,6 +24,7 @@ from mxcompat._graph.run.plan import Call, Compile
 from mxcompat.ext import sharding
 from mxcompat.ext.debug import compiles, eager, explain, nan_check
 from mxcompat.utils import tree_flatten, tree_map
+from tests.thinned import thinned
 
 MESH = sharding.mesh(data=4, model=2)
 OTHER = sharding.mesh(row=8)
@@ -198,14 +199,7 @@ def _written(x, y):
 SPECS = [("data", "data"), ((None, "model"), "data"), (("data", "model"), None)]
 
 
-@pytest.mark.parametrize(
-    ("name", "specs"),
-    [
-        pytest.param(name, specs, marks=[] if k % len(SPECS) == j else pytest.mark.exhaustive, id=f"{name}, {specs}")
-        for k, name in enumerate(OPS)
-        for j, specs in enumerate(SPECS)
-    ],
-)
+@pytest.mark.parametrize(("name", "specs"), thinned(len(SPECS), OPS, SPECS))
 def test_an_op_gives_what_it_gives_on_one_device(name, specs):
     data = numbers(8, 8), numbers(8, 8, seed=1)
     want = OPS[name](*map(mx.array, data))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.oracle import check, ours, real
+from tests.thinned import thinned
 
 RNG = np.random.RandomState(11)
 
@@ -388,10 +389,13 @@ def test_what_defines_a_kernel(wrong):
 OFFSET_DTYPES = ["int8", "uint8", "int32", "uint32", "int64"]
 
 
-@pytest.mark.parametrize("dtype", OFFSET_DTYPES)
-@pytest.mark.parametrize("offset", [3, [3], [3, 100]])
-@pytest.mark.parametrize("traditional", [False, True])
-@pytest.mark.parametrize("options", [{}, {"scale": 0.5}, {"base": None, "freqs": [1.0, 50.0]}], ids=str)
+OFFSET_OPTIONS = [{}, {"scale": 0.5}, {"base": None, "freqs": [1.0, 50.0]}]
+
+
+@pytest.mark.parametrize(
+    ("options", "traditional", "offset", "dtype"),
+    thinned(4, OFFSET_OPTIONS, [False, True], [3, [3], [3, 100]], OFFSET_DTYPES),
+)
 def test_derivatives_with_respect_to_the_offset(options, traditional, offset, dtype):
     """As of other integers: the offset becomes a float, which has a derivative."""
 

@@ -13,6 +13,7 @@ from mxcompat._graph.run.events import stats
 from mxcompat._graph.run.plan import HostFirst, OpByOp
 from mxcompat._ops.define import TABLE
 from mxcompat.ext.debug import clear_cache
+from tests.thinned import thinned
 
 DTYPES = (
     "bool_", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32",
@@ -61,8 +62,7 @@ def test_every_op_runs_in_numpy_but_these():
     assert {TABLE[name] for name in MOVES} <= HOST.keys()
 
 
-@pytest.mark.parametrize("name", MOVES)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("name", "dtype"), thinned(3, MOVES, DTYPES))
 def test_what_numpy_does(name, dtype, monkeypatch):
     """The same bits as XLA's, which are real MLX's, and no compile."""
     x = data(mx, dtype)

@@ -32,12 +32,13 @@ def _spread(dtype: Dtype) -> Dtype:
 
 
 @partial(lazy.custom_jvp, nondiff_argnums=(1, 2, 3))
-def _var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
+def _wide_var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
+    """Not rounded to half precision, without a copy of `x` in float32."""
     total = folded(jnp.add, _square_of_distance, x, (_wide_mean(x, axes),), axes)
     if not keepdims:
         total = lax.squeeze(total, axes)
     divisor = size_of(x, axes) - ddof
-    return (total / jnp.asarray(divisor if divisor > 0 else 0, total.dtype)).astype(_real(x.dtype))
+    return total / jnp.asarray(divisor if divisor > 0 else 0, total.dtype)
 
 
 def _wide_mean(x: Any, axes: tuple[int, ...]) -> Any:
@@ -53,8 +54,8 @@ def _square_of_distance(x: Any, mean: Any) -> Any:
     return lax.real(away) ** 2 + lax.imag(away) ** 2 if away.dtype.kind == "c" else away * away
 
 
-@_var.defjvp
-def _var_jvp(axes: tuple[int, ...], keepdims: bool, ddof: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
+@_wide_var.defjvp
+def _wide_var_jvp(axes: tuple[int, ...], keepdims: bool, ddof: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """The mean moves with the elements: exactly, its share cancels, but rounded distances do not sum to 0."""
     (x,), (t,) = primals, tangents
     total = _wide_sum(x, axes)
@@ -64,34 +65,28 @@ def _var_jvp(axes: tuple[int, ...], keepdims: bool, ddof: int, primals: Any, tan
     product = lax.real(lax.conj(away) * moving) if away.dtype.kind == "c" else away * moving
     divisor = size_of(x, axes) - ddof
     total = 2 * sum_of(product, axes, keepdims)
-    return _var(x, axes, keepdims, ddof), (total / jnp.asarray(max(divisor, 0), total.dtype)).astype(_real(x.dtype))
-
-
-def _real(dtype: Any) -> Any:
-    return jnp.float32 if dtype.kind == "c" else dtype
+    return _wide_var(x, axes, keepdims, ddof), total / jnp.asarray(max(divisor, 0), total.dtype)
 
 
 def _var_aval(a: Aval, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Aval:
     return aval(reduced(a.shape, axes, keepdims), _spread(a.dtype))
 
 
-def _var_of_any(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
-    x = jnp.asarray(x)
-    return _var(x.astype(jnp.float32) if x.dtype.kind in "biu" else x, axes, keepdims, ddof)
+def _rounded_once(f: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A function of the variance, in the dtype of what has it."""
+
+    def lower(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
+        x = jnp.asarray(x)
+        x = x.astype(jnp.float32) if x.dtype.kind in "biu" else x
+        return f(_wide_var(x, axes, keepdims, ddof)).astype(jnp.float32 if x.dtype.kind == "c" else x.dtype)
+
+    return lower
 
 
-_VAR = op("var", _var_of_any, _var_aval, ("axes", "keepdims", "ddof"))
+_VAR = op("var", _rounded_once(lambda v: v), _var_aval, ("axes", "keepdims", "ddof"))
 
 
-def _std(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
-    """Rounded once: a variance in half precision would make two roundings of it."""
-    x = jnp.asarray(x)
-    wider = wide(x)
-    root = lax.sqrt(_var_of_any(wider, axes, keepdims, ddof))
-    return root if wider is x else root.astype(x.dtype)
-
-
-_STD = op("std", _std, _var_aval, ("axes", "keepdims", "ddof"))
+_STD = op("std", _rounded_once(lambda v: lax.sqrt(v)), _var_aval, ("axes", "keepdims", "ddof"))
 
 
 def _deviation(record: Op, summary: str) -> Callable[..., array]:
