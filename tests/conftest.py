@@ -23,6 +23,7 @@ os.environ["MXCOMPAT_CACHE"] = "0"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+os.environ.pop("PYTEST_ADDOPTS", None)  # it is for this run, not for those of pytest that tests start
 
 
 def pytest_collection_finish():

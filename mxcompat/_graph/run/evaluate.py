@@ -71,7 +71,6 @@ def evaluate(roots: Sequence[Node]) -> tuple[Sequence[Node], Executable | None]:
         return roots, None
     if here.refused is not None:
         raise RuntimeError(here.refused)
-    known = [n for n in roots if n.value is not None] if len(pending) < len(roots) else ()
     before = stats.executions
     if pre_eval_hooks:
         with lock:
@@ -79,7 +78,12 @@ def evaluate(roots: Sequence[Node]) -> tuple[Sequence[Node], Executable | None]:
                 pre_eval_hooks.pop()()
     with span("evaluate"):
         executable = _compute(pending, None)
-    return [pending[0], *known] if stats.executions == before + 1 else roots, executable
+    if stats.executions != before + 1:
+        return roots, executable
+    if len(pending) == len(roots):
+        return pending[:1], executable
+    computed = {*pending}
+    return [pending[0], *[n for n in roots if n not in computed]], executable
 
 
 def _compute(roots: Sequence[Node], temporary: bool | None) -> Executable | None:
