@@ -102,7 +102,6 @@ def test_values_that_come_with_the_others() -> None:
 @pytest.mark.parametrize("layer", ["Linear", "GRU", "MultiHeadAttention", "Transformer"])
 def test_a_module_made_and_dropped_leaves_memory_where_it_was(layer: str) -> None:
     """The keys that it drew are gone with it."""
-    background.settle()
     gc.collect()  # what tests before have left
     ours.eval(ours.random.uniform(), *ours.random.state)
     before = ours.get_active_memory()

@@ -4,14 +4,18 @@ Every op, under every transform, and the programs of the benchmarks lower for CU
 differently on an accelerator is done here on the CPU, and gives the same numbers.
 """
 
+import math
 import warnings
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import mxcompat as mx
 import mxcompat.nn as nn
 import mxcompat.optimizers as optim
+from mxcompat._array import casting
 from mxcompat._graph.run import events
 from mxcompat._graph.run.plan import Call
 from mxcompat._ops.define import TABLE
@@ -215,6 +219,34 @@ def test_an_accelerators_choices_give_the_same_numbers():
                 got = np.array(f(mx.array(data)))
                 assert got.dtype == want[name].dtype
                 np.testing.assert_allclose(got, want[name], 2e-4, 2e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_the_first_nan_is_found_in_whatever_order_elements_are_compared(axis, monkeypatch):
+    """A GPU's, which finds any of several NaNs, is played by a search that finds the last one."""
+    x = np.array([[1, math.nan, 7, math.nan], [3, 2, math.nan, 1], [0, 4, 9, math.nan]], np.float32)
+
+    def last(search, first=jnp.argmax):
+        def find(x, axis):
+            nan = x != x
+            places = x.shape[axis] - 1 - first(jnp.flip(nan, axis), axis)
+            return jnp.where(jnp.any(nan, axis), places, search(x, axis))
+
+        return find
+
+    with mx.ext.debug.host_disabled(), as_on_an_accelerator():
+        for op, search in ((mx.argmax, jnp.argmax), (mx.argmin, jnp.argmin)):
+            monkeypatch.setattr(jnp, search.__name__, last(search))
+            np.testing.assert_array_equal(np.array(op(mx.array(x), axis)), getattr(x, op.__name__)(axis))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
+def test_truth_is_not_told_by_bits_on_a_gpu(dtype):
+    """XLA takes the wrong ones of complex numbers there."""
+    for backend, told in (("gpu", False), ("tpu", True)):
+        with as_on_an_accelerator(backend):
+            text = jax.jit(lambda x: casting.truth(x)).lower(jax.ShapeDtypeStruct((4,), dtype)).as_text()
+        assert ("bitcast_convert" in text) == told
 
 
 def trained(steps=10):

@@ -97,6 +97,15 @@ def test_all_of_the_time_is_charged():
     assert not events.timers
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not tell")
+def test_the_peak_of_memory_is_that_of_the_process_alone():
+    """Not that of the one that started it, which is larger here."""
+    large = bytearray(1 << 30)
+    code = "from mxcompat._tools.profile.record import recorded\nwith recorded() as p: pass\nprint(p.memory['peak'])"
+    peak = int(subprocess.check_output([sys.executable, "-c", code], text=True))
+    assert 1 << 20 < peak < len(large)
+
+
 def line_number(text):
     return [text in line for line in Path(__file__).read_text().splitlines()].index(True) + 1
 

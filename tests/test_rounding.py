@@ -38,6 +38,17 @@ def test_products_that_overflow_do_not_add_up():
     assert np.isnan(mx.compile(lambda u, v: (u * v).sum(1))(u, v).item())
 
 
+def test_products_in_half_precision_are_rounded_whatever_they_are_added_to():
+    """On some processors (AVX512-FP16) they were not."""
+    a, b, c = RNG.standard_normal((3, 2000)).astype(np.float16)
+    want = a * b - c, c - a * b, (a * b).reshape(40, 50).T.reshape(-1) + c
+    got = mx.compile(lambda a, b, c: [a * b - c, c - a * b, (a * b).reshape(40, 50).T.reshape(-1) + c])(
+        *map(mx.array, (a, b, c))
+    )
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_array_equal(np.array(one), other)
+
+
 def test_nothing_else_changes():
     a = RNG.standard_normal(100).astype(np.float32)
     lowered = jax.jit(lambda a: (a * a + a, (a * a).astype("bfloat16") + a.astype("bfloat16"))).lower(a)

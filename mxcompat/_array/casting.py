@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mxcompat._graph.ir.aval import Dtype
-from mxcompat._jax import jnp, lax
+from mxcompat._jax import jax, jnp, lax
 
 __all__ = ["converted", "converted_on_host", "truth"]
 
@@ -46,9 +46,10 @@ def converted(x: Any, dtype: Dtype) -> Any:
 
 def truth(x: Any) -> Any:
     """Which elements of a JAX array are not 0. Of floats the bits tell: XLA takes those below the least normal number
-    for 0 when it compares, and LLVM turns most tests of bits for 0 into that comparison, but not this one."""
+    for 0 when it compares, and LLVM turns most tests of bits for 0 into that comparison, but not this one. On a GPU it
+    compares them rightly, and takes the wrong bits of the parts of complex numbers (jaxlib 0.11)."""
     kind = x.dtype.kind
-    if kind in "biu":
+    if kind in "biu" or jax.default_backend() == "gpu":
         return x if kind == "b" else x != 0
     if kind == "c":
         return truth(lax.real(x)) | truth(lax.imag(x))

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from mxcompat._jax import func, ir, stablehlo
 
 __all__ = [
-    "COMBINE", "COSTLY", "FUSED", "bodies", "called", "float_type", "keep", "kept", "named", "op_name", "product",
-    "reduction", "reshaped",
+    "COMBINE", "COSTLY", "FUSED", "bodies", "called", "float_type", "half_type", "keep", "kept", "named", "op_name",
+    "product", "reduction", "reshaped",
 ]  # fmt: skip
 
 COMBINE: dict[str, Callable[..., Any]] = {
@@ -70,8 +70,17 @@ def op_name(value: Any) -> str | None:
 
 def float_type(value: Any) -> Any | None:
     """The type of a value of float32 or float64 whose shape is known, None of any other."""
+    return _type_of(value, (ir.F32Type, ir.F64Type))
+
+
+def half_type(value: Any) -> Any | None:
+    """The same of one of float16."""
+    return _type_of(value, ir.F16Type)
+
+
+def _type_of(value: Any, elements: Any) -> Any | None:
     kind = ir.RankedTensorType(value.type)
-    return kind if kind.has_static_shape and isinstance(kind.element_type, (ir.F32Type, ir.F64Type)) else None
+    return kind if kind.has_static_shape and isinstance(kind.element_type, elements) else None
 
 
 class _Reduction(NamedTuple):

@@ -4,7 +4,8 @@ LLVM makes one fused multiply-add of a product and a sum where it can, and no op
 `x * x - y * y` is then not 0 where x is y, its root is NaN, and a sum of products that overflow is not NaN. So in the
 code of a program a NaN is put in the place of each NaN among these products: nothing changes, and LLVM cannot know. A
 product that is added to something else stays as it is: there the digits after the last are all that differs, and long
-chains of such steps would take up to twice as long.
+chains of such steps would take up to twice as long. Not one of float16, which has no digits to spare, and which some
+processors multiply and add themselves (AVX512-FP16): it is rounded before it is added to whatever it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from mxcompat._jax import ir, stablehlo
 
-from .modules import float_type, named, op_name
+from .modules import float_type, half_type, named, op_name
 
 __all__ = ["round_products"]
 
@@ -33,17 +34,22 @@ def round_products(module: Any) -> None:
     """Change a module of StableHLO in place: its products are rounded before they are added to each other."""
     products = [op.results[0] for op in named(module, _PRODUCT)]
     with module.context, ir.Location.unknown():
-        for product in [p for p in products if float_type(p) and _is_added(p)]:
+        for product in [p for p in products if _has_to_be_rounded(p)]:
             _round(product)
 
 
-def _is_added(value: Any) -> bool:
-    """Whether it is added to products, or to others of its kind."""
+def _has_to_be_rounded(product: Any) -> bool:
+    half = half_type(product) is not None
+    return (half or float_type(product) is not None) and _is_added(product, half)
+
+
+def _is_added(value: Any, to_all: bool) -> bool:
+    """Whether it is added to products, or to others of its kind; or, if that counts, to whatever it is."""
     for use in value.uses:
         user = use.owner
-        if user.name in _SUMS or (user.name in _ADDS and all(_is_product(x) for x in user.operands)):
+        if user.name in _SUMS or (user.name in _ADDS and (to_all or all(_is_product(x) for x in user.operands))):
             return True
-        if user.name in _MOVES and _is_added(user.results[0]):
+        if user.name in _MOVES and _is_added(user.results[0], to_all):
             return True
     return False
 

@@ -121,9 +121,7 @@ def _host_masked(out: Any, params: tuple, x: Any, y: Any, *masks: Any) -> Any:
 def _push_masked(tangents: Any, out: Any, params: tuple, x: Any, y: Any, *masks: Any) -> Any:
     if any(t is not None for t in tangents[2:]):
         return None
-    return bilinear(
-        lambda a, b: _product_of_blocks(a, b, params, masks, out.shape), tangents[:2], out.dtype, x, y
-    )
+    return bilinear(lambda a, b: _product_of_blocks(a, b, params, masks, out.shape), tangents[:2], out.dtype, x, y)
 
 
 @PULLBACK.of(BLOCK_MASKED_MM)

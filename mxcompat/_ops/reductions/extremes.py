@@ -16,7 +16,7 @@ from mxcompat._graph.ir.aval import Aval, aval, uint32
 from mxcompat._graph.ir.direction import is_forward
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._jax import jnp, lax, lazy
+from mxcompat._jax import jax, jnp, lax, lazy
 
 from ..arguments import INVALID, axis_of, flag, require_array
 from ..define import op, same
@@ -39,10 +39,9 @@ def _not_empty(name: str) -> Callable[[Aval, tuple[int, ...]], None]:
 
 def _first_place(x: Any, axes: tuple[int, ...], worst: float) -> Any:
     """Where, in the order of `axes`, the largest element (the smallest if `worst` is inf) first is; `axes` stay."""
-    search = lax.argmax if worst < 0 else lax.argmin
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     flat = lax.reshape(lax.transpose(x, (*rest, *axes)), (*(x.shape[axis] for axis in rest), size_of(x, axes)))
-    return lax.expand_dims(search(flat, len(rest), jnp.int32), axes)
+    return lax.expand_dims(_found(jnp.argmax if worst < 0 else jnp.argmin, flat, len(rest)), axes)
 
 
 def _places(x: Any, axes: tuple[int, ...]) -> Any:
@@ -171,7 +170,17 @@ def _searched(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis
     x = x.astype(jnp.uint8) if x.dtype.kind == "b" else x
     if is_long(x.shape[axis], policy.SEARCHED_AXIS):
         return _in_two_passes(find, reduce, x, axis)
-    return find(x, axis=axis).astype(jnp.int32)
+    return _found(find, x, axis)
+
+
+def _found(find: Callable[..., Any], x: Any, axis: int) -> Any:
+    """What `jnp.argmax` or `argmin` finds, the first of several NaNs. By themselves they find any of them where
+    elements are compared in any order, as on a GPU."""
+    found = find(x, axis=axis).astype(jnp.int32)
+    if jax.default_backend() == "cpu" or not jnp.issubdtype(x.dtype, jnp.floating):
+        return found
+    nan = x != x
+    return jnp.where(jnp.any(nan, axis), jnp.argmax(nan, axis).astype(jnp.int32), found)
 
 
 def _in_two_passes(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis: int) -> Any:
@@ -189,7 +198,7 @@ def _in_two_passes(find: Callable[..., Any], reduce: Callable[..., Any], x: Any,
     if jnp.issubdtype(x.dtype, jnp.floating):
         nan = first(x != x)
         found = jnp.where(nan < n, nan, found)
-    return lax.cond(jnp.max(found, initial=0) < n, lambda x: found, lambda x: find(x, axis=axis).astype(jnp.int32), x)
+    return lax.cond(jnp.max(found, initial=0) < n, lambda x: found, lambda x: _found(find, x, axis), x)
 
 
 def _arg_infer(a: Aval, axis: int | None, keepdims: bool) -> Aval:

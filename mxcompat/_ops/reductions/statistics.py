@@ -72,21 +72,30 @@ def _var_aval(a: Aval, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Aval
     return aval(reduced(a.shape, axes, keepdims), _spread(a.dtype))
 
 
-def _rounded_once(f: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A function of the variance, in the dtype of what has it."""
-
-    def lower(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
-        x = jnp.asarray(x)
-        x = x.astype(jnp.float32) if x.dtype.kind in "biu" else x
-        return f(_wide_var(x, axes, keepdims, ddof)).astype(jnp.float32 if x.dtype.kind == "c" else x.dtype)
-
-    return lower
+def _var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
+    x = _inexact(x)
+    return _wide_var(x, axes, keepdims, ddof).astype(_real(x.dtype))
 
 
-_VAR = op("var", _rounded_once(lambda v: v), _var_aval, ("axes", "keepdims", "ddof"))
+def _std(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
+    """Rounded once: a variance in half precision would make two roundings of it."""
+    x = _inexact(x)
+    return lax.sqrt(_wide_var(x, axes, keepdims, ddof)).astype(_real(x.dtype))
 
 
-_STD = op("std", _rounded_once(lambda v: lax.sqrt(v)), _var_aval, ("axes", "keepdims", "ddof"))
+def _inexact(x: Any) -> Any:
+    x = jnp.asarray(x)
+    return x.astype(jnp.float32) if x.dtype.kind in "biu" else x
+
+
+def _real(dtype: Any) -> Any:
+    return jnp.float32 if dtype.kind == "c" else dtype
+
+
+_VAR = op("var", _var, _var_aval, ("axes", "keepdims", "ddof"))
+
+
+_STD = op("std", _std, _var_aval, ("axes", "keepdims", "ddof"))
 
 
 def _deviation(record: Op, summary: str) -> Callable[..., array]:
