@@ -15,6 +15,12 @@ def test_what_is_left_out_is_there():
         assert reason
 
 
+@pytest.mark.parametrize("name", suite.NOT_THERE)
+def test_what_is_left_out_of_a_file_is_there(name):
+    path, _, test = name.partition("::")
+    assert f"def {test}" in (ROOT / path).read_text()
+
+
 def test_a_training_loop_moves_nothing():
     """With the choices of an accelerator; a loop whose batches come from the host moves these, which is seen."""
     assert transfers.counted(dry=True) == {"host-to-device": 0, "device-to-host": 0}

@@ -471,6 +471,7 @@ def test_a_dependency_is_evaluated_with_its_dependents() -> None:
     assert y.tolist() == [2.0]
 
 
+@pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
 @pytest.mark.parametrize("dtype", ["bool_", "uint8", "int8", "uint64", "float16", "complex64"])
 def test_numbers_beside_logical_operands_keep_their_dtype(name, dtype):

@@ -44,8 +44,15 @@ def steps(workload: Workload, real: bool = True) -> dict[str, Callable[[], Any]]
         ready["mxcompat"]()
     first = results["mxcompat"]
     for name, other in results.items():
-        assert agree(first, other), f"{workload.name}: {first}, {name}: {other}"
+        assert agree(first, other, _tolerance()), f"{workload.name}: {first}, {name}: {other}"
     return ready
+
+
+def _tolerance() -> float:
+    """What results of a few steps may differ by. On a GPU products have 10 bits by default, in NumPy 24."""
+    import jax
+
+    return 1e-3 if jax.default_backend() == "cpu" else 5e-2
 
 
 def settle() -> None:

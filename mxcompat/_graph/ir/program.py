@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+import numpy as np
+
 from .node import SCALAR, TRACED, Node, apply
 from .op import Op
 from .rules import BODY, SPECIALIZE, STEP
@@ -137,7 +139,12 @@ class Program:
         return enumerate(self.instructions)
 
     def replay(self, inputs: Sequence[Any]) -> list[Any]:
-        """Run the instructions on JAX values (arrays, tracers, NumPy scalars), under whatever JAX trace is current."""
+        """Run the instructions on JAX values (arrays, tracers, NumPy scalars), under whatever JAX trace is current. JAX
+        computes constants with NumPy, which is not to warn."""
+        with np.errstate(all="ignore"):
+            return self._replayed(inputs)
+
+    def _replayed(self, inputs: Sequence[Any]) -> list[Any]:
         env: list[Any] = []
         step = stepping.get()
         for op, params, slots in self.instructions:
