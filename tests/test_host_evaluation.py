@@ -7,7 +7,7 @@ import pytest
 import mxcompat.core as mx
 from mxcompat._graph import policy
 from mxcompat._graph.ir.rules import HOST
-from mxcompat._graph.run import cache
+from mxcompat._graph.run import cache, host
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.events import stats
 from mxcompat._graph.run.plan import HostFirst, OpByOp
@@ -237,3 +237,23 @@ def test_what_takes_long_is_compiled(monkeypatch):
         mx.eval(x.reshape(3, 4).T)
     settle()
     assert stats.compiles == before + 1
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (lambda x: mx.vmap(lambda r, c: r + c, in_axes=(0, 1))(x, x), False),
+        (lambda x: mx.vmap(mx.vmap(lambda r: mx.tanh(r)))(x), False),
+        (lambda x: mx.vmap(lambda r: r @ x)(x), True),
+        (lambda x: mx.grad(lambda x: (x @ x).sum())(x), True),
+        (lambda x: mx.grad(lambda x: mx.tanh(x).sum())(x), False),
+        (lambda x: x @ x, True),
+    ],
+)
+def test_products_are_found_in_the_programs_that_are_run(function, wanted, plans):
+    """While they run BLAS has one thread, which is not set, and set back, for anything else."""
+    x = mx.ones((400, 400))
+    mx.eval(x)
+    plans.clear()
+    mx.eval(function(x))
+    assert [host.has_products(p.program) for p in plans if hasattr(p, "program")][-1] == wanted

@@ -60,8 +60,18 @@ def _has_rules(code: Code) -> bool:
 
 
 def has_products(program: Program) -> bool:
-    """Whether one of the instructions may be a product of matrices: whether one of them is priced."""
-    return bool(_by_price(program.code)[0])
+    """Whether one of the instructions, or of the programs that they run, may be a product of matrices: whether it has a
+    price."""
+    return _has_products(program.code)
+
+
+def _has_products(code: Code) -> bool:
+    if "has products" not in code.facts:
+        code.facts["has products"] = any(
+            any(_has_products(p.code) for p in inner) if (inner := programs_in(params)) else op in COST
+            for op, params, _ in code.instructions
+        )
+    return code.facts["has products"]
 
 
 def _by_price(code: Code) -> tuple[list[int], list[int]]:
