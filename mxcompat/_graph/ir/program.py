@@ -138,13 +138,10 @@ class Program:
     def _numbered(self) -> Iterable[tuple[int, tuple]]:
         return enumerate(self.instructions)
 
+    @np.errstate(all="ignore")
     def replay(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the instructions on JAX values (arrays, tracers, NumPy scalars), under whatever JAX trace is current. JAX
         computes constants with NumPy, which is not to warn."""
-        with np.errstate(all="ignore"):
-            return self._replayed(inputs)
-
-    def _replayed(self, inputs: Sequence[Any]) -> list[Any]:
         env: list[Any] = []
         step = stepping.get()
         for op, params, slots in self.instructions:

@@ -16,14 +16,14 @@ from mxcompat._graph.ir.aval import Aval, aval, uint32
 from mxcompat._graph.ir.direction import is_forward
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._jax import jax, jnp, lax, lazy
+from mxcompat._jax import jnp, lax, lazy
 
 from ..arguments import INVALID, axis_of, flag, require_array
 from ..define import op, same
 from ..examples import example
 from .blocks import found_in_blocks
 from .reduce import reduced, reduction_function, reduction_record, size_of
-from .sorting import is_long
+from .sorting import is_float, is_long, on_cpu
 
 __all__ = ["argmax", "argmin", "largest", "max", "min", "minmax", "smallest"]
 
@@ -177,7 +177,7 @@ def _found(find: Callable[..., Any], x: Any, axis: int) -> Any:
     """What `jnp.argmax` or `argmin` finds, the first of several NaNs. By themselves they find any of them where
     elements are compared in any order, as on a GPU."""
     found = find(x, axis=axis).astype(jnp.int32)
-    if jax.default_backend() == "cpu" or not jnp.issubdtype(x.dtype, jnp.floating):
+    if on_cpu() or not is_float(x):
         return found
     nan = x != x
     return jnp.where(jnp.any(nan, axis), jnp.argmax(nan, axis).astype(jnp.int32), found)
@@ -195,7 +195,7 @@ def _in_two_passes(find: Callable[..., Any], reduce: Callable[..., Any], x: Any,
         return jnp.min(jnp.where(hit, places, n), axis=axis)
 
     found = first(x == reduce(x, axis=axis, keepdims=True))
-    if jnp.issubdtype(x.dtype, jnp.floating):
+    if is_float(x):
         nan = first(x != x)
         found = jnp.where(nan < n, nan, found)
     return lax.cond(jnp.max(found, initial=0) < n, lambda x: found, lambda x: _found(find, x, axis), x)
