@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "mxcompat").rglob("*.py"))
 MOST_LINES = 450  # about 400
 
-LAYERS = ("_native", "_graph", "_array", "_distributed", "_ops", "_io", "_transforms")
+LAYERS = ("_native", "_graph", "_array", "_distributed", "_ops", "_io", "_transforms", "_export")
 """From the bottom up. A module imports from its own layer and those below; what is in none is public, on top."""
 
 
@@ -55,8 +55,8 @@ def test_imports_flow_one_way():
 
 
 def test_the_layers_know_their_order():
-    assert [layer(f"mxcompat.{name}.x") for name in LAYERS] == [0, 1, 2, 3, 4, 5, 6]
-    assert layer("mxcompat.core") == layer("mxcompat") == 7
+    assert [layer(f"mxcompat.{name}.x") for name in LAYERS] == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert layer("mxcompat.core") == layer("mxcompat") == 8
     found = list(imports(ROOT / "mxcompat" / "_ops" / "define.py"))
     assert "mxcompat._graph.ir.op" in found
     assert "mxcompat._array.operands" in found
@@ -215,6 +215,7 @@ FACTS = {
     "_array/constants.py": ["euler_gamma: float = 0.5772156649015329"],
     "_array/construct.py": ["_HEAP_TYPE = 1 << 9"],  # of CPython
     "_array/printing.py": ["_EDGE = 3"],  # what MLX shows of an axis
+    "_export/functions.py": ["_VERSION = 1"],
     "_graph/ir/capture.py": ["_NO_TRACE = 1 << 62"],  # larger than the number of any trace
     "_graph/run/values.py": ["_ALIGNMENT = 64"],  # of XLA
     "_io/gguf_blocks.py": ["_Q4_0, _Q4_1, _Q8_0, _BF16 = (2, 3, 8, 30)"],
@@ -228,7 +229,6 @@ FACTS = {
     "_ops/indexing/plan.py": ["_LIMIT = 1 << 31"],  # of int32
     "_ops/quantized/fp8.py": ["E4M3_MAX = 448.0"],
     "_ops/random/threefry.py": ["PARITY = 466688986", "_WORD = 4294967295"],
-    "_transforms/export/functions.py": ["_VERSION = 1"],
 }
 """Numbers that nobody decides by: facts of mathematics, formats and others' software."""
 

@@ -52,7 +52,7 @@ _CORE = (
     ("ops/quantized", "Quantized", "Weights packed into a few bits, and products with them.", ("_ops.quantized",)),
     ("ops/files", "Files", "npy, npz, safetensors and gguf.", ("_io",)),
     ("constants", "Constants", "Numbers, and the new axis.", ("_array.constants",)),
-    ("export", "Export", "Functions as files, graphs as pictures.", ("_transforms.export",)),
+    ("export", "Export", "Functions as files, graphs as pictures.", ("_export",)),
     ("transforms", "Transforms", "Evaluation, derivatives, vmap, compile.", ("_transforms",)),
     ("memory", "Memory", "How much memory there is, and what may be kept.", ("_array.memory",)),
 )  # fmt: skip

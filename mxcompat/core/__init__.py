@@ -22,6 +22,8 @@ from mxcompat._array.streams import (
 from mxcompat._array.printing import (
     PrintOptions, _PrintOptionsContext, get_printoptions, printoptions, set_printoptions,
 )
+from mxcompat._export.dot import export_to_dot
+from mxcompat._export.functions import FunctionExporter, export_function, exporter, import_function
 from mxcompat._graph.ir.aval import (
     Dtype, bfloat16, bool_, complex64, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32,
     uint64,
@@ -93,9 +95,7 @@ from mxcompat._transforms.autodiff import grad, jvp, value_and_grad, vjp
 from mxcompat._transforms.checkpointing import checkpoint
 from mxcompat._transforms.compiling import compile, disable_compile, enable_compile
 from mxcompat._transforms.custom.function import custom_function, custom_gradient
-from mxcompat._transforms.export.dot import export_to_dot
 from mxcompat._transforms.evaluation import async_eval, eval
-from mxcompat._transforms.export.functions import FunctionExporter, export_function, exporter, import_function
 from mxcompat._transforms.functions import GradientFunction as _gc_func
 from mxcompat._transforms.vectorize import vmap
 from mxcompat._version import MLX_VERSION as __version__

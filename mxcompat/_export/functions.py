@@ -23,11 +23,11 @@ from mxcompat._io.reading import PathSource
 from mxcompat._io.safetensors_io import read_tensors, write_tensors
 from mxcompat._io.writing import array_bytes, open_path
 from mxcompat._ops.arguments import flag, require_text
+from mxcompat._transforms.calls import run
+from mxcompat._transforms.functions import check_callable
+from mxcompat._transforms.reshaping import reshaped
 from mxcompat._version import __version__
 
-from ..calls import run
-from ..functions import check_callable
-from ..reshaping import reshaped
 from .callback import describe
 from .program_text import DamagedProgram, ProgramReader, ProgramWriter, dtype_named
 

@@ -11,8 +11,8 @@ from typing import Any
 from mxcompat._array.array import array, nodes_of
 from mxcompat._array.errors import bad_cast
 from mxcompat._graph.ir.node import Node
+from mxcompat._transforms.trees import flatten
 
-from ..trees import flatten
 from .callback import letters
 from .graph import Graph, Primitive
 

@@ -17,13 +17,12 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.quantized.quantize import Scheme, scheme
-
-from ..calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
-from ..compiling import CONSTANT
-from ..custom.derive import CUSTOM
-from ..custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from ..lowering import JVP, VJP, VMAP
-from ..split import PULL
+from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
+from mxcompat._transforms.compiling import CONSTANT
+from mxcompat._transforms.custom.derive import CUSTOM
+from mxcompat._transforms.custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from mxcompat._transforms.lowering import JVP, VJP, VMAP
+from mxcompat._transforms.split import PULL
 
 __all__ = ["DamagedProgram", "ProgramReader", "ProgramWriter", "dtype_named"]
 

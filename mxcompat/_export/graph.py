@@ -16,13 +16,13 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._ops.creation.filled import full
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import STOP_GRADIENT
+from mxcompat._transforms.batching import Mapped, mapped
+from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL
+from mxcompat._transforms.compiling import CONSTANT
+from mxcompat._transforms.custom.derive import CUSTOM
+from mxcompat._transforms.gradients import Derivative, gradient, tangent
+from mxcompat._transforms.lowering import JVP, VJP, VMAP
 
-from ..batching import Mapped, mapped
-from ..calls import CALL, CHECKPOINT, PURE_CALL
-from ..compiling import CONSTANT
-from ..custom.derive import CUSTOM
-from ..gradients import Derivative, gradient, tangent
-from ..lowering import JVP, VJP, VMAP
 from .chain import Chain, Constant, Group, Member, Part, Source
 from .primitives import Made, is_known, made_of
 
