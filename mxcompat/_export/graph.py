@@ -13,6 +13,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import ITEM, SCALAR, Node, leaf, scalar
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
+from mxcompat._graph.run.evaluate import evaluated_on_host
 from mxcompat._ops.creation.filled import full
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import STOP_GRADIENT
@@ -199,8 +200,16 @@ class Graph:
                 self._groups[key], self.avals[key] = [value(part) for part in x.parts], a
                 results.append(key)
             else:
-                results.append(self._groups[given[x.of]][x.number] if isinstance(x, Member) else value(x))
+                results.append(self._member(given[x.of], x.number, a) if isinstance(x, Member) else value(x))
         return tuple(results)
+
+    def _member(self, group: Any, number: int, a: Aval) -> Any:
+        """One of several values. Those that are there already are one array of ours; MLX has each as a row."""
+        if group in self._groups:
+            return self._groups[group][number]
+        rows = evaluated_on_host(self.constants[group]).reshape(-1, 1, *a.shape)
+        row = self._array(leaf(rows[number], aval((1, *a.shape), a.dtype)))
+        return self._primitive("Reshape", (row,), [a], [a.shape])[0]
 
     def _primitive(self, name: str, inputs: tuple, made: Sequence[Aval], arguments: list[Any]) -> tuple:
         """The results of a primitive: of the one that there is, if there is an equal one."""
