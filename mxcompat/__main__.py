@@ -38,7 +38,7 @@ def main(argv: list[str]) -> int:
         return 0
     if first in COMMANDS:
         return COMMANDS[first].run(rest)
-    if first.startswith("-") and (first != "-m" or not rest):
+    if first.startswith("-") and first != "-" and (first not in ("-m", "-c") or not rest):
         print(f"mxcompat: unknown option {first}\n{_usage()}", file=sys.stderr)
         return 2
     return run_program(argv)
@@ -46,7 +46,10 @@ def main(argv: list[str]) -> int:
 
 def _usage() -> str:
     rows = [("SCRIPT [args]", "run a script, `import mlx...` being mxcompat")]
-    rows += [("-m MODULE [args]", "the same for a module")]
+    rows += [
+        ("-m MODULE [args]", "the same for a module"),
+        ("-c CODE [args]", "for a line of code; - for what is piped in"),
+    ]
     rows += [(f"{name} {command.arguments}".rstrip(), command.about) for name, command in COMMANDS.items()]
     return "\n".join(["usage:", *[f"python -m mxcompat {call:<22} {about}" for call, about in rows]])
 

@@ -15,11 +15,11 @@ import mxcompat
 ROOT = Path(__file__).parent.parent
 
 
-def python(*args, cwd=ROOT, status=0):
-    """Run Python with these arguments; its output. Fails unless it exits with `status`."""
+def python(*args, cwd=ROOT, status=0, given=""):
+    """Run Python with these arguments, and `given` to read; its output. Fails unless it exits with `status`."""
     command = [sys.executable, "-W", "error", *map(str, args)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=cwd, env=environment, input=given, capture_output=True, text=True, timeout=120)
     assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr
 
@@ -460,3 +460,67 @@ def test_where_mxcompat_lies_hides_nothing_of_the_program(tmp_path):
     first, ours, *others = path("-m", "mxcompat", "program.py")
     assert (first, Path(ours).name) == (str(tmp_path), "_children")
     assert str(ROOT) not in others
+
+
+ABOUT_MAIN = """
+    import atexit, os, pickle, sys, threading
+    import mlx.core as mx
+    import mlx.nn as nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = mx.ones(2)
+
+    names = sorted(name for name in globals() if name.startswith("__"))
+    print(globals().get("__file__"), globals().get("__cached__"), __package__, __spec__ and __spec__.name, names)
+    print(sys.argv, repr(sys.path[0]), getattr(__loader__, "__name__", type(__loader__).__name__), __name__, __doc__)
+    print(sys.modules["__main__"].__dict__ is globals(), Net.__init__.__annotations__, type(Net).__name__)
+    net = Net()
+    atexit.register(lambda: print(len(pickle.dumps(net)) > 0, sys.modules["__main__"].Net is Net))
+    os.chdir("/")
+    print(os.path.exists(globals().get("__file__") or "/"))
+"""
+
+
+@pytest.mark.parametrize("name", ["program.py", "./program.py", "../{}/program.py", "link.py"])
+def test_a_script_is_the_main_module_as_it_is_python_s(program, name):
+    path = program(ABOUT_MAIN)
+    (path.parent / "link.py").symlink_to(path)
+    name = name.format(path.parent.name)
+    assert python("-m", "mxcompat", name, "x", cwd=path.parent) == python(name, "x", cwd=path.parent)
+
+
+@pytest.mark.parametrize("name", ["package", "package.module", "module"])
+def test_a_module_is_the_main_module_as_it_is_python_s(program, name):
+    path = program(ABOUT_MAIN, "module.py")
+    program("", "package/__init__.py")
+    program(ABOUT_MAIN, "package/__main__.py")
+    program(ABOUT_MAIN, "package/module.py")
+    assert python("-m", "mxcompat", "-m", name, "x", cwd=path.parent) == python("-m", name, "x", cwd=path.parent)
+
+
+@pytest.mark.parametrize("name", ["missing", "package.missing", "package"])
+def test_a_missing_module_is_named_as_by_python(program, name):
+    path = program("", "package/__init__.py")
+    status = {"cwd": path.parent.parent, "status": 1}
+    assert python("-m", "mxcompat", "-m", name, **status) == python("-m", name, **status)
+
+
+def test_code_and_what_is_piped_in():
+    text = textwrap.dedent(ABOUT_MAIN)
+    assert python("-m", "mxcompat", "-c", text, "x") == python("-c", text, "x")
+    assert python("-m", "mxcompat", "-", "x", given=text) == python("-", "x", given=text)
+
+
+def test_a_compiled_script_and_an_archive(program):
+    path = program("import mlx.core as mx; print(mx.__name__, mx.arange(3))", "__main__.py")
+    python("-c", f"import py_compile; py_compile.compile({str(path)!r}, {str(path.parent / 'c.pyc')!r})")
+    python("-c", f"import zipfile; zipfile.ZipFile('app.zip', 'w').write({str(path)!r}, '__main__.py')", cwd=path.parent)
+    for name in ("c.pyc", "app.zip", "."):
+        assert python("-m", "mxcompat", name, cwd=path.parent) == python(path)
+
+
+def test_what_the_runner_imports_from_the_future_is_not_the_script_s(program):
+    path = program("import mlx.core\ndef f(x: int): pass\nprint(f.__annotations__)")
+    assert python("-m", "mxcompat", path) == python(path)

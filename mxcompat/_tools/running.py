@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
+import pkgutil
 import runpy
 import sys
 from collections.abc import Sequence
+from importlib.machinery import BuiltinImporter, SourceFileLoader
+from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
 
 from mxcompat._dropin import install_as_mlx
 from mxcompat._started import hand_down
@@ -16,25 +22,79 @@ __all__ = ["as_mlx", "run_program"]
 
 
 def run_program(argv: Sequence[str]) -> int:
-    """Run `SCRIPT [args]` or `-m MODULE [args]`. What the program raises, `SystemExit` too, comes through.
+    """Run `SCRIPT [args]`, `-m MODULE [args]`, `-c CODE [args]` or `- [args]`, which is what standard input says. It is
+    the main module from then on, as it is to what it leaves behind: threads, and what is called at exit. What the
+    program raises, `SystemExit` too, comes through.
 
     Returns:
         The exit status: 2 if there is no such script, or no program is named.
     """
     first, *rest = argv
     if first == "-m" and rest:
-        _prepare(rest, None)
-        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
-        return 0
-    if first.startswith("-"):
+        _prepare(argv[1:], None)
+        _run_module(rest[0])
+    elif first == "-c" and rest:
+        _prepare(["-c", *rest[1:]], "")
+        _run(_compiled(rest[0], "<string>"), __loader__=BuiltinImporter)
+    elif first == "-":
+        _prepare(argv, "")
+        code = _compiled(sys.stdin.buffer.read(), "<stdin>")
+        _run(code, __loader__=BuiltinImporter, __file__="<stdin>", __cached__=None)
+    elif first.startswith("-"):
         print(f"mxcompat: unknown option {first}", file=sys.stderr)
         return 2
-    if not os.path.exists(first):
+    elif not os.path.exists(first):
         print(f"mxcompat: no such script: {first}", file=sys.stderr)
         return 2
-    _prepare(argv, str(Path(first).resolve().parent))
-    runpy.run_path(first, run_name="__main__")
+    else:
+        path = os.path.join(os.getcwd(), first)
+        _prepare(argv, str(Path(path).resolve().parent))
+        _run_file(path)
     return 0
+
+
+def _run_file(path: str) -> None:
+    if pkgutil.get_importer(path) is not None:  # a folder or an archive, which is looked into for a main module
+        runpy.run_path(path, run_name="__main__")
+        return
+    with io.open_code(path) as file:
+        code = pkgutil.read_code(file)  # if it has been compiled
+    if code is None:
+        code = _compiled(Path(path).read_bytes(), path)
+    _run(code, __loader__=SourceFileLoader("__main__", path), __file__=path, __cached__=None)
+
+
+def _run_module(name: str) -> None:
+    why = ""
+    try:
+        spec = find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            why = f"; {name!r} is a package and cannot be directly executed"
+            name += ".__main__"
+            spec = find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        spec = None
+    if spec is None:
+        sys.exit(f"{sys.executable}: No module named {name}{why}")
+    sys.argv[0] = str(spec.origin)
+    code = spec.loader.get_code(spec.name)  # type: ignore[union-attr]
+    _run(
+        code, __loader__=spec.loader, __file__=spec.origin, __cached__=spec.cached, __spec__=spec,
+        __package__=spec.parent,
+    )  # fmt: skip
+
+
+def _compiled(source: str | bytes, name: str) -> CodeType:
+    return compile(source, name, "exec", dont_inherit=True)  # what this file imports from the future is its own
+
+
+def _run(code: Any, **names: Any) -> None:
+    """Run code as the main module, with these names in it."""
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    vars(main).update(__annotations__={}, **names)
+    exec(code, vars(main))
 
 
 def _prepare(argv: Sequence[str], directory: str | None) -> None:

@@ -8,15 +8,15 @@ of ops, or transforms, put their rules there. Where an op has no rule, `get` giv
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
     "BATCH", "BODY", "CONTRACTION", "COST", "COVERED", "DEPENDS", "HOST", "INDEX_ERROR", "LAPACK", "LOWERING",
-    "OVERWRITE", "PADDING", "PULLBACK", "PUSHFORWARD", "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH",
-    "STEP_PULLBACK", "STEP_PUSHFORWARD", "TANGENT_DTYPE", "WITHIN", "Rule", "Rules",
+    "OVERWRITE", "PADDING", "PULLBACK", "PUSHFORWARD", "RESIDUALS", "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP",
+    "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD", "TANGENT_DTYPE", "WITHIN", "Residuals", "Rule", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -77,6 +77,18 @@ result `y` (for an op with several outputs both are tuples, and what has no cota
 each input whether its cotangent is asked for; the others may be None, and so may one that is zero. A cotangent may
 still be broadcast, or of another float dtype: whoever asks sums it to the input's shape and casts it. Conventions are
 JAX's: linear in `g`, complex numbers not conjugated."""
+
+
+class Residuals(NamedTuple):
+    """The values that a pullback reads: of these inputs, and whether of the result."""
+
+    inputs: slice = slice(None)
+    result: bool = True
+
+
+RESIDUALS: dict[Op, Residuals] = {}
+"""What the PULLBACK of an op reads besides shapes and dtypes; where there are large arrays nothing else is kept for it,
+and it is given arrays of these shapes that hold NaN. An op that is not there reads everything."""
 
 PUSHFORWARD = Rules()
 """`rule(tangents, y, params, *inputs)`: the tangent of the result `y`, of those of the inputs (None where zero), as

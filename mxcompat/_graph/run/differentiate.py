@@ -17,6 +17,7 @@ from ..ir.aval import Aval, Dtype
 from ..ir.node import ITEM
 from ..ir.program import Program
 from ..ir.rules import PULLBACK, PUSHFORWARD, Rules
+from .active import active_slots, indices, residuals, seen
 from .interpret import Fallback, NoRule, can_interpret, counts, covered, environment, no_fallback, run_instructions
 from .values import in_order
 
@@ -26,24 +27,6 @@ __all__ = [
 
 NATURAL: Mapping[int, Dtype] = MappingProxyType({})
 """The dtypes of tangents that have those of their values."""
-
-
-def _active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
-    """The slots that may have a derivative with respect to these inputs: so many of the first, or those listed."""
-    key = ("active", primals)
-    if key not in program.facts:
-        active = {~k for k in _indices(primals) if program.in_avals[k].dtype._kind in "fc"}
-        for slot, (op, _, slots) in enumerate(program.instructions):
-            aval = program.avals[slot]
-            smooth = isinstance(aval, tuple) or aval.dtype._kind in "fc"
-            if smooth and any(s in active for s in slots[: op.indices][op.smooth]):
-                active.add(slot)
-        program.facts[key] = frozenset(active)
-    return program.facts[key]
-
-
-def _indices(primals: int | tuple[int, ...]) -> Sequence[int]:
-    return range(primals) if isinstance(primals, int) else primals
 
 
 def pull_back(
@@ -61,7 +44,10 @@ def pull_back(
         NoRule: if an op on the way has no pullback.
     """
     env = environment(program, inputs)
-    run_instructions(program, env, fallback)
+    if counts(program):
+        run_instructions(program, env, fallback, set(), residuals(program, primals))
+    else:
+        run_instructions(program, env, fallback)
     return carry_back(program, primals, env, cotangents)
 
 
@@ -70,12 +56,14 @@ def carry_back(
     rules: Rules = PULLBACK,
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
     """What `pull_back` gives, once the instructions have been run: from their results in `env`, by these rules. Each is
-    dropped from there once it has been read for the last time."""
-    active = _active_slots(program, primals)
+    dropped from there once it has been read for the last time. Where there are large arrays NumPy's rules see of them
+    only what they say they read, as nothing else need be there."""
+    active = active_slots(program, primals)
     outs = [env[s] for s in program.out_slots]
     known: dict[int, Any] = {}
     several: dict[int, list[Any]] = {}  # of ops with several results: the cotangents of these
     counted = counts(program)
+    thinned = counted and rules is PULLBACK
     if counted:
         buffers.made(env[: len(program.instructions)])
 
@@ -100,8 +88,11 @@ def carry_back(
             continue
         wanted = tuple([s in active and (op.indices is None or k < op.indices) for k, s in enumerate(slots)])
         rule = rules.get(op)
+        given = [env[s] for s in slots]
+        if thinned:
+            y, given = seen(op, y, given, program.avals[slot], [program.aval(s) for s in slots])
         try:
-            found = rule and rule(g, y, params, wanted, *[env[s] for s in slots])
+            found = rule and rule(g, y, params, wanted, *given)
         except Exception as error:
             error.mxcompat_slot = slot  # type: ignore[attr-defined]
             raise
@@ -110,7 +101,7 @@ def carry_back(
         for s, on, gi in zip(slots, wanted, found, strict=True):
             if on and gi is not None:
                 add(s, fit(gi, program.aval(s)))
-    return outs, [known[~k] if ~k in known else _zeros(program.in_avals[k]) for k in _indices(primals)]
+    return outs, [known[~k] if ~k in known else _zeros(program.in_avals[k]) for k in indices(primals)]
 
 
 def _zeros(aval: Aval) -> np.ndarray:
@@ -138,10 +129,10 @@ def carry_forward(
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
     """What `push_forward` gives, once the instructions have been run: from their results, by these rules. `dtypes` are
     those of tangents, by slots, where they are not those of the values."""
-    active, counted = _active_slots(program, primals), counts(program)
+    active, counted = active_slots(program, primals), counts(program)
     if counted:
         buffers.made(env[: len(program.instructions)])
-    known: dict[int, Any] = {~k: t for k, t in zip(_indices(primals), tangents, strict=True) if ~k in active}
+    known: dict[int, Any] = {~k: t for k, t in zip(indices(primals), tangents, strict=True) if ~k in active}
     for slot, (op, params, slots) in enumerate(program.instructions):
         given = [known.get(s) for s in slots[: op.indices]]
         if slot not in active or all(t is None for t in given):
@@ -197,7 +188,7 @@ def can_pull_back(program: Program, primals: int | tuple[int, ...], outputs: int
     """Whether `pull_back` finds all rules that it needs, for cotangents of the first outputs (None: of all)."""
     key = ("can pull back", primals, outputs)
     if key not in program.facts:
-        reached = {*program.out_slots[:outputs]} & _active_slots(program, primals)
+        reached = {*program.out_slots[:outputs]} & active_slots(program, primals)
         program.facts[key] = can_interpret(program) and _has_rules(PULLBACK, program, primals, reached)
     return program.facts[key]
 
@@ -206,14 +197,14 @@ def can_push_forward(program: Program, primals: int | tuple[int, ...]) -> bool:
     """Whether `push_forward` finds all rules that it needs."""
     key = ("can push forward", primals)
     if key not in program.facts:
-        reached = {*_active_slots(program, primals)}
+        reached = {*active_slots(program, primals)}
         program.facts[key] = can_interpret(program) and _has_rules(PUSHFORWARD, program, primals, reached)
     return program.facts[key]
 
 
 def _has_rules(kind: Rules, program: Program, primals: int | tuple[int, ...], reached: set[int]) -> bool:
     """Whether what is reached, and what has a derivative on the way there, has rules of this kind."""
-    active = _active_slots(program, primals)
+    active = active_slots(program, primals)
     for slot in range(len(program.instructions) - 1, -1, -1):
         if slot in reached:
             op, params, slots = program.instructions[slot]

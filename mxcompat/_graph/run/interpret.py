@@ -52,7 +52,10 @@ def environment(program: Program, inputs: Sequence[Any]) -> list[Any]:
     return [*[None] * len(program.instructions), *reversed(inputs)]
 
 
-def run_instructions(program: Program, env: list[Any], fallback: Fallback, free: set[int] | None = None) -> None:
+def run_instructions(
+    program: Program, env: list[Any], fallback: Fallback, free: set[int] | None = None,
+    kept: frozenset[int] = frozenset(),
+) -> None:  # fmt: skip
     """Put the results of all instructions in an environment.
 
     Args:
@@ -60,13 +63,14 @@ def run_instructions(program: Program, env: list[Any], fallback: Fallback, free:
             have read is dropped, and what an op writes over is written over if it is read for the last time then. If
             something fails after that, `env` holds all that is needed to go on from there. None: everything is kept,
             and not counted as memory in use.
+        kept: slots of which the values are kept all the same.
     """
     if free is None:
         _run_and_keep(program, env, fallback)
         return
     counted = counts(program)
     least = 0 if counted else policy.REUSED_BYTES
-    steps = zip(program.instructions, program.avals, *_reads(program), strict=True)
+    steps = zip(program.instructions, program.avals, *_reads(program, kept), strict=True)
     for k, ((op, params, slots), out, places, dropped) in enumerate(steps):
         given = [env[s] for s in slots]
         try:
@@ -117,20 +121,20 @@ def _result(op: Op, out: Any, params: tuple, given: list[Any], fallback: Fallbac
 _Reads = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
 
 
-def _reads(program: Program) -> _Reads:
+def _reads(program: Program, kept: frozenset[int]) -> _Reads:
     """Of each instruction: the positions of the inputs that it may write over, which nothing reads after it; and the
     results that nothing reads after it."""
-    found = program.facts.get("reads")
+    found = program.facts.get(("reads", kept))
     if found is None:
-        facts, key = program.code.facts, ("reads", program.out_slots)
+        facts, key = program.code.facts, ("reads", program.out_slots, kept)
         if key not in facts:
-            facts[key] = _find_reads(program)
-        found = program.facts["reads"] = facts[key]
+            facts[key] = _find_reads(program, kept)
+        found = program.facts["reads", kept] = facts[key]
     return found
 
 
-def _find_reads(program: Program) -> _Reads:
-    later = {*program.out_slots}
+def _find_reads(program: Program, kept: frozenset[int]) -> _Reads:
+    later = {*program.out_slots, *kept}
     places: list[tuple[int, ...]] = []
     dropped: list[tuple[int, ...]] = []
     for op, _, slots in reversed(program.instructions):

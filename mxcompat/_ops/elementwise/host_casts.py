@@ -14,7 +14,7 @@ from mxcompat._array.casting import converted_on_host
 from mxcompat._array.construct import CAST, COPY
 from mxcompat._array.nest import NEST
 from mxcompat._graph.ir.aval import Aval
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
 
 from ..define import TABLE
 from .casts import ASTYPE, STOP_GRADIENT
@@ -109,3 +109,7 @@ def _push_nest(tangents: Sequence[Any], y: Any, params: tuple, *parts: Any) -> A
 
 def _real_or_complex(t: Any, dtype: np.dtype) -> Any:
     return (t.real if t.dtype.kind == "c" != dtype.kind else t).astype(dtype)
+
+
+for _op in (ASTYPE, CAST, COPY, _CONTIGUOUS, STOP_GRADIENT, _DEPENDS, NEST):
+    RESIDUALS[_op] = Residuals(slice(0), False)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
 
 from ..define import TABLE
 from ..indexing import at  # noqa: F401  # its records, in TABLE
@@ -82,6 +82,11 @@ _PUSHES: dict[str, Callable[[Any, Any], Any]] = {
 
 _STEPS = ("sign", "round", "trunc", "floor", "ceil")
 
+_OF_RESULT = ("exp", "expm1", "sqrt", "reciprocal", "update_reciprocal", "tan", "tanh", "erfinv")
+_OF_BOTH = ("rsqrt", "sigmoid")
+_OF_NEITHER = ("degrees", "radians", *(name for name in _PULLS if name != "abs"), *_STEPS)
+"""What the slopes and cotangents are computed from, where that is not the argument alone."""
+
 
 def _replaced(x: Any) -> Any:
     """With 1 for 0."""
@@ -108,6 +113,9 @@ for _name, _slope in _SLOPES.items():
     _slope_rules(_name, _slope)
 for _name, _pull in _PULLS.items():
     _linear_rules(_name, _pull, _PUSHES[_name])
+for _name in {*_SLOPES, *_PULLS, *_STEPS}.difference(_OF_BOTH):
+    _argument = slice(0) if _name in _OF_RESULT or _name in _OF_NEITHER else slice(None)
+    RESIDUALS[TABLE[_name]] = Residuals(_argument, _name in _OF_RESULT)
 for _name in _STEPS:
     PULLBACK.of(TABLE[_name])(lambda g, y, params, wanted, x: (None,))
     PUSHFORWARD.of(TABLE[_name])(lambda tangents, y, params, x: np.zeros((), y.dtype))

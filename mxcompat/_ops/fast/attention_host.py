@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
 
 from ..products.contraction import times
 from .attention import ATTENTION
@@ -191,3 +191,6 @@ def _attention_forth(tangents: Any, y: Any, params: tuple, *inputs: Any) -> Any:
         moved -= weights * (sink * tangents[-1].astype(dtype, copy=False)[:, None, None])
     out = _times(moved, case.v)
     return out if tv is None else out + _times(weights, tv)
+
+
+RESIDUALS[ATTENTION] = Residuals(result=False)

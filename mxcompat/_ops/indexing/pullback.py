@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
 
 from ..elementwise.select import select
 from ..movement.pullback import linear, unspread
@@ -32,10 +32,11 @@ __all__: list[str] = []
 
 for _op in (SLICE, GATHER, GATHER_AXIS, DYNAMIC_SLICE):
     PUSHFORWARD[_op] = linear(_op, 1)
+    RESIDUALS[_op] = Residuals(slice(1, None), False)
 for _op in (MASKED_SCATTER, SCATTER_AXIS, DYNAMIC_UPDATE):
     PUSHFORWARD[_op] = linear(_op, 2)
-for _op in (FILL,):
-    PUSHFORWARD[_op] = linear(_op)
+PUSHFORWARD[FILL] = linear(FILL)
+RESIDUALS[FILL] = Residuals(slice(0), False)
 
 
 def _nothing(count: int) -> tuple[None, ...]:

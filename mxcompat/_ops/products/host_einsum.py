@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mxcompat._graph.ir.aval import from_numpy
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
 from mxcompat._graph.policy import MOST_PLANS
 
 from ..movement.diagonals import sum_dtype
@@ -133,6 +133,9 @@ def _stretched(x: Any, labels: str, other: Any, there: str) -> Any:
         other.shape[there.index(c)] if n == 1 and c in there else n for c, n in zip(labels, x.shape, strict=True)
     ])  # fmt: skip
     return x if shape == x.shape else np.broadcast_to(x, shape)
+
+
+RESIDUALS[EINSUM] = Residuals(result=False)
 
 
 @PULLBACK.of(EINSUM)

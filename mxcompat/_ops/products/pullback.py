@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
 
 from ..define import TABLE
 from .contraction import contract, multiply, pull_contraction, pull_product, widened
@@ -129,3 +129,7 @@ def _push_vectors(product: Any) -> Any:
 
 
 PUSHFORWARD.update({op: _push_vectors(product) for op, product in VECTORS.items()})
+
+for _op in (MATMUL, TENSORDOT, *[TABLE[name] for name in ("inner", "outer", "kron", "vecdot")]):
+    RESIDUALS[_op] = Residuals(result=False)
+RESIDUALS[ADDMM] = Residuals(slice(1, None), False)

@@ -1,0 +1,73 @@
+"""Active: which values of a Program have a derivative by some of its inputs, and which of them the way back reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..ir.aval import Dtype
+from ..ir.node import ITEM
+from ..ir.op import Op
+from ..ir.program import Program
+from ..ir.rules import RESIDUALS, Residuals
+
+__all__ = ["active_slots", "indices", "residuals", "seen"]
+
+
+def active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
+    """The slots that may have a derivative with respect to these inputs: so many of the first, or those listed."""
+    key = ("active", primals)
+    if key not in program.facts:
+        active = {~k for k in indices(primals) if program.in_avals[k].dtype._kind in "fc"}
+        for slot, (op, _, slots) in enumerate(program.instructions):
+            aval = program.avals[slot]
+            smooth = isinstance(aval, tuple) or aval.dtype._kind in "fc"
+            if smooth and any(s in active for s in slots[: op.indices][op.smooth]):
+                active.add(slot)
+        program.facts[key] = frozenset(active)
+    return program.facts[key]
+
+
+def indices(primals: int | tuple[int, ...]) -> Sequence[int]:
+    return range(primals) if isinstance(primals, int) else primals
+
+
+_EVERYTHING = Residuals()
+
+
+def residuals(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
+    """The slots that are read on the way back."""
+    key = ("residuals", primals)
+    if key not in program.facts:
+        active = active_slots(program, primals)
+        found: set[int] = set()
+        for slot, (op, _, slots) in enumerate(program.instructions):
+            if slot in active and op is not ITEM:
+                read = RESIDUALS.get(op, _EVERYTHING)
+                found.update(slots[read.inputs], (slot,) if read.result else ())
+        program.facts[key] = frozenset(found)
+    return program.facts[key]
+
+
+def seen(op: Op, y: Any, inputs: list[Any], out: Any, avals: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """What the pullback of an op is given of its result and inputs: what it says it reads, and stand-ins."""
+    read = RESIDUALS.get(op, _EVERYTHING)
+    given = [*map(_unread, avals)]
+    given[read.inputs] = inputs[read.inputs]
+    return y if read.result else _unread(out), given
+
+
+def _unread(aval: Any) -> Any:
+    """Stands for a value of which a rule reads the shape and the dtype alone."""
+    if isinstance(aval, tuple):
+        return tuple(map(_unread, aval))
+    return np.broadcast_to(_filling(aval.dtype), aval.shape)
+
+
+@lru_cache
+def _filling(dtype: Dtype) -> np.ndarray:
+    kind = dtype._numpy
+    return np.full((), np.nan if dtype._kind in "fc" else True if dtype._kind == "b" else np.iinfo(kind).max, kind)
