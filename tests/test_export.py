@@ -792,7 +792,7 @@ def test_a_callback_is_told_of_a_pending_draw_when_others_have_been_computed(com
         mx.eval([draws[k] for k in computed])
         parts = []
         mx.export_function(parts.append, lambda a: draws[1][a], mx.array([1, 2]))
-        constants = [np.array(c).tolist() for part in parts if part["type"] == "constants" for _, c in part["constants"]]
+        (constants,) = [[np.array(c).tolist() for _, c in p["constants"]] for p in parts if p["type"] == "constants"]
         primitives = [(p["name"], repr(p["arguments"])) for p in parts if p["type"] == "primitive"]
         if computed == (0,):  # MLX splits the second key yet, here all have been split together
             return constants[3:], [p for p in primitives if p[0] != "Split"][-12:]

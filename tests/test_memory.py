@@ -365,7 +365,7 @@ def test_a_result_takes_the_place_of_an_operand(function: Callable[..., Any]) ->
 
 
 BACK = {_chain: 3, _from_one: 3, _gelu: 7, _chosen: 3, _weighed: 3, _normalized: 2}
-"""How many arrays of the argument's size a gradient takes. MLX takes 2, 1, 6, 3.5, 4 and 6; what reads all results takes
+"""How many arrays of the argument's size a gradient takes. MLX takes 2, 1, 6, 3.5, 4 and 6; keeping all results, it is
 5, 4, 10, 5, 4 and 3."""
 
 
