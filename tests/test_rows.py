@@ -7,7 +7,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat import ext
-from mxcompat._graph.passes.rows import multiply_rows
+from mxcompat._graph.passes.rows import add_to_rows_apart, multiply_rows
 
 RNG = np.random.default_rng(0)
 W = RNG.standard_normal((40, 30)).astype(np.float32)
@@ -58,3 +58,40 @@ def test_a_linear_layer(xla_only):
     np.testing.assert_allclose(np.array(dx)[0], np.cos(row) @ W, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(np.array(dw), np.cos(row).T @ ROW[0], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(np.array(together), np.stack([row, 2 * row]), rtol=1e-4, atol=1e-4)
+
+
+BIAS = RNG.standard_normal(40).astype(np.float32)
+VECTOR = ROW[0, 0]
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "apart"),
+    [
+        (lambda x, w, b: x @ w.T + b, ROW, True),
+        (lambda x, w, b: b + x @ w.T, ROW[0], True),
+        (lambda x, w, b: x @ (w * 2).T + b, ROW, True),
+        (lambda x, w, b: w @ x + b, VECTOR, True),
+        (lambda x, w, b: (x @ w.T).reshape(4, 10) + b.reshape(4, 10), ROW, True),
+        (lambda x, w, b: x @ w.T + b, np.repeat(ROW, 2, 1), False),  # two rows
+        (lambda x, w, b: x @ w.T * b, ROW, False),
+        (lambda x, w, b: (x @ w.astype(np.int32).T) + 1, VECTOR.astype(np.int32), False),
+    ],
+)
+def test_what_is_added_to_a_product_of_a_vector_is_added_after_it(f, x, apart):
+    lowered = jax.jit(f).lower(x, W, BIAS)
+    want = np.array(f(*map(jnp.asarray, (x, W, BIAS))))
+    module = lowered.compiler_ir("stablehlo")
+    before = str(module)
+    add_to_rows_apart(module)
+    module.operation.verify()
+    assert (str(module) != before) is apart
+    compiled = lowered.compile()
+    computations = compiled.as_text().split("\n\n")
+    assert not any(" dot(" in c and " add(" in c for c in computations if "ENTRY" not in c)
+    np.testing.assert_allclose(compiled(x, W, BIAS), want, rtol=1e-5, atol=1e-5)
+
+
+def test_xla_adds_within_such_a_product_by_itself():
+    """Once it does not, the pass is not needed."""
+    text = jax.jit(lambda x, w, b: x @ w.T + b).lower(VECTOR, W, BIAS).compile().as_text()
+    assert any(" dot(" in c and " add(" in c for c in text.split("\n\n") if "ENTRY" not in c)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from mxcompat._jax import func, ir, stablehlo
 
 __all__ = [
-    "COMBINE", "COSTLY", "FUSED", "bodies", "called", "float_type", "half_type", "keep", "kept", "named", "op_name",
-    "product", "reduction", "reshaped",
+    "COMBINE", "COSTLY", "FUSED", "bodies", "called", "float_type", "half_type", "hidden", "keep", "kept", "named",
+    "op_name", "product", "reduction", "reshaped",
 ]  # fmt: skip
 
 COMBINE: dict[str, Callable[..., Any]] = {
@@ -76,6 +76,19 @@ def float_type(value: Any) -> Any | None:
 def half_type(value: Any) -> Any | None:
     """The same of one of float16."""
     return _type_of(value, ir.F16Type)
+
+
+def hidden(value: Any) -> None:
+    """Let what reads a value of floats read it with a NaN in the place of each NaN: nothing changes, and XLA cannot
+    know."""
+    uses = list(value.uses)
+    kind = ir.RankedTensorType(value.type)
+    with ir.InsertionPoint.after(value.owner):
+        nan = ir.DenseElementsAttr.get_splat(kind, ir.FloatAttr.get(kind.element_type, float("nan")))
+        equal = stablehlo.compare(value, value, stablehlo.ComparisonDirectionAttr.get("EQ"))
+        same = stablehlo.select(equal, value, stablehlo.constant(nan))
+    for use in uses:
+        use.owner.operands[use.operand_number] = same
 
 
 def _type_of(value: Any, elements: Any) -> Any | None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mxcompat._jax import ir, stablehlo
+from mxcompat._jax import ir
 
-from .modules import float_type, half_type, named, op_name
+from .modules import float_type, half_type, hidden, named, op_name
 
 __all__ = ["round_products"]
 
@@ -35,7 +35,7 @@ def round_products(module: Any) -> None:
     products = [op.results[0] for op in named(module, _PRODUCT)]
     with module.context, ir.Location.unknown():
         for product in [p for p in products if _has_to_be_rounded(p)]:
-            _round(product)
+            hidden(product)
 
 
 def _has_to_be_rounded(product: Any) -> bool:
@@ -57,14 +57,3 @@ def _is_added(value: Any, to_all: bool) -> bool:
 def _is_product(value: Any) -> bool:
     name = op_name(value)
     return name == _PRODUCT or (name in _MOVES and _is_product(value.owner.operands[0]))
-
-
-def _round(product: Any) -> None:
-    uses = list(product.uses)
-    kind = ir.RankedTensorType(product.type)
-    with ir.InsertionPoint.after(product.owner):
-        nan = ir.DenseElementsAttr.get_splat(kind, ir.FloatAttr.get(kind.element_type, float("nan")))
-        equal = stablehlo.compare(product, product, stablehlo.ComparisonDirectionAttr.get("EQ"))
-        rounded = stablehlo.select(equal, product, stablehlo.constant(nan))
-    for use in uses:
-        use.owner.operands[use.operand_number] = rounded

@@ -11,7 +11,7 @@ from ..passes.branches import compute_in_branches
 from ..passes.constants import compute_when_run
 from ..passes.repeats import compute_once
 from ..passes.rounding import round_products
-from ..passes.rows import multiply_rows
+from ..passes.rows import add_to_rows_apart, multiply_rows
 from ..passes.stages import reduce_in_stages
 from ..passes.sums import multiply_sums
 from ..passes.unroll import unroll_reductions
@@ -32,6 +32,7 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
         if alone:
             multiply_sums(module)
             multiply_rows(module)
+        add_to_rows_apart(module)
         round_products(module)
         if alone:
             unroll_reductions(module)
