@@ -855,3 +855,50 @@ def test_what_a_subclass_overrides_is_not_called(text):
 def test_gguf_of_a_subclass(tmp_path):
     check(lambda mx: mx.save_gguf(str(tmp_path / "x"), {"x": _of_subclass(mx)}))
     check(lambda mx: mx.save_gguf(str(tmp_path / "x"), {}, {"y": _of_subclass(mx)}))
+
+
+class Differentiated:
+    """As PyTorch's tensors that it differentiates: they are not exported, what they hold is."""
+
+    requires_grad = True
+
+    def __init__(self, data):
+        self._data = data
+
+    def detach(self):
+        return self._data
+
+    def __dlpack__(self, **how):
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+
+    def __dlpack_device__(self):
+        return self._data.__dlpack_device__()
+
+
+def test_what_another_library_differentiates():
+    given = Differentiated(np.arange(6.0, dtype=np.float32).reshape(2, 3))
+    want = given.detach()
+    makers = (ours.array, ours.asarray, ours.from_dlpack, lambda x: ours.zeros(3) + x, lambda x: ours.add(0, x))
+    for made in [make(given) for make in makers]:
+        np.testing.assert_array_equal(made, want)
+    assert ours.array(given, ours.float16).dtype is ours.float16
+    x = ours.zeros((1, 2, 3))
+    x[0] = given
+    np.testing.assert_array_equal(x[0], want)
+
+
+def test_what_exports_nothing_has_no_dtype():
+    given = Differentiated(np.ones(2, np.float32))
+    given.requires_grad = False
+    with pytest.raises(RuntimeError) as caught:
+        ours.array(given)
+    assert str(caught.value) == "std::bad_cast" and "Can't export" in caught.value.__notes__[0]
+
+
+def test_pytorch_s_tensors():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    weight = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
+    for made in (weight, weight.T, weight * 2, weight.half(), weight.bfloat16(), weight[0, 0]):
+        check(lambda mx, made=made: [mx.array(made), mx.zeros(3)[:1] + made, mx.array(made, dtype=mx.float16)])
+    check(lambda mx: mx.array(torch.ones(1, device="meta")))
+    check(lambda mx: mx.array(torch.eye(2).to_sparse()))

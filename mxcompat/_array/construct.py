@@ -169,12 +169,17 @@ def jax_node(value: Any, dtype: Dtype | None) -> Node:
 
 
 def _dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
-    """A leaf with a copy of what `value.__dlpack__` offers."""
+    """A leaf with a copy of what `value.__dlpack__` offers. What PyTorch differentiates offers nothing itself."""
+    if getattr(value, "requires_grad", False):
+        value = value.detach()
     try:
         data = np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError):  # a type NumPy does not know (bfloat16), or another device
-        with jax.enable_x64(True):
-            return jax_node(jnp.array(jax.dlpack.from_dlpack(value), copy=True), dtype)
+        try:
+            with jax.enable_x64(True):
+                return jax_node(jnp.array(jax.dlpack.from_dlpack(value), copy=True), dtype)
+        except (BufferError, ValueError) as error:
+            raise bad_cast(f"{type_name(value)}: {error}") from error
     return numpy_node(data, dtype)
 
 
