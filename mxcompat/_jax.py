@@ -85,8 +85,9 @@ def import_jax() -> None:
         return
     if not is_imported() and threading.current_thread() is threading.main_thread():
         thread = threading.Thread(target=_try_to_import, name="mxcompat-import")
-        thread.start()
-        thread.join()
+        with suppress(RuntimeError):  # none can be started at exit, from Python 3.12 on
+            thread.start()
+            thread.join()
     importlib.import_module("jax")  # waits for whoever imports it, and raises what there is to raise
     _is_there()
 

@@ -53,7 +53,7 @@ def test_a_program_of_ones_own(tmp_path):
     (trace,) = (tmp_path / "trace").rglob("perfetto_trace.json.gz")
     with gzip.open(trace) as file:
         names = [event.get("name", "") for event in json.load(file)["traceEvents"]]
-    assert names.count("evaluate program.py:7") == 50
+    assert names.count(f"evaluate {tmp_path}/program.py:7") == 50
     assert "open it at" in done.stderr
 
 

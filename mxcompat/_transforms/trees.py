@@ -65,9 +65,12 @@ def _flatten_in_python(tree: Any, out: list[array], require_array: bool) -> bool
     if isinstance(tree, array):
         out.append(tree)
         return True
-    if isinstance(tree, (dict, list, tuple)):
-        return all(_flatten_in_python(item, out, require_array) for item in _items(tree))
-    return not require_array
+    if not isinstance(tree, (dict, list, tuple)):
+        return not require_array
+    for item in _items(tree):  # noqa: SIM110  `all` would recurse in C, where Python 3.12 has a limit of its own
+        if not _flatten_in_python(item, out, require_array):
+            return False
+    return True
 
 
 def _items(tree: Any) -> Iterable[Any]:
@@ -230,18 +233,19 @@ def _find_one(
         arrays.append(item)
         slots.append((container, key))
     elif isinstance(item, dict):
-        return all(_find_one(item, k, value, *found) for k, value in dict.items(item))
+        for k, value in dict.items(item):
+            if not _find_one(item, k, value, *found):
+                return False
     elif not isinstance(item, (list, tuple)):
         return not require_array
     elif not require_array and {*map(type, item)} <= _NUMBERS:
         return True  # the settings of a layer
-    elif isinstance(item, list):
-        return all(_find_one(item, k, value, *found) for k, value in enumerate(item))
     else:
-        content, before = list(item), len(arrays)
-        if not all(_find_one(content, k, value, *found) for k, value in enumerate(item)):
-            return False
-        if len(arrays) > before:
+        content, before = item if isinstance(item, list) else list(item), len(arrays)
+        for k, value in enumerate(item):
+            if not _find_one(content, k, value, *found):
+                return False
+        if isinstance(item, tuple) and len(arrays) > before:
             tuples.append((container, key, item, content))
     return True
 

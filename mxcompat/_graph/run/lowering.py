@@ -52,7 +52,10 @@ def _import_dialects() -> None:
     global _importing
     if _importing is None:
         thread = threading.Thread(target=lambda: jax.jit(lambda: 0).lower(), daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # none can be started at exit, from Python 3.12 on
+            return
         _importing = thread
     _importing.join()
 

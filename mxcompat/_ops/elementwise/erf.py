@@ -17,7 +17,7 @@ from mxcompat._jax import jax, jnp, lazy
 
 from .host_log import log
 
-__all__ = ["erf", "erf_as_xla", "erfinv", "erfinv_by_xla"]
+__all__ = ["erf", "erf_as_xla", "erf_by_xla", "erfinv", "erfinv_by_xla"]
 
 _ERF_LIMIT = 3.95
 _ERF_ABOVE = (
@@ -101,6 +101,18 @@ def _fitted_inverse(x: Any) -> Any:
         tail = _polynomial(np.sqrt(w) - _TAIL_MIDDLE, _TAIL)
         found = np.where(w < _CENTRE_UNTIL, found, np.where(np.isinf(w), w, tail))
     return x * found  # of two NaN the first
+
+
+@lazy.custom_jvp
+def erf_by_xla(x: Any) -> Any:
+    """XLA's own. Its second derivative at infinity is NaN, as MLX's, in all versions of JAX."""
+    return jax.lax.erf(x)
+
+
+@erf_by_xla.defjvp
+def _erf_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (x,) = primals
+    return erf_by_xla(x), tangents[0] * (jnp.asarray(2 / math.sqrt(math.pi), x.dtype) * jnp.exp(-(x * x)))
 
 
 @lazy.custom_jvp

@@ -23,7 +23,7 @@ from mxcompat._jax import jnp, lax, lazy
 
 from ..arguments import any_number, integer
 from ..define import SAMPLES, Sample, as_bool, as_float, op, same, unary
-from .erf import erfinv_by_xla
+from .erf import erf_by_xla, erfinv_by_xla
 from .quotient import quotient
 
 __all__ = [
@@ -242,7 +242,7 @@ reciprocal = unary("reciprocal", lambda x: quotient(jnp.ones((), x.dtype), x), a
                    sample=_POSITIVE)  # fmt: skip
 exp = unary("exp", lazy.lax.exp, as_float, "The exponential of each element.")
 expm1 = unary("expm1", lazy.lax.expm1, as_float, "exp(x) - 1 of each element, precise near 0.", not_for="c")
-erf = unary("erf", lazy.lax.erf, as_float, "The error function of each element.", not_for="c")
+erf = unary("erf", erf_by_xla, as_float, "The error function of each element.", not_for="c")
 erfinv = unary("erfinv", erfinv_by_xla, as_float, "The inverse of `erf`, of each element.", not_for="c", sample=_UNIT)
 sin = unary("sin", lazy.lax.sin, as_float, "The sine of each element.")
 cos = unary("cos", lazy.lax.cos, as_float, "The cosine of each element.")
