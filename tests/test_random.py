@@ -629,6 +629,70 @@ def test_categorical_of_one_line_with_nan(place) -> None:
 
 
 @pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("logits", [[np.inf, 0, 0], [np.inf, np.inf, 0], [-np.inf] * 3, [0, np.inf], [1e38, 0]])
+def test_categorical_of_one_line_with_infinities(logits) -> None:
+    """A token that is forced, or where all are ruled out."""
+    line = np.array(logits, np.float32)
+    check(lambda mx, x: mx.random.categorical(x, num_samples=30, key=mx.random.key(3)), line)
+    check(lambda mx, x: [mx.random.categorical(x, key=mx.random.key(k)) for k in range(9)], line[None])
+
+
+MANY = {
+    "normal": lambda mx, k: mx.random.normal((2, 3), key=k),
+    "normal of one": lambda mx, k: mx.random.normal(key=k),
+    "normal in half precision": lambda mx, k: mx.random.normal((3,), mx.float16, loc=1, scale=2, key=k),
+    "complex normal": lambda mx, k: mx.random.normal((3,), mx.complex64, key=k),
+    "normal by a location": lambda mx, k: mx.random.normal((3,), loc=mx.arange(6.0).reshape(2, 3), key=k),
+    "uniform": lambda mx, k: mx.random.uniform(-1, mx.arange(3.0), (2, 3), key=k),
+    "bernoulli": lambda mx, k: mx.random.bernoulli(0.3, (5,), key=k),
+    "randint": lambda mx, k: mx.random.randint(-5, 50, (7,), key=k),
+    "gumbel": lambda mx, k: mx.random.gumbel((3,), key=k),
+    "laplace": lambda mx, k: mx.random.laplace((3,), loc=2, scale=3, key=k),
+    "split": lambda mx, k: mx.random.split(k, 3),
+    "truncated normal": lambda mx, k: mx.random.truncated_normal(-1, 2, (2, 3), key=k),
+    "permutation": lambda mx, k: mx.random.permutation(7, key=k),
+    "categorical": lambda mx, k: mx.random.categorical(mx.zeros((2, 5)), key=k),
+    "categorical, first axis": lambda mx, k: mx.random.categorical(mx.zeros((2, 5)), axis=0, key=k),
+    "categories": lambda mx, k: mx.random.categorical(mx.zeros((2, 5)), num_samples=3, key=k),
+    "nothing": lambda mx, k: mx.random.normal((0, 3), key=k),
+    "two draws": lambda mx, k: mx.random.normal((2,), key=mx.random.split(k)[0]) + mx.random.uniform(key=k),
+}
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("draw", MANY.values(), ids=MANY.keys())
+@pytest.mark.parametrize("count", [3, 40])
+def test_a_key_for_each(draw, count) -> None:
+    check(lambda mx: mx.vmap(lambda k: draw(mx, k))(mx.random.split(mx.random.key(7), count)))
+
+
+BETWEEN = {
+    "uniform": lambda mx, k, x: mx.random.uniform(x, x + 2, (2, 3), key=k),
+    "normal": lambda mx, k, x: mx.random.normal((2, 3), loc=x, scale=x, key=k),
+    "normal of fewer": lambda mx, k, x: mx.random.normal((3,), loc=mx.broadcast_to(x, (2, 3)), key=k),
+    "randint": lambda mx, k, x: mx.random.randint(x.astype(mx.int32), 90, (2, 3), key=k),
+    "truncated normal": lambda mx, k, x: mx.random.truncated_normal(x / 9, x / 9 + 1, (2, 3), key=k),
+    "bernoulli": lambda mx, k, x: mx.random.bernoulli(x / 9, (2, 3), key=k),
+    "categorical": lambda mx, k, x: mx.random.categorical(mx.broadcast_to(x, (4, 3)), key=k),
+    "categories": lambda mx, k, x: mx.random.categorical(mx.broadcast_to(x, (4, 3)), shape=(2, 4), key=k),
+}
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("draw", BETWEEN.values(), ids=BETWEEN.keys())
+@pytest.mark.parametrize("shape", [(), (3,), (2, 1)])
+@pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)])
+def test_a_key_and_a_setting_for_each(draw, shape, axes) -> None:
+    def run(mx, x):
+        keys = mx.random.split(mx.random.key(7), 20)
+        return mx.vmap(lambda k, x: draw(mx, k, x), in_axes=axes)(
+            keys if axes[0] == 0 else keys[0], x if axes[1] == 0 else x[0]
+        )
+
+    check(run, np.linspace(0, 3, 20 * max(1, int(np.prod(shape))), dtype=np.float32).reshape(20, *shape), tol=1e-5)
+
+
+@pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("low", [2**31 - 100, 2**31 - 3, -(2**31)])
 def test_integers_near_the_ends_of_their_range(low: int) -> None:
     check(lambda mx: mx.random.randint(low, min(low + 99, 2**31 - 1), (50,), key=mx.random.key(1)))

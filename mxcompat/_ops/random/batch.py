@@ -1,5 +1,5 @@
 """Draws over an axis more. A draw has one key, so a few of them are nodes of their own, and more of them one node that
-draws row after row; only a permutation of many arrays by one key is one draw."""
+draws all rows, for some ops row after row; only a permutation of many arrays by one key is one draw."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from mxcompat._jax import jax
 
 from ..define import TABLE, op
 from . import continuous, discrete, state  # noqa: F401  they define the ops
+from .host import OF_EACH
 
 __all__: list[str] = []
 
@@ -45,6 +46,11 @@ _ROWS = op("random_rows", _rows_lowered, _infer_rows, ("name", "given", "flags",
 def _rows(out: Aval, params: tuple, *inputs: Any) -> Any:
     name, given, flags, size = params
     rule, one = HOST[TABLE[name]], aval(out.shape[1:], out.dtype)
+    if _is_at_once(name, flags):
+        ndim = len(out.shape)
+        return rule(
+            out, given, inputs[0], *[_under(x, ndim) if on else x for x, on in zip(inputs[1:], flags[1:], strict=True)]
+        )
     result = np.empty(out.shape, out.dtype._numpy)
     for k in range(size):
         row = rule(one, given, *[x[k] if on else x for x, on in zip(inputs, flags, strict=True)])
@@ -54,9 +60,21 @@ def _rows(out: Aval, params: tuple, *inputs: Any) -> Any:
     return result
 
 
+def _is_at_once(name: str, flags: tuple[bool, ...]) -> bool:
+    """Whether each row has a key of its own, and all are drawn as one. (Logits have other axes than the result.)"""
+    return name in OF_EACH and flags[0] and not (name == "random_categorical" and flags[1])
+
+
+def _under(x: Any, ndim: int) -> Any:
+    """An array with so many axes, the new ones behind the first."""
+    return x.reshape(x.shape[0], *[1] * (ndim - x.ndim), *x.shape[1:])
+
+
 @COST.of(_ROWS)
 def _rows_cost(out: Aval, params: tuple, *inputs: Aval) -> float:
-    return params[3] * policy.DRAW_SECONDS + policy.BYTE_SECONDS * out.nbytes
+    name, _, flags, size = params
+    draws = 1 if _is_at_once(name, flags) else size
+    return draws * policy.DRAW_SECONDS + 20 * policy.BYTE_SECONDS * out.nbytes
 
 
 def _one_by_one(op: Op, params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> Node | None:

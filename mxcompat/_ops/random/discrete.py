@@ -169,7 +169,8 @@ def _categorical_line(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:
     """Draws from one distribution: where uniform numbers fall among its cumulated weights, up to the last of these."""
     kind = np.float32 if logits.dtype.kind == "c" else promote(from_numpy(logits.dtype), _float32)._numpy  # type: ignore[arg-type]
     line = cast(logits, kind).reshape(-1)
-    bounds = jnp.cumsum(jnp.exp(line - jnp.max(line)))
+    most = jnp.max(line)  # those that are infinite share alike
+    bounds = jnp.cumsum(jnp.where(jnp.isinf(most), (line == most).astype(kind), jnp.exp(line - most)))
     goals = unit(key, shape).astype(kind) * bounds[-1]
     # A NaN among the logits makes all bounds NaN: it lies behind all of them, as in MLX.
     place = jnp.sum(~(bounds >= goals[..., None]), axis=-1)

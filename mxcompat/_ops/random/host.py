@@ -1,4 +1,8 @@
-"""How NumPy draws: what the lowerings of `continuous` and `discrete` make of the same words, to a rounding."""
+"""How NumPy draws: what the lowerings of `continuous` and `discrete` make of the same words, to a rounding.
+
+The rules of the ops in `OF_EACH` take several keys as well, an array of shape (count, 2); `count` is the first axis of
+the result then, and of other inputs, with as many axes.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,9 @@ from mxcompat._graph.ir.rules import HOST
 from ..define import TABLE
 from ..elementwise.erf import erf_as_xla, erfinv
 from . import continuous, discrete, state  # noqa: F401  they define the ops
-from .threefry import chain, words
+from .threefry import chain, words, words_of_each
 
-__all__ = ["SQRT2", "argsorted", "cast", "laplaces", "normals", "roots", "unit", "wide"]
+__all__ = ["OF_EACH", "SQRT2", "argsorted", "cast", "laplaces", "normals", "roots", "unit", "wide"]
 
 SQRT2 = math.sqrt(2.0)
 
@@ -29,12 +33,27 @@ _WIDTH = np.array(np.float32(1) - _LOW)
 _ROOT = np.array(SQRT2, np.float32)
 
 
+OF_EACH = frozenset(
+    f"random_{name}"
+    for name in (
+        "bernoulli", "categorical", "gumbel", "laplace", "normal", "permutation", "randint", "split",
+        "truncated_normal", "uniform",
+    )
+)  # fmt: skip
+
+
+def _bits(key: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Random words of this shape: each of several keys fills its row."""
+    if key.ndim == 1:
+        return words(key, math.prod(shape)).reshape(shape)
+    return words_of_each(key, math.prod(shape[1:])).reshape(shape)
+
+
 def unit(key: np.ndarray, shape: tuple[int, ...], dtype: np.dtype | None = None) -> np.ndarray:
     """Uniform numbers in [0, 1), by default float32."""
-    x = words(key, math.prod(shape)).astype(np.float32)
+    x = _bits(key, shape).astype(np.float32)
     np.multiply(x, _OVER_2_32, x)
     np.minimum(x, _BELOW_ONE[x.dtype], out=x)
-    x = x.reshape(shape)
     if dtype is None or dtype == x.dtype:
         return x
     return np.minimum(x.astype(dtype), _below_one(dtype))
@@ -78,7 +97,7 @@ def normals(key: np.ndarray, shape: tuple[int, ...]) -> Any:
 
 @HOST.of(TABLE["random_split"])
 def _split(out: Aval, params: tuple, key: np.ndarray) -> np.ndarray:
-    return words(key, out.size).reshape(out.shape)
+    return _bits(key, out.shape)
 
 
 @HOST.of(TABLE["random_chain"])
@@ -100,6 +119,8 @@ def _uniform(out: Aval, params: tuple, key: np.ndarray, low: Any, high: Any) -> 
 @HOST.of(TABLE["random_normal"])
 def _normal(out: Aval, params: tuple, key: np.ndarray, *rest: Any) -> Any:
     shape, dtype, (shifted, stretched) = params
+    if key.ndim > 1:
+        shape = (len(key), *[1] * (len(out.shape) - 1 - len(shape)), *shape)
     kind = dtype._numpy
     loc = cast(rest[0], kind) if shifted else None
     scale = cast(rest[-1], kind) if stretched else None
@@ -188,6 +209,8 @@ def _bernoulli(out: Aval, params: tuple, key: np.ndarray, p: Any) -> np.ndarray:
 @HOST.of(TABLE["random_categorical"])
 def _categorical(out: Aval, params: tuple, key: np.ndarray, logits: Any) -> np.ndarray:
     axis, shape, samples = params
+    axis = axis - len(shape) if axis >= 0 else axis
+    shape = shape if key.ndim == 1 else (len(key), *shape)
     if samples:
         logits = logits[..., None]
     return np.argmax(cast(logits, _real_dtype(logits)) + _gumbel_noise(key, shape), axis=axis).astype(np.uint32)
@@ -201,28 +224,30 @@ def _real_dtype(logits: Any) -> np.dtype:
 @HOST.of(TABLE["random_categorical_line"])
 def _categorical_line(out: Aval, params: tuple, key: np.ndarray, logits: Any) -> np.ndarray:
     line = cast(logits, _real_dtype(logits)).reshape(-1)
-    bounds = np.cumsum(np.exp(line - np.max(line)))
+    most = np.max(line)
+    weights = (line == most).astype(line.dtype) if np.isinf(most) else np.exp(line - most)
+    bounds = np.cumsum(weights)
     places = np.searchsorted(bounds, unit(key, out.shape) * bounds[-1])
     if np.isnan(bounds[-1]):
         places = np.full(out.shape, line.size)
     return np.minimum(places, line.size - 1).astype(np.uint32)
 
 
-def argsorted(key: np.ndarray, size: int) -> np.ndarray:
-    """A random permutation of 0 … size-1: the order of random words, each sorted with its place."""
-    both = words(key, size).astype(np.uint64)
+def argsorted(key: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Random permutations along the last axis: the order of random words, each sorted with its place."""
+    both = _bits(key, shape).astype(np.uint64)
     np.left_shift(both, 32, both)
-    np.add(both, np.arange(size, dtype=np.uint64), both)
+    np.add(both, np.arange(shape[-1], dtype=np.uint64), both)
     both.sort()
     return both.astype(np.uint32)
 
 
 @HOST.of(TABLE["random_permutation"])
 def _permutation(out: Aval, params: tuple, key: np.ndarray) -> np.ndarray:
-    return argsorted(key, params[0])
+    return argsorted(key, out.shape)
 
 
 @HOST.of(TABLE["random_permute"])
 def _permute(out: Aval, params: tuple, key: np.ndarray, x: Any) -> np.ndarray:
     (axis,) = params
-    return np.take(x, argsorted(key, x.shape[axis]), axis=axis)
+    return np.take(x, argsorted(key, (x.shape[axis],)), axis=axis)

@@ -166,10 +166,10 @@ def _multivariate_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any,
 @PULLBACK.of(TABLE["random_permute"])
 def _permute_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, x: Any) -> tuple:
     (axis,) = params
-    return None, np.take(g, np.argsort(argsorted(key, x.shape[axis])), axis=axis)
+    return None, np.take(g, np.argsort(argsorted(key, (x.shape[axis],))), axis=axis)
 
 
 @PUSHFORWARD.of(TABLE["random_permute"])
 def _permute_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any, x: Any) -> Any:
     (axis,) = params
-    return np.take(tangents[1], argsorted(key, x.shape[axis]), axis=axis)
+    return np.take(tangents[1], argsorted(key, (x.shape[axis],)), axis=axis)

@@ -15,7 +15,7 @@ import numpy as np
 
 from mxcompat._graph.policy import CACHED_ELEMENTS, FEW_PAIRS
 
-__all__ = ["PARITY", "ROTATIONS", "chain", "words"]
+__all__ = ["PARITY", "ROTATIONS", "chain", "words", "words_of_each"]
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
@@ -32,6 +32,25 @@ def words(key: np.ndarray, size: int) -> np.ndarray:
         return _many((first, second, first ^ second ^ PARITY), pairs, size)
     both = _few(first, second, pairs, size)
     return np.frombuffer(both.to_bytes(16 * pairs, "little"), np.uint64)[:size].astype(np.uint32)
+
+
+def words_of_each(keys: np.ndarray, size: int) -> np.ndarray:
+    """The first uint32 words of each of some keys, an array of shape (count, 2); a row for each."""
+    count, pairs = len(keys), (size + 1) // 2
+    result = np.empty((count, 2 * pairs), np.uint32)
+    result[...] = np.arange(2 * pairs, dtype=np.uint32)
+    if size % 2:
+        result[:, -1] = 0
+    x, y = result[:, :pairs], result[:, pairs:]
+    first, second = keys[:, :1], keys[:, 1:]
+    schedule = (first, second, first ^ second ^ np.uint32(PARITY))
+    np.add(x, first, x)
+    np.add(y, second, y)
+    step = max(CACHED_ELEMENTS // max(pairs, 1), 1)
+    for start in range(0, count, step):
+        some = slice(start, start + step)
+        _hash(x[some], y[some], [part[some] for part in schedule])
+    return result[:, :size]
 
 
 def chain(key: np.ndarray, count: int) -> np.ndarray:
