@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from mxcompat.ext.debug import host_disabled
-from tests.oracle import ours, real, run, same
+from tests.oracle import check, ours, real, run, same
 
 INF, NAN = np.inf, np.nan
 POINTS = np.array(
@@ -193,3 +193,20 @@ def test_complex_powers_in_numpy(exponent: float) -> None:
     infinite = exponent < 0 or exponent == 0.5
     given = PLANE[np.isfinite(PLANE) | (np.isinf(PLANE) & ~np.isnan(PLANE) & infinite)]
     same(run(ours, raised, (given,)), run(real, raised, (given,)), tol=1e-4)  # MLX goes by the logarithm, in float32
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_the_tangent_of_expm1_is_an_exponential(dtype):
+    """Far below 0, where the cotangent is 0."""
+
+    def run(mx, x):
+        x = x.astype(getattr(mx, dtype))
+        one = mx.ones_like(x)
+
+        def push(x):
+            return mx.jvp(mx.expm1, [x], [one])[1][0]
+
+        return push(x), mx.vjp(mx.expm1, [x], [one]), mx.jvp(push, [x], [one]), mx.grad(lambda x: push(x).sum())(x)
+
+    check(run, np.array([-20, -9, -3, 0, 1, 5, np.inf, -np.inf, np.nan], np.float32))

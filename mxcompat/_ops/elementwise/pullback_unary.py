@@ -51,6 +51,9 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
     "radians": lambda x, y: x.dtype.type(math.pi / 180),
 }
 
+_FORWARD_SLOPES = {"expm1": lambda x, y: np.exp(x)}
+"""Of those that are others for tangents than for cotangents, as in MLX."""
+
 
 def _sign(x: Any) -> Any:
     """0 for NaN, as MLX has it."""
@@ -93,15 +96,15 @@ def _replaced(x: Any) -> Any:
     return np.where(x == 0, x.dtype.type(1), x)
 
 
-def _slope_rules(name: str, slope: Callable[[Any, Any], Any]) -> None:
-    def slope_at(x: Any, y: Any) -> Any:
+def _slope_rules(name: str, back: Callable[[Any, Any], Any], forth: Callable[[Any, Any], Any]) -> None:
+    def slope_at(slope: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         if x.dtype.itemsize == 2:
             x = x.astype(np.float32)
             y = sigmoid(x) if name == "sigmoid" else y.astype(np.float32)  # as XLA has it, that one is not rounded
         return slope(x, y)
 
-    PULLBACK.of(TABLE[name])(lambda g, y, params, wanted, x: (g * slope_at(x, y),))
-    PUSHFORWARD.of(TABLE[name])(lambda tangents, y, params, x: tangents[0] * slope_at(x, y))
+    PULLBACK.of(TABLE[name])(lambda g, y, params, wanted, x: (g * slope_at(back, x, y),))
+    PUSHFORWARD.of(TABLE[name])(lambda tangents, y, params, x: tangents[0] * slope_at(forth, x, y))
 
 
 def _linear_rules(name: str, pull: Callable[[Any, Any], Any], push: Callable[[Any, Any], Any]) -> None:
@@ -110,7 +113,7 @@ def _linear_rules(name: str, pull: Callable[[Any, Any], Any], push: Callable[[An
 
 
 for _name, _slope in _SLOPES.items():
-    _slope_rules(_name, _slope)
+    _slope_rules(_name, _slope, _FORWARD_SLOPES.get(_name, _slope))
 for _name, _pull in _PULLS.items():
     _linear_rules(_name, _pull, _PUSHES[_name])
 for _name in {*_SLOPES, *_PULLS, *_STEPS}.difference(_OF_BOTH):

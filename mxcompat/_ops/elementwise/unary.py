@@ -18,6 +18,7 @@ from mxcompat._array.casting import truth
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Dtype
+from mxcompat._graph.ir.direction import is_forward
 from mxcompat._graph.ir.node import apply
 from mxcompat._jax import jnp, lax, lazy
 
@@ -221,6 +222,19 @@ def _cosh_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return _real_cosh(x), tangents[0] * _real_sinh(x)
 
 
+@lazy.custom_jvp
+def _expm1(x: Any) -> Any:
+    return lax.expm1(x)
+
+
+@_expm1.defjvp
+def _expm1_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """Of very negative numbers MLX's tangents are not 0, and its cotangents are."""
+    (x,) = primals
+    y = _expm1(x)
+    return y, tangents[0] * (lax.exp(x) if is_forward() else y + jnp.ones((), x.dtype))
+
+
 def _sinh(x: Any) -> Any:
     return lax.sinh(x) if x.dtype.kind == "c" else _real_sinh(x)
 
@@ -241,7 +255,7 @@ rsqrt = unary("rsqrt", lazy.lax.rsqrt, as_float, "One over the square root of ea
 reciprocal = unary("reciprocal", lambda x: quotient(jnp.ones((), x.dtype), x), as_float, "One over each element.",
                    sample=_POSITIVE)  # fmt: skip
 exp = unary("exp", lazy.lax.exp, as_float, "The exponential of each element.")
-expm1 = unary("expm1", lazy.lax.expm1, as_float, "exp(x) - 1 of each element, precise near 0.", not_for="c")
+expm1 = unary("expm1", _expm1, as_float, "exp(x) - 1 of each element, precise near 0.", not_for="c")
 erf = unary("erf", erf_by_xla, as_float, "The error function of each element.", not_for="c")
 erfinv = unary("erfinv", erfinv_by_xla, as_float, "The inverse of `erf`, of each element.", not_for="c", sample=_UNIT)
 sin = unary("sin", lazy.lax.sin, as_float, "The sine of each element.")
