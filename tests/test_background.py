@@ -29,7 +29,7 @@ background.submit(job)
 
 
 def _printed(program: str) -> str:
-    environment = {**os.environ, "MXCOMPAT_CACHE": "0"}
+    environment = {**os.environ, "MXCOMPAT_CACHE": "0", "JAX_ENABLE_COMPILATION_CACHE": "0"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

@@ -278,7 +278,8 @@ def test_what_arrays_have_for_the_standard_alone_is_not_there(program):
                 print(error)
         print(x & 1, x | x, x << 1)
     """)
-    assert python("-m", "mxcompat", path) == python(path)
+    names = python(path).replace("'mlx.core.array' object", "'array' object")  # as Python 3.12 has it
+    assert python("-m", "mxcompat", path) == names
 
 
 def test_installing_twice_and_uninstalling():

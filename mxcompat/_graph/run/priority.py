@@ -1,7 +1,8 @@
 """Priority: of XLA's threads, those that compile come behind those that run the program.
 
-JAX's client starts them all together, and without names. Those that compile are the ones that are busy while something
-is compiled in the background and nothing has run for a while. Only Linux gives threads priorities of their own.
+JAX's client starts them all together, or some of them with the first compile, and without names. Those that compile are
+the ones that are busy while something is compiled in the background and nothing has run for a while. Only Linux gives
+threads priorities of their own.
 """
 
 from __future__ import annotations
@@ -29,9 +30,13 @@ _GONE = (FileNotFoundError, ProcessLookupError)
 _candidates: set[int] = set()
 """The threads of JAX's client that have not been seen compiling."""
 
+_has_started = False
+
 
 def candidates(started: set[int]) -> None:
-    """Take note of the threads that a client for CPUs has started. (One for GPUs has some that look for results.)"""
+    """Take note of threads that a client for CPUs has started. (One for GPUs has some that look for results.)"""
+    global _has_started
+    _has_started = True
     _candidates.update(t for t in started if not _name(t).startswith("tf_"))  # which run, for all their name tells
 
 
@@ -39,22 +44,26 @@ def candidates(started: set[int]) -> None:
 def compiler_behind() -> Iterator[None]:
     """A context in which something is compiled in the background: the threads that do it get a lower priority, for
     good, as who has lowered it need not be allowed to raise it."""
-    if not _candidates:
+    if not _has_started:
         yield
         return
     done = threading.Event()
-    threading.Thread(target=_watch, args=[done], name="mxcompat-priority", daemon=True).start()
+    threading.Thread(target=_watch, args=[done, threads()], name="mxcompat-priority", daemon=True).start()
     try:
         yield
     finally:
         done.set()
 
 
-def _watch(done: threading.Event) -> None:
-    """Look what the candidates do, and lower the priority of those that compile, until it is done."""
+def _watch(done: threading.Event, known: set[int]) -> None:
+    """Look what the candidates do, and lower the priority of those that compile, until it is done. New threads that are
+    not Python's are candidates, too."""
     before, since = _busy(), time.perf_counter()
     quiet_since = -inf
     while not done.wait(policy.WATCH_SECONDS):
+        now_there = threads()
+        candidates(now_there - known - {thread.native_id for thread in threading.enumerate()})  # type: ignore[arg-type]
+        known |= now_there
         busy, now = _busy(), time.perf_counter()
         if _is_running():
             quiet_since = now
