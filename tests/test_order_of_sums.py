@@ -1,10 +1,14 @@
 """NumPy computes a row as it does among others, and a sum whatever was evaluated before it: to the last bit, as MLX."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import mxcompat.core as mx
 import mxcompat.nn as nn
+from mxcompat._graph.passes.order import add_in_order
+from tests.oracle import check
 
 
 def _normal(*shape):
@@ -107,3 +111,43 @@ def test_a_sum_does_not_depend_on_what_was_evaluated(name):
         apart = mx.transpose(x, order)
         mx.eval(apart)
         assert together.tobytes() == np.array(SUMS[name](apart)).tobytes()
+
+
+SMALL = [((5, 2), (2, 3)), ((3,), (3, 4)), ((5, 4), (4,)), ((3,), (3,)), ((2, 5, 3), (3, 3)), ((2, 1, 5, 2), (3, 2, 2)),
+         ((1, 4), (4, 1)), ((30, 4), (4, 40))]  # fmt: skip
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize(("left", "right"), SMALL)
+def test_small_products_are_mlx_s_to_the_last_bit(left, right):
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in (left, right))
+    check(lambda mx, a, b: a @ b, a, b, tol=0)
+    if len(right) == 2:
+        check(lambda mx, a, b: a @ b.T, a, np.ascontiguousarray(b.T), tol=0)
+
+
+@pytest.mark.usefixtures("tier")
+def test_a_gate_is_its_own_inverse():
+    half = np.float32(1 / np.sqrt(2))
+    gate = np.array([[half, half], [half, -half]])
+    check(lambda mx, h: [h @ h, mx.allclose(h @ h, mx.eye(2)), mx.einsum("ij,jk->ik", h, h)], gate, tol=0)
+
+
+def test_what_is_added_in_order():
+    def dots(f, *shapes):
+        xs = [np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in shapes]
+        lowered = jax.jit(f).lower(*xs)
+        module = lowered.compiler_ir("stablehlo")
+        add_in_order(module)
+        module.operation.verify()
+        np.testing.assert_allclose(lowered.compile()(*xs), f(*map(jnp.asarray, xs)), rtol=1e-5, atol=1e-5)
+        return str(module).count("stablehlo.dot_general")
+
+    assert dots(lambda a, b: a @ b, (5, 3), (3, 4)) == 0
+    assert dots(lambda a, b: jnp.einsum("abij,bjk->abik", a, b), (2, 3, 4, 2), (3, 2, 5)) == 0
+    assert dots(lambda a, b: jnp.einsum("ijk,kjl->il", a, b), (5, 2, 2), (2, 2, 3)) == 0
+    assert dots(lambda a, b: jnp.tensordot(a, b, 2), (2, 2), (2, 2)) == 0
+    assert dots(lambda a, b: a @ b, (5, 5), (5, 4)) == 1  # more terms
+    assert dots(lambda a, b: a @ b, (100, 3), (3, 100)) == 1  # more sums
+    assert dots(lambda a, b: a @ b, (5, 1), (1, 4)) == 1  # no sums

@@ -9,6 +9,7 @@ from mxcompat._jax import ir, jax
 
 from ..passes.branches import compute_in_branches
 from ..passes.constants import compute_when_run
+from ..passes.order import add_in_order
 from ..passes.repeats import compute_once
 from ..passes.rounding import round_products
 from ..passes.rows import add_to_rows_apart, multiply_rows
@@ -30,6 +31,7 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
         module = lowered.compiler_ir("stablehlo")
         alone = _is_for_one_device(module)
         if alone:
+            add_in_order(module)
             multiply_sums(module)
             multiply_rows(module)
         add_to_rows_apart(module)

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mxcompat._graph.policy import COPIED_MATRICES, MOST_PLANS, PAIRED_ELEMENTS
+from mxcompat._graph.policy import COPIED_MATRICES, MOST_PLANS, ORDERED_ELEMENTS, ORDERED_TERMS, PAIRED_ELEMENTS
 
 __all__ = [
     "Numbers", "chosen", "clipped", "contract", "multiply", "pull_contraction", "pull_product", "rounded", "swapped",
@@ -52,11 +52,32 @@ def swapped(x: Any) -> Any:
 def times(x: Any, y: Any) -> Any:
     """The product of matrices, batches of them, or vectors. BLAS has another function for vectors, which adds up in
     another order: where arrays are small, a row, or a column, is multiplied as one of two, to come out as it does among
-    others."""
+    others. A few products are added up one after the other, each rounded, as in MLX."""
+    if _are_few(x, y):
+        return _in_order(x, y)
     row, column = x.ndim == 1 or x.shape[-2] == 1, y.ndim == 1 or y.shape[-1] == 1
     if (row or column) and x.ndim + y.ndim > 2 and _are_small(x, y):
         return _of_pairs(x, y, column)
     return np.matmul(x, y) if y.ndim > 2 else x.dot(y)
+
+
+def _are_few(x: Any, y: Any) -> bool:
+    """Whether these are arrays, not symbols of some, of which few products make up each of not too many elements."""
+    inner = x.shape[-1]
+    if not 1 < inner <= ORDERED_TERMS or type(x) is not np.ndarray or type(y) is not np.ndarray:
+        return False
+    rows, columns = x.shape[-2] if x.ndim > 1 else 1, y.shape[-1] if y.ndim > 1 else 1
+    return max(x.size * columns, y.size * rows) <= ORDERED_ELEMENTS * inner and x.dtype.char in "fd"
+
+
+def _in_order(x: Any, y: Any) -> Any:
+    left, right = x if x.ndim > 1 else x[None], y if y.ndim > 1 else y[:, None]
+    total = left[..., :1] * right[..., :1, :]
+    for k in range(1, x.shape[-1]):
+        total += left[..., k : k + 1] * right[..., k : k + 1, :]
+    if y.ndim == 1:
+        total = total[..., 0]
+    return total if x.ndim > 1 else total[0] if y.ndim == 1 else total[..., 0, :]
 
 
 def _are_small(x: Any, y: Any) -> bool:

@@ -1,0 +1,70 @@
+"""Order: on a CPU a few products are added up one after the other, each rounded, as in MLX and in NumPy's rules.
+
+XLA multiplies and adds at once, and so `H @ H` of a matrix whose rows are orthogonal has 1e-8 where there is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from math import prod
+from typing import Any
+
+from mxcompat._jax import ir, stablehlo
+
+from .. import policy
+from .modules import float_type, hidden, named, reshaped
+
+__all__ = ["add_in_order"]
+
+
+def add_in_order(module: Any) -> None:
+    """Change a module of StableHLO in place."""
+    with module.context, ir.Location.unknown():
+        for op in [op for op in named(module, "stablehlo.dot_general") if _is_small(op)]:
+            with ir.InsertionPoint(op):
+                op.results[0].replace_all_uses_with(_sum(op))
+            op.erase()
+
+
+def _is_small(op: Any) -> bool:
+    left, right = (float_type(operand) for operand in op.operands)
+    out = float_type(op.results[0])
+    if left is None or right is None or out is None or not left.element_type == right.element_type == out.element_type:
+        return False
+    axes = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"]).lhs_contracting_dimensions
+    inner = prod(left.shape[k] for k in axes)
+    return 1 < inner <= policy.ORDERED_TERMS and 0 < prod(out.shape) <= policy.ORDERED_ELEMENTS
+
+
+def _sum(op: Any) -> Any:
+    """Of matrices (batch, rows, inner) and (batch, inner, columns)."""
+    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    out = ir.RankedTensorType(op.results[0].type)
+    left, batch, rows, inner = _matrices(
+        op.operands[0], numbers.lhs_batching_dimensions, numbers.lhs_contracting_dimensions, last=True
+    )
+    right, _, columns, _ = _matrices(
+        op.operands[1], numbers.rhs_batching_dimensions, numbers.rhs_contracting_dimensions, last=False
+    )
+    made = ir.RankedTensorType.get([batch, rows, columns], out.element_type)
+    terms = []
+    for k in range(inner):
+        x = stablehlo.slice(left, [0, 0, k], [batch, rows, k + 1], [1, 1, 1])
+        y = stablehlo.slice(right, [0, k, 0], [batch, k + 1, columns], [1, 1, 1])
+        terms.append(stablehlo.multiply(*[stablehlo.broadcast_in_dim(made, part, [0, 1, 2]) for part in (x, y)]))
+    total = reduce(stablehlo.add, terms)
+    for term in terms:
+        hidden(term)
+    return reshaped(total, out.shape)
+
+
+def _matrices(value: Any, batch: Sequence[int], inner: Sequence[int], last: bool) -> tuple[Any, int, int, int]:
+    """An operand as a batch of matrices, with the axes that are summed over last or in the middle; and the sizes of the
+    batch, of the other axis and of these."""
+    kind = ir.RankedTensorType(value.type)
+    others = [k for k in range(kind.rank) if k not in [*batch, *inner]]
+    order = [*batch, *others, *inner] if last else [*batch, *inner, *others]
+    sizes = [prod(kind.shape[k] for k in axes) for axes in (batch, others, inner)]
+    moved = stablehlo.transpose(value, order) if order != list(range(kind.rank)) else value
+    return reshaped(moved, [sizes[0], *(sizes[1:] if last else sizes[:0:-1])]), *sizes
