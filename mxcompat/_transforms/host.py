@@ -18,7 +18,17 @@ from mxcompat._graph.ir.aval import Aval, Dtype, from_numpy, number
 from mxcompat._graph.ir.capture import ALIAS
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import COST, COVERED, HOST, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals, Rules
+from mxcompat._graph.ir.rules import (
+    COST,
+    COVERED,
+    HOST,
+    PULLBACK,
+    PUSHFORWARD,
+    READS_INPUTS,
+    READS_NOTHING,
+    RESIDUALS,
+    Rules,
+)
 from mxcompat._graph.run.differentiate import (
     can_pull_back,
     can_push_forward,
@@ -179,12 +189,12 @@ def _placed(places: Sequence[int], found: Sequence[Any], count: int) -> tuple:
 
 for _op, _inner in _INNER.items():
     HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], COVERED[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
-    RESIDUALS[_op] = Residuals(result=False)  # the Program is run once more
+    RESIDUALS[_op] = READS_INPUTS  # the Program is run once more
 
 _differentiable = {}
 for _op, _of in ((VJP, gradient), (PULL, pulled), (JVP, tangent)):
     PULLBACK[_op], PUSHFORWARD[_op], _differentiable[_op], RULES[_op], FORWARD[_op] = _runs(_derivative(_of))[1:]
-    RESIDUALS[_op] = Residuals(result=False)
+    RESIDUALS[_op] = READS_INPUTS
 
 
 def _by_rule(run: Callable[..., list[Any]], nothing: Callable[[Any], Any]) -> Callable[..., tuple]:
@@ -234,7 +244,7 @@ def _ruled(op: Op, kind: Rules, rule: Callable[..., Any]) -> None:
 _ruled(CUSTOM_VJP, PULLBACK, _by_rule(interpret, np.zeros_like))
 _ruled(CUSTOM_JVP, PUSHFORWARD, _custom_push)
 RULES[CUSTOM_VJP] = _by_rule(replayed, lambda x: zeros(x, x))
-RESIDUALS[TUPLE] = Residuals(slice(0), False)
+RESIDUALS[TUPLE] = READS_NOTHING
 for _kind in (PULLBACK, RULES, FORWARD):
     del _kind[CUSTOM_JVP]  # backwards it would have to transpose the user's rule
 

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH", "BODY", "CONTRACTION", "COST", "COVERED", "DEPENDS", "HOST", "INDEX_ERROR", "LAPACK", "LOWERING",
-    "OVERWRITE", "PADDING", "PULLBACK", "PUSHFORWARD", "RESIDUALS", "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP",
-    "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD", "TANGENT_DTYPE", "WITHIN", "Residuals", "Rule", "Rules",
+    "OVERWRITE", "PADDING", "PULLBACK", "PUSHFORWARD", "READS_INPUTS", "READS_NOTHING", "RESIDUALS", "SEGMENTS",
+    "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD", "TANGENT_DTYPE", "WITHIN",
+    "Residuals", "Rule", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -85,6 +86,8 @@ class Residuals(NamedTuple):
     inputs: slice = slice(None)
     result: bool = True
 
+
+READS_INPUTS, READS_NOTHING = Residuals(result=False), Residuals(slice(0), False)
 
 RESIDUALS: dict[Op, Residuals] = {}
 """What the PULLBACK of an op reads besides shapes and dtypes; where there are large arrays nothing else is kept for it,

@@ -64,8 +64,6 @@ def carry_back(
     several: dict[int, list[Any]] = {}  # of ops with several results: the cotangents of these
     counted = counts(program)
     thinned = counted and rules is PULLBACK
-    if counted:
-        buffers.made(env[: len(program.instructions)])
 
     def add(slot: int, g: Any) -> None:
         known[slot] = known[slot] + g if slot in known else g

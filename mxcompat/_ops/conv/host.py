@@ -16,7 +16,7 @@ import numpy as np
 
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
+from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
 from mxcompat._graph.policy import MOST_PLANS, PATCHES_AT_A_TIME
 
 from ..define import TABLE
@@ -149,7 +149,7 @@ def _host_conv(out: Any, params: tuple, x: Any, w: Any) -> Any:
     return rounded(_convolved(widened(x, dtype), widened(w, dtype), params), dtype)
 
 
-RESIDUALS[CONV] = Residuals(result=False)
+RESIDUALS[CONV] = READS_INPUTS
 
 
 @PULLBACK.of(CONV)

@@ -14,7 +14,7 @@ import numpy as np
 
 from mxcompat._array.casting import converted_on_host
 from mxcompat._graph.ir.aval import from_numpy
-from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
+from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD, READS_INPUTS, READS_NOTHING, RESIDUALS, Residuals
 
 from ..define import TABLE
 from .host_binary import larger, real_power
@@ -131,10 +131,10 @@ for _name, _pair in _PARTIALS.items():
     _rules(_name, *_pair)
 
 RESIDUALS.update({
-    **dict.fromkeys([TABLE[name] for name in ("add", "subtract", "floor_divide")], Residuals(slice(0), False)),
+    **dict.fromkeys([TABLE[name] for name in ("add", "subtract", "floor_divide")], READS_NOTHING),
     **dict.fromkeys(
         [TABLE[name] for name in ("multiply", "maximum", "minimum", "remainder", "arctan2")],
-        Residuals(result=False),
+        READS_INPUTS,
     ),
     TABLE["divide"]: Residuals(slice(1, None)),
     TABLE["where"]: Residuals(slice(1), False),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
 
 from ..products.contraction import times
 from .attention import ATTENTION
@@ -193,4 +193,4 @@ def _attention_forth(tangents: Any, y: Any, params: tuple, *inputs: Any) -> Any:
     return out if tv is None else out + _times(weights, tv)
 
 
-RESIDUALS[ATTENTION] = Residuals(result=False)
+RESIDUALS[ATTENTION] = READS_INPUTS

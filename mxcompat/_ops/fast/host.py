@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS, Residuals
 from mxcompat._graph.policy import REMEMBERED_ANGLES
 from mxcompat._graph.run.values import in_order
 
@@ -289,5 +289,5 @@ def _rope_forth(tangents: Any, y: Any, params: tuple, x: Any, offset: Any, scale
 
 
 for _op in (RMS_NORM, LAYER_NORM, CROSS_ENTROPY):
-    RESIDUALS[_op] = Residuals(result=False)
+    RESIDUALS[_op] = READS_INPUTS
 RESIDUALS[ROPE] = Residuals(slice(1, None), False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
+from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD, READS_NOTHING, RESIDUALS, Residuals
 
 from ..elementwise.select import select
 from ..movement.pullback import linear, unspread
@@ -36,7 +36,7 @@ for _op in (SLICE, GATHER, GATHER_AXIS, DYNAMIC_SLICE):
 for _op in (MASKED_SCATTER, SCATTER_AXIS, DYNAMIC_UPDATE):
     PUSHFORWARD[_op] = linear(_op, 2)
 PUSHFORWARD[FILL] = linear(FILL)
-RESIDUALS[FILL] = Residuals(slice(0), False)
+RESIDUALS[FILL] = READS_NOTHING
 
 
 def _nothing(count: int) -> tuple[None, ...]:

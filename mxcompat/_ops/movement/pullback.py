@@ -10,7 +10,7 @@ import numpy as np
 
 from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, READS_NOTHING, RESIDUALS, Residuals
 from mxcompat._graph.run.values import in_order
 
 from ..define import TABLE
@@ -54,7 +54,7 @@ for _name in (
     "diag", "trace", "triangle",
 ):  # fmt: skip
     PUSHFORWARD[TABLE[_name]] = linear(TABLE[_name])
-    RESIDUALS[TABLE[_name]] = Residuals(slice(0), False)
+    RESIDUALS[TABLE[_name]] = READS_NOTHING
 PUSHFORWARD[TABLE["roll"]] = linear(TABLE["roll"], 1)
 RESIDUALS[TABLE["roll"]] = Residuals(slice(1, None), False)
 

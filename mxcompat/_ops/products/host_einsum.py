@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mxcompat._graph.ir.aval import from_numpy
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
 from mxcompat._graph.policy import MOST_PLANS
 
 from ..movement.diagonals import sum_dtype
@@ -135,7 +135,7 @@ def _stretched(x: Any, labels: str, other: Any, there: str) -> Any:
     return x if shape == x.shape else np.broadcast_to(x, shape)
 
 
-RESIDUALS[EINSUM] = Residuals(result=False)
+RESIDUALS[EINSUM] = READS_INPUTS
 
 
 @PULLBACK.of(EINSUM)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
+from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS, Residuals
 
 from ..define import TABLE
 from .contraction import contract, multiply, pull_contraction, pull_product, widened
@@ -131,5 +131,5 @@ def _push_vectors(product: Any) -> Any:
 PUSHFORWARD.update({op: _push_vectors(product) for op, product in VECTORS.items()})
 
 for _op in (MATMUL, TENSORDOT, *[TABLE[name] for name in ("inner", "outer", "kron", "vecdot")]):
-    RESIDUALS[_op] = Residuals(result=False)
+    RESIDUALS[_op] = READS_INPUTS
 RESIDUALS[ADDMM] = Residuals(slice(1, None), False)
