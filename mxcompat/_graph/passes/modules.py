@@ -9,7 +9,7 @@ from mxcompat._jax import func, ir, stablehlo
 
 __all__ = [
     "COMBINE", "COSTLY", "FUSED", "bodies", "called", "float_type", "half_type", "hidden", "keep", "kept", "named",
-    "op_name", "product", "reduction", "reshaped",
+    "op_name", "product", "reduction", "replace", "reshaped",
 ]  # fmt: skip
 
 COMBINE: dict[str, Callable[..., Any]] = {
@@ -50,6 +50,15 @@ def named(module: Any, name: str) -> list[Any]:
 
     module.operation.walk(visit)
     return found
+
+
+def replace(module: Any, name: str, is_wanted: Callable[[Any], bool], made: Callable[[Any], Any]) -> None:
+    """Put the value that is made of it in the place of each operation of this name that is wanted."""
+    with module.context, ir.Location.unknown():
+        for op in [op for op in named(module, name) if is_wanted(op)]:
+            with ir.InsertionPoint(op):
+                op.results[0].replace_all_uses_with(made(op))
+            op.erase()
 
 
 def bodies(module: Any) -> dict[str, Any]:

@@ -13,18 +13,14 @@ from typing import Any
 from mxcompat._jax import ir, stablehlo
 
 from .. import policy
-from .modules import float_type, hidden, named, reshaped
+from .modules import float_type, hidden, replace, reshaped
 
 __all__ = ["add_in_order"]
 
 
 def add_in_order(module: Any) -> None:
     """Change a module of StableHLO in place."""
-    with module.context, ir.Location.unknown():
-        for op in [op for op in named(module, "stablehlo.dot_general") if _is_small(op)]:
-            with ir.InsertionPoint(op):
-                op.results[0].replace_all_uses_with(_sum(op))
-            op.erase()
+    replace(module, "stablehlo.dot_general", _is_small, _sum)
 
 
 def _is_small(op: Any) -> bool:

@@ -14,19 +14,15 @@ from typing import Any
 from mxcompat._jax import ir, stablehlo
 
 from .. import policy
-from .modules import bodies, float_type, hidden, named, op_name, product, reshaped
+from .modules import bodies, float_type, hidden, named, op_name, product, replace, reshaped
 
 __all__ = ["add_to_rows_apart", "multiply_rows"]
 
 
 def multiply_rows(module: Any) -> None:
     """Change a module of StableHLO in place."""
-    with module.context, ir.Location.unknown():
-        main = bodies(module)["main"]
-        for op in [op for op in named(module, "stablehlo.dot_general") if _is_row_by_transposed(op, main)]:
-            with ir.InsertionPoint(op):
-                op.results[0].replace_all_uses_with(_product(op))
-            op.erase()
+    main = bodies(module)["main"]
+    replace(module, "stablehlo.dot_general", lambda op: _is_row_by_transposed(op, main), _product)
 
 
 def _is_row_by_transposed(op: Any, main: Any) -> bool:

@@ -9,24 +9,21 @@ computed as the elements are. Neighbours go to different sums in that (`policy.L
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 from mxcompat._jax import ir, stablehlo
 
 from .. import policy
-from .modules import COMBINE, kept, named, op_name, reduction, reshaped
+from .modules import COMBINE, kept, op_name, reduction, replace, reshaped
 
 __all__ = ["reduce_in_stages"]
 
 
 def reduce_in_stages(module: Any) -> None:
     """Change a module of StableHLO, for one device, in place."""
-    with module.context, ir.Location.unknown():
-        for op in [op for op in named(module, "stablehlo.reduce") if _is_long(op)]:
-            with ir.InsertionPoint(op):
-                op.results[0].replace_all_uses_with(_in_stages(module, op))
-            op.erase()
+    replace(module, "stablehlo.reduce", _is_long, partial(_in_stages, module))
 
 
 def _is_long(op: Any) -> bool:

@@ -6,23 +6,21 @@ convolution takes it four times as long. (Its library for sums is left out: see 
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
 from mxcompat._jax import ir, stablehlo
 
 from .. import policy
-from .modules import FUSED, keep, named, op_name, product, reduction, reshaped
+from .modules import FUSED, keep, op_name, product, reduction, replace, reshaped
 
 __all__ = ["multiply_sums"]
 
 
 def multiply_sums(module: Any) -> None:
     """Change a module of StableHLO in place."""
-    with module.context, ir.Location.unknown():
-        for op in [op for op in named(module, "stablehlo.reduce") if _is_sum_of_rows(op)]:
-            op.results[0].replace_all_uses_with(_product(module, op))
-            op.erase()
+    replace(module, "stablehlo.reduce", _is_sum_of_rows, partial(_product, module))
 
 
 def _is_sum_of_rows(op: Any) -> bool:
@@ -56,7 +54,6 @@ def _product(module: Any, op: Any) -> Any:
     rows, columns = prod(kind.shape[:count]), prod(kind.shape[count:])
     if _is_shared(op.operands[0]) and op_name(op.operands[0]) in FUSED:
         keep(module, op.operands[0])
-    with ir.InsertionPoint(op):
-        ones = ir.RankedTensorType.get([1, rows], kind.element_type)
-        row = stablehlo.constant(ir.DenseElementsAttr.get_splat(ones, ir.FloatAttr.get(kind.element_type, 1.0)))
-        return product(row, reshaped(op.operands[0], [rows, columns]), op.results[0].type)
+    ones = ir.RankedTensorType.get([1, rows], kind.element_type)
+    row = stablehlo.constant(ir.DenseElementsAttr.get_splat(ones, ir.FloatAttr.get(kind.element_type, 1.0)))
+    return product(row, reshaped(op.operands[0], [rows, columns]), op.results[0].type)

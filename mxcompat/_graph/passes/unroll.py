@@ -10,21 +10,17 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from mxcompat._jax import ir, stablehlo
+from mxcompat._jax import stablehlo
 
 from .. import policy
-from .modules import COMBINE, named, reduction
+from .modules import COMBINE, reduction, replace
 
 __all__ = ["unroll_reductions"]
 
 
 def unroll_reductions(module: Any) -> None:
     """Change a module of StableHLO in place."""
-    with module.context, ir.Location.unknown():
-        for op in [op for op in named(module, "stablehlo.reduce") if _is_short(op)]:
-            with ir.InsertionPoint(op):
-                op.results[0].replace_all_uses_with(_unrolled(op))
-            op.erase()
+    replace(module, "stablehlo.reduce", _is_short, _unrolled)
 
 
 def _is_short(op: Any) -> bool:
