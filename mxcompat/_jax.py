@@ -20,8 +20,8 @@ from types import ModuleType
 from typing import Any
 
 __all__ = [
-    "ad", "batching", "func", "import_jax", "ir", "is_array", "is_imported", "is_tracer", "jax", "jnp", "lax", "lazy",
-    "mlir", "stablehlo", "when_imported",
+    "ad", "batching", "func", "import_jax", "in_a_thread", "ir", "is_array", "is_imported", "is_tracer", "jax", "jnp",
+    "lax", "lazy", "mlir", "stablehlo", "when_imported",
 ]  # fmt: skip
 
 
@@ -79,17 +79,22 @@ _waiting: list[Callable[[], Any]] = []
 
 
 def import_jax() -> None:
-    """Import JAX, unless it has been. It could not be imported again if an interrupt cut that short, so the main thread
-    has it done in another, where none comes."""
+    """Import JAX, unless it has been. It could not be imported again if an interrupt cut that short."""
     if _came:
         return
     if not is_imported() and threading.current_thread() is threading.main_thread():
-        thread = threading.Thread(target=_try_to_import, name="mxcompat-import")
-        with suppress(RuntimeError):  # none can be started at exit, from Python 3.12 on
-            thread.start()
-            thread.join()
+        in_a_thread(_try_to_import)
     importlib.import_module("jax")  # waits for whoever imports it, and raises what there is to raise
     _is_there()
+
+
+def in_a_thread(imports: Callable[[], Any]) -> None:
+    """Have something import what it needs in another thread, where no interrupt comes. None can be started at exit,
+    from Python 3.12 on: then nothing is done."""
+    thread = threading.Thread(target=imports, name="mxcompat-import")
+    with suppress(RuntimeError):
+        thread.start()
+        thread.join()
 
 
 def _try_to_import() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
+from functools import cache
 from typing import Any
 
-from mxcompat._jax import ir, jax
+from mxcompat._jax import in_a_thread, ir, jax
 
 from ..passes.branches import compute_in_branches
 from ..passes.constants import compute_when_run
@@ -45,21 +45,11 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
     return lowered
 
 
-_importing: threading.Thread | None = None
-
-
+@cache
 def _import_dialects() -> None:
     """Have JAX import the dialects of MLIR, as it does when it lowers something. They cannot be imported again if an
-    interrupt cuts that short, so it is done in a thread, where none comes."""
-    global _importing
-    if _importing is None:
-        thread = threading.Thread(target=lambda: jax.jit(lambda: 0).lower(), daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # none can be started at exit, from Python 3.12 on
-            return
-        _importing = thread
-    _importing.join()
+    interrupt cuts that short."""
+    in_a_thread(lambda: jax.jit(lambda: 0).lower())
 
 
 def _is_for_one_device(module: Any) -> bool:
