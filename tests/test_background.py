@@ -48,6 +48,24 @@ background.submit(done.set)
     assert _printed(_WAITED + worker) == "went on\n"
 
 
+def test_no_thread_can_be_started_at_exit(monkeypatch):
+    """From Python 3.12 on."""
+
+    def refuse(thread):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    background.settle()
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    done = []
+    background.submit(lambda: done.append(1), lasting=True)
+    background.wait(lambda: False)
+    assert not background.is_busy()
+    monkeypatch.undo()
+    background.submit(lambda: done.append(2))
+    background.settle()
+    assert done == [2]
+
+
 def test_a_compile_that_takes_long_is_not_waited_for(monkeypatch):
     """What takes NumPy longer than a compile is likely to take waits for it once, and no longer than NumPy takes."""
     import mxcompat.core as mx

@@ -235,8 +235,9 @@ def test_other_devices_are_looked_for_where_there_may_be_some(tmp_path, monkeypa
     assert run(program, JAX_PLATFORMS="") == "Device(cpu, 0) True\n"
 
 
-def test_it_may_first_be_needed_at_exit():
-    assert run("""
+@pytest.mark.parametrize("settings", [{}, {"MXCOMPAT_HOST": "0", "MXCOMPAT_CACHE": "1"}])
+def test_it_may_first_be_needed_at_exit(settings, tmp_path):
+    program = """
 import atexit, sys
 import mxcompat.core as mx
 
@@ -246,7 +247,8 @@ def last():
     print(jax.numpy.ones(2).sum())
 
 atexit.register(last)
-""").startswith("8")
+"""
+    assert run(program, MXCOMPAT_CACHE_DIR=str(tmp_path), **settings).startswith("8")
 
 
 def at_import(tree):

@@ -30,7 +30,8 @@ _thread: threading.Thread | None = None
 
 
 def submit(job: Callable[[], None], lasting: bool = False) -> None:
-    """Have a job done some time. A `lasting` one, which is short, is done before others, and when the process ends."""
+    """Have a job done some time. A `lasting` one, which is short, is done before others, and when the process ends. At
+    exit, from Python 3.12 on, no thread can be started any more: what comes then is not done."""
     global _thread
     if forked.is_cut_off():
         return
@@ -38,8 +39,12 @@ def submit(job: Callable[[], None], lasting: bool = False) -> None:
         (_lasting if lasting else _jobs).append(job)
         if _thread is None:  # it lives as long as there are jobs, and is no daemon: Python waits for it at exit
             thread = threading.Thread(target=_work, name=THREAD, daemon=False)
-            thread.start()
-            _thread = thread
+            try:
+                thread.start()
+                _thread = thread
+            except RuntimeError:
+                _jobs.clear()
+                _lasting.clear()
 
 
 def is_busy() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from .. import policy
 from . import background
@@ -24,7 +24,8 @@ def if_long(count: int) -> Iterator[None]:
         return
     timer = threading.Timer(policy.NOTICE_SECONDS, _say, [count])
     timer.daemon = True
-    timer.start()
+    with suppress(RuntimeError):  # none can be started at exit, from Python 3.12 on
+        timer.start()
     try:
         yield
     finally:
