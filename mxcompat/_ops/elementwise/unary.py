@@ -18,13 +18,13 @@ from mxcompat._array.casting import truth
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Dtype
-from mxcompat._graph.ir.direction import is_forward
 from mxcompat._graph.ir.node import apply
 from mxcompat._jax import jnp, lax, lazy
 
 from ..arguments import any_number, integer
 from ..define import SAMPLES, Sample, as_bool, as_float, op, same, unary
 from .erf import erf_by_xla, erfinv_by_xla
+from .exponential import cosh_by_xla, expm1_by_xla, sinh_by_xla
 from .quotient import quotient
 
 __all__ = [
@@ -190,59 +190,6 @@ def _odd(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda x: function(x) if x.dtype.kind == "c" else jnp.copysign(function(lax.abs(x)), x)
 
 
-def _half_exp(x: Any) -> Any:
-    """Half the exponential of the size of real numbers, finite wherever `sinh` is. The difference with 0.75 is exact
-    where that matters; JAX takes off log(2), and what that rounds is a factor, of 1e-6 at 80."""
-    shift = jnp.asarray(0.75, x.dtype)
-    return lax.exp(lax.abs(x) - shift) * jnp.asarray(math.exp(0.75) / 2, x.dtype)
-
-
-@lazy.custom_jvp
-def _real_sinh(x: Any) -> Any:
-    half, size = _half_exp(x), lax.abs(x)
-    large = half - quotient(jnp.asarray(0.25, x.dtype), half)
-    return jnp.copysign(jnp.where(size < 1, lax.sinh(size), large), x)
-
-
-@lazy.custom_jvp
-def _real_cosh(x: Any) -> Any:
-    half = _half_exp(x)
-    return half + quotient(jnp.asarray(0.25, x.dtype), half)
-
-
-@_real_sinh.defjvp
-def _sinh_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    (x,) = primals
-    return _real_sinh(x), tangents[0] * _real_cosh(x)
-
-
-@_real_cosh.defjvp
-def _cosh_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    (x,) = primals
-    return _real_cosh(x), tangents[0] * _real_sinh(x)
-
-
-@lazy.custom_jvp
-def _expm1(x: Any) -> Any:
-    return lax.expm1(x)
-
-
-@_expm1.defjvp
-def _expm1_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """Of very negative numbers MLX's tangents are not 0, and its cotangents are."""
-    (x,) = primals
-    y = _expm1(x)
-    return y, tangents[0] * (lax.exp(x) if is_forward() else y + jnp.ones((), x.dtype))
-
-
-def _sinh(x: Any) -> Any:
-    return lax.sinh(x) if x.dtype.kind == "c" else _real_sinh(x)
-
-
-def _cosh(x: Any) -> Any:
-    return lax.cosh(x) if x.dtype.kind == "c" else _real_cosh(x)
-
-
 abs = unary("abs", _abs, _real_part, "The absolute value of each element.")
 sign = unary("sign", _sign, same, "-1, 0 or 1 by the sign of each element, 0 for NaN; z/|z| for complex ones.",
              sample=_STEPS)  # fmt: skip
@@ -255,7 +202,7 @@ rsqrt = unary("rsqrt", lazy.lax.rsqrt, as_float, "One over the square root of ea
 reciprocal = unary("reciprocal", lambda x: quotient(jnp.ones((), x.dtype), x), as_float, "One over each element.",
                    sample=_POSITIVE)  # fmt: skip
 exp = unary("exp", lazy.lax.exp, as_float, "The exponential of each element.")
-expm1 = unary("expm1", _expm1, as_float, "exp(x) - 1 of each element, precise near 0.", not_for="c")
+expm1 = unary("expm1", expm1_by_xla, as_float, "exp(x) - 1 of each element, precise near 0.", not_for="c")
 erf = unary("erf", erf_by_xla, as_float, "The error function of each element.", not_for="c")
 erfinv = unary("erfinv", erfinv_by_xla, as_float, "The inverse of `erf`, of each element.", not_for="c", sample=_UNIT)
 sin = unary("sin", lazy.lax.sin, as_float, "The sine of each element.")
@@ -266,8 +213,8 @@ arcsin = unary("arcsin", _near_edges(lazy.lax.asin, lambda one, square: lax.rsqr
 arccos = unary("arccos", _near_edges(lazy.lax.acos, lambda one, square: -lax.rsqrt(one - square)), as_float,
                "The inverse cosine of each element.", sample=_UNIT)  # fmt: skip
 arctan = unary("arctan", lazy.lax.atan, as_float, "The inverse tangent of each element.", sample=Sample(-0.9, 0.9))
-sinh = unary("sinh", _sinh, as_float, "The hyperbolic sine of each element.")
-cosh = unary("cosh", _cosh, as_float, "The hyperbolic cosine of each element.")
+sinh = unary("sinh", sinh_by_xla, as_float, "The hyperbolic sine of each element.")
+cosh = unary("cosh", cosh_by_xla, as_float, "The hyperbolic cosine of each element.")
 tanh = unary("tanh", lazy.lax.tanh, as_float, "The hyperbolic tangent of each element.")
 arcsinh = unary("arcsinh", lazy.lax.asinh, as_float, "The inverse hyperbolic sine of each element.")
 arccosh = unary("arccosh", _near_edges(lazy.lax.acosh, lambda one, square: lax.rsqrt(square - one)), as_float,
