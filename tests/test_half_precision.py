@@ -98,6 +98,43 @@ def test_few_units_in_float32(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("base", [2, 10])
+def test_logarithms_of_powers_of_the_base_are_whole(base: int, dtype: str) -> None:
+    most = {"float32": {2: 126, 10: 37}, "float64": {2: 1022, 10: 300}}[dtype][base]
+    powers = np.arange(-most, most + 1)
+    # of numbers that are not exact, like 0.01, too: they are as near as can be, and so is the logarithm
+    x = (np.float64(base) ** powers if base == 2 else np.array([float(f"1e{k}") for k in powers])).astype(dtype)
+    for mx, tier in ((real, nullcontext), (ours, nullcontext), (ours, host_disabled)):
+        with tier():
+            got = np.array(getattr(mx, f"log{base}")(mx.array(x, getattr(mx, dtype))))
+        np.testing.assert_array_equal(got, powers, err_msg=f"{mx.__name__}, {tier.__name__}")
+
+
+@pytest.mark.parametrize("name", ["log2", "log10"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_derivatives_of_logarithms(name: str, dtype: str) -> None:
+    x = np.array([1e-30, 0.3, 1.0, 1.5, 7e20], dtype)
+
+    def derivatives(mx):
+        function, at = getattr(mx, name), mx.array(x, getattr(mx, dtype))
+        slope = mx.grad(lambda a: function(a).sum())
+        return slope(at), mx.grad(lambda a: slope(a).sum())(at), mx.jvp(function, [at], [mx.ones_like(at)])
+
+    for tier in (nullcontext, host_disabled):
+        with tier():
+            check(derivatives, tol=1e-6)
+
+
+def test_roots_and_angles_are_those_of_real_mlx() -> None:
+    """Rounded once, in both tiers."""
+    for tier in (nullcontext, host_disabled):
+        with tier():
+            check(lambda mx: mx.array([27.0, 64.0, 1000.0, 9.0]) ** mx.array([1 / 3, 1 / 3, 1 / 3, 0.5]), tol=0)
+            check(lambda mx: mx.array([3.0, 1.1, -7.0]) ** mx.array([5.0, 7.0, -3.0]), tol=0)
+            check(lambda mx: [mx.arctan2(mx.array(1.0), mx.array(1.0)), mx.arctan(mx.array([1.0, 3.0**0.5]))], tol=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["sinh", "cosh"])
 def test_hyperbolic_functions_up_to_the_largest_number(name: str, dtype: str) -> None:
     top = {"float32": 89.41, "float64": 710.47}[dtype]

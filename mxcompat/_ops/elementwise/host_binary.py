@@ -20,7 +20,7 @@ from mxcompat._graph.policy import TILED_BYTES
 from mxcompat._graph.run.layout import combined
 
 from ..define import TABLE
-from . import arithmetic, bitwise, comparison, host_complex  # noqa: F401  # records, in TABLE
+from . import arithmetic, bitwise, comparison, host_complex, host_precise  # noqa: F401  # records, in TABLE
 from .select import select
 
 __all__ = ["larger", "real_power"]
@@ -117,15 +117,15 @@ def real_power(x: Any, y: Any) -> Any:
     """Of floats. Where one exponent is for all, NumPy takes the power 0.5 for the square root, which is NaN at -inf and
     -0.0 at -0.0; of a negative number it takes a whole power a hundred times as long as of its absolute value."""
     if y.size != 1:
-        return np.power(x, y)
+        return host_precise.power(x, y)
     if y.ndim == 0 and y == 2:
         return x * x
     if y.ndim == 0 and isinstance(x, np.ndarray) and y == np.floor(y):
-        found = np.power(np.abs(x), y)
+        found = host_precise.power(np.abs(x), y)
         return np.copysign(found, x) if y % 2 == 1 else found
     if not (y == 0.5).all():
-        return np.power(x, y)
-    return np.where((x == 0) | (x == -np.inf), np.abs(x), np.sqrt(x) if y.ndim == 0 else np.power(x, y))
+        return host_precise.power(x, y)
+    return np.where((x == 0) | (x == -np.inf), np.abs(x), np.sqrt(x) if y.ndim == 0 else host_precise.power(x, y))
 
 
 def _power(x: Any, y: Any) -> Any:
@@ -185,7 +185,7 @@ _IN_FLOATS: dict[str, Ufunc] = {
     "remainder": _remainder,
     "power": _power,
     "logaddexp": _logaddexp,
-    "arctan2": np.arctan2,
+    "arctan2": host_precise.arctan2,
 }
 _COMPARISONS: dict[str, Ufunc] = {
     "equal": np.equal,

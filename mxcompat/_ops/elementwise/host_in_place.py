@@ -15,7 +15,7 @@ from mxcompat._graph.ir.rules import HOST, OVERWRITE
 from mxcompat._graph.run.layout import lie_alike
 
 from ..define import TABLE
-from . import host_binary, host_unary  # noqa: F401  # their rules, in HOST
+from . import host_binary, host_precise, host_unary  # noqa: F401  # their rules, in HOST
 from .select import select
 
 __all__: list[str] = []
@@ -43,13 +43,13 @@ def _is_real(dtype: np.dtype) -> bool:
 
 _Applies = Callable[[np.dtype], bool]
 
-_UFUNCS: tuple[tuple[_Applies, dict[str, np.ufunc]], ...] = (
+_UFUNCS: tuple[tuple[_Applies, dict[str, Callable[..., Any]]], ...] = (
     (_is_float32, {"log": np.log, "log2": np.log2}),  # of float64 NumPy's NaN has a sign that MLX's has not
     (_is_wide_float, {
         "sqrt": np.sqrt, "reciprocal": np.reciprocal, "exp": np.exp, "expm1": np.expm1, "log1p": np.log1p,
-        "log10": np.log10, "sin": np.sin, "cos": np.cos, "tan": np.tan,
-        "arctan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh,
-        "arccosh": np.arccosh, "arctanh": np.arctanh, "arctan2": np.arctan2,
+        "log10": host_precise.log10, "sin": np.sin, "cos": np.cos, "tan": host_precise.tan,
+        "arctan": host_precise.arctan, "sinh": np.sinh, "cosh": host_precise.cosh, "tanh": np.tanh,
+        "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh, "arctan2": host_precise.arctan2,
     }),
     (_is_float, {
         "abs": np.abs, "square": np.square, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
@@ -59,7 +59,7 @@ _UFUNCS: tuple[tuple[_Applies, dict[str, np.ufunc]], ...] = (
 )  # fmt: skip
 
 
-def _writing(ufunc: np.ufunc, applies: _Applies, host: Callable[..., Any]) -> Callable[..., Any]:
+def _writing(ufunc: Callable[..., Any], applies: _Applies, host: Callable[..., Any]) -> Callable[..., Any]:
     def rule(out: Aval, params: tuple, place: int, *inputs: Any) -> Any:
         target = inputs[place]
         dtype = target.dtype

@@ -17,7 +17,7 @@ from mxcompat._graph.policy import LOOPED_FLOAT64
 
 from ..define import TABLE
 from ..indexing import at  # noqa: F401  # its records, in TABLE
-from . import erf, host_complex
+from . import erf, host_complex, host_precise
 from .host_log import log, log2
 from .unary import rounding_factors
 
@@ -119,19 +119,21 @@ def _arcsin(x: Any) -> Any:
     A NaN among the arguments keeps its sign."""
     if x.dtype.kind == "c":
         return np.arcsin(x)
-    return np.copysign(np.arcsin(x), np.where(np.abs(x) > 1, x.dtype.type(1), x))
+    return np.copysign(host_precise.arcsin(x), np.where(np.abs(x) > 1, x.dtype.type(1), x))
 
 
 def _arccos(x: Any) -> Any:
     """As `_arcsin`: no other result is negative, and a NaN among the arguments keeps its sign."""
-    return np.arccos(x) if x.dtype.kind == "c" else np.copysign(np.arccos(x), np.maximum(x, x.dtype.type(1)))
+    if x.dtype.kind == "c":
+        return np.arccos(x)
+    return np.copysign(host_precise.arccos(x), np.maximum(x, x.dtype.type(1)))
 
 
 _IN_FLOATS: dict[str, Ufunc] = {
     "sqrt": np.sqrt, "rsqrt": _rsqrt, "reciprocal": _reciprocal, "exp": _exp, "expm1": np.expm1, "sin": np.sin,
-    "cos": np.cos, "tan": np.tan, "arcsin": _arcsin, "arccos": _arccos, "arctan": np.arctan, "sinh": np.sinh,
-    "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh,
-    "log": log, "log2": log2, "log10": np.log10, "log1p": _log1p, "sigmoid": sigmoid,
+    "cos": np.cos, "tan": host_precise.tan, "arcsin": _arcsin, "arccos": _arccos, "arctan": host_precise.arctan,
+    "sinh": np.sinh, "cosh": host_precise.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh,
+    "arctanh": np.arctanh, "log": log, "log2": log2, "log10": host_precise.log10, "log1p": _log1p, "sigmoid": sigmoid,
     "update_reciprocal": _reciprocal,
 }  # fmt: skip
 

@@ -25,6 +25,7 @@ from ..arguments import any_number, integer
 from ..define import SAMPLES, Sample, as_bool, as_float, op, same, unary
 from .erf import erf_by_xla, erfinv_by_xla
 from .exponential import cosh_by_xla, expm1_by_xla, sinh_by_xla
+from .logarithm import log2_by_xla, log10_by_xla
 from .quotient import quotient
 
 __all__ = [
@@ -133,25 +134,14 @@ def _round(x: Any) -> Any:
     return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
 
 
-def _scaled_log(base: float) -> Callable[[Any], Any]:
-    scale = 1.0 / math.log(base)
-    return lambda x: _scaled(lax.log(x), scale)
-
-
 def _times(factor: float) -> Callable[[Any], Any]:
     def impl(x: Any) -> Any:
         if x.dtype.kind != "c":
-            return _scaled(x, factor)
+            return x * jnp.asarray(factor, x.dtype)
         re, im = lax.real(x), lax.imag(x)  # the product with factor + 0j, in which 0 times infinity is NaN
         return lax.complex(factor * re - 0.0 * im, factor * im + 0.0 * re)
 
     return impl
-
-
-def _scaled(x: Any, factor: float) -> Any:
-    if x.dtype.kind == "c":  # part by part: an infinite part leaves the other one alone
-        return lax.complex(_scaled(lax.real(x), factor), _scaled(lax.imag(x), factor))
-    return x * jnp.asarray(factor, x.dtype)
 
 
 def _imag(x: Any) -> Any:
@@ -226,8 +216,8 @@ degrees = unary("degrees", _times(180 / math.pi), as_float, "Each element, from 
 radians = unary("radians", _times(math.pi / 180), as_float, "Each element, from degrees to radians.",
                 in_float32=False)  # fmt: skip
 log = unary("log", lazy.lax.log, as_float, "The natural logarithm of each element.", sample=_POSITIVE)
-log2 = unary("log2", _scaled_log(2), as_float, "The logarithm to base 2 of each element.", sample=_POSITIVE)
-log10 = unary("log10", _scaled_log(10), as_float, "The logarithm to base 10 of each element.", sample=_POSITIVE)
+log2 = unary("log2", log2_by_xla, as_float, "The logarithm to base 2 of each element.", sample=_POSITIVE)
+log10 = unary("log10", log10_by_xla, as_float, "The logarithm to base 10 of each element.", sample=_POSITIVE)
 log1p = unary("log1p", lazy.lax.log1p, as_float, "log(1 + x) of each element, precise near 0.", sample=_POSITIVE)
 sigmoid = unary("sigmoid", lazy.lax.logistic, as_float, "1 / (1 + exp(-x)) of each element.", not_for="c")
 trunc = unary("trunc", _of_inexact(lazy.numpy.trunc), same, "Each element rounded towards 0.", not_for="c",

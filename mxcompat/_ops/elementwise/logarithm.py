@@ -1,0 +1,71 @@
+"""How XLA computes the logarithms to base 2 and 10: those of powers of the base are whole numbers.
+
+A number is taken apart into a power of 2 and what is left, near 1. The first has an exact logarithm to base 2, and to
+base 10 a product of which nothing is rounded; only the rest, which is small, is divided by the logarithm of the base.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from mxcompat._jax import jnp, lax, lazy
+
+from .quotient import quotient
+
+__all__ = ["log2_by_xla", "log10_by_xla"]
+
+_LOG10_OF_2 = Fraction(30102999566398119521373889472449302676818988146210854131, 10**56)
+
+
+def _parts(x: Any) -> tuple[Any, Any]:
+    """The exponent of 2, and what is left, from 0.7 to 1.41. Of what is no normal, positive number 0 and itself."""
+    info = np.finfo(x.dtype)
+    integer = jnp.dtype(f"int{info.bits}")
+    root = np.sqrt(x.dtype.type(0.5)).view(integer)
+    bits = lax.bitcast_convert_type(x, integer)
+    exponent = (bits - root) >> info.nmant
+    rest = lax.bitcast_convert_type(bits - (exponent << info.nmant), x.dtype)
+    normal = (x >= info.smallest_normal) & (x < math.inf)
+    return jnp.where(normal, exponent, 0).astype(x.dtype), jnp.where(normal, rest, x)
+
+
+def _log2(x: Any) -> Any:
+    exponent, rest = _parts(x)
+    return exponent + lax.log(rest) * jnp.asarray(1 / math.log(2), x.dtype)
+
+
+def _log10(x: Any) -> Any:
+    exponent, rest = _parts(x)
+    info = np.finfo(x.dtype)
+    places = info.nmant - info.iexp  # so many of the constant times any exponent are exact
+    high = Fraction(round(_LOG10_OF_2 * 2**places), 2**places)
+    small = lax.log(rest) * jnp.asarray(1 / math.log(10), x.dtype) + exponent * float(_LOG10_OF_2 - high)
+    return exponent * float(high) + small
+
+
+def _by_xla(logarithm: Callable[[Any], Any], base: float) -> Callable[[Any], Any]:
+    def scaled(x: Any) -> Any:
+        return x * jnp.asarray(1 / math.log(base), x.dtype)
+
+    def of_complex(z: Any) -> Any:  # part by part: an infinite part leaves the other one alone
+        return lax.complex(scaled(lax.real(z)), scaled(lax.imag(z)))
+
+    @lazy.custom_jvp
+    def real(x: Any) -> Any:
+        return logarithm(x)
+
+    @real.defjvp
+    def real_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        (x,) = primals
+        return real(x), tangents[0] * quotient(scaled(jnp.ones((), x.dtype)), x)
+
+    return lambda x: of_complex(lax.log(x)) if x.dtype.kind == "c" else real(x)
+
+
+log2_by_xla = _by_xla(_log2, 2)
+log10_by_xla = _by_xla(_log10, 10)
