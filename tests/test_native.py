@@ -24,6 +24,7 @@ from mxcompat._graph.ir import node as nodes
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import Node, created
 from mxcompat._native import native
+from mxcompat._ops.random import threefry
 from mxcompat._transforms import trees
 
 pytestmark = pytest.mark.skipif(native is None, reason="no compiler of C")
@@ -696,3 +697,32 @@ def test_what_walks_refuse():
     ):
         with pytest.raises(TypeError):
             function(*args)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 16, 17, 31, 100, 1001, 20000])
+def test_random_words_are_those_of_python(size, monkeypatch):
+    keys = np.random.default_rng(size).integers(0, 2**32, (3, 2), np.uint32)
+    fortran = np.asfortranarray(keys)
+    found = threefry.words(keys[0], size), threefry.words_of_each(fortran, size), threefry.chain(keys[1], size % 7)
+    monkeypatch.setattr(threefry, "native", None)
+    expected = threefry.words(keys[0], size), threefry.words_of_each(keys, size), threefry.chain(keys[1], size % 7)
+    for words, of_python in zip(found, expected, strict=True):
+        assert words.dtype == np.uint32
+        np.testing.assert_array_equal(words, of_python)
+
+
+def test_random_words_refuse_what_does_not_fit():
+    key = np.zeros((1, 2), np.uint32)
+    for words, keys in (
+        (np.zeros((1, 3), np.uint32), key),
+        (np.zeros((2, 4), np.uint32), key),
+        (np.zeros(4, np.uint32), key),
+        (np.zeros((1, 4), np.uint64), key),
+        (np.zeros((1, 4), np.uint32), np.zeros((1, 3), np.uint32)),
+    ):
+        with pytest.raises(ValueError, match="do not fit"):
+            native.random_words(words, keys, 0)
+    with pytest.raises((ValueError, BufferError)):
+        native.random_words(np.zeros((1, 8), np.uint32)[:, ::2], key, 0)
+    with pytest.raises(TypeError):
+        native.random_words(np.zeros((1, 4), np.uint32), key)

@@ -16,6 +16,7 @@ from mxcompat._graph.ir.rules import HOST
 from mxcompat._graph.run import events, host
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.plan import Call, Compile, OpByOp
+from mxcompat._native import native
 from mxcompat._ops.define import TABLE
 from mxcompat.ext.debug import host_disabled
 
@@ -30,6 +31,23 @@ def loss(mx, layers, x, y):
     for w, b in layers:
         x = mx.maximum(x @ w + b, 0)
     return mx.mean((x - y) ** 2)
+
+
+@pytest.mark.skipif(native is None, reason="no compiler of C")
+def test_random_numbers_are_not_compiled_early(plans, monkeypatch):
+    """XLA would be no faster: a model that is made again draws its numbers in NumPy, however heavy that is."""
+    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+    monkeypatch.setattr(policy, "HOT_SHARE", float("inf"))
+    for _ in range(3):
+        mx.eval(nn.Sequential(*[nn.Linear(31, 37) for _ in range(5)]).parameters())
+    assert [p.compiles for p in plans] == [False] * 3
+    plans.clear()
+    for _ in range(3):  # what is computed of random numbers is
+        mx.eval(mx.tanh(mx.random.normal((31, 37))) * 2 + 1)
+    settle()
+    assert [p.compiles for p in plans[:2]] == [False, True]
 
 
 def test_a_gradient_at_a_new_size_compiles_nothing(plans):

@@ -123,6 +123,7 @@ COLD = (
     Cold("vmap, new size", firsts.vmap, 16, of_mlx=5),
     Cold("vmap of grad, new size", firsts.vmap_of_grad, 16, of_mlx=5),
     Cold("Hessian by vmap of grad of grad, new size", firsts.hessian, 16, of_mlx=5),
+    Cold("parameters of an nn model, made 4 times", firsts.models, 4, _total, of_mlx=3),
     Cold("first step of an nn MLP, AdamW", firsts.first_mlp, of_mlx=3),
     Cold("first step of an nn conv net, AdamW", firsts.first_conv, of_mlx=3),
     Cold("first step of a 4-layer GPT", firsts.gpt_steps, 10, _first, of_mlx=0.6),

@@ -177,6 +177,19 @@ def _trained(mx: Any, make: Callable[[Any], Any], x: np.ndarray, y: np.ndarray) 
     return [loss, list(model.layers[0].parameters().values())]
 
 
+def models(mx: Any) -> Iterator[Step]:
+    """The parameters of an `nn` model, 5 million random numbers, made again and again."""
+    nn = sibling(mx, "nn")
+
+    def make() -> Any:
+        mx.random.seed(0)
+        model = nn.Sequential(*[nn.Linear(512, 512) for _ in range(20)])
+        mx.eval(model.parameters())
+        return model.layers[0].weight[0, :8]
+
+    return itertools.repeat(make)
+
+
 def first_mlp(mx: Any) -> Iterator[Step]:
     """The first training step of an `nn` MLP with AdamW, from the model's making on."""
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH", "BODY", "CONTRACTION", "COST", "COVERED", "DEPENDS", "HOST", "INDEX_ERROR", "LAPACK", "LOWERING",
-    "OVERWRITE", "PADDING", "PULLBACK", "PUSHFORWARD", "READS_INPUTS", "READS_NOTHING", "RESIDUALS", "SEGMENTS",
-    "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD", "TANGENT_DTYPE", "WITHIN",
-    "Residuals", "Rule", "Rules",
+    "OVERWRITE", "PADDING", "PULLBACK", "PUSHFORWARD", "QUICK", "READS_INPUTS", "READS_NOTHING", "RESIDUALS",
+    "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD", "TANGENT_DTYPE",
+    "WITHIN", "Residuals", "Rule", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -68,6 +68,10 @@ elements (`op.in_place`) it is the first, and is written over."""
 COST = Rules()
 """`rule(out, params, *avals)`: about how many seconds NumPy takes, for ops that do more than read and write each
 element a few times."""
+
+QUICK: set[Op] = set()
+"""The ops that NumPy takes no longer for than XLA, however large their results: what mostly consists of these is not
+compiled early."""
 
 LAPACK: set[Op] = set()
 """The ops for which XLA calls LAPACK on a CPU."""

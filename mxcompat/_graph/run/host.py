@@ -17,14 +17,14 @@ from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, SCALAR, Node
 from ..ir.op import Op
 from ..ir.program import Code, Program, programs_in
-from ..ir.rules import COST, COVERED, HOST
+from ..ir.rules import COST, COVERED, HOST, QUICK
 from . import single
 from .blas import one_thread
 from .interpret import environment, run_instructions
 from .platform import on_cpu
 from .values import numpy_value, settled, to_jax
 
-__all__ = ["estimated_seconds", "has_products", "has_rules", "keep", "on_host", "run", "small_slots"]
+__all__ = ["estimated_seconds", "has_products", "has_rules", "is_quick", "keep", "on_host", "run", "small_slots"]
 
 
 def on_host(leaves: Sequence[Node]) -> bool:
@@ -91,6 +91,19 @@ def estimated_seconds(program: Program) -> float:
     return program.facts["seconds"]
 
 
+def is_quick(program: Program) -> bool:
+    """Whether most of what NumPy writes for the instructions comes from ops that XLA is no faster at."""
+    if "quick" not in program.facts:
+        written = [_nbytes(a) for a in program.avals]
+        quick = [n for n, (op, _, _) in zip(written, program.instructions, strict=True) if op in QUICK]
+        program.facts["quick"] = 2 * sum(quick) > sum(written)
+    return program.facts["quick"]
+
+
+def _nbytes(result: Aval | tuple[Aval, ...]) -> int:
+    return result.nbytes if type(result) is Aval else sum(a.nbytes for a in result)  # type: ignore[union-attr]
+
+
 def _estimate(program: Program) -> float:
     avals = program.avals
     priced, others = _by_price(program.code)
@@ -98,8 +111,8 @@ def _estimate(program: Program) -> float:
     for slot in priced:
         op, params, slots = program.instructions[slot]
         total += COST[op](avals[slot], params, *[avals[s] if s >= 0 else program.in_avals[~s] for s in slots])
-    written = [a.nbytes if type(a) is Aval else sum(o.nbytes for o in a) for a in [avals[k] for k in others]]
-    return total + policy.OP_SECONDS * len(others) + policy.BYTE_SECONDS * sum(written)
+    written = sum(_nbytes(avals[k]) for k in others)
+    return total + policy.OP_SECONDS * len(others) + policy.BYTE_SECONDS * written
 
 
 def run(

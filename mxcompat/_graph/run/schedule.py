@@ -212,7 +212,7 @@ def _on_host(
         return None
     record = program.record or cache.record_of(program, scalars)  # to run it notes what numbers have varied
     taken = record.host_seconds
-    heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling)
+    heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling) and not host.is_quick(program)
     hot = taken > (policy.HEAVY_SHARE if heavy else policy.HOT_SHARE) * (compiling + importing)
     if hot and is_huge(subgraph):
         return None

@@ -15,7 +15,8 @@ from mxcompat._array.casting import converted_on_host
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, from_numpy
 from mxcompat._graph.ir.aval import float32 as _float32
-from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.ir.rules import HOST, QUICK
+from mxcompat._native import native
 
 from ..define import TABLE
 from ..elementwise.erf import erf_as_xla, erfinv
@@ -42,6 +43,10 @@ OF_EACH = frozenset(
 )  # fmt: skip
 
 
+if native is not None:
+    QUICK.update(TABLE[name] for name in OF_EACH)
+
+
 def _bits(key: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Random words of this shape: each of several keys fills its row."""
     if key.ndim == 1:
@@ -56,7 +61,8 @@ def unit(key: np.ndarray, shape: tuple[int, ...], dtype: np.dtype | None = None)
     np.minimum(x, _BELOW_ONE[x.dtype], out=x)
     if dtype is None or dtype == x.dtype:
         return x
-    return np.minimum(x.astype(dtype), _below_one(dtype))
+    x = x.astype(dtype)
+    return np.minimum(x, _below_one(dtype), out=x)
 
 
 def _below_one(dtype: np.dtype) -> Any:
@@ -79,7 +85,8 @@ def wide(function: Any, x: Any) -> Any:
 
 def _between(key: np.ndarray, low: Any, high: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     low, high = cast(low, dtype), cast(high, dtype)
-    return unit(key, shape, dtype) * (high - low) + low
+    x = unit(key, shape, dtype)
+    return np.add(np.multiply(x, high - low, x), low, x)
 
 
 def _symmetric(key: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

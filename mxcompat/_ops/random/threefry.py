@@ -1,5 +1,5 @@
-"""The words of the generator in `bits`, on the host: threefry 2x32 in Python's integers for a few words, in NumPy for
-many.
+"""The words of the generator in `bits`, on the host: threefry 2x32 in C. Without that in Python's integers for a few
+words, in NumPy for many.
 
 A call of NumPy costs as much for four words as for four hundred, and the hash takes a hundred of them. Python's
 integers are of any length, so a few pairs are hashed at once as one number: each word has a lane of 64 bits, whose
@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from mxcompat._graph.policy import CACHED_ELEMENTS, FEW_PAIRS
+from mxcompat._native import native
 
 __all__ = ["PARITY", "ROTATIONS", "chain", "words", "words_of_each"]
 
@@ -26,6 +27,8 @@ def words(key: np.ndarray, size: int) -> np.ndarray:
     """The first uint32 words of a key, an array of shape (size,)."""
     if size == 0:
         return np.zeros(0, np.uint32)
+    if native is not None:
+        return _in_c(key[None], size)[0]
     first, second = key.tolist()
     pairs = (size + 1) // 2
     if pairs > FEW_PAIRS:
@@ -36,6 +39,8 @@ def words(key: np.ndarray, size: int) -> np.ndarray:
 
 def words_of_each(keys: np.ndarray, size: int) -> np.ndarray:
     """The first uint32 words of each of some keys, an array of shape (count, 2); a row for each."""
+    if native is not None:
+        return _in_c(keys, size)
     count, pairs = len(keys), (size + 1) // 2
     result = np.empty((count, 2 * pairs), np.uint32)
     result[...] = np.arange(2 * pairs, dtype=np.uint32)
@@ -53,9 +58,21 @@ def words_of_each(keys: np.ndarray, size: int) -> np.ndarray:
     return result[:, :size]
 
 
+def _in_c(keys: np.ndarray, size: int) -> np.ndarray:
+    made = np.empty((len(keys), size + size % 2), np.uint32)
+    native.random_words(made, np.ascontiguousarray(keys), size % 2)
+    return made[:, :size]
+
+
 def chain(key: np.ndarray, count: int) -> np.ndarray:
     """A key split `count` times over, an array of shape (count, 2, 2): each row is made of the first key in the one
     before."""
+    if native is not None:
+        links = np.empty((count, 2, 2), np.uint32)
+        for link in links:
+            native.random_words(link.reshape(1, 4), key[None], 0)
+            key = link[0]
+        return links
     first, second = key.tolist()
     found = []
     for _ in range(count):
