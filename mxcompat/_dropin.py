@@ -112,9 +112,12 @@ def _name_as_mlx(names: Iterable[str]) -> None:
     What is defined in a private module is MLX's where it is public, as deep as it is: `Optimizer` is of
     `mlx.optimizers.optimizers`.
     """
+    from mxcompat._transforms.functions import GradientFunction, given_to  # there by now
+
     for name in sorted(names, key=lambda name: -name.count(".")):
         module, alias = sys.modules[name], "mlx" + name.removeprefix("mxcompat")
         for value in [vars(module).get(public) for public in getattr(module, "__all__", ())]:
+            value = given_to(value) if type(value) is GradientFunction else value
             own = value.__module__ if isinstance(value, (type, FunctionType)) else None
             if own is not None and own.startswith("mxcompat."):
                 _rename(value, "__module__", alias if "._" in own else "mlx" + own.removeprefix("mxcompat"))

@@ -9,25 +9,34 @@ from typing import Any
 from mxcompat._array.errors import incompatible
 from mxcompat._ops.arguments import integer, integers, is_sequence
 
-__all__ = ["GradientFunction", "argument_numbers", "check_callable", "named_after", "transformed"]
+__all__ = ["GradientFunction", "argument_numbers", "check_callable", "given_to", "named_after", "transformed"]
 
 
 class GradientFunction(staticmethod):
-    """The type of what `grad`, `vmap`, `compile` and the like return. In the body of a class it is no method: called on
-    an instance it does not get that instance, as in MLX, where it is not one of Python's functions but says it is."""
+    """The type of what `grad`, `vmap`, `compile` and the like return. It has the attributes of what the user gave, its
+    class among them, and none of its own: a compiled module has the module's parameters. In the body of a class it is
+    no method: called on an instance it does not get that instance."""
 
-    @property
-    def __class__(self) -> type:
-        return FunctionType
+    def __getattribute__(self, name: str) -> Any:
+        given = given_to(self)
+        if name in _HOW_TO_COPY and type(given) is FunctionType:
+            return staticmethod.__getattribute__(self, name)
+        return type(given).__getattribute__(given, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        names = staticmethod.__getattribute__(self, "__dict__")
+        if name in names or not name.startswith("__"):  # what `staticmethod` itself sets, once
+            raise AttributeError(f"'_gc_func' object has no attribute '{name}'")
+        names[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"'_gc_func' object has no attribute '{name}'")
 
     def __get__(self, instance: Any, owner: type | None = None) -> GradientFunction:
         return self
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__func__, name)
-
     def __repr__(self) -> str:
-        return repr(self.__func__)
+        return f"<mlx.core._gc_func object at {id(self):#x}>"
 
     def __copy__(self) -> GradientFunction:
         return self
@@ -35,8 +44,17 @@ class GradientFunction(staticmethod):
     def __deepcopy__(self, memo: dict[int, Any]) -> GradientFunction:
         return self
 
-    def __reduce__(self) -> str:
+    def __reduce_ex__(self, protocol: Any) -> str:
         return self.__qualname__
+
+
+def given_to(function: GradientFunction) -> Any:
+    """What the user gave to a transform that returned this."""
+    return staticmethod.__getattribute__(function, "__func__").__wrapped__
+
+
+GradientFunction.__name__ = GradientFunction.__qualname__ = "_gc_func"  # as errors name it
+_HOW_TO_COPY = frozenset({"__deepcopy__", "__reduce_ex__"})
 
 
 def check_callable(fun: Any, tag: str) -> None:

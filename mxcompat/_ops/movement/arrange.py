@@ -21,6 +21,8 @@ from ..arguments import axis_of, integer, integers, is_sequence, plain, require_
 from ..define import broadcast, op
 from ..elementwise.by_bits import by_bits
 from ..examples import example
+from .pad import pad
+from .shape import reshape
 
 __all__ = [
     "BROADCAST_TO", "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_into",
@@ -308,12 +310,18 @@ def _strided_aval(a: Aval, shape: tuple[int, ...], strides: tuple[int, ...], off
         raise ValueError(
             f"[as_strided] Expected one stride per axis, got {format_shape(strides)} for shape {format_shape(shape)}."
         )
-    if 0 not in shape:
-        reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
-        low, high = offset + sum(min(r, 0) for r in reach), offset + sum(max(r, 0) for r in reach)
-        if low < 0 or high >= a.size:
-            raise IndexError(f"[as_strided] The view reaches elements {low} to {high} of an array of size {a.size}.")
+    low, high = _reached(shape, strides, offset)
+    if low < 0 or high >= a.size:
+        raise IndexError(f"[as_strided] The view reaches elements {low} to {high} of an array of size {a.size}.")
     return aval(shape, a.dtype)
+
+
+def _reached(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[int, int]:
+    """The first and the last element of a view; 0 and -1 if it has none."""
+    if any(n <= 0 for n in shape):
+        return 0, -1
+    reach = [(n - 1) * s for n, s in zip(shape, strides, strict=False)]
+    return offset + sum(min(r, 0) for r in reach), offset + sum(max(r, 0) for r in reach)
 
 
 AS_STRIDED = op("as_strided", by_bits(_strided), _strided_aval, ("shape", "strides", "offset"))
@@ -336,7 +344,8 @@ def as_strided(
         An array with the dtype of `a`. It is a copy: later changes to `a` do not show.
 
     Raises:
-        IndexError: if it reaches beyond `a`, where real MLX reads foreign memory.
+        IndexError: if a row, along the last axis, reaches before `a` or begins beyond it, where real MLX reads foreign
+            memory. What a row has beyond the end of `a` is 0: the last window of a signal may be longer than it.
 
     Example:
         >>> mx.as_strided(mx.arange(6), (4, 3), (1, 1))
@@ -349,4 +358,8 @@ def as_strided(
     x = require_array(a, "as_strided")
     sizes = x.aval.shape if shape is None else plain(shape)
     steps = _row_major(sizes) if strides is None else tuple([index(s) for s in strides])
-    return wrap(apply(AS_STRIDED, (x,), (sizes, steps, index(offset))))
+    start, size = index(offset), x.aval.size
+    missing = _reached(sizes, steps, start)[1] + 1 - size
+    if missing > 0 and _reached((*sizes[:-1], 1), steps, start)[1] < size:
+        x = pad(reshape(a, (size,)), (0, missing))._node
+    return wrap(apply(AS_STRIDED, (x,), (sizes, steps, start)))
