@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import re
 from typing import Any
 
 import pytest
@@ -55,3 +58,77 @@ def _changes(x: Any, attribute: str) -> list[str]:
         except Exception as error:
             found.append(type(error).__name__)
     return found
+
+
+class _Scaled:
+    factor = 2
+
+    def __call__(self, x: Any) -> Any:
+        return x * self.factor
+
+    def twice(self, x: Any) -> Any:
+        return self(self(x))
+
+
+def _plain(x: Any) -> Any:
+    """What it is for."""
+    return x.sum()
+
+
+_plain.order = 3  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("transform", ["grad", "value_and_grad", "vmap", "compile", "checkpoint"])
+def test_what_a_transform_returns_has_the_attributes_of_what_it_was_given(transform: str) -> None:
+    def attributes(mx: Any) -> list[Any]:
+        nn = importlib.import_module(mx.__name__.removesuffix("core") + "nn")
+        layer, scaled = nn.Linear(2, 3), _Scaled()
+        of_function, of_module, of_object, of_method = (
+            getattr(mx, transform)(given) for given in (_plain, layer, scaled, scaled.twice)
+        )
+        found: list[Any] = [
+            of_function.__name__, of_function.__doc__, of_function.order, of_function.__class__.__name__,
+            isinstance(of_module, nn.Module), sorted(of_module.parameters()), of_module.training,
+            of_module.eval() is layer, of_object.factor, isinstance(of_object, _Scaled), of_method.__self__ is scaled,
+            repr(of_module).partition(" object at ")[0], str(inspect.signature(of_function)),
+        ]  # fmt: skip
+        for attempt in (
+            lambda: of_module.__name__,
+            lambda: of_module.weight,
+            lambda: of_function.missing,
+            lambda: setattr(of_function, "order", 4),
+            lambda: setattr(of_module, "bias", None),
+            lambda: delattr(of_module, "bias"),
+            lambda: of_module["bias"],
+            lambda: "bias" in of_module,
+        ):
+            with pytest.raises((AttributeError, TypeError)) as raised:
+                attempt()
+            found.append((type(raised.value), str(raised.value)))
+        return found
+
+    assert attributes(ours) == attributes(real)
+
+
+def test_a_module_may_hold_a_compiled_one() -> None:
+    def held(mx: Any) -> list[Any]:
+        nn = importlib.import_module(mx.__name__.removesuffix("core") + "nn")
+
+        class Model(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layer = nn.Linear(2, 3)
+                self.fast = mx.compile(self.layer)
+
+            def __call__(self, x: Any) -> Any:
+                return self.fast(x)
+
+        model = Model()
+        model.layer.weight = mx.ones((3, 2))
+        x = mx.ones((1, 2))
+        before = model(x).tolist() == model.layer(x).tolist()
+        model.train(False)
+        shown = re.sub("0x[0-9a-f]+", "0x", repr(model))
+        return [before, shown, sorted(model.children()), sorted(name for name, _ in model.named_modules())]
+
+    assert held(ours) == held(real)

@@ -1,5 +1,8 @@
 """grad, value_and_grad, vjp, jvp: against real MLX."""
 
+from collections import Counter, OrderedDict
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -379,3 +382,9 @@ def test_vmap_of_second_derivatives_of_a_function_that_writes_to_what_it_capture
         return mx.vmap(mx.grad(row))(x)
 
     check(run, np.arange(6, dtype=np.float32).reshape(2, 3))
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 2), OrderedDict(a=1), (Fraction(1, 2), 1), Counter(), np.float32(1), 3])
+def test_messages_name_classes_with_their_modules(value):
+    for transform in ("grad", "value_and_grad"):
+        assert isinstance(check(lambda mx, t=transform: getattr(mx, t)(lambda x: value)(mx.ones(2))), ValueError)

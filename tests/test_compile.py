@@ -593,3 +593,29 @@ def test_state_that_the_program_adds_to_and_takes_from(shapeless: bool) -> None:
 
     got = run(lambda step, state: ours.compile(step, outputs=state, shapeless=shapeless))
     assert got == run(lambda step, state: step)
+
+
+def test_what_a_compiled_call_hands_through_is_not_computed_from_its_other_inputs():
+    def handed(mx):
+        x = mx.ones(2)
+        a, _ = mx.compile(lambda w, x: (w, x * 2))(mx.array([3.0, 4.0]), x)
+        return mx.compile(lambda x: x * a)(x)
+
+    def kept_in_state(mx):
+        x, state = mx.ones(2), {"w": mx.array([3.0, 4.0]), "n": mx.zeros(2)}
+
+        def step(x):
+            state["n"] = state["n"] + x
+            return x * state["w"]
+
+        mx.compile(step, inputs=state, outputs=state)(x)
+        return mx.compile(lambda x: x * state["w"])(x), state["n"]
+
+    def computed(mx):
+        x = mx.ones(2)
+        _, y = mx.compile(lambda w, x: (w, x * 2))(mx.ones(2), x)
+        return mx.compile(lambda x: x * y)(x)
+
+    check(handed)
+    check(kept_in_state)
+    assert isinstance(check(computed), ValueError)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mxcompat._array.array import array, exchange, handles, nodes_of, plain_handle, wrap, wrap_all
+from mxcompat._array.construct import type_name
 from mxcompat._array.errors import bad_cast, expected, incompatible
 from mxcompat._graph.ir.aval import aval, float32, format_shape
 from mxcompat._graph.ir.capture import Body, Capture
@@ -286,7 +287,7 @@ def _check_given(args: tuple, kwargs: dict[str, Any], numbers: list[int], names:
 def _check_value(value: Any, tag: str) -> None:
     if isinstance(value, array):
         return
-    kind = type(value).__name__
+    kind = type_name(value)
     if tag == "grad":
         raise ValueError(
             "[grad] The return value of the function whose gradient we want to compute should be a scalar array; but "
@@ -306,7 +307,7 @@ def _check_value(value: Any, tag: str) -> None:
         )
     if not isinstance(value[0], array):
         raise ValueError(
-            f"{either}{first}it was a tuple with the first value being of type {type(value[0]).__name__} ."
+            f"{either}{first}it was a tuple with the first value being of type {type_name(value[0])} ."
         )
 
 

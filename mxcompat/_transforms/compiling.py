@@ -27,6 +27,7 @@ from mxcompat._ops.arguments import flag
 from mxcompat._ops.creation.filled import FULL
 
 from .calls import CALL
+from .dependence import read_by
 from .functions import check_callable, transformed
 from .reshaping import reshaped
 from .stepwise import run_in_parts
@@ -231,7 +232,7 @@ def _reaches(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
         if node in sought:
             return True
         if node.value is None:
-            more = [n for n in node.inputs[node.op.reads] if n not in seen]
+            more = [n for n in read_by(node) if n not in seen]
             seen.update(more)
             stack += more
     return False

@@ -7,15 +7,15 @@ linear in theirs, are not to be asked about it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from mxcompat._graph.ir.node import ITEM
+from mxcompat._graph.ir.node import ITEM, Node
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import DEPENDS
 
 from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE, smooth_inputs
 
-__all__ = ["active_slots", "reached_inputs", "reached_slots"]
+__all__ = ["active_slots", "reached_inputs", "reached_slots", "read_by"]
 
 
 def active_slots(program: Program, primals: int) -> set[int]:
@@ -69,6 +69,16 @@ def _reads(program: Program, slot: int, behind_stops: bool) -> list[int]:
     found = None if result is None or op not in DEPENDS else DEPENDS[op](params, result, behind_stops)
     kept = range(len(slots)) if behind_stops else range(len(slots))[smooth_inputs(op, params)]
     return [slots[k] for k in kept if found is None or k in found]
+
+
+def read_by(node: Node) -> Sequence[Node]:
+    """The nodes that a pending node is computed from: of a result of an op with several, what that one is."""
+    if node.op is ITEM and node.inputs[0].value is None:
+        op, params, inputs = node.inputs[0].op, node.inputs[0].params, node.inputs[0].inputs
+        found = DEPENDS[op](params, node.params[0], True) if op in DEPENDS else None
+        if found is not None:
+            return [inputs[k] for k in found]
+    return node.inputs[node.op.reads]
 
 
 @DEPENDS.of(CALL, PURE_CALL, CHECKPOINT)

@@ -154,6 +154,7 @@ for _public in (
     Stream,
     StreamContext,
     ThreadLocalStream,
+    _gc_func,
     custom_function,
     finfo,
     iinfo,
