@@ -306,9 +306,7 @@ def _check_value(value: Any, tag: str) -> None:
             "we got an empty tuple."
         )
     if not isinstance(value[0], array):
-        raise ValueError(
-            f"{either}{first}it was a tuple with the first value being of type {type_name(value[0])} ."
-        )
+        raise ValueError(f"{either}{first}it was a tuple with the first value being of type {type_name(value[0])} .")
 
 
 def _check_scalar(node: Node) -> None:

@@ -4,8 +4,11 @@ LLVM makes one fused multiply-add of a product and a sum where it can, and no op
 `x * x - y * y` is then not 0 where x is y, its root is NaN, and a sum of products that overflow is not NaN. So in the
 code of a program a NaN is put in the place of each NaN among these products: nothing changes, and LLVM cannot know. A
 product that is added to something else stays as it is: there the digits after the last are all that differs, and long
-chains of such steps would take up to twice as long. Not one of float16, which has no digits to spare, and which some
-processors multiply and add themselves (AVX512-FP16): it is rounded before it is added to whatever it is.
+chains of such steps would take up to twice as long. But for two kinds, which are rounded before they are added to
+whatever it is. What the sum is of is compared with something that is computed: XLA computes it anew for each loop that
+reads it, with one rounding here and two there, and an element is not equal to itself; the larger of two neighbours gets
+no gradient, or both do. And those of float16, which has no digits to spare, and which some processors multiply and add
+themselves (AVX512-FP16).
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import Any
 
 from mxcompat._jax import ir
 
-from .modules import float_type, half_type, hidden, named, op_name
+from .modules import COSTLY, FUSED, float_type, half_type, hidden, named, op_name
 
 __all__ = ["round_products"]
 
@@ -28,30 +31,59 @@ _MOVES = frozenset(
     )
 )  # fmt: skip
 """What is computed within the loop over the elements that adds them."""
+_COMPARES = ("stablehlo.compare", "stablehlo.maximum", "stablehlo.minimum")
 
 
 def round_products(module: Any) -> None:
     """Change a module of StableHLO in place: its products are rounded before they are added to each other."""
     products = [op.results[0] for op in named(module, _PRODUCT)]
+    compared = _compared(module) if products else set()
     with module.context, ir.Location.unknown():
-        for product in [p for p in products if _has_to_be_rounded(p)]:
+        for product in [p for p in products if _has_to_be_rounded(p, compared)]:
             hidden(product)
 
 
-def _has_to_be_rounded(product: Any) -> bool:
+def _has_to_be_rounded(product: Any, compared: set[Any]) -> bool:
     half = half_type(product) is not None
-    return (half or float_type(product) is not None) and _is_added(product, half)
+    return (half or float_type(product) is not None) and _is_added(product, half, compared)
 
 
-def _is_added(value: Any, to_all: bool) -> bool:
-    """Whether it is added to products, or to others of its kind; or, if that counts, to whatever it is."""
+def _is_added(value: Any, to_all: bool, compared: set[Any]) -> bool:
+    """Whether it is added to products, or to others of its kind; or, if that counts, to whatever it is; or is part of
+    what is compared."""
     for use in value.uses:
         user = use.owner
-        if user.name in _SUMS or (user.name in _ADDS and (to_all or all(_is_product(x) for x in user.operands))):
+        if user.name in _SUMS:
             return True
-        if user.name in _MOVES and _is_added(user.results[0], to_all):
+        if user.name in _ADDS and (to_all or user.results[0] in compared or all(_is_product(x) for x in user.operands)):
+            return True
+        if user.name in _MOVES and _is_added(user.results[0], to_all, compared):
             return True
     return False
+
+
+def _compared(module: Any) -> set[Any]:
+    """The values that others are computed from, in the same loop, which are compared with each other."""
+    found: set[Any] = set()
+    stack = [
+        operand
+        for name in _COMPARES
+        for op in named(module, name)
+        if not any(map(_is_constant, op.operands))
+        for operand in op.operands
+    ]
+    while stack:
+        value = stack.pop()
+        if value not in found:
+            found.add(value)
+            if op_name(value) in FUSED or op_name(value) in COSTLY:
+                stack += value.owner.operands
+    return found
+
+
+def _is_constant(value: Any) -> bool:
+    name = op_name(value)
+    return name == "stablehlo.constant" or (name in _MOVES and all(map(_is_constant, value.owner.operands)))
 
 
 def _is_product(value: Any) -> bool:

@@ -1,0 +1,55 @@
+"""What XLA computes anew for each loop that reads it is the same in each: what is equal by construction compares equal,
+in code that was compiled in a hurry too, so a gradient goes to the larger of two neighbours and to no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.oracle import check, ours
+
+pytestmark = pytest.mark.usefixtures("xla_only")
+
+
+def pooled(mx: Any, x: Any) -> Any:
+    return mx.maximum(mx.maximum(x[:-2], x[1:-1]), x[2:])
+
+
+def pooled_twice(mx: Any, x: Any) -> Any:
+    return pooled(mx, pooled(mx, x))
+
+
+LOSSES = {
+    "maximum": lambda mx, x, w, b, v: (pooled_twice(mx, x * w + b) * v[:-4]).sum(),
+    "of a difference": lambda mx, x, w, b, v: (pooled_twice(mx, x * w - b) * v[:-4]).sum(),
+    "of what is read elsewhere": lambda mx, x, w, b, v: ((p := x * w).sum() + (pooled_twice(mx, p + b) * v[:-4]).sum()),
+    "after a function": lambda mx, x, w, b, v: (pooled_twice(mx, mx.exp(x * w + b) * 2) * v[:-4]).sum(),
+    "minimum": lambda mx, x, w, b, v: (-pooled_twice(mx, mx.minimum(-(x * w + b), b + 9)) * v[:-4]).sum(),
+    "cummax": lambda mx, x, w, b, v: (mx.cummax(x * w + b, axis=0) * v).sum(),
+    "max": lambda mx, x, w, b, v: ((x * w + b).max(axis=0) * v[0]).sum(),
+    "moved": lambda mx, x, w, b, v: (pooled_twice(mx, mx.pad(x * w, ((2, 2), (0, 0))) + b) * v).sum(),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients_go_to_the_largest(name: str) -> None:
+    rng = np.random.default_rng(1)
+    x, v = rng.standard_normal((2, 64, 6)).astype(np.float32)
+    w, b = (1 + 0.3 * rng.standard_normal((2, 6))).astype(np.float32)
+
+    def gradients(mx: Any) -> Any:
+        given = [mx.array(a) for a in (x, w, b, v)]
+        return mx.value_and_grad(lambda x, w, b, v: LOSSES[name](mx, x, w, b, v), argnums=(0, 1, 2))(*given)
+
+    check(gradients, tol=1e-4)
+
+
+def test_values_are_equal_to_themselves() -> None:
+    rng = np.random.default_rng(2)
+    x, w, b = (ours.array(rng.standard_normal(shape).astype(np.float32)) for shape in ((4096,), (1,), (1,)))
+    y = x * w + b
+    larger = ours.maximum(y[1:], y[:-1])
+    assert ours.all((larger == y[1:]) | (larger == y[:-1])).item()
+    assert ours.all(ours.abs(y[::-1][::-1] - y) == 0).item()
