@@ -150,8 +150,10 @@ def _affine(groups: Any, bits: int) -> tuple[Any, Any, Any]:
         some = code != 0
         scale = np.where(some, edge / np.where(some, code, _f32(1)), scale)
         bias = np.where(some, edge, _f32(0))
-    codes = np.rint((x - bias[..., None]) / scale[..., None])
-    codes = np.minimum(np.maximum(codes, _f32(0)), steps).astype(np.uint8)
+    codes = x - bias[..., None]
+    np.divide(codes, scale[..., None], codes)
+    np.rint(codes, codes)
+    codes = np.clip(codes, _f32(0), steps, out=codes).astype(np.uint8)
     return codes, scale.astype(groups.dtype), bias.astype(groups.dtype)
 
 

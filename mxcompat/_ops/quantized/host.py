@@ -4,6 +4,7 @@ float32 until the product is rounded."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.policy import QUANTIZED_ELEMENTS
 
 from ..products.contraction import chosen, clipped, multiply, pull_product, rounded, swapped, widened
 from .codes import decode, encode, floats, from_e4m3, grouped, pack, rounded_through, to_e4m3, unpack
@@ -39,8 +41,20 @@ def _host_quantize(out: Any, params: tuple, w: Any, *global_scale: Any) -> Any:
     (how,) = params
     if not w.size:
         return None
-    codes, *scales = encode(w, how, *global_scale)
-    return pack(codes, how.bits), *scales
+    groups = w.reshape(-1, how.group_size)
+    parts = [np.empty(a.shape, a.dtype._numpy) for a in out]
+    of_groups = [part.reshape(len(groups), -1) for part in parts]
+    for some in _blocks(len(groups), how):
+        codes, *scales = encode(groups[some], how, *global_scale)
+        for part, made in zip(of_groups, (pack(codes, how.bits), *scales), strict=True):
+            part[some] = made
+    return tuple(parts)
+
+
+def _blocks(groups: int, how: Scheme) -> Iterator[slice]:
+    """Parts of so many groups that are small enough for a cache."""
+    step = QUANTIZED_ELEMENTS // how.group_size
+    return (slice(start, start + step) for start in range(0, groups, step))
 
 
 def _repeated(x: Any, how: Scheme, shape: tuple[int, ...]) -> Any:
@@ -58,10 +72,17 @@ def _host_dequantize(out: Any, params: tuple, scales: Any, w: Any, *more: Any) -
         units = from_e4m3(scales) * (more[0].reshape(()) / LARGEST)
         return rounded(floats(w, how) * units.repeat(how.group_size, -1), dtype)
     (biases,) = more
-    codes = unpack(w, how.bits)
     step = promote(from_numpy(scales.dtype), from_numpy(biases.dtype))._numpy  # type: ignore[arg-type]
-    scales, biases = (_repeated(rounded(x, step), how, codes.shape) for x in (scales, biases))
-    return rounded(codes.astype(step) * scales + biases, dtype)  # rounded twice, as MLX does
+    groups = (*out.shape[:-1], out.shape[-1] // how.group_size)
+    scales, biases = (np.broadcast_to(rounded(x, step), groups).reshape(-1, 1) for x in (scales, biases))
+    words = w.reshape(len(scales), how.group_size * how.bits // 32)
+    found = np.empty(out.shape, dtype)
+    of_groups = found.reshape(len(scales), how.group_size)
+    for some in _blocks(len(scales), how):
+        x = unpack(words[some], how.bits).astype(step)
+        np.multiply(x, scales[some], x)
+        of_groups[some] = rounded(np.add(x, biases[some], x), dtype)  # rounded twice, as MLX does
+    return found
 
 
 def _wide(dtype: Any) -> Any:
