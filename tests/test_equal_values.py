@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
+from mxcompat._graph.passes.rounding import round_products
 from tests.oracle import check, ours
 
 pytestmark = pytest.mark.usefixtures("xla_only")
@@ -26,6 +28,9 @@ LOSSES = {
     "of a difference": lambda mx, x, w, b, v: (pooled_twice(mx, x * w - b) * v[:-4]).sum(),
     "of what is read elsewhere": lambda mx, x, w, b, v: ((p := x * w).sum() + (pooled_twice(mx, p + b) * v[:-4]).sum()),
     "after a function": lambda mx, x, w, b, v: (pooled_twice(mx, mx.exp(x * w + b) * 2) * v[:-4]).sum(),
+    "normalized": lambda mx, x, w, b, v: (pooled_twice(mx, (x * w + b) / mx.sqrt(w * w + 1)) * v[:-4]).sum(),
+    "where": lambda mx, x, w, b, v: (pooled_twice(mx, mx.where(x > 0, x * w + b, b - x * w)) * v[:-4]).sum(),
+    "compiled": lambda mx, x, w, b, v: (pooled_twice(mx, mx.compile(lambda x: mx.tanh(x * w + b))(x)) * v[:-4]).sum(),
     "minimum": lambda mx, x, w, b, v: (-pooled_twice(mx, mx.minimum(-(x * w + b), b + 9)) * v[:-4]).sum(),
     "cummax": lambda mx, x, w, b, v: (mx.cummax(x * w + b, axis=0) * v).sum(),
     "max": lambda mx, x, w, b, v: ((x * w + b).max(axis=0) * v[0]).sum(),
@@ -53,3 +58,15 @@ def test_values_are_equal_to_themselves() -> None:
     larger = ours.maximum(y[1:], y[:-1])
     assert ours.all((larger == y[1:]) | (larger == y[:-1])).item()
     assert ours.all(ours.abs(y[::-1][::-1] - y) == 0).item()
+
+
+def test_what_is_compared_within_a_function() -> None:
+    neighbours = jax.jit(lambda y: jax.numpy.maximum(y[1:], y[:-1]))
+    shapes = [jax.ShapeDtypeStruct((8,), np.float32)] * 3
+    for function, rounded in (
+        (lambda x, w, b: neighbours(x * w + b), 1),
+        (lambda x, w, b: neighbours(jax.numpy.clip(x, -9, 9)) + (x * w + b)[1:], 0),
+    ):
+        module = jax.jit(function).lower(*shapes).compiler_ir("stablehlo")
+        round_products(module)
+        assert str(module).count("compare EQ") == rounded

@@ -39,12 +39,12 @@ FUSED = frozenset(
 _FRONTEND = "mhlo.frontend_attributes"
 
 
-def named(module: Any, name: str) -> list[Any]:
-    """The operations of a module that have this name."""
+def named(module: Any, *names: str) -> list[Any]:
+    """The operations of a module that have one of these names."""
     found: list[Any] = []
 
     def visit(op: Any) -> Any:
-        if op.name == name:
+        if op.name in names:
             found.append(op)
         return ir.WalkResult.ADVANCE
 

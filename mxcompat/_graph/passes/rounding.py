@@ -13,11 +13,12 @@ themselves (AVX512-FP16).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mxcompat._jax import ir
 
-from .modules import COSTLY, FUSED, float_type, half_type, hidden, named, op_name
+from .modules import bodies, float_type, half_type, hidden, named, op_name
 
 __all__ = ["round_products"]
 
@@ -31,6 +32,15 @@ _MOVES = frozenset(
     )
 )  # fmt: skip
 """What is computed within the loop over the elements that adds them."""
+_APART = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "all_gather", "all_reduce", "all_to_all", "case", "cholesky", "collective_permute", "convolution",
+        "custom_call", "dot_general", "fft", "if", "reduce", "reduce_scatter", "reduce_window", "rng_bit_generator",
+        "scatter", "select_and_scatter", "sort", "triangular_solve", "while",
+    )
+)  # fmt: skip
+"""What is computed by itself, once."""
 _COMPARES = ("stablehlo.compare", "stablehlo.maximum", "stablehlo.minimum")
 
 
@@ -64,21 +74,29 @@ def _is_added(value: Any, to_all: bool, compared: set[Any]) -> bool:
 
 def _compared(module: Any) -> set[Any]:
     """The values that others are computed from, in the same loop, which are compared with each other."""
+    functions, calls = bodies(module), named(module, "func.call")
     found: set[Any] = set()
-    stack = [
-        operand
-        for name in _COMPARES
-        for op in named(module, name)
-        if not any(map(_is_constant, op.operands))
-        for operand in op.operands
-    ]
+    compares = [op for op in named(module, *_COMPARES) if not any(map(_is_constant, op.operands))]
+    stack = [operand for op in compares for operand in op.operands]
     while stack:
         value = stack.pop()
         if value not in found:
             found.add(value)
-            if op_name(value) in FUSED or op_name(value) in COSTLY:
-                stack += value.owner.operands
+            stack += _read_for(value, functions, calls)
     return found
+
+
+def _read_for(value: Any, functions: dict[str, Any], calls: list[Any]) -> Sequence[Any]:
+    """What a value is computed from in the same loop, within functions, too."""
+    name = op_name(value)
+    if name is None:  # an argument
+        called = [name for name, block in functions.items() if block == value.owner]
+        sites = [op for op in calls if op.attributes["callee"].value in called]
+        return [op.operands[ir.BlockArgument(value).arg_number] for op in sites]
+    if name == "func.call":
+        *_, end = functions[value.owner.attributes["callee"].value].operations
+        return [end.operands[ir.OpResult(value).result_number]]
+    return () if name in _APART else value.owner.operands
 
 
 def _is_constant(value: Any) -> bool:
