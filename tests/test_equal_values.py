@@ -70,3 +70,49 @@ def test_what_is_compared_within_a_function() -> None:
         module = jax.jit(function).lower(*shapes).compiler_ir("stablehlo")
         round_products(module)
         assert str(module).count("compare EQ") == rounded
+
+
+BASES = [
+    lambda x, w, b: x * w + b,
+    lambda x, w, b: x * w - b,
+    lambda x, w, b: b - x * w,
+    lambda x, w, b: x * x * w + x,
+    lambda x, w, b: (x * w + b) * w + b,
+]
+STEPS = [
+    lambda mx, y: mx.maximum(y[:-1], y[1:]),
+    lambda mx, y: mx.minimum(y[:-1], y[1:]),
+    lambda mx, y: mx.maximum(mx.maximum(y[:-2], y[1:-1]), y[2:]),
+    lambda mx, y: mx.where(y[1:] > y[:-1], y[1:], y[:-1] * 0.5),
+    lambda mx, y: mx.where(y == y.max(axis=0), y * 2, y),
+    lambda mx, y: mx.cummax(y, axis=0),
+    lambda mx, y: mx.cummin(y, axis=0),
+    lambda mx, y: mx.sort(y, axis=0),
+    lambda mx, y: mx.tanh(y) * 2 + y,
+    lambda mx, y: mx.roll(y, 1, axis=0),
+    lambda mx, y: mx.concatenate([y, y[::-1]], axis=0),
+    lambda mx, y: mx.pad(y, [(1, 1), (0, 0)], mode="edge"),
+    lambda mx, y: y / mx.sqrt((y * y).mean(axis=0) + 1e-3),
+    lambda mx, y: mx.clip(y, -1.5, 1.5),
+    lambda mx, y: mx.take_along_axis(y, mx.argmax(y, axis=0, keepdims=True), axis=0) + y,
+]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(400))
+def test_random_chains(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, v = rng.standard_normal((2, 40, 3)).astype(np.float32)
+    w, b = (1 + 0.3 * rng.standard_normal((2, 3))).astype(np.float32)
+    base, steps = rng.choice(BASES), rng.choice(STEPS, 5)
+
+    def gradients(mx: Any) -> Any:
+        def loss(x: Any, w: Any, b: Any) -> Any:
+            y = base(x, w, b)
+            for step in steps:
+                y = step(mx, y)
+            return (y[:16] * mx.array(v[:16])).sum()
+
+        return mx.value_and_grad(loss, argnums=(0, 1, 2))(*[mx.array(a) for a in (x, w, b)])
+
+    check(gradients, tol=2e-3)
