@@ -104,7 +104,8 @@ def test_what_a_transform_returns_has_the_attributes_of_what_it_was_given(transf
         ):
             with pytest.raises((AttributeError, TypeError)) as raised:
                 attempt()
-            found.append((type(raised.value), str(raised.value)))
+            message = str(raised.value).replace("mlx.core._gc_func", "_gc_func")  # real MLX's from Python 3.12 on
+            found.append((type(raised.value), message))
         return found
 
     assert attributes(ours) == attributes(real)

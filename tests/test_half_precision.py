@@ -126,12 +126,12 @@ def test_derivatives_of_logarithms(name: str, dtype: str) -> None:
 
 
 def test_roots_and_angles_are_those_of_real_mlx() -> None:
-    """Rounded once, in both tiers."""
+    """Rounded once; the angles in NumPy."""
     for tier in (nullcontext, host_disabled):
         with tier():
             check(lambda mx: mx.array([27.0, 64.0, 1000.0, 9.0]) ** mx.array([1 / 3, 1 / 3, 1 / 3, 0.5]), tol=0)
             check(lambda mx: mx.array([3.0, 1.1, -7.0]) ** mx.array([5.0, 7.0, -3.0]), tol=0)
-            check(lambda mx: [mx.arctan2(mx.array(1.0), mx.array(1.0)), mx.arctan(mx.array([1.0, 3.0**0.5]))], tol=0)
+    check(lambda mx: [mx.arctan2(mx.array(1.0), mx.array(1.0)), mx.arctan(mx.array([1.0, 3.0**0.5]))], tol=0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
