@@ -16,6 +16,7 @@ from mxcompat._graph.policy import CACHED_ELEMENTS, LOOPED_ERF
 from mxcompat._jax import jax, jnp, lazy
 
 from .host_log import log
+from .slopes import with_slope
 
 __all__ = ["erf", "erf_as_xla", "erf_by_xla", "erfinv", "erfinv_by_xla"]
 
@@ -103,16 +104,12 @@ def _fitted_inverse(x: Any) -> Any:
     return x * found  # of two NaN the first
 
 
-@lazy.custom_jvp
-def erf_by_xla(x: Any) -> Any:
-    """XLA's own. Its second derivative at infinity is NaN, as MLX's, in all versions of JAX."""
-    return jax.lax.erf(x)
+def _erf_slope(x: Any) -> Any:
+    return jnp.asarray(2 / math.sqrt(math.pi), x.dtype) * jnp.exp(-(x * x))
 
 
-@erf_by_xla.defjvp
-def _erf_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    (x,) = primals
-    return erf_by_xla(x), tangents[0] * (jnp.asarray(2 / math.sqrt(math.pi), x.dtype) * jnp.exp(-(x * x)))
+erf_by_xla = with_slope(lambda x: jax.lax.erf(x), _erf_slope)
+"""XLA's own. Its second derivative at infinity is NaN, as MLX's, in all versions of JAX."""
 
 
 @lazy.custom_jvp

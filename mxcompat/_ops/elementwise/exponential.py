@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from mxcompat._graph.ir.direction import is_forward
 from mxcompat._jax import jnp, lax, lazy
 
 from .quotient import quotient
+from .slopes import with_slope
 
 __all__ = ["cosh_by_xla", "expm1_by_xla", "sinh_by_xla"]
 
@@ -20,29 +22,19 @@ def _half_exp(x: Any) -> Any:
     return lax.exp(lax.abs(x) - shift) * jnp.asarray(math.exp(0.75) / 2, x.dtype)
 
 
-@lazy.custom_jvp
-def _real_sinh(x: Any) -> Any:
+def _sinh(x: Any) -> Any:
     half, size = _half_exp(x), lax.abs(x)
     large = half - quotient(jnp.asarray(0.25, x.dtype), half)
     return jnp.copysign(jnp.where(size < 1, lax.sinh(size), large), x)
 
 
-@lazy.custom_jvp
-def _real_cosh(x: Any) -> Any:
+def _cosh(x: Any) -> Any:
     half = _half_exp(x)
     return half + quotient(jnp.asarray(0.25, x.dtype), half)
 
 
-@_real_sinh.defjvp
-def _sinh_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    (x,) = primals
-    return _real_sinh(x), tangents[0] * _real_cosh(x)
-
-
-@_real_cosh.defjvp
-def _cosh_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    (x,) = primals
-    return _real_cosh(x), tangents[0] * _real_sinh(x)
+_real_sinh: Callable[[Any], Any] = with_slope(_sinh, lambda x: _real_cosh(x))
+_real_cosh: Callable[[Any], Any] = with_slope(_cosh, _real_sinh)
 
 
 @lazy.custom_jvp

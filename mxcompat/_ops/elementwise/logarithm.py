@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._jax import jnp, lax, lazy
+from mxcompat._jax import jnp, lax
 
 from .quotient import quotient
+from .slopes import with_slope
 
 __all__ = ["log2_by_xla", "log10_by_xla"]
 
@@ -55,15 +56,7 @@ def _by_xla(logarithm: Callable[[Any], Any], base: float) -> Callable[[Any], Any
     def of_complex(z: Any) -> Any:  # part by part: an infinite part leaves the other one alone
         return lax.complex(scaled(lax.real(z)), scaled(lax.imag(z)))
 
-    @lazy.custom_jvp
-    def real(x: Any) -> Any:
-        return logarithm(x)
-
-    @real.defjvp
-    def real_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-        (x,) = primals
-        return real(x), tangents[0] * quotient(scaled(jnp.ones((), x.dtype)), x)
-
+    real = with_slope(logarithm, lambda x: quotient(scaled(jnp.ones((), x.dtype)), x))
     return lambda x: of_complex(lax.log(x)) if x.dtype.kind == "c" else real(x)
 
 

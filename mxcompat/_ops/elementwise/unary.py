@@ -27,6 +27,7 @@ from .erf import erf_by_xla, erfinv_by_xla
 from .exponential import cosh_by_xla, expm1_by_xla, sinh_by_xla
 from .logarithm import log2_by_xla, log10_by_xla
 from .quotient import quotient
+from .slopes import with_slope
 
 __all__ = [
     "abs",
@@ -161,16 +162,10 @@ def _near_edges(function: Callable[[Any], Any], slope: Callable[[Any, Any], Any]
     """`function` with MLX's derivative: `slope(x, x * x)`, whose square is rounded, which tells near the ends of the
     domain. The maximum keeps XLA from computing it and the difference with one rounding."""
 
-    @lazy.custom_jvp
-    def real(x: Any) -> Any:
-        return function(x)
+    def at(x: Any) -> Any:
+        return slope(jnp.ones((), x.dtype), jnp.maximum(x * x, jnp.zeros((), x.dtype)))
 
-    @real.defjvp
-    def real_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-        (x,) = primals
-        square = jnp.maximum(x * x, jnp.zeros((), x.dtype))
-        return real(x), tangents[0] * slope(jnp.ones((), x.dtype), square)
-
+    real = with_slope(function, at)
     return lambda x: function(x) if x.dtype.kind == "c" else real(x)
 
 
