@@ -18,7 +18,7 @@ from ..ir.aval import Aval, check_size
 from ..ir.program import Program
 from .platform import on_cpu
 
-__all__ = ["largest", "largest_result", "needs", "out_of_memory", "require", "require_possible", "results"]
+__all__ = ["largest", "largest_result", "nbytes", "needs", "out_of_memory", "require", "require_possible", "results"]
 
 
 def require(wanted: int) -> None:
@@ -77,11 +77,12 @@ def require_possible(jaxpr: Any) -> None:
 
 def results(program: Program) -> int:
     """The size of all outputs, in bytes."""
-    return sum(map(_bytes, program.out_avals))
+    return sum(map(nbytes, program.out_avals))
 
 
-def _bytes(aval: Any) -> int:
-    return aval.nbytes if isinstance(aval, Aval) else sum(map(_bytes, aval))
+def nbytes(aval: Any) -> int:
+    """The size of a result, of all those of an op with several, in bytes."""
+    return aval.nbytes if isinstance(aval, Aval) else sum(map(nbytes, aval))
 
 
 def largest_result(program: Program) -> int:

@@ -19,6 +19,7 @@ from ..ir.op import Op
 from ..ir.program import Code, Program, programs_in
 from ..ir.rules import COST, COVERED, HOST, QUICK
 from . import single
+from .allocation import nbytes
 from .blas import one_thread
 from .interpret import environment, run_instructions
 from .platform import on_cpu
@@ -94,14 +95,10 @@ def estimated_seconds(program: Program) -> float:
 def is_quick(program: Program) -> bool:
     """Whether most of what NumPy writes for the instructions comes from ops that XLA is no faster at."""
     if "quick" not in program.facts:
-        written = [_nbytes(a) for a in program.avals]
+        written = [nbytes(a) for a in program.avals]
         quick = [n for n, (op, _, _) in zip(written, program.instructions, strict=True) if op in QUICK]
         program.facts["quick"] = 2 * sum(quick) > sum(written)
     return program.facts["quick"]
-
-
-def _nbytes(result: Aval | tuple[Aval, ...]) -> int:
-    return result.nbytes if type(result) is Aval else sum(a.nbytes for a in result)  # type: ignore[union-attr]
 
 
 def _estimate(program: Program) -> float:
@@ -111,7 +108,7 @@ def _estimate(program: Program) -> float:
     for slot in priced:
         op, params, slots = program.instructions[slot]
         total += COST[op](avals[slot], params, *[avals[s] if s >= 0 else program.in_avals[~s] for s in slots])
-    written = sum(_nbytes(avals[k]) for k in others)
+    written = sum(nbytes(avals[k]) for k in others)
     return total + policy.OP_SECONDS * len(others) + policy.BYTE_SECONDS * written
 
 
