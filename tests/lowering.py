@@ -54,7 +54,7 @@ def program_of(tree: Any) -> tuple[Program, tuple] | None:
 
 def lower(program: Program, scalars: tuple) -> None:
     """Lower a Program, with these numbers in it, for CUDA and for TPUs. JAX raises if it cannot."""
-    replay, specs = arguments.function(program, scalars, {}, None)
+    replay, specs = arguments.function(program, scalars, {})
     names = {op.name for op in ops_of(program)}
     for platform, backend in BACKENDS.items():
         if names & BY_CALLBACK[platform]:

@@ -1,4 +1,4 @@
-"""Arguments: which of a Program's inputs its executable takes, in which order, and the JAX function that takes them."""
+"""Arguments: which of a Program's inputs its executable takes, and the JAX function that takes them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,7 @@ from mxcompat._jax import jax
 from ..ir.aval import number
 from ..ir.program import Program
 
-__all__ = ["array_inputs", "baked", "check_results", "function", "order", "packed", "vectors"]
-
-
-def order(program: Program, donated: tuple[int, ...]) -> list[int] | None:
-    """The order in which to pass the arrays; None if it is their own.
-
-    JAX gives the buffers that may be written over to the outputs one after the other. Each must meet the output that is
-    that very array but for a few elements, or XLA has to copy both.
-    """
-    arrays = array_inputs(program)
-    places = {~arrays[k]: k for k in donated}
-    origins: dict[int, int] = {}
-    for slot, (op, _, slots) in enumerate(program.instructions):
-        if op.in_place:
-            origins[slot] = origins.get(slots[0], slots[0])
-    wanted = [places.pop(origin) for s in program.out_slots if (origin := origins.get(s)) in places]
-    wanted += places.values()
-    found = list(range(len(arrays)))
-    for place, k in zip(sorted(wanted), wanted, strict=True):
-        found[place] = k
-    return found if wanted != sorted(wanted) else None
+__all__ = ["array_inputs", "baked", "check_results", "function", "packed", "vectors"]
 
 
 def array_inputs(program: Program) -> list[int]:
@@ -59,15 +39,11 @@ def vectors(program: Program, lifted: Mapping[int, int]) -> dict[np.dtype, list[
     return found
 
 
-def function(
-    program: Program, baked: tuple, lifted: Mapping[int, int], order: list[int] | None
-) -> tuple[Callable[..., list[Any]], list[Any]]:
-    """The JAX function to compile, and the shapes of its arguments: the arrays, in that order, then the vectors of
-    lifted scalars."""
+def function(program: Program, baked: tuple, lifted: Mapping[int, int]) -> tuple[Callable[..., list[Any]], list[Any]]:
+    """The JAX function to compile, and the shapes of its arguments: the arrays, then the vectors of lifted
+    scalars."""
     avals = program.in_avals
     arrays = array_inputs(program)
-    if order is not None:
-        arrays = [arrays[k] for k in order]
     shardings = program.placement.shardings if program.placement is not None else [None] * len(avals)
     specs: list[Any] = [spec(avals[k], shardings[k]) for k in arrays]
     constants = {

@@ -20,7 +20,7 @@ from ..ir import buffers
 from ..ir.program import Program
 from ..ir.structure import clock
 from . import allocation, background, budget, disk, notice
-from .arguments import baked, check_results, function, order, packed, vectors
+from .arguments import baked, check_results, function, packed, vectors
 from .events import notify, span, stats
 from .forked import require_threads
 from .lowering import lower
@@ -71,7 +71,7 @@ class Executable:
     """
 
     __slots__ = (
-        "__weakref__", "_improving", "_lowered", "_order", "_patience", "_place", "_runs", "_vectors", "baked", "call",
+        "__weakref__", "_improving", "_lowered", "_patience", "_place", "_runs", "_vectors", "baked", "call",
         "donated", "last_used", "lifted", "nbytes", "needs", "passing", "program", "seconds", "started",
     )  # fmt: skip
 
@@ -82,7 +82,6 @@ class Executable:
         require_threads()
         self.program = program
         self.donated = donated
-        self._order = order(program, donated)
         self._runs = 0
         self._improving = False
         self._lowered: Any = None
@@ -105,7 +104,7 @@ class Executable:
         else:
             stats.loaded += 1
             self._weigh(self._place.loaded_bytes)
-        self.call = calling(program, compiled, self._order)
+        self.call = calling(program, compiled)
         self.passing, self.needs = allocation.needs(compiled)
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
@@ -118,8 +117,6 @@ class Executable:
             buffers.passing(self.passing)
         self.last_used = clock.now
         self.started = stats.last_run = perf_counter()
-        if self._order is not None:
-            arrays = [arrays[k] for k in self._order]
         if self.lifted:
             with jax.enable_x64(True):
                 results = self.call(*arrays, *packed(scalars, self._vectors))
@@ -165,7 +162,7 @@ class Executable:
 
     def _trace(self) -> Any:
         # not with keep_unused=True, of which JAX 0.12 never forgets the executable
-        replay, specs = function(self.program, self.baked, self.lifted, self._order)
+        replay, specs = function(self.program, self.baked, self.lifted)
         return jax.jit(replay, donate_argnums=self.donated, out_shardings=out_shardings(self.program)).trace(*specs)
 
     def _promote(self) -> None:
@@ -193,7 +190,7 @@ class Executable:
                 place.store_soon(_FAST, compiled, perf_counter() - start, self._weigh, instead_of=_QUICK)
             else:
                 self._weigh(place.loaded_bytes)
-            self.call = calling(self.program, compiled, self._order)
+            self.call = calling(self.program, compiled)
             self.passing, self.needs = allocation.needs(compiled)
         finally:
             self._improving = False
@@ -237,8 +234,8 @@ def _stored(
 
 
 def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:
-    kinds = "xla_" if on_cpu() else "xla_gpu_"
-    known = {name: value for name, value in options.items() if name.startswith(kinds) and name not in _unknown}
+    unfit = "xla_gpu_" if on_cpu() else "xla_cpu_"
+    known = {name: value for name, value in options.items() if not name.startswith(unfit) and name not in _unknown}
     try:
         with background.behind():
             return lowered.compile(compiler_options=known)

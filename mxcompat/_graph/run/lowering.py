@@ -7,6 +7,7 @@ from typing import Any
 
 from mxcompat._jax import in_a_thread, ir, jax
 
+from ..passes.aliases import pair_updates
 from ..passes.branches import compute_in_branches
 from ..passes.constants import compute_when_run
 from ..passes.order import add_in_order
@@ -27,8 +28,9 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
     _import_dialects()
     background.give_up_at_exit()
     lowered = traced.lower()
+    module = lowered.compiler_ir("stablehlo")
+    pair_updates(module)
     if backend() == "cpu":
-        module = lowered.compiler_ir("stablehlo")
         alone = _is_for_one_device(module)
         if alone:
             add_in_order(module)

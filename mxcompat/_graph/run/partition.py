@@ -33,12 +33,8 @@ def out_shardings(program: Program) -> list[Any] | None:
     return jax.tree.map(lambda spread: None if spread else everywhere, [*placement.spread])
 
 
-def calling(program: Program, compiled: jax.stages.Compiled, order: list[int] | None) -> Callable[..., list[Any]]:
-    """What calls an executable of a Program.
-
-    Args:
-        order: the order of its arrays among the arguments, None if that is their own.
-    """
+def calling(program: Program, compiled: jax.stages.Compiled) -> Callable[..., list[Any]]:
+    """What calls an executable of a Program."""
     placement = program.placement
     if placement is None:
         return in_one_thread(compiled.__call__) if on_cpu() and calls_lapack(program.code) else compiled.__call__
@@ -46,7 +42,7 @@ def calling(program: Program, compiled: jax.stages.Compiled, order: list[int] | 
         notify("partition", program, summary(collectives(compiled)))
     given = [placement.shardings[k] for k in array_inputs(program)]
     wanted = compiled.input_shardings[0]
-    missing = [(k, wanted[k]) for k, j in enumerate(order or range(len(given))) if given[j] is None]
+    missing = [(k, wanted[k]) for k, sharding in enumerate(given) if sharding is None]
     home = [k for k, spread in enumerate(placement.spread) if not all(jax.tree.leaves(spread))]
 
     def call(*arguments: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 """Moving bfloat16 without touching it.
 
 XLA computes with bfloat16 on a CPU by way of float32, even where it only slices, joins, selects or pads: then all NaNs
-become one, and a write in place a copy. So what is only moved is moved as the integers of its bits.
+become one, and a write in place a copy. So what is only moved is moved there as the integers of its bits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def by_bits(impl: Callable[..., Any], data: slice = slice(1)) -> Callable[..., A
 
     @wraps(impl)
     def lowered(*inputs: Any, **params: Any) -> Any:
-        if {jnp.result_type(x) for x in inputs[data]} != {jnp.dtype(jnp.bfloat16)}:
+        if {jnp.result_type(x) for x in inputs[data]} != {jnp.dtype(jnp.bfloat16)} or jax.default_backend() != "cpu":
             return impl(*inputs, **params)
         return _moved(partial(impl, **params), data, *inputs)
 

@@ -20,6 +20,7 @@ from mxcompat._jax import jnp
 
 from ..arguments import integer, require_array, require_text
 from ..define import op
+from ..elementwise.quotient import quotient
 from .fp8 import E4M3_MAX, from_e2m1, from_e4m3, from_e8m0, to_e2m1, to_e4m3, to_e8m0
 from .packing import pack, unpack
 
@@ -144,20 +145,11 @@ def encode(w: Any, how: Scheme, global_scale: Any = None) -> tuple[Any, ...]:
     return codes.reshape(w.shape), *scales
 
 
-def _over(x: Any, divisor: Any) -> Any:
-    """x / divisor, rounded to the dtype of x as a division is.
-
-    XLA multiplies by the reciprocal where the divisor is a constant or broadcast. In float64 that is near enough: no
-    quotient of floats of less precision lies that close to the middle between two of them.
-    """
-    return (x.astype(jnp.float64) / jnp.asarray(divisor, jnp.float64)).astype(x.dtype)
-
-
 def _affine(groups: Any, bits: int) -> tuple[Any, Any, Any]:
     x = groups.astype(jnp.float32)
     low, high = x.min(-1), x.max(-1)
-    steps = float((1 << bits) - 1)
-    scale = jnp.maximum(_over(high - low, steps), _f32(1e-7))
+    steps = _f32((1 << bits) - 1)
+    scale = jnp.maximum(quotient(high - low, steps), _f32(1e-7))
     if bits == 1:
         bias = low
     else:
@@ -165,11 +157,11 @@ def _affine(groups: Any, bits: int) -> tuple[Any, Any, Any]:
         below = jnp.abs(low) > jnp.abs(high)
         scale = jnp.where(below, scale, -scale)
         edge = jnp.where(below, low, high)
-        code = jnp.round(_over(edge, scale))
+        code = jnp.round(quotient(edge, scale))
         some = code != 0
-        scale = jnp.where(some, _over(edge, jnp.where(some, code, _f32(1))), scale)
+        scale = jnp.where(some, quotient(edge, jnp.where(some, code, _f32(1))), scale)
         bias = jnp.where(some, edge, _f32(0))
-    codes = jnp.clip(jnp.round(_over(x - bias[..., None], scale[..., None])), _f32(0), _f32(steps))
+    codes = jnp.clip(jnp.round(quotient(x - bias[..., None], scale[..., None])), _f32(0), _f32(steps))
     return codes.astype(jnp.uint32), scale.astype(groups.dtype), bias.astype(groups.dtype)
 
 
@@ -177,7 +169,7 @@ def _shared_exponents(groups: Any, how: Scheme) -> tuple[Any, Any]:
     """Modes mxfp4 and mxfp8: scales that are powers of two."""
     x = groups.astype(jnp.float32)
     largest = 6.0 if how.bits == 4 else E4M3_MAX
-    scale = to_e8m0(_over(jnp.abs(x).max(-1), largest))
+    scale = to_e8m0(quotient(jnp.abs(x).max(-1), _f32(largest)))
     x = x / from_e8m0(scale)[..., None]
     return to_e2m1(x) if how.bits == 4 else to_e4m3(x), scale.astype(jnp.uint8)
 
@@ -185,13 +177,13 @@ def _shared_exponents(groups: Any, how: Scheme) -> tuple[Any, Any]:
 def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
     """Mode nvfp4: scales that are floats of 8 bits."""
     dtype = groups.dtype
-    scale = _over(jnp.abs(groups).max(-1), 6)
+    scale = quotient(jnp.abs(groups).max(-1), jnp.asarray(6, groups.dtype))
     if global_scale is not None:
-        up = _over(jnp.asarray(LARGEST), jnp.reshape(global_scale, ()))
+        up = quotient(jnp.asarray(LARGEST), jnp.reshape(global_scale, ()))
         scale = scale.astype(jnp.float32) * up
     scale = to_e4m3(scale)
     unit = from_e4m3(scale)[..., None]
-    x = _over(groups, jnp.where(unit == 0, _f32(1), unit).astype(dtype))  # in the dtype of w, whatever comes next
+    x = quotient(groups, jnp.where(unit == 0, _f32(1), unit).astype(dtype))  # in the dtype of w, whatever comes next
     if global_scale is not None:
         x = x.astype(jnp.float32) * up
     return jnp.where(unit == 0, np.uint32(0), to_e2m1(x)), scale.astype(jnp.uint8)
@@ -314,7 +306,7 @@ def _dequantize_impl(scales: Any, w: Any, *more: Any, how: Scheme, dtype: Dtype 
     out = dtype._numpy if dtype is not None else np.dtype(np.float32) if more else _d.bfloat16._numpy
     if not more:
         return decode(codes, scales, None, how, out)
-    units = from_e4m3(scales) * _over(jnp.reshape(more[0], ()), LARGEST)
+    units = from_e4m3(scales) * quotient(jnp.reshape(more[0], ()), LARGEST)
     return (from_e2m1(codes) * jnp.repeat(units, how.group_size, -1)).astype(out)
 
 

@@ -1,0 +1,81 @@
+"""Aliases: which output is written over which donated input.
+
+JAX pairs inputs and outputs of one type as they come. XLA has to copy an input that is read after its output is
+written, and an output that is made of another input in place. So each output gets the input that it is an update of:
+the nearest, through operations on single elements and through writes to a few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mxcompat._jax import ir
+
+from .modules import COSTLY, FUSED, bodies, called
+
+__all__ = ["pair_updates"]
+
+_ALIAS = "tf.aliasing_output"
+_WRITES = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.scatter"})
+"""What has the elements of its first operand but for a few."""
+
+
+class _Origin(NamedTuple):
+    """The input that a value is an update of, by its number, and how many operations lie between them."""
+
+    steps: int
+    argument: int
+
+
+def pair_updates(module: Any) -> None:
+    """Change a module of StableHLO in place: of its donated inputs each is written over by its own update."""
+    main = next(op for op in module.body.operations if op.attributes["sym_name"].value == "main")
+    attributes = [dict(a) for a in map(_named, main.arg_attrs)]
+    given = {k: ir.IntegerAttr(a[_ALIAS]).value for k, a in enumerate(attributes) if _ALIAS in a}
+    if not given:
+        return
+    block = main.regions[0].blocks[0]
+    *_, end = block.operations
+    origins = _origins(block, {block.arguments[k]: _Origin(0, k) for k in given}, bodies(module))
+    pairs = _paired(given, [origins.get(value) for value in end.operands], [str(v.type) for v in end.operands])
+    with module.context:
+        kind = ir.IntegerType.get_signless(32)
+        for k, output in pairs.items():
+            attributes[k][_ALIAS] = ir.IntegerAttr.get(kind, output)
+        main.arg_attrs = [ir.DictAttr.get(a) for a in attributes]
+
+
+def _named(attributes: Any) -> Sequence[tuple[str, Any]]:
+    return [(a.name, a.attr) for a in attributes]
+
+
+def _paired(given: Mapping[int, int], origins: Sequence[_Origin | None], types: Sequence[str]) -> dict[int, int]:
+    """The output of each donated input, of those that have one: the one that is its update; else what is left."""
+    found: dict[int, int] = {}
+    near = sorted((origin, output) for output, origin in enumerate(origins) if origin is not None)
+    for (_, argument), output in near:
+        found.setdefault(argument, output)
+    left = {kind: [k for k, t in enumerate(types) if t == kind and k not in found.values()] for kind in {*types}}
+    return found | {k: left[types[output]].pop(0) for k, output in given.items() if k not in found}
+
+
+def _origins(block: Any, known: dict[Any, _Origin], functions: Mapping[str, Any]) -> dict[Any, _Origin]:
+    """Of the values of a block those that are updates; `known` has those among its arguments."""
+    for op in block.operations:
+        function = called(op.operation)
+        if function is not None:
+            inner = functions[function]
+            arguments = zip(inner.arguments, op.operands, strict=True)
+            inside = _origins(inner, {a: known[x] for a, x in arguments if x in known}, functions)
+            *_, end = inner.operations
+            known.update((r, inside[x]) for r, x in zip(op.results, end.operands, strict=True) if x in inside)
+            continue
+        name = op.operation.name
+        read = op.operands if name in FUSED or name in COSTLY else [*op.operands][:1] if name in _WRITES else ()
+        for result in op.results:
+            near = [known[x] for x in read if x in known and x.type == result.type]
+            if near:
+                steps, argument = min(near)
+                known[result] = _Origin(steps + 1, argument)
+    return known
