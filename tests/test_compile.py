@@ -619,3 +619,69 @@ def test_what_a_compiled_call_hands_through_is_not_computed_from_its_other_input
     check(handed)
     check(kept_in_state)
     assert isinstance(check(computed), ValueError)
+
+
+ON_CLOSED_OVER = {
+    "a product": lambda mx, x, held: x * held["w"],
+    "a layer": lambda mx, x, held: mx.addmm(held["b"], x, held["w"].T),
+    "what it returns": lambda mx, x, held: x + held["w"] if held["b"] is None else (held["w"] * x, held["b"])[0],
+    "beside its input": lambda mx, x, held: mx.exp(x) @ (held["w"] * held["b"]),
+}
+
+
+@pytest.mark.parametrize("body", ON_CLOSED_OVER.values(), ids=ON_CLOSED_OVER.keys())
+@pytest.mark.parametrize("derived", [False, True], ids=["x", "2 x"])
+def test_the_parameters_that_a_compiled_part_of_a_model_reads_have_gradients(body, derived):
+    """Its input is an argument of the function that is differentiated, though not by that."""
+
+    def run(mx):
+        held, runs = {}, []
+        compiled = mx.compile(lambda x: (runs.append(1), body(mx, x, held))[1])
+
+        def loss(parameters, x):
+            held.update(parameters)
+            return (compiled(2 * x if derived else x) * mx.arange(4.0).reshape(2, 2)).sum()
+
+        x, w = mx.array([[1.0, 2.0], [3.0, -1.0]]), mx.array([[0.5, 2.0], [1.0, 3.0]])
+        both = mx.value_and_grad(loss)
+        return [both({"w": w * k, "b": mx.ones(2) * k}, x) for k in (1, 2, 3)], len(runs)
+
+    check(run)
+
+
+def test_the_gradients_of_what_a_compiled_function_reads_are_not_lost():
+    """Where its input has nothing to do with the function that is differentiated either: 0 in MLX, without a word."""
+    held, one = {}, ours.ones(2)
+    compiled = ours.compile(lambda x: x * held["w"])
+
+    def f(w):
+        held["w"] = w * 3
+        return compiled(one).sum()
+
+    for w in (ours.array([1.0, 2.0]), ours.array([3.0, 4.0])):
+        assert ours.grad(f)(w).tolist() == [3, 3]
+        (value,), (tangent,) = ours.jvp(f, [w], [ours.ones(2)])
+        assert (value.item(), tangent.item()) == (3 * w.sum().item(), 6)
+    assert compiled(one).tolist() == [9, 12]
+
+
+def test_a_module_holds_a_compiled_one():
+    """Its parameters are the model's, to save them, say."""
+
+    def run(mx, nn):
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first = mx.compile(nn.Linear(2, 3))
+                self.rest = [mx.compile(nn.Linear(3, 3)), nn.Sequential(nn.ReLU(), mx.compile(nn.LayerNorm(3)))]
+
+        model = Model()
+        model.rest[0].freeze()
+        found = [model.parameters(), model.trainable_parameters(), nn.Sequential(model.first).parameters()]
+        names = [[name for name, _ in nn.utils.tree_flatten(tree)] for tree in found]
+        return names, [name for name, _ in model.named_modules()], sorted(model.children())
+
+    got = run(ours, nn)
+    assert got == run(real, real_nn)
+    assert "first.weight" in got[0][0]
+    assert "rest.0.weight" not in got[0][1]

@@ -10,7 +10,7 @@ static PyObject *module_type; /* what `connect_modules` brings */
 static int is_module(PyObject *x) { return PyObject_TypeCheck(x, (PyTypeObject *)module_type); }
 static int is_tree(PyObject *x) { return PyDict_Check(x) || PyList_Check(x) || PyTuple_Check(x); }
 
-/* What these return that give no object: 1, or 0 for no, or -1 with an error set. */
+/* What these return that give no object: 1, or 0 for no, or -1 with an error set, unless it says otherwise. */
 
 static int is_private(PyObject *name) {
     if (PyUnicode_Check(name))
@@ -21,10 +21,18 @@ static int is_private(PyObject *name) {
     return result;
 }
 
-/* Whether an entry is or may hold parameters that are not `frozen`: names, or NULL. */
+/* 0 for what is no dictionary and no list; -1, with no error set, for what is one by its `__class__` alone. */
+static int stands_for_others(PyObject *value) {
+    int dict = PyObject_IsInstance(value, (PyObject *)&PyDict_Type);
+    int list = dict ? 0 : PyObject_IsInstance(value, (PyObject *)&PyList_Type);
+    return dict || list ? -1 : 0;
+}
+
+/* Whether an entry is or may hold parameters that are not `frozen`: names, or NULL. -1 with no error set if the walk has
+ * to be made in Python: a compiled module is one by its `__class__`, and has the attributes of what was compiled. */
 static int passes(PyObject *name, PyObject *value, PyObject *frozen) {
     if (!is_array(value) && !PyDict_Check(value) && !PyList_Check(value))
-        return 0;
+        return stands_for_others(value);
     int private = is_private(name);
     if (private)
         return private < 0 ? -1 : 0;
@@ -118,7 +126,8 @@ static PyObject *parameters_of(PyObject *module, int trainable) {
 static PyObject *parameters(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 2 || !is_module(args[0]))
         return PyErr_Format(PyExc_TypeError, "parameters(module, trainable)");
-    return parameters_of(args[0], args[1] == Py_True);
+    PyObject *found = parameters_of(args[0], args[1] == Py_True);
+    return found == NULL && !PyErr_Occurred() ? Py_NewRef(Py_None) : found;
 }
 
 static int put_over(PyObject *target, PyObject *new, int write);

@@ -101,6 +101,7 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
         reals = nodes_of(stand_ins)
         with Capture(reals, mode="vjp") as capture:
             exchange(stand_ins, reals, capture.placeholders)
+            capture.given = nodes_of(given)
             with Substitution(slots, given):
                 value = fun(*positional, **kwargs)
             _check_value(value, tag)

@@ -16,12 +16,13 @@ from mxcompat._array.construct import type_name
 from mxcompat._array.errors import bad_cast
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import aval, number
-from mxcompat._graph.ir.capture import Capture, modes_of
+from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.fields import avals_of
 from mxcompat._graph.ir.node import ITEM, SCALAR, Node, apply, scalar
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.outputs import hands_out
 from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.traces import given, innermost_trace, modes_of
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._ops.arguments import flag
 from mxcompat._ops.creation.filled import FULL
@@ -72,8 +73,8 @@ def compile(
         A function with the arguments of `fun`.
 
     Raises:
-        ValueError: for arguments of other types, when `fun` reads the value of an array, and when it captures an
-            array that an enclosing transform differentiates: pass that as an argument.
+        ValueError: for arguments of other types, when `fun` reads the value of an array, and when it reads what is
+            computed from an argument without being one.
 
     Example:
         >>> mx.compile(lambda x, y: mx.exp(-x) + y)(mx.array(0.0), mx.array(1.0))
@@ -81,7 +82,7 @@ def compile(
     """
     check_callable(fun, "compile")
     flag(shapeless, "compile", "shapeless")
-    entries: dict[Any, _Entry] = {}
+    entries: dict[Any, _Entry | None] = {}  # None: it reads what belongs to a transform around it
 
     def call(*args: Any, **kwargs: Any) -> Any:
         kinds: list[Any] = [len(args)]
@@ -97,9 +98,11 @@ def compile(
         nodes = nodes_of(leaves)
         if inputs is not None and _enabled:
             nodes += nodes_of(flatten(inputs))
-        if not _enabled or modes_of(nodes):
+        if not _enabled or _belong_to_a_transform(nodes):
             return _untraced(fun, args, kwargs)
         key = (*kinds, *avals_of(nodes))
+        if innermost_trace() and entries.get(key, _NOT_YET) is None:
+            return _untraced(fun, args, kwargs)
         slots = None if outputs is None else TreeSlots.of(outputs)
         entry = _writing(slots, entries.get(key))
         if entry is None:
@@ -110,6 +113,7 @@ def compile(
             else:
                 entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes, shapeless)
                 if entry is None:
+                    _remember(entries, key, None)
                     return _untraced(fun, args, kwargs)
                 if shapeless:
                     _remember(entries, any_shape, entry)
@@ -126,6 +130,17 @@ def compile(
         return restore(entry.value, results)
 
     return transformed(fun, call)
+
+
+_NOT_YET: Any = object()
+
+
+def _belong_to_a_transform(nodes: Sequence[Node]) -> bool:
+    """Whether some depend on arguments of a function under way in a transform, also on such as have no derivative."""
+    if modes_of(nodes):
+        return True
+    others = given()
+    return bool(others) and _reaches(nodes, others)
 
 
 def _writing(slots: TreeSlots | None, entry: _Entry | None) -> _Entry | None:
@@ -176,8 +191,9 @@ def _arguments_returned(program: Program, arguments: int) -> list[tuple[int, int
     return found
 
 
-def _remember(entries: dict[Any, _Entry], key: Any, entry: _Entry) -> None:
-    evaluate([n for n in entry.captured if n.value is None])
+def _remember(entries: dict[Any, Any], key: Any, entry: _Entry | None) -> None:
+    if entry is not None:
+        evaluate([n for n in entry.captured if n.value is None])
     while len(entries) >= policy.MOST_TRACES:
         entries.pop(next(iter(entries)))
     entries[key] = entry
@@ -187,8 +203,7 @@ def _trace(
     fun: Callable[..., Any], args: tuple, kwargs: dict, leaves: Sequence[array], inputs: Any, outputs: Any,
     nodes: Sequence[Node], shapeless: bool,
 ) -> _Entry | None:  # fmt: skip
-    """None if the function reads what belongs to a `compile`, an export or a `vmap` around it, and so had better be
-    part of that."""
+    """None if the function reads what belongs to a transform around it, and so had better be part of that."""
     snapshot = Snapshot([inputs, outputs])
     try:
         with Capture([n.aval for n in nodes], any_shape=shapeless) as capture:
@@ -200,13 +215,12 @@ def _trace(
                 returned = nodes_of(flatten(value))
                 written = nodes_of(flatten(outputs))
             body = capture.close([*returned, *written])
-        modes = modes_of(body.captured)
-        if modes - {"call", "vmap"} or _reaches(body.captured, nodes):
+        if _reaches(body.captured, nodes):
             raise ValueError("[compile] Attempting to compile a function with uncaptured inputs is not allowed.")
     except BaseException:
         snapshot.put_back()
         raise
-    if modes:
+    if modes_of(body.captured):
         snapshot.put_back()
         return None
     read = _read_for(body.program, range(len(body.program.out_slots)))

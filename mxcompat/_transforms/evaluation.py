@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mxcompat._array.array import array, nodes_of
-from mxcompat._graph.ir.capture import modes_of
 from mxcompat._graph.ir.node import Node
+from mxcompat._graph.ir.traces import modes_of
 from mxcompat._graph.run.evaluate import evaluate, wait
 
 from .trees import flatten

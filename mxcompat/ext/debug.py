@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 
 from mxcompat._graph import policy
-from mxcompat._graph.ir.capture import ALIAS, PLACEHOLDER, PROMISE, readable
+from mxcompat._graph.ir.capture import ALIAS, PLACEHOLDER, PROMISE
 from mxcompat._graph.ir.linearize import clear_seen
 from mxcompat._graph.ir.node import ITEM, PACKAGE, SCALAR, TRACED, Node, created
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.structure import bytes_held, clear_structures, forget_the_oldest, structure_count
+from mxcompat._graph.ir.traces import readable
 from mxcompat._graph.run import background, budget, events, single, traces
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._jax import jax

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 from mxcompat._array.array import array, handles, nodes_of, wrap, wrap_all
 from mxcompat._graph.ir.aval import Aval, aval, number
-from mxcompat._graph.ir.capture import Capture, modes_of
+from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import SCALAR, Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import WITHIN
+from mxcompat._graph.ir.traces import modes_of
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._jax import jax, jnp
 from mxcompat._ops.random.state import state as random_state

@@ -6,7 +6,6 @@ makes the Program; leaving it, also by an exception, forgets the trace.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -18,18 +17,16 @@ from .op import Op
 from .outputs import hands_out
 from .program import Program
 from .rules import HOST, SPECIALIZE
+from .traces import under_way
 
-__all__ = [
-    "ALIAS", "PLACEHOLDER", "PROMISE", "Body", "Capture", "Derive", "Promise", "any_shape", "innermost_trace",
-    "keep_promise", "modes_of", "oldest_trace", "readable", "transforms_of",
-]  # fmt: skip
+__all__ = ["ALIAS", "PLACEHOLDER", "PROMISE", "Body", "Capture", "Derive", "Promise", "keep_promise"]
 
 ALIAS = Op("alias", lambda x: x, lambda a: a)
 """The op of a placeholder that stands for a real array and may be evaluated (`grad`, `vjp`, `jvp`, `checkpoint`)."""
 
 
 def _read_placeholder(*_: Any) -> None:
-    if _traces.live:
+    if under_way.live:
         raise ValueError(
             "[eval] Attempting to eval an array during function transformations like compile or vmap is not allowed."
         )
@@ -70,61 +67,6 @@ def keep_promise(node: Node, capture: Capture | None = None) -> bool:
 
 SPECIALIZE[PROMISE] = keep_promise
 HOST[PLACEHOLDER] = _read_placeholder  # so that nothing has to be compiled to say this
-
-_NO_TRACE = 1 << 62
-
-
-class _Traces(threading.local):
-    def __init__(self) -> None:
-        self.live: list[Capture] = []
-        self.valueless = 0
-
-
-_traces = _Traces()
-
-
-def oldest_trace() -> int:
-    """The id of the outermost capture under way in this thread; larger than any id where there is none."""
-    live = _traces.live
-    return live[0].id if live else _NO_TRACE
-
-
-def innermost_trace() -> int:
-    """The id of the innermost capture under way in this thread; 0 where there is none."""
-    live = _traces.live
-    return live[-1].id if live else 0
-
-
-def modes_of(nodes: Sequence[Node]) -> set[str]:
-    """The modes of the captures under way in this thread on whose arguments these nodes may depend."""
-    live = _traces.live
-    if not live:
-        return set()
-    newest = max([n.trace for n in nodes], default=0)
-    return {capture.mode for capture in live if capture.id <= newest}
-
-
-def transforms_of(nodes: Sequence[Node]) -> list[Capture]:
-    """The captures under way in this thread, innermost first, that have rules for custom functions and on whose
-    arguments these nodes may depend."""
-    newest = max([n.trace for n in nodes], default=0)
-    found: list[Capture] = []
-    for capture in reversed(_traces.live):
-        if capture.id <= newest and capture.mode == "plain":
-            break
-        if capture.id <= newest and capture.mode != "call":
-            found.append(capture)
-    return found
-
-
-def readable() -> bool:
-    """Whether every capture under way in this thread has arguments that can be evaluated."""
-    return not _traces.valueless
-
-
-def any_shape() -> bool:
-    """Whether a capture under way in this thread is for other shapes, too, so that what has one must depend on it."""
-    return any(capture.any_shape for capture in _traces.live)
 
 
 class Body(NamedTuple):
@@ -171,6 +113,8 @@ class Capture:
             will ever see the body.
         size: the size of the mapped axis, under "vmap".
         any_shape: whether the Program is for arguments of other shapes, too.
+
+    `given` has, while the function runs, the nodes of the arguments that no placeholder stands for.
     """
 
     def __init__(
@@ -180,6 +124,7 @@ class Capture:
         self.mode = mode
         self.size = size
         self.any_shape = any_shape
+        self.given: Sequence[Node] = ()
         self.mapped: tuple[list[Node], list] | None = None  # under "vmap", if known: the whole arrays, their axes
         kinds = {*map(type, arguments)}
         self._valueless = not kinds <= {Node, Promise}
@@ -193,18 +138,19 @@ class Capture:
         return aliases(ALIAS, [argument], self.id)[0]
 
     def __enter__(self) -> Capture:
-        _traces.live.append(self)
-        _traces.valueless += self._valueless
+        under_way.live.append(self)
+        under_way.valueless += self._valueless
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _traces.live.remove(self)
-        _traces.valueless -= self._valueless
+        under_way.live.remove(self)
+        self.given = ()
+        under_way.valueless -= self._valueless
 
     @property
     def is_enclosed(self) -> bool:
         """Whether a transform around it that has rules for custom functions may see what comes of it."""
-        for capture in reversed(_traces.live):
+        for capture in reversed(under_way.live):
             if capture.id < self.id and capture.mode != "call":
                 return capture.mode != "plain"
         return False

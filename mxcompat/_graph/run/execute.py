@@ -12,12 +12,12 @@ from mxcompat._jax import jax
 
 from ..ir import buffers
 from ..ir.aval import number
-from ..ir.capture import oldest_trace
 from ..ir.fields import arrays_of
 from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.node import ITEM, SCALAR, Node, location
 from ..ir.node import store as _store
 from ..ir.outputs import hand_out
+from ..ir.traces import oldest_trace
 from . import allocation, cache, donation, host, single
 from .arguments import array_inputs
 from .compile import Executable

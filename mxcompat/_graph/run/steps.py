@@ -13,11 +13,11 @@ import weakref
 from collections.abc import Callable, Sequence
 
 from .. import policy
-from ..ir.capture import oldest_trace
 from ..ir.fields import unevaluated
 from ..ir.linearize import Subgraph
 from ..ir.node import Node, created, location
 from ..ir.rules import STEP
+from ..ir.traces import oldest_trace
 
 __all__ = ["count", "explained", "explanations", "lock", "segments", "sequence", "take"]
 

@@ -12,10 +12,11 @@ from functools import partial
 from typing import Any, NoReturn
 
 from mxcompat._graph.ir.aval import Aval, aval
-from mxcompat._graph.ir.capture import Body, Capture, Promise, transforms_of
+from mxcompat._graph.ir.capture import Body, Capture, Promise
 from mxcompat._graph.ir.linearize import Subgraph
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.traces import transforms_of
 
 from ..calls import TUPLE, holds_custom, plain
 from ..custom.derive import CUSTOM

@@ -11,8 +11,9 @@ from typing import Any
 
 from mxcompat._array.array import handles, nodes_of, wrap, wrap_all
 from mxcompat._array.operands import node
-from mxcompat._graph.ir.capture import Capture, modes_of
+from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.traces import modes_of
 
 from ..calls import PURE_CALL
 from ..functions import check_callable, named_after

@@ -180,7 +180,9 @@ class Module(dict):
             Nested dictionaries and lists with the leaves.
         """
         if native and map_fn is None and is_leaf_fn is None and filter_fn in _PARAMETERS:
-            return native.parameters(self, filter_fn is Module.trainable_parameter_filter)
+            found = native.parameters(self, filter_fn is Module.trainable_parameter_filter)
+            if found is not None:
+                return found
         return _walk.unwrap_module(self, filter_fn, map_fn, is_leaf_fn, Module)
 
     def parameters(self) -> dict[str, Any]:
