@@ -143,3 +143,21 @@ def test_leaked_array_cannot_be_read():
         return leaked[0].tolist()
 
     assert isinstance(check(run, X, message=False), RuntimeError)
+
+
+MAPPED_CHECKPOINTS = {
+    "mapped": lambda mx, w, f: mx.vmap(mx.checkpoint(f))(mx.array([1.0, 3.0, 2.0])),
+    "within": lambda mx, w, f: mx.vmap(lambda x: mx.checkpoint(f)(x) * w)(mx.array([1.0, 3.0, 2.0])),
+    "compiled": lambda mx, w, f: mx.vmap(mx.compile(mx.checkpoint(f)))(mx.array([1.0, 3.0, 2.0])),
+    "of a checkpoint": lambda mx, w, f: mx.checkpoint(lambda w: mx.vmap(mx.checkpoint(f))(w * mx.ones(3)))(w),
+    "not mapped": lambda mx, w, f: mx.checkpoint(f)(mx.array([1.0, 3.0, 2.0])),
+}
+
+
+@pytest.mark.parametrize("name", MAPPED_CHECKPOINTS)
+def test_what_a_checkpoint_captures_has_gradients_where_it_is_mapped(name):
+    def run(mx):
+        body = MAPPED_CHECKPOINTS[name]
+        return mx.value_and_grad(lambda w: body(mx, w, lambda y: mx.sin(y) * w * w + y).sum())(mx.array(2.0))
+
+    check(run)

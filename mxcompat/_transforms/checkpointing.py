@@ -7,11 +7,12 @@ from typing import Any
 
 from mxcompat._array.array import handles, nodes_of, wrap_all
 from mxcompat._graph.ir.capture import Capture
+from mxcompat._graph.ir.traces import transforms_of
 
 from .calls import CHECKPOINT
 from .functions import check_callable, transformed
 from .stepwise import called
-from .trees import flatten, rebuilt
+from .trees import flatten, rebuilt, untraced
 
 __all__ = ["checkpoint"]
 
@@ -21,7 +22,7 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     Args:
         fun: takes and returns trees of arrays. Gradients flow to its arguments only: arrays that it captures are
-            constants.
+            constants. Under `vmap` neither holds: what is mapped over is not checkpointed.
 
     Returns:
         A function with the arguments of `fun`.
@@ -38,6 +39,9 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         arguments = (args, kwargs)
         reals = nodes_of(flatten(arguments))
+        around = transforms_of(reals)
+        if around and around[0].mode == "vmap":
+            return untraced(fun, args, kwargs)
         with Capture(reals) as capture:
             inner_args, inner_kwargs = rebuilt(arguments, handles(capture.placeholders))
             value = fun(*inner_args, **inner_kwargs)

@@ -32,7 +32,7 @@ from .dependence import read_by
 from .functions import check_callable, transformed
 from .reshaping import reshaped
 from .stepwise import run_in_parts
-from .trees import Snapshot, Substitution, TreeSlots, copied, deep, flatten, rebuilt, restore, structure
+from .trees import Snapshot, Substitution, TreeSlots, deep, flatten, rebuilt, restore, structure, untraced
 
 __all__ = [
     "CONSTANT", "checked_as_compiled", "compile", "compile_disabled", "compile_frozen", "disable_compile",
@@ -99,10 +99,10 @@ def compile(
         if inputs is not None and _enabled:
             nodes += nodes_of(flatten(inputs))
         if not _enabled or _belong_to_a_transform(nodes):
-            return _untraced(fun, args, kwargs)
+            return untraced(fun, args, kwargs)
         key = (*kinds, *avals_of(nodes))
         if innermost_trace() and entries.get(key, _NOT_YET) is None:
-            return _untraced(fun, args, kwargs)
+            return untraced(fun, args, kwargs)
         slots = None if outputs is None else TreeSlots.of(outputs)
         entry = _writing(slots, entries.get(key))
         if entry is None:
@@ -114,7 +114,7 @@ def compile(
                 entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes, shapeless)
                 if entry is None:
                     _remember(entries, key, None)
-                    return _untraced(fun, args, kwargs)
+                    return untraced(fun, args, kwargs)
                 if shapeless:
                     _remember(entries, any_shape, entry)
                 if outputs is not None:
@@ -149,13 +149,6 @@ def _writing(slots: TreeSlots | None, entry: _Entry | None) -> _Entry | None:
     if slots is None or entry is None:
         return entry
     return entry if len(slots.arrays) == len(entry.program.out_slots) - entry.returned else None
-
-
-def _untraced(fun: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
-    """`fun` of these arguments, which it may write to: the caller sees nothing of that, as where it is traced, and
-    each result is an array of its own."""
-    given, named = copied((args, kwargs))
-    return copied(fun(*given, **named))
 
 
 def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]]:

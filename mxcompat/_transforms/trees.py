@@ -19,7 +19,7 @@ from mxcompat._native import native
 
 __all__ = [
     "LEAF", "Snapshot", "Substitution", "TreeSlots", "copied", "deep", "fill", "flatten", "like_tuple", "rebuilt",
-    "restore", "structure", "visit_by_prefix",
+    "restore", "structure", "untraced", "visit_by_prefix",
 ]  # fmt: skip
 
 
@@ -84,6 +84,13 @@ def _not_an_array() -> ValueError:
 def copied(tree: Any) -> Any:
     """The tree with an array of its own in every place: one that is there twice may be written to in one."""
     return rebuilt(tree, handles(nodes_of(flatten(tree))))
+
+
+def untraced(fun: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
+    """`fun` of these arguments, which it may write to: the caller sees nothing of that, as where it is traced, and
+    each result is an array of its own."""
+    given, named = copied((args, kwargs))
+    return copied(fun(*given, **named))
 
 
 def visit_by_prefix(visit: Callable[[array, Any], None], tree: Any, prefix: Any) -> None:
