@@ -388,3 +388,32 @@ def test_vmap_of_second_derivatives_of_a_function_that_writes_to_what_it_capture
 def test_messages_name_classes_with_their_modules(value):
     for transform in ("grad", "value_and_grad"):
         assert isinstance(check(lambda mx, t=transform: getattr(mx, t)(lambda x: value)(mx.ones(2))), ValueError)
+
+
+def _beside(mx, extra, around=lambda mx, f: mx.grad(lambda w: f(w).sum())):
+    """A transform of what an inner `value_and_grad` returns besides value and gradient."""
+    x, w = mx.array([1.0, 3.0]), mx.array([0.5, 2.0])
+    inner = lambda w: mx.value_and_grad(lambda x: ((x * w).sum(), extra(x, w)))(x * w)  # noqa: E731
+    return around(mx, lambda w: inner(w)[0][1])(w)
+
+
+@pytest.mark.parametrize("extra", [lambda x, w: x * w, lambda x, w: x * x, lambda x, w: w], ids=["both", "x", "w"])
+def test_what_is_returned_besides_the_value_is_a_constant_to_transforms_around(extra):
+    jvp = lambda mx, f: lambda w: mx.jvp(f, [w], [w])  # noqa: E731
+    vmap = lambda mx, f: lambda w: mx.vmap(f)(mx.stack([w, 2 * w]))  # noqa: E731
+    check(lambda mx: _beside(mx, extra))
+    check(lambda mx: _beside(mx, extra, jvp))
+    check(lambda mx: _beside(mx, extra, vmap))
+    check(lambda mx: _beside(mx, extra, lambda mx, f: mx.grad(lambda w: mx.compile(f)(w).sum())))
+    check(lambda mx: _beside(mx, extra, lambda mx, f: mx.grad(lambda w: mx.checkpoint(f)(w).sum())))
+
+
+def test_value_and_gradient_of_an_inner_value_and_grad_are_none():
+    def run(mx):
+        def f(w):
+            (value, beside), gradient = mx.value_and_grad(lambda x: ((x * x * w).sum(), (w * x, [x, 2])))(w * 3)
+            return value + gradient.sum() + beside[0].sum() + beside[1][0].sum()
+
+        return mx.value_and_grad(f)(mx.array([0.5, 2.0]))
+
+    check(run)

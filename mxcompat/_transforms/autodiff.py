@@ -15,6 +15,7 @@ from mxcompat._array.errors import bad_cast, expected, incompatible
 from mxcompat._graph.ir.aval import aval, float32, format_shape
 from mxcompat._graph.ir.capture import Body, Capture
 from mxcompat._graph.ir.node import Node, apply, scalar
+from mxcompat._graph.ir.traces import innermost_trace
 from mxcompat._ops.arguments import is_sequence
 from mxcompat._ops.creation.filled import FULL
 from mxcompat._ops.elementwise.casts import STOP_GRADIENT
@@ -38,7 +39,8 @@ def value_and_grad(
     """A function that returns the value of `fun` and its gradients.
 
     Args:
-        fun: returns a scalar array, or a tuple whose first item is one; other items may be anything.
+        fun: returns a scalar array, or a tuple whose first item is one; other items may be anything. To transforms
+            around this the arrays among these are constants.
         argnums: the positional arguments to differentiate with respect to: trees of arrays. By default the first, if
             `argnames` is empty.
         argnames: the keyword arguments to differentiate with respect to.
@@ -120,9 +122,17 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
         result: Any = trees[0] if len(trees) == 1 else tuple(trees) if trees else None
         if names:
             result = (result, named)
-        return wrap(value._node) if type(value) is array else copied(value), result
+        return wrap(value._node) if type(value) is array else _detached(value), result
 
     return transformed(fun, call)
+
+
+def _detached(value: tuple) -> tuple:
+    """What a function returned: a transform around sees its first array alone depend on anything."""
+    if not innermost_trace():
+        return copied(value)
+    first, *others = nodes_of(flatten(value))
+    return rebuilt(value, handles([first, *[apply(STOP_GRADIENT, (n,)) for n in others]]))
 
 
 _ONE = aval((), float32)
