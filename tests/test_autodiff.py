@@ -417,3 +417,16 @@ def test_value_and_gradient_of_an_inner_value_and_grad_are_none():
         return mx.value_and_grad(f)(mx.array([0.5, 2.0]))
 
     check(run)
+
+
+def test_async_eval_within_a_checkpoint():
+    def run(mx, around):
+        def f(x):
+            y = x * 2
+            mx.async_eval(y)
+            return y * x
+
+        return around(mx, mx.checkpoint(f))(mx.array([1.0, 2.0]))
+
+    for around in (lambda mx, f: f, lambda mx, f: mx.grad(lambda x: f(x).sum()), lambda mx, f: mx.compile(f)):
+        check(lambda mx: run(mx, around))  # noqa: B023

@@ -6,7 +6,7 @@ from typing import Any
 
 from mxcompat._array.array import array, nodes_of
 from mxcompat._graph.ir.node import Node
-from mxcompat._graph.ir.traces import modes_of
+from mxcompat._graph.ir.traces import modes_of, readable
 from mxcompat._graph.run.evaluate import evaluate, wait
 
 from .trees import flatten
@@ -38,7 +38,8 @@ def async_eval(*args: Any) -> None:
         >>> mx.async_eval(x)
     """
     nodes = _nodes(args)
-    if modes_of(nodes):
+    modes = modes_of(nodes)
+    if modes and (modes != {"call"} or not readable()):  # a checkpoint by itself transforms nothing
         raise ValueError("[async_eval] Not allowed inside a graph transformation.")
     evaluate(nodes)
 
