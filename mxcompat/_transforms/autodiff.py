@@ -110,6 +110,7 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             outputs = nodes_of(flatten(value))
             _check_scalar(outputs[0])
             del given
+            capture.given = ()
             cotangents = [scalar(1.0, _ONE)]
             body = capture.close(outputs, keep=True, derive=pulled_back(reals, cotangents))
         exchange(stand_ins, capture.placeholders, reals)  # so that nothing holds their buffers twice
