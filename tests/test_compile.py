@@ -685,3 +685,34 @@ def test_a_module_holds_a_compiled_one():
     assert got == run(real, real_nn)
     assert "first.weight" in got[0][0]
     assert "rest.0.weight" not in got[0][1]
+
+
+ROW = [1.0, 2.0, 3.0, 4.0]
+BROADCASTS = {
+    "of what is computed": lambda mx, x: x - mx.broadcast_to(x.mean(-1, keepdims=True), x.shape),
+    "of a number": lambda mx, x: mx.broadcast_to(mx.array(2.0), x.shape) * x,
+    "of what it closes over": lambda mx, x: mx.broadcast_to(mx.array(ROW), x.shape) * x,
+    "within others": lambda mx, x: mx.tanh(mx.broadcast_to(mx.array(ROW), x.shape)) + x,
+    "cast": lambda mx, x: mx.broadcast_to(x.mean(-1, keepdims=True), x.shape).astype(mx.float16) + x,
+    "before softmax": lambda mx, x: mx.softmax(mx.broadcast_to(x.mean(-1, keepdims=True), x.shape) + x),
+    "by itself": lambda mx, x: mx.broadcast_to(x.mean(-1, keepdims=True), x.shape),
+    "before a sum": lambda mx, x: mx.broadcast_to(x.mean(-1, keepdims=True), x.shape).sum(),
+    "before a product": lambda mx, x: mx.broadcast_to(x.mean(-1, keepdims=True), x.shape) @ mx.ones((4, 2)),
+}
+
+
+@pytest.mark.parametrize("name", BROADCASTS)
+def test_shapeless_broadcasts_to_the_shape_of_what_they_meet(name):
+    """Between elementwise ops, where MLX fuses them away. Elsewhere they are to the shape that was traced."""
+
+    def run(mx):
+        compiled, seen = mx.compile(lambda x: BROADCASTS[name](mx, x), shapeless=True), []
+        for shape in ((2, 3, 4), (2, 5, 4), (1, 1, 4), (2, 3, 4)):
+            try:
+                seen.append(compiled(mx.arange(float(np.prod(shape))).reshape(shape) / 8))
+                mx.eval(seen[-1])
+            except ValueError as error:
+                seen.append(str(error))
+        return seen
+
+    check(run)

@@ -264,7 +264,7 @@ def _read_for(program: Program, outputs: Iterable[int]) -> set[int]:
 
 def _reshaped(entry: _Entry, avals: Sequence[Any]) -> _Entry:
     """The same instructions for inputs of other shapes."""
-    program, captured = reshaped(entry.program, avals, entry.captured)
+    program, captured = reshaped(entry.program, avals, entry.captured, fused=True)
     return entry._replace(program=program, captured=captured)
 
 

@@ -13,7 +13,11 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import BATCH
+from mxcompat._ops.batching import batched_elementwise
+from mxcompat._ops.elementwise.casts import VIEW
 from mxcompat._ops.indexing.gather import GATHER, SLICE
+from mxcompat._ops.movement.arrange import BROADCAST_TO
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
 from .custom.derive import CUSTOM
@@ -26,28 +30,72 @@ from .split import PULL
 __all__ = ["ADAPTED", "anew", "reshaped"]
 
 
-def reshaped(program: Program, avals: Sequence[Aval], captured: Sequence[Node] = ()) -> tuple[Program, list[Node]]:
+def reshaped(
+    program: Program, avals: Sequence[Aval], captured: Sequence[Node] = (), *, fused: bool = False
+) -> tuple[Program, list[Node]]:
     """A program for inputs of these avals, and what it captured, which are its inputs after them.
 
     Args:
         program: the program for inputs of other shapes.
         captured: what it captured: its last inputs, which stay as they are.
+        fused: whether elementwise ops are one with what broadcasts their operands: then it is their other operands
+            that say to which shape, and not what the trace was given.
     """
     with Capture(avals) as capture:
-        body = capture.close(_rebuilt(program, [*capture.placeholders, *captured]))
+        body = capture.close(_Rebuilt(program, [*capture.placeholders, *captured], fused).outputs())
     return body.program, body.captured
 
 
-def _rebuilt(program: Program, inputs: Sequence[Node]) -> list[Node]:
-    env: list[Node] = []
-    for op, params, slots in program.instructions:
-        given = tuple([env[s] if s >= 0 else inputs[~s] for s in slots])
+class _Rebuilt:
+    """The nodes of a Program for other inputs.
+
+    Where elementwise ops are fused, `narrow` has the slots whose node has yet to be broadcast, and the avals that these
+    had in the trace.
+    """
+
+    def __init__(self, program: Program, inputs: Sequence[Node], fused: bool) -> None:
+        self.program = program
+        self.nodes = {~k: n for k, n in enumerate(inputs)}
+        self.narrow: dict[int, Aval] = {}
+        for slot, (op, params, slots) in enumerate(program.instructions):
+            if not (fused and self._stays_narrow(slot, op, params, slots)):
+                self.nodes[slot] = self._made(op, params, slots)
+
+    def outputs(self) -> list[Node]:
+        return [*map(self._whole, self.program.out_slots)]
+
+    def _stays_narrow(self, slot: int, op: Op, params: tuple, slots: tuple[int, ...]) -> bool:
+        """Put off a broadcast, or do what is elementwise with operands of which one was put off."""
+        if op is BROADCAST_TO:
+            self.nodes[slot], before = self.nodes[slots[0]], self._before(slots[0])
+        elif self.narrow.keys().isdisjoint(slots) or not _is_elementwise(op):
+            return False
+        else:
+            self.nodes[slot] = apply(op, tuple([self.nodes[s] for s in slots]), params)
+            before = op.infer((params, *map(self._before, slots)))
+        if before.shape != self.program.avals[slot].shape:
+            self.narrow[slot] = before
+        return True
+
+    def _before(self, slot: int) -> Aval:
+        return self.narrow.get(slot) or self.program.aval(slot)
+
+    def _whole(self, slot: int) -> Node:
+        if slot in self.narrow:
+            return apply(BROADCAST_TO, (self.nodes[slot],), (self.program.avals[slot].shape,))
+        return self.nodes[slot]
+
+    def _made(self, op: Op, params: tuple, slots: tuple[int, ...]) -> Node:
+        given = tuple(map(self._whole, slots))
         if op in (SLICE, GATHER):
-            _check_window(params[0], program.aval(slots[0]).shape, given[0].aval.shape)
+            _check_window(params[0], self.program.aval(slots[0]).shape, given[0].aval.shape)
         elif op in ADAPTED:
             params, given = ADAPTED[op](params, given)
-        env.append(apply(op, given, params))
-    return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
+        return apply(op, given, params)
+
+
+def _is_elementwise(op: Op) -> bool:
+    return BATCH.get(op) is batched_elementwise and op is not VIEW
 
 
 def _check_window(plan: tuple, before: tuple[int, ...], now: tuple[int, ...]) -> None:

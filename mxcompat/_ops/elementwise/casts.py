@@ -20,7 +20,7 @@ from mxcompat._jax import jnp, lax
 from ..arguments import flag, is_sequence, require_array, require_dtype, variadic
 from ..define import op
 
-__all__ = ["ASTYPE", "STOP_GRADIENT", "astype", "cast_node", "contiguous", "depends", "stop_gradient", "view"]
+__all__ = ["ASTYPE", "STOP_GRADIENT", "VIEW", "astype", "cast_node", "contiguous", "depends", "stop_gradient", "view"]
 
 
 ASTYPE = op("astype", converted, lambda a, dtype: aval(a.shape, dtype), ("dtype",))
@@ -92,10 +92,10 @@ def _view(x: Any, dtype: Dtype) -> Any:
     return x if shape else x.reshape(())
 
 
-_VIEW = op("view", _view, _view_aval, ("dtype",), indices=0)
+VIEW = op("view", _view, _view_aval, ("dtype",), indices=0)
 
 
-@INDEX_ERROR.of(_VIEW)
+@INDEX_ERROR.of(VIEW)
 def _no_derivative(transform: str, params: tuple, *_: Any) -> Exception:
     return ValueError(f"[Primitive::{transform.lower()}] Not implemented for View {params[0]._label}.")
 
@@ -122,7 +122,7 @@ def view(a: Any, dtype: Dtype, stream: Any = None) -> array:
     check_stream(stream)
     require_dtype(dtype, "view")
     node = operands.node(a)
-    return wrap(node if node.aval.dtype is dtype else apply(_VIEW, (node,), (dtype,)))
+    return wrap(node if node.aval.dtype is dtype else apply(VIEW, (node,), (dtype,)))
 
 
 STOP_GRADIENT = op("stop_gradient", lambda x: lax.stop_gradient(jnp.asarray(x)), lambda a: a, smooth=slice(0))

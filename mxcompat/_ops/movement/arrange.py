@@ -15,6 +15,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.node import apply
+from mxcompat._graph.ir.traces import any_shape, innermost_trace
 from mxcompat._jax import jax, jnp
 
 from ..arguments import axis_of, integer, integers, is_sequence, plain, require_array, variadic
@@ -66,7 +67,10 @@ def broadcast_to(a: Any, /, shape: Sequence[int], *, stream: Any = None) -> arra
                [0, 1, 2]], dtype=int32)
     """
     check_stream(stream)
-    return wrap(apply(BROADCAST_TO, (operands.node(a),), (plain(shape),)))
+    made = apply(BROADCAST_TO, (operands.node(a),), (plain(shape),))
+    if not made.trace and any_shape():
+        made.trace = innermost_trace()  # the shape may be that of an argument
+    return wrap(made)
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
