@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections import namedtuple
 
 import numpy as np
@@ -420,3 +422,41 @@ def test_parameters_that_change(first, second) -> None:
         return ordered(optimizer.state)
 
     check_on(init)
+
+
+@pytest.mark.parametrize("build", [b for b in OPTIMIZERS if not any(f in b for f in ("linear_", "cosine_", "lambda"))])
+def test_moves_with_its_state(build: str) -> None:
+    """By pickle, by copying, and by whoever fills the attributes of a new one."""
+
+    def run(mx, lib):
+        def step(optimizer, k):
+            gradients = lib.utils.tree_map(lambda p: mx.sin(3 * p + k), parameters)
+            return ordered((optimizer.apply_gradients(gradients, parameters), dict(optimizer.state)))
+
+        parameters = arrays(mx, PARAMETERS)
+        first = eval(f"optim.{build}", {"optim": lib.optim})
+        found = [step(first, 1)]
+        filled = type(first).__new__(type(first))
+        filled.__dict__.update(copy.deepcopy(vars(first)))
+        for other in (pickle.loads(pickle.dumps(first)), copy.deepcopy(first), filled):
+            found.append(step(other, 2))
+        return found, sorted(vars(first)), step(copy.copy(first), 2)
+
+    check_on(run, tol=2e-4)
+
+
+@pytest.mark.parametrize("kind", ["AdamW", "Adamax", "Adam"])
+def test_methods_of_bases_that_were_replaced_are_called(kind: str, monkeypatch) -> None:
+    """By what calls them with `super()`, also of an optimizer that has done a step."""
+
+    def run(mx, lib):
+        old, gradients, seen = getattr(lib.optim, kind)(0.1), {"a": mx.ones(2)}, []
+        seen.append(old.apply_gradients(gradients, {"a": mx.zeros(2)}))
+        original = lib.optim.Adam.apply_single
+        with monkeypatch.context() as patch:
+            patch.setattr(lib.optim.Adam, "apply_single", lambda self, g, p, state: original(self, -2 * g, p, state))
+            for optimizer in (old, getattr(lib.optim, kind)(0.1), old):
+                seen.append(optimizer.apply_gradients(gradients, {"a": mx.zeros(2)}))
+        return [*seen, old.apply_gradients(gradients, {"a": mx.zeros(2)})]
+
+    check_on(run)

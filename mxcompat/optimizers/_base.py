@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import mxcompat.core as mx
@@ -44,22 +44,26 @@ class Optimizer:
         True
     """
 
+    __slots__ = ("__dict__", "__weakref__", "_mx_rule")  # of which only the first is what programs see, and pickle
+
     _mx_is_ours = False
-    _mx_methods: ClassVar[frozenset[str]]
-    """The names of what the class was defined with."""
+    _mx_methods: ClassVar[tuple[tuple[type, tuple[str, ...]], ...]]
+    """The names of what the class was defined with, and of what its bases were which something stands before."""
     _mx_together: ClassVar[int] = 12
     """How many parameters one node of the graph updates: together less than what counts as a large program."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls._mx_is_ours = cls.__module__.startswith(_PACKAGE)
-        cls._mx_methods = frozenset(name for name in dir(cls) if not name.startswith(("__", "_mx_")))
+        cls._mx_methods = tuple(_defined(cls))
 
     def __init__(self, schedulers: dict[str, Callable] | None = None) -> None:
         self._initialized = False
         self._state: dict[str, Any] = {"step": mx.array(0, mx.uint64)}
         self._schedulers = dict((schedulers or {}).items())
-        self._mx_rule = Rule()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self)
 
     def update(self, model: Module, gradients: dict) -> None:
         """Apply the gradients to the model's parameters, in place.
@@ -152,6 +156,19 @@ class Optimizer:
             self.state[name] = mx.array(param)
 
 
+def _defined(kind: type) -> Iterator[tuple[type, tuple[str, ...]]]:
+    """The classes whose methods an optimizer of this kind may call: itself, for whatever it finds first; and bases, for
+    what others stand before, which call it by `super()`."""
+    own = lambda name: not name.startswith(("__", "_mx_"))  # noqa: E731
+    yield kind, tuple(sorted(filter(own, dir(kind))))
+    seen = {*vars(kind)}
+    for base in kind.__mro__[1:-1]:
+        hidden = sorted(name for name in vars(base) if name in seen and own(name))
+        if hidden:
+            yield base, tuple(hidden)
+        seen.update(vars(base))
+
+
 def _grow(optimizer: Optimizer, parameters: Any, state: Any) -> Any:
     """Extend ``state`` to the places of ``parameters``. Dictionaries stay the same objects: they may be the
     captured state of a compiled function."""
@@ -193,7 +210,16 @@ def _step(
         gather(gradients, parameters, optimizer.state, leaves, places)
     else:
         leaves.append((gradients, parameters, optimizer.state))
-    return optimizer._mx_rule.apply(optimizer, leaves)
+    return _rule(optimizer).apply(optimizer, leaves)
+
+
+def _rule(optimizer: Optimizer) -> Rule:
+    """How an optimizer does its steps; made by the first, as its attributes may come from anywhere, a file, say."""
+    try:
+        return optimizer._mx_rule
+    except AttributeError:
+        optimizer._mx_rule = Rule()
+        return optimizer._mx_rule
 
 
 def _function(method: Any) -> Any:

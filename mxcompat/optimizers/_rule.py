@@ -40,7 +40,7 @@ class Rule:
         """
         array = mx.array
         kind = type(optimizer)
-        methods = _reader(kind._mx_methods)(kind)
+        methods = _methods(kind._mx_methods)
         settings = self._to_compile(optimizer, methods)
         scalars: dict[str, mx.array] = {}
         for name, value in optimizer.state.items():
@@ -86,15 +86,23 @@ class Rule:
         return seen
 
 
+def _methods(defined: tuple[tuple[type, tuple[str, ...]], ...]) -> tuple:
+    """The methods of these names that these classes have at the moment."""
+    found: tuple = ()
+    for kind, names in defined:
+        found += _reader(names)(kind)
+    return found
+
+
 @lru_cache(policy.MOST_COMPOSED)
-def _reader(names: frozenset[str]) -> Callable[[type], tuple]:
-    """What gives the methods of these names that a class has at the moment."""
-    return attrgetter(*names)
+def _reader(names: tuple[str, ...]) -> Callable[[type], tuple]:
+    get = attrgetter(*names)
+    return get if len(names) > 1 else lambda kind: (get(kind),)
 
 
 def _attributes(optimizer: Any) -> dict[str, Any]:
     """What was set on an optimizer: its public attributes, and what stands in the place of a method."""
-    methods = optimizer._mx_methods
+    _, methods = optimizer._mx_methods[0]
     return {name: value for name, value in vars(optimizer).items() if name[0] != "_" or name in methods}
 
 
