@@ -762,3 +762,15 @@ def test_an_axis_to_permute(axis: Any) -> None:
             return type(error).__name__, mx.random.uniform(shape=(2,))
 
     check(permute)
+
+
+def test_threads_without_a_seed_draw_the_same():
+    def run(mx):
+        drawn = []
+        for _ in range(2):
+            thread = threading.Thread(target=lambda: drawn.append(mx.random.uniform(shape=(3,)).tolist()))
+            thread.start()
+            thread.join()
+        return drawn[0] == drawn[1]
+
+    assert check(run)

@@ -206,11 +206,15 @@ class _Local(threading.local):
 _local = _Local()
 
 
+_FIRST_SEED = time.time_ns() // 1_000_000
+"""The time of the import in milliseconds."""
+
+
 def _cell() -> list[array]:
-    """The list that holds the implicit key of this thread; its first seed is the time in milliseconds."""
+    """The list that holds the implicit key of this thread; its first seed is the same in all threads."""
     cell = _local.cell
     if cell is None:
-        cell = _local.cell = [key(time.time_ns() // 1_000_000)]
+        cell = _local.cell = [key(_FIRST_SEED)]
     return cell
 
 
