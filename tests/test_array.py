@@ -903,3 +903,35 @@ def test_pytorch_s_tensors():
         check(lambda mx, made=made: [mx.array(made), mx.zeros(3)[:1] + made, mx.array(made, dtype=mx.float16)])
     check(lambda mx: mx.array(torch.ones(1, device="meta")))
     check(lambda mx: mx.array(torch.eye(2).to_sparse()))
+
+
+class Offering:
+    """What offers its data by DLPack alone."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __dlpack__(self, **kwargs):
+        return self.data.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self):
+        return self.data.__dlpack_device__()
+
+
+def _assigned(x, value):
+    x[:] = value
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "bfloat16", "float32"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda mx, t: mx.array(t), lambda mx, t: mx.array(t, dtype=mx.float32), lambda mx, t: mx.zeros(2) + t,
+        lambda mx, t: mx.maximum(mx.zeros(2), t), lambda mx, t: _assigned(mx.zeros(2), t),
+    ],
+    ids=["array", "of a dtype", "added", "an argument", "assigned"],
+)  # fmt: skip
+def test_types_that_come_by_dlpack(use, dtype):
+    data = jax.numpy.array([1.0, 2.0], dtype)
+    check(lambda mx: use(mx, Offering(data)))

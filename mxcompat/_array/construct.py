@@ -175,12 +175,22 @@ def _dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
     try:
         data = np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError):  # a type NumPy does not know (bfloat16), or another device
-        try:
-            with jax.enable_x64(True):
-                return jax_node(jnp.array(jax.dlpack.from_dlpack(value), copy=True), dtype)
-        except (BufferError, ValueError) as error:
-            raise bad_cast(f"{type_name(value)}: {error}") from error
+        return _foreign_node(value, dtype)
     return numpy_node(data, dtype)
+
+
+def _foreign_node(value: Any, dtype: Dtype | None) -> Node:
+    """The same by way of JAX, of a type that MLX has, too."""
+    try:
+        with jax.enable_x64(True):
+            data = jax.dlpack.from_dlpack(value)
+            if holds(data.dtype):
+                return jax_node(jnp.array(data, copy=True), dtype)
+    except (BufferError, ValueError) as error:
+        raise bad_cast(f"{type_name(value)}: {error}") from error
+    except jax.errors.JaxRuntimeError as error:  # a type that JAX does not know either
+        raise ValueError("[convert] Cannot convert array to mlx.") from error
+    raise ValueError("[convert] Cannot convert array to mlx.")
 
 
 _numbers: dict[tuple, tuple[np.ndarray, Aval]] = {}
