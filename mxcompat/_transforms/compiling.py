@@ -6,6 +6,7 @@ structure adds one node to the graph. Under another transform the Python runs, a
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -140,7 +141,7 @@ def _belong_to_a_transform(nodes: Sequence[Node]) -> bool:
     if modes_of(nodes):
         return True
     others = given()
-    return bool(others) and _reaches(nodes, others)
+    return bool(others) and _reaches(nodes, others, policy.FAR_ARGUMENT)
 
 
 def _writing(slots: TreeSlots | None, entry: _Entry | None) -> _Entry | None:
@@ -230,11 +231,11 @@ def _valued(node: Node) -> Node:
     return apply(FULL, (scalar(0, aval((), node.aval.dtype)),), (node.aval.shape,))
 
 
-def _reaches(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
-    """Whether some nodes have yet to be computed from others, or are among them."""
+def _reaches(nodes: Sequence[Node], others: Sequence[Node], most: float = math.inf) -> bool:
+    """Whether some nodes have yet to be computed from others, or are among them; as far as so many nodes tell."""
     sought, stack = set(others), list(nodes)
     seen = set(stack)
-    while stack:
+    while stack and len(seen) <= most + len(nodes):
         node = stack.pop()
         if node in sought:
             return True
