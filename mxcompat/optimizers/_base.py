@@ -159,14 +159,18 @@ class Optimizer:
 def _defined(kind: type) -> Iterator[tuple[type, tuple[str, ...]]]:
     """The classes whose methods an optimizer of this kind may call: itself, for whatever it finds first; and bases, for
     what others stand before, which call it by `super()`."""
-    own = lambda name: not name.startswith(("__", "_mx_"))  # noqa: E731
-    yield kind, tuple(sorted(filter(own, dir(kind))))
+    yield kind, tuple(sorted(filter(_is_method, dir(kind))))
     seen = {*vars(kind)}
     for base in kind.__mro__[1:-1]:
-        hidden = sorted(name for name in vars(base) if name in seen and own(name))
+        hidden = sorted(filter(_is_method, seen & {*vars(base)}))
         if hidden:
             yield base, tuple(hidden)
         seen.update(vars(base))
+
+
+def _is_method(name: str) -> bool:
+    """Whether a class attribute may change what a step does: a method, a property or the like."""
+    return not name.startswith(("__", "_mx_"))
 
 
 def _grow(optimizer: Optimizer, parameters: Any, state: Any) -> Any:
