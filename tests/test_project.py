@@ -216,7 +216,7 @@ FACTS = {
     "_array/construct.py": ["_HEAP_TYPE = 1 << 9"],  # of CPython
     "_array/printing.py": ["_EDGE = 3"],  # what MLX shows of an axis
     "_export/functions.py": ["_VERSION = 1"],
-    "_graph/ir/capture.py": ["_NO_TRACE = 1 << 62"],  # larger than the number of any trace
+    "_graph/ir/traces.py": ["_NO_TRACE = 1 << 62"],  # larger than the number of any trace
     "_graph/run/values.py": ["_ALIGNMENT = 64"],  # of XLA
     "_io/gguf_blocks.py": ["_Q4_0, _Q4_1, _Q8_0, _BF16 = (2, 3, 8, 30)"],
     "_io/gguf_io.py": ["_STRING, _ARRAY = (8, 9)", "_MOST_AXES = 8", "_ALIGNMENT = 32"],
