@@ -39,6 +39,7 @@ class Meter:
 def both(program: Callable[[Any, Any, Meter], None]) -> list[int]:
     """What a program sees, the same on both sides."""
     seen = []
+    gc.collect()  # of what other tests have left
     for mx, lib in ((real, REAL), (ours, OURS)):
         meter = Meter(mx)
         program(mx, lib, meter)
