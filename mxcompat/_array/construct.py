@@ -183,14 +183,14 @@ def _foreign_node(value: Any, dtype: Dtype | None) -> Node:
     """The same by way of JAX, of a type that MLX has, too."""
     try:
         with jax.enable_x64(True):
-            data = jax.dlpack.from_dlpack(value)
-            if holds(data.dtype):
-                return jax_node(jnp.array(data, copy=True), dtype)
+            data = jnp.array(jax.dlpack.from_dlpack(value), copy=True)
     except (BufferError, ValueError) as error:
         raise bad_cast(f"{type_name(value)}: {error}") from error
-    except jax.errors.JaxRuntimeError as error:  # a type that JAX does not know either
-        raise ValueError("[convert] Cannot convert array to mlx.") from error
-    raise ValueError("[convert] Cannot convert array to mlx.")
+    except jax.errors.JaxRuntimeError:  # JAX does not know it either
+        data = None
+    if data is None or not holds(data.dtype):
+        raise ValueError("[convert] Cannot convert array to mlx.")
+    return jax_node(data, dtype)
 
 
 _numbers: dict[tuple, tuple[np.ndarray, Aval]] = {}

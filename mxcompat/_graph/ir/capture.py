@@ -144,7 +144,6 @@ class Capture:
 
     def __exit__(self, *exc: object) -> None:
         under_way.live.remove(self)
-        self.given = ()
         under_way.valueless -= self._valueless
 
     @property

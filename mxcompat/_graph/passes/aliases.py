@@ -30,24 +30,21 @@ class _Origin(NamedTuple):
 
 def pair_updates(module: Any) -> None:
     """Change a module of StableHLO in place: of its donated inputs each is written over by its own update."""
-    main = next(op for op in module.body.operations if op.attributes["sym_name"].value == "main")
-    attributes = [dict(a) for a in map(_named, main.arg_attrs)]
+    functions = bodies(module)
+    block = functions["main"]
+    main = block.owner
+    attributes = [{a.name: a.attr for a in of_one} for of_one in main.attributes["arg_attrs"]]
     given = {k: ir.IntegerAttr(a[_ALIAS]).value for k, a in enumerate(attributes) if _ALIAS in a}
     if not given:
         return
-    block = main.regions[0].blocks[0]
     *_, end = block.operations
-    origins = _origins(block, {block.arguments[k]: _Origin(0, k) for k in given}, bodies(module))
+    origins = _origins(block, {block.arguments[k]: _Origin(0, k) for k in given}, functions)
     pairs = _paired(given, [origins.get(value) for value in end.operands], [str(v.type) for v in end.operands])
     with module.context:
         kind = ir.IntegerType.get_signless(32)
         for k, output in pairs.items():
             attributes[k][_ALIAS] = ir.IntegerAttr.get(kind, output)
-        main.arg_attrs = [ir.DictAttr.get(a) for a in attributes]
-
-
-def _named(attributes: Any) -> Sequence[tuple[str, Any]]:
-    return [(a.name, a.attr) for a in attributes]
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])
 
 
 def _paired(given: Mapping[int, int], origins: Sequence[_Origin | None], types: Sequence[str]) -> dict[int, int]:
