@@ -210,3 +210,16 @@ def test_the_tangent_of_expm1_is_an_exponential(dtype):
         return push(x), mx.vjp(mx.expm1, [x], [one]), mx.jvp(push, [x], [one]), mx.grad(lambda x: push(x).sum())(x)
 
     check(run, np.array([-20, -9, -3, 0, 1, 5, np.inf, -np.inf, np.nan], np.float32))
+
+
+@pytest.mark.usefixtures("tier")
+def test_signs_of_zero() -> None:
+    """Those of what is no number, and of the zeros, which 1 divided by them tells."""
+
+    def inverses(mx: Any, x: Any) -> Any:
+        slope = mx.grad(lambda x: mx.abs(x).sum())(x)
+        return [1 / mx.sign(x), 1 / (mx.sign(x) * mx.abs(x)), 1 / mx.abs(x), 1 / slope]
+
+    x = np.array([-0.0, 0.0, np.nan, -np.nan, -2, 3, np.inf, -np.inf], np.float32)
+    check(inverses, x)
+    check(inverses, x.astype(np.float16))

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from mxcompat._jax import func, ir, stablehlo
 
 __all__ = [
-    "COMBINE", "COSTLY", "FUSED", "bodies", "called", "float_type", "half_type", "hidden", "keep", "kept", "named",
-    "op_name", "product", "reduction", "replace", "reshaped",
+    "COMBINE", "COSTLY", "FUSED", "MOVES", "bodies", "called", "float_type", "half_type", "hidden", "is_constant",
+    "keep", "kept", "named", "op_name", "product", "reduction", "replace", "reshaped",
 ]  # fmt: skip
 
 COMBINE: dict[str, Callable[..., Any]] = {
@@ -35,6 +35,14 @@ FUSED = frozenset(
     )
 )  # fmt: skip
 """What XLA computes in the same loop as its operands, and as what reads it."""
+
+MOVES = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "broadcast_in_dim", "concatenate", "dynamic_slice", "negate", "pad", "reshape", "reverse", "slice", "transpose",
+    )
+)  # fmt: skip
+"""What of these is no more than its operands' elements in other places, or with another sign."""
 
 _FRONTEND = "mhlo.frontend_attributes"
 
@@ -75,6 +83,12 @@ def called(op: Any) -> str | None:
 def op_name(value: Any) -> str | None:
     """The name of the operation that a value comes from; an argument of a function comes from none."""
     return getattr(value.owner, "name", None)
+
+
+def is_constant(value: Any) -> bool:
+    """Whether it is a constant, or what is moved of constants alone."""
+    name = op_name(value)
+    return name == "stablehlo.constant" or (name in MOVES and all(map(is_constant, value.owner.operands)))
 
 
 def float_type(value: Any) -> Any | None:

@@ -18,20 +18,13 @@ from typing import Any
 
 from mxcompat._jax import ir
 
-from .modules import bodies, float_type, half_type, hidden, named, op_name
+from .modules import MOVES, bodies, float_type, half_type, hidden, is_constant, named, op_name
 
 __all__ = ["round_products"]
 
 _PRODUCT = "stablehlo.multiply"
 _ADDS = frozenset({"stablehlo.add", "stablehlo.subtract"})
 _SUMS = frozenset({"stablehlo.reduce", "stablehlo.reduce_window"})
-_MOVES = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "broadcast_in_dim", "concatenate", "dynamic_slice", "negate", "pad", "reshape", "reverse", "slice", "transpose",
-    )
-)  # fmt: skip
-"""What is computed within the loop over the elements that adds them."""
 _APART = frozenset(
     f"stablehlo.{name}"
     for name in (
@@ -67,7 +60,7 @@ def _is_added(value: Any, to_all: bool, compared: set[Any]) -> bool:
             return True
         if user.name in _ADDS and (to_all or user.results[0] in compared or all(_is_product(x) for x in user.operands)):
             return True
-        if user.name in _MOVES and _is_added(user.results[0], to_all, compared):
+        if user.name in MOVES and _is_added(user.results[0], to_all, compared):
             return True
     return False
 
@@ -76,7 +69,7 @@ def _compared(module: Any) -> set[Any]:
     """The values that others are computed from, in the same loop, which are compared with each other."""
     functions, calls = bodies(module), named(module, "func.call")
     found: set[Any] = set()
-    compares = [op for op in named(module, *_COMPARES) if not any(map(_is_constant, op.operands))]
+    compares = [op for op in named(module, *_COMPARES) if not any(map(is_constant, op.operands))]
     stack = [operand for op in compares for operand in op.operands]
     while stack:
         value = stack.pop()
@@ -99,11 +92,6 @@ def _read_for(value: Any, functions: dict[str, Any], calls: list[Any]) -> Sequen
     return () if name in _APART else value.owner.operands
 
 
-def _is_constant(value: Any) -> bool:
-    name = op_name(value)
-    return name == "stablehlo.constant" or (name in _MOVES and all(map(_is_constant, value.owner.operands)))
-
-
 def _is_product(value: Any) -> bool:
     name = op_name(value)
-    return name == _PRODUCT or (name in _MOVES and _is_product(value.owner.operands[0]))
+    return name == _PRODUCT or (name in MOVES and _is_product(value.owner.operands[0]))

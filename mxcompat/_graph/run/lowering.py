@@ -1,4 +1,4 @@
-"""Lowering: what JAX has traced as StableHLO, in words of which XLA's compiler for CPUs makes right and fast code."""
+"""Lowering: what JAX has traced as StableHLO, in words of which XLA's compilers make right and fast code."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mxcompat._jax import in_a_thread, ir, jax
 from ..passes.aliases import pair_updates
 from ..passes.branches import compute_in_branches
 from ..passes.constants import compute_when_run
+from ..passes.integers import wrap_around
 from ..passes.order import add_in_order
 from ..passes.repeats import compute_once
 from ..passes.rounding import round_products
@@ -29,6 +30,7 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
     background.give_up_at_exit()
     lowered = traced.lower()
     module = lowered.compiler_ir("stablehlo")
+    wrap_around(module)
     pair_updates(module)
     if backend() == "cpu":
         alone = _is_for_one_device(module)

@@ -56,9 +56,8 @@ _FORWARD_SLOPES = {"expm1": lambda x, y: np.exp(x)}
 
 
 def _sign(x: Any) -> Any:
-    """0 for NaN, as MLX has it."""
-    sign = np.sign(x)
-    return np.where(sign == sign, sign, x.dtype.type(0))
+    """0 for NaN and for -0, as MLX has it."""
+    return np.where(np.abs(x) > 0, np.sign(x), x.dtype.type(0))
 
 
 _PULLS: dict[str, Callable[[Any, Any], Any]] = {

@@ -110,16 +110,29 @@ def _abs(x: Any) -> Any:
         return x
     if kind in "ic":
         return lax.abs(x)
-    return x * lax.stop_gradient(_sign(x))  # whose derivative is 0 at 0, and of NaN
+    return _real_abs(x)
+
+
+@lazy.custom_jvp
+def _real_abs(x: Any) -> Any:
+    return lax.abs(x)
+
+
+@_real_abs.defjvp
+def _real_abs_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """The derivative is 0 at 0, and of NaN."""
+    return _real_abs(*primals), tangents[0] * _sign(*primals)
 
 
 def _sign(x: Any) -> Any:
     kind = x.dtype.kind
     if kind == "b":
         return x
+    if kind in "iu":
+        return lax.sign(x)
     if kind == "c":
         return _direction(lax.stop_gradient(x))
-    return jnp.where(x == x, lax.sign(x), jnp.zeros((), x.dtype))  # sign(nan) is 0
+    return jnp.where(lax.abs(x) > 0, lax.sign(x), jnp.zeros((), x.dtype))  # sign(nan) is 0, and that of -0 is not -0
 
 
 def _direction(z: Any) -> Any:
