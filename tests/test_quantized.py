@@ -61,6 +61,32 @@ def test_coded_packing(mode: str, dtype: str) -> None:
     exact(lambda mx, w: mx.quantize(w.astype(getattr(mx, dtype)), mode=mode), W)
 
 
+def _with(*values: float) -> np.ndarray:
+    """Groups of which each has one of these values somewhere, or two."""
+    w = np.tile(np.array([1, -2, 0.5, 3] * 16, np.float32), (8, 1))
+    for k, value in enumerate(values):
+        w[k, 3 * k], w[-1 - k, 5 * k], w[-1 - k, 5 * k + 40] = value, value, -value if value == value else value
+    return w
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_no_number(mode: str, dtype: str) -> None:
+    """In mode "affine" the range of a group is that of its numbers."""
+    w = _with(np.nan, np.inf, -np.inf, 3e38)
+    check(lambda mx, w: mx.quantize(w.astype(getattr(mx, dtype)), mode=mode), w)
+    alone = np.repeat(np.array([[np.nan], [np.inf], [-np.inf]], np.float32), 64, 1)
+    check(lambda mx, w: mx.quantize(w.astype(getattr(mx, dtype)), mode=mode), alone)
+    if mode == "affine":
+        check(lambda mx, w: mx.dequantize(*mx.quantize(w.astype(getattr(mx, dtype)))), w)
+
+
+def test_far_from_all_codes() -> None:
+    w = 448 * np.float32(2.0) ** np.arange(20, 32, dtype=np.float32)
+    exact(lambda mx, w: mx.quantize(mx.repeat(w[:, None], 32, 1), mode="nvfp4"), w)
+
+
 @pytest.mark.parametrize("scale", [1.0, 2.0, 100.0, 3000.0, 0.37])
 def test_global_scale(scale: float) -> None:
     for dtype in DTYPES:

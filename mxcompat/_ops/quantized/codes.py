@@ -11,8 +11,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .fp8 import E2M1_TIES, E4M3_MAX
-from .quantize import LARGEST, Scheme
+from .fp8 import E2M1_FAR, E2M1_TIES, E4M3_MAX
+from .quantize import LARGEST, Scheme, scale_of_others
 
 __all__ = ["decode", "encode", "floats", "from_e4m3", "grouped", "pack", "rounded_through", "to_e4m3", "unpack"]
 
@@ -94,9 +94,9 @@ def from_e4m3(codes: Any) -> Any:
 
 
 def _to_e2m1(x: Any) -> Any:
-    """The e2m1 codes nearest to floats: the one towards zero where two are, and never that of -0."""
+    """The e2m1 codes nearest to floats, as `fp8.to_e2m1` has them."""
     size = np.abs(x)
-    code = np.searchsorted(np.array(E2M1_TIES, _f32), np.where(size == size, size, _f32(0))).astype(np.uint8)
+    code = np.searchsorted(np.array(E2M1_TIES, _f32), np.where(size <= _f32(E2M1_FAR), size, _f32(0))).astype(np.uint8)
     return np.where((x < 0) & (code > 0), code | np.uint8(8), code)
 
 
@@ -130,15 +130,17 @@ def encode(w: Any, how: Scheme, global_scale: Any = None) -> tuple[Any, ...]:
         codes, *scales = _scaled_e2m1(groups, global_scale)
     else:
         x = groups.astype(_f32, copy=False)
-        scale = _to_e8m0(_over(np.abs(x).max(-1), 6.0 if how.bits == 4 else E4M3_MAX))
-        x = x / _small_floats("e8m0")[scale][..., None]
+        top = _over(np.abs(x).max(-1), 6.0 if how.bits == 4 else E4M3_MAX)
+        scale, finite = _to_e8m0(top), top < _f32(np.inf)
+        x = x / np.where(finite, _small_floats("e8m0")[scale], _f32(0))[..., None]
+        scale = np.where(finite, scale, np.uint8(scale_of_others(w.dtype)))
         codes, scales = _to_e2m1(x) if how.bits == 4 else to_e4m3(x), [scale]
     return codes.reshape(w.shape), *scales
 
 
 def _affine(groups: Any, bits: int) -> tuple[Any, Any, Any]:
     x = groups.astype(_f32, copy=False)
-    low, high = x.min(-1), x.max(-1)
+    low, high = np.fmin.reduce(x, -1, initial=_f32(np.inf)), np.fmax.reduce(x, -1, initial=_f32(-np.inf))
     steps = _f32((1 << bits) - 1)
     scale = np.maximum((high - low) / steps, _f32(1e-7))
     bias = low

@@ -21,13 +21,14 @@ from ..arguments import require_array, require_dtype
 from ..define import op
 
 __all__ = [
-    "E2M1_TIES", "E4M3_MAX", "FROM_FP8", "TO_FP8", "from_e2m1", "from_e4m3", "from_e8m0", "from_fp8", "to_e2m1",
-    "to_e4m3", "to_e8m0", "to_fp8",
+    "E2M1_FAR", "E2M1_TIES", "E4M3_MAX", "FROM_FP8", "TO_FP8", "from_e2m1", "from_e4m3", "from_e8m0", "from_fp8",
+    "to_e2m1", "to_e4m3", "to_e8m0", "to_fp8",
 ]  # fmt: skip
 
 _u32, _f32 = np.uint32, np.float32
 E4M3_MAX = 448.0
 E2M1_TIES = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)  # halfway between neighbours of 0, 0.5, 1, 1.5, 2, 3, 4, 6
+E2M1_FAR = 2.0**27
 
 
 def _bits(x: Any) -> Any:
@@ -62,9 +63,11 @@ def from_e4m3(code: Any) -> Any:
 
 
 def to_e2m1(x: Any) -> Any:
-    """The e2m1 codes, as uint32, nearest to floats: the one towards zero where two are, and never that of -0."""
+    """The e2m1 codes, as uint32, nearest to floats: the one towards zero where two are, and never that of -0. From
+    floats beyond `E2M1_FAR` the distances are the same to all codes, so that they get the first."""
     x = x.astype(jnp.float32)
     size = jnp.abs(x)
+    size = jnp.where(size <= _f32(E2M1_FAR), size, _f32(0))
     code = sum((size > _f32(tie)).astype(jnp.uint32) for tie in E2M1_TIES)
     return jnp.where((x < 0) & (code > 0), code | _u32(8), code)
 

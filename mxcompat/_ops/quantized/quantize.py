@@ -26,7 +26,7 @@ from .packing import pack, unpack
 
 __all__ = [
     "DEQUANTIZE", "LARGEST", "QUANTIZE", "Scheme", "check_global_scale", "check_quantized", "decode", "dequantize",
-    "encode", "quantize", "scheme",
+    "encode", "quantize", "scale_of_others", "scheme",
 ]  # fmt: skip
 
 _f32 = np.float32
@@ -147,7 +147,7 @@ def encode(w: Any, how: Scheme, global_scale: Any = None) -> tuple[Any, ...]:
 
 def _affine(groups: Any, bits: int) -> tuple[Any, Any, Any]:
     x = groups.astype(jnp.float32)
-    low, high = x.min(-1), x.max(-1)
+    low, high = jnp.where(x == x, x, _f32(np.inf)).min(-1), jnp.where(x == x, x, _f32(-np.inf)).max(-1)
     steps = _f32((1 << bits) - 1)
     scale = jnp.maximum(quotient(high - low, steps), _f32(1e-7))
     if bits == 1:
@@ -166,12 +166,22 @@ def _affine(groups: Any, bits: int) -> tuple[Any, Any, Any]:
 
 
 def _shared_exponents(groups: Any, how: Scheme) -> tuple[Any, Any]:
-    """Modes mxfp4 and mxfp8: scales that are powers of two."""
+    """Modes mxfp4 and mxfp8: scales that are powers of two.
+
+    As in MLX, a group with an infinity or a NaN is divided by 0, and has some scale.
+    """
     x = groups.astype(jnp.float32)
     largest = 6.0 if how.bits == 4 else E4M3_MAX
-    scale = to_e8m0(quotient(jnp.abs(x).max(-1), _f32(largest)))
-    x = x / from_e8m0(scale)[..., None]
+    top = quotient(jnp.abs(x).max(-1), _f32(largest))
+    scale, finite = to_e8m0(top), top < _f32(np.inf)
+    x = x / jnp.where(finite, from_e8m0(scale), _f32(0))[..., None]
+    scale = jnp.where(finite, scale, np.uint32(scale_of_others(groups.dtype)))
     return to_e2m1(x) if how.bits == 4 else to_e4m3(x), scale.astype(jnp.uint8)
+
+
+def scale_of_others(dtype: Any) -> int:
+    """The code of the scale of a group with an infinity or a NaN."""
+    return 128 if dtype == _f32 else 0
 
 
 def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
