@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,74 @@ def test_training_leaves_nothing_behind(name: str) -> None:
     meter.note()
     assert meter.seen[0] >= 40400
     assert meter.seen[1] == 0
+
+
+def _given_back(mx: Any, kind: str, rule: Callable[..., Any]) -> Callable[[Any], Any]:
+    """A step with a function whose rule hands on what it was given."""
+    f = mx.custom_function(lambda x: mx.round(x))
+    getattr(f, kind)(rule)
+    step = {
+        "vjp": lambda x: mx.grad(lambda y: (f(y) * x).sum())(x + 1),
+        "jvp": lambda x: mx.jvp(lambda y: f(y) * x, [x + 1], [x]),
+        "vmap": lambda x: mx.vmap(f)(x.reshape(10, 100)),
+    }
+    return step[kind]
+
+
+def _made_each_time(mx: Any) -> Callable[[Any], Any]:
+    """A step that makes a function whose rules close over the data of that step."""
+
+    def step(x: Any) -> Any:
+        f = mx.custom_function(lambda y: y * 2)
+        f.vjp(lambda p, c, o: c * x[0])
+        f.jvp(lambda p, t: t * x[0])
+        f.vmap(lambda y, axis: (y * x[0], axis))
+        one = mx.array([1.0])
+        return mx.grad(lambda y: f(y).sum())(one), mx.jvp(f, [one], [one]), mx.vmap(f)(one)
+
+    return step
+
+
+OF_RULES: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
+    "cotangent": lambda mx: _given_back(mx, "vjp", lambda p, c, o: c),
+    "primal": lambda mx: _given_back(mx, "vjp", lambda p, c, o: p),
+    "output": lambda mx: _given_back(mx, "vjp", lambda p, c, o: o),
+    "tangent": lambda mx: _given_back(mx, "jvp", lambda p, t: t),
+    "mapped": lambda mx: _given_back(mx, "vmap", lambda x, axis: (x, axis)),
+    "compiled": lambda mx: mx.compile(_given_back(mx, "vjp", lambda p, c, o: c)),
+    "made each time": _made_each_time,
+}
+
+
+@pytest.mark.parametrize("name", OF_RULES)
+def test_rules_leave_nothing_behind(name: str) -> None:
+    gc.collect()  # of what other tests have left
+    step = OF_RULES[name](ours)
+    meter = Meter(ours)
+    for k in range(12):
+        ours.eval(step(ours.array(np.full(1000, k, np.float32))))
+        meter.note()
+    gc.collect()
+    meter.note()
+    assert meter.seen[-1] <= meter.seen[2]
+
+
+def test_an_object_with_its_own_rule_is_collected() -> None:
+    class Scaled:
+        def __init__(self) -> None:
+            self.k = ours.array(3.0)
+            self.f = ours.custom_function(self.forward)
+            self.f.vjp(lambda p, c, o: c * self.k)
+
+        def forward(self, x: Any) -> Any:
+            return x * 2
+
+    scaled = Scaled()
+    assert ours.grad(scaled.f)(ours.array(1.0)).item() == 3
+    left = weakref.ref(scaled)
+    del scaled
+    gc.collect()
+    assert left() is None
 
 
 def test_limits() -> None:

@@ -227,7 +227,7 @@ FACTS = {
     "_ops/arguments.py": ["_LOW, _HIGH = (-2 ** 31, 2 ** 31 - 1)"],
     "_ops/elementwise/erf.py": ["_ERF_LIMIT = 3.95"],  # there and beyond, float32 has erf(x) = 1
     "_ops/indexing/plan.py": ["_LIMIT = 1 << 31"],  # of int32
-    "_ops/quantized/fp8.py": ["E4M3_MAX = 448.0"],
+    "_ops/quantized/fp8.py": ["E4M3_MAX = 448.0", "E2M1_FAR = 2.0 ** 27"],
     "_ops/random/threefry.py": ["PARITY = 466688986", "_WORD = 4294967295"],
 }
 """Numbers that nobody decides by: facts of mathematics, formats and others' software."""

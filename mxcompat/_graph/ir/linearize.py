@@ -156,7 +156,9 @@ def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
 
 
 def _kind_of_root(root: Node) -> tuple:
-    """What tells code apart at first sight."""
+    """What tells code apart at first sight. It is remembered, so it holds nothing that belongs to one call."""
+    if root.op is None or root.op.uncacheable:
+        return (root.op,)
     return (root.op, root.params, *[n.op for n in root.inputs])
 
 

@@ -81,7 +81,7 @@ class Op:
         return self.name
 
     def infer(self, key: tuple) -> Any:
-        """The result's aval(s) for `key = (params, *input avals)`; remembered in `memo`."""
+        """The result's aval(s) for `key = (params, *input avals)`; remembered in `memo`, if these may come again."""
         params, *avals = key
         rule = SHAPE.get(self)
         try:
@@ -91,9 +91,10 @@ class Op:
                 result = rule(*avals, **dict(zip(self.params, params, strict=True))) if params else rule(*avals)
         except OverflowError as error:
             raise OverflowError(f"[{self.name}] {error}") from None
-        if len(self.memo) >= policy.MOST_INFERRED:
-            self.memo.clear()
-        self.memo[key] = result
+        if not self.uncacheable:
+            if len(self.memo) >= policy.MOST_INFERRED:
+                self.memo.clear()
+            self.memo[key] = result
         return result
 
     def lower(self, params: tuple, inputs: Sequence[Any]) -> Any:
