@@ -1109,3 +1109,30 @@ def test_what_is_written_to_an_array_without_axes_has_a_gradient() -> None:
         return mx.grad(f)(v), mx.compile(f)(v)
 
     check(fn, np.array(2.5, np.float32))
+
+
+HALF_UPDATES = {
+    "add": lambda mx, x, rows, y: x.at[rows].add(y),
+    "multiply": lambda mx, x, rows, y: x.at[rows].multiply(y),
+    "one element": lambda mx, x, rows, y: x.at[rows, rows * 0 + 1].add(y[:, 0]),
+    "gradient of rows": lambda mx, x, rows, y: mx.grad(lambda x: (x[rows] * y).sum())(x),
+    "gradient of take": lambda mx, x, rows, y: mx.grad(lambda x: (mx.take(x, rows, 0) * y).sum())(x),
+    "gradient along an axis": lambda mx, x, rows, y: mx.grad(
+        lambda x: mx.take_along_axis(x, mx.broadcast_to(rows[:, None], y.shape), 0).astype(mx.float32).sum()
+    )(x),
+    "mapped": lambda mx, x, rows, y: mx.vmap(lambda x: x.at[rows].add(y))(mx.stack([x, 2 * x])),
+}
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", HALF_UPDATES)
+def test_half_precision_is_rounded_after_each_update(name, dtype):
+    """A sum that is too large for what is added stays what it is."""
+    rows = np.arange(5000, dtype=np.int32) % 4 % 3
+
+    def updated(mx, rows):
+        x, y = mx.full((3, 5), 0.3, getattr(mx, dtype)), mx.full((5000, 5), 1.003, getattr(mx, dtype))
+        return HALF_UPDATES[name](mx, x, rows, y)
+
+    check(updated, rows, tol=0)

@@ -17,7 +17,8 @@ __all__ = ["attach"]
 _SAME = (
     "abs", "all", "any", "argmax", "argmin", "conj", "cos", "cummax", "cummin", "cumprod", "cumsum", "diag", "diagonal",
     "exp", "flatten", "log", "log10", "log1p", "log2", "logcumsumexp", "logsumexp", "max", "mean", "min", "moveaxis",
-    "prod", "reciprocal", "round", "rsqrt", "sin", "split", "sqrt", "square", "squeeze", "sum", "swapaxes", "view",
+    "prod", "reciprocal", "round", "rsqrt", "sin", "split", "sqrt", "square", "squeeze", "std", "sum", "swapaxes",
+    "var", "view",
 )  # fmt: skip
 """Methods that take exactly what the functions take after their first argument."""
 
@@ -75,15 +76,5 @@ def _astype(function: Any) -> Any:
     return astype
 
 
-def _deviation(function: Any) -> Any:
-    def deviation(
-        self: array, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, correction: int | None = None,
-        stream: Any = None,
-    ) -> array:  # fmt: skip
-        return function(self, axis, keepdims, ddof if correction is None else correction, stream=stream)
-
-    return deviation
-
-
-_ADAPTED = {"reshape": _reshape, "transpose": _transpose, "astype": _astype, "std": _deviation, "var": _deviation}
+_ADAPTED = {"reshape": _reshape, "transpose": _transpose, "astype": _astype}
 """Methods whose arguments differ from the functions'."""

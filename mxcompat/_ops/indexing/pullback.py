@@ -58,7 +58,6 @@ def _slice(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -
 @PULLBACK.of(GATHER)
 def _gather(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> tuple:
     (plan,) = params
-    g = wide(g)
     total = np.zeros(x.shape, g.dtype)
     if y.size:
         flat = total

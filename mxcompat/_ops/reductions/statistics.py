@@ -102,10 +102,13 @@ def _deviation(record: Op, summary: str) -> Callable[..., array]:
     """`var` or `std`."""
     name = record.name
 
-    def function(a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, stream: Any = None) -> array:
+    def function(
+        a: array, /, axis: Any = None, keepdims: bool = False, ddof: int = 0, *, correction: int | None = None,
+        stream: Any = None,
+    ) -> array:  # fmt: skip
         check_stream(stream)
         node = require_array(a, name)
-        kept, ddof = flag(keepdims, name, "keepdims"), index(ddof)
+        kept, ddof = flag(keepdims, name, "keepdims"), index(ddof if correction is None else correction)
         return wrap(apply(record, (node,), (axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), kept, ddof)))
 
     function.__name__ = function.__qualname__ = name
@@ -116,6 +119,7 @@ Args:
     axis: the axis or axes to reduce; None for all of them.
     keepdims: whether to keep reduced axes, with size 1.
     ddof: the divisor of the variance is the number of elements minus this.
+    correction: the same, by the name that it has in the array API; it comes before `ddof`.
     stream: accepted, and ignored.
 
 Returns:
