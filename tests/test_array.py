@@ -217,6 +217,9 @@ list(mx.array([[1, 2], [3, 4]]))
 list(mx.array([]))
 list(mx.array(1))
 next(iter(mx.array([1])))
+[a.item() + b.item() for i in [iter(mx.arange(4))] for a, b in zip(i, i)]
+[(next(i).item(), [a.item() for a in i], [a.item() for a in i]) for i in [iter(mx.arange(4))]]
+[iter(i) is i for i in [iter(mx.arange(4))]]
 bool(mx.array([1]))
 bool(mx.array(0.0))
 bool(mx.array([1, 2]))

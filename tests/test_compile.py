@@ -135,6 +135,9 @@ COMPILE = {
     ],
     "jvp of": lambda mx, x: mx.jvp(mx.compile(mx.sin), [x], [x]),
     "NaN is a constant": lambda mx, x: traced(mx, lambda a, c: a * c, [((x, float("nan")), {})] * 2),
+    "0 and -0 are two": lambda mx, x: [
+        f(mx.array(1.0), c) for f in [mx.compile(mx.divide)] for c in (0.0, -0.0, 0.0, -0.0)
+    ],
     "an argument of another type": lambda mx, x: mx.compile(lambda a, b: a)(x, pytest.approx(1)),
     "an argument that is a type": lambda mx, x: mx.compile(lambda a, b: a)(x, b=int),
     "shapeless": lambda mx, x: traced(

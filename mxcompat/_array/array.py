@@ -7,7 +7,7 @@ operators that are ops are attached by `_ops.methods`, from the op table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -120,7 +120,7 @@ class array(Handle):
         return self._node.aval.shape[0]
 
     def __iter__(self) -> ArrayIterator:
-        return _iterator(self)
+        return entries(self)
 
     __hash__ = object.__hash__
 
@@ -275,37 +275,43 @@ class ArrayIterator:
         (True, array([1, 2], dtype=int32))
     """
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entry", "_next", "_size")
 
-    _entries: Iterator[array]
+    _entry: Callable[[int], array]
+    _next: int
+    _size: int
 
     def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError("mlx.core.ArrayIterator: no constructor defined!")
 
     def __iter__(self) -> ArrayIterator:
-        return self
+        return _iterator(self._entry, self._next, self._size)  # another one, which stands where this one does
 
     def __next__(self) -> array:
-        return next(self._entries)
+        k = self._next
+        if k >= self._size:
+            raise StopIteration
+        self._next = k + 1
+        return self._entry(k)
 
 
-def _iterator(x: array) -> ArrayIterator:
-    if not x.ndim:
-        raise TypeError("iter() 0-dimensional array.")
+def _iterator(entry: Callable[[int], array], first: int, size: int) -> ArrayIterator:
     made = object.__new__(ArrayIterator)
-    made._entries = iter(entries(x))
+    made._entry, made._next, made._size = entry, first, size
     return made
 
 
-def entries(x: array) -> Iterator[array]:
+def entries(x: array) -> ArrayIterator:
     """The entries along the first axis. Changes to `x` while it is gone through are not seen."""
     node = x._node
+    if not node.aval.ndim:
+        raise TypeError("iter() 0-dimensional array.")
+    size = node.aval.shape[0]
     data = node.value
     if type(data) is np.ndarray and not node.trace and node.aval.nbytes <= policy.SMALL_BYTES:
         of_one = aval(node.aval.shape[1:], node.aval.dtype)
-        return (wrap(leaf(data[k, ...].copy(), of_one)) for k in range(len(data)))
-    fixed = wrap(node)
-    return (fixed[k] for k in range(len(fixed)))  # type: ignore[index]
+        return _iterator(lambda k: wrap(leaf(data[k, ...].copy(), of_one)), 0, size)
+    return _iterator(wrap(node).__getitem__, 0, size)  # type: ignore[attr-defined]
 
 
 def _flatten(x: array) -> tuple[tuple[Any], None]:

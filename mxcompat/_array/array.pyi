@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias, overload
 
@@ -269,4 +269,4 @@ class ArrayIterator:
     def __next__(self) -> array: ...
 
 def wrap(node: Node) -> Any: ...
-def entries(x: array) -> Iterator[array]: ...
+def entries(x: array) -> ArrayIterator: ...

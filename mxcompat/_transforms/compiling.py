@@ -329,7 +329,7 @@ def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
         if isinstance(tree, int) and not -(2**63) <= tree < 2**63:
             raise bad_cast(f"{tree} does not fit in 64 bits")
         key.append(type(tree))
-        key.append(tree if tree == tree else "nan")  # NaN is not equal to itself
+        key.append(tree if tree == tree and tree != 0 else str(tree))  # NaN is not equal to itself, and 0 is to -0
     else:
         raise ValueError(
             "[compile] Function arguments must be trees of arrays or constants (floats, ints, strings, or None), but "

@@ -176,7 +176,7 @@ def _axis(x: array, axis: Any, what: str) -> int | None:
     shape = x._node.aval.shape
     ndim = len(shape) + bool(what)
     if 0 <= axis < ndim:
-        return axis
+        return int(axis)  # of a bool
     if not -(2**31) <= axis < 2**31:
         raise bad_cast("an axis is a number of 32 bits")
     message = f"[vmap] Invalid {what}vectorization axis {{place}} for array with shape {format_shape(shape)}"

@@ -309,8 +309,8 @@ def _dequantize_impl(scales: Any, w: Any, *more: Any, how: Scheme, dtype: Dtype 
     if how.mode == "affine":
         (biases,) = more
         step = promote(from_numpy(scales.dtype), from_numpy(biases.dtype))._numpy  # type: ignore[arg-type]
-        scales, biases = (jnp.repeat(x.astype(step), how.group_size, -1) for x in (scales, biases))
-        biases = jnp.broadcast_to(biases, codes.shape) if biases.shape[-1] == how.group_size else biases
+        both = jnp.broadcast_arrays(scales.astype(step), biases.astype(step))
+        scales, biases = (jnp.repeat(x, how.group_size, -1) for x in both)
         x = codes.astype(step) * scales + biases  # rounded twice, as MLX does
         return x if dtype is None else x.astype(dtype._numpy)
     out = dtype._numpy if dtype is not None else np.dtype(np.float32) if more else _d.bfloat16._numpy

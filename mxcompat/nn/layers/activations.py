@@ -47,7 +47,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _applies(fn: Callable[..., mx.array], *settings: str) -> Callable[[type[Module]], type[Module]]:
+def _make_activation_module(fn: Callable[..., mx.array], *settings: str) -> Callable[[type[Module]], type[Module]]:
     """Makes a module class call ``fn``, with the attributes that are named as further arguments."""
 
     def apply(self: Module, x: mx.array) -> mx.array:
@@ -60,7 +60,7 @@ def _applies(fn: Callable[..., mx.array], *settings: str) -> Callable[[type[Modu
     return decorate
 
 
-@_applies(glu, "axis")
+@_make_activation_module(glu, "axis")
 class GLU(Module):
     """``glu`` as a module: (..., 2 n, ...) to (..., n, ...), along ``axis``.
 
@@ -81,7 +81,7 @@ class GLU(Module):
         self.axis = axis
 
 
-@_applies(sigmoid)
+@_make_activation_module(sigmoid)
 class Sigmoid(Module):
     """``sigmoid`` as a module.
 
@@ -94,7 +94,7 @@ class Sigmoid(Module):
     """
 
 
-@_applies(mish)
+@_make_activation_module(mish)
 class Mish(Module):
     """``mish`` as a module.
 
@@ -104,7 +104,7 @@ class Mish(Module):
     """
 
 
-@_applies(relu)
+@_make_activation_module(relu)
 class ReLU(Module):
     """``relu`` as a module.
 
@@ -114,7 +114,7 @@ class ReLU(Module):
     """
 
 
-@_applies(relu2)
+@_make_activation_module(relu2)
 class ReLU2(Module):
     """``relu2`` as a module.
 
@@ -124,7 +124,7 @@ class ReLU2(Module):
     """
 
 
-@_applies(relu6)
+@_make_activation_module(relu6)
 class ReLU6(Module):
     """``relu6`` as a module.
 
@@ -134,7 +134,7 @@ class ReLU6(Module):
     """
 
 
-@_applies(leaky_relu, "_negative_slope")
+@_make_activation_module(leaky_relu, "_negative_slope")
 class LeakyReLU(Module):
     """``leaky_relu`` as a module, with a given slope.
 
@@ -151,7 +151,7 @@ class LeakyReLU(Module):
         self._negative_slope = negative_slope
 
 
-@_applies(elu, "_alpha")
+@_make_activation_module(elu, "_alpha")
 class ELU(Module):
     """``elu`` as a module, with a given ``alpha``.
 
@@ -168,7 +168,7 @@ class ELU(Module):
         self._alpha = alpha
 
 
-@_applies(softmax)
+@_make_activation_module(softmax)
 class Softmax(Module):
     """``softmax`` over the last axis as a module.
 
@@ -181,7 +181,7 @@ class Softmax(Module):
     """
 
 
-@_applies(softplus)
+@_make_activation_module(softplus)
 class Softplus(Module):
     """``softplus`` as a module.
 
@@ -191,7 +191,7 @@ class Softplus(Module):
     """
 
 
-@_applies(softsign)
+@_make_activation_module(softsign)
 class Softsign(Module):
     """``softsign`` as a module.
 
@@ -201,7 +201,7 @@ class Softsign(Module):
     """
 
 
-@_applies(softshrink, "lambd")
+@_make_activation_module(softshrink, "lambd")
 class Softshrink(Module):
     """``softshrink`` as a module, with a given ``lambd``.
 
@@ -218,7 +218,7 @@ class Softshrink(Module):
         self.lambd = lambd
 
 
-@_applies(celu, "_alpha")
+@_make_activation_module(celu, "_alpha")
 class CELU(Module):
     """``celu`` as a module, with a given ``alpha``.
 
@@ -235,7 +235,7 @@ class CELU(Module):
         self._alpha = alpha
 
 
-@_applies(silu)
+@_make_activation_module(silu)
 class SiLU(Module):
     """``silu`` as a module.
 
@@ -248,7 +248,7 @@ class SiLU(Module):
     """
 
 
-@_applies(log_softmax)
+@_make_activation_module(log_softmax)
 class LogSoftmax(Module):
     """``log_softmax`` over the last axis as a module.
 
@@ -262,7 +262,7 @@ class LogSoftmax(Module):
     """
 
 
-@_applies(log_sigmoid)
+@_make_activation_module(log_sigmoid)
 class LogSigmoid(Module):
     """``log_sigmoid`` as a module.
 
@@ -275,7 +275,7 @@ class LogSigmoid(Module):
     """
 
 
-@_applies(prelu, "weight")
+@_make_activation_module(prelu, "weight")
 class PReLU(Module):
     """``prelu`` as a module.
 
@@ -324,7 +324,7 @@ class GELU(Module):
         return self._mx_functions[self._approx](x)
 
 
-@_applies(tanh)
+@_make_activation_module(tanh)
 class Tanh(Module):
     """``tanh`` as a module.
 
@@ -334,7 +334,7 @@ class Tanh(Module):
     """
 
 
-@_applies(hardswish)
+@_make_activation_module(hardswish)
 class Hardswish(Module):
     """``hardswish`` as a module.
 
@@ -344,7 +344,7 @@ class Hardswish(Module):
     """
 
 
-@_applies(step, "threshold")
+@_make_activation_module(step, "threshold")
 class Step(Module):
     """``step`` as a module, with a given threshold: the result is int32.
 
@@ -361,7 +361,7 @@ class Step(Module):
         self.threshold = threshold
 
 
-@_applies(selu)
+@_make_activation_module(selu)
 class SELU(Module):
     """``selu`` as a module.
 
@@ -371,7 +371,7 @@ class SELU(Module):
     """
 
 
-@_applies(hard_tanh)
+@_make_activation_module(hard_tanh)
 class HardTanh(Module):
     """``hard_tanh`` within [-1, 1] as a module.
 
@@ -381,7 +381,7 @@ class HardTanh(Module):
     """
 
 
-@_applies(hard_shrink, "lambd")
+@_make_activation_module(hard_shrink, "lambd")
 class HardShrink(Module):
     """``hard_shrink`` as a module, with a given ``lambd``.
 
@@ -398,7 +398,7 @@ class HardShrink(Module):
         self.lambd = lambd
 
 
-@_applies(softmin)
+@_make_activation_module(softmin)
 class Softmin(Module):
     """``softmin`` over the last axis as a module.
 
