@@ -443,3 +443,30 @@ def test_a_vmap_rule_that_returns_another_dtype_is_cast(dtype):
     for result in (ours.vmap(f)(ours.array(X)), ours.vmap(lambda x: f(x) * 1)(ours.array(X))):
         assert result.dtype == ours.float32
         np.testing.assert_array_equal(np.array(result), X * 3)
+
+
+@pytest.mark.parametrize("in_axes", [0, 1, 2, -1, -2, (0, 0), (1, 0), (2, 1), (None, 1), (1, None), (-1, -1)])
+def test_a_vmap_rule_is_told_where_the_axis_is(in_axes):
+    """Of arguments of the mapped function, which it gets as they are."""
+
+    def mapped(mx, x, y):
+        seen = []
+
+        @mx.custom_function
+        def f(x, y):
+            return x.sum() * y
+
+        @f.vmap
+        def rule(inputs, axes):
+            seen.append(([a.shape for a in inputs], list(axes)))
+            (x, y), (i, k) = inputs, axes
+            x = x.sum() if i is None else x.sum([axis for axis in range(3) if axis != i % 3]).reshape(-1, 1, 1)
+            y = y if k is None else mx.moveaxis(y, k, 0)
+            return (mx.moveaxis(x * y, 0, 2), 2)
+
+        given = in_axes if isinstance(in_axes, tuple) else (in_axes, in_axes)
+        x, y = (a[0] if axis is None else a for a, axis in zip((x, y), given, strict=True))
+        return mx.vmap(f, in_axes=in_axes, out_axes=1)(x, y), seen
+
+    x, y = np.random.default_rng(0).normal(size=(2, 4, 4, 4)).astype(np.float32)
+    check(mapped, x, y)

@@ -248,11 +248,12 @@ def _ruled(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, .
 
 @BATCH.of(CUSTOM_VMAP)
 def _custom_vmap(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
-    program, rule, count, active, out_axes = params
-    if any(flags[count:]) or any(on and not expected for on, expected in zip(flags, active, strict=False)):
+    program, rule, count, in_axes, out_axes = params
+    if any(flags[count:]) or any(on and axis is None for on, axis in zip(flags, in_axes, strict=False)):
         return None  # it was to be mapped over other arguments
     args = [
-        broadcast_unbatched(n, size) if on and not has else n for n, on, has in zip(inputs, active, flags, strict=False)
+        n if axis is None else _moved(n if has else broadcast_unbatched(n, size), 0, axis)
+        for n, axis, has in zip(inputs, in_axes, flags, strict=False)
     ]
     given = (*args, *inputs[len(program.in_avals) :])
     if rule.in_avals != tuple([n.aval for n in given]):

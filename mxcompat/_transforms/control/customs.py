@@ -67,8 +67,8 @@ def _rewrite(node: Node, modes: Modes) -> None:
     mode = modes[0][0]
     if mode == "vmap":
         body, out_axes = rule
-        every = (True,) * call.count
-        node.become(CUSTOM_VMAP, (program, body.program, call.count, every, out_axes), (*node.inputs, *body.captured))
+        first = (0,) * call.count
+        node.become(CUSTOM_VMAP, (program, body.program, call.count, first, out_axes), (*node.inputs, *body.captured))
         return
     _, (program, count), inputs = plain(CUSTOM, node.params, node.inputs)
     settled, captured = _settled(rule, modes[1:])
@@ -90,7 +90,7 @@ def _rule(call: UserCall, program: Program, modes: Modes) -> Any:
     if mode == "jvp":
         return forward_rule(call, _promises(*args, *args), (True,) * call.count, outs, within)
     every = [aval((size, *a.shape), a.dtype) for a in args]
-    return batching_rule(call, program, _promises(*every), (True,) * call.count, size)
+    return batching_rule(call, program, _promises(*every), (0,) * call.count, size)
 
 
 def _promises(*avals: Aval) -> list[Promise]:

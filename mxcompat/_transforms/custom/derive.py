@@ -69,14 +69,24 @@ def _values(node: Node) -> list[Node]:
 
 def _batched(node: Node, capture: Capture, active: tuple[bool, ...]) -> tuple[Op, tuple, tuple[Node, ...]]:
     program, call = node.params
-    inputs = [_over_axis(n, capture) if on else n for n, on in zip(node.inputs, active, strict=False)]
-    body, out_axes = batching_rule(call, program, inputs, active, capture.size)
-    return CUSTOM_VMAP, (program, body.program, call.count, active, out_axes), (*node.inputs, *body.captured)
+    own = node.inputs[: call.count]
+    in_axes = tuple([_place(n, capture) if on else None for n, on in zip(own, active, strict=True)])
+    inputs = [n if axis is None else _over_axis(n, axis, capture) for n, axis in zip(own, in_axes, strict=True)]
+    body, out_axes = batching_rule(call, program, inputs, in_axes, capture.size)
+    return CUSTOM_VMAP, (program, body.program, call.count, in_axes, out_axes), (*node.inputs, *body.captured)
 
 
-def _over_axis(node: Node, capture: Capture) -> Promise | Aval:
-    """What a node of a mapped body is for all places of the axis, which comes first."""
-    wanted = aval((capture.size, *node.aval.shape), node.aval.dtype)
+def _place(node: Node, capture: Capture) -> int:
+    """Where a node of a mapped body has the axis: where it was given, if it is an argument; else it comes first."""
+    if capture.mapped is None or node not in capture.placeholders:
+        return 0
+    return capture.mapped[1][capture.placeholders.index(node)]
+
+
+def _over_axis(node: Node, axis: int, capture: Capture) -> Promise | Aval:
+    """What a node of a mapped body is for all places of the axis."""
+    shape = node.aval.shape
+    wanted = aval((*shape[:axis], capture.size, *shape[axis:]), node.aval.dtype)
     if capture.mapped is None:
         return wanted
     reals, axes = capture.mapped
@@ -84,7 +94,7 @@ def _over_axis(node: Node, capture: Capture) -> Promise | Aval:
     def find() -> Node:
         body = capture.close([node])
         in_axes = (*axes, *[None] * len(body.captured))
-        return items(apply(VMAP, (*reals, *body.captured), (body.program, in_axes, (0,), capture.size)))[0]
+        return items(apply(VMAP, (*reals, *body.captured), (body.program, in_axes, (axis,), capture.size)))[0]
 
     return Promise(wanted, find)
 

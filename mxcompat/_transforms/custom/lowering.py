@@ -110,9 +110,7 @@ CUSTOM_JVP = Op(
 """`rule` maps arguments, the tangents of the `active` ones and what it captured to the tangents of the outputs."""
 
 
-def _custom_vmap(
-    *inputs: Any, program: Program, rule: Program, count: int, active: tuple[bool, ...], out_axes: tuple
-) -> tuple:
+def _custom_vmap(*inputs: Any, program: Program, rule: Program, count: int, in_axes: tuple, out_axes: tuple) -> tuple:
     inner = len(program.in_avals) - count
 
     @jax.custom_batching.custom_vmap
@@ -122,8 +120,8 @@ def _custom_vmap(
     @function.def_vmap
     def function_vmap(size: int, batched: Any, *inputs: Any) -> tuple[tuple, tuple]:
         args = [
-            jnp.broadcast_to(x, (size, *x.shape)) if on and not has else x
-            for x, on, has in zip(inputs[:count], active, batched[:count], strict=True)
+            x if axis is None else jnp.moveaxis(x if has else jnp.broadcast_to(x, (size, *x.shape)), 0, axis)
+            for x, axis, has in zip(inputs[:count], in_axes, batched[:count], strict=True)
         ]
         outs = rule.replay([*args, *inputs[count + inner :]])
         moved = tuple(o if axis is None else jnp.moveaxis(o, axis, 0) for o, axis in zip(outs, out_axes, strict=True))
@@ -135,7 +133,7 @@ def _custom_vmap(
 CUSTOM_VMAP = Op(
     "custom_vmap",
     _custom_vmap,
-    lambda *_, program, rule, count, active, out_axes: program.out_avals,
-    ("program", "rule", "count", "active", "out_axes"),
+    lambda *_, program, rule, count, in_axes, out_axes: program.out_avals,
+    ("program", "rule", "count", "in_axes", "out_axes"),
 )
-"""`rule` maps the arguments, the `active` ones with the mapped axis first, to outputs mapped over `out_axes`."""
+"""`rule` maps the arguments, mapped over `in_axes`, to outputs mapped over `out_axes`."""

@@ -81,19 +81,20 @@ def forward_rule(
 
 
 def batching_rule(
-    call: UserCall, program: Program, inputs: Sequence[Promise | Aval | Node], active: Sequence[bool], size: int
+    call: UserCall, program: Program, inputs: Sequence[Promise | Aval | Node], in_axes: Sequence[int | None], size: int
 ) -> tuple[Body, tuple[int | None, ...]]:
-    """The vmap rule, of the arguments, the `active` ones with the mapped axis first; and the axes of its results.
+    """The vmap rule, of the arguments; and the axes of its results.
 
     Args:
         program: the function's.
+        in_axes: the mapped axis of each argument; None of one that is not mapped.
         size: of the axis.
     """
     with Capture(inputs) as capture:
         args, kwargs = restore(call.arguments, handles(capture.placeholders))
         if kwargs:
             raise ValueError("[custom vmap] Function should only accept positional arguments")
-        axes = rebuilt(args, [0 if mapped else None for mapped in active])
+        axes = rebuilt(args, in_axes)
         one = len(args) == 1
         result = call.function._vmap(args[0] if one else args, axes[0] if one else axes)
         if not isinstance(result, tuple) or len(result) != 2:
