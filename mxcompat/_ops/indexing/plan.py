@@ -160,11 +160,12 @@ def _kind(item: Any) -> str:
 
 def _slice(item: slice, n: int) -> tuple[Any, list[Node]]:
     """The entry of a slice of an axis of size n, and its start if that is an input."""
-    if type(item.stop) is int and item.step is None:  # most are like this
-        if item.start is None and 0 < item.stop < n:
-            return (item.stop, 1, 0), []
-        if type(item.start) is int and 0 <= item.start < item.stop < n:
-            return (item.stop - item.start, 1, None), [scalar(item.start, _INT)]
+    start, stop = item.start, item.stop
+    if item.step is None and (start is None or type(start) is int) and (stop is None or type(stop) is int):
+        begin = 0 if start is None else start + n if start < 0 else start
+        end = n if stop is None else stop + n if stop < 0 else stop
+        if 0 <= begin < end <= n and end - begin < n:  # most are like this
+            return (end - begin, 1, 0 if start is None else None), [] if start is None else [scalar(begin, _INT)]
     first, last, stride = slice(_bound(item.start), _bound(item.stop), _bound(item.step)).indices(n)
     size = len(range(first, last, stride))
     if size == 0:
@@ -173,7 +174,7 @@ def _slice(item: slice, n: int) -> tuple[Any, list[Node]]:
         return ":", []
     if size == 1:
         stride = 1
-    if item.start is None:
+    if start is None:
         return (size, stride, first), []
     return (size, stride, None), [scalar(first, _INT)]
 
