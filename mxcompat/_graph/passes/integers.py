@@ -28,6 +28,7 @@ _COMBINES = frozenset(
 def wrap_around(module: Any) -> None:
     """Change a module of StableHLO in place."""
     replace(module, "stablehlo.multiply", _may_be_square, _product)
+    replace(module, "chlo.square", lambda op: _signed(op) is not None, _product)
     replace(module, "stablehlo.abs", lambda op: _signed(op) is not None, _absolute)
 
 
@@ -45,7 +46,8 @@ def _may_be_square(op: Any) -> bool:
 def _product(op: Any) -> Any:
     kind = ir.RankedTensorType(op.results[0].type)
     unsigned = ir.RankedTensorType.get(kind.shape, ir.IntegerType.get_unsigned(kind.element_type.width))
-    return stablehlo.convert(kind, stablehlo.multiply(*[stablehlo.convert(unsigned, x) for x in op.operands]))
+    factors = [stablehlo.convert(unsigned, x) for x in op.operands]
+    return stablehlo.convert(kind, stablehlo.multiply(factors[0], factors[-1]))
 
 
 def _absolute(op: Any) -> Any:

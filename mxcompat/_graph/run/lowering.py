@@ -10,6 +10,7 @@ from mxcompat._jax import in_a_thread, ir, jax
 from ..passes.aliases import pair_updates
 from ..passes.branches import compute_in_branches
 from ..passes.constants import compute_when_run
+from ..passes.identities import keep_identities_apart
 from ..passes.integers import wrap_around
 from ..passes.order import add_in_order
 from ..passes.repeats import compute_once
@@ -31,6 +32,7 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
     lowered = traced.lower()
     module = lowered.compiler_ir("stablehlo")
     wrap_around(module)
+    keep_identities_apart(module)
     pair_updates(module)
     if backend() == "cpu":
         alone = _is_for_one_device(module)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mxcompat._array.array import array, wrap
+from mxcompat._array.casting import converted
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype, aval
@@ -19,14 +20,14 @@ __all__ = ["eye", "identity", "tri"]
 
 EYE = op(
     "eye",
-    lambda out, k: on_diagonal(out.shape, k).astype(out.dtype._numpy),
+    lambda out, k: converted(on_diagonal(out.shape, k), out.dtype),
     lambda out, k: out,
     ("out", "k"),
 )
 
 TRI = op(
     "tri",
-    lambda out, k: (distance(out.shape) <= jnp.int32(k)).astype(out.dtype._numpy),
+    lambda out, k: converted(distance(out.shape) <= jnp.int32(k), out.dtype),
     lambda out, k: out,
     ("out", "k"),
 )

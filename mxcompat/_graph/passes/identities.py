@@ -1,0 +1,103 @@
+"""Identities: what holds of real numbers, and not of floats that overflow or are NaN, is not made use of.
+
+XLA's simplifier takes the logarithm of an exponential or of a power apart, makes |x| of the root of x * x, and one
+exponential of a product, a quotient or a power of others. In MLX such a value is infinite or NaN on the way, and what
+comes of it is. So what is inside is hidden. And of an exponential of what LLVM knows to be NaN, since a number in the
+program is, LLVM makes whatever is in memory: there the NaN itself is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import isfinite, prod
+from typing import Any
+
+from mxcompat._jax import ir, stablehlo
+
+from .modules import MOVES, bodies, called, float_type, hidden, named, op_name
+
+__all__ = ["keep_identities_apart"]
+
+_DIVIDE, _EXP, _LOG, _MULTIPLY, _POWER, _SQRT = (
+    f"stablehlo.{name}" for name in ("divide", "exponential", "log", "multiply", "power", "sqrt")
+)
+_SIMPLIFIED = (_DIVIDE, _LOG, _MULTIPLY, _POWER, _SQRT)
+_POWERS = frozenset({_POWER, _SQRT, "stablehlo.cbrt", "stablehlo.rsqrt"})
+_REACHED = MOVES | {f"stablehlo.{name}" for name in ("add", "convert", "divide", "multiply", "subtract")}
+"""What is NaN wherever an operand is."""
+
+
+def keep_identities_apart(module: Any) -> None:
+    """Change a module of StableHLO in place."""
+    outer = [op for op in named(module, *_SIMPLIFIED) if float_type(op.results[0]) is not None]
+    exponentials = [op for op in named(module, _EXP) if float_type(op.results[0]) is not None]
+    if not outer and not exponentials:
+        return
+    functions, calls = bodies(module), [op for op in named(module, "func.call") if called(op) is not None]
+
+    def origins(value: Any) -> Iterator[Any]:
+        """The values, one for each call of the function that it is in, whose elements these are, in other places."""
+        name = op_name(value)
+        if name is None:  # an argument
+            within = [function for function, block in functions.items() if block == value.owner]
+            for op in [op for op in calls if called(op) in within]:
+                yield from origins(op.operands[ir.BlockArgument(value).arg_number])
+        elif name == "func.call" and called(value.owner) is not None:
+            *_, end = functions[value.owner.attributes["callee"].value].operations
+            yield from origins(end.operands[ir.OpResult(value).result_number])
+        elif (name in MOVES and len(value.owner.operands) == 1) or _is_of_one(value.owner):
+            yield from origins(value.owner.operands[0])
+        else:
+            yield value
+
+    inner = {value for op in outer for value in _simplified(op, origins)}
+    with module.context, ir.Location.unknown():
+        for value in inner:
+            hidden(value)
+        for op in exponentials:
+            if _reads_no_number(op.operands[0]):
+                _keep_nan(op)
+
+
+def _simplified(op: Any, origins: Callable[[Any], Iterator[Any]]) -> list[Any]:
+    """What an operation reads that XLA would simplify together with it."""
+    found = [*origins(op.operands[op.name == _DIVIDE])]
+    if op.name == _LOG:
+        return [x for x in found if op_name(x) == _EXP or op_name(x) in _POWERS]
+    if op.name == _SQRT:
+        return [x for x in found if op_name(x) == _POWER or _is_square(x)]
+    if op.name == _MULTIPLY and _EXP not in map(op_name, origins(op.operands[1])):
+        return []
+    return [x for x in found if op_name(x) == _EXP]
+
+
+def _is_square(value: Any) -> bool:
+    name = op_name(value)
+    return name == "chlo.square" or (name == _MULTIPLY and value.owner.operands[0] == value.owner.operands[1])
+
+
+def _is_of_one(op: Any) -> bool:
+    """Whether it is a reduction of single elements."""
+    if op.name != "stablehlo.reduce" or len(op.results) > 1:
+        return False
+    shape = ir.RankedTensorType(op.operands[0].type).shape
+    return prod(shape[axis] for axis in op.attributes["dimensions"]) == 1
+
+
+def _reads_no_number(value: Any) -> bool:
+    """Whether an infinity or a NaN that is written in the program reaches a value."""
+    name = op_name(value)
+    if name == "stablehlo.constant":
+        attribute = value.owner.attributes["value"]
+        return isinstance(attribute, ir.DenseFPElementsAttr) and attribute.is_splat and not isfinite(attribute[0])
+    return name in _REACHED and any(map(_reads_no_number, value.owner.operands))
+
+
+def _keep_nan(op: Any) -> None:
+    (x,), (result,) = op.operands, op.results
+    uses = list(result.uses)
+    with ir.InsertionPoint.after(op):
+        is_number = stablehlo.compare(x, x, stablehlo.ComparisonDirectionAttr.get("EQ"))
+        kept = stablehlo.select(is_number, result, x)
+    for use in uses:
+        use.owner.operands[use.operand_number] = kept
