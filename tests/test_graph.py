@@ -497,3 +497,18 @@ def test_segments_do_not_change_results(monkeypatch):
     whole = compute().tolist()
     monkeypatch.setattr(policy, "LARGE_GRAPH", 7)
     np.testing.assert_allclose(compute().tolist(), whole, rtol=1e-6)
+
+
+def test_avals_in_use_stay_the_ones(monkeypatch):
+    """After however many shapes: others are forgotten."""
+    from mxcompat._graph.ir import aval as avals
+
+    used = mx.core.zeros((3, 5, 7))
+    monkeypatch.setattr(policy, "MOST_AVALS", 64)
+    monkeypatch.setattr(avals, "_most", len(avals.AVALS) + 50)
+    most = 2 * len(avals.AVALS) + 100
+    for n in range(10_000):
+        avals.aval((n, 11, 13), mx.core.float32)
+    assert len(avals.AVALS) <= most
+    assert avals.aval((3, 5, 7), mx.core.float32) is used._node.aval
+    assert mx.ext.while_loop(lambda s: s.sum() < 100, lambda s: s + 1, used).shape == (3, 5, 7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import subprocess
 import sys
@@ -226,6 +227,42 @@ def test_an_object_with_its_own_rule_is_collected() -> None:
     del scaled
     gc.collect()
     assert left() is None
+
+
+def test_what_is_never_evaluated_is_freed() -> None:
+    layer = OURS.nn.TransformerEncoderLayer(16, 2)
+    ours.eval(layer.parameters())
+    seen = []
+    for _ in range(4):
+        x = ours.array(np.ones((4, 16, 16), np.float32))
+        assert layer(x, None).shape == (4, 16, 16)
+        seen.append(ours.get_active_memory())
+    assert seen[-1] == seen[0]
+
+
+WRONG_READS: dict[str, Callable[[Any], Any]] = {
+    "evaluated": lambda x: ours.vmap(lambda y: ours.eval(y * x))(x),
+    "a number": lambda x: ours.compile(lambda y: float((y * x).sum()))(x),
+    "NumPy": lambda x: ours.vmap(lambda y: np.array(y * x[0]))(x),
+    "too large": lambda x: ours.eval(ours.broadcast_to(x.sum(), (1 << 22, 1 << 22)) + x[0, 0]),
+}
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("name", WRONG_READS)
+def test_a_failed_evaluation_is_no_cycle(name: str) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        x = ours.ones((200, 200))
+        ours.eval(x)
+        before = ours.get_active_memory()
+        for _ in range(3):
+            with contextlib.suppress(ValueError, RuntimeError):
+                WRONG_READS[name](x)
+        assert ours.get_active_memory() <= before
+    finally:
+        gc.enable()
 
 
 def test_limits() -> None:

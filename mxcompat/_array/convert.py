@@ -64,7 +64,10 @@ def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray
     """
     last, _failed.last = _failed.last, None
     if last is not None and last[0] is node:
-        raise last[1]
+        try:
+            raise last[1]
+        finally:
+            del last  # whose traceback holds this frame
     if node.aval.dtype is _d.bfloat16:
         raise no_format(node.aval.dtype._label)
     data = evaluated_on_host(node)

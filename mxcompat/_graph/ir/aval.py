@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from sys import getrefcount
 from typing import Any, NoReturn
 
 import ml_dtypes
@@ -113,6 +114,8 @@ class Aval:
 AVALS: dict[tuple[tuple[int, ...], Dtype], Aval] = {}
 """All that there are."""
 
+_most = policy.MOST_AVALS
+
 
 def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
     """The one Aval with this shape and dtype. Raises OverflowError or RuntimeError if there can be no such array."""
@@ -127,10 +130,19 @@ def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
         found.ndim = len(shape)
         found.size = math.prod(shape)
         found.nbytes = found.size * dtype.size
-        if len(AVALS) >= policy.MOST_AVALS:
-            AVALS.clear()  # an aval made again is another object: what was remembered of the old is not found
+        if len(AVALS) >= _most:
+            _forget_the_unused()
         found = AVALS.setdefault((shape, dtype), found)
     return found
+
+
+def _forget_the_unused() -> None:
+    """Forget the avals that nothing else holds: of the others there must be no second one."""
+    global _most
+    for key in list(AVALS):
+        if getrefcount(AVALS[key]) <= 2:  # the table's, and that of this call
+            del AVALS[key]
+    _most = max(policy.MOST_AVALS, 2 * len(AVALS))
 
 
 def is_known(shape: Sequence[Any]) -> bool:

@@ -56,6 +56,9 @@ are found without linearizing; results of shape rules, for each op; traces of a 
 work of a kind, for each op that makes some; losses, or updates of an optimizer, that are one node; leaves of numbers;
 avals."""
 
+NOTED = 4096
+"""After so many contractions that were noted and not evaluated those are forgotten that nobody holds any more."""
+
 STORED_SECONDS = 0.01
 """What took less time to compile is not stored on the disk. Loading one op takes 3 ms, compiling it 30 to 75; loading a
 train step of a 4-layer GPT 0.17 s, compiling it for speed 13 s on the same busy machine."""

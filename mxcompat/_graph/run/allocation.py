@@ -107,7 +107,9 @@ def out_of_memory(error: Exception) -> RuntimeError | None:
         return None
     wanted = re.search(r"(\d+) bytes", text)
     size = f"{wanted[1]} bytes" if wanted else _size_of(text)
-    return RuntimeError(f"[malloc] Unable to allocate {size}.")
+    found = RuntimeError(f"[malloc] Unable to allocate {size}.")
+    found.__cause__ = error
+    return found
 
 
 def _size_of(text: str) -> str:

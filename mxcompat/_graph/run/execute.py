@@ -111,17 +111,17 @@ _HELD_BY_NUMPY = {np.ndarray, tuple}
 def fail(error: Exception, subgraph: Subgraph) -> NoReturn:
     """Raise the error of an evaluation, with a note of the op that it came from, and of the line of the user's that
     called that. Where memory ran out it is MLX's error, and the op is the one with the largest result."""
-    slot = getattr(error, "mxcompat_slot", None)
-    memory = allocation.out_of_memory(error)
+    slot, memory = getattr(error, "mxcompat_slot", None), allocation.out_of_memory(error)
     if memory is not None and slot is None:
         slot = max(range(len(subgraph.order)), key=lambda k: allocation.largest([subgraph.structure.avals[k]]))
     if slot is not None:
         node = subgraph.order[slot]
         place = location(node) or "an unknown place"
         (memory or error).add_note(f"In the evaluation of [{node.op}], called at {place}.")
-    if memory is not None and memory is not error:
-        raise memory from error
-    raise error
+    try:
+        raise memory or error
+    finally:
+        del error, memory  # whose tracebacks hold this frame
 
 
 def _inline(plan: Inline, subgraph: Subgraph) -> None:

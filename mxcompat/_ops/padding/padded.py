@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -144,21 +145,25 @@ def _blank_on_host(out: Aval, params: tuple, x: Any, n: Any) -> Any:
     return filled
 
 
-_noted: list[Node] = []
+_noted: list[ref[Node]] = []
+"""What nobody holds any more is never evaluated."""
 
 
 def pad_contraction(node: Node) -> None:
     """Have a contraction rewritten before it is evaluated, if it can be and is not part of a transform's body."""
     if not node.trace:
-        _noted.append(node)
+        _noted.append(ref(node))
+        if not len(_noted) % policy.NOTED:
+            _noted[:] = [noted for noted in _noted if noted() is not None]
         if not pre_eval_hooks:
             pre_eval_hooks.append(_rewrite)
 
 
 def _rewrite() -> None:
     """Rewrite the contractions that were noted."""
-    nodes = _noted[:]
-    del _noted[: len(nodes)]
+    noted = _noted[:]
+    del _noted[: len(noted)]
+    nodes = [node for node in (found() for found in noted) if node is not None]
     nodes = [node for node in nodes if node.value is None and node.op in CONTRACTION]
     if tracers and _any_traced(nodes):
         return  # JAX may differentiate it: what does not count would have to be finite
