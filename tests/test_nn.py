@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.nn_oracle import check_on, plain
+from mxcompat._graph.run import events
+from tests.nn_oracle import OURS, check_on, plain
+from tests.oracle import ours
 
 RNG = np.random.default_rng(0)
 
@@ -559,8 +561,8 @@ def test_namespace() -> None:
 
     import mxcompat.nn
 
-    for ours, real in [(mxcompat.nn, mlx.nn), (mxcompat.nn.layers, mlx.nn.layers), (mxcompat.nn.init, mlx.nn.init)]:
-        missing = {n for n in dir(real) if not n.startswith("_")} - set(dir(ours))
+    for made, real in [(mxcompat.nn, mlx.nn), (mxcompat.nn.layers, mlx.nn.layers), (mxcompat.nn.init, mlx.nn.init)]:
+        missing = {n for n in dir(real) if not n.startswith("_")} - set(dir(made))
         assert not missing
     for name in dir(mlx.nn):
         cls = getattr(mlx.nn, name)
@@ -672,3 +674,18 @@ def test_dropout_draws_as_mlx_does(name: str, ndim: int) -> None:
         return seen
 
     check_on(calls)
+
+
+def test_a_setting_of_a_loss_that_is_another_each_time(xla_only):
+    """It compiles a few times, and then no more."""
+    model, x, y = OURS.nn.Linear(8, 4), ours.ones((5, 8)), ours.array([0, 1, 2, 3, 0])
+
+    def loss(x, y, smoothing):
+        return OURS.nn.losses.cross_entropy(model(x), y, label_smoothing=smoothing, reduction="mean")
+
+    step = OURS.nn.value_and_grad(model, loss)
+    counts = []
+    for k in range(30):
+        ours.eval(step(x, y, 0.01 + k * 0.003))
+        counts.append(events.stats.compiles)
+    assert counts[-1] == counts[14]

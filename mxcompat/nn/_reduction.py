@@ -75,6 +75,13 @@ def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[
         place = len(signature.parameters)
         least = sum(p.default is p.empty for p in signature.parameters.values())
         last = inspect.Parameter("reduction", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+        known: set[tuple[float, ...]] = set()
+
+        def may_be_one_node(numbers: tuple[float, ...]) -> bool:
+            """Whether to make one node for these settings: not where they are others each time."""
+            if len(known) < policy.COMPILED_SETTINGS:
+                known.add(numbers)
+            return policy.REPRODUCIBLE or numbers in known
 
         @wraps(losses)
         def reduced(*args: Any, **kwargs: Any) -> mx.array:
@@ -83,8 +90,9 @@ def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[
                 args, kwargs["reduction"] = args[:place], args[place]
             reduction = kwargs.pop("reduction", default)
             given = (*args, *kwargs.values())
-            if not _SETTINGS.issuperset(map(type, given)):  # NumPy's numbers, for example, look at what they meet
-                return reduce(losses(*args, **kwargs), reduction)
+            numbers = tuple([x for x in given if type(x) is float])
+            if not _SETTINGS.issuperset(map(type, given)) or (numbers and not may_be_one_node(numbers)):
+                return reduce(losses(*args, **kwargs), reduction)  # NumPy's numbers, say, look at what they meet
             constants = tuple([None if type(x) is mx.array else (type(x), x) for x in given])
             loss = _as_one_node(losses, reduction, constants, tuple(kwargs))
             return loss(*[x for x in given if type(x) is mx.array])[0]

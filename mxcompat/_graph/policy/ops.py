@@ -111,7 +111,7 @@ POOLED_SLICES = 64
 """Windows of up to this many places that overlap are cut out as slices, which XLA fuses; larger ones are gathered."""
 
 COMPILED_SETTINGS = 8
-"""How many settings of one optimizer are worth a compile."""
+"""How many settings of one optimizer, or numbers given to one loss, are worth a compile."""
 
 LARGE_SCAN = 1 << 15
 """From this many elements on a scan is compiled as one over pairs, or in steps. Over pairs cumsum of a million takes
