@@ -19,6 +19,7 @@ from mxcompat._graph.policy import ALIGNED_BYTES, MOST_NUMBERS
 from mxcompat._graph.run.placement import layout, use
 from mxcompat._graph.run.values import aligned
 from mxcompat._jax import is_array, is_tracer, jax, jnp
+from mxcompat._native import native
 
 from .casting import converted
 from .errors import bad_cast, incompatible
@@ -194,7 +195,7 @@ def _foreign_node(value: Any, dtype: Dtype | None) -> Node:
 
 
 _numbers: dict[tuple, tuple[np.ndarray, Aval]] = {}
-"""The data of numbers seen before: programs make the same few again and again, and that costs 20 us."""
+"""The data of numbers seen before: programs make the same few again and again."""
 
 
 def number_node(value: Any, dtype: Dtype | None) -> Node:
@@ -202,16 +203,23 @@ def number_node(value: Any, dtype: Dtype | None) -> Node:
     key = (type(value), value, dtype, value == 0 and str(value))
     known = _numbers.get(key)
     if known is None:
-        dtype = dtype or natural_dtype(value)
-        data = _number(value, dtype)
-        if dtype._kind != "c":
-            data = data.real
-        known = aligned(cast_numpy(rounded(data, dtype), dtype)), aval((), dtype)
+        known = _new_number(value, dtype)
         if len(_numbers) >= MOST_NUMBERS:
             _numbers.clear()
         _numbers[key] = known
     data, of_it = known
     return leaf(data if buffers.smallest else data.copy(), of_it)  # what is counted has memory of its own
+
+
+def _new_number(value: Any, dtype: Dtype | None) -> tuple[np.ndarray, Aval]:
+    row = native.numbers([value], dtype) if native else None  # which reads the usual ones
+    if row is not None:
+        return row.value.reshape(()).copy(), aval((), row.aval.dtype)  # these data are counted, those remembered not
+    dtype = dtype or natural_dtype(value)
+    data = _number(value, dtype)
+    if dtype._kind != "c":
+        data = data.real
+    return aligned(cast_numpy(rounded(data, dtype), dtype)), aval((), dtype)
 
 
 def natural_dtype(value: Any) -> Dtype:

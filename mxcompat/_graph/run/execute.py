@@ -144,7 +144,7 @@ def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
 
 def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
     program = plan.program
-    products = not plan.light and host.has_products(program)
+    products = host.has_products(program)
     frees = plan.donated or not plan.light or counts(program)
     free = [array_inputs(program)[k] for k in plan.donated] if frees else None
     env: list[Any] = []

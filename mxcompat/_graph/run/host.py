@@ -61,9 +61,9 @@ def _has_rules(code: Code) -> bool:
 
 
 def has_products(program: Program) -> bool:
-    """Whether one of the instructions, or of the programs that they run, may be a product of matrices: whether it has a
-    price."""
-    return _has_products(program.code)
+    """Whether one of the instructions, or of the programs that they run, may be a product of matrices that is worth
+    more than one thread to BLAS: whether it has a price."""
+    return _has_products(program.code) and estimated_seconds(program) > policy.THREADED_SECONDS
 
 
 def _has_products(code: Code) -> bool:
