@@ -305,6 +305,28 @@ def test_windows_that_reach_beyond_a_signal() -> None:
     assert rows.tolist() == [windows(ours, x).tolist() for x in ours.arange(20.0).reshape(2, 10)]
 
 
+def test_arrays_that_are_apart_before_a_slice() -> None:
+    def written(mx: Any) -> list[int]:
+        x, rows, columns = mx.zeros((2, 2, 2, 1), mx.int32), mx.array([0, 1]), mx.array([1, 0])
+        x[rows, 0:2, columns, 0:1] = mx.array([[1], [2]])
+        return x.reshape(-1).tolist()
+
+    assert written(ours) == [0, 1, 0, 2, 1, 0, 2, 0]
+    assert written(real) == [0, 1, 0, 1, 2, 0, 2, 0]
+
+
+@pytest.mark.usefixtures("tier")
+def test_nan_in_updates_and_products_left_out() -> None:
+    def results(mx: Any) -> list[Any]:
+        x, y = mx.array([1.0, 2.0]), mx.array([float("nan"), 5.0])
+        infinite = mx.full((1, 1), float("inf"))
+        product = mx.addmm(mx.full((1, 1), 2.0), infinite, mx.ones((1, 1)), alpha=0.0)
+        return [x.at[mx.array([0, 0])].maximum(y).tolist(), product.item()]
+
+    np.testing.assert_equal(results(ours), [[NAN, 2], NAN])
+    assert results(real) == [[5, 2], 2]
+
+
 def test_masks() -> None:
     def write(mx, x, index, value):
         x[index] = value
