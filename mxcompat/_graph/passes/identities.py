@@ -14,7 +14,7 @@ from typing import Any
 
 from mxcompat._jax import ir, stablehlo
 
-from .modules import MOVES, bodies, called, float_type, hidden, named, op_name
+from .modules import MOVES, across, bodies, float_type, hidden, named, op_name
 
 __all__ = ["keep_identities_apart"]
 
@@ -29,33 +29,28 @@ _REACHED = MOVES | {f"stablehlo.{name}" for name in ("add", "convert", "divide",
 
 def keep_identities_apart(module: Any) -> None:
     """Change a module of StableHLO in place."""
-    outer = [op for op in named(module, *_SIMPLIFIED) if float_type(op.results[0]) is not None]
-    exponentials = [op for op in named(module, _EXP) if float_type(op.results[0]) is not None]
-    if not outer and not exponentials:
+    found = [op for op in named(module, _EXP, *_SIMPLIFIED) if float_type(op.results[0]) is not None]
+    if not found:
         return
-    functions, calls = bodies(module), [op for op in named(module, "func.call") if called(op) is not None]
+    functions, calls = bodies(module), named(module, "func.call")
 
     def origins(value: Any) -> Iterator[Any]:
         """The values, one for each call of the function that it is in, whose elements these are, in other places."""
-        name = op_name(value)
-        if name is None:  # an argument
-            within = [function for function, block in functions.items() if block == value.owner]
-            for op in [op for op in calls if called(op) in within]:
-                yield from origins(op.operands[ir.BlockArgument(value).arg_number])
-        elif name == "func.call" and called(value.owner) is not None:
-            *_, end = functions[value.owner.attributes["callee"].value].operations
-            yield from origins(end.operands[ir.OpResult(value).result_number])
-        elif (name in MOVES and len(value.owner.operands) == 1) or _is_of_one(value.owner):
+        beyond = across(value, functions, calls)
+        if beyond is not None:
+            for other in beyond:
+                yield from origins(other)
+        elif (op_name(value) in MOVES and len(value.owner.operands) == 1) or _is_of_one(value.owner):
             yield from origins(value.owner.operands[0])
         else:
             yield value
 
-    inner = {value for op in outer for value in _simplified(op, origins)}
+    inner = {value for op in found if op.name != _EXP for value in _simplified(op, origins)}
     with module.context, ir.Location.unknown():
         for value in inner:
             hidden(value)
-        for op in exponentials:
-            if _reads_no_number(op.operands[0]):
+        for op in found:
+            if op.name == _EXP and _reads_no_number(op.operands[0]):
                 _keep_nan(op)
 
 

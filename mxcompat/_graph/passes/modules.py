@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from mxcompat._jax import func, ir, stablehlo
 
 __all__ = [
-    "COMBINE", "COSTLY", "FUSED", "MOVES", "bodies", "called", "float_type", "half_type", "hidden", "is_constant",
-    "keep", "kept", "named", "op_name", "product", "reduction", "replace", "reshaped",
+    "COMBINE", "COSTLY", "FUSED", "MOVES", "across", "bodies", "called", "float_type", "half_type", "hidden",
+    "is_constant", "keep", "kept", "named", "op_name", "product", "reduction", "replace", "reshaped",
 ]  # fmt: skip
 
 COMBINE: dict[str, Callable[..., Any]] = {
@@ -78,6 +78,20 @@ def bodies(module: Any) -> dict[str, Any]:
 def called(op: Any) -> str | None:
     """The name of the function that an operation calls, if it is a call that XLA inlines."""
     return op.attributes["callee"].value if op.name == "func.call" and _FRONTEND not in op.attributes else None
+
+
+def across(value: Any, functions: dict[str, Any], calls: Sequence[Any]) -> list[Any] | None:
+    """What a value is beyond its function: of an argument what each of the `calls` gives for it, of the result of a
+    call what is returned. None if it is neither."""
+    name = op_name(value)
+    if name is None:
+        within = [function for function, block in functions.items() if block == value.owner]
+        sites = [op for op in calls if op.attributes["callee"].value in within]
+        return [op.operands[ir.BlockArgument(value).arg_number] for op in sites]
+    if name == "func.call":
+        *_, end = functions[value.owner.attributes["callee"].value].operations
+        return [end.operands[ir.OpResult(value).result_number]]
+    return None
 
 
 def op_name(value: Any) -> str | None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from mxcompat._jax import ir
 
-from .modules import MOVES, bodies, float_type, half_type, hidden, is_constant, named, op_name
+from .modules import MOVES, across, bodies, float_type, half_type, hidden, is_constant, named, op_name
 
 __all__ = ["round_products"]
 
@@ -81,15 +81,10 @@ def _compared(module: Any) -> set[Any]:
 
 def _read_for(value: Any, functions: dict[str, Any], calls: list[Any]) -> Sequence[Any]:
     """What a value is computed from in the same loop, within functions, too."""
-    name = op_name(value)
-    if name is None:  # an argument
-        called = [name for name, block in functions.items() if block == value.owner]
-        sites = [op for op in calls if op.attributes["callee"].value in called]
-        return [op.operands[ir.BlockArgument(value).arg_number] for op in sites]
-    if name == "func.call":
-        *_, end = functions[value.owner.attributes["callee"].value].operations
-        return [end.operands[ir.OpResult(value).result_number]]
-    return () if name in _APART else value.owner.operands
+    beyond = across(value, functions, calls)
+    if beyond is not None:
+        return beyond
+    return () if op_name(value) in _APART else value.owner.operands
 
 
 def _is_product(value: Any) -> bool:
