@@ -68,6 +68,20 @@ def test_exponentials_of_numbers_in_a_program(xla_only: None) -> None:
         assert mx.all(mx.isnan(mx.exp(x + float("nan")))).item()
 
 
+def test_a_long_chain_is_followed_once() -> None:
+    def chain(x: Any) -> Any:
+        for _ in range(3000):
+            x = (x + x) * 0.5
+        for _ in range(3000):
+            x = -x
+        return jnp.exp(jnp.sqrt(x) * np.float32(np.inf) * 0)
+
+    lowered = jax.jit(chain).lower(np.ones((4,), np.float32))
+    module = lowered.compiler_ir("stablehlo")
+    keep_identities_apart(module)
+    assert str(module).count("stablehlo.select") == 1
+
+
 def test_what_is_left_alone() -> None:
     def count(f: Callable[..., Any], *inputs: Any) -> int:
         module = jax.jit(f).lower(*inputs).compiler_ir("stablehlo")

@@ -36,21 +36,25 @@ def keep_identities_apart(module: Any) -> None:
 
     def origins(value: Any) -> Iterator[Any]:
         """The values, one for each call of the function that it is in, whose elements these are, in other places."""
-        beyond = across(value, functions, calls)
-        if beyond is not None:
-            for other in beyond:
-                yield from origins(other)
-        elif (op_name(value) in MOVES and len(value.owner.operands) == 1) or _is_of_one(value.owner):
-            yield from origins(value.owner.operands[0])
-        else:
-            yield value
+        stack = [value]
+        while stack:
+            value = stack.pop()
+            beyond = across(value, functions, calls)
+            if beyond is not None:
+                stack += beyond
+            elif (op_name(value) in MOVES and len(value.owner.operands) == 1) or _is_of_one(value.owner):
+                stack.append(value.owner.operands[0])
+            else:
+                yield value
 
+    exponentials = [op for op in found if op.name == _EXP]
+    not_numbers = _not_numbers(module) if exponentials else set()
     inner = {value for op in found if op.name != _EXP for value in _simplified(op, origins)}
     with module.context, ir.Location.unknown():
         for value in inner:
             hidden(value)
-        for op in found:
-            if op.name == _EXP and _reads_no_number(op.operands[0]):
+        for op in exponentials:
+            if op.operands[0] in not_numbers:
                 _keep_nan(op)
 
 
@@ -79,13 +83,20 @@ def _is_of_one(op: Any) -> bool:
     return prod(shape[axis] for axis in op.attributes["dimensions"]) == 1
 
 
-def _reads_no_number(value: Any) -> bool:
-    """Whether an infinity or a NaN that is written in the program reaches a value."""
-    name = op_name(value)
-    if name == "stablehlo.constant":
-        attribute = value.owner.attributes["value"]
-        return isinstance(attribute, ir.DenseFPElementsAttr) and attribute.is_splat and not isfinite(attribute[0])
-    return name in _REACHED and any(map(_reads_no_number, value.owner.operands))
+def _not_numbers(module: Any) -> set[Any]:
+    """The values that an infinity or a NaN which is written in the program reaches."""
+    found: set[Any] = set()
+    stack = [op.results[0] for op in named(module, "stablehlo.constant") if _is_no_number(op.attributes["value"])]
+    while stack:
+        value = stack.pop()
+        if value not in found:
+            found.add(value)
+            stack += [result for use in value.uses if use.owner.name in _REACHED for result in use.owner.results]
+    return found
+
+
+def _is_no_number(attribute: Any) -> bool:
+    return isinstance(attribute, ir.DenseFPElementsAttr) and attribute.is_splat and not isfinite(attribute[0])
 
 
 def _keep_nan(op: Any) -> None:
