@@ -86,7 +86,7 @@ def _is_of_one(op: Any) -> bool:
 def _not_numbers(module: Any) -> set[Any]:
     """The values that an infinity or a NaN which is written in the program reaches."""
     found: set[Any] = set()
-    stack = [op.results[0] for op in named(module, "stablehlo.constant") if _is_no_number(op.attributes["value"])]
+    stack = [op.results[0] for op in named(module, "stablehlo.constant") if _is_no_number(op)]
     while stack:
         value = stack.pop()
         if value not in found:
@@ -95,8 +95,9 @@ def _not_numbers(module: Any) -> set[Any]:
     return found
 
 
-def _is_no_number(attribute: Any) -> bool:
-    return isinstance(attribute, ir.DenseFPElementsAttr) and attribute.is_splat and not isfinite(attribute[0])
+def _is_no_number(constant: Any) -> bool:
+    attribute = constant.attributes["value"]
+    return float_type(constant.results[0]) is not None and attribute.is_splat and not isfinite(attribute[0])
 
 
 def _keep_nan(op: Any) -> None:
