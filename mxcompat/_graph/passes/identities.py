@@ -97,7 +97,8 @@ def _not_numbers(module: Any) -> set[Any]:
 
 def _is_no_number(constant: Any) -> bool:
     attribute = constant.attributes["value"]
-    return float_type(constant.results[0]) is not None and attribute.is_splat and not isfinite(attribute[0])
+    known = isinstance(attribute, ir.DenseFPElementsAttr) and float_type(constant.results[0]) is not None
+    return known and attribute.is_splat and not isfinite(attribute[0])
 
 
 def _keep_nan(op: Any) -> None:
