@@ -96,9 +96,10 @@ def _not_numbers(module: Any) -> set[Any]:
 
 
 def _is_no_number(constant: Any) -> bool:
+    if float_type(constant.results[0]) is None:  # of others not even the attribute can be read
+        return False
     attribute = constant.attributes["value"]
-    known = isinstance(attribute, ir.DenseFPElementsAttr) and float_type(constant.results[0]) is not None
-    return known and attribute.is_splat and not isfinite(attribute[0])
+    return isinstance(attribute, ir.DenseFPElementsAttr) and attribute.is_splat and not isfinite(attribute[0])
 
 
 def _keep_nan(op: Any) -> None:
