@@ -5,6 +5,7 @@ Set in the environment before JAX is imported, so that the processes which tests
 draw the same examples in every run; HYPOTHESIS_PROFILE=default draws others.
 """
 
+import faulthandler
 import gc
 import logging
 import os
@@ -32,6 +33,16 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_runtest_setup(item):
+    """What is left out unless asked for may take longer than `faulthandler_timeout`."""
+    if not {"exhaustive", "soak"}.isdisjoint(mark.name for mark in item.iter_markers()):
+        faulthandler.cancel_dump_traceback_later()
+
+
+BACKGROUND_SECONDS = 900
+"""For how long what a test has left in the background may go on: compiles, of a second or two."""
+
+
 class _Failures(logging.Handler):
     """Keeps what is logged."""
 
@@ -54,7 +65,8 @@ def failed_jobs():
     yield _failures.told
     background = sys.modules.get("mxcompat._graph.run.background")
     if background is not None:
-        background.settle()
+        background.wait(lambda: False, BACKGROUND_SECONDS)
+        assert not background.is_busy(), "a job in the background does not end"
     told = [*_failures.told]
     _failures.told.clear()
     assert not told, "\n".join(told)

@@ -5,6 +5,7 @@ wrote down. By default a few architectures, caches, ways to generate and one LoR
 ways to train, to quantize, to convert, and the server) with `-m exhaustive`.
 """
 
+import contextlib
 import importlib.util
 import os
 import pickle
@@ -44,10 +45,13 @@ REST = (
 
 JOBS_IN_A_PROCESS = 15
 
+PATIENCE = 900
+"""Seconds that a process may take, which takes 20 by default."""
+
 
 @cache
 def outcomes(jobs, folder):
-    """What real MLX and mxcompat make of the jobs; both at the same time."""
+    """What real MLX and mxcompat make of the jobs, both at the same time; of a process that fails, what it says."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     running = []
     for side, run in (("real", ()), ("ours", ("-m", "mxcompat"))):
@@ -57,11 +61,12 @@ def outcomes(jobs, folder):
     found = []
     try:
         for side, log, process in running:
-            status = process.wait(timeout=900)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=PATIENCE)
             log.close()
             text = (folder / f"{side}.log").read_text()
-            assert status == 0, f"{side}: exit status {status}\n{text[-3000:]}"
-            found.append(pickle.loads((folder / side).read_bytes()))
+            failed = f"{side}: exit status {process.returncode}\n{text[-3000:]}"
+            found.append(failed if process.returncode else pickle.loads((folder / side).read_bytes()))
     finally:
         for _, log, process in running:
             process.kill()
@@ -76,7 +81,10 @@ def folders(tmp_path_factory):
 
 
 def compare(job, jobs, folders):
-    want, got = (side[job] for side in outcomes(jobs, folders(jobs)))
+    sides = outcomes(jobs, folders(jobs))
+    for side in sides:
+        assert not isinstance(side, str), side
+    want, got = (side[job] for side in sides)
     assert not isinstance(want, str), f"real MLX: {want}"
     assert not isinstance(got, str), got
     assert len(got) == len(want)

@@ -37,14 +37,24 @@ def _available() -> int | None:
 
 
 def _of_machine() -> int | None:
+    """What the others leave; where that is not known, all that there is."""
     found = re.search(r"^MemAvailable:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
+    if found:
+        return int(found[1]) * 1024
+    if hasattr(os, "sysconf") and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
+        return max(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), 0) or None
+    return None
 
 
 def _of_group() -> int | None:
-    """What a container's limit leaves."""
-    limit, used = (_text(f"/sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current"))
-    return max(int(limit) - int(used), 0) if limit.isdigit() and used.isdigit() else None
+    """What a container's limit leaves, in either version of control groups."""
+    for limit, used in (
+        ("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")
+    ):  # fmt: skip
+        most, now = (_text(f"/sys/fs/cgroup/{name}").strip() for name in (limit, used))
+        if most.isdigit() and now.isdigit():
+            return max(int(most) - int(now), 0)
+    return None
 
 
 def _text(path: str) -> str:
