@@ -13,7 +13,7 @@ from mxcompat import nn
 from mxcompat import optimizers as optim
 from mxcompat._graph import policy
 from mxcompat._graph.ir.rules import HOST
-from mxcompat._graph.run import events, host
+from mxcompat._graph.run import background, events, host
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.plan import Call, Compile, OpByOp
 from mxcompat._native import native
@@ -114,6 +114,7 @@ def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
     monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)  # as if all of it took NumPy longer
     monkeypatch.setattr(policy, "TRIAL_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "CLEARLY_SLOWER", float("inf"))
     x = mx.array(data(20, 30))
 
     def run(count, op=mx.sort):
@@ -135,6 +136,51 @@ def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
     plans.clear()
     run(6, mx.argsort)
     assert not any(p.timed for p in plans if type(p) is Call)
+    assert type(plans[-1]) is Call
+
+
+def test_what_xla_takes_much_longer_for_goes_back_after_one_run(plans, monkeypatch):
+    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
+    x = mx.array(data(30, 20))
+
+    def run():
+        plans.clear()
+        mx.eval(mx.argsort(x) * 3)
+        settle()
+        return plans[-1]
+
+    run()
+    run()
+    monkeypatch.setattr(background, "is_busy", lambda: True)  # it is timed nevertheless
+    plan = run()
+    assert type(plan) is Call
+    assert plan.timed
+    plan.program.record.xla_best = 1.0
+    plan = run()
+    assert type(plan) is OpByOp
+    assert plan.on_host
+
+
+def test_what_is_being_compiled_is_not_compiled_in_a_hurry_too(plans, monkeypatch):
+    """Though NumPy takes longer than a compile: the better executable is on its way."""
+    jobs = []
+    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+    monkeypatch.setattr(background, "submit", lambda job, lasting=False: jobs.append(job))
+    x = mx.array(data(30, 20))
+    for _ in range(2):
+        mx.eval(mx.argsort(x) * 5)
+    assert len(jobs) == 1
+    monkeypatch.setattr(policy, "HOPELESS", 0.0)
+    mx.eval(mx.argsort(x) * 5)
+    assert all(type(p) is OpByOp and p.on_host for p in plans)
+    jobs[0]()
+    mx.eval(mx.argsort(x) * 5)
     assert type(plans[-1]) is Call
 
 

@@ -52,6 +52,10 @@ MARGIN, CLEAR_MARGIN = 0.8, 0.5
 """What the host's best time has to be of the executable's, for a program to stay there; and what for one that is not
 light, as a compile in the background may have taken XLA one of two cores while it was timed."""
 
+CLEARLY_SLOWER = 4
+"""An executable whose first run takes this many times what the host took, and more than `TRIAL_SECONDS`, is not tried
+again: XLA sorts a million floats in 150 to 300 ms, NumPy in 9."""
+
 RESULT_SECONDS = 1e-5
 """What it takes besides to wait for a result of an executable's and to look at it. Six ops on two numbers and `item()`
 took 80 us in NumPy, of which running them 30, and 85 us in XLA, of which 43."""

@@ -62,7 +62,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
             return Call(program, executable, scalars, not temporary, False)
         light, timed = record.host_best < policy.LIGHT_SECONDS, _is_timed(program)
         may_stay = record.host_best < policy.TRIED_SECONDS
-        alone = timed and not background.is_busy()  # or what is compiled or stored meanwhile has the other core
+        alone = timed and not (may_stay and background.is_busy())  # or what is compiled or stored has the other core
         if timed and may_stay and not donated:  # so that its bits do not change at all if it stays in NumPy
             trial = _trial(executable) if alone else None
             return OpByOp(program, scalars, donated, True, light, False, "while XLA is timed", trial)
@@ -83,6 +83,8 @@ def _is_timed(program: Program) -> bool:
     """Whether to time the executable of a Program that has run in NumPy, as it is not known yet which is faster."""
     record = program.record
     if record.host_best >= policy.TRIED_SECONDS and program.weight > policy.TRIED_WEIGHT:
+        return False
+    if record.xla_runs and record.xla_best > max(policy.TRIAL_SECONDS, policy.CLEARLY_SLOWER * record.host_best):
         return False
     return record.xla_runs < policy.FEW_TRIALS or (
         record.xla_runs < policy.TRIALS and record.xla_runs * record.xla_best < policy.TRIAL_SECONDS
@@ -208,9 +210,10 @@ def _on_host(
     """The plan to run a subgraph in NumPy, if that is worth it, since it `takes` so many seconds."""
     compiling = policy.compile_seconds(program.weight)
     importing = 0.0 if is_imported() else policy.IMPORT_SECONDS
-    if takes > policy.HOPELESS * compiling + importing:
-        return None
     record = program.record or cache.record_of(program, scalars)  # to run it notes what numbers have varied
+    hopeless = min(takes, record.host_best) > policy.HOPELESS * compiling + importing
+    if hopeless and donated not in record.pending:
+        return None
     taken = record.host_seconds
     heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling) and not host.is_quick(program)
     hot = taken > (policy.HEAVY_SHARE if heavy else policy.HOT_SHARE) * (compiling + importing)
