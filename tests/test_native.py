@@ -368,6 +368,54 @@ def test_following_finds_what_python_finds():
     assert outcomes == {True, False}
 
 
+def test_walking_finds_what_python_finds(tmp_path):
+    def roots():
+        a, b = mx.array([1.0, 2.0]), mx.array([3.0, 4.0])
+        known = a * b
+        mx.eval(known)
+        taken = mx.linalg.qr(mx.stack([a, b]), stream=mx.cpu)
+        mx.eval(taken[0])
+        mx.save(str(tmp_path / "a.npy"), a)
+        late = mx.load(str(tmp_path / "a.npy"))
+        x = a
+        for k in range(3000):
+            x = x + (b if k % 2 else x)
+        yield []
+        yield [known]
+        yield [a, known + a, a, known + a]
+        yield [(a + b) * (a + b), known * a, taken[1] * a, a - b]
+        yield [late * 2.0 + late, mx.concatenate([late, late, a])]
+        yield [x, x * 2.0]
+
+    for some in roots():
+        nodes = [x._node for x in some]
+        assert native.walk(nodes, 0, ()) == linearize._walk_in_python(nodes, 0, ())
+    with Capture([a._node for a in (mx.ones(3), mx.ones(3))]) as capture:
+        x, y = mx.ones(3), mx.ones(3)
+        x._node, y._node = capture.placeholders
+        outside = mx.ones(3) * 2
+        nodes = [n._node for n in (x * y + outside, outside, x, mx.sin(x * y))]
+        for walk in (native.walk, linearize._walk_in_python):
+            instructions, slots, order, leaves = walk(nodes, capture.id, capture.placeholders)
+            assert [op.name for op, _, _ in instructions] == ["multiply", "add", "multiply", "sin"]
+            assert slots == (1, ~2, ~0, 3)
+            assert [*leaves] == [*capture.placeholders, outside._node]
+            assert len(order) == 4
+
+
+def test_walks_that_fail(tmp_path):
+    for arguments in ((), ([],), ([], 0), ([], "a", ()), (None, 0, ()), ([], 0, None), ([None], 0, ()), ([1], 1, [])):
+        with pytest.raises(TypeError):
+            native.walk(*arguments)
+    mx.save(str(tmp_path / "a.npy"), mx.ones(100))
+    late = mx.load(str(tmp_path / "a.npy"))
+    (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:200])
+    root = (mx.ones(100) + late)._node
+    for walk in (native.walk, linearize._walk_in_python):
+        with pytest.raises(RuntimeError, match="Unable to read from file"):
+            walk([root], 0, ())
+
+
 def test_following_the_body_of_a_capture():
     outside = mx.array([5.0])
     for arguments in ([outside._node], [outside._node, outside._node]):

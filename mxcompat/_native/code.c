@@ -1,4 +1,4 @@
-/* Following code back from its roots: see `_graph/ir/linearize.py`. */
+/* From roots to what is behind them, by walking the graph or by following known code: see `_graph/ir/linearize.py`. */
 #include "in_c.h"
 
 static PyObject *s_value;
@@ -142,6 +142,14 @@ static int take_step(const Step *step, PyObject **env, PyObject *node, int in_ca
     return same;
 }
 
+/* Whether a node is one result of several that are there: it has its value now. */
+static int is_taken(PyObject *node) {
+    PyObject *has = PyObject_CallFunctionObjArgs(taken, node, NULL);
+    int result = has == NULL ? -1 : has == Py_True;
+    Py_XDECREF(has);
+    return result;
+}
+
 /* Whether a node is a leaf of this kind. One that is no placeholder has a value, or is older than the capture. */
 static int is_leaf(PyObject *node, PyObject *kind, int is_placeholder, PyObject *trace, int in_capture) {
     if (node == NULL || !is_node(node))
@@ -159,12 +167,7 @@ static int is_leaf(PyObject *node, PyObject *kind, int is_placeholder, PyObject 
         return -1;
     if (value != Py_None)
         return 1;
-    if (f->op != item)
-        return 0;
-    PyObject *has = PyObject_CallFunctionObjArgs(taken, node, NULL);
-    int result = has == NULL ? -1 : has == Py_True;
-    Py_XDECREF(has);
-    return result;
+    return f->op == item ? is_taken(node) : 0;
 }
 
 /* (order, leaves, avals of the leaves), of an environment that is filled, whose references they take. */
@@ -246,6 +249,193 @@ static PyType_Spec path_spec = {
     .slots = path_slots,
 };
 
+/* A walk under way: a slot for each node that it has met, the nodes to compute with their instructions, the leaves, and
+   the nodes to go to, the next one last. */
+typedef struct {
+    PyObject *slots, *order, *instructions, *leaves, **stack;
+    Py_ssize_t height, room;
+    long long trace;
+} Walk;
+
+static int push(Walk *walk, PyObject *node) {
+    if (walk->height == walk->room) {
+        Py_ssize_t room = 2 * walk->room + 64;
+        PyObject **stack = PyMem_Realloc(walk->stack, room * sizeof(PyObject *));
+        if (stack == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        walk->stack = stack;
+        walk->room = room;
+    }
+    walk->stack[walk->height++] = Py_NewRef(node);
+    return 0;
+}
+
+/* The slot of a node, a reference that is borrowed; NULL if it has none yet, or with an error set. */
+static PyObject *slot_of(Walk *walk, PyObject *node) { return PyDict_GetItemWithError(walk->slots, node); }
+
+static int set_slot(Walk *walk, PyObject *node, Py_ssize_t slot) {
+    PyObject *number = PyLong_FromSsize_t(slot);
+    int failed = number == NULL || PyDict_SetItem(walk->slots, node, number) < 0;
+    Py_XDECREF(number);
+    return failed ? -1 : 0;
+}
+
+static int add_leaf(Walk *walk, PyObject *node) {
+    Py_ssize_t slot = ~PyList_Size(walk->leaves);
+    return PyList_Append(walk->leaves, node) < 0 ? -1 : set_slot(walk, node, slot);
+}
+
+/* Whether the graph ends at a node: in a capture at what is older, else at what has a value, which a leaf may have to
+   find first. */
+static int ends_at(Walk *walk, PyObject *node) {
+    if (!is_node(node)) {
+        PyErr_Format(PyExc_TypeError, "walk: not a node");
+        return -1;
+    }
+    Fields *f = (Fields *)node;
+    if (walk->trace) {
+        long long trace = PyLong_AsLongLong(f->trace);
+        return trace == -1 && PyErr_Occurred() ? -1 : trace < walk->trace;
+    }
+    if (f->value != Py_None || f->op != Py_None)
+        return f->value != Py_None;
+    PyObject *value = PyObject_GetAttr(node, s_value);
+    Py_XDECREF(value);
+    return value == NULL ? -1 : value != Py_None;
+}
+
+/* The slots of a node's inputs, as a tuple; None if some have to be gone to first, which are on the stack then. */
+static PyObject *reads_of(Walk *walk, PyObject *inputs) {
+    Py_ssize_t count = PyTuple_Size(inputs);
+    PyObject *reads = PyTuple_New(count);
+    int ready = 1;
+    for (Py_ssize_t k = 0; reads != NULL && k < count; k++) {
+        PyObject *input = PyTuple_GetItem(inputs, k), *slot = slot_of(walk, input);
+        if (slot == NULL && !PyErr_Occurred()) {
+            int ends = ends_at(walk, input);
+            if (ends == 1 ? add_leaf(walk, input) < 0 : ends < 0 || push(walk, input) < 0)
+                break;
+            ready &= ends;
+            slot = ends ? slot_of(walk, input) : Py_None;
+        }
+        if (slot == NULL)
+            break;
+        PyTuple_SetItem(reads, k, Py_NewRef(slot));
+    }
+    if (PyErr_Occurred())
+        Py_CLEAR(reads);
+    if (reads != NULL && !ready) {
+        Py_DECREF(reads);
+        return Py_NewRef(Py_None);
+    }
+    return reads;
+}
+
+/* Compute a node next, that reads these slots. */
+static int add_step(Walk *walk, PyObject *node, PyObject *reads) {
+    Fields *f = (Fields *)node;
+    PyObject *instruction = PyTuple_Pack(3, f->op, f->params, reads);
+    Py_ssize_t slot = PyList_Size(walk->order);
+    int failed = instruction == NULL || PyList_Append(walk->instructions, instruction) < 0 ||
+                 PyList_Append(walk->order, node) < 0 || set_slot(walk, node, slot) < 0;
+    Py_XDECREF(instruction);
+    return failed ? -1 : 0;
+}
+
+/* Go to the node on top of the stack. Returns whether it is done with, or -1. */
+static int go_to(Walk *walk, PyObject *node) {
+    Fields *f = (Fields *)node;
+    if (slot_of(walk, node) != NULL)
+        return 1;
+    if (PyErr_Occurred())
+        return -1;
+    if (f->op == item && !walk->trace) {
+        int has = is_taken(node);
+        if (has)
+            return has < 0 || add_leaf(walk, node) < 0 ? -1 : 1;
+    }
+    PyObject *inputs = Py_NewRef(f->inputs), *reads = reads_of(walk, inputs);
+    int done = reads == NULL ? -1 : reads != Py_None;
+    if (done == 1 && add_step(walk, node, reads) < 0)
+        done = -1;
+    Py_XDECREF(reads);
+    Py_DECREF(inputs);
+    return done;
+}
+
+static int walk_from(Walk *walk, PyObject *root) {
+    if (slot_of(walk, root) != NULL || PyErr_Occurred())
+        return PyErr_Occurred() ? -1 : 0;
+    int ends = ends_at(walk, root);
+    if (ends)
+        return ends < 0 ? -1 : add_leaf(walk, root);
+    if (push(walk, root) < 0)
+        return -1;
+    while (walk->height) {
+        Py_ssize_t top = walk->height - 1;
+        int done = go_to(walk, walk->stack[top]);
+        if (done < 0)
+            return -1;
+        if (done) {
+            walk->height = top;
+            Py_DECREF(walk->stack[top]);
+        }
+    }
+    return 0;
+}
+
+/* (instructions, slots of the roots, order, leaves) of a walk that is done. */
+static PyObject *walked(Walk *walk, PyObject *roots) {
+    Py_ssize_t count = PyTuple_Size(roots);
+    PyObject *slots = PyTuple_New(count), *instructions = PyList_AsTuple(walk->instructions), *result = NULL;
+    for (Py_ssize_t k = 0; slots != NULL && k < count; k++) {
+        PyObject *slot = slot_of(walk, PyTuple_GetItem(roots, k));
+        if (slot == NULL)
+            Py_CLEAR(slots);
+        else
+            PyTuple_SetItem(slots, k, Py_NewRef(slot));
+    }
+    if (slots != NULL && instructions != NULL)
+        result = PyTuple_Pack(4, instructions, slots, walk->order, walk->leaves);
+    Py_XDECREF(slots);
+    Py_XDECREF(instructions);
+    return result;
+}
+
+/* walk(roots, trace, placeholders) */
+static PyObject *walk_graph(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 3)
+        return PyErr_Format(PyExc_TypeError, "walk(roots, trace, placeholders)");
+    Walk walk = {.trace = PyLong_AsLongLong(args[1])};
+    if (walk.trace == -1 && PyErr_Occurred())
+        return NULL;
+    PyObject *roots = PySequence_Tuple(args[0]), *placeholders = PySequence_Tuple(args[2]), *result = NULL;
+    walk.slots = PyDict_New();
+    walk.order = PyList_New(0);
+    walk.instructions = PyList_New(0);
+    walk.leaves = PyList_New(0);
+    int failed = roots == NULL || placeholders == NULL || walk.slots == NULL || walk.order == NULL ||
+                 walk.instructions == NULL || walk.leaves == NULL;
+    for (Py_ssize_t k = 0; !failed && k < PyTuple_Size(placeholders); k++)
+        failed = add_leaf(&walk, PyTuple_GetItem(placeholders, k)) < 0;
+    for (Py_ssize_t k = 0; !failed && k < PyTuple_Size(roots); k++)
+        failed = walk_from(&walk, PyTuple_GetItem(roots, k)) < 0;
+    if (!failed)
+        result = walked(&walk, roots);
+    while (walk.height)
+        Py_DECREF(walk.stack[--walk.height]);
+    PyMem_Free(walk.stack);
+    Py_XDECREF(walk.slots);
+    Py_XDECREF(walk.order);
+    Py_XDECREF(walk.instructions);
+    Py_XDECREF(walk.leaves);
+    Py_XDECREF(roots);
+    Py_XDECREF(placeholders);
+    return result;
+}
+
 /* Keep the ops of numbers, of tracers, and of one result of several, and what gives that its value. */
 static PyObject *connect_code(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *of_numbers, *of_tracers, *of_items, *function;
@@ -260,6 +450,7 @@ static PyObject *connect_code(PyObject *Py_UNUSED(module), PyObject *args) {
 
 static PyMethodDef functions[] = {
     {"connect_code", connect_code, METH_VARARGS, NULL},
+    FAST("walk", walk_graph),
     {NULL, NULL, 0, NULL},
 };
 

@@ -163,10 +163,19 @@ def _kind_of_root(root: Node) -> tuple:
 
 
 def _walk(roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Subgraph:
+    instructions, slots, order, leaves = walk(roots, trace, placeholders)
+    structure = intern(instructions, order, leaves, remembers(order, in_capture=trace > 0))
+    return _subgraph((structure, slots, order, leaves))
+
+
+def _walk_in_python(
+    roots: Sequence[Node], trace: int, placeholders: Sequence[Node]
+) -> tuple[tuple[Instruction, ...], tuple[int, ...], list[Node], list[Node]]:
+    """The instructions behind `roots`, the slots of these, the nodes to compute in order, and the leaves."""
     slots: dict[Node, int] = {}
     leaves: list[Node] = list(placeholders)
     order: list[Node] = []
-    flat: list[Any] = []
+    instructions: list[Instruction] = []
     slot_of = slots.get
     for k, node in enumerate(placeholders):
         slots[node] = ~k
@@ -205,17 +214,19 @@ def _walk(roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Su
             stack.pop()
             slots[node] = len(order)
             order.append(node)
-            flat += (node.op, node.params, *reads)
-    structure = intern(flat, order, leaves, slots, remembers(order, in_capture=trace > 0))
-    return _subgraph((structure, tuple([slots[r] for r in roots]), order, leaves))
+            instructions.append((node.op, node.params, tuple(reads)))  # type: ignore[arg-type]
+    return tuple(instructions), tuple([slots[r] for r in roots]), order, leaves
+
+
+walk: Any = native.walk if native else _walk_in_python
 
 
 def single_node(node: Node) -> Subgraph:
     """The subgraph that is this node, with its inputs, computed or not, for leaves."""
     leaves = list(dict.fromkeys(node.inputs))
     slots = {n: ~k for k, n in enumerate(leaves)}
-    flat = [node.op, node.params, *[slots[i] for i in node.inputs]]
-    return Subgraph(intern(flat, [node], leaves, slots, remembers([node])), (0,), [node], leaves)
+    instruction: Instruction = (node.op, node.params, tuple([slots[i] for i in node.inputs]))  # type: ignore[assignment]
+    return Subgraph(intern((instruction,), [node], leaves, remembers([node])), (0,), [node], leaves)
 
 
 def clear_seen() -> None:

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from .. import policy
 from .node import SCALAR, TRACED, Node
 from .op import Op
-from .program import Code, Program
+from .program import Code, Instruction, Program
 
 __all__ = [
     "Structure", "bytes_held", "clear_structures", "clock", "forget_the_oldest", "intern", "remembers",
@@ -84,20 +84,13 @@ def remembers(order: Sequence[Node], in_capture: bool = False) -> bool:
     )
 
 
-def intern(
-    flat: list[Any], order: list[Node], leaves: list[Node], slots: dict[Node, int], remembered: bool
-) -> Structure:
-    """The one Structure of this subgraph. One that is not to be remembered is made afresh.
-
-    Args:
-        flat: op, params and slots of each node: what distinguishes code for leaves of the same kinds.
-    """
+def intern(instructions: tuple[Instruction, ...], order: list[Node], leaves: list[Node], remembered: bool) -> Structure:
+    """The one Structure of a subgraph with this code. One that is not to be remembered is made afresh."""
     kinds: tuple[Op | None, ...] = tuple([n.op if n.op is SCALAR or n.op is TRACED else None for n in leaves])
-    key = (tuple(flat), kinds)
+    key = (instructions, kinds)
     code = _codes.get(key) if remembered else None
     if code is None:
-        instructions = tuple([(n.op, n.params, tuple([slots[i] for i in n.inputs])) for n in order])
-        code = Code(instructions, kinds)  # type: ignore[arg-type]
+        code = Code(instructions, kinds)
         if remembered:
             code = _codes.setdefault(key, code)
     in_avals = tuple([n.aval for n in leaves])

@@ -138,14 +138,16 @@ def _find_reads(program: Program, kept: frozenset[int]) -> _Reads:
     places: list[tuple[int, ...]] = []
     dropped: list[tuple[int, ...]] = []
     for op, _, slots in reversed(program.instructions):
-        ended = {*slots} - later
+        ended = [s for s in slots if s not in later]
+        later.update(ended)
+        if len(ended) > 1:
+            ended = list(dict.fromkeys(ended))
         dropped.append(tuple([s for s in ended if s >= 0]))
-        if op in OVERWRITE:
-            ended_here = [k for k, s in enumerate(slots) if s in ended and slots.count(s) == 1]
-            places.append(tuple([k for k in ended_here if k == 0 or not op.in_place]))
+        if ended and op in OVERWRITE:
+            once = [slots.index(s) for s in ended if slots.count(s) == 1]
+            places.append(tuple(sorted([k for k in once if k == 0 or not op.in_place])))
         else:
             places.append(())
-        later |= ended
     return places[::-1], dropped[::-1]
 
 
