@@ -42,7 +42,7 @@ def no_fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
 def interpret(program: Program, inputs: Sequence[Any], fallback: Fallback = no_fallback) -> list[Any]:
     """The outputs of a Program, for inputs that are NumPy arrays (or scalars)."""
     env = environment(program, inputs)
-    run_instructions(program, env, fallback, set())
+    run_instructions(program, env, fallback, set() if counts(program) else None)
     return [env[s] for s in program.out_slots]
 
 
