@@ -3,6 +3,9 @@ index, a number whatever it makes a float of, text left out, and a flag is a boo
 
 from __future__ import annotations
 
+from collections import deque
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -137,3 +140,76 @@ def test_a_flag_is_a_bool(call, given):
     kinds = NUMBERS | {"NumPy's bool": lambda mx: np.bool_(True), "nothing": lambda mx: None}
 
     check_call(call, kinds[given])
+
+
+class Coordinates(NamedTuple):
+    row: int
+    column: int
+
+
+class Listed(list):
+    pass
+
+
+class Sequenced:
+    """All that a sequence has to have."""
+
+    def __init__(self, *items):
+        self._items = items
+
+    def __len__(self):
+        return len(self._items)
+
+    def __getitem__(self, k):
+        return self._items[k]
+
+
+def _written(mx, index):
+    x = mx.zeros((3, 3))
+    x[index] = 5
+    x[index] += 1
+    return x
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda mx: mx.stack(deque([mx.ones(2), mx.zeros(2)], maxlen=4), axis=-1),
+        lambda mx: mx.concatenate(Sequenced(mx.ones(2), mx.zeros(1))),
+        lambda mx: mx.compile(lambda x: mx.concatenate(deque([x, x])))(mx.ones(2)),
+        lambda mx: mx.stack(mx.ones((2, 2)), axis=1),
+        lambda mx: mx.stack(mx.array(1.0)),
+        lambda mx: mx.stack(np.ones((2, 2))),
+        lambda mx: mx.stack({0: mx.ones(2)}),
+        lambda mx: mx.concatenate("ab"),
+        lambda mx: mx.concatenate(x for x in [mx.ones(2)]),
+        lambda mx: mx.arange(6).reshape(2, 3)[Coordinates(1, 2)],
+        lambda mx: mx.arange(6).reshape(2, 3)[Listed([1, 0])],
+        lambda mx: mx.arange(6).reshape(2, 3)[:, Listed([1, 0])],
+        lambda mx: mx.arange(6).reshape(2, 3)[Listed([1, 0]), 0],
+        lambda mx: mx.arange(6).reshape(2, 3).at[Coordinates(0, 1)].add(4),
+        lambda mx: mx.vmap(lambda x: x[Coordinates(0, 1)])(mx.arange(12).reshape(2, 2, 3)),
+        lambda mx: _written(mx, Coordinates(0, 1)),
+        lambda mx: _written(mx, Listed([1, 0])),
+        lambda mx: _written(mx, Listed([True, False, True])),
+        *[
+            lambda mx, sizes=sizes, name=name: mx.conv2d(mx.ones((1, 9, 9, 1)), mx.ones((1, 2, 2, 1)), **{name: sizes})
+            for name in ("stride", "padding", "dilation")
+            for sizes in (np.array([1, 2]), range(1, 3), Sequenced(1, 2), np.array([1.0, 2.0]), {1, 2}, "ab")
+        ],
+        lambda mx: mx.conv2d(mx.ones((1, 9, 9, 1)), mx.ones((1, 2, 2, 1)), mx.array([1, 2])),
+        lambda mx: mx.conv2d(mx.ones((1, 9, 9, 1)), mx.ones((1, 2, 2, 1)), np.array([1, 2, 3])),
+        lambda mx: mx.conv_transpose2d(mx.ones((1, 4, 4, 1)), mx.ones((1, 2, 2, 1)), deque([2, 1])),
+        lambda mx: mx.conv_general(mx.ones((1, 9, 9, 1)), mx.ones((1, 2, 2, 1)), padding=np.array([[1, 1], [0, 2]])),
+        lambda mx: mx.conv_general(mx.ones((1, 9, 9, 1)), mx.ones((1, 2, 2, 1)), padding=([1, 1], np.array([0, 2]))),
+        lambda mx: mx.conv_general(mx.ones((1, 9, 9, 1)), mx.ones((1, 2, 2, 1)), kernel_dilation=range(1, 3)),
+        lambda mx: mx.depends(mx.ones(2), None),
+        lambda mx: mx.array(1) == np.str_("a"),
+        lambda mx: mx.array(1) in list(np.array(["a", "b"])),
+        lambda mx: mx.array(97) == np.bytes_(b"a"),
+        lambda mx: mx.array(1) + np.str_("1"),
+        lambda mx: mx.exp(np.str_("1")),
+    ],
+)
+def test_sequences_of_other_types(call):
+    check(call)

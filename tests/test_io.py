@@ -397,6 +397,21 @@ def test_a_zip_bomb_is_refused():
         ours.load(io.BytesIO(bytes(whole)), format="npz")
 
 
+def test_closed_files():
+    def closed():
+        file = io.BytesIO()
+        file.close()
+        return file
+
+    for call in (
+        lambda mx: mx.save(closed(), mx.ones(2)),
+        lambda mx: mx.savez(closed(), mx.ones(2)),
+        lambda mx: mx.save_safetensors(closed(), {"a": mx.ones(2)}),
+        *[lambda mx, kind=kind: mx.load(closed(), format=kind) for kind in ("npy", "npz", "safetensors", "gguf")],
+    ):
+        check(call)
+
+
 def test_an_archive_beyond_the_memory_is_refused_before_it_is_unpacked(monkeypatch):
     from mxcompat._graph import policy
     from mxcompat._graph.run import allocation

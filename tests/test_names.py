@@ -3,12 +3,15 @@
 Where the two differ there is a reason, and the list of those is strict: an exception that is no longer one fails.
 """
 
+import importlib
 import inspect
+import typing
 from types import ModuleType
 
 import pytest
 
 import mxcompat
+import mxcompat.optimizers
 from tests.oracle import ours, real
 from tests.stub import difference, entries
 
@@ -153,3 +156,17 @@ def test_what_a_star_imports(module):
     assert len(theirs) > 5
     assert set(theirs) - set(mine) - STANDARD <= {"Reduction"}  # a Literal
     assert set(mine) <= set(theirs)
+
+
+@pytest.mark.parametrize("module", ["core", "nn", "optimizers"])
+def test_type_hints_of_classes_resolve(module):
+    """Those of what programs derive from them, too, which libraries for settings and command lines ask for."""
+    found = importlib.import_module(f"mxcompat.{module}")
+    for kind in vars(found).values():
+        if isinstance(kind, type):
+            typing.get_type_hints(kind)
+
+    class Mine(mxcompat.optimizers.Adam):
+        extra: float = 0.1
+
+    assert typing.get_type_hints(Mine) == {"extra": float}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -52,7 +52,8 @@ class array(Handle):
 
     __slots__ = ("__weakref__",)
 
-    _node: Node
+    if TYPE_CHECKING:  # `typing.get_type_hints` of a class that programs derive from finds what they wrote
+        _node: Node
 
     def __init__(self, val: Any, dtype: Dtype | None = None) -> None:
         if dtype is not None and type(dtype) is not Dtype:
@@ -277,9 +278,10 @@ class ArrayIterator:
 
     __slots__ = ("_entry", "_next", "_size")
 
-    _entry: Callable[[int], array]
-    _next: int
-    _size: int
+    if TYPE_CHECKING:
+        _entry: Callable[[int], array]
+        _next: int
+        _size: int
 
     def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError("mlx.core.ArrayIterator: no constructor defined!")

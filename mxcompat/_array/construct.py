@@ -55,7 +55,9 @@ def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
     node = getattr(value, "_node", None)
     if isinstance(node, Node):
         return cast(node, dtype)
-    if isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, np.str_):
+        return None
+    if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, np.bytes_):
         return numpy_node(np.asarray(value), dtype)
     if is_array(value):
         return jax_node(value, dtype)

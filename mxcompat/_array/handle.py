@@ -7,7 +7,7 @@ before 3.12. Where that could not be built, Python's own way serves: slower, and
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mxcompat._graph.ir.node import Node
 from mxcompat._native import native
@@ -20,8 +20,9 @@ __all__ = ["Handle"]
 class _InPython:
     __slots__ = ("_node",)
 
-    _node: Node
-    _memory: Callable[[int], tuple[memoryview, str | None]]
+    if TYPE_CHECKING:
+        _node: Node
+        _memory: Callable[[int], tuple[memoryview, str | None]]
 
     def __buffer__(self, flags: int, /) -> memoryview:
         view, kind = self._memory(flags)

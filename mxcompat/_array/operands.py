@@ -64,7 +64,11 @@ def _unusual(value: Any, like: Dtype | None) -> Node | None:
     if isinstance(value, np.ndarray) and not holds(value.dtype):
         return None
     found = as_node(value, like)
-    if found is None and any(hasattr(type(value), name) for name in ("__complex__", "__float__", "__index__")):
+    if (
+        found is None
+        and not isinstance(value, str)
+        and any(hasattr(type(value), name) for name in ("__complex__", "__float__", "__index__"))
+    ):
         return operand(complex(value), like)
     return found
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mxcompat._graph.ir.fixed import Fixed
 from mxcompat._graph.run.evaluate import here
@@ -36,9 +36,10 @@ class Stream(Fixed):
 
     __slots__ = ("_index", "_owner", "device")
 
-    device: Device
-    _index: int
-    _owner: object
+    if TYPE_CHECKING:
+        device: Device
+        _index: int
+        _owner: object
 
     def __init__(self, *args: object) -> None:
         raise TypeError(f"{type(self).__name__}: no constructor defined, see new_stream()")

@@ -99,6 +99,8 @@ def _write(file: Any, arrays: dict[str, array], compression: int) -> None:
 
 def load_npz(file: Any) -> dict[str, array]:
     """The arrays in a file, given by path or as a file object, by name."""
+    if getattr(file, "closed", False):
+        raise ValueError("I/O operation on closed file.")
     try:
         archive = zipfile.ZipFile(file)
     except (zipfile.BadZipFile, OSError, EOFError, ValueError, AttributeError, NotImplementedError) as error:

@@ -144,7 +144,7 @@ def source_of(file: Any, function: str) -> Source:
     if not hasattr(file, "read") or isinstance(file, io.TextIOBase):
         raise ValueError(f"[{function}] Input must be a file-like object, or string")
     if getattr(file, "closed", False):
-        raise RuntimeError("[load] Failed to open python file object")
+        raise RuntimeError(f"[{'load' if function == 'load_npy' else function}] Failed to open python file object")
     return StreamSource(file)
 
 

@@ -37,7 +37,7 @@ def writing(file: Any, suffix: str, function: str) -> Iterator[Any]:
     """Where to write the file that a user named, by path or as an open file.
 
     Raises:
-        RuntimeError: if the path cannot be written to.
+        RuntimeError: if the path cannot be written to, or the file has been closed.
         ValueError: if it is neither a path nor an object with a `write` method.
         TypeError: if it is None.
     """
@@ -49,6 +49,8 @@ def writing(file: Any, suffix: str, function: str) -> Iterator[Any]:
         raise expected(function, "a file or a path", None)
     elif not hasattr(file, "write"):
         raise ValueError(f"[{function}] Input must be a file-like object, or string")
+    elif getattr(file, "closed", False):
+        raise RuntimeError(f"[{function}] Failed to open python file object")
     else:
         yield file
 

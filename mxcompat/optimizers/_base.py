@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import mxcompat.core as mx
 from mxcompat._transforms.trees import fill, like_tuple
@@ -47,9 +47,9 @@ class Optimizer:
     __slots__ = ("__dict__", "__weakref__", "_mx_rule")  # of which only the first is what programs see, and pickle
 
     _mx_is_ours = False
-    _mx_methods: ClassVar[tuple[tuple[type, tuple[str, ...]], ...]]
+    _mx_methods = ()
     """The names of what the class was defined with, and of what its bases were which something stands before."""
-    _mx_together: ClassVar[int] = 12
+    _mx_together = 12
     """How many parameters one node of the graph updates: together less than what counts as a large program."""
 
     def __init_subclass__(cls) -> None:
@@ -240,7 +240,7 @@ class SlotOptimizer(Optimizer):
     ``_mx_slots`` names them. :func:`keep` and :func:`blend` compute their next values.
     """
 
-    _mx_slots: ClassVar[tuple[str, ...]] = ()
+    _mx_slots = ()
 
     def __init__(self, learning_rate: LearningRate) -> None:
         super().__init__()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import mxcompat.core as mx
 from mxcompat.optimizers._base import LearningRate, Optimizer, SlotOptimizer, blend, rate_of
 
@@ -37,7 +35,7 @@ class Adafactor(Optimizer):
                [0.99, 0.99]], dtype=float32)}
     """
 
-    _mx_together: ClassVar[int] = 1
+    _mx_together = 1
 
     def __init__(
         self,
@@ -131,7 +129,7 @@ class Muon(SlotOptimizer):
     """
 
     _mx_slots = ("v",)
-    _mx_together: ClassVar[int] = 1
+    _mx_together = 1
 
     def __init__(
         self,

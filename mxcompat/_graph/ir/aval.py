@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from sys import getrefcount
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import ml_dtypes
 import numpy as np
@@ -33,10 +33,11 @@ class Dtype(Fixed):
 
     __slots__ = ("_kind", "_label", "_numpy", "size")
 
-    _label: str
-    _kind: str  # 'b'ool, 'u'nsigned, 'i'nteger, 'f'loat, 'c'omplex
-    _numpy: np.dtype
-    size: int
+    if TYPE_CHECKING:
+        _label: str
+        _kind: str  # 'b'ool, 'u'nsigned, 'i'nteger, 'f'loat, 'c'omplex
+        _numpy: np.dtype
+        size: int
 
     def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError("mlx.core.Dtype: no constructor defined!")

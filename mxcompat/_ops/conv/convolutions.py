@@ -15,7 +15,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import require_array
+from ..arguments import integers, is_sequence, require_array
 from .cpu import Sizes
 from .lowering import CONV, check_channels
 
@@ -76,8 +76,8 @@ def _sizes(name: str, argument: str, value: Any, count: int) -> Sizes:
         return (value,) * count
     wanted = "an int" if count == 1 else f"an int or {count} ints"
     try:
-        if count > 1 and isinstance(value, (list, tuple)):
-            sizes = tuple(map(index, value))
+        if count > 1 and is_sequence(value):
+            sizes = integers(value)
         else:
             sizes = (index(value),) * count
     except TypeError:
@@ -294,10 +294,8 @@ def conv_general(
     """
     check_stream(stream)
     name = "conv_general"
-    pair = (
-        isinstance(padding, (list, tuple)) and len(padding) == 2 and all(isinstance(p, (list, tuple)) for p in padding)
-    )
-    before, behind = padding if pair else (padding, padding)
+    pair = is_sequence(padding) and len(padding) == 2 and all(is_sequence(padding[k]) for k in range(2))
+    before, behind = (padding[0], padding[1]) if pair else (padding, padding)
     given = [("stride", stride), ("padding", before), ("padding", behind), ("kernel_dilation", kernel_dilation),
              ("input_dilation", input_dilation)]  # fmt: skip
     sizes = [_sequence(name, what, value) for what, value in given]
@@ -313,6 +311,6 @@ def conv_general(
 def _sequence(name: str, argument: str, value: Any) -> Sizes:
     """An int, or ints, as a tuple."""
     try:
-        return tuple(map(index, value)) if isinstance(value, (list, tuple)) else (index(value),)
+        return integers(value) if is_sequence(value) else (index(value),)
     except TypeError:
         raise _wrong(name, argument, "an int or a sequence of ints", value) from None

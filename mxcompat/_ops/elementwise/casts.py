@@ -10,7 +10,7 @@ import numpy as np
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.casting import converted
-from mxcompat._array.errors import bad_cast
+from mxcompat._array.errors import bad_cast, expected
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply
@@ -188,7 +188,7 @@ def depends(inputs: array | Sequence[array], dependencies: array | Sequence[arra
         The inputs: an array if one was given, else a list of arrays.
 
     Raises:
-        RuntimeError: if something is neither an array nor a sequence of arrays.
+        RuntimeError: if something is neither an array nor a sequence of arrays (TypeError: if it is None).
 
     Example:
         >>> x, logged = mx.array([1, 2]), mx.array([3])
@@ -196,6 +196,8 @@ def depends(inputs: array | Sequence[array], dependencies: array | Sequence[arra
         array([1, 2], dtype=int32)
     """
     first, rest = ([x] if isinstance(x, array) else x for x in (inputs, dependencies))
+    if first is None or rest is None:
+        raise expected("depends", "arrays", None)
     if not (is_sequence(first) and is_sequence(rest)):
         raise bad_cast("depends takes arrays, and sequences of them")
     nodes = variadic([*first, *rest], "depends")

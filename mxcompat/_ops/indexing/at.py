@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mxcompat._array.array import array, wrap
 from mxcompat._graph.ir.aval import aval
@@ -49,8 +49,9 @@ class ArrayAt:
 
     __slots__ = ("_index", "_node")
 
-    _node: Node
-    _index: Any
+    if TYPE_CHECKING:
+        _node: Node
+        _index: Any
 
     def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError("mlx.core.ArrayAt: no constructor defined!")

@@ -46,7 +46,7 @@ def parse(index: Any, shape: tuple[int, ...], op: str) -> tuple[Plan, list[Node]
         ValueError: where MLX does: too many indices, an item of a type that is no index, two ellipses, masks.
         IndexError: an int is out of bounds, which MLX leaves undefined.
     """
-    if type(index) is tuple:
+    if isinstance(index, tuple):
         return _parse_items(index, shape, op)
     if index is Ellipsis:
         return (), []
@@ -147,7 +147,7 @@ def _kind(item: Any) -> str:
     known = _KINDS.get(type(item))
     if known:
         return known
-    if isinstance(item, array):
+    if isinstance(item, (array, list)):
         return "a"
     if isinstance(item, (bool, np.bool_)):
         return ""

@@ -88,7 +88,7 @@ def check_items(index: Any, value: Node, x: Node, plan: Plan) -> None:
 
     The value gets an axis for the int there, as beside other items; where the int stands alone, `x[0]`, it gets none.
     """
-    if plan == ("i",) and type(index) is tuple:
+    if plan == ("i",) and isinstance(index, tuple):
         shape = x.aval.shape
         value_shape = stripped(value.aval.shape, len(shape))
         stretch(_lined_up(value_shape, plan, len(shape)), block_shape(shape, plan))

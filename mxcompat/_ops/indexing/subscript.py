@@ -85,13 +85,13 @@ def _assign(x: Node, index: Any, value: Node) -> Node:
 def _mask(index: Any) -> Node | None:
     """The node of an index that is a mask; None for any other."""
     kind = type(index)
-    if kind is int or kind is slice or kind is tuple:
+    if kind is int or kind is slice or isinstance(index, tuple):
         return None
     if isinstance(index, array):
         node = index._node
     elif kind is bool or isinstance(index, np.bool_) or (isinstance(index, np.ndarray) and index.dtype == bool):
         node = nest_of(np.asarray(index))
-    elif kind is list and index:
+    elif isinstance(index, list) and index:
         node = nest_of(index)
     else:
         return None

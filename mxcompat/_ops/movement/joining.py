@@ -27,10 +27,12 @@ __all__ = ["concat", "concatenate", "repeat", "section_bounds", "split", "stack"
 def _nodes(arrays: Any, name: str) -> tuple[Node, ...]:
     """The nodes of a sequence of arrays; an array counts as the sequence of its rows."""
     if type(arrays) is not list and type(arrays) is not tuple:
-        if isinstance(arrays, array):
+        if isinstance(arrays, array) and arrays.ndim:
             arrays = unstack(arrays)
-        elif not isinstance(arrays, (list, tuple)):
+        elif not is_sequence(arrays):
             raise expected(name, "arrays", arrays)
+        else:
+            arrays = [arrays[k] for k in range(len(arrays))]
     return tuple([a._node if type(a) is array else require_array(a, name) for a in arrays])
 
 
