@@ -15,7 +15,6 @@ import numpy as np
 
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, Dtype, from_numpy, number
-from mxcompat._graph.ir.capture import ALIAS
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import (
@@ -269,11 +268,6 @@ def _tuple_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) 
 @HOST.of(CONSTANT)
 def _constant(out: Aval, params: tuple) -> Any:
     return number(*params)
-
-
-@HOST.of(ALIAS)
-def _alias(out: Aval, params: tuple, x: Any) -> Any:
-    return x
 
 
 def _cotangents(program: Program, given: Sequence[Any]) -> list[Any]:

@@ -5,9 +5,12 @@ import numpy as np
 import pytest
 
 import mxcompat.core as mx
+from mxcompat import nn
 from mxcompat._graph import policy
+from mxcompat._graph.ir.capture import ALIAS
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
 from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward
+from mxcompat._graph.run.events import stats
 from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
 from mxcompat._transforms import calls, compiling, lowering
 from mxcompat._transforms.custom import derive
@@ -275,7 +278,21 @@ def test_what_is_covered():
     assert can_pull_back(inner, ())
 
 
+def test_a_module_that_is_called_checkpointed_and_not():
+    """What a second function closes over, of what it is differentiated in, is an alias there."""
+    module, x = nn.Linear(3, 3), mx.array(X)
+    mx.eval(module.parameters())
+
+    def tied(module, x):
+        return module(mx.tanh(nn.utils.checkpoint(module)(x))).sum()
+
+    before = stats.compiles
+    mx.eval(nn.value_and_grad(module, tied)(module, x))
+    assert stats.compiles == before
+
+
 def test_each_has_its_rules():
+    assert all(ALIAS in kind for kind in (HOST, PULLBACK, PUSHFORWARD, BATCH))
     runs = {
         calls.CALL,
         calls.PURE_CALL,

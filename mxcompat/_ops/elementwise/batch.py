@@ -7,6 +7,7 @@ from typing import Any
 
 from mxcompat._array.construct import CAST, COPY
 from mxcompat._array.nest import NEST
+from mxcompat._graph.ir.capture import ALIAS
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH
@@ -21,7 +22,7 @@ __all__: list[str] = []
 
 _FURTHER = ("astype", "contiguous", "stop_gradient", "update_negative", "update_reciprocal", "view", "where")
 
-BATCH.of(*[TABLE[name] for name in (*SAMPLES, *_FURTHER)], CAST, COPY)(batched_elementwise)
+BATCH.of(*[TABLE[name] for name in (*SAMPLES, *_FURTHER)], ALIAS, CAST, COPY)(batched_elementwise)
 
 
 @BATCH.of(TABLE["isclose"], TABLE["nan_to_num"])

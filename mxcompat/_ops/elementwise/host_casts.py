@@ -14,6 +14,7 @@ from mxcompat._array.casting import converted_on_host
 from mxcompat._array.construct import CAST, COPY
 from mxcompat._array.nest import NEST
 from mxcompat._graph.ir.aval import Aval
+from mxcompat._graph.ir.capture import ALIAS
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, READS_NOTHING, RESIDUALS
 
 from ..define import TABLE
@@ -30,7 +31,7 @@ def _cast(out: Aval, params: tuple, x: Any) -> Any:
     return converted_on_host(x, out.dtype)
 
 
-@HOST.of(_CONTIGUOUS, STOP_GRADIENT)
+@HOST.of(ALIAS, _CONTIGUOUS, STOP_GRADIENT)
 def _same(out: Aval, params: tuple, x: Any) -> Any:
     return x
 
@@ -40,12 +41,12 @@ def _copy(out: Aval, params: tuple, x: Any) -> Any:
     return np.array(x)
 
 
-@PULLBACK.of(ASTYPE, CAST, COPY, _CONTIGUOUS)
+@PULLBACK.of(ALIAS, ASTYPE, CAST, COPY, _CONTIGUOUS)
 def _pull_on(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], x: Any) -> tuple:
     return (g,)
 
 
-@PUSHFORWARD.of(ASTYPE, CAST, COPY, _CONTIGUOUS)
+@PUSHFORWARD.of(ALIAS, ASTYPE, CAST, COPY, _CONTIGUOUS)
 def _push_on(tangents: Sequence[Any], y: Any, params: tuple, x: Any) -> Any:
     return tangents[0]
 
@@ -111,5 +112,5 @@ def _real_or_complex(t: Any, dtype: np.dtype) -> Any:
     return (t.real if t.dtype.kind == "c" != dtype.kind else t).astype(dtype)
 
 
-for _op in (ASTYPE, CAST, COPY, _CONTIGUOUS, STOP_GRADIENT, _DEPENDS, NEST):
+for _op in (ALIAS, ASTYPE, CAST, COPY, _CONTIGUOUS, STOP_GRADIENT, _DEPENDS, NEST):
     RESIDUALS[_op] = READS_NOTHING
