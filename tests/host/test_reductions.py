@@ -6,10 +6,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import mxcompat.core as mx
 from mxcompat._graph.ir.rules import BATCH, HOST, LOWERING, PULLBACK, PUSHFORWARD
 from mxcompat._graph.run.interpret import interpret
+from mxcompat._graph.run.layout import reduced
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.reductions.others import products_of_others
+from mxcompat.ext.debug import host_disabled
 from tests.thinned import thinned
 
 from .harness import DTYPES, check, data, program_of
@@ -276,3 +279,45 @@ def test_every_op_has_its_rules():
     for name, rules in (("HOST", HOST), ("PULLBACK", PULLBACK), ("PUSHFORWARD", PUSHFORWARD), ("BATCH", BATCH)):
         missing = {op.name for op in family if op not in rules}
         assert missing == WITHOUT.get("PULLBACK" if name == "PUSHFORWARD" else name, set()), name
+
+
+@pytest.mark.parametrize("count", [2, 3, 7, 8, 9, 16, 17])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])
+def test_short_rows_have_the_bits_that_numpy_gives_them(dtype, count):
+    x = np.asarray(data((3, 3000, count), "float64", count, -5, 5)).astype(dtype)
+    if x.dtype.kind == "f":
+        x[0, ::7, 0], x[0, ::5, 1] = np.nan, np.inf
+    kinds = (np.logical_and, np.logical_or) if dtype == "bool" else (np.add, np.multiply, np.maximum, np.minimum)
+    for ufunc in kinds:
+        for keepdims in (False, True):
+            with np.errstate(all="ignore"):
+                got, want = reduced(ufunc, x, (2,), keepdims), ufunc.reduce(x, 2, dtype, keepdims=keepdims)
+            assert (got.dtype, got.shape) == (want.dtype, want.shape)
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("shapes", [
+    ((150, 1, 2), (1, 150, 2)), ((9000, 3), (3,)), ((9000, 3), (1, 3)), ((9000, 1), (1, 4)), ((9000, 1), (9000, 3)),
+    ((5, 1, 1), (5, 2000, 4)), ((2, 1, 3), (2, 9000, 1)), ((9000, 5), (5,)), ((3,), (9000, 3)), ((2, 9000, 3), (3,)),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["subtract", "add", "maximum", "divide", "less", "power", "floor_divide"])
+def test_short_rows_of_two_that_broadcast(name, shapes):
+    x, y = (np.asarray(data(shape, "float32", k, 0.5, 2)) for k, shape in enumerate(shapes))
+    call = getattr(mx, name)
+    got = call(mx.array(x), mx.array(y))
+    with host_disabled():
+        want = call(mx.array(x), mx.array(y))
+        mx.eval(want)
+    assert got.shape == want.shape
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(np.array(got), np.array(want), rtol=1e-6)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("inclusive", [False, True])
+def test_scans_of_short_rows(inclusive, reverse):
+    x = np.asarray(data((500, 4), "float32", 1, -1, 1))
+    got = mx.cumsum(mx.array(x), axis=1, reverse=reverse, inclusive=inclusive)
+    line = x[:, ::-1] if reverse else x
+    want = np.cumsum(line, 1) if inclusive else np.cumsum(np.pad(line, ((0, 0), (1, 0)))[:, :-1], 1)
+    np.testing.assert_array_equal(np.array(got), want[:, ::-1] if reverse else want)

@@ -17,6 +17,7 @@ import numpy as np
 from mxcompat._array.casting import converted_on_host
 from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.run.layout import reduced
 from mxcompat._graph.run.values import in_order
 
 from ..define import as_float
@@ -213,7 +214,7 @@ def _host_norm(out: Any, params: tuple, a: Any) -> Any:
         norm = np.expand_dims(norm, axes) if keepdims else norm
     elif order is None or (order == 2 and len(axes) == 1):
         squares = x.real * x.real + x.imag * x.imag if x.dtype.kind == "c" else x * x
-        norm = np.sqrt(np.add.reduce(squares, axes, keepdims=keepdims))
+        norm = np.sqrt(reduced(np.add, squares, axes, keepdims))
     elif len(axes) == 2:
         norm = induced(np.abs(x), order, axes)[1]
         norm = norm if keepdims else norm.squeeze(axes)

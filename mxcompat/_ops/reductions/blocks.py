@@ -16,6 +16,7 @@ import numpy as np
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import is_known
+from mxcompat._graph.run.layout import reduced
 from mxcompat._graph.run.values import in_order
 from mxcompat._jax import jax, jnp, lax, lazy
 
@@ -120,8 +121,7 @@ def folded_on_host(
     """What `folded` gives, with NumPy. A block has about `size` elements."""
 
     def fold(block: Any, kept: Sequence[Any]) -> Any:
-        terms = term(block, *kept)
-        return ufunc.reduce(terms, axes, terms.dtype, None, True)
+        return reduced(ufunc, term(block, *kept), axes, True)
 
     if not axes or x.size < policy.LONG_SUM:
         return fold(in_order(x), kept)

@@ -12,6 +12,7 @@ import numpy as np
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.run.layout import reduced
 from mxcompat._graph.run.values import in_order
 
 from ..define import TABLE
@@ -47,7 +48,6 @@ def _widely(ufunc: np.ufunc, out: Aval, x: Any, axes: tuple[int, ...]) -> Any:
 
 def _total(ufunc: np.ufunc) -> Callable[..., Any]:
     """The rule of a reduction with this ufunc, in the dtype of the result."""
-    reduce = ufunc.reduce
 
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         axes, keepdims = params
@@ -55,7 +55,10 @@ def _total(ufunc: np.ufunc) -> Callable[..., Any]:
             return x
         if _half(out):
             return _widely(ufunc, out, x, axes).astype(out.dtype._numpy)
-        return reduce(in_order(x), axes, out.dtype._numpy, None, keepdims)
+        x = in_order(x)
+        if x.dtype is out.dtype._numpy:
+            return reduced(ufunc, x, axes, keepdims)
+        return ufunc.reduce(x, axes, out.dtype._numpy, None, keepdims)
 
     return rule
 
@@ -87,6 +90,8 @@ def _mean(out: Aval, params: tuple, x: Any) -> Any:
         total = _widely(np.add, out, x, axes)
     elif x.dtype.kind in "biu" and x.dtype.itemsize <= 2 and x.size >= policy.LONG_SUM:
         total = _sum_of_narrow(x, axes).reshape(out.shape)
+    elif x.dtype is out.dtype._numpy:
+        total = reduced(np.add, in_order(x), axes, keepdims)
     else:
         total = np.add.reduce(in_order(x), axes, out.dtype._numpy, None, keepdims)
     count = x.size // max(out.size, 1)
@@ -98,15 +103,13 @@ def _mean(out: Aval, params: tuple, x: Any) -> Any:
 
 
 def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
-    reduce = ufunc.reduce
-
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         axes, keepdims = params
         if not axes:
             return x
         if _half(out):
             return _widely(ufunc, out, x, axes).astype(out.dtype._numpy)
-        found = reduce(x, axes, None, None, keepdims)
+        found = reduced(ufunc, x, axes, keepdims)
         if out.dtype._kind == "c":
             return np.where(found == found, found, np.complex64(np.nan))
         return found
@@ -119,11 +122,13 @@ HOST[TABLE["min"]] = _extreme(np.minimum)
 
 
 def _all_or_any(ufunc: np.ufunc) -> Callable[..., Any]:
-    reduce = ufunc.reduce
-
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         axes, keepdims = params
-        return reduce(x if x.dtype.kind != "V" else x != 0, axes, np.bool_, None, keepdims)
+        if x.dtype.kind == "V":
+            x = x != 0
+        if x.dtype.kind == "b":
+            return reduced(ufunc, x, axes, keepdims)
+        return ufunc.reduce(x, axes, np.bool_, None, keepdims)
 
     return rule
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
-from mxcompat._graph.policy import SCAN_STEPS, SCANNED_LINES
+from mxcompat._graph.policy import SCAN_STEPS, SCANNED_LINES, SHORT_ROW
 
 from ..define import TABLE
 from . import scans  # noqa: F401  # for their records, in TABLE
@@ -55,14 +55,15 @@ def _scan(ufunc: np.ufunc, identity: Callable[[np.dtype], Any], for_complex: np.
         step = ufunc if out.dtype._kind != "c" or for_complex is None else for_complex
         if step is np.logaddexp and out.dtype._kind == "c":
             return None
-        if inclusive and not reverse and (axis is None or axis == x.ndim - 1):
+        short = axis is not None and 1 < x.shape[axis] <= SHORT_ROW
+        if inclusive and not reverse and not short and (axis is None or axis == x.ndim - 1):
             return narrowed(step.accumulate(x.reshape(out.shape), -1, dtype), out)
         y = np.empty(out.shape, dtype)
         source, target = _line(x, axis, reverse), _line(y, axis, reverse)
         if not inclusive:
             target[_FIRST] = identity(dtype)
             source, target = source[_BUT_LAST], target[_BUT_FIRST]
-        if source.ndim > 1 and source.size >= SCANNED_LINES * source.shape[-1] and axis != x.ndim - 1:
+        if source.ndim > 1 and source.size >= SCANNED_LINES * source.shape[-1] and (short or axis != x.ndim - 1):
             _by_columns(step, source, target)
         else:
             step.accumulate(source, -1, dtype, target)
