@@ -182,10 +182,20 @@ def kept(module: Any, value: Any) -> Any:
     return call.results[0]
 
 
-def keep(module: Any, value: Any) -> None:
-    """Have all that reads a value read one that is computed by itself."""
+def keep(module: Any, value: Any, after: Any = None) -> None:
+    """Have all that reads a value, or what does so after an operation of its block, read one that is computed by
+    itself."""
     uses = list(value.uses)
-    with ir.InsertionPoint.after(value.owner):
+    if after is not None:
+        uses = [use for use in uses if not _is_before(use.owner.operation, after)]
+    with ir.InsertionPoint.after(after or value.owner):
         held = kept(module, value)
     for use in uses:
         use.owner.operands[use.operand_number] = held
+
+
+def _is_before(op: Any, other: Any) -> bool:
+    """Whether an operation, or the one that it is within, is another of the block or comes before it."""
+    while op.block != other.block:
+        op = op.parent.operation
+    return op == other or op.is_before_in_block(other)

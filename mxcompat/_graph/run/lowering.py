@@ -9,6 +9,7 @@ from mxcompat._jax import in_a_thread, ir, jax
 
 from ..passes.aliases import pair_updates
 from ..passes.branches import compute_in_branches
+from ..passes.chains import cut_chains
 from ..passes.constants import compute_when_run
 from ..passes.identities import keep_identities_apart
 from ..passes.integers import wrap_around
@@ -46,6 +47,7 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
             unroll_reductions(module)
             reduce_in_stages(module)
             compute_once(module)
+            cut_chains(module)
             compute_in_branches(module)
         compute_when_run(module)
     return lowered
