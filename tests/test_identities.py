@@ -101,3 +101,12 @@ def _compiled(f: Callable[..., Any], *inputs: Any) -> Any:
     lowered = jax.jit(f).lower(*inputs)
     keep_identities_apart(lowered.compiler_ir("stablehlo"))
     return np.asarray(lowered.compile()(*inputs))
+
+
+def test_functions_that_give_back_what_they_are_given() -> None:
+    """The condition over an empty array is one, called with what it gave."""
+    found = mx.zeros((0,))
+    with ext.debug.host_disabled():
+        y = mx.log(mx.where(found > 0, mx.where(found > 1, found, 1), 2))
+        mx.eval(y)
+    assert y.shape == (0,)

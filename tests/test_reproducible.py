@@ -165,3 +165,27 @@ def test_an_optimizer_forgets_its_past() -> None:
             used.weight_decay = 0.01 * k
             mx.eval(used.apply_gradients({"w": mx.array(start)}, {"w": mx.array(start)}))
         np.testing.assert_array_equal(update(used), update(optim.AdamW(learning_rate=0.1)))
+
+
+QUANTIZED = """
+import os
+import mxcompat.core as mx
+words, scales, _ = mx.quantize(mx.random.normal((1, 32), key=mx.random.key(26)), 32, 2)
+mx.eval(words)
+print(words.tolist(), os.environ.get("XLA_FLAGS"))
+"""
+
+
+@pytest.mark.parametrize("flags", ["", "--xla_cpu_enable_fast_math=false"])
+def test_codes_of_random_weights_are_compiled_in_the_end(flags: str) -> None:
+    """LLVM takes a loop over random bits for a checksum, and looks into it for ever, unless it is told not to."""
+    inherited = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    environment = {**inherited, "PYTHONPATH": str(ROOT), "MXCOMPAT_REPRODUCIBLE": "1", "MXCOMPAT_HOST": "0",
+                   "JAX_ENABLE_COMPILATION_CACHE": "0", **({"XLA_FLAGS": flags} if flags else {})}  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", QUANTIZED], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    words, _, left = done.stdout.strip().rpartition("]] ")
+    assert words == "[[2733370010, 3722984361"  # real MLX's
+    assert left == (flags or "None")

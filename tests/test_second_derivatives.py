@@ -171,3 +171,24 @@ def test_truncated_normals_between_equal_bounds():
             else:
                 results.append(mx.jvp(draw, bounds, [mx.ones(3), 10 * mx.ones(3)])[1])
         assert not testing.differences(*results)
+
+
+COMPLEX_STEPS = {
+    "var": lambda mx, x: mx.real(mx.var(x * 1j)),
+    "var, ddof": lambda mx, x: mx.real(mx.var(x * (1 + 2j), ddof=1)),
+    "std": lambda mx, x: mx.abs(mx.std(x * (1 + 1j))),
+    "norm": lambda mx, x: mx.linalg.norm(x * (1 + 1j)),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX_STEPS)
+def test_of_complex_statistics(name):
+    f, x = COMPLEX_STEPS[name], np.array([1, 2, 4], np.float32)
+    found = []
+    for mx in (real, ours):
+        grad = mx.grad(lambda x, mx=mx: f(mx, x))
+        second = mx.grad(lambda x, grad=grad: grad(x)[0])(mx.array(x))
+        along = mx.jvp(grad, [mx.array(x)], [mx.array(x * x)])[1][0]
+        found.append([np.array(second), np.array(along)])
+    for want, got in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)

@@ -161,3 +161,13 @@ def test_what_a_checkpoint_captures_has_gradients_where_it_is_mapped(name):
         return mx.value_and_grad(lambda w: body(mx, w, lambda y: mx.sin(y) * w * w + y).sum())(mx.array(2.0))
 
     check(run)
+
+
+def test_attention_over_no_entries():
+    def mapped(mx, transform=lambda f: f):
+        q, k = mx.zeros((0, 1, 2, 3, 4)), mx.zeros((0, 1, 2, 4, 4))
+        attend = lambda q, k: mx.fast.scaled_dot_product_attention(q, k, k, scale=1.0)  # noqa: E731
+        return mx.vmap(transform(attend))(q, k)
+
+    check(mapped)
+    check(lambda mx: mapped(mx, lambda f: mx.grad(lambda q, k: f(q, k).sum())))

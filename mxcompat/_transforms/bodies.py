@@ -132,7 +132,7 @@ def _norm(x: array, order: float | str | None, axes: tuple[int, ...], keepdims: 
     if is_spectral(order, axes):
         raise NoRule("singular values")
     if order is None or (order == 2 and len(axes) == 1):
-        squares = x.real().square() + x.imag().square() if x.dtype._kind == "c" else x.square()
+        squares = x.real.square() + x.imag.square() if x.dtype._kind == "c" else x.square()
         return squares.sum(axes).sqrt()
     size, power = x.abs(), float(order)
     if len(axes) == 2:

@@ -136,7 +136,7 @@ def _logsumexp(g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], 
 def _var(g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Symbolic) -> tuple | None:
     axes, _, ddof = params
     count = x.size // max(g.size, 1)
-    if count <= ddof:
+    if count <= ddof or x.dtype.kind == "c":
         return None
     away = _distances(_distances(x, axes, count), axes, count)
     return (_kept(g, params, x) * (2 * away) / (count - ddof),)

@@ -36,9 +36,12 @@ def keep_identities_apart(module: Any) -> None:
 
     def origins(value: Any) -> Iterator[Any]:
         """The values, one for each call of the function that it is in, whose elements these are, in other places."""
-        stack = [value]
+        stack, seen = [value], set()
         while stack:
             value = stack.pop()
+            if value in seen:  # a function that gives back what it is given, called with what it gave
+                continue
+            seen.add(value)
             beyond = across(value, functions, calls)
             if beyond is not None:
                 stack += beyond

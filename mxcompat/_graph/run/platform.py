@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -27,10 +28,33 @@ def backend() -> str:
         while before_start:
             before_start.pop()()
         before = threads()
-        _started.append(jax.default_backend())
+        with _without_hash_recognition():
+            _started.append(jax.default_backend())
         if _started[0] == "cpu":
             candidates(threads() - before)
     return _started[0]
+
+
+@contextmanager
+def _without_hash_recognition() -> Iterator[None]:
+    """LLVM looks for checksums in loops, and in one over random bits that are fused into it (the codes of random
+    weights) it never comes to an end. XLA reads its flags when it starts; LLVM ends the process for one that it does
+    not know, so only versions are told that have been tried."""
+    flags = os.environ.get("XLA_FLAGS")
+    if not (0, 10) <= jax.__version_info__ < (0, 13) or _LLVM in (flags or ""):
+        yield
+        return
+    os.environ["XLA_FLAGS"] = f"{flags or ''} {_LLVM}=-disable-loop-idiom-hashrecognize".strip()
+    try:
+        yield
+    finally:
+        if flags is None:
+            del os.environ["XLA_FLAGS"]
+        else:
+            os.environ["XLA_FLAGS"] = flags
+
+
+_LLVM = "--xla_backend_extra_options"
 
 
 @cache

@@ -34,9 +34,8 @@ def _merged(node: Node, on: bool, size: int, batch: int) -> Node:
     return _reshaped(node, (size * batch, *rest))
 
 
-def _split(node: Node, size: int) -> Node:
-    shape = node.aval.shape
-    return _reshaped(node, (size, shape[0] // size, *shape[1:]))
+def _split(node: Node, size: int, batch: int) -> Node:
+    return _reshaped(node, (size, batch, *node.aval.shape[1:]))
 
 
 @BATCH.of(RMS_NORM, LAYER_NORM)
@@ -74,7 +73,7 @@ def _attention(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) 
     masks = inputs[4 : 4 + masked]
     if masked:
         masks = (_mask(masks[0], batched[4], size, batch),)
-    return _split(apply(op, (*merged, inputs[3], *masks, *inputs[4 + masked :]), params), size)
+    return _split(apply(op, (*merged, inputs[3], *masks, *inputs[4 + masked :]), params), size, batch)
 
 
 def _mask(mask: Node, on: bool, size: int, batch: int) -> Node:
@@ -98,4 +97,4 @@ def _rope(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> No
     if batched[1] and offset.aval.ndim == 1:
         offset = _reshaped(offset, (size, 1))
     merged = _merged(x, batched[0], size, batch), _merged(offset, batched[1], size, batch)
-    return _split(apply(op, (*merged, *rest), params), size)
+    return _split(apply(op, (*merged, *rest), params), size, batch)

@@ -83,17 +83,52 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
         return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims, dtype=x.dtype)
 
     def impl(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-        if x.dtype.kind != "c":
-            chosen = real if jnp.issubdtype(x.dtype, jnp.floating) else reduce
-            return chosen(x, axis=axes, keepdims=keepdims)
-        re, im = lax.real(x), lax.imag(x)
-        first = reduce(re, axis=axes, keepdims=True)
-        second = reduce(jnp.where(re == first, im, jnp.asarray(worst, im.dtype)), axis=axes, keepdims=True)
-        nan = jnp.any(x != x, axis=axes, keepdims=True)
-        out = lax.complex(jnp.where(nan, math.nan, first), jnp.where(nan, 0.0, second))
-        return out if keepdims else lax.squeeze(out, axes)
+        if x.dtype.kind == "c":
+            return of_complex(x, axes, keepdims)
+        chosen = real if jnp.issubdtype(x.dtype, jnp.floating) else reduce
+        return chosen(x, axis=axes, keepdims=keepdims)
+
+    @partial(lazy.custom_jvp, nondiff_argnums=(1, 2))
+    def of_complex(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+        found, _ = _extreme_of_complex(x, axes, worst)
+        return found if keepdims else lax.squeeze(found, axes)
+
+    @of_complex.defjvp
+    def complex_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
+        x = primals[0]
+        found, place = _extreme_of_complex(x, axes, worst)
+        out = found if keepdims else lax.squeeze(found, axes)
+        share = (_places(x, axes) == place).astype(x.dtype)
+        if not is_forward():
+            equal = (x == found).astype(x.dtype)
+            count = jnp.sum(equal, axis=axes, keepdims=True)
+            share = jnp.where(count == 0, share, equal / jnp.where(count == 0, 1, count))  # as for real ones
+            share = jnp.where(found == found, share, math.nan)
+        return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims)
 
     return impl
+
+
+def _extreme_of_complex(x: Any, axes: tuple[int, ...], worst: float) -> tuple[Any, Any]:
+    """The largest complex number (the smallest if `worst` is inf) and its place in the order of `axes`, which stay. In
+    one pass: XLA may compute x twice and round differently."""
+
+    def better(a: Any, b: Any) -> Any:
+        (re, im, place), (other, imaginary, behind) = a, b
+        above = lax.gt if worst < 0 else lax.lt
+        first = above(re, other) | ((re == other) & (above(im, imaginary) | ((im == imaginary) & (place < behind))))
+        return tuple(lax.select(first, p, q) for p, q in zip(a, b, strict=True))
+
+    re, im = lax.real(x), lax.imag(x)
+    places = jnp.broadcast_to(_places(x, axes), x.shape)
+    none = jnp.asarray(worst, re.dtype)
+    last = jnp.asarray(size_of(x, axes), jnp.int32)
+    re, im, place = (
+        lax.expand_dims(found, axes) for found in lax.reduce((re, im, places), (none, none, last), better, axes)
+    )
+    nan = jnp.any(x != x, axis=axes, keepdims=True)
+    place = jnp.where(nan, jnp.min(jnp.where(x != x, places, last), axis=axes, keepdims=True), place)
+    return lax.complex(jnp.where(nan, math.nan, re), jnp.where(nan, 0.0, im)), place
 
 
 largest = _extreme(lazy.numpy.max, -math.inf)

@@ -91,18 +91,11 @@ def _extreme(name: str) -> None:
         if not params[0]:
             return (g,)
         y, g = _kept(y, params, x), _kept(widened(g), params, x)
-        if x.dtype.kind != "c":
-            equal = x == y
-            return (equal * (g / _count(equal, params, g.dtype)),)
-        re, im = _complex_shares(y, params, x)
-        return (g.real * re + np.complex64(1j) * (g.imag * im),)
+        equal = x == y
+        return (equal * (g / _count(equal, params, g.dtype)),)
 
     def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
-        y, t = _kept(y, params, x), widened(tangents[0])
-        if x.dtype.kind != "c":
-            return _at_first(t, x, params, np.argmax if name == "max" else np.argmin)
-        re, im = _complex_shares(y, params, x)
-        return _summed(t.real * re + np.complex64(1j) * (t.imag * im), params)
+        return _at_first(widened(tangents[0]), x, params, np.argmax if name == "max" else np.argmin)
 
     PULLBACK[op] = pullback
     PUSHFORWARD[op] = pushforward
@@ -123,13 +116,6 @@ def _at_first(t: Any, x: Any, params: tuple, search: Callable[..., Any]) -> Any:
 def _count(equal: Any, params: tuple, dtype: Any) -> Any:
     """How many elements are the extreme, and so have a share in it; 0 if that is NaN, which is not equal to itself."""
     return np.add.reduce(equal, params[0], dtype, None, True)
-
-
-def _complex_shares(y: Any, params: tuple, x: Any) -> tuple[Any, Any]:
-    """The shares of the real parts, and of the imaginary ones: none of either where the extreme is NaN."""
-    known, re, im = y == y, x.real == y.real, x == y
-    parts = [np.where(known, equal / _count(equal, params, np.float32), np.float32(0)) for equal in (re, im)]
-    return parts[0], parts[1]
 
 
 _extreme("max")
