@@ -66,7 +66,7 @@ def outcomes(jobs, folder):
             log.close()
             text = (folder / f"{side}.log").read_text()
             failed = f"{side}: exit status {process.returncode}\n{text[-3000:]}"
-            found.append(failed if process.returncode else pickle.loads((folder / side).read_bytes()))
+            found.append(failed if process.returncode != 0 else pickle.loads((folder / side).read_bytes()))
     finally:
         for _, log, process in running:
             process.kill()

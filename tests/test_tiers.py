@@ -33,12 +33,17 @@ def loss(mx, layers, x, y):
     return mx.mean((x - y) ** 2)
 
 
-@pytest.mark.skipif(native is None, reason="no compiler of C")
-def test_random_numbers_are_not_compiled_early(plans, monkeypatch):
-    """XLA would be no faster: a model that is made again draws its numbers in NumPy, however heavy that is."""
+def compile_at_once(monkeypatch):
+    """Whatever has run in NumPy once is heavy, and worth a compile."""
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+
+
+@pytest.mark.skipif(native is None, reason="no compiler of C")
+def test_random_numbers_are_not_compiled_early(plans, monkeypatch):
+    """XLA would be no faster: a model that is made again draws its numbers in NumPy, however heavy that is."""
+    compile_at_once(monkeypatch)
     monkeypatch.setattr(policy, "HOT_SHARE", float("inf"))
     for _ in range(3):
         mx.eval(nn.Sequential(*[nn.Linear(31, 37) for _ in range(5)]).parameters())
@@ -68,9 +73,7 @@ def test_a_gradient_at_a_new_size_compiles_nothing(plans):
 
 
 def test_what_is_hot_is_compiled_in_the_background(plans, monkeypatch):
-    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
-    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
-    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+    compile_at_once(monkeypatch)
     monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
     w = mx.array(data(8, 8))
 
@@ -87,9 +90,7 @@ def test_what_is_hot_is_compiled_in_the_background(plans, monkeypatch):
 
 
 def test_the_faster_way_wins(plans, monkeypatch):
-    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
-    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
-    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+    compile_at_once(monkeypatch)
     monkeypatch.setattr(policy, "TRIED_SECONDS", float("inf"))
     monkeypatch.setattr(policy, "TRIAL_SECONDS", float("inf"))
     monkeypatch.setattr(policy, "RESULT_SECONDS", 0.0)
@@ -109,9 +110,7 @@ def test_the_faster_way_wins(plans, monkeypatch):
 
 
 def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
-    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
-    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
-    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+    compile_at_once(monkeypatch)
     monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)  # as if all of it took NumPy longer
     monkeypatch.setattr(policy, "TRIAL_SECONDS", 0.0)
     monkeypatch.setattr(policy, "CLEARLY_SLOWER", float("inf"))
@@ -140,9 +139,7 @@ def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
 
 
 def test_what_xla_takes_much_longer_for_goes_back_after_one_run(plans, monkeypatch):
-    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
-    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
-    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+    compile_at_once(monkeypatch)
     monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
     x = mx.array(data(30, 20))
 
@@ -168,9 +165,7 @@ def test_what_is_being_compiled_is_not_compiled_in_a_hurry_too(plans, monkeypatc
     """Though NumPy takes longer than a compile: the better executable is on its way."""
     jobs = []
     monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
-    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
-    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
-    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+    compile_at_once(monkeypatch)
     monkeypatch.setattr(background, "submit", lambda job, lasting=False: jobs.append(job))
     x = mx.array(data(30, 20))
     for _ in range(2):
