@@ -91,8 +91,8 @@ def _column(x: Any, k: int) -> Any:
 
 
 def reduced(ufunc: np.ufunc, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """The reduction by a ufunc whose result has the dtype of `x`, to the same bits; of short rows, column by column, a
-    part of them that stays in the cache at a time."""
+    """The reduction by a ufunc whose result has the dtype of `x`, to the same bits (but for which of two zeros is the
+    extreme); of short rows, column by column, a part of them that stays in the cache at a time."""
     if not _has_short_rows(ufunc, x, axes):
         return ufunc.reduce(x, axes, x.dtype, None, keepdims)
     rows = x.reshape(-1, x.shape[-1])
