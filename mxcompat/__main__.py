@@ -12,6 +12,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+from mxcompat._tools.ending import ProcessEnd
 from mxcompat._tools.running import run_program
 from mxcompat._version import MLX_VERSION, __version__
 
@@ -128,4 +129,5 @@ COMMANDS = {
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with ProcessEnd(sys._getframe()):
+        sys.exit(main(sys.argv[1:]))

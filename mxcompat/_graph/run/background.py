@@ -3,7 +3,7 @@
 Its jobs are improvements that nobody waits for, so a process that ends drops those not begun, but for the short ones
 that are there for the processes to come. The one under way is given up before the next stage of its compile. A stage is
 waited for, by Python itself, before anything is torn down: JAX has finalizers that run at exit and would take the
-ground from under a trace.
+ground from under a trace. Who ends the process without that, and need not wait, says so first (`leave_at_exit`).
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from . import forked
 from .events import span
 from .priority import compiler_behind
 
-__all__ = ["THREAD", "behind", "give_up_at_exit", "is_busy", "settle", "submit", "wait"]
+__all__ = [
+    "THREAD", "behind", "finish", "give_up_at_exit", "is_busy", "leave_at_exit", "settle", "submit", "wait",
+]  # fmt: skip
 
 THREAD = "mxcompat-background"
 """The name of the thread."""
@@ -27,18 +29,19 @@ _jobs: deque[Callable[[], None]] = deque()
 _lasting: deque[Callable[[], None]] = deque()
 _changed = threading.Condition()
 _thread: threading.Thread | None = None
+_is_left = _is_over = False
 
 
 def submit(job: Callable[[], None], lasting: bool = False) -> None:
     """Have a job done some time. A `lasting` one, which is short, is done before others, and when the process ends. At
     exit, from Python 3.12 on, no thread can be started any more: what comes then is not done."""
     global _thread
-    if forked.is_cut_off():
+    if forked.is_cut_off() or (_is_left and not threading.main_thread().is_alive()):
         return
     with _changed:
         (_lasting if lasting else _jobs).append(job)
-        if _thread is None:  # it lives as long as there are jobs, and is no daemon: Python waits for it at exit
-            thread = threading.Thread(target=_work, name=THREAD, daemon=False)
+        if _thread is None:  # it lives as long as there are jobs, and Python waits for it at exit if it is no daemon
+            thread = threading.Thread(target=_work, name=THREAD, daemon=_is_left)
             try:
                 thread.start()
                 _thread = thread
@@ -52,9 +55,9 @@ def is_busy() -> bool:
     return _thread is not None
 
 
-def settle() -> None:
-    """Wait until no job is left."""
-    wait(lambda: _thread is None)
+def settle(seconds: float | None = None) -> None:
+    """Wait until no job is left. No longer than so many seconds, if they are given."""
+    wait(lambda: _thread is None, seconds)
 
 
 def wait(until: Callable[[], bool], seconds: float | None = None) -> None:
@@ -64,6 +67,26 @@ def wait(until: Callable[[], bool], seconds: float | None = None) -> None:
         return
     with span("wait"), _changed:
         _changed.wait_for(lambda: until() or _thread is None, seconds)
+
+
+def leave_at_exit() -> None:
+    """Have the end of the process not wait for the thread. Who asks for that calls `finish`, and ends the process
+    without tearing the interpreter down, if jobs are left by then."""
+    global _is_left
+    _is_left = True
+
+
+def finish(seconds: float) -> None:
+    """Drop the jobs that have not begun, wait for the one under way, no longer than so many seconds, and do those that
+    are there for the processes to come."""
+    global _is_over
+    with _changed:
+        _is_over = True
+        _jobs.clear()
+    settle(seconds)
+    while _lasting:
+        with suppress(IndexError):  # the thread has come back and taken it
+            _done(_lasting.popleft())
 
 
 def give_up_at_exit() -> None:
@@ -84,9 +107,9 @@ def behind() -> Iterator[None]:
 
 
 def _is_ending() -> bool:
-    """Whether the process waits for nobody but this thread."""
+    """Whether the process waits for nobody but this thread, if for that."""
     main = threading.main_thread()
-    return not main.is_alive() and all(t.daemon or t in (main, _thread) for t in threading.enumerate())
+    return _is_over or (not main.is_alive() and all(t.daemon or t in (main, _thread) for t in threading.enumerate()))
 
 
 def _next() -> Callable[[], None] | None:
@@ -104,12 +127,17 @@ def _next() -> Callable[[], None] | None:
 
 def _work() -> None:
     while (job := _next()) is not None:
-        try:
-            job()
-        except SystemExit:
-            _log().debug("what was being compiled is given up, as the process ends")
-        except Exception:
-            _log().exception("a job in the background failed; what it was to improve stays as it is")
+        _done(job)
+
+
+def _done(job: Callable[[], None]) -> None:
+    try:
+        job()
+    except SystemExit:
+        _log().debug("what was being compiled is given up, as the process ends")
+    except Exception:
+        say = _log().debug if _is_over else _log().error
+        say("a job in the background failed; what it was to improve stays as it is", exc_info=True)
 
 
 def _log() -> Any:

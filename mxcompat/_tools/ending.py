@@ -1,0 +1,166 @@
+"""Ending: a process whose program is done ends, though XLA is compiling something for it in the background.
+
+XLA cannot be interrupted, and a thread that came back from it while Python tears the interpreter down would abort the
+process. So Python waits, which can be many seconds. Where nothing but the end comes after the program it need not: all
+that Python does there with the program's is done here, in its order, and what is left is memory.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import io
+import os
+import signal
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from time import perf_counter
+from types import FrameType, TracebackType
+from typing import Any
+
+from mxcompat._graph import policy
+from mxcompat._graph.run import background
+
+__all__ = ["ProcessEnd"]
+
+
+class ProcessEnd:
+    """A context at whose end the process ends, if that is so: if `python -m` runs the module with this frame, and
+    nothing else, a profiler, say, has called that. What is raised in it, `SystemExit` too, is what the process ends
+    with."""
+
+    def __init__(self, frame: FrameType) -> None:
+        self._is_ours = _is_outermost(frame) and not sys.flags.inspect
+        self._start = perf_counter()
+
+    def __enter__(self) -> None:
+        if self._is_ours:
+            background.leave_at_exit()
+
+    def __exit__(self, _: Any, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if not self._is_ours or not (background.is_busy() or _others()):
+            return
+        if _has_service():
+            background.settle()
+            return
+        _end(error, policy.LONGEST_END * (perf_counter() - self._start))
+
+
+def _is_outermost(frame: FrameType) -> bool:
+    callers = []
+    caller = frame.f_back
+    while caller is not None:
+        callers.append((caller.f_globals.get("__name__"), caller.f_code.co_name))
+        caller = caller.f_back
+    return callers == [("runpy", "_run_code"), ("runpy", "_run_module_as_main")]
+
+
+def _others() -> list[threading.Thread]:
+    """The threads that Python waits for, which may yet have something compiled."""
+    return [t for t in threading.enumerate() if not t.daemon and t is not threading.current_thread()]
+
+
+def _has_service() -> bool:
+    """Whether JAX connects this process with others, which it ends in its own way."""
+    distributed: Any = getattr(sys.modules.get("jax"), "distributed", None)
+    return distributed is not None and distributed.is_initialized()
+
+
+def _end(error: BaseException | None, seconds: float) -> None:
+    """End the process as Python would, but wait for what is being compiled no longer than so many seconds."""
+    status = _reported(error)
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]  # waits for the program's threads
+        background.finish(seconds)
+    except KeyboardInterrupt:
+        background.finish(0)  # the second one, of somebody in a hurry
+    atexit.unregister(getattr(sys.modules.get("jax._src.api"), "clean_up", None))  # takes the compiler from under it
+    atexit._run_exitfuncs()
+    flushed = _flush()
+    _write_files()
+    _let_go(error)
+    _close_files()
+    if not (_flush() and flushed):
+        status = 120  # as Python's
+    if isinstance(error, KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    os._exit(status)
+
+
+def _reported(error: BaseException | None) -> int:
+    """Print what a program that raised this prints. Returns the exit status."""
+    if isinstance(error, SystemExit):
+        if isinstance(error.code, int):
+            return error.code & 0xFF
+        if error.code is not None:
+            print(error.code, file=sys.stderr)
+        return int(error.code is not None)
+    if error is None:
+        return 0
+    found = sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    try:
+        sys.excepthook(*found)
+    except BaseException as another:
+        print("Error in sys.excepthook:", file=sys.stderr)
+        traceback.print_exception(another)
+        print("\nOriginal exception was:", file=sys.stderr)
+        traceback.print_exception(error)
+    return 1
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Let go of the main module, and of what refers to it, so that what it alone holds is finalized."""
+    while error is not None:
+        following = error.__cause__ or error.__context__
+        error.__traceback__ = error.__cause__ = error.__context__ = None
+        error = following
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        vars(sys).pop(name, None)
+    sys.modules["__main__"] = None  # type: ignore[assignment]
+    gc.collect()
+
+
+def _files() -> list[io.IOBase]:
+    """The files that are open, but for the standard streams."""
+    standard = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
+    base = io.IOBase.__base__  # which does not ask each type what it is
+    return [f for f in gc.get_objects() if issubclass(type(f), base) and all(f is not s for s in standard)]
+
+
+def _write_files() -> None:
+    """Write what is in buffers: text into those of bytes, and these into files."""
+    files = _files()
+    for kind in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
+        for file in [f for f in files if type(f) is kind]:
+            with suppress(OSError, ValueError):  # as where Python closes them: a file may be closed, a disk full
+                file.flush()
+
+
+def _close_files() -> None:
+    """Close what is still held. Files of classes written in Python, gzip's, say, write more than buffers when they are
+    closed, and come first."""
+    for file in [f for f in _files() if type(f).__module__ != "_io"]:
+        with suppress(Exception):  # as where Python closes them
+            file.close()
+    _write_files()
+
+
+def _flush() -> bool:
+    """Flush the standard streams, C's too; whether that went well, and it says so if not."""
+    well = True
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except Exception as error:
+            well = False
+            if stream is not sys.stderr:
+                print(f"Exception ignored in: {stream!r}", file=sys.stderr)
+                traceback.print_exception(error)
+    if os.name == "posix":
+        ctypes.CDLL(None).fflush(None)
+    return well
