@@ -48,9 +48,10 @@ def test_tiles_are_taken_for_transposed_arrays_alone(monkeypatch: pytest.MonkeyP
     copy = native.copy_transposed
     monkeypatch.setattr(layout, "native", type("Native", (), {"copy_transposed": lambda *a: taken.append(copy(*a))}))
     x = random((200, 300), np.dtype(np.float32))
-    for y in (x.T, x.reshape(4, 50, 300).transpose(0, 2, 1), x.reshape(4, 50, 300).transpose(2, 0, 1)):
+    split = x.reshape(4, 50, 300)
+    for y in (x.T, split.transpose(0, 2, 1), split.transpose(2, 0, 1), x[None].transpose(0, 2, 1)):
         layout.contiguous(y)
-    assert taken == [True] * 3
+    assert taken == [True] * 4
     taken.clear()
     wide = random((3, 20000), x.dtype)
     for y in (x[:, :250], x[:, ::2].T, x[::2], wide.T, wide.reshape(20000, 3).T):
@@ -90,3 +91,15 @@ def test_operands_that_lie_otherwise(name: str) -> None:
         assert np.array_equal(f(x.T, y), wanted)
         assert np.array_equal(f(y.T, x).T, np.array(f(y, mx.array(np.ascontiguousarray(a.T)))))
         assert np.array_equal(f(x.T, y).reshape(-1), wanted.reshape(-1))
+
+
+@pytest.mark.parametrize("shape", [(300, 700), (5, 300, 200), (2, 400, 300), (70000, 4)], ids=str)
+def test_two_that_lie_otherwise_are_combined_in_parts(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(1).normal(size=(*shape[:-2], shape[-1], shape[-2])).astype(np.float32).swapaxes(-1, -2)
+    y = np.random.default_rng(2).normal(size=shape).astype(np.float32)
+    for function in (np.add, np.subtract, np.divide):
+        for a, b in ((x, y), (y, x)):
+            for in_place in (False, True):
+                result = layout.combined(function, a, b, in_place)
+                assert result.flags.c_contiguous
+                assert result.tobytes() == function(np.array(a, order="C"), np.array(b, order="C")).tobytes()

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import platform
 import threading
 from typing import Any
@@ -18,7 +17,7 @@ from .device import Device, DeviceType, cpu, gpu
 from .device import device_type as as_type
 
 __all__ = [
-    "as_device", "default_device", "default_within", "device_count", "device_info", "host_memory", "is_available",
+    "as_device", "default_device", "default_within", "device_count", "device_info", "is_available",
     "jax_device", "require", "set_default_device",
 ]  # fmt: skip
 
@@ -182,8 +181,3 @@ def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
     if size:
         info |= {"memory_size": size, "max_recommended_working_set_size": size, "max_buffer_length": size}
     return info
-
-
-def host_memory() -> int:
-    """The host's memory in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mxcompat._graph import policy
 from mxcompat._graph.ir import buffers
 from mxcompat._graph.ir.node import Node
 from mxcompat._jax import is_array, is_tracer
@@ -138,7 +139,7 @@ def get_memory_limit() -> int:
         >>> mx.get_memory_limit() > 0
         True
     """
-    return _limits.get("memory", _statistics().get("bytes_limit") or int(devices.host_memory() * 0.8))
+    return _limits.get("memory", _statistics().get("bytes_limit") or int(0.8 * (policy.physical_memory() or 0)))
 
 
 def set_memory_limit(limit: int) -> int:

@@ -116,7 +116,7 @@ static int axis_for_tiles(const Py_buffer *from, Py_ssize_t least) {
     int last = from->ndim - 1, axis = 0;
     if (last < 1 || from->strides[last] == from->itemsize || from->shape[last] < least)
         return -1;
-    while (axis < last && from->strides[axis] != from->itemsize)
+    while (axis < last && (from->strides[axis] != from->itemsize || from->shape[axis] == 1))
         axis++;
     if (axis == last || from->shape[axis] < least)
         return -1;

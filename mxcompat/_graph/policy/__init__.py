@@ -14,6 +14,7 @@ from .ops import *
 from .processes import *
 from .programs import *
 from .remembered import *
+from .remembered import physical_memory
 
 HOST = os.environ.get("MXCOMPAT_HOST", "1") != "0"
 """Whether anything at all runs in NumPy because it is new."""
@@ -25,10 +26,8 @@ segments. What `host` says then decides nothing."""
 
 def _default_cache_bytes() -> int:
     """A quarter of a gigabyte, or 2 % of the memory of a machine that has little."""
-    if not hasattr(os, "sysconf"):
-        return 1 << 28
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1 << 26, min(1 << 28, memory // 50))
+    memory = physical_memory()
+    return 1 << 28 if memory is None else max(1 << 26, min(1 << 28, memory // 50))
 
 
 CACHE_BYTES = int(os.environ.get("MXCOMPAT_CACHE_LIMIT") or _default_cache_bytes())

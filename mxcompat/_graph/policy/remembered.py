@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 HELD_SHARE = 0.75
 """What is left of the structures, or of the executables, when room is made, so that it is not made each time: it sorts
 them."""
@@ -84,3 +86,10 @@ LONGEST_AXIS = (1 << 31) - 1
 
 MOST_BYTES = (1 << 63) - 1
 """The size of an array, at most: XLA ends the process if it has to count further."""
+
+
+def physical_memory() -> int | None:
+    """The machine's memory in bytes; None where the system does not tell."""
+    if not hasattr(os, "sysconf") or not {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
+        return None
+    return max(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), 0) or None

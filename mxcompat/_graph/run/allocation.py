@@ -39,11 +39,7 @@ def _available() -> int | None:
 def _of_machine() -> int | None:
     """What the others leave; where that is not known, all that there is."""
     found = re.search(r"^MemAvailable:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
-    if found:
-        return int(found[1]) * 1024
-    if hasattr(os, "sysconf") and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
-        return max(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), 0) or None
-    return None
+    return int(found[1]) * 1024 if found else policy.physical_memory()
 
 
 def _of_group() -> int | None:

@@ -23,13 +23,17 @@ def contiguous(x: np.ndarray) -> np.ndarray:
     """The same array; a copy, if its elements do not lie one after the other."""
     if x.flags.c_contiguous:
         return x
-    words = _WORDS.get(x.itemsize)
-    if native is None or words is None or x.nbytes < policy.TILED_BYTES:
+    if x.nbytes < policy.TILED_BYTES:
         return np.ascontiguousarray(x)
     out = np.empty(x.shape, x.dtype)
-    if not native.copy_transposed(out.view(words), x.view(words), policy.TILED_AXIS):
-        np.copyto(out, x)
+    _copy(out, x)
     return out
+
+
+def _copy(out: np.ndarray, x: np.ndarray) -> None:
+    words = _WORDS.get(x.itemsize)
+    if native is None or words is None or not native.copy_transposed(out.view(words), x.view(words), policy.TILED_AXIS):
+        np.copyto(out, x)
 
 
 _WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
@@ -64,8 +68,19 @@ def combined(function: Callable[..., Any], x: Any, y: Any, in_place: bool = Fals
         return _by_columns(function, x, y, count)
     if lie_alike(x, y):
         return function(x, y)
-    a, b = contiguous(x), contiguous(y)
-    return function(a, b, out=b if a is x else a) if in_place else function(a, b)
+    if not in_place:
+        return function(contiguous(x), contiguous(y))
+    out = np.empty(x.shape, x.dtype)
+    rows = max(1, policy.PART_BYTES * len(x) // x.nbytes)
+    for start in range(0, len(x), rows):  # a part that is still in the cache when it is read again
+        part, a, b = out[start : start + rows], x[start : start + rows], y[start : start + rows]
+        if _lies_in_rows(x):
+            _copy(part, b)
+            function(a, part, out=part)
+        else:
+            _copy(part, a)
+            function(part, b, out=part)
+    return out
 
 
 def _short_row(x: Any, y: Any) -> int:
