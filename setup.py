@@ -5,7 +5,7 @@ import sysconfig
 
 from setuptools import Extension, setup
 
-FILES = ("in_c", "nodes", "code", "numbers", "arrays", "trees", "modules", "layout", "random")
+FILES = ("in_c", "nodes", "code", "numbers", "arrays", "trees", "modules", "layout", "rows", "random")
 
 NATIVE = Extension(
     "mxcompat._native.in_c",

@@ -1,5 +1,5 @@
 /* The module `mxcompat._native.in_c`, see __init__.py: nodes, lists of numbers, the memory of arrays, trees,
-   modules, and random words. */
+   modules, reductions, and random words. */
 #include "in_c.h"
 
 /* Intern names, up to one without a text. */
@@ -39,6 +39,7 @@ static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, add_trees},
     {Py_mod_exec, add_modules},
     {Py_mod_exec, add_layout},
+    {Py_mod_exec, add_rows},
     {Py_mod_exec, add_random},
     {0, NULL},
 };

@@ -45,6 +45,7 @@ int add_arrays(PyObject *module);
 int add_trees(PyObject *module);
 int add_modules(PyObject *module);
 int add_layout(PyObject *module);
+int add_rows(PyObject *module);
 int add_random(PyObject *module);
 
 #ifdef __GNUC__

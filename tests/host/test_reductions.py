@@ -1,5 +1,7 @@
 """The NumPy rules of reductions, scans and sorts give what XLA gives."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -9,7 +11,8 @@ import pytest
 import mxcompat.core as mx
 from mxcompat._graph.ir.rules import BATCH, HOST, LOWERING, PULLBACK, PUSHFORWARD
 from mxcompat._graph.run.interpret import interpret
-from mxcompat._graph.run.layout import reduced
+from mxcompat._graph.run.short_rows import reduced
+from mxcompat._native import native
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.reductions.others import products_of_others
 from mxcompat.ext.debug import host_disabled
@@ -286,7 +289,7 @@ def test_every_op_has_its_rules():
 def test_short_rows_have_the_bits_that_numpy_gives_them(dtype, count):
     x = np.asarray(data((3, 3000, count), "float64", count, -5, 5)).astype(dtype)
     if x.dtype.kind == "f":
-        x[0, ::7, 0], x[0, ::5, 1] = np.nan, np.inf
+        x[0, ::7, 0], x[0, ::5, 1], x[1] = np.nan, np.inf, -0.0
     kinds = (np.logical_and, np.logical_or) if dtype == "bool" else (np.add, np.multiply, np.maximum, np.minimum)
     for ufunc in kinds:
         for keepdims in (False, True):
@@ -294,6 +297,42 @@ def test_short_rows_have_the_bits_that_numpy_gives_them(dtype, count):
                 got, want = reduced(ufunc, x, (2,), keepdims), ufunc.reduce(x, 2, dtype, keepdims=keepdims)
             assert (got.dtype, got.shape) == (want.dtype, want.shape)
             np.testing.assert_array_equal(got, want)
+            assert ufunc is not np.add or (np.signbit(got) == np.signbit(want)).all()
+
+
+@pytest.mark.parametrize("shape", [(3000, 3), (40, 50, 2), (5, 600, 16), (7, 40, 17), (1, 300, 1, 7), (20, 30, 2, 2)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool", "complex64"])
+def test_what_is_before_short_rows_has_the_bits_that_numpy_gives_it(dtype, shape):
+    x = np.asarray(data(shape, "float64", shape[-1], -5, 5)).astype(dtype)
+    if x.dtype.kind == "f":
+        x[::7, 0], x[0, ..., 1], x[..., 0] = np.nan, np.inf, -0.0
+    kinds = (np.logical_and, np.logical_or) if dtype == "bool" else (np.add, np.multiply, np.maximum, np.minimum)
+    for ufunc, count, keepdims in itertools.product(kinds, range(1, len(shape)), (False, True)):
+        for axes in itertools.combinations(range(len(shape)), count):
+            with np.errstate(all="ignore"):
+                got, want = reduced(ufunc, x, axes, keepdims), ufunc.reduce(x, axes, dtype, keepdims=keepdims)
+            assert (got.dtype, got.shape) == (want.dtype, want.shape)
+            assert got.tobytes() == want.tobytes()
+
+
+@pytest.mark.skipif(native is None, reason="no compiler of C")
+def test_what_is_reduced_in_c():
+    reduce = native.reduce_rows
+    x, out = np.arange(24, dtype=np.float32).reshape(2, 4, 3), np.zeros((2, 3), np.float32)
+    assert reduce(out, x, 0)
+    np.testing.assert_array_equal(out, x.sum(1))
+    assert reduce(out, -x, 1)
+    np.testing.assert_array_equal(out, -x[:, 0])
+    assert not reduce(out, x, 3)
+    assert not reduce(out.view(np.uint32), x.view(np.uint32), 0)
+    for wrong in ((out, x[:1]), (out[:, :2].copy(), x), (out, x[:, :0]), (out, x[0]), (out.astype(float), x)):
+        with pytest.raises(ValueError, match="do not fit"):
+            reduce(*wrong, 0)
+    for wrong in ((), (out, x), (out, x, None), (None, x, 0), (out, None, 0)):
+        with pytest.raises(TypeError):
+            reduce(*wrong)
+    with pytest.raises((ValueError, BufferError)):
+        reduce(out, x[:, ::2], 0)
 
 
 @pytest.mark.parametrize("shapes", [

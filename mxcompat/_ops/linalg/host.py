@@ -17,7 +17,7 @@ import numpy as np
 from mxcompat._array.casting import converted_on_host
 from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import HOST
-from mxcompat._graph.run.layout import reduced
+from mxcompat._graph.run.short_rows import reduced
 from mxcompat._graph.run.values import in_order
 
 from ..define import as_float

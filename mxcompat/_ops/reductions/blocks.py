@@ -16,7 +16,7 @@ import numpy as np
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import is_known
-from mxcompat._graph.run.layout import reduced
+from mxcompat._graph.run.short_rows import reduced
 from mxcompat._graph.run.values import in_order
 from mxcompat._jax import jax, jnp, lax, lazy
 

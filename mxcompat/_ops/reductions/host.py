@@ -12,7 +12,7 @@ import numpy as np
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST
-from mxcompat._graph.run.layout import reduced
+from mxcompat._graph.run.short_rows import reduced
 from mxcompat._graph.run.values import in_order
 
 from ..define import TABLE

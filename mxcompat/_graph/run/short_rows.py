@@ -1,0 +1,99 @@
+"""Short rows: NumPy has a loop for each row, and rows of a few elements are computed with in another order.
+
+Two arrays are combined, and rows reduced, column by column. An array is reduced along an axis before a short one in C
+(`_native/rows.c`), in NumPy's order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mxcompat._native import native
+
+from .. import policy
+
+__all__ = ["by_columns", "reduced", "short_row"]
+
+
+def short_row(x: Any, y: Any) -> int:
+    """The length of the rows of what two arrays broadcast to, if these are short and NumPy has to take each by itself,
+    since one of the arrays has them and is spread along another axis; else 0."""
+    (a, b), (c, d) = (1, 1, *x.shape)[-2:], (1, 1, *y.shape)[-2:]
+    length = max(b, d)
+    apart = (a == 1) != (b == 1) or (c == 1) != (d == 1)
+    return length if 1 < length <= policy.SHORT_ROW_OF_TWO and max(a, c) > 1 and apart else 0
+
+
+def by_columns(function: Callable[..., Any], x: Any, y: Any, count: int) -> Any:
+    first = function(_column(x, 0), _column(y, 0))
+    out = np.empty((*first.shape, count), first.dtype)
+    out[..., 0] = first
+    for k in range(1, count):
+        out[..., k] = function(_column(x, k), _column(y, k))
+    return out
+
+
+def _column(x: Any, k: int) -> Any:
+    return x if x.ndim == 0 else x[..., k if x.shape[-1] > 1 else 0]
+
+
+def reduced(ufunc: np.ufunc, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """The reduction by a ufunc whose result has the dtype of `x`, to the same bits (but for which of two zeros is the
+    extreme)."""
+    if not axes or x.size < policy.FEW_ROWS or not x.flags.c_contiguous:
+        return ufunc.reduce(x, axes, x.dtype, None, keepdims)
+    first, last = min(axes) % x.ndim, max(axes) % x.ndim
+    found = None
+    if last - first == len(axes) - 1:
+        if _is_of_short_rows(ufunc, x, first):
+            found = _rows(ufunc, x)
+        elif native is not None and ufunc in _IN_C:
+            found = _before_short_rows(ufunc, x, first, last + 1)
+    if found is None:
+        return ufunc.reduce(x, axes, x.dtype, None, keepdims)
+    return found.reshape((*x.shape[:first], *([1] * len(axes) if keepdims else []), *x.shape[last + 1 :]))
+
+
+_IN_C = {np.add: 0, np.maximum: 1, np.minimum: 2}
+
+
+def _before_short_rows(ufunc: np.ufunc, x: Any, start: int, stop: int) -> Any:
+    """The reduction along the axes from `start` to `stop`; None, if it had better be NumPy's."""
+    length = math.prod(x.shape[stop:])
+    if not 1 < length <= policy.SHORT_ROW_AFTER:
+        return None
+    blocks = math.prod(x.shape[:start])
+    out = np.empty((blocks, length), x.dtype)
+    return out if native.reduce_rows(out, x.reshape(blocks, -1, length), _IN_C[ufunc]) else None
+
+
+def _is_of_short_rows(ufunc: np.ufunc, x: Any, axis: int) -> bool:
+    longest = policy.SHORT_ROW if ufunc in (np.add, np.multiply) else policy.SHORT_ROW_OF_CHOICES
+    length = x.shape[-1]
+    return (
+        axis == x.ndim - 1 and 1 < length <= longest and x.size >= policy.FEW_ROWS * length and x.dtype.kind in "bfiu"
+    )
+
+
+def _rows(ufunc: np.ufunc, x: Any) -> Any:
+    """Short rows reduced column by column, a part of them that stays in the cache at a time."""
+    rows = x.reshape(-1, x.shape[-1])
+    out = np.empty(len(rows), x.dtype)
+    for start in range(0, len(rows), policy.ROWS_AT_A_TIME):
+        _fold(ufunc, rows[start : start + policy.ROWS_AT_A_TIME].T, out[start : start + policy.ROWS_AT_A_TIME])
+    return out
+
+
+def _fold(ufunc: np.ufunc, columns: Any, out: Any) -> None:
+    if ufunc is np.add and len(columns) == 8:  # which NumPy adds up like this
+        columns = columns[::2] + columns[1::2]
+        columns = columns[::2] + columns[1::2]
+    ufunc(columns[0], columns[1], out=out)
+    for column in columns[2:]:
+        ufunc(out, column, out=out)
+    if ufunc is np.add:
+        np.add(out, 0, out=out)  # where NumPy begins: a sum of -0.0 is 0
