@@ -132,3 +132,28 @@ def test_draws_one_by_one_and_together() -> None:
         return kept, before, mx.random.uniform()
 
     check(program)
+
+
+@pytest.mark.parametrize("mode", ["reproducible", "host_disabled"])
+@pytest.mark.parametrize("op", ["subtract", "matmul", "outer", "divide", "power"])
+def test_an_op_that_reads_one_late_has_its_operands_in_order(op: str, mode: str) -> None:
+    """And so have those that its executable is called for afterwards."""
+    import mxcompat.core as mx
+    from mxcompat import ext
+
+    function = getattr(mx, op)
+    p, q = mx.arange(1.0, 10.0).reshape(3, 3), mx.full((3, 3), 5.0)
+    if op == "outer":
+        p, q = p[0], q[0]
+    mx.eval(p, q)
+    a, b = np.array(p), np.array(q)
+    expected, turned = getattr(np, op)(a, b), getattr(np, op)(b, a)
+    with ext.reproducible() if mode == "reproducible" else ext.debug.host_disabled():
+        for _ in range(3):
+            value, gradient = mx.value_and_grad(lambda x: (x * x).sum() / 2)(p)  # which is p
+            result = function(gradient, q)
+            del gradient
+            mx.eval(value)
+            mx.eval(result)
+            np.testing.assert_allclose(np.array(result), expected, rtol=1e-5)
+            np.testing.assert_allclose(np.array(function(q, p)), turned, rtol=1e-5)

@@ -49,7 +49,7 @@ def execute(plan: Call | Inline | HostFirst | OpByOp, subgraph: Subgraph) -> Non
 def _call(plan: Call, subgraph: Subgraph) -> None:
     program, executable, scalars = plan.program, plan.executable, plan.scalars
     order, leaves = subgraph.order, subgraph.leaves
-    alone = len(order) == 1 and not scalars and len(leaves) == len(order[0].inputs)
+    alone = len(order) == 1 and not scalars and leaves == [*order[0].inputs]  # not, if one has become a leaf late
     if alone and program.placement is None and not donation.any_large(leaves):
         node = order[0]
         single.remember(node.op, node.params, [i.aval for i in node.inputs], executable)  # type: ignore[arg-type]
