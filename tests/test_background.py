@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mxcompat._graph import policy
-from mxcompat._graph.run import background, priority
+from mxcompat._graph.run import background, events, priority
 
 _WAITED = """
 import threading, time
@@ -180,3 +180,34 @@ def test_a_thread_that_ends_while_it_is_looked_at(error, monkeypatch):
         assert priority._busy() == {}
     assert not priority._candidates
     priority._lower(gone)
+
+
+def test_what_numpy_cannot_do_is_not_compiled_twice(monkeypatch):
+    """While the whole is compiled in the background, what has no rules in NumPy runs as it did at first."""
+    import mxcompat.core as mx
+
+    def gradient(f):
+        return mx.grad(lambda x: mx.real(f(x)).sum())
+
+    monkeypatch.setattr(policy, "FEW_NESTED", 0)  # it is computed in segments
+    second = gradient(gradient(lambda x: mx.logcumsumexp(x) * x))
+    z = mx.array([-1.5j, -1.5 + 3j, -0.5 + 0.25j])
+    goes_on = threading.Event()
+    background.settle()
+    background.submit(goes_on.wait)  # all compiles come after it
+    compiled = []
+
+    def note(what, program, why):
+        if what in ("compile", "load") and program.is_nested:
+            compiled.append(program)
+
+    events.observers.append(note)
+    try:
+        for _ in range(5):
+            mx.eval(mx.sin(second(z)) * z)
+        assert background.is_busy()
+        assert len([p for p in compiled if len(p.instructions) == 1]) == 1
+    finally:
+        events.observers.remove(note)
+        goes_on.set()
+        background.settle()

@@ -192,3 +192,44 @@ def test_of_complex_statistics(name):
         found.append([np.array(second), np.array(along)])
     for want, got in zip(*found, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("f", [
+    lambda mx, x: mx.max(x) * mx.max(x), lambda mx, x: mx.exp(mx.min(x)), lambda mx, x: x.max() * x,
+    lambda mx, x: mx.square(x).max(axis=0, keepdims=True) * x.min(),
+])  # fmt: skip
+def test_of_extremes_of_complex_numbers(f):
+    def gradient(mx, f):
+        return mx.grad(lambda x: (mx.real(f(x)) + 2 * mx.imag(f(x))).sum())
+
+    z = np.array([0.2 + 0.3j, 0.5 - 0.1j, -1 + 2j], np.complex64)
+    found = []
+    for mx in (real, ours):
+        first = gradient(mx, lambda x, mx=mx: f(mx, x))
+        second = gradient(mx, first)(mx.array(z))
+        found.append([np.array(second), np.array(mx.jvp(first, [mx.array(z)], [mx.array(z * z)])[1][0])])
+    for want, got in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_of_a_compiled_function_that_has_state():
+    """Its node is one of the outputs of what is differentiated, with several results of its own."""
+
+    def second(mx):
+        state = [mx.array(1.0)]
+
+        def cubes(a):
+            state[0] = state[0] * 0.5 + (a * a * a).sum()
+            return a * a * a
+
+        compiled = mx.compile(cubes, inputs=state, outputs=state)
+
+        def total(a):
+            state[0] = mx.array(1.0)
+            return compiled(a).sum()
+
+        x, along = mx.array([1.0, 2.0]), mx.ones(2)
+        gradient = mx.grad(total)
+        return [t.tolist() for t in mx.jvp(lambda a: mx.jvp(gradient, [a], [along])[1][0], [x], [along])[1]]
+
+    assert second(ours) == second(real) == [[6.0, 6.0]]

@@ -144,14 +144,17 @@ def carry_forward(
         if found is None:
             raise NoRule(f"[{op}] has no pushforward for these inputs")
         aval = program.avals[slot]
-        if isinstance(aval, tuple):
-            known[slot] = [None if t is None else spread(t, a) for t, a in zip(found, aval, strict=True)]
-        else:
-            known[slot] = spread(found, aval, dtypes.get(slot))
+        known[slot] = _spread_all(found, aval) if isinstance(aval, tuple) else spread(found, aval, dtypes.get(slot))
         if counted:
             buffers.made(known[slot])
     outs = [env[s] for s in program.out_slots]
     return outs, [known.get(s) for s in program.out_slots]
+
+
+def _spread_all(tangents: Sequence[Any], avals: tuple[Any, ...]) -> list[Any]:
+    """Those of several results, one of which may be several, as a node is among those that a function looks at."""
+    each = [_spread_all if isinstance(a, tuple) else spread for a in avals]
+    return [None if t is None else of(t, a) for of, t, a in zip(each, tangents, avals, strict=True)]
 
 
 def _cast(g: Any, dtype: Dtype) -> Any:

@@ -211,9 +211,9 @@ def _on_host(
     compiling = policy.compile_seconds(program.weight)
     importing = 0.0 if is_imported() else policy.IMPORT_SECONDS
     record = program.record or cache.record_of(program, scalars)  # to run it notes what numbers have varied
-    hopeless = min(takes, record.host_best) > policy.HOPELESS * compiling + importing
-    if hopeless and donated not in record.pending:
-        return None
+    known = min(takes, record.host_best)
+    if known == math.inf or (known > policy.HOPELESS * compiling + importing and donated not in record.pending):
+        return None  # what has no rules would be compiled there
     taken = record.host_seconds
     heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling) and not host.is_quick(program)
     hot = taken > (policy.HEAVY_SHARE if heavy else policy.HOT_SHARE) * (compiling + importing)

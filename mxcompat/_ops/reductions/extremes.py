@@ -95,9 +95,9 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
 
     @of_complex.defjvp
     def complex_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
-        x = primals[0]
+        out = of_complex(*primals, axes, keepdims)
+        x = lax.stop_gradient(primals[0])  # JAX cannot differentiate that search once more
         found, place = _extreme_of_complex(x, axes, worst)
-        out = found if keepdims else lax.squeeze(found, axes)
         share = (_places(x, axes) == place).astype(x.dtype)
         if not is_forward():
             equal = (x == found).astype(x.dtype)
