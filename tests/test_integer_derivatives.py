@@ -74,6 +74,38 @@ def test_second_derivatives(dtype: str) -> None:
     check(second)
 
 
+WEIGHTED = {
+    "logaddexp": lambda mx, x: mx.logaddexp(mx.array([0.4, 1.0, 0.3]), x.astype(mx.int32)),
+    "sin": lambda mx, x: mx.sin(x.astype(mx.int32).astype(mx.float32) * 0.5),
+    "product": lambda mx, x: x.astype(mx.int32).astype(mx.float32) * x,
+    "of bytes": lambda mx, x: mx.exp(x.astype(mx.uint8) * mx.array([0.5, 1.5, 2.5])),
+    "unsigned": lambda mx, x: x.astype(mx.uint32).astype(mx.float32) ** 2 * x,
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_derivatives_of_derivatives_are_truncated_as_well(name: str) -> None:
+    """In both directions, one after the other."""
+
+    def derivatives(mx):
+        def f(x):
+            return (WEIGHTED[name](mx, x) * mx.array([1.0, 2.5, 3.7])).sum()
+
+        def along(x):
+            return mx.jvp(f, [x], [mx.full(3, 2.6)])[1][0]
+
+        x, direction = mx.array([1.3, 2.7, 1.9]), mx.full(3, 1.7)
+        first = mx.grad(f)
+        second = mx.grad(lambda x: first(x).sum())
+        return [
+            second(x), mx.grad(lambda x: second(x).sum())(x), mx.vjp(first, [x], [direction])[1],
+            mx.jvp(first, [x], [direction])[1], mx.grad(along)(x), mx.jvp(along, [x], [direction])[1],
+            mx.vmap(lambda t: mx.vjp(first, [x], [t])[1][0])(mx.eye(3) * 2.6),
+        ]  # fmt: skip
+
+    check(derivatives)
+
+
 def test_a_derivative_within_another_that_captures_an_integer() -> None:
     def outer(mx):
         def loss(x, w):

@@ -19,13 +19,15 @@ from mxcompat._array.casting import converted
 from mxcompat._array.construct import CAST
 from mxcompat._array.nest import NEST
 from mxcompat._graph.ir.aval import Aval, Dtype, float64
-from mxcompat._graph.ir.direction import is_forward, is_within_forward
+from mxcompat._graph.ir.direction import is_within_forward
 from mxcompat._graph.ir.node import ITEM
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program, stepping
 from mxcompat._graph.ir.rules import BODY, TANGENT_DTYPE
 from mxcompat._jax import jax, jnp
 from mxcompat._ops.elementwise.casts import ASTYPE
+
+from .custom.linear import linear_with_transpose
 
 __all__ = ["passes_integers", "stand_in", "standing_in", "step"]
 
@@ -121,7 +123,7 @@ def _carrying(value: Any, carried: Any, out: Aval, truncating: bool) -> Any:
     """A value with the derivative of another."""
     if not jnp.issubdtype(carried.dtype, np.inexact):
         return value
-    truncates = truncating and is_forward() and out.dtype._kind not in "fc"
+    truncates = truncating and out.dtype._kind not in "fc"
 
     @jax.custom_jvp
     def of(value: Any, carried: Any) -> Any:
@@ -148,14 +150,20 @@ def _cut(x: Any, dtype: Dtype) -> Any:
 
 
 def _truncated(t: Any, dtype: Dtype) -> Any:
-    """A tangent or cotangent as one of an integer; derivatives of it pass."""
+    """A tangent or cotangent as one of an integer; so are the derivatives of it."""
 
-    @jax.custom_jvp
-    def of(t: Any) -> Any:
-        return converted(t, dtype).astype(t.dtype)
+    def cut(_: tuple, given: Sequence[Any]) -> list[Any]:
+        (t,) = given
+        found = converted(t, dtype).astype(t.dtype)
+        beyond = 0.0 if dtype._kind == "b" else float(np.iinfo(dtype._numpy).max) + 1
+        if beyond > float(jnp.finfo(t.dtype).max):
+            return [found]
+        return [jnp.where(t == beyond, t, found)]  # to which the largest integers have been rounded, when it was cut
 
-    of.defjvp(lambda primals, tangents: (of(*primals), tangents[0]))
-    return of(t)
+    def back(_: tuple, given: Sequence[Any]) -> list[Any]:
+        return [_truncated(given[0], dtype)]
+
+    return linear_with_transpose(cut, back, (), [t])[0]
 
 
 def passes_integers(program: Program, primals: int, outputs: int | None = None) -> bool:
