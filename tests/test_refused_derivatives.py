@@ -187,3 +187,39 @@ def test_bools_that_are_compared_with_others(function, road):
         return ROADS[road](mx, f, mx.array(X))
 
     check(derived)
+
+
+def _written(mx, a):
+    b = a + 0
+    b[b > 0] = 2.0
+    return b
+
+
+PICKED = {
+    "gather": lambda mx, a: a[mx.argsort(a)],
+    "take_along_axis": lambda mx, a: mx.take_along_axis(a, mx.argsort(a), 0),
+    "mask": _written,
+    "scatter": lambda mx, a: a.at[mx.argmax(a)].add(a[0]),
+}
+
+
+@pytest.mark.parametrize("name", PICKED)
+def test_what_the_gradient_within_does_not_depend_on_may_be_chosen_by_the_data(name):
+    """MLX raises where a cotangent or a tangent arrives at an index, and none does."""
+
+    def derivatives(mx):
+        def loss(w, a):
+            return (w * a).sum() + PICKED[name](mx, a).sum()
+
+        x, w = mx.array([1.0, -2.0, 3.0]), mx.array(2.0)
+        inner = {
+            "grad": lambda a: mx.grad(loss)(w, a),
+            "value_and_grad": lambda a: mx.value_and_grad(loss)(w, a)[1],
+            "jvp": lambda a: mx.jvp(lambda w: loss(w, a), [w], [mx.array(1.0)])[1][0],
+            "vjp": lambda a: mx.vjp(lambda w: loss(w, a), [w], [mx.array(1.0)])[1][0],
+        }
+        return [
+            [mx.grad(lambda a, f=f: f(a) ** 2)(x), mx.jvp(f, [x], [x])[1]] for f in inner.values()
+        ]  # fmt: skip
+
+    check(derivatives)

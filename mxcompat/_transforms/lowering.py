@@ -22,6 +22,7 @@ from mxcompat._graph.ir.rules import BODY, INDEX_ERROR, WITHIN
 from mxcompat._jax import jax, jnp
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
+from .dependence import reached_slots
 from .integers import passes_integers, stand_in, standing_in
 from .tangents import tangent_avals
 
@@ -152,7 +153,8 @@ def check_indices(program: Program, primals: int, outputs: int, transform: str) 
 def _check_indices(program: Program, active: set[int], outputs: int, transform: str) -> None:
     """`active` are the slots of the differentiated inputs."""
     _add_dependent(program, active)
-    for slot in sorted(_reached(program, active, outputs), reverse=transform == "VJP"):
+    reached = {s for s in reached_slots(program, range(outputs)) if s >= 0 and s in active}
+    for slot in sorted(reached, reverse=transform == "VJP"):
         op, params, slots = program.instructions[slot]
         within = WITHIN.get(op)
         if within is not None:
@@ -166,18 +168,6 @@ def _check_indices(program: Program, active: set[int], outputs: int, transform: 
                 raise error
         elif op.draws and slots[0] in active:
             raise ValueError(f"[Primitive::{transform.lower()}] Not implemented for RandomBits.")
-
-
-def _reached(program: Program, active: set[int], outputs: int) -> set[int]:
-    """The instructions, of those that are active, that the first outputs depend on."""
-    reached: set[int] = set()
-    pending = list(program.out_slots[:outputs])
-    while pending:
-        slot = pending.pop()
-        if slot >= 0 and slot in active and slot not in reached:
-            reached.add(slot)
-            pending.extend(program.instructions[slot][2])
-    return reached
 
 
 def _indices_error(op: Op) -> Callable[..., Exception]:
