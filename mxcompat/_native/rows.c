@@ -1,9 +1,11 @@
-/* Reductions over rows of few elements: see `_graph/run/short_rows.py`. */
+/* Reductions over rows of few elements, and scans: see `_graph/run/short_rows.py`. */
 #include "in_c.h"
 #include <stdint.h>
 
-enum { ADD, MAXIMUM, MINIMUM };
+enum { ADD, MAXIMUM, MINIMUM, MULTIPLY };
+enum { LINES = 4, WIDE = 8 };
 
+#define PRODUCT(x, y) ((x) * (y))
 #define SUM(x, y) ((x) + (y))
 #define LARGER(x, y) (((x) >= (y)) | ((x) != (x)) ? (x) : (y))
 #define SMALLER(x, y) (((x) <= (y)) | ((x) != (x)) ? (x) : (y))
@@ -54,6 +56,70 @@ FOLD(uint32_t, SUM, 0 +) /* which wraps around, as int32 does */
 FOLD(int32_t, LARGER, )
 FOLD(int32_t, SMALLER, )
 
+/* So many lines, `WIDTH`, whose elements are `step` apart, and they themselves `apart`. */
+#define SCANNED(type, combine, WIDTH)                                                                                  \
+    static void scanned_##type##_##combine##_##WIDTH(type *to, const type *from, Py_ssize_t count, Py_ssize_t step,    \
+                                                     Py_ssize_t apart) {                                               \
+        type held[WIDTH];                                                                                              \
+        for (int k = 0; k < WIDTH; k++)                                                                                \
+            to[k * apart] = held[k] = from[k * apart];                                                                 \
+        while (--count > 0) {                                                                                          \
+            from += step, to += step;                                                                                  \
+            for (int k = 0; k < WIDTH; k++)                                                                            \
+                to[k * apart] = held[k] = combine(held[k], from[k * apart]);                                           \
+        }                                                                                                              \
+    }
+
+#define SCAN(type, combine)                                                                                            \
+    SCANNED(type, combine, 1)                                                                                          \
+    SCANNED(type, combine, 4)                                                                                          \
+    static void lines_##type##_##combine(type *to, const type *from, Py_ssize_t lines, Py_ssize_t count,               \
+                                         Py_ssize_t step, Py_ssize_t apart) {                                          \
+        for (; lines >= LINES; lines -= LINES, to += LINES * apart, from += LINES * apart)                             \
+            scanned_##type##_##combine##_4(to, from, count, step, apart);                                              \
+        for (; lines > 0; lines--, to += apart, from += apart)                                                         \
+            scanned_##type##_##combine##_1(to, from, count, step, apart);                                              \
+    }                                                                                                                  \
+    static void scan_##type##_##combine(void *target, const void *source, Py_ssize_t blocks, Py_ssize_t rows,          \
+                                        Py_ssize_t length, int reverse, int inclusive) {                               \
+        Py_ssize_t step = reverse ? -length : length, start = reverse ? (rows - 1) * length : 0;                       \
+        Py_ssize_t count = inclusive ? rows : rows - 1;                                                                \
+        type *to = (type *)target + start + (inclusive ? 0 : step);                                                    \
+        const type *from = (const type *)source + start;                                                               \
+        if (count < 1)                                                                                                 \
+            return;                                                                                                    \
+        if (length == 1) {                                                                                             \
+            lines_##type##_##combine(to, from, blocks, count, step, rows);                                             \
+            return;                                                                                                    \
+        }                                                                                                              \
+        for (; blocks > 0; blocks--, to += rows * length, from += rows * length) {                                     \
+            if (length < WIDE) {                                                                                       \
+                lines_##type##_##combine(to, from, length, count, step, 1);                                            \
+                continue;                                                                                              \
+            }                                                                                                          \
+            memcpy(to, from, (size_t)length * sizeof(type));                                                           \
+            for (Py_ssize_t row = 1; row < count; row++) {                                                             \
+                type *restrict now = to + row * step;                                                                  \
+                const type *before = now - step, *x = from + row * step;                                               \
+                for (Py_ssize_t k = 0; k < length; k++)                                                                \
+                    now[k] = combine(before[k], x[k]);                                                                 \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+SCAN(float, SUM)
+SCAN(float, LARGER)
+SCAN(float, SMALLER)
+SCAN(float, PRODUCT)
+SCAN(double, SUM)
+SCAN(double, LARGER)
+SCAN(double, SMALLER)
+SCAN(double, PRODUCT)
+SCAN(uint32_t, SUM)
+SCAN(int32_t, LARGER)
+SCAN(int32_t, SMALLER)
+SCAN(uint32_t, PRODUCT)
+
 typedef void (*Fold)(void *, const void *, Py_ssize_t, Py_ssize_t, Py_ssize_t);
 
 static Fold fold_of(const char *format, long how) {
@@ -61,6 +127,17 @@ static Fold fold_of(const char *format, long how) {
     static const Fold of_double[] = {fold_double_SUM, fold_double_LARGER, fold_double_SMALLER};
     static const Fold of_int[] = {fold_uint32_t_SUM, fold_int32_t_LARGER, fold_int32_t_SMALLER};
     if (how < ADD || how > MINIMUM || format == NULL || strlen(format) != 1)
+        return NULL;
+    return *format == 'f' ? of_float[how] : *format == 'd' ? of_double[how] : *format == 'i' ? of_int[how] : NULL;
+}
+
+typedef void (*Scan)(void *, const void *, Py_ssize_t, Py_ssize_t, Py_ssize_t, int, int);
+
+static Scan scan_of(const char *format, long how) {
+    static const Scan of_float[] = {scan_float_SUM, scan_float_LARGER, scan_float_SMALLER, scan_float_PRODUCT};
+    static const Scan of_double[] = {scan_double_SUM, scan_double_LARGER, scan_double_SMALLER, scan_double_PRODUCT};
+    static const Scan of_int[] = {scan_uint32_t_SUM, scan_int32_t_LARGER, scan_int32_t_SMALLER, scan_uint32_t_PRODUCT};
+    if (how < ADD || how > MULTIPLY || format == NULL || strlen(format) != 1)
         return NULL;
     return *format == 'f' ? of_float[how] : *format == 'd' ? of_double[how] : *format == 'i' ? of_int[how] : NULL;
 }
@@ -94,6 +171,36 @@ static PyObject *reduce_rows(PyObject *Py_UNUSED(module), PyObject *const *args,
     return PyBool_FromLong(fold != NULL);
 }
 
-static PyMethodDef functions[] = {FAST("reduce_rows", reduce_rows), {NULL}};
+/* scan_rows(to, from, how, reverse, inclusive): the same of all elements up to each, from the other end if `reverse`; 3
+   multiplies. If not `inclusive` without the element itself: the first of each line is left as it is. */
+static PyObject *scan_rows(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (count != 5)
+        return PyErr_Format(PyExc_TypeError, "scan_rows(to, from, how, reverse, inclusive)");
+    long how = PyLong_AsLong(args[2]);
+    int reverse = PyObject_IsTrue(args[3]), inclusive = PyObject_IsTrue(args[4]);
+    Py_buffer to, from;
+    if (PyErr_Occurred() || PyObject_GetBuffer(args[0], &to, PyBUF_CONTIG) < 0)
+        return NULL;
+    if (PyObject_GetBuffer(args[1], &from, PyBUF_CONTIG_RO | PyBUF_FORMAT) < 0) {
+        PyBuffer_Release(&to);
+        return NULL;
+    }
+    int fits = to.ndim == 3 && from.ndim == 3 && to.itemsize == from.itemsize;
+    for (int k = 0; fits && k < 3; k++)
+        fits = to.shape[k] == from.shape[k];
+    Scan scan = fits ? scan_of(from.format, how) : NULL;
+    if (scan != NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        scan(to.buf, from.buf, from.shape[0], from.shape[1], from.shape[2], reverse, inclusive);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&to);
+    PyBuffer_Release(&from);
+    if (!fits)
+        return PyErr_Format(PyExc_ValueError, "scan_rows: the arrays do not fit each other");
+    return PyBool_FromLong(scan != NULL);
+}
+
+static PyMethodDef functions[] = {FAST("reduce_rows", reduce_rows), FAST("scan_rows", scan_rows), {NULL}};
 
 int add_rows(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -14,6 +14,7 @@ from mxcompat._graph.run.interpret import interpret
 from mxcompat._graph.run.short_rows import reduced
 from mxcompat._native import native
 from mxcompat._ops.define import TABLE
+from mxcompat._ops.reductions import scans_host
 from mxcompat._ops.reductions.others import products_of_others
 from mxcompat.ext.debug import host_disabled
 from tests.thinned import thinned
@@ -360,3 +361,45 @@ def test_scans_of_short_rows(inclusive, reverse):
     line = x[:, ::-1] if reverse else x
     want = np.cumsum(line, 1) if inclusive else np.cumsum(np.pad(line, ((0, 0), (1, 0)))[:, :-1], 1)
     np.testing.assert_array_equal(np.array(got), want[:, ::-1] if reverse else want)
+
+
+@pytest.mark.skipif(native is None, reason="no compiler of C")
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin"])
+@pytest.mark.parametrize("shape", [(600,), (70, 5), (5, 70), (3, 40, 9), (2, 30, 4, 2), (1, 1, 300), (300, 1)])
+def test_scans_in_c_have_the_bits_of_those_in_numpy(name, shape, monkeypatch):
+    found = []
+    for dtype in ("float32", "float64", "int32", "int16", "float16", "bool", "complex64"):
+        x = np.asarray(data(shape, "float64", shape[-1], -2, 2)).astype(dtype)
+        if x.dtype.kind == "f":
+            x.reshape(-1)[::50], x.reshape(-1)[-1] = -0.0, np.nan
+        for axis, reverse, inclusive in itertools.product([None, *range(len(shape))], (False, True), (False, True)):
+            program, inputs = program_of(
+                lambda mx, x, a=axis, r=reverse, i=inclusive: getattr(mx, name)(x, a, reverse=r, inclusive=i), (x,)
+            )
+            with np.errstate(all="ignore"):
+                (got,) = interpret(program, inputs)
+                with monkeypatch.context() as without:
+                    without.setattr(scans_host, "native", None)
+                    (want,) = interpret(program, inputs)
+            assert (got.dtype, got.shape) == (want.dtype, want.shape)
+            found.append(got.tobytes() == want.tobytes())
+    assert all(found)
+
+
+@pytest.mark.skipif(native is None, reason="no compiler of C")
+def test_what_is_scanned_in_c():
+    scan = native.scan_rows
+    x, out = np.arange(1, 13, dtype=np.float32).reshape(2, 3, 2), np.zeros((2, 3, 2), np.float32)
+    assert scan(out, x, 0, False, True)
+    np.testing.assert_array_equal(out, x.cumsum(1))
+    assert scan(out, x, 3, True, False)
+    np.testing.assert_array_equal(out[:, :2], x[:, :0:-1].cumprod(1)[:, ::-1])
+    assert not scan(out, x, 4, False, True)
+    assert not scan(out, x, -1, False, True)
+    assert not scan(out.view(np.uint32), x.view(np.uint32), 0, False, True)
+    for wrong in ((out, x[:1]), (out, x[0]), (out.astype(float), x), (out[:, :2].copy(), x)):
+        with pytest.raises(ValueError, match="do not fit"):
+            scan(*wrong, 0, False, True)
+    for wrong in ((), (out, x, 0), (out, x, None, False, True), (None, x, 0, False, True), (out, None, 0, False, True)):
+        with pytest.raises(TypeError):
+            scan(*wrong)

@@ -14,7 +14,9 @@ import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
-from mxcompat._graph.policy import SCAN_STEPS, SCANNED_LINES, SHORT_ROW
+from mxcompat._graph.policy import FEW_ROWS, SCAN_STEPS, SCANNED_LINES, SHORT_ROW
+from mxcompat._graph.run.layout import contiguous
+from mxcompat._native import native
 
 from ..define import TABLE
 from . import scans  # noqa: F401  # for their records, in TABLE
@@ -55,6 +57,10 @@ def _scan(ufunc: np.ufunc, identity: Callable[[np.dtype], Any], for_complex: np.
         step = ufunc if out.dtype._kind != "c" or for_complex is None else for_complex
         if step is np.logaddexp and out.dtype._kind == "c":
             return None
+        if native is not None and step in _IN_C and x.size >= FEW_ROWS:
+            found = _in_c(step, out.shape, x.astype(dtype, copy=False), params, identity(dtype))
+            if found is not None:
+                return narrowed(found, out)
         short = axis is not None and 1 < x.shape[axis] <= SHORT_ROW
         if inclusive and not reverse and not short and (axis is None or axis == x.ndim - 1):
             return narrowed(step.accumulate(x.reshape(out.shape), -1, dtype), out)
@@ -70,6 +76,22 @@ def _scan(ufunc: np.ufunc, identity: Callable[[np.dtype], Any], for_complex: np.
         return narrowed(y, out)
 
     return rule
+
+
+_IN_C = {np.add: 0, np.maximum: 1, np.minimum: 2, np.multiply: 3}
+
+
+def _in_c(step: np.ufunc, shape: tuple[int, ...], x: Any, params: tuple, identity: Any) -> Any:
+    """The scan, in NumPy's order (`_native/rows.c`); None, if it has not the dtype there."""
+    axis, reverse, inclusive = params
+    x, k = contiguous(x.reshape(shape)), axis or 0
+    y = np.empty(shape, x.dtype)
+    lines = (math.prod(shape[:k]), shape[k], math.prod(shape[k + 1 :]))
+    if not native.scan_rows(y.reshape(lines), x.reshape(lines), _IN_C[step], reverse, inclusive):
+        return None
+    if not inclusive:
+        y.swapaxes(k, -1)[..., -1 if reverse else 0] = identity
+    return y
 
 
 def _by_columns(step: np.ufunc, source: Any, target: Any) -> None:
