@@ -70,7 +70,7 @@ def converted_on_host(x: Any, dtype: Dtype) -> Any:
     if dtype._kind in "iu" and source.kind not in "biu":
         wide = np.dtype(np.int32 if dtype.size < 4 or target == np.int32 else np.int64)
         limit = 2.0 ** (8 * wide.itemsize - 1)
-        x = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
+        x = x.astype(np.float64 if x.dtype == np.float64 else np.float32, copy=False)
         if target == np.uint64:
             negative = np.where(x < 0, x, 0).astype(wide).astype(target)
             return np.where(x < 0, negative, _to_uint64(x))

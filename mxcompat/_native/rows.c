@@ -55,6 +55,11 @@ FOLD(double, SMALLER, )
 FOLD(uint32_t, SUM, 0 +) /* which wraps around, as int32 does */
 FOLD(int32_t, LARGER, )
 FOLD(int32_t, SMALLER, )
+FOLD(float, PRODUCT, )
+FOLD(double, PRODUCT, )
+FOLD(uint32_t, PRODUCT, )
+FOLD(uint8_t, LARGER, )
+FOLD(uint8_t, SMALLER, )
 
 /* So many lines, `WIDTH`, whose elements are `step` apart, and they themselves `apart`. */
 #define SCANNED(type, combine, WIDTH)                                                                                  \
@@ -123,12 +128,19 @@ SCAN(uint32_t, PRODUCT)
 typedef void (*Fold)(void *, const void *, Py_ssize_t, Py_ssize_t, Py_ssize_t);
 
 static Fold fold_of(const char *format, long how) {
-    static const Fold of_float[] = {fold_float_SUM, fold_float_LARGER, fold_float_SMALLER};
-    static const Fold of_double[] = {fold_double_SUM, fold_double_LARGER, fold_double_SMALLER};
-    static const Fold of_int[] = {fold_uint32_t_SUM, fold_int32_t_LARGER, fold_int32_t_SMALLER};
-    if (how < ADD || how > MINIMUM || format == NULL || strlen(format) != 1)
+    static const Fold of_float[] = {fold_float_SUM, fold_float_LARGER, fold_float_SMALLER, fold_float_PRODUCT};
+    static const Fold of_double[] = {fold_double_SUM, fold_double_LARGER, fold_double_SMALLER, fold_double_PRODUCT};
+    static const Fold of_int[] = {fold_uint32_t_SUM, fold_int32_t_LARGER, fold_int32_t_SMALLER, fold_uint32_t_PRODUCT};
+    static const Fold of_byte[] = {NULL, fold_uint8_t_LARGER, fold_uint8_t_SMALLER, NULL};
+    if (how < ADD || how > MULTIPLY || format == NULL || strlen(format) != 1)
         return NULL;
-    return *format == 'f' ? of_float[how] : *format == 'd' ? of_double[how] : *format == 'i' ? of_int[how] : NULL;
+    switch (*format) {
+    case 'f': return of_float[how];
+    case 'd': return of_double[how];
+    case 'i': return of_int[how];
+    case 'B': return of_byte[how];
+    }
+    return NULL;
 }
 
 typedef void (*Scan)(void *, const void *, Py_ssize_t, Py_ssize_t, Py_ssize_t, int, int);
@@ -143,8 +155,8 @@ static Scan scan_of(const char *format, long how) {
 }
 
 /* reduce_rows(to, from, how): reduce `from`, of three axes, along the second, one element after the other. `how`: 0 adds,
-   1 and 2 find the largest and the smallest. Both lie in order. Returns whether that was done: not with types other than
-   float32, float64 and int32. */
+   1 and 2 find the largest and the smallest, 3 multiplies. Both lie in order. Returns whether that was done: not with
+   types other than float32, float64 and int32, and uint8 for 1 and 2. */
 static PyObject *reduce_rows(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 3)
         return PyErr_Format(PyExc_TypeError, "reduce_rows(to, from, how)");
@@ -171,8 +183,8 @@ static PyObject *reduce_rows(PyObject *Py_UNUSED(module), PyObject *const *args,
     return PyBool_FromLong(fold != NULL);
 }
 
-/* scan_rows(to, from, how, reverse, inclusive): the same of all elements up to each, from the other end if `reverse`; 3
-   multiplies. If not `inclusive` without the element itself: the first of each line is left as it is. */
+/* scan_rows(to, from, how, reverse, inclusive): the same of all elements up to each, from the other end if `reverse`.
+   If not `inclusive` without the element itself: the first of each line is left as it is. Not of uint8. */
 static PyObject *scan_rows(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 5)
         return PyErr_Format(PyExc_TypeError, "scan_rows(to, from, how, reverse, inclusive)");

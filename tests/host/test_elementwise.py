@@ -430,3 +430,23 @@ def test_every_op_has_its_rules():
     assert [op.name for op in FAMILY if op not in BATCH] == []
     assert {op.name for op in FAMILY if op not in PULLBACK} == WHOLE
     assert {op.name for op in FAMILY if op not in PUSHFORWARD} == WHOLE
+
+
+@pytest.mark.parametrize("shapes", [((256, 256), (256, 256)), ((256, 256), (256, 1)), ((1, 256), (256, 256))], ids=str)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_many_numbers_in_half_precision_are_compared_in_float32(dtype, shapes):
+    """To the same bits, NaN, infinities and zeros included."""
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-7, 1.0], np.float32)
+    x, y = (np.random.default_rng(k).choice(special, shape) for k, shape in enumerate(shapes))
+    a, b = (mx.array(v).astype(getattr(mx, dtype)) for v in (x, y))
+    exact = [np.array(v.astype(mx.float32)) for v in (a, b)]
+    for name in ("maximum", "minimum", "less", "greater_equal", "equal", "not_equal"):
+        got = getattr(mx, name)(a, b)
+        want = getattr(np, name)(*exact)
+        assert np.array_equal(np.array(got.astype(mx.float32)), want.astype(np.float32), equal_nan=True)
+    for name in ("isnan", "isinf", "isfinite"):
+        np.testing.assert_array_equal(np.array(getattr(mx, name)(a)), getattr(np, name)(exact[0]))
+    for name, infinity in (("isposinf", np.inf), ("isneginf", -np.inf)):
+        np.testing.assert_array_equal(np.array(getattr(mx, name)(a)), exact[0] == infinity)
+    signs = np.array(mx.sign(a).astype(mx.float32))
+    np.testing.assert_array_equal(signs, np.nan_to_num(np.sign(exact[0])))

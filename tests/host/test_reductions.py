@@ -324,7 +324,13 @@ def test_what_is_reduced_in_c():
     np.testing.assert_array_equal(out, x.sum(1))
     assert reduce(out, -x, 1)
     np.testing.assert_array_equal(out, -x[:, 0])
-    assert not reduce(out, x, 3)
+    assert not reduce(out, x, 4)
+    assert reduce(out, x, 3)
+    np.testing.assert_array_equal(out, x.prod(1))
+    ways = np.array([[[0, 3], [200, 1]]], np.uint8)
+    assert reduce(most := np.zeros((1, 2), np.uint8), ways, 1)
+    assert most.tolist() == [[200, 3]]
+    assert not reduce(most, ways, 0)
     assert not reduce(out.view(np.uint32), x.view(np.uint32), 0)
     for wrong in ((out, x[:1]), (out[:, :2].copy(), x), (out, x[:, :0]), (out, x[0]), (out.astype(float), x)):
         with pytest.raises(ValueError, match="do not fit"):

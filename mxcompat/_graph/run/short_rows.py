@@ -58,7 +58,8 @@ def reduced(ufunc: np.ufunc, x: Any, axes: tuple[int, ...], keepdims: bool) -> A
     return found.reshape((*x.shape[:first], *([1] * len(axes) if keepdims else []), *x.shape[last + 1 :]))
 
 
-_IN_C = {np.add: 0, np.maximum: 1, np.minimum: 2}
+_IN_C = {np.add: 0, np.maximum: 1, np.minimum: 2, np.multiply: 3, np.logical_or: 1, np.logical_and: 2}
+"""What they are called in C. The last two are of bools alone."""
 
 
 def _before_short_rows(ufunc: np.ufunc, x: Any, start: int, stop: int) -> Any:
@@ -68,7 +69,10 @@ def _before_short_rows(ufunc: np.ufunc, x: Any, start: int, stop: int) -> Any:
         return None
     blocks = math.prod(x.shape[:start])
     out = np.empty((blocks, length), x.dtype)
-    return out if native.reduce_rows(out, x.reshape(blocks, -1, length), _IN_C[ufunc]) else None
+    given = x.reshape(blocks, -1, length)
+    if x.dtype.kind == "b":  # with NumPy's "or" and "and"
+        return out if native.reduce_rows(out.view(np.uint8), given.view(np.uint8), _IN_C[ufunc]) else None
+    return out if native.reduce_rows(out, given, _IN_C[ufunc]) else None
 
 
 def _is_of_short_rows(ufunc: np.ufunc, x: Any, axis: int) -> bool:

@@ -125,10 +125,8 @@ def _all_or_any(ufunc: np.ufunc) -> Callable[..., Any]:
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         axes, keepdims = params
         if x.dtype.kind == "V":
-            x = x != 0
-        if x.dtype.kind == "b":
-            return reduced(ufunc, x, axes, keepdims)
-        return ufunc.reduce(x, axes, np.bool_, None, keepdims)
+            x = x.astype(_FLOAT32)
+        return reduced(ufunc, x if x.dtype.kind == "b" else x != 0, axes, keepdims)
 
     return rule
 
