@@ -14,7 +14,8 @@ from mxcompat._graph.ir.node import Node
 from mxcompat._transforms.trees import flatten
 
 from .callback import letters
-from .graph import Graph, Primitive
+from .fusion import Primitive
+from .graph import Graph
 
 __all__ = ["export_to_dot"]
 
@@ -30,9 +31,6 @@ def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None:
     Raises:
         ValueError: for what is not an array, or a file of neither kind.
         RuntimeError: if a tree of arrays is given by name.
-
-    Note:
-        What a compiled function consists of is drawn, where MLX draws the parts that it has fused.
 
     Example:
         >>> x = mx.array(1.0)
@@ -56,7 +54,7 @@ def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None:
 
 
 def _lines(outputs: list[Node], named: dict[Node, str]) -> Iterator[str]:
-    graph = Graph(simplified=False)
+    graph = Graph(simplified=False, fuses=_label)
     values = graph.pending(outputs, all_told=True)
     names = {values[node]: name for node, name in named.items()}
     met = list(graph.walk([values[node] for node in outputs]))

@@ -7,7 +7,7 @@ in a simplified graph primitives that are equal and read the same are one, as ar
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import ITEM, SCALAR, Node, leaf, scalar
@@ -25,6 +25,7 @@ from mxcompat._transforms.gradients import Derivative, gradient, tangent
 from mxcompat._transforms.lowering import JVP, VJP, VMAP
 
 from .chain import Chain, Constant, Group, Member, Part, Source
+from .fusion import Primitive, fused
 from .primitives import Made, is_known, made_of
 
 __all__ = ["Graph", "Primitive"]
@@ -40,26 +41,21 @@ _NOT_EXPORTED = ("Copy", "StopGradient")
 """The primitives that a simplified graph goes without."""
 
 
-class Primitive(NamedTuple):
-    """A primitive between values."""
-
-    name: str
-    inputs: tuple
-    results: tuple
-    arguments: list[Any]
-
-
 class Graph:
     """A growing graph. `avals` has those of all values, `constants` the nodes of those that hold data.
 
     Args:
         simplified: whether equal primitives are one.
         any_shape: whether its programs are to take arrays of other shapes.
+        fuses: whether what is compiled is told as MLX runs it, the names in a fused primitive by this function.
     """
 
-    def __init__(self, simplified: bool, any_shape: bool = False) -> None:
+    def __init__(
+        self, simplified: bool, any_shape: bool = False, fuses: Callable[[Primitive], str] | None = None
+    ) -> None:
         self._simplified = simplified
         self._any_shape = any_shape
+        self._fuses = fuses
         self.avals: dict[Any, Aval] = {}
         self.constants: dict[Any, Node] = {}
         self._made_by: dict[Any, Primitive] = {}
@@ -125,6 +121,8 @@ class Graph:
         """What an op returns. `made`: the aval of that, or the tuple of them, if it is known."""
         if op is CONSTANT:
             return (self._known_number(*params),)
+        if op is CALL and self._fuses is not None:
+            return self._compiled(params[0], given, self._fuses)
         if op in _CALLS:
             return tuple(self.program(params[0], given))
         found = _CONSISTS_OF[op](*params) if op in _CONSISTS_OF else None
@@ -136,6 +134,36 @@ class Graph:
         named = dict(zip(op.params, params, strict=True))
         numbers = [self._numbers.get(v) for v in given]
         return self._lay_down(made_of(op, named, avals, wanted, numbers, any_shape), given, wanted)
+
+    def _compiled(self, program: Program, given: Sequence[Any], label: Callable[[Primitive], str]) -> tuple:
+        """What a compiled function returns, simplified and fused."""
+        inner = Graph(simplified=True)
+        inputs = []
+        for k, value in enumerate(given):
+            a = self.avals[value]
+            known = value in self._numbers
+            inputs.append(
+                inner._known_number(self._numbers[value], a.dtype) if known else inner.argument(("input", k), a)
+            )
+        values = dict(zip(inputs, given, strict=True))
+        outputs = inner.program(program, inputs)
+        met = [*inner.walk(outputs)]
+        for value in met:
+            if not isinstance(value, Primitive) and value not in values:
+                node = inner.constants[value]
+                number = node.op is SCALAR
+                values[value] = self._known_number(node.value, node.aval.dtype) if number else self._array(node)
+                if number:
+                    self.constants[values[value]] = node
+        for p in fused([p for p in met if isinstance(p, Primitive)], outputs, inner.avals, label):
+            made = self._primitive(
+                p.name,
+                tuple([values[value] for value in p.inputs]),
+                [inner.avals[value] for value in p.results],
+                p.arguments,
+            )
+            values.update(zip(p.results, made, strict=True))
+        return tuple([values[value] for value in outputs])
 
     def _transformed(self, found: Mapped | Derivative, given: Sequence[Any]) -> tuple:
         """What a derivative, or a function over an axis, returns: as in MLX, by the ops that it consists of."""

@@ -1,0 +1,126 @@
+"""What MLX's `compile` fuses: elementwise primitives, each read by others of its section alone, become one.
+
+Here XLA does that, in its own way. This is what MLX draws, for `export_to_dot`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mxcompat._graph.ir.aval import Aval
+
+__all__ = ["Primitive", "fused"]
+
+
+class Primitive(NamedTuple):
+    """A primitive between values."""
+
+    name: str
+    inputs: tuple
+    results: tuple
+    arguments: list[Any]
+
+
+_FUSED = frozenset((
+    "Abs", "Add", "ArcCos", "ArcCosh", "ArcSin", "ArcSinh", "ArcTan", "ArcTan2", "ArcTanh", "AsType", "BitwiseBinary",
+    "BitwiseInvert", "Broadcast", "Ceil", "Conjugate", "Cos", "Cosh", "Divide", "Equal", "Erf", "ErfInv", "Exp",
+    "Expm1", "Floor", "FloorDivide", "Greater", "GreaterEqual", "Imag", "Less", "LessEqual", "Log", "Log1p",
+    "LogAddExp", "LogicalAnd", "LogicalNot", "LogicalOr", "Maximum", "Minimum", "Multiply", "Negative", "NotEqual",
+    "Power", "Real", "Remainder", "Round", "Select", "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Square", "Subtract",
+    "Tan", "Tanh",
+))  # fmt: skip
+
+_DEPTH = 11
+"""How far from its last one a primitive of a section may be."""
+
+
+def fused(
+    tape: Sequence[Primitive], outputs: Collection[Any], avals: Mapping[Any, Aval], label: Callable[[Primitive], str]
+) -> list[Primitive]:
+    """The primitives with those fused that MLX fuses, in an order in which they can run.
+
+    Args:
+        tape: in such an order.
+        outputs: the values that are wanted.
+        label: what a primitive is called.
+    """
+    return _Fusion(tape, outputs, avals, label).run()
+
+
+class _Fusion:
+    def __init__(
+        self, tape: Sequence[Primitive], outputs: Collection[Any], avals: Mapping[Any, Aval],
+        label: Callable[[Primitive], str],
+    ) -> None:  # fmt: skip
+        self._tape, self._outputs, self._avals, self._label = tape, {*outputs}, avals, label
+        self._maker = {value: p for p in tape for value in p.results}
+        self._readers: dict[Any, set[Any]] = {value: set() for value in self._maker}
+        for p in tape:
+            for value in p.inputs:
+                self._readers.get(value, set()).add(p.results[0])
+
+    def run(self) -> list[Primitive]:
+        found: list[Primitive] = []
+        done: set[Any] = set()
+        for p in reversed(self._tape):
+            last = p.results[0]
+            if last in done or (p.name == "Broadcast" and not self._readers[last] and last not in self._outputs):
+                continue
+            section, copies = self._section(last)
+            if len(section) + len(copies) <= 1:
+                found.append(p)
+                continue
+            made, inputs = self._parts(last, section, copies)
+            names = "".join([self._label(self._maker[value]) for value in made])
+            others = [value for value in made[:-1] if value in self._outputs and value in section]
+            found.append(Primitive(f"Compiled{names}", tuple(inputs), (*others, last), []))
+            done |= section
+            for reader, value in copies:
+                self._readers[value].discard(reader)
+        return found[::-1]
+
+    def _section(self, last: Any) -> tuple[set[Any], dict[tuple, int]]:
+        """What is fused with what makes this value; and which copies of broadcasts are fused with those that read them,
+        by these and the broadcast, while others read it elsewhere."""
+        section: set[Any] = set()
+        copies: dict[tuple, int] = {}
+        shape = self._avals[last].shape
+
+        def visit(value: Any, depth: int) -> None:
+            maker = self._maker.get(value)
+            if value in section or depth >= _DEPTH or maker is None or maker.name not in _FUSED:
+                return
+            if value in self._outputs and self._avals[value].shape != shape:
+                return
+            readers = {r for r in self._readers[value] if (r, value) not in copies}
+            if not depth or readers <= section:
+                section.add(value)
+            elif maker.name == "Broadcast":
+                copies.update(dict.fromkeys([(r, value) for r in readers & section], len(copies)))
+            else:
+                return
+            for given in maker.inputs:
+                visit(given, depth + 1)
+
+        visit(last, 0)
+        return section, copies
+
+    def _parts(self, last: Any, section: set[Any], copies: dict[tuple, int]) -> tuple[list[Any], list[Any]]:
+        """The values of a section in the order in which they are made, and what they are made of."""
+        made: list[Any] = []
+        met: set[tuple] = set()
+        inputs: dict[Any, None] = {}
+
+        def visit(value: Any, reader: Any) -> None:
+            copy = copies.get((reader, value))
+            if copy is None and value not in section:
+                inputs[value] = None
+            elif (value, copy) not in met:
+                met.add((value, copy))
+                for given in self._maker[value].inputs:
+                    visit(given, value)
+                made.append(value)
+
+        visit(last, None)
+        return made, [*inputs]
