@@ -216,6 +216,7 @@ FACTS = {
     "_array/construct.py": ["_HEAP_TYPE = 1 << 9"],  # of CPython
     "_array/printing.py": ["_EDGE = 3"],  # what MLX shows of an axis
     "_export/functions.py": ["_VERSION = 1"],
+    "_export/fusion.py": ["_DEPTH = 11"],  # of MLX
     "_graph/ir/traces.py": ["_NO_TRACE = 1 << 62"],  # larger than the number of any trace
     "_graph/run/values.py": ["_ALIGNMENT = 64"],  # of XLA
     "_io/gguf_blocks.py": ["_Q4_0, _Q4_1, _Q8_0, _BF16 = (2, 3, 8, 30)"],

@@ -9,7 +9,8 @@ from mxcompat._array.array import wrap
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.program import Program
 
-from .graph import Graph, Primitive
+from .fusion import Primitive
+from .graph import Graph
 
 __all__ = ["describe", "letters"]
 

@@ -28,7 +28,7 @@ from .chain import Chain, Constant, Group, Member, Part, Source
 from .fusion import Primitive, fused
 from .primitives import Made, is_known, made_of
 
-__all__ = ["Graph", "Primitive"]
+__all__ = ["Graph"]
 
 DIVMOD = [TABLE["floor_divide"], TABLE["remainder"]]
 
