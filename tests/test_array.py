@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import timeit
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -941,3 +942,42 @@ def _assigned(x, value):
 def test_types_that_come_by_dlpack(use, dtype):
     data = jax.numpy.array([1.0, 2.0], dtype)
     check(lambda mx: use(mx, Offering(data)))
+
+
+def from_buffer(a):
+    return np.frombuffer(a, np.float32)
+
+
+@pytest.mark.skipif(native is None and sys.version_info < (3, 12), reason="no compiler of C")
+@pytest.mark.parametrize("shape", [(3,), (2, 2), (), (0,)], ids=str)
+@pytest.mark.parametrize("of", [memoryview, lambda a: np.array(a, copy=False), np.asarray, from_buffer], ids=range(4))
+def test_a_view_keeps_its_array(of, shape):
+    """Until the view is gone."""
+    if of is from_buffer and 0 in shape:
+        pytest.skip("NumPy takes no empty buffer")
+
+    def alive(mx):
+        a = mx.ones(shape)
+        seen = weakref.ref(a)
+        view = of(a)
+        del a
+        while_there = seen() is not None
+        del view
+        return while_there, seen() is not None
+
+    assert not isinstance(check(alive), Exception)
+
+
+@pytest.mark.skipif(native is None, reason="no compiler of C")
+def test_a_view_holds_what_its_array_was():
+    """The array may have another value later."""
+    a = ours.ones((300, 300))
+    view = memoryview(a)
+    a += 1
+    ours.eval(a)
+    assert view[0, 0] == 1.0
+    assert a[0, 0].item() == 2.0
+    again = memoryview(a)
+    view.release()
+    del a
+    assert again[299, 299] == 2.0

@@ -131,19 +131,33 @@ static int get_other(PyObject *array, Py_buffer *buffer, int flags) {
     return failed ? -1 : 0;
 }
 
+/* A buffer is the array's, which it keeps alive as MLX's does, and holds that of the value, as the array may have another
+   value later. */
 static int get_buffer(PyObject *array, Py_buffer *buffer, int flags) {
     PyObject *value = value_of(array);
+    Py_buffer *held = PyMem_Malloc(sizeof(Py_buffer));
     buffer->obj = NULL;
-    if (value == NULL)
-        return -1;
-    int result = is_shared(value, buffer, flags) ? 0 : get_other(array, buffer, flags);
+    if (value == NULL || held == NULL) {
+        Py_XDECREF(value);
+        PyMem_Free(held);
+        return PyErr_Occurred() ? -1 : (PyErr_NoMemory(), -1);
+    }
+    int failed = is_shared(value, held, flags) ? 0 : get_other(array, held, flags);
     Py_DECREF(value);
-    return result;
+    if (failed) {
+        PyMem_Free(held);
+        return -1;
+    }
+    *buffer = *held;
+    buffer->obj = Py_NewRef(array);
+    buffer->internal = held;
+    return 0;
 }
 
-/* Never called, since the buffer is the memoryview's. That there is one makes `numpy.frombuffer` hold the buffer, and
-   not the array alone, which may have other memory later. */
-static void release_buffer(PyObject *Py_UNUSED(array), Py_buffer *Py_UNUSED(buffer)) {}
+static void release_buffer(PyObject *Py_UNUSED(array), Py_buffer *buffer) {
+    PyBuffer_Release(buffer->internal);
+    PyMem_Free(buffer->internal);
+}
 
 static PyMemberDef handle_members[] = {
     {"_node", T_OBJECT_EX, offsetof(Handle, node), 0, NULL},
