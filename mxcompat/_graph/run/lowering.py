@@ -14,6 +14,7 @@ from ..passes.constants import compute_when_run
 from ..passes.identities import keep_identities_apart
 from ..passes.integers import wrap_around
 from ..passes.order import add_in_order
+from ..passes.overlaps import read_before_writing
 from ..passes.repeats import compute_once
 from ..passes.rounding import round_products
 from ..passes.rows import add_to_rows_apart, multiply_rows
@@ -49,6 +50,7 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
             compute_once(module)
             cut_chains(module)
             compute_in_branches(module)
+        read_before_writing(module)
         compute_when_run(module)
     return lowered
 
