@@ -153,8 +153,6 @@ class Graph:
                 node = inner.constants[value]
                 number = node.op is SCALAR
                 values[value] = self._known_number(node.value, node.aval.dtype) if number else self._array(node)
-                if number:
-                    self.constants[values[value]] = node
         for p in fused([p for p in met if isinstance(p, Primitive)], outputs, inner.avals, label):
             made = self._primitive(
                 p.name,

@@ -154,6 +154,26 @@ static Scan scan_of(const char *format, long how) {
     return *format == 'f' ? of_float[how] : *format == 'd' ? of_double[how] : *format == 'i' ? of_int[how] : NULL;
 }
 
+/* The memory that is written to and that which is read, of the first two arguments. */
+static int get_both(PyObject *const *args, Py_buffer *to, Py_buffer *from) {
+    if (PyObject_GetBuffer(args[0], to, PyBUF_CONTIG) < 0)
+        return -1;
+    if (PyObject_GetBuffer(args[1], from, PyBUF_CONTIG_RO | PyBUF_FORMAT) < 0) {
+        PyBuffer_Release(to);
+        return -1;
+    }
+    return 0;
+}
+
+/* What a function of these returns: whether it was done, or NULL where they do not fit. */
+static PyObject *done_with(const char *name, Py_buffer *to, Py_buffer *from, int fits, int done) {
+    PyBuffer_Release(to);
+    PyBuffer_Release(from);
+    if (!fits)
+        return PyErr_Format(PyExc_ValueError, "%s: the arrays do not fit each other", name);
+    return PyBool_FromLong(done);
+}
+
 /* reduce_rows(to, from, how): reduce `from`, of three axes, along the second, one element after the other. `how`: 0 adds,
    1 and 2 find the largest and the smallest, 3 multiplies. Both lie in order. Returns whether that was done: not with
    types other than float32, float64 and int32, and uint8 for 1 and 2. */
@@ -162,12 +182,8 @@ static PyObject *reduce_rows(PyObject *Py_UNUSED(module), PyObject *const *args,
         return PyErr_Format(PyExc_TypeError, "reduce_rows(to, from, how)");
     long how = PyLong_AsLong(args[2]);
     Py_buffer to, from;
-    if (PyErr_Occurred() || PyObject_GetBuffer(args[0], &to, PyBUF_CONTIG) < 0)
+    if (PyErr_Occurred() || get_both(args, &to, &from) < 0)
         return NULL;
-    if (PyObject_GetBuffer(args[1], &from, PyBUF_CONTIG_RO | PyBUF_FORMAT) < 0) {
-        PyBuffer_Release(&to);
-        return NULL;
-    }
     int fits = to.ndim == 2 && from.ndim == 3 && to.itemsize == from.itemsize && to.shape[0] == from.shape[0] &&
                to.shape[1] == from.shape[2] && from.shape[1] > 0;
     Fold fold = fits ? fold_of(from.format, how) : NULL;
@@ -176,11 +192,7 @@ static PyObject *reduce_rows(PyObject *Py_UNUSED(module), PyObject *const *args,
         fold(to.buf, from.buf, from.shape[0], from.shape[1], from.shape[2]);
         Py_END_ALLOW_THREADS
     }
-    PyBuffer_Release(&to);
-    PyBuffer_Release(&from);
-    if (!fits)
-        return PyErr_Format(PyExc_ValueError, "reduce_rows: the arrays do not fit each other");
-    return PyBool_FromLong(fold != NULL);
+    return done_with("reduce_rows", &to, &from, fits, fold != NULL);
 }
 
 /* scan_rows(to, from, how, reverse, inclusive): the same of all elements up to each, from the other end if `reverse`.
@@ -191,12 +203,8 @@ static PyObject *scan_rows(PyObject *Py_UNUSED(module), PyObject *const *args, P
     long how = PyLong_AsLong(args[2]);
     int reverse = PyObject_IsTrue(args[3]), inclusive = PyObject_IsTrue(args[4]);
     Py_buffer to, from;
-    if (PyErr_Occurred() || PyObject_GetBuffer(args[0], &to, PyBUF_CONTIG) < 0)
+    if (PyErr_Occurred() || get_both(args, &to, &from) < 0)
         return NULL;
-    if (PyObject_GetBuffer(args[1], &from, PyBUF_CONTIG_RO | PyBUF_FORMAT) < 0) {
-        PyBuffer_Release(&to);
-        return NULL;
-    }
     int fits = to.ndim == 3 && from.ndim == 3 && to.itemsize == from.itemsize;
     for (int k = 0; fits && k < 3; k++)
         fits = to.shape[k] == from.shape[k];
@@ -206,11 +214,7 @@ static PyObject *scan_rows(PyObject *Py_UNUSED(module), PyObject *const *args, P
         scan(to.buf, from.buf, from.shape[0], from.shape[1], from.shape[2], reverse, inclusive);
         Py_END_ALLOW_THREADS
     }
-    PyBuffer_Release(&to);
-    PyBuffer_Release(&from);
-    if (!fits)
-        return PyErr_Format(PyExc_ValueError, "scan_rows: the arrays do not fit each other");
-    return PyBool_FromLong(scan != NULL);
+    return done_with("scan_rows", &to, &from, fits, scan != NULL);
 }
 
 static PyMethodDef functions[] = {FAST("reduce_rows", reduce_rows), FAST("scan_rows", scan_rows), {NULL}};
