@@ -1,5 +1,8 @@
 """Ops that read only small data are done with NumPy until their structure has proved to return."""
 
+import signal
+import sys
+
 import mlx.core as real
 import numpy as np
 import pytest
@@ -7,7 +10,7 @@ import pytest
 import mxcompat.core as mx
 from mxcompat._graph import policy
 from mxcompat._graph.ir.rules import HOST
-from mxcompat._graph.run import cache, host
+from mxcompat._graph.run import cache, host, schedule
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.events import stats
 from mxcompat._graph.run.plan import HostFirst, OpByOp
@@ -198,6 +201,40 @@ def test_only_the_small_data_is_moved(monkeypatch, plans):
         settle()
     assert any(isinstance(p, HostFirst) for p in plans)
     assert len(calls) == sum(isinstance(p, OpByOp) and p.on_host for p in plans)
+
+
+@pytest.mark.parametrize("line", range(0, 16, 3))
+def test_a_signal_while_a_plan_is_made_loses_no_node(line, monkeypatch):
+    """Its handler may raise between any two bytecodes, those that undo what planning did to the nodes, too."""
+
+    class Alarmed(Exception):
+        pass
+
+    def alarmed(*_):
+        raise Alarmed
+
+    lines = []
+
+    def trace(frame, event, _):
+        if event == "line" and frame.f_code.co_name == "_linearize_without":
+            lines.append(frame.f_lineno)
+            if len(lines) == line + 1:
+                signal.raise_signal(signal.SIGALRM)
+        return trace if frame.f_code.co_filename == schedule.__file__ else None
+
+    monkeypatch.setattr(policy, "LIGHT_SECONDS", 0.0)
+    large, small = mx.ones((200, 200)), mx.arange(4.0)
+    mx.eval(large, small)
+    y = mx.concatenate([small, mx.ones(3)]).sum() * large
+    before = signal.signal(signal.SIGALRM, alarmed)
+    sys.settrace(trace)
+    try:
+        with pytest.raises(Alarmed):
+            mx.eval(y)
+    finally:
+        sys.settrace(None)
+        signal.signal(signal.SIGALRM, before)
+    assert y[0, 0].item() == 9
 
 
 @pytest.mark.parametrize(("error", "once"), [(ValueError("no"), True), (MemoryError("no room"), False)])

@@ -69,7 +69,3 @@ a chain of 2 000 calls 2 s. If it finds none, and the function reads what the tr
 
 NOTICE_SECONDS = 2.0
 """How long somebody at a terminal waits for a compile before being told of it. Most take less than one second."""
-
-IN_ONE_LOOP = 64
-"""From how many values at most one is computed in the loop that writes it over another: further back it is not looked
-for that other."""

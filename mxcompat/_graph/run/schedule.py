@@ -22,6 +22,7 @@ from ..ir.rules import SEGMENTS
 from . import background, cache, donation, host, steps
 from .cache import Record
 from .compile import Executable
+from .interrupts import ANY, uninterrupted
 from .placement import placed
 from .plan import Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, Segments, Split, Step, Trial
 from .segments import even_segments, is_heavy_node, is_huge, segments_of
@@ -185,16 +186,16 @@ def _host_first(subgraph: Subgraph, roots: Sequence[Node]) -> HostFirst | None:
     slots = host.small_slots(subgraph)
     if not slots or len(slots) == len(subgraph.order):
         return None
-    rest = _linearize_without(subgraph, slots, roots)
+    nodes = [subgraph.order[k] for k in slots]
+    rest = uninterrupted(lambda: _linearize_without(nodes, roots), ANY)  # or nodes would keep the values of meanwhile
     if rest.structure.times_seen < policy.SURE:
         rest.structure.times_seen += 1
         return None
     return HostFirst(slots)
 
 
-def _linearize_without(subgraph: Subgraph, slots: Sequence[int], roots: Sequence[Node]) -> Subgraph:
-    """What is left of a subgraph once some of its nodes have values."""
-    nodes = [subgraph.order[k] for k in slots]
+def _linearize_without(nodes: Sequence[Node], roots: Sequence[Node]) -> Subgraph:
+    """What is left of the graph behind `roots` once these nodes have values."""
     try:
         for node in nodes:
             node.value = ()
