@@ -170,6 +170,31 @@ def test_what_numpy_writes_over_is_not_lost(kind):
     pytest.fail("no end of points")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_numpy_computes_in_the_memory_of_inputs_is_not_lost(kind):
+    """Of arrays that nobody can reach any more, views and all."""
+    values = np.random.default_rng(0).normal(size=(2, 200, 200)).astype(np.float32)
+    for n in range(1, 40):
+        clear_cache()
+        x, y = mx.array(values[0]), mx.array(values[1])
+        mx.eval(x, y)
+        z = mx.sin(mx.abs(x).reshape(-1)).reshape(200, 200)
+        w = mx.negative(y) + z
+        result = (mx.cos(w), z * 2)
+        del x, y, z, w
+        with failing_at(n, KINDS[kind]) as points:
+            error = raised(lambda result=result: mx.eval(result))
+        if error is None:
+            assert points.count == n - 1 > 5
+            return
+        assert type(error) is kind or kind is MemoryError
+        nothing_is_held()
+        wanted = np.sin(np.abs(values[0]))
+        np.testing.assert_allclose(np.array(result[1]), wanted * 2, rtol=1e-5, atol=1e-6, err_msg=points.name)
+        np.testing.assert_allclose(np.array(result[0]), np.cos(wanted - values[1]), rtol=1e-4, atol=1e-5)
+    pytest.fail("no end of points")
+
+
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])
 def test_a_buffer_that_is_written_over_is_not_lost(kind, xla_only):
     """A write into a cache is in place: an interrupt waits until what came out is stored."""

@@ -527,3 +527,63 @@ def test_buffers_that_arrays_share_are_asked_for_once() -> None:
     assert ours.get_array_buffer_size(x, view) == ours.get_array_buffer_size(view, x) == 4000
     with pytest.raises(ValueError, match="must be evaluated"):
         ours.get_array_buffer_size(x + 1)
+
+
+STEPS: dict[str, Callable[[Any, Any], Any]] = {
+    "abs": lambda mx, x: mx.abs(x),
+    "many": lambda mx, x: mx.abs(mx.cos(mx.sin(mx.negative(x)))),
+    "of one of two": lambda mx, x: mx.maximum(mx.abs(x), x),
+    "read twice": lambda mx, x: x * x,
+    "a view": lambda mx, x: mx.abs(x.reshape(-1)),
+    "views between": lambda mx, x: mx.abs(mx.stop_gradient(mx.abs(x).reshape(-1, 2)).T.T.reshape(-1)),
+    "transposed back": lambda mx, x: mx.abs(x.T.T),
+    "another dtype": lambda mx, x: mx.abs(x.astype(mx.float16)),
+    "a row": lambda mx, x: mx.abs(x[1:2]),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("is_held", [False, True])
+def test_the_memory_of_what_nobody_can_reach_is_taken(step: str, is_held: bool) -> None:
+    values = np.random.default_rng(0).normal(size=(256, 256)).astype(np.float32)
+    found = []
+
+    def program(mx: Any, lib: Any, meter: Meter) -> None:
+        for _ in range(3):
+            x = mx.array(values)
+            mx.eval(x)
+            held = [x] * is_held
+            y = STEPS[step](mx, x)
+            del x
+            mx.eval(y)
+            found.append((np.array(y), [np.array(h) for h in held]))
+            assert all(np.array_equal(h, values) for h in found[-1][1])
+            del y, held
+        meter.note_peak()
+
+    both(program)
+    for y, _ in found:
+        np.testing.assert_allclose(y, found[0][0], rtol=1e-6, atol=1e-6)
+
+
+def test_memory_that_others_see_is_not_taken() -> None:
+    """Views of NumPy's, of DLPack's, and arrays that share it."""
+    values = np.random.default_rng(0).normal(size=(256, 256)).astype(np.float32)
+    for see in (
+        lambda x: np.asarray(x, copy=False),
+        lambda x: np.from_dlpack(x),
+        memoryview,
+        lambda x: np.asarray(x, copy=False)[3:],
+        lambda x: x[3:],
+        lambda x: x.T,
+        lambda x: x.reshape(-1),
+        lambda x: ours.eval(y := x.T) or y,
+    ):
+        x = ours.array(values)
+        ours.eval(x)
+        seen = see(x)
+        y = ours.negative(ours.abs(x))
+        del x
+        ours.eval(y)
+        wanted = see(ours.array(values))
+        np.testing.assert_array_equal(np.array(seen), np.array(wanted))

@@ -13,7 +13,7 @@ from ..ir.program import Program
 from .platform import has_started, is_cpu
 from .values import sole
 
-__all__ = ["any_large", "donated", "written"]
+__all__ = ["any_large", "donated", "free", "written"]
 
 
 def donated(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
@@ -39,6 +39,14 @@ def _fitting(subgraph: Subgraph, program: Program, wanted: Callable[[int, Node],
             found.append(position)
         position += 1
     return tuple(found)
+
+
+def free(subgraph: Subgraph) -> list[int]:
+    """The positions, among all inputs, of large ones that nobody can reach once this has run: NumPy may write over them
+    where nothing else holds their memory."""
+    if not any_large(subgraph.leaves):
+        return []
+    return [k for k in unreachable_leaves(subgraph) if subgraph.leaves[k].aval.nbytes >= policy.DONATED_BYTES]
 
 
 def written(subgraph: Subgraph, program: Program) -> tuple[int, ...]:

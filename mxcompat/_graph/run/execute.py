@@ -19,7 +19,6 @@ from ..ir.node import store as _store
 from ..ir.outputs import hand_out
 from ..ir.traces import oldest_trace
 from . import allocation, cache, donation, host, single
-from .arguments import array_inputs
 from .compile import Executable
 from .events import span, stats, timers
 from .interpret import counts
@@ -145,8 +144,9 @@ def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
 def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
     program = plan.program
     products = host.has_products(program)
-    frees = plan.donated or not plan.light or counts(program)
-    free = [array_inputs(program)[k] for k in plan.donated] if frees else None
+    free: list[int] | None = [] if plan.trial else donation.free(subgraph)
+    if not free and plan.light and not counts(program):
+        free = None
     env: list[Any] = []
     computed = 0.0 if plan.light else _computing()
     start = perf_counter()

@@ -59,10 +59,10 @@ def run_instructions(
     """Put the results of all instructions in an environment.
 
     Args:
-        free: the slots of inputs that may be written over; slots of what they become are added. What all its readers
-            have read is dropped, and what an op writes over is written over if it is read for the last time then. If
-            something fails after that, `env` holds all that is needed to go on from there. None: everything is kept,
-            and not counted as memory in use.
+        free: the ids of inputs that may be written over, values of nodes, and of what they are views of. What all its readers have read is
+            dropped, and what an op writes over is written over if it is read for the last time then. If something fails
+            after that, `env` holds all that is needed to go on from there. None: everything is kept, and not counted
+            as memory in use.
         kept: slots of which the values are kept all the same.
     """
     if free is None:
@@ -87,7 +87,8 @@ def run_instructions(
         if counted:
             buffers.made(env[k])
         for s in dropped:
-            env[s] = None
+            if s >= 0 or id(env[s]) in free:
+                env[s] = None
 
 
 def counts(program: Program) -> bool:
@@ -123,7 +124,7 @@ _Reads = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
 
 def _reads(program: Program, kept: frozenset[int]) -> _Reads:
     """Of each instruction: the positions of the inputs that it may write over, which nothing reads after it; and the
-    results that nothing reads after it."""
+    values that nothing reads after it."""
     found = program.facts.get(("reads", kept))
     if found is None:
         facts, key = program.code.facts, ("reads", program.out_slots, kept)
@@ -142,7 +143,7 @@ def _find_reads(program: Program, kept: frozenset[int]) -> _Reads:
         later.update(ended)
         if len(ended) > 1:
             ended = list(dict.fromkeys(ended))
-        dropped.append(tuple([s for s in ended if s >= 0]))
+        dropped.append(tuple(ended))
         if ended and op in OVERWRITE:
             once = [slots.index(s) for s in ended if slots.count(s) == 1]
             places.append(tuple(sorted([k for k in once if k == 0 or not op.in_place])))
@@ -156,24 +157,38 @@ def _reused(
 ) -> int | None:
     """The position, one of these, of an input that the result can take the place of."""
     for place in places:
-        slot = slots[place]
-        if (slot >= 0 or slot in free) and _is_own(given, place, slot) and _is_like(given[place], out):
+        mine = slots[place] >= 0 or id(given[place]) in free
+        if mine and _is_own(given, place, free) and _is_like(given[place], out):
             return place
     return None
 
 
-def _is_own(given: list[Any], place: int, slot: int) -> bool:
-    """Whether one of these arrays, and the memory of it, belongs to this slot alone."""
-    if type(given[place]) is not np.ndarray or given[place].base is not None or not given[place].flags.writeable:
+def _is_own(given: list[Any], place: int, free: set[int]) -> bool:
+    """Whether one of these arrays, and the memory of it, belongs to its slot alone, and to a node that gives it up."""
+    x = given[place]
+    if type(x) is not np.ndarray or not x.flags.writeable or getrefcount(x) != _GIVEN + (id(x) in free):
         return False
-    return getrefcount(given[place]) == _GIVEN + (1 if slot >= 0 else 2)  # in the environment, and as a node's value
+    base = x.base
+    if base is None:
+        return True
+    whole = x.flags.forc and type(base) is np.ndarray and base.base is None  # no two elements are one
+    return whole and getrefcount(base) == _BASE + (id(base) in free and id(x) not in free)
 
 
 def _is_like(x: np.ndarray, out: Aval) -> bool:
     return x.shape == out.shape and x.dtype == out.dtype._numpy
 
 
-_GIVEN = (lambda given: getrefcount(given[0]))([np.empty(1)])
+def _references() -> tuple[int, int]:
+    """Those to an array in the environment, and to what it is a view of, where `_is_own` counts them."""
+    env = [np.empty(2)[:1]]
+    given = [*env]
+    x = given[0]
+    base = x.base
+    return getrefcount(x), getrefcount(base)
+
+
+_GIVEN, _BASE = _references()
 
 
 def _overwrite(
@@ -184,11 +199,8 @@ def _overwrite(
 
     def write() -> None:
         env[k] = OVERWRITE[op](out, params, place, *given)
-        if slot >= 0:
-            env[slot] = None
+        env[slot] = None
 
-    if slot in free:
-        free.add(k)
     if free:  # no node must be left with half of the new value, nor with what became of its own
         uninterrupted(write)
     else:
