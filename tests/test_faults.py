@@ -4,6 +4,7 @@ done again gives the same numbers.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import mxcompat.core as mx
 from mxcompat import nn, optimizers
 from mxcompat._graph.run import background
 from mxcompat._graph.run.evaluate import lock
+from mxcompat._graph.run.interrupts import uninterrupted
 from mxcompat.ext.debug import clear_cache, host_disabled
 from mxcompat.utils import tree_flatten, tree_unflatten
 
@@ -193,6 +195,44 @@ def test_what_numpy_computes_in_the_memory_of_inputs_is_not_lost(kind):
         np.testing.assert_allclose(np.array(result[1]), wanted * 2, rtol=1e-5, atol=1e-6, err_msg=points.name)
         np.testing.assert_allclose(np.array(result[0]), np.cos(wanted - values[1]), rtol=1e-4, atol=1e-5)
     pytest.fail("no end of points")
+
+
+class Alarmed(Exception):
+    pass
+
+
+def _alarmed(*_):
+    raise Alarmed
+
+
+def test_a_limit_of_time_loses_nothing(monkeypatch):
+    """What pytest-timeout and others do: a handler that raises, at any time."""
+    before = signal.signal(signal.SIGALRM, _alarmed)
+    monkeypatch.setitem(KINDS, Alarmed, lambda: signal.raise_signal(signal.SIGALRM))
+    try:
+        test_what_numpy_computes_in_the_memory_of_inputs_is_not_lost(Alarmed)
+        test_what_numpy_writes_over_is_not_lost(Alarmed)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_of_several_signals_each_is_handled():
+    came = []
+
+    def handled(number, _):
+        came.append(number)
+        raise Alarmed(number)
+
+    numbers = [signal.SIGALRM, signal.SIGUSR1, signal.SIGTERM]
+    before = [signal.signal(number, handled) for number in numbers]
+    try:
+        with pytest.raises(Alarmed):
+            uninterrupted(lambda: [signal.raise_signal(number) for number in [*numbers, signal.SIGALRM]])
+        assert came == numbers
+        assert [signal.getsignal(number) for number in numbers] == [handled] * 3
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])

@@ -19,7 +19,7 @@ from ..ir.program import Program
 from . import allocation, background, budget
 from .compile import Executable, on_disk
 from .events import notify, observers
-from .interrupts import ANY, uninterrupted
+from .interrupts import uninterrupted
 
 __all__ = ["Record", "compile_now", "compile_soon", "find", "only", "record_of", "wait_if_sure"]
 
@@ -129,7 +129,7 @@ def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], repr
                 budget.enter(new)
                 return new
 
-            found = uninterrupted(made, ANY)
+            found = uninterrupted(made)
     return found
 
 

@@ -59,10 +59,10 @@ def run_instructions(
     """Put the results of all instructions in an environment.
 
     Args:
-        free: the ids of inputs that may be written over, values of nodes, and of what they are views of. What all its readers have read is
-            dropped, and what an op writes over is written over if it is read for the last time then. If something fails
-            after that, `env` holds all that is needed to go on from there. None: everything is kept, and not counted
-            as memory in use.
+        free: the ids of inputs that may be written over, values of nodes, and of what they are views of. What all its
+            readers have read is dropped, and what an op writes over is written over if it is read for the last time
+            then. If something fails after that, `env` holds all that is needed to go on from there. None: everything is
+            kept, and not counted as memory in use.
         kept: slots of which the values are kept all the same.
     """
     if free is None:

@@ -14,23 +14,22 @@ from _signal import signal as handle
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["ANY", "uninterrupted"]
+__all__ = ["uninterrupted"]
 
 _T = TypeVar("_T")
 
-_CTRL_C = (signal.SIGINT,)
-ANY = tuple([s for s in signal.Signals if s.name in ("SIGINT", "SIGALRM", "SIGTERM", "SIGUSR1", "SIGUSR2")])
+_SIGNALS = tuple([s for s in signal.Signals if s.name in ("SIGINT", "SIGALRM", "SIGTERM", "SIGUSR1", "SIGUSR2")])
 """Those whose handlers may raise: Ctrl-C, and what limits of time are made of."""
 
 
-def uninterrupted(work: Callable[[], _T], signals: tuple[signal.Signals, ...] = _CTRL_C) -> _T:
+def uninterrupted(work: Callable[[], _T]) -> _T:
     """What the work gives; a signal that comes meanwhile interrupts what comes after it."""
     if threading.current_thread() is not threading.main_thread():
         return work()  # other threads are never interrupted
     held: dict[int, Any] = {}
-    came: list[tuple[Any, ...]] = []
+    came: list[tuple[int, Any]] = []
     try:
-        for number in signals:
+        for number in _SIGNALS:
             handler = getsignal(number)
             if callable(handler):
                 held[number] = handler
@@ -40,4 +39,14 @@ def uninterrupted(work: Callable[[], _T], signals: tuple[signal.Signals, ...] = 
         for number, handler in held.items():
             handle(number, handler)
         if came:
-            held[came[0][0]](*came[0])
+            _answer(dict(came), held)
+
+
+def _answer(came: dict[int, Any], held: dict[int, Any]) -> None:
+    """Call the handlers of the signals that came, each of them, whatever the others raise."""
+    number, frame = came.popitem()
+    try:
+        if came:
+            _answer(came, held)
+    finally:
+        held[number](number, frame)

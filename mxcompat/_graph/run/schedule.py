@@ -22,7 +22,7 @@ from ..ir.rules import SEGMENTS
 from . import background, cache, donation, host, steps
 from .cache import Record
 from .compile import Executable
-from .interrupts import ANY, uninterrupted
+from .interrupts import uninterrupted
 from .placement import placed
 from .plan import Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, Segments, Split, Step, Trial
 from .segments import even_segments, is_heavy_node, is_huge, segments_of
@@ -187,7 +187,7 @@ def _host_first(subgraph: Subgraph, roots: Sequence[Node]) -> HostFirst | None:
     if not slots or len(slots) == len(subgraph.order):
         return None
     nodes = [subgraph.order[k] for k in slots]
-    rest = uninterrupted(lambda: _linearize_without(nodes, roots), ANY)  # or nodes would keep the values of meanwhile
+    rest = uninterrupted(lambda: _linearize_without(nodes, roots))  # or nodes would keep the values of meanwhile
     if rest.structure.times_seen < policy.SURE:
         rest.structure.times_seen += 1
         return None
