@@ -587,3 +587,33 @@ def test_memory_that_others_see_is_not_taken() -> None:
         ours.eval(y)
         wanted = see(ours.array(values))
         np.testing.assert_array_equal(np.array(seen), np.array(wanted))
+
+
+@pytest.mark.parametrize("kind", ["npy", "safetensors", "npz", "gguf"])
+def test_what_is_loaded_is_counted(kind: str, tmp_path: Path) -> None:
+    """Once it is read, and its memory is taken for what is computed of it alone."""
+    path = str(tmp_path / f"x.{kind}")
+    save = {"npy": real.save, "npz": lambda p, x: real.savez(p, x=x)}
+    save["safetensors"] = lambda p, x: real.save_safetensors(p, {"x": x})
+    save["gguf"] = lambda p, x: real.save_gguf(p, {"x": x})
+    save[kind](path, real.array(np.random.default_rng(0).normal(size=(300, 300)).astype(np.float32)))
+
+    def program(mx: Any, lib: Any, meter: Meter) -> None:
+        def loaded() -> Any:
+            x = mx.load(path)
+            return x if kind == "npy" else x["x"]
+
+        for _ in range(2):
+            x = loaded()
+            mx.eval(x)
+            meter.note()
+            meter.note_peak()
+            del x
+            meter.note()
+            x = mx.exp(loaded())
+            mx.eval(x)
+            meter.note()
+            meter.note_peak()
+            del x
+
+    assert both(program)[0] == 360_000

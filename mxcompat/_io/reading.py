@@ -19,6 +19,7 @@ import numpy as np
 
 from mxcompat._array.array import array, wrap
 from mxcompat._graph import policy
+from mxcompat._graph.ir import buffers
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, leaf
 from mxcompat._graph.run.forked import require_threads
@@ -198,6 +199,8 @@ class _Deferred(Node):
                 if self._read is not None:
                     self._value = _value(self._read(), self.aval)
                     self._read = None
+                    if self.aval.nbytes >= buffers.smallest:
+                        buffers.count(self._value, self.aval)
         return self._value
 
     @value.setter
