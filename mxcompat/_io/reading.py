@@ -23,6 +23,7 @@ from mxcompat._graph.ir import buffers
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, leaf
 from mxcompat._graph.run.forked import require_threads
+from mxcompat._graph.run.platform import is_cpu
 from mxcompat._graph.run.values import aligned_bytes
 from mxcompat._jax import is_imported, jax
 
@@ -172,7 +173,7 @@ def _value(data: np.ndarray, a: Aval) -> Any:
     """The elements, where they are likely to be needed; a byte that is neither 0 nor 1 is no bool."""
     whole = data.astype(bool) if a.dtype._kind == "b" else data.view(a.dtype._numpy)
     whole = whole.reshape(a.shape)
-    if a.nbytes <= policy.SMALL_BYTES or not is_imported():
+    if a.nbytes <= policy.SMALL_BYTES or not is_imported() or is_cpu():
         return whole
     require_threads()
     with jax.enable_x64(True):
