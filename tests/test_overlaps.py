@@ -73,6 +73,7 @@ def written(y, u, i):
         (lambda x, i: (lambda y: written(y, (y @ y)[:3], i))(x * 2), True),  # whatever is between
         (lambda x, i: written(written(x, x[:1] * 0, 2), x[:3], i), True),  # before another write
         (lambda x, i: written(lax.cond(i > 1, lambda: x, lambda: x + 1), x[:3], i), True),
+        (lambda x, i: lax.fori_loop(0, 3, lambda k, y: written(y.reshape(4, 4), y.reshape(4, 4)[:1] * 2, k), x), True),
         (lambda x, i: written(x, jnp.ones((3, 4)), i), False),
         (lambda x, i: written(x, lax.iota(jnp.float32, 12).reshape(3, 4) * i, i), False),
         (lambda x, i: written(jnp.zeros((4, 4)), x[:3], i), False),  # into a constant

@@ -50,10 +50,6 @@ class _Origins:
             self._enter(block, [self._bit() if name == "main" else outside for _ in block.arguments])
             self._visit(block)
 
-    def _bit(self) -> int:
-        self._count += 1
-        return 1 << (self._count - 1)
-
     def _visit(self, block: Any) -> int:
         """Look at the operations of a block in their order; all that they read."""
         read = 0
