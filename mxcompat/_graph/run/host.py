@@ -128,14 +128,8 @@ def run(
             return run(program, leaves, env, False, free)
     with np.errstate(all="ignore"):
         env += environment(program, [numpy_value(n) for n in leaves])
-        run_instructions(program, env, _fallback, None if free is None else _ids([leaves[k].value for k in free]))
+        run_instructions(program, env, _fallback, None if free is None else {id(leaves[k].value) for k in free})
         return [settled(env[s], program.avals[s]) for s in program.out_slots]
-
-
-def _ids(values: Sequence[Any]) -> set[int]:
-    """Of these values, and of the arrays that they are views of."""
-    bases = [v.base for v in values if type(v) is np.ndarray]
-    return {id(v) for v in (*values, *bases) if v is not None}
 
 
 def keep(subgraph: Subgraph, env: Sequence[Any]) -> None:

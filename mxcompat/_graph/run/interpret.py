@@ -59,10 +59,10 @@ def run_instructions(
     """Put the results of all instructions in an environment.
 
     Args:
-        free: the ids of inputs that may be written over, values of nodes, and of what they are views of. What all its
-            readers have read is dropped, and what an op writes over is written over if it is read for the last time
-            then. If something fails after that, `env` holds all that is needed to go on from there. None: everything is
-            kept, and not counted as memory in use.
+        free: the ids of arrays that may be written over, which are the values of nodes; those of what they are views of
+            are added. What all its readers have read is dropped, and what an op writes over is written over if it is
+            read for the last time then. If something fails after that, `env` holds all that is needed to go on from
+            there. None: everything is kept, and not counted as memory in use.
         kept: slots of which the values are kept all the same.
     """
     if free is None:
@@ -87,7 +87,9 @@ def run_instructions(
         if counted:
             buffers.made(env[k])
         for s in dropped:
-            if s >= 0 or id(env[s]) in free:
+            if id(env[s]) in free:
+                _give_up(env, s, given, free)
+            elif s >= 0:
                 env[s] = None
 
 
@@ -173,6 +175,13 @@ def _is_own(given: list[Any], place: int, free: set[int]) -> bool:
         return True
     whole = x.flags.forc and type(base) is np.ndarray and base.base is None  # no two elements are one
     return whole and getrefcount(base) == _BASE + (id(base) in free and id(x) not in free)
+
+
+def _give_up(env: list[Any], slot: int, given: list[Any], free: set[int]) -> None:
+    """Drop the value of a node that gives it up. What it is a view of is free then, too, if nothing will read that."""
+    x, env[slot] = env[slot], None
+    if x.base is not None and getrefcount(x) == _GIVEN:  # a node has it instead of `env`
+        free.add(id(x.base))
 
 
 def _is_like(x: np.ndarray, out: Aval) -> bool:
