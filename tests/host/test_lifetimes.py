@@ -1,0 +1,97 @@
+"""Random programs of views, elementwise ops and writes, of which arrays are dropped at any time, beside NumPy: memory
+is taken only from what nobody can reach, and nothing will read."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxcompat.core as mx
+from mxcompat._graph import policy
+
+SHAPES = [(12, 8), (96,), (4, 24), (2, 6, 8)]
+
+VIEWS: list[Callable[[Any], Any]] = [
+    lambda x: x[: len(x) // 2], lambda x: x[len(x) // 2 :], lambda x: x[::2], lambda x: x[::-1], lambda x: x[:],
+    lambda x: x.T, lambda x: x.reshape(-1), lambda x: x.reshape(1, *x.shape).squeeze(0),
+]  # fmt: skip
+
+OPS: list[Callable[[Any], Any]] = [lambda x: -x, abs, lambda x: x * 1.5, lambda x: x + 1, lambda x: x * x * 0.5]
+
+Pair = tuple[mx.array, np.ndarray]
+
+
+def made(r: random.Random, path: Path) -> Pair:
+    """An array, in one of the ways in which its memory comes about."""
+    values = np.random.default_rng(r.randrange(1 << 30)).uniform(0.5, 2, r.choice(SHAPES)).astype(np.float32)
+    kind = r.randrange(6)
+    if kind == 0:
+        return mx.array(values), values
+    if kind == 1:
+        return mx.array(values) + 0, values
+    if kind == 2:
+        return mx.array(np.concatenate([values + 1, values]))[len(values) :], values
+    if kind == 3:
+        return mx.array(np.ascontiguousarray(values.T)).T, values
+    if kind == 4:
+        x = mx.array(values)
+        mx.eval(x)
+        return x[:], values
+    mx.save(str(path), mx.array(values))
+    return mx.load(str(path)), values
+
+
+def extended(r: random.Random, pairs: list[Pair]) -> None:
+    """Add an array made of these, or drop one."""
+    x, v = r.choice(pairs)
+    kind = r.random()
+    if len(v) < 4:
+        return
+    if kind < 0.45:
+        view = r.choice(VIEWS)
+        pairs.append((view(x), view(v)))
+    elif kind < 0.75:
+        op = r.choice(OPS)
+        pairs.append((op(x), op(v)))
+    elif kind < 0.85:
+        y, w = r.choice(pairs)
+        if w.shape == v.shape:
+            pairs.append((x - y, v - w))
+    elif kind < 0.95:
+        place = r.choice([slice(0, len(v) // 2), slice(len(v) // 2, None), 0, slice(None, None, 2)])
+        op = r.choice(OPS)
+        y, w = x[:], v.copy()
+        y[place], w[place] = op(x[place]), op(v[place])
+        pairs.append((y, w))
+    elif len(pairs) > 2:
+        pairs.pop(r.randrange(len(pairs)))
+
+
+def run(seed: int, path: Path) -> None:
+    r = random.Random(seed)
+    pairs = [made(r, path) for _ in range(r.randrange(1, 3))]
+    if r.random() < 0.9:
+        mx.eval([x for x, _ in pairs])
+    for _ in range(r.randrange(1, 4)):
+        for _ in range(r.randrange(2, 14)):
+            extended(r, pairs)
+        r.shuffle(pairs)
+        pairs = pairs[: r.randrange(1, 8)]
+        mx.eval([x for x, _ in pairs][: r.randrange(1, len(pairs) + 1)])
+    for x, v in pairs:
+        np.testing.assert_allclose(np.array(x), v, rtol=1e-4, atol=1e-4, err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize("seeds", [range(2000), pytest.param(range(2000, 20_000), marks=pytest.mark.exhaustive)])
+def test_what_is_read_later_is_not_written_over(seeds: range, monkeypatch, tmp_path) -> None:
+    """As if all arrays were large, and every second program heavy."""
+    monkeypatch.setattr(policy, "DONATED_BYTES", 1)
+    monkeypatch.setattr(policy, "REUSED_BYTES", 0)
+    for seed in seeds:
+        monkeypatch.setattr(policy, "LIGHT_SECONDS", seed % 2 * 1e-3)
+        run(seed, tmp_path / "x.npy")
