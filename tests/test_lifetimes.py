@@ -95,3 +95,47 @@ def test_what_is_read_later_is_not_written_over(seeds: range, monkeypatch, tmp_p
     for seed in seeds:
         monkeypatch.setattr(policy, "LIGHT_SECONDS", seed % 2 * 1e-3)
         run(seed, tmp_path / "x.npy")
+
+
+MADE = {
+    "a number": lambda x: mx.full(x.shape, 2.0) * mx.array(1.5),
+    "NumPy": mx.array,
+    "computed": lambda x: mx.array(x) + 0,
+    "a view": lambda x: mx.array(np.concatenate([x, x]))[x.shape[0] :],
+    "reshaped": lambda x: (mx.array(x) + 0).reshape(-1).reshape(x.shape),
+    "transposed": lambda x: mx.array(x.T).T,
+}
+PARTS = {
+    "rows": lambda x: x[:50],
+    "last rows": lambda x: x[50:],
+    "every other": lambda x: x[::2],
+    "all": lambda x: x[:],
+    "flat": lambda x: x.reshape(-1),
+    "columns": lambda x: x.T,
+}
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("part", PARTS)
+def test_the_whole_is_read_after_a_part(made: str, part: str, monkeypatch) -> None:
+    """A part of it is read first, which is a view of the same memory, then other parts and the whole."""
+    monkeypatch.setattr(policy, "DONATED_BYTES", 1)
+    values = np.random.default_rng(0).normal(size=(100, 300)).astype(np.float32)
+    for other in PARTS.values():
+        for light in (policy.LIGHT_SECONDS, 0.0):
+            monkeypatch.setattr(policy, "LIGHT_SECONDS", light)
+            x = MADE[made](values)
+            mx.eval(x)
+            want = np.array(x)
+            first = mx.negative(mx.abs(PARTS[part](x)))
+            second = mx.square(other(x))
+            third = other(x)
+            third[:1] = mx.array(0.5)
+            whole = x.sum(), x + 1
+            del x
+            mx.eval(first, second, third, whole)
+            assert np.array_equal(np.array(first), -np.abs(PARTS[part](want)))
+            assert np.array_equal(np.array(second), np.square(other(want)))
+            assert np.array_equal(np.array(third)[1:], other(want)[1:])
+            assert np.array_equal(np.array(whole[1]), want + 1)
+            assert np.allclose(whole[0].item(), want.sum(), rtol=1e-4, atol=1e-2)
