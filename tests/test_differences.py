@@ -390,6 +390,10 @@ WRONG = {
         ),
         [[0, 2], [2, 2]], [[0, 2], [0, 2]],
     ),
+    "equal maxima": (
+        lambda mx: mx.grad(lambda x: x.at[mx.array([0]), :].maximum(x[:1]).sum())(mx.ones((2, 2))),
+        [[2, 1], [1, 1]], [[2, 2], [1, 1]],
+    ),
     "block_masked_mm": (lambda mx: _gradient_of_mask(mx), [[2, 2], [3, 20]], [[1, 2], [3, 4]]),
     "a rule that reads": (lambda mx: _read_twice(mx), 0, 12),
     "a rule that returns less": (lambda mx: _returns_less(mx), [7, 1], [7, 0]),
