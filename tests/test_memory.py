@@ -15,6 +15,7 @@ import pytest
 
 from mxcompat._graph import policy
 from mxcompat._graph.run import allocation, background
+from mxcompat._native import native
 from tests.nn_oracle import OURS, REAL
 from tests.oracle import ours, real
 
@@ -572,7 +573,7 @@ def test_memory_that_others_see_is_not_taken() -> None:
     for see in (
         lambda x: np.asarray(x, copy=False),
         lambda x: np.from_dlpack(x),
-        memoryview,
+        *[memoryview] * (native is not None),  # arrays have no buffers without the code in C
         lambda x: np.asarray(x, copy=False)[3:],
         lambda x: x[3:],
         lambda x: x.T,
