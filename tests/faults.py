@@ -20,7 +20,25 @@ import pytest
 from mxcompat._graph.ir.rules import HOST, OVERWRITE, PULLBACK
 from mxcompat._graph.run import compile, execute
 
-__all__ = ["KINDS", "Points", "failing_at"]
+__all__ = ["KINDS", "Alarmed", "Points", "alarming", "failing_at"]
+
+
+class Alarmed(Exception):
+    """What the handler of a limit of time raises."""
+
+
+@contextmanager
+def alarming() -> Iterator[None]:
+    """A context in which SIGALRM raises that."""
+
+    def handle(*_: object) -> NoReturn:
+        raise Alarmed
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def _broken() -> NoReturn:

@@ -16,6 +16,7 @@ from mxcompat._graph.run.events import stats
 from mxcompat._graph.run.plan import HostFirst, OpByOp
 from mxcompat._ops.define import TABLE
 from mxcompat.ext.debug import clear_cache
+from tests.faults import Alarmed, alarming
 from tests.thinned import thinned
 
 DTYPES = (
@@ -207,12 +208,6 @@ def test_only_the_small_data_is_moved(monkeypatch, plans):
 def test_a_signal_while_a_plan_is_made_loses_no_node(line, monkeypatch):
     """Its handler may raise between any two bytecodes, those that undo what planning did to the nodes, too."""
 
-    class Alarmed(Exception):
-        pass
-
-    def alarmed(*_):
-        raise Alarmed
-
     lines = []
 
     def trace(frame, event, _):
@@ -226,14 +221,13 @@ def test_a_signal_while_a_plan_is_made_loses_no_node(line, monkeypatch):
     large, small = mx.ones((200, 200)), mx.arange(4.0)
     mx.eval(large, small)
     y = mx.concatenate([small, mx.ones(3)]).sum() * large
-    before = signal.signal(signal.SIGALRM, alarmed)
-    sys.settrace(trace)
-    try:
-        with pytest.raises(Alarmed):
-            mx.eval(y)
-    finally:
-        sys.settrace(None)
-        signal.signal(signal.SIGALRM, before)
+    with alarming():
+        sys.settrace(trace)
+        try:
+            with pytest.raises(Alarmed):
+                mx.eval(y)
+        finally:
+            sys.settrace(None)
     assert y[0, 0].item() == 9
 
 

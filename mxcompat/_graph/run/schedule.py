@@ -187,7 +187,7 @@ def _host_first(subgraph: Subgraph, roots: Sequence[Node]) -> HostFirst | None:
     if not slots or len(slots) == len(subgraph.order):
         return None
     nodes = [subgraph.order[k] for k in slots]
-    rest = uninterrupted(lambda: _linearize_without(nodes, roots))  # or nodes would keep the values of meanwhile
+    rest = uninterrupted(lambda: _linearize_without(nodes, roots))  # a node left with () has lost its value
     if rest.structure.times_seen < policy.SURE:
         rest.structure.times_seen += 1
         return None
