@@ -228,7 +228,6 @@ def test_singular_matrices():
     check(lambda mx: mx.linalg.det(mx.ones((2, 2)), stream=mx.cpu))
     check(lambda mx: mx.linalg.slogdet(mx.zeros((4, 4)), stream=mx.cpu))
     check(lambda mx: mx.linalg.slogdet(mx.array([[0, 1.0], [1, 0]]), stream=mx.cpu))
-    assert not np.isfinite(np.array(ours.linalg.inv(ours.zeros((2, 2))))).any()
 
 
 @pytest.mark.parametrize("in_numpy", [True, False])

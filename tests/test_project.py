@@ -227,6 +227,7 @@ FACTS = {
     "_io/safetensors_io.py": ["_LONGEST_HEADER = 100000000"],
     "_ops/arguments.py": ["_LOW, _HIGH = (-2 ** 31, 2 ** 31 - 1)"],
     "_ops/elementwise/erf.py": ["_ERF_LIMIT = 3.95"],  # there and beyond, float32 has erf(x) = 1
+    "_ops/linalg/failures.py": ["_NAN = -4"],  # of LAPACK
     "_ops/indexing/plan.py": ["_LIMIT = 1 << 31"],  # of int32
     "_ops/quantized/fp8.py": ["E4M3_MAX = 448.0", "E2M1_FAR = 2.0 ** 27"],
     "_ops/random/threefry.py": ["PARITY = 466688986", "_WORD = 4294967295"],

@@ -25,6 +25,7 @@ import mxcompat._ops.indexing.host
 import mxcompat._ops.indexing.index_errors
 import mxcompat._ops.indexing.pullback
 import mxcompat._ops.linalg.batch
+import mxcompat._ops.linalg.failures
 import mxcompat._ops.linalg.host
 import mxcompat._ops.linalg.host_lu
 import mxcompat._ops.linalg.pullback

@@ -18,7 +18,8 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import BODY, INDEX_ERROR, WITHIN
+from mxcompat._graph.ir.rules import BODY, FAILURE, INDEX_ERROR, WITHIN, Failure
+from mxcompat._graph.run.failures import codes, messages
 from mxcompat._jax import jax, jnp
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
@@ -137,6 +138,14 @@ VMAP = Op("vmap", _vmap, _vmap_avals, ("program", "in_axes", "out_axes", "size")
 """The Program over a new axis of the inputs that have an axis in `in_axes`."""
 
 BODY[VJP] = BODY[JVP] = BODY[VMAP] = lambda params: params[0]
+
+
+def _vmap_codes(params: tuple, *inputs: Any) -> list[Any]:
+    program, in_axes, _, size = params
+    return jax.vmap(lambda *xs: codes(program, xs), in_axes=in_axes, axis_size=size)(*inputs)
+
+
+FAILURE[VMAP] = Failure(lambda params: messages(params[0]), _vmap_codes)
 
 
 def check_indices(program: Program, primals: int, outputs: int, transform: str) -> None:

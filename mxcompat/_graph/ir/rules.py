@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "BODY", "CONTRACTION", "COST", "COVERED", "DEPENDS", "HOST", "INDEX_ERROR", "LAPACK", "LOWERING",
-    "OVERWRITE", "PADDING", "PULLBACK", "PUSHFORWARD", "QUICK", "READS_INPUTS", "READS_NOTHING", "RESIDUALS",
-    "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD", "TANGENT_DTYPE",
-    "WITHIN", "Residuals", "Rule", "Rules",
+    "BATCH", "BODY", "CONTRACTION", "COST", "COVERED", "DEPENDS", "FAILURE", "HOST", "INDEX_ERROR", "LAPACK",
+    "LOWERING", "OVERWRITE", "PADDING", "PULLBACK", "PUSHFORWARD", "QUICK", "READS_INPUTS", "READS_NOTHING",
+    "RESIDUALS", "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD",
+    "TANGENT_DTYPE", "WITHIN", "Failure", "Residuals", "Rule", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -75,6 +75,24 @@ compiled early."""
 
 LAPACK: set[Op] = set()
 """The ops for which XLA calls LAPACK on a CPU."""
+
+
+class Failure(NamedTuple):
+    """What an op cannot compute, though its arguments have the right shapes and dtypes.
+
+    Args:
+        messages: what to say, from the params, before each code: one message, none if the op does not fail with these
+            params, or those of the programs that it runs.
+        codes: `codes(params, *inputs)`, on JAX arrays: for each message an array of int32, of whatever shape, with the
+            codes of what failed, and 0 elsewhere.
+    """
+
+    messages: Callable[[tuple], tuple[str, ...]]
+    codes: Callable[..., list[Any]]
+
+
+FAILURE: dict[Op, Failure] = {}
+"""The ops that may fail, with RuntimeError. Their rules in HOST leave to XLA what does. See `run.failures`."""
 
 PULLBACK = Rules()
 """`rule(g, y, params, wanted, *inputs)`: the cotangents of the inputs, a tuple of NumPy arrays, of `g`, that of the

@@ -11,6 +11,7 @@ from mxcompat._jax import jax
 
 from ..ir.aval import number
 from ..ir.program import Program
+from . import failures
 
 __all__ = ["array_inputs", "baked", "check_results", "function", "packed", "vectors"]
 
@@ -41,7 +42,7 @@ def vectors(program: Program, lifted: Mapping[int, int]) -> dict[np.dtype, list[
 
 def function(program: Program, baked: tuple, lifted: Mapping[int, int]) -> tuple[Callable[..., list[Any]], list[Any]]:
     """The JAX function to compile, and the shapes of its arguments: the arrays, then the vectors of lifted
-    scalars."""
+    scalars. Where the Program may fail it returns codes, too."""
     avals = program.in_avals
     arrays = array_inputs(program)
     shardings = program.placement.shardings if program.placement is not None else [None] * len(avals)
@@ -52,6 +53,7 @@ def function(program: Program, baked: tuple, lifted: Mapping[int, int]) -> tuple
         if k not in lifted
     }
     taken = vectors(program, lifted)
+    fails = failures.may_fail(program)
     specs += [jax.ShapeDtypeStruct((len(ks),), dtype) for dtype, ks in taken.items()]
 
     def replay(*args: Any) -> list[Any]:
@@ -65,7 +67,7 @@ def function(program: Program, baked: tuple, lifted: Mapping[int, int]) -> tuple
             numbers.update((k, vector[place]) for place, k in enumerate(ks))
         for k, first in lifted.items():
             inputs[program.scalars[k]] = numbers[first]
-        return program.replay(inputs)
+        return failures.replay(program, inputs) if fails else program.replay(inputs)
 
     return replay, specs
 
@@ -85,7 +87,7 @@ def packed(scalars: tuple, taken: Mapping[np.dtype, list[int]]) -> list[np.ndarr
 
 def check_results(program: Program, out_info: Sequence[Any]) -> None:
     """An op whose lowering and shape rule disagree is a bug of ours, never to be passed on as a wrong dtype."""
-    for slot, aval, info in zip(program.out_slots, program.out_avals, out_info, strict=True):
+    for slot, aval, info in zip(program.out_slots, program.out_avals, out_info, strict=False):
         for got, want in zip(jax.tree.leaves(info), jax.tree.leaves(spec(aval)), strict=True):
             if got.shape != want.shape or got.dtype != want.dtype:
                 op = program.instructions[slot][0] if slot >= 0 else "input"

@@ -10,6 +10,7 @@ from ..ir.linearize import Subgraph
 from ..ir.liveness import unreachable_leaves
 from ..ir.node import SCALAR, Node
 from ..ir.program import Program
+from .failures import may_fail
 from .platform import has_started, is_cpu
 from .values import sole
 
@@ -28,6 +29,8 @@ def donated(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
 
 def _fitting(subgraph: Subgraph, program: Program, wanted: Callable[[int, Node], bool]) -> tuple[int, ...]:
     """The positions, among the inputs that are not scalars, of wanted leaves, no more of an aval than outputs have."""
+    if may_fail(program):  # and then they are needed again
+        return ()
     places = Counter(program.out_avals)
     found = []
     position = 0

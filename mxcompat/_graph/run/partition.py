@@ -18,6 +18,7 @@ from .arguments import array_inputs
 from .blas import calls_lapack, in_one_thread
 from .collectives import collectives, summary
 from .events import notify, observers
+from .failures import checked
 from .placement import layout
 from .platform import on_cpu
 
@@ -34,10 +35,11 @@ def out_shardings(program: Program) -> list[Any] | None:
 
 
 def calling(program: Program, compiled: jax.stages.Compiled) -> Callable[..., list[Any]]:
-    """What calls an executable of a Program."""
+    """What calls an executable of a Program, and raises the error of what fails in it."""
     placement = program.placement
     if placement is None:
-        return in_one_thread(compiled.__call__) if on_cpu() and calls_lapack(program.code) else compiled.__call__
+        alone = on_cpu() and calls_lapack(program.code)
+        return checked(program, in_one_thread(compiled.__call__) if alone else compiled.__call__)
     if observers:
         notify("partition", program, summary(collectives(compiled)))
     given = [placement.shardings[k] for k in array_inputs(program)]

@@ -179,13 +179,12 @@ def svd(a: array, compute_uv: bool = True, *, stream: Any = None) -> Any:
 
     Raises:
         ValueError: for another dtype, or fewer than two dimensions.
+        RuntimeError: when it is computed, for a matrix that holds a NaN.
 
     Example:
         >>> u, s, vt = mx.linalg.svd(mx.array([[3.0, 0.0], [0.0, 2.0]]))
         >>> s
         array([3, 2], dtype=float32)
-
-    A matrix that holds a NaN gives NaN; real MLX raises RuntimeError when it computes it.
     """
     check_stream(stream)
     both = flag(compute_uv, "svd", "compute_uv")

@@ -74,10 +74,19 @@ def triangular_inverse(a: Any, upper: bool) -> Any:
     return triangle(np.linalg.inv(_finite(triangle(a, upper))), upper)
 
 
+def _regular(a: Any) -> Any:
+    """Matrices without a zero among the pivots of their own precision, as which NumPy factorizes for determinants
+    alone. Raises LinAlgError for others."""
+    sign, _ = _lapack("slogdet", a, "x->xr") or np.linalg.slogdet(a)
+    if not np.all(sign):
+        raise np.linalg.LinAlgError("one is singular")
+    return a
+
+
 @HOST.of(INV)
 @or_xla
 def _host_inv(out: Any, params: tuple, a: Any) -> Any:
-    return np.linalg.inv(_spread(a))
+    return swapped(np.linalg.inv(_regular(swapped(_spread(a)))))
 
 
 @HOST.of(TRI_INV)
@@ -107,7 +116,8 @@ def _columns(out: Any, b: Any) -> Any:
 @HOST.of(SOLVE)
 @or_xla
 def _host_solve(out: Any, params: tuple, a: Any, b: Any) -> Any:
-    return np.linalg.solve(_spread(rounded(a, out.dtype._numpy)), _columns(out, b)).reshape(out.shape)
+    a = _regular(_spread(rounded(a, out.dtype._numpy)))
+    return np.linalg.solve(a, _columns(out, b)).reshape(out.shape)
 
 
 @HOST.of(SOLVE_TRIANGULAR)
@@ -186,12 +196,14 @@ def _wide(a: Any) -> Any:
 @HOST.of(DET)
 @or_xla
 def _host_det(out: Any, params: tuple, a: Any) -> Any:
-    return rounded(np.linalg.det(_wide(a)), out.dtype._numpy)
+    return rounded(np.linalg.det(_wide(a)), out.dtype._numpy) if np.isfinite(a).all() else None
 
 
 @HOST.of(SLOGDET)
 @or_xla
 def _host_slogdet(out: Any, params: tuple, a: Any) -> Any:
+    if not np.isfinite(a).all():
+        return None
     return tuple([rounded(x, o.dtype._numpy) for x, o in zip(np.linalg.slogdet(_wide(a)), out, strict=True)])
 
 

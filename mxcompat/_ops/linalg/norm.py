@@ -113,6 +113,7 @@ def norm(a: array, /, ord: Any = None, axis: Any = None, keepdims: bool = False,
     Raises:
         ValueError: if the order does not fit the number of axes.
         IndexError: if an axis is out of range.
+        RuntimeError: when it is computed, for a norm of the singular values of a matrix that holds a NaN.
 
     Example:
         >>> mx.linalg.norm(mx.array([3.0, 4.0]))

@@ -16,12 +16,12 @@ from ..define import broadcast, op
 from .common import FLOATS, check_matrix, check_square, matmul, matrix, transpose
 
 __all__ = [
-    "CHOLESKY_INV", "INV", "PINV", "SOLVE", "SOLVE_TRIANGULAR", "TRI_INV", "cholesky_inv", "inv", "pinv", "solve",
-    "solve_triangular", "tri_inv",
+    "CHOLESKY_INV", "INV", "PINV", "SOLVE", "SOLVE_TRIANGULAR", "TRI_INV", "cholesky_inv", "inv", "operands", "pinv",
+    "solve", "solve_triangular", "spread", "tri_inv",
 ]  # fmt: skip
 
 
-def _spread(a: Any) -> Any:
+def spread(a: Any) -> Any:
     """Matrices that hold a NaN, as nothing else: LAPACK divides by no pivot that is one, so that it would be lost."""
     return a * jnp.where(jnp.isnan(a).any((-2, -1), keepdims=True), jnp.nan, 1).astype(a.dtype)
 
@@ -40,7 +40,12 @@ def _cholesky_inverse(a: Any, upper: bool) -> Any:
     return matmul(inverse, transposed) if upper else matmul(transposed, inverse)
 
 
-INV = op("linalg_inv", lambda a: jnp.linalg.inv(_spread(a)) if a.size else a, lambda a: a)
+def _inverse(a: Any) -> Any:
+    """MLX factorizes the transpose, which may have zero pivots where the matrix has none."""
+    return transpose(jnp.linalg.inv(transpose(spread(a)))) if a.size else a
+
+
+INV = op("linalg_inv", _inverse, lambda a: a)
 TRI_INV = op("linalg_tri_inv", _triangular_inverse, lambda a, upper: a, ("upper",))
 CHOLESKY_INV = op("linalg_cholesky_inv", _cholesky_inverse, lambda a, upper: a, ("upper",))
 PINV = op(
@@ -64,11 +69,12 @@ def inv(a: array, *, stream: Any = None) -> array:
         stream: accepted, and ignored.
 
     Returns:
-        The inverses `(..., N, N)`; of a singular matrix, one with infinities or NaN, where real MLX raises
-        RuntimeError when it computes it.
+        The inverses `(..., N, N)`.
 
     Raises:
         ValueError: for another dtype or shape.
+        RuntimeError: when it is computed, for a matrix whose LU factors have a zero on the diagonal, in the precision
+            of `a`.
 
     Example:
         >>> mx.linalg.inv(mx.array([[1.0, 1.0], [1.0, 2.0]]))
@@ -92,6 +98,7 @@ def tri_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
 
     Raises:
         ValueError: for another dtype or shape.
+        RuntimeError: when it is computed, for a zero on a diagonal.
 
     Example:
         >>> mx.linalg.tri_inv(mx.array([[2.0, 0.0], [2.0, 4.0]]))
@@ -117,6 +124,7 @@ def cholesky_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
 
     Raises:
         ValueError: for another dtype or shape.
+        RuntimeError: when it is computed, for a zero on a diagonal.
 
     Example:
         >>> root = mx.linalg.cholesky(mx.array([[4.0, 2.0], [2.0, 5.0]]))
@@ -142,6 +150,7 @@ def pinv(a: array, *, stream: Any = None) -> array:
 
     Raises:
         ValueError: for another dtype, or fewer than two dimensions.
+        RuntimeError: when it is computed, for a matrix that holds a NaN.
 
     Example:
         >>> mx.linalg.pinv(mx.array([[1.0], [1.0]]))
@@ -156,7 +165,7 @@ def _solution(a: Aval, b: Aval) -> Aval:
     return aval((*batch, *b.shape[-2:]) if b.ndim > 1 else (*batch, *b.shape), promote(a.dtype, b.dtype))
 
 
-def _operands(a: Any, b: Any) -> tuple[Any, Any, bool]:
+def operands(a: Any, b: Any) -> tuple[Any, Any, bool]:
     """Both in the result's dtype and batch shape, `b` as columns, and whether it was a vector."""
     result = _solution(*[aval(x.shape, from_numpy(x.dtype)) for x in (a, b)])  # type: ignore[arg-type]
     vector = b.ndim == 1
@@ -167,13 +176,13 @@ def _operands(a: Any, b: Any) -> tuple[Any, Any, bool]:
 
 
 def _solve(a: Any, b: Any) -> Any:
-    a, b, vector = _operands(a, b)
-    x = jnp.linalg.solve(_spread(a), b) if a.size and b.size else b
+    a, b, vector = operands(a, b)
+    x = jnp.linalg.solve(spread(a), b) if a.size and b.size else b
     return x[..., 0] if vector else x
 
 
 def _solve_triangular(a: Any, b: Any, upper: bool) -> Any:
-    a, b, vector = _operands(a, b)
+    a, b, vector = operands(a, b)
     x = jax.lax.linalg.triangular_solve(a, b, left_side=True, lower=not upper) if a.size and b.size else b
     return x[..., 0] if vector else x
 
@@ -221,11 +230,12 @@ def solve(a: array, b: array, *, stream: Any = None) -> array:
         stream: accepted, and ignored.
 
     Returns:
-        The solutions, of the shape of `b`; batch dimensions are broadcast. Those of a singular system have infinities
-        or NaN, where real MLX raises RuntimeError when it computes them.
+        The solutions, of the shape of `b`; batch dimensions are broadcast.
 
     Raises:
         ValueError: for another dtype or shape.
+        RuntimeError: when it is computed, for a matrix whose LU factors have a zero on the diagonal, in the precision
+            of the result.
 
     Example:
         >>> mx.linalg.solve(mx.array([[2.0, 0.0], [0.0, 4.0]]), mx.array([2.0, 2.0]))
@@ -249,6 +259,7 @@ def solve_triangular(a: array, b: array, *, upper: bool = False, stream: Any = N
 
     Raises:
         ValueError: for another dtype or shape.
+        RuntimeError: when it is computed, for a zero on a diagonal.
 
     Example:
         >>> mx.linalg.solve_triangular(mx.array([[2.0, 0.0], [1.0, 1.0]]), mx.array([2.0, 2.0]))

@@ -1,0 +1,57 @@
+"""What linear algebra cannot compute, and what MLX says of it then: the codes are LAPACK's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph.ir.rules import FAILURE, Failure
+from mxcompat._jax import jax, jnp
+
+from .common import transpose
+from .decompositions import SINGULAR_VALUES, SVD
+from .norm import NORM, is_spectral
+from .solve import CHOLESKY_INV, INV, PINV, SOLVE, SOLVE_TRIANGULAR, TRI_INV, operands, spread
+
+__all__: list[str] = []
+
+_LU = "[Inverse::eval_cpu] LU factorization failed with error code"
+_TRIANGLE = "[Inverse::eval_cpu] triangular inversion failed with error code"
+_SVD = "[SVD::eval_cpu] SVD failed with error code"
+
+_NAN = -4
+"""LAPACK's code where its fourth argument, the matrix, holds a NaN."""
+
+
+def _zero_on_diagonal(a: Any) -> Any:
+    """For each matrix the place of the first zero on its diagonal, counted from 1; 0 if there is none."""
+    zero = jnp.diagonal(a, axis1=-2, axis2=-1) == 0
+    if not zero.size:
+        return jnp.zeros(zero.shape[:-1], np.int32)
+    return jnp.where(zero.any(-1), jnp.argmax(zero, -1) + 1, 0).astype(np.int32)
+
+
+def _zero_pivot(a: Any) -> Any:
+    """Of what the op factorizes: XLA does that once."""
+    return _zero_on_diagonal(jax.lax.linalg.lu(a)[0] if a.size else a)
+
+
+def _holds_nan(a: Any) -> Any:
+    return jnp.where(jnp.isnan(a).any((-2, -1)), _NAN, 0).astype(np.int32)
+
+
+def _failure(message: str, code: Callable[..., Any]) -> Failure:
+    return Failure(lambda params: (message,), lambda params, *inputs: [code(*inputs)])
+
+
+FAILURE[INV] = _failure(_LU, lambda a: _zero_pivot(transpose(spread(a))))
+FAILURE[SOLVE] = _failure(_TRIANGLE, lambda a, b: _zero_pivot(spread(operands(a, b)[0])))
+FAILURE[TRI_INV] = FAILURE[CHOLESKY_INV] = _failure(_TRIANGLE, _zero_on_diagonal)
+FAILURE[SOLVE_TRIANGULAR] = _failure(_TRIANGLE, lambda a, b: _zero_on_diagonal(a))
+FAILURE[SVD] = FAILURE[SINGULAR_VALUES] = FAILURE[PINV] = _failure(_SVD, _holds_nan)
+FAILURE[NORM] = Failure(
+    lambda params: (_SVD,) if is_spectral(*params[:2]) else (),
+    lambda params, a: [_holds_nan(jnp.moveaxis(a, params[1], (-2, -1)))],
+)
