@@ -10,8 +10,9 @@ import pytest
 from jax import lax
 
 import mxcompat as mx
+from mxcompat._graph import policy
 from mxcompat.ext import cond, fori_loop, scan, switch, while_loop
-from mxcompat.ext.debug import compiles
+from mxcompat.ext.debug import cache_size, compiles
 
 rng = np.random.default_rng(7)
 W = rng.normal(size=(3, 3)).astype(np.float32) / 2
@@ -45,6 +46,11 @@ def rnn(mod, loop):
         return (h**2).sum() + (ys["h"][1:] * ys["sum"][1:, None]).sum() * n
 
     return f
+
+
+def made():
+    """How many structures there are, and executables: with NumPy when one is compiled is a matter of time."""
+    return cache_size(), 0 if policy.HOST else compiles()
 
 
 def python_loop(step, carry, xs):
@@ -101,10 +107,10 @@ def test_compiled_once_for_any_number_of_calls():
     f = mx.compile(mx.value_and_grad(ours, (0, 1, 2)))
     close(f(*arrays(ARGS)), jax.value_and_grad(by_jax, (0, 1, 2))(*ARGS))
     mx.eval(f(*arrays(ARGS)))
-    before = compiles()
+    before = made()
     for k in range(3):
         mx.eval(f(*arrays([a + k for a in ARGS])))
-    assert compiles() == before
+    assert made() == before
 
 
 def test_compile_with_state():
@@ -561,7 +567,7 @@ def test_the_same_structure_is_compiled_once():
 
     for _ in range(4):
         mx.eval(f(mx.array(XS), mx.array(1.0)))
-    before = compiles()
+    before = made()
     for k in range(4):
         mx.eval(f(mx.array(XS + k), mx.array(float(k))))
-    assert compiles() == before
+    assert made() == before

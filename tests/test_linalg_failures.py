@@ -14,6 +14,7 @@ from tests.failing_worker import CALLS, CASES, NAN, SPECTRAL, outcome
 from tests.oracle import check, ours, run
 
 ONES = np.ones((2, 2), "f")
+REGULAR = np.array([[2, 1], [1, 3]], "f")
 LU = r"\[Inverse::eval_cpu\] LU factorization failed with error code 2"
 
 
@@ -58,6 +59,47 @@ def test_derivatives():
             lambda mx, a, call=call: mx.jvp(lambda a: call(mx, a), [a], [a]),
         ):
             assert isinstance(run(ours, derivative, [a]), RuntimeError), name
+
+
+def scanned(a, xs):
+    return ext.scan(lambda c, x: (c + ours.linalg.inv(x), c.sum()), a, xs)
+
+
+BODIES = {
+    "scan": lambda a: scanned(a, ours.stack([ours.eye(2), a])),
+    "vmap of scan": lambda a: ours.vmap(scanned)(ours.stack([a, a]), ours.stack([ours.stack([ours.eye(2), a])] * 2)),
+    "while_loop": lambda a: ext.while_loop(lambda c: c.max() < 9, lambda c: 3 * c + ours.linalg.inv(a), a),
+    "fori_loop": lambda a: ext.fori_loop(1, 3, lambda k, c: c + ours.linalg.inv(a * k), a),
+    "cond": lambda a: ext.cond(a[0, 0] > 0, ours.linalg.inv, lambda a: a, a),
+    "gradient of a rule": lambda a: ours.grad(lambda x: ruled(x, a).sum())(a),
+    "forward derivative": lambda a: ours.jvp(lambda x: ruled(x, a), [a], [a])[1],
+}
+
+
+@ours.custom_function
+def ruled(x, a):
+    return x @ ours.linalg.inv(a)
+
+
+@ruled.vjp
+def _(primals, cotangent, output):
+    return cotangent, cotangent
+
+
+@pytest.mark.usefixtures("tier")
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies(name):
+    """Of loops and branches, and of functions with rules of their own."""
+    ours.eval(BODIES[name](ours.array(REGULAR)))
+    with pytest.raises(RuntimeError, match="LU factorization failed with error code"):
+        ours.eval(BODIES[name](ours.array(ONES)))
+
+
+@pytest.mark.usefixtures("xla_only")
+def test_a_branch_that_is_not_taken():
+    a = ours.array(ONES)
+    assert ext.cond(a[0, 0] < 0, ours.linalg.inv, lambda a: a, a).tolist() == ONES.tolist()
+    assert ext.scan(lambda c, x: (ours.linalg.inv(c), x), a, ours.zeros((0,)))[0].tolist() == ONES.tolist()
 
 
 @pytest.mark.usefixtures("tier")

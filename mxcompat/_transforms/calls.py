@@ -9,7 +9,8 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import Node, apply, apply_as
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import BODY, SPECIALIZE, STEP
+from mxcompat._graph.ir.rules import BODY, FAILURE, SPECIALIZE, STEP
+from mxcompat._graph.run.failures import OF_CALLED
 from mxcompat._jax import jax
 from mxcompat._ops.define import TABLE
 
@@ -117,6 +118,7 @@ CHECKPOINT = Op(
 """Likewise, and its intermediates are computed again when it is differentiated, not kept."""
 
 BODY[CALL] = BODY[PURE_CALL] = BODY[CHECKPOINT] = lambda params: params[0]
+FAILURE[CALL] = FAILURE[PURE_CALL] = FAILURE[CHECKPOINT] = OF_CALLED
 SPECIALIZE[CALL] = _open_call
 SPECIALIZE[PURE_CALL] = SPECIALIZE[CHECKPOINT] = _reclose
 

@@ -6,7 +6,7 @@ gradients, and nothing is differentiated with respect to indices.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -19,7 +19,7 @@ from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import BODY, FAILURE, INDEX_ERROR, WITHIN, Failure
-from mxcompat._graph.run.failures import codes, messages
+from mxcompat._graph.run.failures import beside, messages, run
 from mxcompat._jax import jax, jnp
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
@@ -140,12 +140,18 @@ VMAP = Op("vmap", _vmap, _vmap_avals, ("program", "in_axes", "out_axes", "size")
 BODY[VJP] = BODY[JVP] = BODY[VMAP] = lambda params: params[0]
 
 
-def _vmap_codes(params: tuple, *inputs: Any) -> list[Any]:
-    program, in_axes, _, size = params
-    return jax.vmap(lambda *xs: codes(program, xs), in_axes=in_axes, axis_size=size)(*inputs)
+def _vmap_with_codes(params: tuple, inputs: Sequence[Any]) -> tuple[tuple, list[Any]]:
+    program, in_axes, out_axes, size = params
+
+    def function(*xs: Any) -> tuple[tuple, list[Any]]:
+        outputs, codes = run(program, xs)
+        return tuple(outputs), codes
+
+    return jax.vmap(function, in_axes=in_axes, out_axes=(out_axes, 0), axis_size=size)(*inputs)
 
 
-FAILURE[VMAP] = Failure(lambda params: messages(params[0]), _vmap_codes)
+FAILURE[VMAP] = Failure(lambda params: messages(params[0]), _vmap_with_codes)
+FAILURE.update((op, beside(op)) for op in (VJP, JVP))
 
 
 def check_indices(program: Program, primals: int, outputs: int, transform: str) -> None:

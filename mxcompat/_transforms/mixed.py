@@ -16,6 +16,8 @@ from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import FAILURE
+from mxcompat._graph.run.failures import beside
 from mxcompat._jax import jax, jnp
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import cast_node
@@ -74,3 +76,5 @@ def _avals(*avals: Aval, program: Program, primals: int, outputs: int) -> tuple[
 
 MIXED_PULL = Op("mixed_pull", _mixed_pull, _avals, ("program", "primals", "outputs"))
 """The gradients of the first `primals` inputs of a Program, at cotangents of any dtypes of its first `outputs`."""
+
+FAILURE[MIXED_PULL] = beside(MIXED_PULL)

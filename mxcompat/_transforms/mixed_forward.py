@@ -14,6 +14,8 @@ from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.node import ITEM, Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import FAILURE
+from mxcompat._graph.run.failures import beside
 from mxcompat._jax import jax, jnp
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
@@ -134,3 +136,5 @@ def _avals(*avals: Aval, program: Program, primals: int, outputs: int) -> tuple[
 
 MIXED_PUSH = Op("mixed_push", _mixed_push, _avals, ("program", "primals", "outputs"))
 """What `JVP` is, for tangents of any dtypes."""
+
+FAILURE[MIXED_PUSH] = beside(MIXED_PUSH)

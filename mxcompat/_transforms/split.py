@@ -21,7 +21,8 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import ITEM, Node, apply, items, scalar
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import LOWERING, SEGMENTS
+from mxcompat._graph.ir.rules import FAILURE, LOWERING, SEGMENTS
+from mxcompat._graph.run.failures import beside
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import cast_node
 
@@ -61,6 +62,8 @@ PULL = Op(
     ("program", "primals", "outputs"),
 )
 """The gradients of `vjp` alone."""
+
+FAILURE[PULL] = beside(PULL)
 
 
 def _in_segments(node: Node) -> list[Node] | None:

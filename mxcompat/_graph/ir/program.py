@@ -16,7 +16,7 @@ from .node import SCALAR, TRACED, Node, apply
 from .op import Op
 from .rules import BODY, SPECIALIZE, STEP
 
-__all__ = ["Code", "Instruction", "Program", "programs_in", "stepping"]
+__all__ = ["Code", "Instruction", "Program", "Step", "programs_in", "stepping"]
 
 Instruction = tuple[Op, tuple, tuple[int, ...]]
 """An op, its params, and the slots of its inputs."""

@@ -7,7 +7,7 @@ of ops, or transforms, put their rules there. Where an op has no rule, `get` giv
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -83,12 +83,12 @@ class Failure(NamedTuple):
     Args:
         messages: what to say, from the params, before each code: one message, none if the op does not fail with these
             params, or those of the programs that it runs.
-        codes: `codes(params, *inputs)`, on JAX arrays: for each message an array of int32, of whatever shape, with the
-            codes of what failed, and 0 elsewhere.
+        run: `run(params, inputs)`, on JAX arrays: what the op's lowering gives, and for each message an array of int32,
+            of whatever shape, with the codes of what failed, and 0 elsewhere.
     """
 
     messages: Callable[[tuple], tuple[str, ...]]
-    codes: Callable[..., list[Any]]
+    run: Callable[[tuple, Sequence[Any]], tuple[Any, list[Any]]]
 
 
 FAILURE: dict[Op, Failure] = {}

@@ -6,7 +6,8 @@ The executable of a Program with ops that may fail, see `rules.FAILURE`, has one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ import numpy as np
 from mxcompat._jax import jnp
 
 from ..ir.op import Op
-from ..ir.program import Program
-from ..ir.rules import BODY, FAILURE
+from ..ir.program import Program, Step, stepping
+from ..ir.rules import FAILURE, Failure
 
-__all__ = ["checked", "codes", "may_fail", "messages", "replay"]
+__all__ = ["OF_CALLED", "beside", "checked", "first", "may_fail", "messages", "replay", "run"]
 
 
 def may_fail(program: Program) -> bool:
@@ -28,8 +29,8 @@ def may_fail(program: Program) -> bool:
 
 def replay(program: Program, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of a Program on JAX values, and after them the codes, a vector of int32."""
-    outputs, found = _run(program, inputs)
-    return [*outputs, jnp.stack([*map(_first, found)])]
+    outputs, codes = run(program, inputs)
+    return [*outputs, jnp.stack([*map(first, codes)])]
 
 
 def checked(program: Program, call: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
@@ -39,8 +40,8 @@ def checked(program: Program, call: Callable[..., list[Any]]) -> Callable[..., l
     said = messages(program)
 
     def checking(*arguments: Any) -> list[Any]:
-        *values, found = call(*arguments)
-        for message, code in zip(said, np.asarray(found).tolist(), strict=True):
+        *values, codes = call(*arguments)
+        for message, code in zip(said, np.asarray(codes).tolist(), strict=True):
             if code:
                 raise RuntimeError(f"{message} {code}")
         return values
@@ -52,35 +53,65 @@ def messages(program: Program) -> tuple[str, ...]:
     """What to say of each op that may fail, those in nested programs included, before its code."""
     facts = program.code.facts
     if "failures" not in facts:
-        facts["failures"] = tuple([m for op, params, _ in program.instructions for m in _messages(op, params)])
+        facts["failures"] = tuple([m for op, params, _ in program.instructions for m in _of(op).messages(params)])
     return facts["failures"]
 
 
-def codes(program: Program, inputs: Sequence[Any]) -> list[Any]:
-    """The codes in the order of the messages. Each is an array: an op may have many matrices."""
-    return _run(program, inputs[: len(program.in_avals)])[1]
+def run(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The outputs of a Program on JAX values, and the codes in the order of the messages. Each of these is an array: an
+    op may have many matrices."""
+    codes: list[Any] = []
+
+    def step(op: Op, params: tuple, given: list[Any], avals: list[Any], out: Any) -> Any:
+        rule = _of(op)
+        with _replaying(None):
+            if not rule.messages(params):
+                return op.lower(params, given)
+            result, found = rule.run(params, given)
+        codes.extend(found)
+        return result
+
+    with _replaying(step):
+        return program.replay(inputs), codes
 
 
-def _messages(op: Op, params: tuple) -> tuple[str, ...]:
-    if op in FAILURE:
-        return FAILURE[op].messages(params)
-    return messages(BODY[op](params)) if op in BODY else ()
+@contextmanager
+def _replaying(step: Step | None) -> Iterator[None]:
+    token = stepping.set(step)
+    try:
+        yield
+    finally:
+        stepping.reset(token)
 
 
-def _run(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The outputs, and the codes. A nested program is run again for its codes; XLA computes once what is the same."""
-    failing = [(op, params, slots) for op, params, slots in program.instructions if _messages(op, params)]
-    read = tuple([slot for _, _, slots in failing for slot in slots])
-    values = Program(program.code, program.in_avals, (*program.out_slots, *read), program.avals).replay(inputs)
-    outputs, rest = values[: len(program.out_slots)], iter(values[len(program.out_slots) :])
-    found: list[Any] = []
-    for op, params, slots in failing:
-        given = [next(rest) for _ in slots]
-        found += FAILURE[op].codes(params, *given) if op in FAILURE else codes(BODY[op](params), given)
-    return outputs, found
+def _outputs_and_codes(params: tuple, inputs: Sequence[Any]) -> tuple[tuple, list[Any]]:
+    outputs, codes = run(params[0], inputs)
+    return tuple(outputs), codes
 
 
-def _first(found: Any) -> Any:
+OF_CALLED = Failure(lambda params: messages(params[0]), _outputs_and_codes)
+"""The rule of an op that runs the Program which is its first param, once, on all its inputs."""
+
+
+def beside(op: Op) -> Failure:
+    """The rule of an op that does more with the Program which is its first param: that is run for its codes as well, on
+    the first inputs. XLA computes once what is the same."""
+
+    def result_and_codes(params: tuple, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
+        program = params[0]
+        return op.lower(params, inputs), run(program, inputs[: len(program.in_avals)])[1]
+
+    return Failure(lambda params: messages(params[0]), result_and_codes)
+
+
+_NONE = Failure(lambda params: (), lambda params, inputs: (None, []))
+
+
+def _of(op: Op) -> Failure:
+    return FAILURE.get(op, _NONE)
+
+
+def first(codes: Any) -> Any:
     """The first that is not 0, if there is one."""
-    found = jnp.ravel(found)
-    return found[jnp.argmax(found != 0)] if found.size else jnp.int32(0)
+    codes = jnp.ravel(codes)
+    return codes[jnp.argmax(codes != 0)] if codes.size else jnp.int32(0)

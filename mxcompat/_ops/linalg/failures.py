@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import FAILURE, Failure
 from mxcompat._jax import jax, jnp
 
@@ -42,16 +43,21 @@ def _holds_nan(a: Any) -> Any:
     return jnp.where(jnp.isnan(a).any((-2, -1)), _NAN, 0).astype(np.int32)
 
 
-def _failure(message: str, code: Callable[..., Any]) -> Failure:
-    return Failure(lambda params: (message,), lambda params, *inputs: [code(*inputs)])
+def _fails(op: Op, message: str, code: Callable[..., Any], when: Callable[[tuple], bool] = lambda params: True) -> None:
+    """Give an op its rule: `code(params, *inputs)`, and with which params it may fail."""
+    FAILURE[op] = Failure(
+        lambda params: (message,) if when(params) else (),
+        lambda params, inputs: (op.lower(params, inputs), [code(params, *inputs)]),
+    )
 
 
-FAILURE[INV] = _failure(_LU, lambda a: _zero_pivot(transpose(spread(a))))
-FAILURE[SOLVE] = _failure(_TRIANGLE, lambda a, b: _zero_pivot(spread(operands(a, b)[0])))
-FAILURE[TRI_INV] = FAILURE[CHOLESKY_INV] = _failure(_TRIANGLE, _zero_on_diagonal)
-FAILURE[SOLVE_TRIANGULAR] = _failure(_TRIANGLE, lambda a, b: _zero_on_diagonal(a))
-FAILURE[SVD] = FAILURE[SINGULAR_VALUES] = FAILURE[PINV] = _failure(_SVD, _holds_nan)
-FAILURE[NORM] = Failure(
-    lambda params: (_SVD,) if is_spectral(*params[:2]) else (),
-    lambda params, a: [_holds_nan(jnp.moveaxis(a, params[1], (-2, -1)))],
-)
+_fails(INV, _LU, lambda _, a: _zero_pivot(transpose(spread(a))))
+_fails(SOLVE, _TRIANGLE, lambda _, a, b: _zero_pivot(spread(operands(a, b)[0])))
+for _op in (TRI_INV, CHOLESKY_INV, SOLVE_TRIANGULAR):
+    _fails(_op, _TRIANGLE, lambda _, a, *b: _zero_on_diagonal(a))
+for _op in (SVD, SINGULAR_VALUES, PINV):
+    _fails(_op, _SVD, lambda _, a: _holds_nan(a))
+_fails(
+    NORM, _SVD, lambda params, a: _holds_nan(jnp.moveaxis(a, params[1], (-2, -1))),
+    when=lambda params: is_spectral(*params[:2]),
+)  # fmt: skip

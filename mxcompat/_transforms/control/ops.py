@@ -6,13 +6,14 @@ after them, and has derivatives like these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import WITHIN
+from mxcompat._graph.ir.rules import FAILURE, WITHIN, Failure
+from mxcompat._graph.run import failures
 from mxcompat._jax import jnp, lax
 
 from ..lowering import dependent_outputs
@@ -31,23 +32,38 @@ def _checked(name: str, inputs: Sequence[Any], avals: Sequence[Aval]) -> Sequenc
     return inputs
 
 
-def _outputs(program: Program, inputs: Sequence[Any]) -> list[Any]:
+Run = Callable[[Program, Sequence[Any]], tuple[list[Any], list[Any]]]
+"""Runs a body: its outputs, and the codes of what failed."""
+
+
+def _plainly(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    return program.replay(inputs), []
+
+
+def _with_codes(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    outputs, codes = failures.run(program, inputs)
+    return outputs, [*map(failures.first, codes)]
+
+
+def _typed(program: Program, outputs: Sequence[Any]) -> tuple:
     """What a body returns, as arrays of the dtypes that its Program promises: JAX compares the types of a carry."""
-    found = program.replay(inputs)
-    return [jnp.asarray(x, a.dtype._numpy) for x, a in zip(found, program.out_avals, strict=True)]
+    return tuple([jnp.asarray(x, a.dtype._numpy) for x, a in zip(outputs, program.out_avals, strict=True)])
 
 
-def _scan(*inputs: Any, program: Program, carry: int, sequences: int, length: int, reverse: bool) -> tuple:
+def _scan(
+    run: Run, inputs: Sequence[Any], program: Program, carry: int, sequences: int, length: int, reverse: bool
+) -> tuple[tuple, list[Any]]:  # fmt: skip
     _checked("scan", inputs, program.in_avals)
     end = carry + sequences
 
     def step(state: tuple, xs: tuple) -> tuple[tuple, tuple]:
-        outs = _outputs(program, [*state, *xs, *inputs[end:]])
-        return tuple(outs[:carry]), tuple(outs[carry:])
+        outputs, codes = run(program, [*state, *xs, *inputs[end:]])
+        outputs = _typed(program, outputs)
+        return outputs[:carry], (outputs[carry:], codes)
 
     init = tuple(map(jnp.asarray, inputs[:carry]))
-    final, ys = lax.scan(step, init, tuple(inputs[carry:end]), length=length, reverse=reverse)
-    return (*final, *ys)
+    final, (ys, codes) = lax.scan(step, init, tuple(inputs[carry:end]), length=length, reverse=reverse)
+    return (*final, *ys), codes
 
 
 def _scan_avals(*_: Aval, program: Program, carry: int, sequences: int, length: int, reverse: bool) -> tuple:
@@ -55,49 +71,88 @@ def _scan_avals(*_: Aval, program: Program, carry: int, sequences: int, length: 
     return (*outs[:carry], *[aval((length, *a.shape), a.dtype) for a in outs[carry:]])
 
 
-SCAN = Op("scan", _scan, _scan_avals, ("program", "carry", "sequences", "length", "reverse"))
+SCAN = Op(
+    "scan",
+    lambda *inputs, **params: _scan(_plainly, inputs, **params)[0],
+    _scan_avals,
+    ("program", "carry", "sequences", "length", "reverse"),
+)
 """Inputs: the first carry, arrays with the steps along their first axis, what the body captured. The Program is given
 the carry, an entry of each of these, and what it captured; it returns the next carry, and what is stacked. Outputs: the
 last carry, and that."""
 
+FAILURE[SCAN] = Failure(
+    lambda params: failures.messages(params[0]), lambda params, inputs: _scan(_with_codes, inputs, *params)
+)
 
-def _while(*inputs: Any, program: Program, test: Program, carry: int) -> tuple:
+
+def _while(
+    run: Run, inputs: Sequence[Any], program: Program, test: Program, carry: int, codes: int
+) -> tuple[tuple, list[Any]]:  # fmt: skip
     count = len(program.in_avals)
     _checked("while_loop", inputs, [*program.in_avals, *test.in_avals[carry:]])
+
+    def step(state: tuple[tuple, list[Any]]) -> tuple[tuple, list[Any]]:
+        outputs, found = run(program, [*state[0], *inputs[carry:count]])
+        codes = [jnp.where(old != 0, old, new) for old, new in zip(state[1], found, strict=True)]
+        return _typed(program, outputs), codes
+
     return lax.while_loop(
-        lambda state: _outputs(test, [*state, *inputs[count:]])[0],
-        lambda state: tuple(_outputs(program, [*state, *inputs[carry:count]])),
-        tuple(map(jnp.asarray, inputs[:carry])),
+        lambda state: _typed(test, test.replay([*state[0], *inputs[count:]]))[0],
+        step,
+        (tuple(map(jnp.asarray, inputs[:carry])), [jnp.int32(0)] * codes),
     )
 
 
 WHILE = Op(
     "while_loop",
-    _while,
+    lambda *inputs, **params: _while(_plainly, inputs, **params, codes=0)[0],
     lambda *_, program, test, carry: program.out_avals,
     ("program", "test", "carry"),
 )
 """Inputs: the first carry, what the body captured, what the test captured. Each of the two Programs is given the carry
 and its own. Outputs: the first carry that the test is not true of."""
 
+FAILURE[WHILE] = Failure(
+    lambda params: failures.messages(params[0]),
+    lambda params, inputs: _while(_with_codes, inputs, *params, codes=len(failures.messages(params[0]))),
+)
 
-def _cond(index: Any, *inputs: Any, branches: tuple[Program, ...], reads: tuple[tuple[int, ...], ...]) -> tuple:
-    def branch(program: Program, places: tuple[int, ...]) -> Any:
-        given = _checked("cond", [inputs[k] for k in places], program.in_avals)
-        return lambda: tuple(_outputs(program, given))
 
-    return lax.switch(index, [branch(p, places) for p, places in zip(branches, reads, strict=True)])
+def _cond(
+    run: Run, inputs: Sequence[Any], branches: tuple[Program, ...], reads: tuple[tuple[int, ...], ...]
+) -> tuple[tuple, list[Any]]:  # fmt: skip
+    index, *values = inputs
+    counts = [len(failures.messages(p)) if run is _with_codes else 0 for p in branches]
+
+    def branch(k: int) -> Callable[[], tuple[tuple, list[Any]]]:
+        program = branches[k]
+        given = _checked("cond", [values[place] for place in reads[k]], program.in_avals)
+
+        def outputs_and_codes() -> tuple[tuple, list[Any]]:
+            outputs, codes = run(program, given)
+            before, after = sum(counts[:k]), sum(counts[k + 1 :])
+            return _typed(program, outputs), [*[jnp.int32(0)] * before, *codes, *[jnp.int32(0)] * after]
+
+        return outputs_and_codes
+
+    return lax.switch(index, [branch(k) for k in range(len(branches))])
 
 
 COND = Op(
     "cond",
-    _cond,
+    lambda *inputs, **params: _cond(_plainly, inputs, **params)[0],
     lambda *_, branches, reads: branches[0].out_avals,
     ("branches", "reads"),
     smooth=slice(1, None),
 )
 """Inputs: which branch to run, an int32, clamped; what any of them reads. `reads` has, for each Program among the
 branches, which of these it is given. Outputs: its own, which are alike in all."""
+
+FAILURE[COND] = Failure(
+    lambda params: tuple([m for p in params[0] for m in failures.messages(p)]),
+    lambda params, inputs: _cond(_with_codes, inputs, *params),
+)
 
 
 @WITHIN.of(SCAN)

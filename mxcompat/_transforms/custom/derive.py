@@ -16,7 +16,8 @@ from mxcompat._graph.ir.linearize import Subgraph
 from mxcompat._graph.ir.node import Node, apply, items
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import SEGMENTS, SPECIALIZE, STEP, STEP_PULLBACK, STEP_PUSHFORWARD
+from mxcompat._graph.ir.rules import FAILURE, SEGMENTS, SPECIALIZE, STEP, STEP_PULLBACK, STEP_PUSHFORWARD
+from mxcompat._graph.run.failures import OF_CALLED
 
 from ..calls import CALL, CHECKPOINT, PURE_CALL, holds_custom, holds_steps, plain, smooth_inputs
 from ..lowering import VJP, VMAP
@@ -36,6 +37,8 @@ CUSTOM = Op(
     uncacheable=True,
 )
 """A call of a custom function that has not met its transform yet."""
+
+FAILURE[CUSTOM] = OF_CALLED
 
 
 def _specialize(node: Node, capture: Capture) -> bool:

@@ -14,6 +14,8 @@ import numpy as np
 
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.rules import FAILURE
+from mxcompat._graph.run.failures import beside
 from mxcompat._jax import jax, jnp
 
 from ..calls import pure
@@ -137,3 +139,5 @@ CUSTOM_VMAP = Op(
     ("program", "rule", "count", "in_axes", "out_axes"),
 )
 """`rule` maps the arguments, mapped over `in_axes`, to outputs mapped over `out_axes`."""
+
+FAILURE.update((op, beside(op)) for op in (CUSTOM_VJP, CUSTOM_JVP, CUSTOM_VMAP))
