@@ -71,6 +71,20 @@ def _in_a_sum(mx):
     return (a + a) @ mx.linalg.inv(a * 2) + mx.linalg.svd(a / (a - 1) * 0, compute_uv=False)
 
 
+def _state_of_a_step(mx):
+    state = [mx.zeros(2)]
+
+    def step(a):
+        state[0] = state[0] + 1
+        return mx.linalg.inv(a * state[0])
+
+    compiled = mx.compile(step, inputs=state, outputs=state)
+    for a in (mx.eye(2), _singular(mx), mx.eye(2)):
+        compiled(a)
+        mx.eval(state)
+    return state
+
+
 WITHIN = {
     "compile": lambda mx: mx.compile(mx.linalg.inv)(_singular(mx)),
     "compile, twice": lambda mx: mx.compile(lambda a: mx.compile(mx.linalg.inv)(a) + 1)(_singular(mx)),
@@ -82,6 +96,13 @@ WITHIN = {
     "custom_function": lambda mx: mx.custom_function(lambda a: mx.linalg.inv(a))(_singular(mx)),
     "a constant of grad": lambda mx: mx.grad(lambda x: (x * mx.linalg.inv(_singular(mx))).sum())(mx.ones((2, 2))),
     "a sum": _in_a_sum,
+    "multivariate_normal": lambda mx: mx.random.multivariate_normal(mx.zeros(2), mx.array([[1.0, NAN], [0.0, 1.0]])),
+    "beside": lambda mx: mx.compile(lambda a: (a + 1, mx.linalg.inv(a)))(_singular(mx))[0],
+    "beside, compiled twice": lambda mx: mx.compile(mx.compile(lambda a: (mx.linalg.inv(a), a * 2)))(_singular(mx))[1],
+    "beside, in a state": _state_of_a_step,
+    "beside a gradient": lambda mx: mx.value_and_grad(lambda x: ((x * x).sum(), mx.linalg.inv(_singular(mx))))(
+        mx.ones((2, 2))
+    )[1],
 }
 
 

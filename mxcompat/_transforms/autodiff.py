@@ -107,8 +107,9 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             with Substitution(slots, given):
                 value = fun(*positional, **kwargs)
             _check_value(value, tag)
-            outputs = nodes_of(flatten(value))
-            _check_scalar(outputs[0])
+            loss, *others = nodes_of(flatten(value))
+            _check_scalar(loss)
+            outputs = [loss, *[n for n in others if n.trace >= capture.id]]  # the rest has to do with nothing here
             del given
             capture.given = ()
             cotangents = [scalar(1.0, _ONE)]

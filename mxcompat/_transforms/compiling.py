@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, ParamSpec
 
-from mxcompat._array.array import array, handles, nodes_of, plain_handle, wrap_all
+from mxcompat._array.array import array, handles, nodes_of, plain_handle
 from mxcompat._array.construct import type_name
 from mxcompat._array.errors import bad_cast
 from mxcompat._graph import policy
@@ -123,14 +123,24 @@ def compile(
             _remember(entries, key, entry)
         for k in entry.unread:
             nodes[k] = _valued(nodes[k])
-        node = run_in_parts(entry.program, (*nodes, *entry.captured))
-        results = wrap_all(node)
+        made = run_in_parts(entry.program, (*nodes, *entry.captured))
+        results = handles(made)
         if slots is not None:
-            hands_out(node, nodes_of(results[: entry.returned]))
+            _hand_out(made[: entry.returned])
             slots.fill(results[entry.returned :])
         return restore(entry.value, results)
 
     return transformed(fun, call)
+
+
+def _hand_out(outputs: Sequence[Node]) -> None:
+    """Say that these are to have their values as soon as the nodes that they are outputs of have theirs."""
+    of: dict[Node, list[Node]] = {}
+    for output in outputs:
+        if output.op is ITEM:
+            of.setdefault(output.inputs[0], []).append(output)
+    for node, own in of.items():
+        hands_out(node, own)
 
 
 _NOT_YET: Any = object()
@@ -168,7 +178,7 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
             assert traced is not None, "it must not capture"
             entry = _freeze(traced, avals)
             _remember(entries, avals, entry)
-        results = wrap_all(run_in_parts(entry.program, (*nodes, *entry.captured)))
+        results = handles(run_in_parts(entry.program, (*nodes, *entry.captured)))
         for k, argument in _arguments_returned(entry.program, len(args)):
             results[k] = args[argument]
         return results

@@ -26,11 +26,11 @@ class GradientFunction(staticmethod):
     def __setattr__(self, name: str, value: Any) -> None:
         names = staticmethod.__getattribute__(self, "__dict__")
         if name in names or not name.startswith("__"):  # what `staticmethod` itself sets, once
-            raise AttributeError(f"'_gc_func' object has no attribute '{name}'")
+            object.__setattr__(_WITHOUT_ATTRIBUTES, name, value)
         names[name] = value
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"'_gc_func' object has no attribute '{name}'")
+        object.__delattr__(_WITHOUT_ATTRIBUTES, name)
 
     def __get__(self, instance: Any, owner: type | None = None) -> GradientFunction:
         return self
@@ -54,6 +54,9 @@ def given_to(function: GradientFunction) -> Any:
 
 
 GradientFunction.__name__ = GradientFunction.__qualname__ = "_gc_func"  # as errors name it
+_WITHOUT_ATTRIBUTES = type("_gc_func", (), {"__slots__": ()})()
+"""Has the errors of one, in the words of this version of Python."""
+
 _HOW_TO_COPY = frozenset({"__deepcopy__", "__reduce_ex__"})
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from mxcompat._graph.ir.node import ITEM, Node, apply, items
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import STEP, STEP_BATCH
+from mxcompat._graph.ir.rules import FAILURE, STEP, STEP_BATCH
+from mxcompat._graph.run.failures import may_fail
 from mxcompat._ops.batching import broadcast_unbatched
 from mxcompat._ops.define import TABLE
 
@@ -24,9 +25,41 @@ from .split import Segment, segments
 __all__ = ["called", "mapped_over", "parts", "run_in_parts"]
 
 
-def run_in_parts(program: Program, inputs: tuple[Node, ...]) -> Node:
-    """The node that runs a Program on inputs that are known to fit it; if it has steps in it, from its parts."""
-    return _parted(program, inputs, len(inputs)) if holds_steps(program) else run(program, inputs)
+def run_in_parts(program: Program, inputs: tuple[Node, ...]) -> list[Node]:
+    """The outputs of a Program on inputs that are known to fit it. If it has steps in it they come from its parts; and
+    what may fail is apart from the outputs that do not need it, which nobody is to lose by that."""
+    if holds_steps(program):
+        return items(_parted(program, inputs, len(inputs)))
+    apart = _what_may_fail_apart(program) if may_fail(program) else None
+    if apart is None:
+        return items(run(program, inputs))
+    env: dict[int, Node] = {~k: n for k, n in enumerate(inputs)}
+    for segment in apart:
+        env.update(zip(segment.outputs, items(_of_segment(segment, env)), strict=True))
+    return [env[s] for s in program.out_slots]
+
+
+def _of_segment(segment: Segment, env: dict[int, Node]) -> Node:
+    return run(segment.program, (*[env[s] for s in segment.inputs], *segment.captured))
+
+
+def _what_may_fail_apart(program: Program) -> list[Segment] | None:
+    """Two segments: what cannot fail, and what needs something that may; None if all outputs do, or if they cannot be
+    told apart."""
+    if "failing" not in program.facts:
+        program.facts["failing"] = _cut_at_failures(program)
+    return program.facts["failing"]
+
+
+def _cut_at_failures(program: Program) -> list[Segment] | None:
+    failing: set[int] = set()
+    for k, (op, params, slots) in enumerate(program.instructions):
+        if not failing.isdisjoint(slots) or (op in FAILURE and FAILURE[op].messages(params)):
+            failing.add(k)
+    if failing.issuperset(program.out_slots):
+        return None
+    found = [[k for k in range(len(program.instructions)) if (k in failing) is fails] for fails in (False, True)]
+    return segments(program, found, lambda slot: False)
 
 
 def called(op: Op, params: tuple, inputs: tuple[Node, ...]) -> Node:
@@ -44,8 +77,7 @@ def _parted(program: Program, inputs: tuple[Node, ...], count: int) -> Node:
         if is_stepped(op, params):
             _place(program, part, items(_alone(op, params, tuple([env[s] for s in slots]))), env)
         else:
-            results = items(run(segment.program, (*[env[s] for s in segment.inputs], *segment.captured)))
-            env.update(zip(segment.outputs, results, strict=True))
+            env.update(zip(segment.outputs, items(_of_segment(segment, env)), strict=True))
     return apply(TUPLE, tuple([env[s] for s in program.out_slots]))
 
 

@@ -11,6 +11,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import FAILURE, Failure
 from mxcompat._jax import jax, jnp
 
+from ..random.continuous import MULTIVARIATE_NORMAL
 from .common import transpose
 from .decompositions import SINGULAR_VALUES, SVD
 from .norm import NORM, is_spectral
@@ -57,6 +58,7 @@ for _op in (TRI_INV, CHOLESKY_INV, SOLVE_TRIANGULAR):
     _fails(_op, _TRIANGLE, lambda _, a, *b: _zero_on_diagonal(a))
 for _op in (SVD, SINGULAR_VALUES, PINV):
     _fails(_op, _SVD, lambda _, a: _holds_nan(a))
+_fails(MULTIVARIATE_NORMAL, _SVD, lambda _, key, mean, cov: _holds_nan(cov))
 _fails(
     NORM, _SVD, lambda params, a: _holds_nan(jnp.moveaxis(a, params[1], (-2, -1))),
     when=lambda params: is_spectral(*params[:2]),

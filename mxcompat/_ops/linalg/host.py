@@ -196,15 +196,16 @@ def _wide(a: Any) -> Any:
 @HOST.of(DET)
 @or_xla
 def _host_det(out: Any, params: tuple, a: Any) -> Any:
-    return rounded(np.linalg.det(_wide(a)), out.dtype._numpy) if np.isfinite(a).all() else None
+    return rounded(np.linalg.det(_wide(a)), out.dtype._numpy)
 
 
 @HOST.of(SLOGDET)
 @or_xla
 def _host_slogdet(out: Any, params: tuple, a: Any) -> Any:
-    if not np.isfinite(a).all():
-        return None
-    return tuple([rounded(x, o.dtype._numpy) for x, o in zip(np.linalg.slogdet(_wide(a)), out, strict=True)])
+    sign, logarithm = np.linalg.slogdet(_wide(a))
+    if a.shape[-1] <= 3:  # MLX has formulas for these, not pivots
+        sign = np.where(np.isnan(logarithm), 0, sign)
+    return tuple([rounded(x, o.dtype._numpy) for x, o in zip((sign, logarithm), out, strict=True)])
 
 
 def induced(x: Any, order: float, axes: tuple[int, ...]) -> tuple[Any, Any]:

@@ -31,7 +31,10 @@ from .bits import check_bits, scaled, unit
 from .common import between, cast, check_uniform, check_uniform_dtype, dtype_of
 from .state import key_node
 
-__all__ = ["gumbel", "gumbel_noise", "laplace", "multivariate_normal", "normal", "truncated_normal", "uniform"]
+__all__ = [
+    "MULTIVARIATE_NORMAL", "gumbel", "gumbel_noise", "laplace", "multivariate_normal", "normal", "truncated_normal",
+    "uniform",
+]  # fmt: skip
 
 _SQRT2 = math.sqrt(2.0)
 
@@ -177,7 +180,9 @@ def _infer_multivariate(key: Aval, mean: Aval, cov: Aval, shape: tuple[int, ...]
     return aval((*shape, mean.shape[-1]), _with_mean(mean.dtype))
 
 
-_MULTIVARIATE = op("random_multivariate_normal", _multivariate_normal, _infer_multivariate, ("shape",), draws=True)
+MULTIVARIATE_NORMAL = op(
+    "random_multivariate_normal", _multivariate_normal, _infer_multivariate, ("shape",), draws=True
+)
 
 
 def multivariate_normal(
@@ -202,6 +207,7 @@ def multivariate_normal(
 
     Raises:
         ValueError: if the dtype is not float32, or shapes do not fit.
+        RuntimeError: when it is computed, for a `cov` that holds a NaN.
 
     Note:
         Unlike MLX's, it can be differentiated with respect to `cov`.
@@ -228,7 +234,7 @@ def multivariate_normal(
     if m.aval.shape[-1] != c.aval.shape[-1]:
         raise ValueError("[multivariate_normal] mean and cov must have compatible shapes.")
     full = broadcast(broadcast(c.aval.shape[:-2], m.aval.shape[:-1]), batch)
-    return wrap(apply(_MULTIVARIATE, (drawn, m, c), (full,)))
+    return wrap(apply(MULTIVARIATE_NORMAL, (drawn, m, c), (full,)))
 
 
 def _truncated_normal(key: Any, lower: Any, upper: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
