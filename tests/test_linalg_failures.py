@@ -130,6 +130,23 @@ def test_what_was_to_be_written_over_is_kept():
     np.testing.assert_allclose(np.array(y)[:3, :3], [[1 / 3, 0, 3], [0, 1 / 3, 3], [3, 3, 3]], rtol=1e-6)
 
 
+def place(x):
+    return np.array(x, copy=False).__array_interface__["data"][0]
+
+
+@pytest.mark.parametrize("mode", [ext.debug.host_disabled, ext.reproducible])
+def test_what_does_not_fail_is_written_over(mode):
+    with mode():
+        x = ours.ones((512, 512)) * 3
+        ours.eval(x)
+        for k in range(4):
+            before = place(x)
+            x[k : k + 2, :2] = ours.linalg.inv(ours.eye(2) * (k + 1))
+            ours.eval(x)
+            assert place(x) == before
+        assert x[:6, 0].tolist() == [1, 0.5, pytest.approx(1 / 3), 0.25, 0, 3]
+
+
 @pytest.mark.usefixtures("tier")
 def test_a_state_outlives_what_fails_beside_it():
     state = [ours.random.key(1), ours.zeros(2)]

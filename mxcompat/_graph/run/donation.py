@@ -10,11 +10,12 @@ from ..ir.linearize import Subgraph
 from ..ir.liveness import unreachable_leaves
 from ..ir.node import SCALAR, Node
 from ..ir.program import Program
+from ..ir.rules import FAILURE
 from .failures import may_fail
 from .platform import has_started, is_cpu
 from .values import sole
 
-__all__ = ["any_large", "donated", "free", "written"]
+__all__ = ["any_large", "apart", "donated", "free", "written"]
 
 
 def donated(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
@@ -55,13 +56,26 @@ def free(subgraph: Subgraph) -> list[int]:
 def written(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
     """The positions of large buffers that an op writes over, and that fit an output, whoever can still reach them: what
     the structure says of donation."""
-    large = {k for k in subgraph.structure.code.written if subgraph.leaves[k].aval.nbytes >= policy.DONATED_BYTES}
+    large = _large_written(subgraph)
     return _fitting(subgraph, program, lambda k, node: k in large) if large else ()
+
+
+def apart(subgraph: Subgraph, program: Program, roots: Sequence[Node]) -> list[list[Node]]:
+    """The segments, by their roots, of a subgraph that writes over something large if nothing fails: what may fail, and
+    then the rest. None if all of it is."""
+    if not may_fail(program) or not _large_written(subgraph):
+        return []
+    failing = [n for n in subgraph.order if n.op in FAILURE and FAILURE[n.op].messages(n.params)]  # type: ignore[index]
+    return [] if {*roots}.issubset(failing) else [failing, list(roots)]
 
 
 def any_large(leaves: Sequence[Node]) -> bool:
     """Whether one of the leaves may be worth donating."""
     return any(n.aval.nbytes >= policy.DONATED_BYTES for n in leaves)
+
+
+def _large_written(subgraph: Subgraph) -> set[int]:
+    return {k for k in subgraph.structure.code.written if subgraph.leaves[k].aval.nbytes >= policy.DONATED_BYTES}
 
 
 def _worth_donating(subgraph: Subgraph) -> set[int]:

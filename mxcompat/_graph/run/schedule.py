@@ -48,6 +48,8 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     if code.traced:
         return Inline(program)
     program = placed(program, subgraph)
+    if apart := donation.apart(subgraph, program, roots):
+        return Segments(apart, False, None)
     scalars = tuple([leaves[k].value for k in program.scalars]) if program.scalars else ()
     if policy.REPRODUCIBLE or program.placement is not None:
         plan = _apart(subgraph, roots, temporary, program)
