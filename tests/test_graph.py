@@ -19,6 +19,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.run import cache
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.events import stats
+from mxcompat._graph.run.plan import Compile
 
 
 @pytest.fixture
@@ -497,6 +498,33 @@ def test_segments_do_not_change_results(monkeypatch):
     whole = compute().tolist()
     monkeypatch.setattr(policy, "LARGE_GRAPH", 7)
     np.testing.assert_allclose(compute().tolist(), whole, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", [mx.ext.debug.host_disabled, mx.ext.reproducible])
+def test_large_graphs_draw_a_few_at_a_time(monkeypatch, plans, mode):
+    """The code of a random draw is long. What holds programs counts as long as these."""
+    step = mx.compile(lambda x, e: mx.tanh(x * 0.9 + e) * mx.sigmoid(x + e) + mx.sin(e))
+
+    def walk():
+        mx.random.seed(3)
+        x = mx.zeros(3)
+        for _ in range(40):
+            x = step(x, mx.random.normal((3,)))
+        return x
+
+    whole = walk().tolist()
+    for name, value in (("LARGE_GRAPH", 60), ("DRAWS_AT_ONCE", 8)):
+        monkeypatch.setattr(policy, name, value)
+    plans.clear()
+    with mode():
+        found = walk()
+        mx.eval(found)
+    sizes = [plan.program.weight for plan in plans if isinstance(plan, Compile)]
+    draws = [sum(op.draws for op, _, _ in plan.program.instructions) for plan in plans if isinstance(plan, Compile)]
+    assert sizes
+    assert max(sizes) <= 60
+    assert max(draws) <= 16  # with the keys
+    np.testing.assert_allclose(found.tolist(), whole, rtol=1e-5)
 
 
 def test_avals_in_use_stay_the_ones(monkeypatch):

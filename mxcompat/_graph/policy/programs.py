@@ -10,6 +10,10 @@ LARGE_GRAPH = 2000
 """The number of nodes up to which a subgraph is one program: XLA's compile time is superlinear (3 000 ops 0.6
 s, 9 000 ops 7.7 s)."""
 
+DRAWS_AT_ONCE = 16
+"""How many random draws of a large graph are computed at once: one is 200 lines of code. The 300 of a loop of 150 steps
+took 20 s to compile for speed as one program; 16 take 1 s, and the next 16 are the same program."""
+
 FEW_NESTED = 30
 """A nested program of no more instructions is compiled with what is around it, not on its own first."""
 

@@ -29,8 +29,10 @@ __all__ = ["estimated_seconds", "has_products", "has_rules", "is_quick", "keep",
 
 
 def on_host(leaves: Sequence[Node]) -> bool:
-    """Whether all the values are in this process's memory. JAX's back-end is started only if that depends on it: what
-    NumPy does alone need not wait for that."""
+    """Whether NumPy may run what reads these: all the values are in this process's memory. JAX's back-end is started
+    only if that depends on it: what NumPy does alone need not wait for that."""
+    if not policy.HOST:
+        return False
     for n in leaves:
         if type(n.value) is not np.ndarray and n.op is not SCALAR:
             return on_cpu()

@@ -43,7 +43,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     if code.stepped and not code.traced:
         return _in_steps(subgraph, roots)
     if len(order) > policy.LARGE_GRAPH and not code.traced:
-        return Segments(even_segments(subgraph), False, None)
+        return Segments(even_segments(subgraph, policy.REPRODUCIBLE or not host.on_host(leaves)), False, None)
     program = structure.program((0,)) if len(order) == 1 else structure.program_for(live_out(subgraph), slots)
     if code.traced:
         return Inline(program)
@@ -61,7 +61,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     executable = cache.find(program, scalars, donated)
     if executable is not None:
         record = program.record
-        if not (record.host_runs and policy.HOST and host.on_host(leaves)):
+        if not (record.host_runs and host.on_host(leaves)):
             return Call(program, executable, scalars, not temporary, False)
         light, timed = record.host_best < policy.LIGHT_SECONDS, _is_timed(program)
         may_stay = record.host_best < policy.TRIED_SECONDS
@@ -111,7 +111,7 @@ def _without_executable(
         return _each_its_own(order, roots, temporary)
     known = program.record is not None
     structure.times_seen += 1
-    if policy.HOST and host.on_host(subgraph.leaves):
+    if host.on_host(subgraph.leaves):
         takes = host.estimated_seconds(program) if host.has_rules(program) else math.inf
         if takes > policy.LIGHT_SECONDS and not known and temporary is None:
             plan = _host_first(subgraph, roots)

@@ -69,16 +69,32 @@ def is_huge(subgraph: Subgraph) -> bool:
     return any(op in SEGMENTS and _weight(params) > policy.HUGE_NESTED for op, params, _ in instructions)
 
 
-def even_segments(subgraph: Subgraph) -> list[list[Node]]:
-    """The roots of the segments of a large graph: the nodes that later segments read, or the whole's own."""
+def even_segments(subgraph: Subgraph, compiled: bool) -> list[list[Node]]:
+    """The roots of the segments of a large graph: the nodes that later segments read, or the whole's own. What is to be
+    compiled has its random draws before them, a few at a time."""
     order = subgraph.order
-    size = policy.LARGE_GRAPH
-    segments: list[dict[Node, None]] = [{} for _ in range(0, len(order), size)]
+    places = _places(subgraph)
+    segments: list[dict[Node, None]] = [{} for _ in range(places[-1] + 1)]
     for k, (_, _, slots) in enumerate(subgraph.structure.code.instructions):
         for slot in slots:
-            if slot >= 0 and slot // size < k // size:
-                segments[slot // size][order[slot]] = None
+            if slot >= 0 and places[slot] < places[k]:
+                segments[places[slot]][order[slot]] = None
     for slot in subgraph.roots:
         if slot >= 0:
-            segments[slot // size][order[slot]] = None
-    return [list(segment) for segment in segments]
+            segments[places[slot]][order[slot]] = None
+    draws, few = _draws(subgraph) if compiled else [], policy.DRAWS_AT_ONCE
+    if len(draws) <= few and {order[slot] for slot in subgraph.roots if slot >= 0}.issubset(draws):
+        draws = []  # it is they that are large
+    return [*[draws[k : k + few] for k in range(0, len(draws), few)], *map(list, segments)]
+
+
+def _places(subgraph: Subgraph) -> list[int]:
+    """Which segment each node of a large graph is in: those before it are as long as a graph may be."""
+    found, full, length = [], 0, 0
+    for node in subgraph.order:
+        weight = 1 + _weight(node.params)
+        if length and length + weight > policy.LARGE_GRAPH:
+            full, length = full + 1, 0
+        length += weight
+        found.append(full)
+    return found
