@@ -9,8 +9,8 @@ So do wider floats stand in for narrower ones, where derivatives are to be of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Sequence, Set
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, float64
 from mxcompat._graph.ir.direction import is_within_forward
 from mxcompat._graph.ir.node import ITEM
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.program import Program, stepping
+from mxcompat._graph.ir.program import Program, replaying
 from mxcompat._graph.ir.rules import BODY, TANGENT_DTYPE
 from mxcompat._jax import jax, jnp
 from mxcompat._ops.elementwise.casts import ASTYPE
@@ -42,14 +42,9 @@ def stand_in(x: Any) -> Any:
     return jnp.asarray(x, np.float64 if x.dtype.itemsize >= 4 else np.float32)
 
 
-@contextmanager
-def standing_in() -> Iterator[None]:
+def standing_in() -> AbstractContextManager[None]:
     """Within this context, floats may stand in for the integers of the Programs that are replayed."""
-    token = stepping.set(step)
-    try:
-        yield
-    finally:
-        stepping.reset(token)
+    return replaying(step)
 
 
 def step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any, truncating: bool = True) -> Any:

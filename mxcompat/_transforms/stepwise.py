@@ -13,8 +13,8 @@ from typing import Any
 from mxcompat._graph.ir.node import ITEM, Node, apply, items
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import FAILURE, STEP, STEP_BATCH
-from mxcompat._graph.run.failures import may_fail
+from mxcompat._graph.ir.rules import STEP, STEP_BATCH
+from mxcompat._graph.run.failures import fails, may_fail
 from mxcompat._ops.batching import broadcast_unbatched
 from mxcompat._ops.define import TABLE
 
@@ -54,11 +54,11 @@ def _what_may_fail_apart(program: Program) -> list[Segment] | None:
 def _cut_at_failures(program: Program) -> list[Segment] | None:
     failing: set[int] = set()
     for k, (op, params, slots) in enumerate(program.instructions):
-        if not failing.isdisjoint(slots) or (op in FAILURE and FAILURE[op].messages(params)):
+        if not failing.isdisjoint(slots) or fails(op, params):
             failing.add(k)
     if failing.issuperset(program.out_slots):
         return None
-    found = [[k for k in range(len(program.instructions)) if (k in failing) is fails] for fails in (False, True)]
+    found = [[k for k in range(len(program.instructions)) if (k in failing) is late] for late in (False, True)]
     return segments(program, found, lambda slot: False)
 
 

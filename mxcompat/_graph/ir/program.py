@@ -6,7 +6,8 @@ Program; `replay` runs one on JAX values. They are made from subgraphs, see `str
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -16,16 +17,27 @@ from .node import SCALAR, TRACED, Node, apply
 from .op import Op
 from .rules import BODY, SPECIALIZE, STEP
 
-__all__ = ["Code", "Instruction", "Program", "Step", "programs_in", "stepping"]
+__all__ = ["Code", "Instruction", "Program", "programs_in", "replaying"]
 
 Instruction = tuple[Op, tuple, tuple[int, ...]]
 """An op, its params, and the slots of its inputs."""
 
 Step = Callable[[Op, tuple, list[Any], list[Any], Any], Any]
 
-stepping: ContextVar[Step | None] = ContextVar("stepping", default=None)
 """`step(op, params, values, avals, out)`: what to do for each instruction of a replay instead of lowering it. The avals
 are those that the Program has for the inputs, and for the result."""
+
+_stepping: ContextVar[Step | None] = ContextVar("stepping", default=None)
+
+
+@contextmanager
+def replaying(step: Step | None) -> Iterator[None]:
+    """Within this context Programs are replayed by a step; by None, each instruction is lowered."""
+    token = _stepping.set(step)
+    try:
+        yield
+    finally:
+        _stepping.reset(token)
 
 
 class Code:
@@ -143,7 +155,7 @@ class Program:
         """Run the instructions on JAX values (arrays, tracers, NumPy scalars), under whatever JAX trace is current. JAX
         computes constants with NumPy, which is not to warn."""
         env: list[Any] = []
-        step = stepping.get()
+        step = _stepping.get()
         for op, params, slots in self.instructions:
             try:
                 given = [env[s] if s >= 0 else inputs[~s] for s in slots]

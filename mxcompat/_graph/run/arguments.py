@@ -87,7 +87,8 @@ def packed(scalars: tuple, taken: Mapping[np.dtype, list[int]]) -> list[np.ndarr
 
 def check_results(program: Program, out_info: Sequence[Any]) -> None:
     """An op whose lowering and shape rule disagree is a bug of ours, never to be passed on as a wrong dtype."""
-    for slot, aval, info in zip(program.out_slots, program.out_avals, out_info, strict=False):
+    results = out_info[:-1] if failures.may_fail(program) else out_info
+    for slot, aval, info in zip(program.out_slots, program.out_avals, results, strict=True):
         for got, want in zip(jax.tree.leaves(info), jax.tree.leaves(spec(aval)), strict=True):
             if got.shape != want.shape or got.dtype != want.dtype:
                 op = program.instructions[slot][0] if slot >= 0 else "input"

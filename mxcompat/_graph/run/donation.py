@@ -10,8 +10,7 @@ from ..ir.linearize import Subgraph
 from ..ir.liveness import unreachable_leaves
 from ..ir.node import SCALAR, Node
 from ..ir.program import Program
-from ..ir.rules import FAILURE
-from .failures import may_fail
+from .failures import fails, may_fail
 from .platform import has_started, is_cpu
 from .values import sole
 
@@ -62,10 +61,10 @@ def written(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
 
 def apart(subgraph: Subgraph, program: Program, roots: Sequence[Node]) -> list[list[Node]]:
     """The segments, by their roots, of a subgraph that writes over something large if nothing fails: what may fail, and
-    then the rest. None if all of it is."""
+    then the rest; none if there is no such need."""
     if not may_fail(program) or not _large_written(subgraph):
         return []
-    failing = [n for n in subgraph.order if n.op in FAILURE and FAILURE[n.op].messages(n.params)]  # type: ignore[index]
+    failing = [n for n in subgraph.order if fails(n.op, n.params)]  # type: ignore[arg-type]
     return [] if {*roots}.issubset(failing) else [failing, list(roots)]
 
 

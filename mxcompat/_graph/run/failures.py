@@ -6,8 +6,7 @@ The executable of a Program with ops that may fail, see `rules.FAILURE`, has one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ import numpy as np
 from mxcompat._jax import jnp
 
 from ..ir.op import Op
-from ..ir.program import Program, Step, stepping
+from ..ir.program import Program, replaying
 from ..ir.rules import FAILURE, Failure
 
-__all__ = ["OF_CALLED", "beside", "checked", "first", "may_fail", "messages", "replay", "run"]
+__all__ = ["OF_CALLED", "beside", "checked", "fails", "first", "may_fail", "messages", "replay", "run"]
 
 
 def may_fail(program: Program) -> bool:
@@ -57,31 +56,26 @@ def messages(program: Program) -> tuple[str, ...]:
     return facts["failures"]
 
 
+def fails(op: Op, params: tuple) -> bool:
+    """Whether an instruction may fail, by itself or in a program that it runs."""
+    return bool(_of(op).messages(params))
+
+
 def run(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """The outputs of a Program on JAX values, and the codes in the order of the messages. Each of these is an array: an
     op may have many matrices."""
     codes: list[Any] = []
 
     def step(op: Op, params: tuple, given: list[Any], avals: list[Any], out: Any) -> Any:
-        rule = _of(op)
-        with _replaying(None):
-            if not rule.messages(params):
+        with replaying(None):
+            if not fails(op, params):
                 return op.lower(params, given)
-            result, found = rule.run(params, given)
+            result, found = FAILURE[op].run(params, given)
         codes.extend(found)
         return result
 
-    with _replaying(step):
+    with replaying(step):
         return program.replay(inputs), codes
-
-
-@contextmanager
-def _replaying(step: Step | None) -> Iterator[None]:
-    token = stepping.set(step)
-    try:
-        yield
-    finally:
-        stepping.reset(token)
 
 
 def _outputs_and_codes(params: tuple, inputs: Sequence[Any]) -> tuple[tuple, list[Any]]:
