@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -476,6 +477,41 @@ class TestDebug:
             assert mx.ext.debug.cache_info().executables == 1
         finally:
             mx.ext.debug.cache_limit(before)
+
+    def test_what_a_loop_needs_again_raises_the_limit(self, xla_only, monkeypatch):
+        mx.ext.debug.clear_cache()
+        monkeypatch.setattr(policy, "CACHE_BYTES", 20 * policy.BYTES_PER_EXECUTABLE)
+        monkeypatch.setattr(policy, "MOST_CACHE_BYTES", 1 << 28)
+        compiles = [mx.ext.debug.compiles()]
+        for _ in range(6):  # op by op, as a whole, then again what was forgotten
+            for n in range(1, 20):
+                mx.eval(mx.sinh(mx.ones((n, 23))))
+            compiles.append(mx.ext.debug.compiles())
+        made = [after - before for before, after in pairwise(compiles)]
+        assert made[0] >= 19
+        assert made[-2:] == [0, 0]
+        assert 20 * policy.BYTES_PER_EXECUTABLE < policy.CACHE_BYTES < 1 << 25
+
+    def test_what_comes_once_does_not_raise_the_limit(self, xla_only, monkeypatch):
+        mx.ext.debug.clear_cache()
+        monkeypatch.setattr(policy, "CACHE_BYTES", 20 * policy.BYTES_PER_EXECUTABLE)
+        monkeypatch.setattr(policy, "MOST_CACHE_BYTES", 1 << 28)
+        for n in range(1, 20):
+            mx.eval(mx.cosh(mx.ones((n, 23))))
+        assert policy.CACHE_BYTES == 20 * policy.BYTES_PER_EXECUTABLE
+        assert mx.ext.debug.cache_info().executables < 15
+
+    def test_a_limit_that_was_set_stays(self, xla_only, monkeypatch):
+        monkeypatch.setattr(policy, "CACHE_BYTES", policy.CACHE_BYTES)
+        monkeypatch.setattr(policy, "MOST_CACHE_BYTES", 1 << 28)
+        limit = 20 * policy.BYTES_PER_EXECUTABLE
+        mx.ext.debug.cache_limit(limit)
+        for _ in range(2):
+            for n in range(1, 20):
+                mx.eval(mx.tan(mx.ones((n, 29))))
+        info = mx.ext.debug.cache_info()
+        assert info.limit == limit
+        assert info.executable_bytes <= policy.executable_bytes()
 
     def test_the_limit_is_positive(self):
         with pytest.raises(ValueError, match="cache_limit"):

@@ -103,8 +103,9 @@ def cache_info() -> CacheInfo:
 def cache_limit(limit: int | None = None) -> int:
     """How much memory remembered programs may take; what was used least recently is forgotten first.
 
-    At first a quarter of a gigabyte, 2 % of the memory of a machine with less than 12.5 GB, or what the environment
-    variable `MXCOMPAT_CACHE_LIMIT` says.
+    At first a quarter of a gigabyte, or 2 % of the memory of a machine with less than 12.5 GB; where what was forgotten
+    has to be compiled again it is raised, up to four times that. What is set here, or by the environment variable
+    `MXCOMPAT_CACHE_LIMIT`, stays.
 
     Args:
         limit: the new limit in bytes; None leaves it as it is.
@@ -124,7 +125,7 @@ def cache_limit(limit: int | None = None) -> int:
     if limit is not None:
         if limit <= 0:
             raise ValueError(f"[cache_limit] Expected a positive number of bytes, got {limit}.")
-        policy.CACHE_BYTES = int(limit)
+        policy.set_limit(int(limit))
         if forget_the_oldest():
             clear_seen()
         budget.make_room()

@@ -2,8 +2,9 @@
 
 XLA does not say how much memory an executable takes on a CPU, but what it serializes to is in proportion (`policy`).
 Those used least recently go first; what the allocator keeps of them is given back to the system. A Program whose
-executable is gone is compiled again, or loaded from the disk, when it is next met. What JAX keeps of what it traced is
-bounded beside them.
+executable is gone is compiled again, or loaded from the disk, when it is next met. That says that the limit is too
+small: a loop whose steps need more than that would find none of its executables, as each makes room for the next. So
+the limit is raised by as much, unless somebody has set it. What JAX keeps of what it traced is bounded beside them.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from .. import policy
+from ..ir.program import Program
 from ..ir.structure import clock
 from . import background, traces
 
@@ -24,8 +26,10 @@ __all__ = ["clear", "count", "enter", "forgotten", "held", "make_room"]
 
 
 class _Held(Protocol):
-    """What the budget needs of an executable: its size, and when it was last used by `ir.structure.clock`."""
+    """What the budget needs of an executable: what it was made of, its size, and when it was last used by
+    `ir.structure.clock`."""
 
+    program: Program
     nbytes: int
     last_used: int
 
@@ -37,6 +41,9 @@ class _Held(Protocol):
 
 _held: WeakSet[Any] = WeakSet()
 _lock = threading.Lock()
+
+_missing: WeakKeyDictionary[Program, int] = WeakKeyDictionary()
+"""How many bytes the executable of a Program held that was given up to make room."""
 
 forgotten: list[Callable[[set[Any]], None]] = []
 """Called with the executables that are given up."""
@@ -59,6 +66,7 @@ def enter(executable: _Held) -> None:
     executable.last_used = clock.now
     with _lock:
         _held.add(executable)
+        policy.raise_limit(_missing.pop(executable.program, 0))
     make_room()
 
 
@@ -77,6 +85,7 @@ def make_room() -> None:
                 break
             in_use -= executable.nbytes
             gone.add(executable)
+            _missing[executable.program] = executable.nbytes
         _held.difference_update(gone)
     if _give_up(gone):
         background.submit(_trim)
@@ -87,6 +96,7 @@ def clear() -> None:
     with _lock:
         gone = set(_held)
         _held.clear()
+        _missing.clear()
     traces.clear()
     if _give_up(gone):
         _trim()
