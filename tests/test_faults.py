@@ -174,18 +174,40 @@ def test_what_numpy_writes_over_is_not_lost(kind):
     pytest.fail("no end of points")
 
 
+def _in_place(x, y):
+    z = mx.sin(mx.abs(x).reshape(-1)).reshape(200, 200)
+    w = mx.negative(y) + z
+    return mx.cos(w), z * 2
+
+
+def _in_a_call(x, y):
+    inner = mx.compile(lambda a: mx.sin(mx.abs(a).reshape(-1)).reshape(200, 200))
+    z = inner(x)
+    w = mx.negative(y) + z
+    return mx.cos(w), z * 2
+
+
+IN_PLACE = {
+    "plain": _in_place,
+    "compiled": mx.compile(_in_place),
+    "compiled within": mx.compile(_in_a_call),
+    "called within": _in_a_call,
+    "checkpoint": mx.checkpoint(_in_place),
+    "custom": mx.custom_function(_in_place),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_numpy_computes_in_the_memory_of_inputs_is_not_lost(kind):
-    """Of arrays that nobody can reach any more, views and all."""
+def test_what_numpy_computes_in_the_memory_of_inputs_is_not_lost(kind, name):
+    """Of arrays that nobody can reach any more, views and all, in what is called too."""
     values = np.random.default_rng(0).normal(size=(2, 200, 200)).astype(np.float32)
     for n in range(1, 40):
         clear_cache()
         x, y = mx.array(values[0]), mx.array(values[1])
         mx.eval(x, y)
-        z = mx.sin(mx.abs(x).reshape(-1)).reshape(200, 200)
-        w = mx.negative(y) + z
-        result = (mx.cos(w), z * 2)
-        del x, y, z, w
+        result = IN_PLACE[name](x, y)
+        del x, y
         with failing_at(n, KINDS[kind]) as points:
             error = raised(lambda result=result: mx.eval(result))
         if error is None:

@@ -530,6 +530,16 @@ def test_buffers_that_arrays_share_are_asked_for_once() -> None:
         ours.get_array_buffer_size(x + 1)
 
 
+def _called(mx: Any, x: Any) -> Any:
+    inner = mx.compile(lambda x: mx.negative(mx.abs(x)))
+    return mx.compile(lambda x: mx.cos(inner(mx.sin(x))))(x)
+
+
+def _written(x: Any) -> Any:
+    x[3:5] = x[5:7]
+    return x
+
+
 STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "abs": lambda mx, x: mx.abs(x),
     "many": lambda mx, x: mx.abs(mx.cos(mx.sin(mx.negative(x)))),
@@ -540,6 +550,14 @@ STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "transposed back": lambda mx, x: mx.abs(x.T.T),
     "another dtype": lambda mx, x: mx.abs(x.astype(mx.float16)),
     "a row": lambda mx, x: mx.abs(x[1:2]),
+    "compiled": lambda mx, x: mx.compile(lambda x: mx.negative(mx.sin(x)))(x),
+    "compiled, of two": lambda mx, x: mx.compile(lambda x, y: mx.sin(x) + y)(mx.abs(x), x),
+    "called in a call": _called,
+    "called twice": lambda mx, x: mx.compile(mx.negative)(mx.compile(mx.sin)(x)),
+    "a call beside": lambda mx, x: mx.compile(mx.sin)(x) + x,
+    "written in a call": lambda mx, x: mx.compile(_written)(x),
+    "given back": lambda mx, x: mx.compile(lambda x: (x, mx.sin(x)))(x)[1],
+    "custom": lambda mx, x: mx.custom_function(lambda x: mx.negative(mx.sin(x)))(x),
 }
 
 

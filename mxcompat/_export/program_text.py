@@ -14,10 +14,11 @@ from mxcompat._graph.ir.aval import DTYPES, Aval, Dtype, aval, number
 from mxcompat._graph.ir.capture import ALIAS, Capture
 from mxcompat._graph.ir.node import ITEM, Node, apply
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.quantized.quantize import Scheme, scheme
-from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
+from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL
 from mxcompat._transforms.compiling import CONSTANT
 from mxcompat._transforms.custom.derive import CUSTOM
 from mxcompat._transforms.custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP

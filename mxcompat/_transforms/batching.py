@@ -16,13 +16,14 @@ from mxcompat._graph.ir.aval import Aval, aval, number
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import ITEM, SCALAR, Node, apply, items
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import BATCH, HOST
 from mxcompat._graph.run.interpret import NoRule
 from mxcompat._ops.batching import all_batched, broadcast_unbatched
 from mxcompat._ops.define import TABLE
 
-from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
+from .calls import CALL, CHECKPOINT, PURE_CALL
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .lowering import JVP, VJP, VMAP
 from .split import PULL

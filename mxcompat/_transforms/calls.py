@@ -8,6 +8,7 @@ from typing import Any
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import Node, apply, apply_as
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import BODY, FAILURE, SPECIALIZE, STEP
 from mxcompat._graph.run.failures import OF_CALLED
@@ -15,7 +16,7 @@ from mxcompat._jax import jax
 from mxcompat._ops.define import TABLE
 
 __all__ = [
-    "CALL", "CHECKPOINT", "PURE_CALL", "TUPLE", "holds_custom", "holds_steps", "is_stepped", "plain", "pure", "run",
+    "CALL", "CHECKPOINT", "PURE_CALL", "holds_custom", "holds_steps", "is_stepped", "plain", "pure", "run",
     "smooth_inputs",
 ]  # fmt: skip
 
@@ -121,6 +122,3 @@ BODY[CALL] = BODY[PURE_CALL] = BODY[CHECKPOINT] = lambda params: params[0]
 FAILURE[CALL] = FAILURE[PURE_CALL] = FAILURE[CHECKPOINT] = OF_CALLED
 SPECIALIZE[CALL] = _open_call
 SPECIALIZE[PURE_CALL] = SPECIALIZE[CHECKPOINT] = _reclose
-
-TUPLE = Op("tuple", lambda *inputs: inputs, lambda *avals: avals)
-"""Its inputs: what an op with several results becomes when these are found one by one."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mxcompat._graph.ir.node import ITEM, Node
+from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import DEPENDS
 
-from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE, smooth_inputs
+from .calls import CALL, CHECKPOINT, PURE_CALL, smooth_inputs
 
 __all__ = ["active_slots", "reached_inputs", "reached_slots", "read_by"]
 

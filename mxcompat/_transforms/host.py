@@ -16,11 +16,13 @@ import numpy as np
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, Dtype, from_numpy, number
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import (
     COST,
     COVERED,
     HOST,
+    INLINE,
     PULLBACK,
     PUSHFORWARD,
     READS_INPUTS,
@@ -48,7 +50,7 @@ from mxcompat._graph.run.interpret import (
 
 from . import bodies  # noqa: F401  # which registers its rules
 from .batching import mapped
-from .calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
+from .calls import CALL, CHECKPOINT, PURE_CALL
 from .compiling import CONSTANT
 from .custom.derive import CUSTOM
 from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
@@ -186,6 +188,7 @@ def _placed(places: Sequence[int], found: Sequence[Any], count: int) -> tuple:
     return tuple(result)
 
 
+INLINE.update(op for op in _INNER if op is not VMAP)
 for _op, _inner in _INNER.items():
     HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], COVERED[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
     RESIDUALS[_op] = READS_INPUTS  # the Program is run once more

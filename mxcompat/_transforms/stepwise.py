@@ -12,13 +12,14 @@ from typing import Any
 
 from mxcompat._graph.ir.node import ITEM, Node, apply, items
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import STEP, STEP_BATCH
 from mxcompat._graph.run.failures import fails, may_fail
 from mxcompat._ops.batching import broadcast_unbatched
 from mxcompat._ops.define import TABLE
 
-from .calls import CALL, TUPLE, holds_steps, is_stepped, run, smooth_inputs
+from .calls import CALL, holds_steps, is_stepped, run, smooth_inputs
 from .lowering import VMAP
 from .split import Segment, segments
 

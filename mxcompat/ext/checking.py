@@ -17,6 +17,7 @@ from mxcompat._graph.ir.capture import Body, Capture
 from mxcompat._graph.ir.linearize import linearize
 from mxcompat._graph.ir.node import ITEM, Node, apply, items, location
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import BATCH, HOST
 from mxcompat._ops.batching import batched_elementwise
@@ -24,7 +25,7 @@ from mxcompat._ops.indexing.gather import GATHER, GATHER_AXIS
 from mxcompat._ops.indexing.plan import source_axes
 from mxcompat._ops.indexing.put import SCATTER_AXIS
 from mxcompat._ops.indexing.scatter import SCATTER
-from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL, TUPLE
+from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL
 from mxcompat._transforms.control.ops import COND, SCAN, WHILE
 from mxcompat._transforms.functions import check_callable, named_after
 from mxcompat._transforms.lowering import VMAP

@@ -8,6 +8,7 @@ import mxcompat.core as mx
 from mxcompat import nn
 from mxcompat._graph import policy
 from mxcompat._graph.ir.capture import ALIAS
+from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
 from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward
 from mxcompat._graph.run.events import stats
@@ -297,7 +298,7 @@ def test_each_has_its_rules():
         calls.CALL,
         calls.PURE_CALL,
         calls.CHECKPOINT,
-        calls.TUPLE,
+        TUPLE,
         custom.CUSTOM_VMAP,
         derive.CUSTOM,
         lowering.VMAP,

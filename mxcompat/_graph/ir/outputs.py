@@ -11,8 +11,12 @@ from collections.abc import Iterable
 from weakref import ref
 
 from .node import ITEM, Node
+from .op import Op
 
-__all__ = ["hand_out", "hands_out", "taken"]
+__all__ = ["TUPLE", "hand_out", "hands_out", "taken"]
+
+TUPLE = Op("tuple", lambda *inputs: inputs, lambda *avals: avals)
+"""Its inputs: what an op with several results becomes when these are found one by one."""
 
 
 def hands_out(of: Node, outputs: Iterable[Node]) -> None:

@@ -170,10 +170,15 @@ class Program:
 
     def rebuild(self, inputs: Sequence[Node]) -> list[Node]:
         """Apply the instructions to nodes, as if the user's Python had run again; avals may differ from `in_avals`."""
+        env = self.rebuild_all(inputs)
+        return [env[s] if s >= 0 else inputs[~s] for s in self.out_slots]
+
+    def rebuild_all(self, inputs: Sequence[Node]) -> list[Node]:
+        """The same, with the nodes of all results."""
         env: list[Node] = []
         for op, params, slots in self.instructions:
             env.append(apply(op, tuple([env[s] if s >= 0 else inputs[~s] for s in slots]), params))
-        return [env[s] if s >= 0 else inputs[~s] for s in self.out_slots]
+        return env
 
 
 def programs_in(params: tuple) -> list[Program]:

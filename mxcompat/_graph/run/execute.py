@@ -163,7 +163,7 @@ def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
         store([subgraph.order[k] for k in program.out_slots], values)
     except BaseException as error:
         if free:
-            host.keep(subgraph, env)
+            host.keep(subgraph, program, env)
         if isinstance(error, Exception):
             fail(error, subgraph)
         raise

@@ -6,16 +6,18 @@ without a host rule runs as an executable of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import policy
 from ..ir.aval import Aval, aval, from_numpy
+from ..ir.inline import Called, Place, inlined
 from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, SCALAR, Node
 from ..ir.op import Op
+from ..ir.outputs import TUPLE
 from ..ir.program import Code, Program, programs_in
 from ..ir.rules import COST, COVERED, HOST, QUICK
 from . import single
@@ -128,18 +130,41 @@ def run(
     if products:
         with one_thread():
             return run(program, leaves, env, False, free)
+    within = None if free is None else inlined(program)
     with np.errstate(all="ignore"):
-        env += environment(program, [numpy_value(n) for n in leaves])
-        run_instructions(program, env, _fallback, None if free is None else {id(leaves[k].value) for k in free})
-        return [settled(env[s], program.avals[s]) for s in program.out_slots]
+        if within is None:
+            _run(program, leaves, env, free)
+            return [settled(env[s], program.avals[s]) for s in program.out_slots]
+        try:
+            _run(within.program, leaves, env, free)
+        except Exception as error:
+            slot = getattr(error, "mxcompat_slot", None)
+            if slot is not None:
+                error.mxcompat_slot = within.origin(slot)  # type: ignore[attr-defined]
+            raise
+        return [settled(within.value(env, s), program.avals[s]) for s in program.out_slots]
 
 
-def keep(subgraph: Subgraph, env: Sequence[Any]) -> None:
+def _run(program: Program, leaves: Sequence[Node], env: list[Any], free: Sequence[int] | None) -> None:
+    env += environment(program, [numpy_value(n) for n in leaves])
+    run_instructions(program, env, _fallback, None if free is None else {id(leaves[k].value) for k in free})
+
+
+def keep(subgraph: Subgraph, program: Program, env: Sequence[Any]) -> None:
     """Make what there is, after a run that failed, the values of its nodes: what they were made of may have been
     written over."""
-    for node, value in zip(subgraph.order, env, strict=False):
-        if value is not None:
-            node.value = settled(value, node.aval)
+    within = inlined(program)
+    _keep(subgraph.order, range(len(subgraph.order)) if within is None else within.places, env)
+
+
+def _keep(nodes: Sequence[Node], places: Iterable[Place], env: Sequence[Any]) -> None:
+    for node, place in zip(nodes, places, strict=True):
+        if isinstance(place, Called):
+            made = node.params[0].rebuild_all(node.inputs)
+            _keep(made, place.places, env)
+            node.become(TUPLE, (), tuple([made[s] if s >= 0 else node.inputs[~s] for s in node.params[0].out_slots]))
+        elif place >= 0 and env[place] is not None:
+            node.value = settled(env[place], node.aval)
 
 
 def _fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:

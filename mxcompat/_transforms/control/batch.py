@@ -5,12 +5,12 @@ from __future__ import annotations
 from mxcompat._graph.ir.aval import aval
 from mxcompat._graph.ir.node import Node, apply, items
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.rules import BATCH
 from mxcompat._ops.batching import all_batched
 from mxcompat._ops.define import TABLE
 
 from ..batching import batched
-from ..calls import TUPLE
 from ..reshaping import ADAPTED, anew
 from .ops import COND, SCAN, WHILE
 

@@ -15,10 +15,11 @@ from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.capture import Body, Capture, Promise
 from mxcompat._graph.ir.linearize import Subgraph
 from mxcompat._graph.ir.node import Node
+from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.traces import transforms_of
 
-from ..calls import TUPLE, holds_custom, plain
+from ..calls import holds_custom, plain
 from ..custom.derive import CUSTOM
 from ..custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from ..custom.rules import UserCall, batching_rule, forward_rule, reverse_rule

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.capture import Body, Capture, Promise
 from mxcompat._graph.ir.node import Node, apply, items, leaf
+from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import STEP
 
-from ..calls import TUPLE, plain, run, smooth_inputs
+from ..calls import plain, run, smooth_inputs
 from ..dependence import active_slots, reached_inputs, reached_slots
 from ..lowering import VJP
 from ..mixed import MIXED_PULL, added, departs
