@@ -158,21 +158,22 @@ class _Recorder:
         """Whether the thread in the background is at a compile that is being recorded."""
 
     def begin(self, kind: str, subject: Any) -> None:
-        now = perf_counter()
         thread = self._thread
+        foreground = threading.current_thread().name != background.THREAD
+        if foreground and not thread.stack:
+            thread.place = _place()
+        now = perf_counter()  # once, so that all of the time is somebody's
         if thread.stack:
             self._charge(thread.stack[-1], now)
-        elif threading.current_thread().name != background.THREAD:
-            thread.place = _place()
-            if threading.get_ident() == self._main:
-                self._add(thread.place, "python", self._idle_since, now)
+        elif threading.get_ident() == self._main:
+            self._add(thread.place, "python", self._idle_since, now)
         if kind == "evaluate":
             self.profile.lines[thread.place].count += 1
         elif thread.stack:
             thread.stack[-1].ran = kind
         if thread.place is _ELSEWHERE:
             self.compiling = True
-        work = _Work(kind, subject, perf_counter(), thread.place)
+        work = _Work(kind, subject, now, thread.place)
         work.annotation.__enter__()
         thread.stack.append(work)
 
