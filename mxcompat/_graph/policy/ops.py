@@ -164,6 +164,11 @@ ROW_ELEMENTS = 1 << 18
 """Up to how many elements a transposed matrix is multiplied by a single row as it lies in memory, on a CPU. A token of
 a llama, 256 wide, takes 1.4 ms so and 1.75 otherwise; larger matrices, of one 512 wide, come from memory either way."""
 
+TRANSPOSED_ROWS, TRANSPOSED_PRODUCTS, MOST_TRANSPOSED = 64, 1 << 20, 1 << 20
+"""From how many rows and how many products of two elements on a product that sums over the first axes is made of the
+transposed matrix on a CPU, and up to how large a matrix. 256x64 by 64x256 takes 0.10 ms so and 0.16 otherwise, 1024x64
+by 64x16 a third, 1024x256 by 256x1024 nine tenths."""
+
 UNROLLED, UNROLLED_ELEMENTS = 9, 1 << 12
 """Up to how many elements of several axes are reduced one by one on a CPU, and of how large an array. The largest of
 2x2 neighbours of 400 000 take XLA 0.3 ms when it computes them on the way, and 0.12 ms so. More of them, or a single

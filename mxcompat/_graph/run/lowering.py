@@ -15,6 +15,7 @@ from ..passes.identities import keep_identities_apart
 from ..passes.integers import wrap_around
 from ..passes.order import add_in_order
 from ..passes.overlaps import read_before_writing
+from ..passes.products import transpose_first
 from ..passes.repeats import compute_once
 from ..passes.rounding import round_products
 from ..passes.rows import add_to_rows_apart, multiply_rows
@@ -42,6 +43,7 @@ def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
             add_in_order(module)
             multiply_sums(module)
             multiply_rows(module)
+            transpose_first(module)
         add_to_rows_apart(module)
         round_products(module)
         if alone:

@@ -1,0 +1,59 @@
+"""Products that sum over the first axes of two matrices, as gradients of weights do: on a CPU of the transposed matrix.
+
+XLA leaves the others to a library that is faster, and does not take these. It undoes a transposition before a product,
+so it must not see that there is one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mxcompat._jax import ir, stablehlo
+
+from .. import policy
+from .modules import float_type, named, product
+
+__all__ = ["transpose_first"]
+
+
+def transpose_first(module: Any) -> None:
+    """Change a module of StableHLO in place."""
+    with module.context, ir.Location.unknown():
+        for op in named(module, "stablehlo.dot_general"):
+            if all(map(_is_matrix, op.operands)) and _sums_over_first_axes(op):
+                read, is_transposed = _read(op.results[0])
+                left, right = reversed(op.operands) if is_transposed else op.operands
+                if _is_worth_it(left, right):
+                    with ir.InsertionPoint.after(op):
+                        turned = stablehlo.optimization_barrier([stablehlo.transpose(left, [1, 0])])
+                        made = product(turned, right, read.type, op.attributes.get("precision_config"))
+                    read.replace_all_uses_with(made)
+
+
+def _is_matrix(value: Any) -> bool:
+    kind = float_type(value)
+    return kind is not None and kind.rank == 2 and isinstance(kind.element_type, ir.F32Type)
+
+
+def _sums_over_first_axes(op: Any) -> bool:
+    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    return list(numbers.lhs_contracting_dimensions) == list(numbers.rhs_contracting_dimensions) == [0]
+
+
+def _read(value: Any) -> tuple[Any, bool]:
+    """What is read in the end of a matrix that is only transposed, perhaps several times; and whether that is the
+    transposed matrix."""
+    is_transposed = False
+    while len(users := [use.owner for use in value.uses]) == 1 and users[0].name == "stablehlo.transpose":
+        is_transposed ^= list(users[0].attributes["permutation"]) == [1, 0]
+        value = users[0].results[0]
+    return value, is_transposed
+
+
+def _is_worth_it(left: Any, right: Any) -> bool:
+    (length, rows), (_, columns) = (ir.RankedTensorType(value.type).shape for value in (left, right))
+    return (
+        rows >= policy.TRANSPOSED_ROWS
+        and length * rows <= policy.MOST_TRANSPOSED
+        and length * rows * columns >= policy.TRANSPOSED_PRODUCTS
+    )
