@@ -1,9 +1,9 @@
 /* Walks over modules, and over what an optimizer takes from one: see `nn/layers/_walk.py` and `optimizers/_walk.py`. */
 #include "in_c.h"
 
-static PyObject *s_no_grad, *s_startswith, *s_underscore;
+static PyObject *s_class, *s_no_grad, *s_startswith, *s_underscore;
 static const Name names[] = {
-    {"_no_grad", &s_no_grad}, {"startswith", &s_startswith}, {"_", &s_underscore}, {NULL, NULL},
+    {"__class__", &s_class}, {"_no_grad", &s_no_grad}, {"startswith", &s_startswith}, {"_", &s_underscore}, {NULL, NULL},
 };
 static PyObject *module_type; /* what `connect_modules` brings */
 
@@ -23,9 +23,15 @@ static int is_private(PyObject *name) {
 
 /* 0 for what is no dictionary and no list; -1, with no error set, for what is one by its `__class__` alone. */
 static int stands_for_others(PyObject *value) {
-    int dict = PyObject_IsInstance(value, (PyObject *)&PyDict_Type);
-    int list = dict ? 0 : PyObject_IsInstance(value, (PyObject *)&PyList_Type);
-    return dict || list ? -1 : 0;
+    PyObject *class = PyObject_GetAttr(value, s_class);
+    if (class == NULL) {
+        PyErr_Clear();
+        return -1;
+    }
+    int stands = PyType_Check(class) && (PyType_IsSubtype((PyTypeObject *)class, &PyDict_Type) ||
+                                         PyType_IsSubtype((PyTypeObject *)class, &PyList_Type));
+    Py_DECREF(class);
+    return stands ? -1 : 0;
 }
 
 /* Whether an entry is or may hold parameters that are not `frozen`: names, or NULL. -1 with no error set if the walk has
