@@ -15,8 +15,8 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat import nn, optimizers
-from mxcompat._graph.ir.rules import OVERWRITE
-from mxcompat._graph.run import background
+from mxcompat._graph.ir.rules import HOST, OVERWRITE
+from mxcompat._graph.run import allocation, background, execute, host
 from mxcompat._graph.run.evaluate import lock
 from mxcompat._graph.run.interrupts import uninterrupted
 from mxcompat._ops.define import TABLE
@@ -219,6 +219,103 @@ def test_what_numpy_computes_in_the_memory_of_inputs_is_not_lost(kind, name):
         np.testing.assert_allclose(np.array(result[1]), wanted * 2, rtol=1e-5, atol=1e-6, err_msg=points.name)
         np.testing.assert_allclose(np.array(result[0]), np.cos(wanted - values[1]), rtol=1e-4, atol=1e-5)
     pytest.fail("no end of points")
+
+
+def _refused(*_):
+    raise MemoryError("Unable to allocate 256. KiB")
+
+
+def test_what_is_kept_needs_no_memory(monkeypatch):
+    """Where there is none left, values stay as they lie."""
+    values = np.arange(256 * 256, dtype=np.float32).reshape(256, 256) / 9999
+    x = mx.array(values)
+    mx.eval(x)
+    y = mx.compile(lambda x: mx.tan(mx.cos(mx.sin(x).T)))(x)
+    del x
+    with monkeypatch.context() as patch:
+        for rules in (HOST, OVERWRITE):
+            patch.setitem(rules, TABLE["tan"], _refused)
+        patch.setattr(host, "settled", _refused)
+        with pytest.raises(RuntimeError, match="malloc"):
+            mx.eval(y)
+    np.testing.assert_allclose(np.array(y), np.tan(np.cos(np.sin(values).T)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("within", [lambda f: f, mx.compile])
+def test_what_is_kept_is_kept_at_once(within, monkeypatch):
+    """A second Ctrl-C, while what was there at the first is put aside."""
+    values = np.random.default_rng(0).normal(size=(200, 200)).astype(np.float32)
+    x = mx.array(values)
+    mx.eval(x)
+    y = within(lambda x: mx.tan(mx.cos(mx.sin(x))))(x)
+    del x
+    settled = host.settled
+
+    def interrupted(*args):
+        signal.raise_signal(signal.SIGALRM)
+        return settled(*args)
+
+    def late(*args):
+        signal.raise_signal(signal.SIGALRM)
+        raise KeyboardInterrupt
+
+    with alarming(), monkeypatch.context() as patch:
+        patch.setitem(OVERWRITE, TABLE["cos"], late)
+        patch.setattr(host, "settled", interrupted)
+        with pytest.raises(Alarmed):
+            mx.eval(y)
+    np.testing.assert_allclose(np.array(y), np.tan(np.cos(np.sin(values))), rtol=1e-5)
+
+
+def test_an_evaluation_that_does_not_fit_says_so(monkeypatch):
+    """Before anything has been computed."""
+    x = mx.zeros((256, 256)) + 1
+    mx.eval(x)
+    y = mx.sin(x)[None] + mx.zeros((2000, 1, 1))
+    del x
+    with monkeypatch.context() as patch:
+        patch.setattr(allocation, "_available", lambda: 1000)
+        with pytest.raises(RuntimeError, match=r"\[malloc\] Unable to allocate 524288000 bytes"):
+            mx.eval(y)
+    assert y.shape == (2000, 256, 256)
+    np.testing.assert_allclose(np.array(y[:2, 0, :3]), np.full((2, 3), np.sin(1), np.float32), rtol=1e-6)
+
+
+def test_what_interrupts_once_all_is_stored_is_what_is_raised(monkeypatch):
+    x = mx.zeros((256, 256)) + 1
+    mx.eval(x)
+    a, b = mx.compile(lambda x: (mx.sin(x), mx.cos(x) * 2))(x)
+    c = a + 1
+    del x
+    store = execute._store
+
+    def interrupted(*args):
+        store(*args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execute, "_store", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            mx.eval(c)
+    for found, want in ((a, np.sin(1)), (b, 2 * np.cos(1)), (c, np.sin(1) + 1)):
+        np.testing.assert_allclose(np.array(found), np.full((256, 256), want), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("within", "op"), [(lambda f: f, "linalg_inv"), (mx.compile, "call"), (lambda f: mx.compile(mx.compile(f)), "call")]
+)
+def test_the_note_of_what_fails_once_an_input_is_written_over(within, op):
+    x = mx.ones((200, 200)) * 1.0
+    mx.eval(x)
+    y = within(lambda x: mx.linalg.inv(mx.sin(x) * 0).sum() + x.sum())(x)
+    del x
+    line = sys._getframe().f_lineno - 2
+    for named in (op, "linalg_inv"):
+        with pytest.raises(RuntimeError, match="LU factorization failed") as caught:
+            mx.eval(y)
+        (note,) = caught.value.__notes__
+        assert f"[{named}], called at {__file__}:" in note
+        assert f":{line}." in note or op == "linalg_inv"
 
 
 @pytest.mark.parametrize("name", ["abs", "sin", "negative", "square"])

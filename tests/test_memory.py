@@ -556,7 +556,6 @@ STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "called twice": lambda mx, x: mx.compile(mx.negative)(mx.compile(mx.sin)(x)),
     "a call beside": lambda mx, x: mx.compile(mx.sin)(x) + x,
     "written in a call": lambda mx, x: mx.compile(_written)(x),
-    "given back": lambda mx, x: mx.compile(lambda x: (x, mx.sin(x)))(x)[1],
     "custom": lambda mx, x: mx.custom_function(lambda x: mx.negative(mx.sin(x)))(x),
 }
 

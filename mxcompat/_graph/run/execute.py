@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from time import get_clock_info, perf_counter, thread_time
 from typing import Any, NoReturn
 
@@ -23,8 +24,9 @@ from .compile import Executable
 from .events import span, stats, timers
 from .interpret import counts
 from .interrupts import uninterrupted
-from .plan import Call, HostFirst, Inline, OpByOp, Trial
-from .values import jax_value, to_jax
+from .plan import Call, HostFirst, Inline, OpByOp
+from .trials import time_both
+from .values import jax_value
 from .waiting import until_ready
 
 __all__ = ["execute", "fail", "store"]
@@ -153,46 +155,23 @@ def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
     try:
         if not plan.light:
             allocation.require(allocation.largest_result(program))
-        values = host.run(program, subgraph.leaves, env, products, free)
+        run = partial(host.run, program, subgraph.leaves, env, products, free)
+        values = uninterrupted(run) if free and plan.light else run()
         taken = perf_counter() - start
         record.host_runs += 1
         record.host_seconds += taken if plan.light else _computing() - computed
         record.host_best = min(record.host_best, taken)
         if plan.trial is not None:
-            _try(plan.trial, plan, subgraph, record, products)
+            time_both(plan.trial, plan, subgraph, record, products)
         store([subgraph.order[k] for k in program.out_slots], values)
     except BaseException as error:
-        if free:
-            host.keep(subgraph, program, env)
-        if isinstance(error, Exception):
-            fail(error, subgraph)
-        raise
-
-
-def _try(trial: Trial, plan: OpByOp, subgraph: Subgraph, record: cache.Record, products: bool) -> None:
-    """Note what the two ways take. Each runs for a while: what it works on is in the processor's caches then, as it is
-    where it runs for good."""
-    leaves = subgraph.leaves
-    arrays = [to_jax(n.value) if type(n.value) is np.ndarray else jax_value(n) for n in leaves if n.op is not SCALAR]
-    jax.block_until_ready(arrays)
-    by_xla = _times(trial, trial.xla_runs, lambda: until_ready(trial.executable(arrays, plan.scalars, False)))
-    on_host = _times(trial, trial.host_runs, lambda: host.run(plan.program, leaves, [], products))
-    record.xla_runs += len(by_xla)
-    record.xla_best = min(record.xla_best, *by_xla)
-    record.host_best = min(record.host_best, *on_host)
-
-
-def _times(trial: Trial, most: int, run: Callable[[], Any]) -> list[float]:
-    """What each of so many runs takes, in seconds."""
-    taken: list[float] = []
-    end = perf_counter() + trial.seconds
-    while len(taken) < most:
-        start = perf_counter()
-        if len(taken) >= trial.least and start > end:
-            break
-        run()
-        taken.append(perf_counter() - start)
-    return taken
+        try:
+            if isinstance(error, Exception):
+                fail(error, subgraph)
+            raise
+        finally:
+            if free:
+                uninterrupted(lambda: host.keep(subgraph, env))
 
 
 def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]:

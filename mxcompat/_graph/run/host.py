@@ -6,14 +6,13 @@ without a host rule runs as an executable of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import policy
 from ..ir.aval import Aval, aval, from_numpy
-from ..ir.inline import Called, Place, inlined
 from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, SCALAR, Node
 from ..ir.op import Op
@@ -23,7 +22,7 @@ from ..ir.rules import COST, COVERED, HOST, QUICK
 from . import single
 from .allocation import nbytes
 from .blas import one_thread
-from .interpret import environment, run_instructions
+from .interpret import Within, environment, run_instructions
 from .platform import on_cpu
 from .values import numpy_value, settled, to_jax
 
@@ -130,41 +129,41 @@ def run(
     if products:
         with one_thread():
             return run(program, leaves, env, False, free)
-    within = None if free is None else inlined(program)
     with np.errstate(all="ignore"):
-        if within is None:
-            _run(program, leaves, env, free)
-            return [settled(env[s], program.avals[s]) for s in program.out_slots]
-        try:
-            _run(within.program, leaves, env, free)
-        except Exception as error:
-            slot = getattr(error, "mxcompat_slot", None)
-            if slot is not None:
-                error.mxcompat_slot = within.origin(slot)  # type: ignore[attr-defined]
-            raise
-        return [settled(within.value(env, s), program.avals[s]) for s in program.out_slots]
+        env += environment(program, [numpy_value(n) for n in leaves])
+        run_instructions(program, env, _fallback, None if free is None else {id(leaves[k].value) for k in free})
+        return [settled(env[s], program.avals[s]) for s in program.out_slots]
 
 
-def _run(program: Program, leaves: Sequence[Node], env: list[Any], free: Sequence[int] | None) -> None:
-    env += environment(program, [numpy_value(n) for n in leaves])
-    run_instructions(program, env, _fallback, None if free is None else {id(leaves[k].value) for k in free})
-
-
-def keep(subgraph: Subgraph, program: Program, env: Sequence[Any]) -> None:
+def keep(subgraph: Subgraph, env: Sequence[Any]) -> None:
     """Make what there is, after a run that failed, the values of its nodes: what they were made of may have been
     written over."""
-    within = inlined(program)
-    _keep(subgraph.order, range(len(subgraph.order)) if within is None else within.places, env)
+    kept: list[Node] = []
+    _keep(subgraph.order, env, kept)
+    for node in kept:
+        try:
+            node.value = settled(node.value, node.aval)
+        except MemoryError:  # then it stays as it is, in more memory than it needs
+            return
 
 
-def _keep(nodes: Sequence[Node], places: Iterable[Place], env: Sequence[Any]) -> None:
-    for node, place in zip(nodes, places, strict=True):
-        if isinstance(place, Called):
-            made = node.params[0].rebuild_all(node.inputs)
-            _keep(made, place.places, env)
-            node.become(TUPLE, (), tuple([made[s] if s >= 0 else node.inputs[~s] for s in node.params[0].out_slots]))
-        elif place >= 0 and env[place] is not None:
-            node.value = settled(env[place], node.aval)
+def _keep(nodes: Sequence[Node], env: Sequence[Any], kept: list[Node]) -> None:
+    """Give these nodes their values, those within a call that was under way too: the node of that becomes them."""
+    for node, value in zip(nodes, env, strict=False):
+        if node.value is not None or value is None:
+            continue
+        if isinstance(value, Within):
+            given = [value.env[~k] for k in range(len(value.program.in_avals))]
+            _keep(node.inputs, given, kept)
+            made = value.program.rebuild_all(node.inputs)
+            for within in made:
+                within.where = node.where
+            _keep(made, value.env, kept)
+            outputs = [made[s] if s >= 0 else node.inputs[~s] for s in value.program.out_slots]
+            node.become(TUPLE, (), tuple(outputs))
+        else:
+            node.value = value
+            kept.append(node)
 
 
 def _fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:

@@ -7,25 +7,22 @@ are looked up (`ir.rules`) and called, nothing else: no tracing, no compiler. Wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from sys import getrefcount
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from .. import policy
 from ..ir import buffers
-from ..ir.aval import Aval
 from ..ir.node import ITEM
 from ..ir.op import Op
 from ..ir.program import Program
-from ..ir.rules import COVERED, HOST, OVERWRITE, Rules
+from ..ir.rules import COVERED, HOST, INLINE, OVERWRITE, Rules
 from .allocation import largest_result
-from .interrupts import uninterrupted
+from .reuse import give_up, overwrite, reused
 
 __all__ = [
-    "Fallback", "NoRule", "can_interpret", "counts", "covered", "environment", "interpret", "no_fallback",
+    "Fallback", "NoRule", "Within", "can_interpret", "counts", "covered", "environment", "interpret", "no_fallback",
     "run_instructions",
 ]  # fmt: skip
+
 
 Fallback = Callable[[Op, Any, tuple, Sequence[Any]], Any]
 """`fallback(op, out, params, inputs)` runs one op in another way."""
@@ -37,6 +34,13 @@ class NoRule(Exception):
 
 def no_fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
     raise NoRule(f"[{op}] has no host rule for {[getattr(x, 'dtype', type(x)) for x in inputs]}")
+
+
+class Within(NamedTuple):
+    """What is under way of a call, and has its inputs in the environment of what it calls."""
+
+    program: Program
+    env: list[Any]
 
 
 def interpret(program: Program, inputs: Sequence[Any], fallback: Fallback = no_fallback) -> list[Any]:
@@ -54,7 +58,7 @@ def environment(program: Program, inputs: Sequence[Any]) -> list[Any]:
 
 def run_instructions(
     program: Program, env: list[Any], fallback: Fallback, free: set[int] | None = None,
-    kept: frozenset[int] = frozenset(),
+    kept: frozenset[int] = frozenset(), mine: frozenset[int] = frozenset(),
 ) -> None:  # fmt: skip
     """Put the results of all instructions in an environment.
 
@@ -64,6 +68,7 @@ def run_instructions(
             read for the last time then. If something fails after that, `env` holds all that is needed to go on from
             there. None: everything is kept, and not counted as memory in use.
         kept: slots of which the values are kept all the same.
+        mine: the slots of inputs that are no node's values, and may be written over too.
     """
     if free is None:
         _run_and_keep(program, env, fallback)
@@ -74,11 +79,13 @@ def run_instructions(
     for k, ((op, params, slots), out, places, dropped) in enumerate(steps):
         given = [env[s] for s in slots]
         try:
-            place = _reused(op, out, slots, places, given, free) if places and out.nbytes >= least else None
+            place = reused(out, slots, places, given, free, mine) if places and out.nbytes >= least else None
             if op is ITEM:
                 env[k] = given[0][params[0]]
+            elif op in INLINE and _is_run_within(params[0], given, free):
+                _run_within(params[0], env, k, given, slots, dropped, fallback, free, mine)
             elif place is not None:
-                _overwrite(op, out, params, place, given, slots, free, env, k)
+                overwrite(op, out, params, place, given, slots, free, env, k)
             else:
                 env[k] = _result(op, out, params, given, fallback)
         except Exception as error:
@@ -88,9 +95,34 @@ def run_instructions(
             buffers.made(env[k])
         for s in dropped:
             if id(env[s]) in free:
-                _give_up(env, s, given, free)
-            elif s >= 0:
+                give_up(env, s, given, free)
+            elif s >= 0 or s in mine:
                 env[s] = None
+
+
+def _is_run_within(program: Program, inputs: Sequence[Any], free: set[int]) -> bool:
+    """Whether a call of a Program with these inputs has its instructions run here, so that they write over what they
+    may: it has large results, or an input of a node that gives it up, and was made for the very shapes and dtypes."""
+    return (counts(program) or any(id(x) in free for x in inputs)) and all(
+        x.shape == a.shape and x.dtype == a.dtype._numpy for x, a in zip(inputs, program.in_avals, strict=False)
+    )
+
+
+def _run_within(
+    program: Program, env: list[Any], k: int, given: list[Any], slots: Sequence[int], dropped: Sequence[int],
+    fallback: Fallback, free: set[int], mine: frozenset[int],
+) -> None:  # fmt: skip
+    """Put the results of a call in slot k. What nothing reads after it is in its environment alone meanwhile, so that
+    it may be written over there; that stands in slot k until the call is done."""
+    taken = slots[: len(program.in_avals)]
+    env[k] = within = Within(program, environment(program, given[: len(taken)]))
+    given.clear()
+    for s in dropped:
+        if s in taken:
+            env[s] = None
+    own = frozenset([~i for i, s in enumerate(taken) if s >= 0 or s in mine])
+    run_instructions(program, within.env, fallback, free, mine=own)
+    env[k] = tuple([within.env[s] for s in program.out_slots])
 
 
 def counts(program: Program) -> bool:
@@ -152,68 +184,6 @@ def _find_reads(program: Program, kept: frozenset[int]) -> _Reads:
         else:
             places.append(())
     return places[::-1], dropped[::-1]
-
-
-def _reused(
-    op: Op, out: Aval, slots: Sequence[int], places: Sequence[int], given: list[Any], free: set[int]
-) -> int | None:
-    """The position, one of these, of an input that the result can take the place of."""
-    for place in places:
-        mine = slots[place] >= 0 or id(given[place]) in free
-        if mine and _is_own(given, place, free) and _is_like(given[place], out):
-            return place
-    return None
-
-
-def _is_own(given: list[Any], place: int, free: set[int]) -> bool:
-    """Whether one of these arrays, and the memory of it, belongs to its slot alone, and to a node that gives it up."""
-    x = given[place]
-    if type(x) is not np.ndarray or not x.flags.writeable or getrefcount(x) != _GIVEN + (id(x) in free):
-        return False
-    base = x.base
-    if base is None:
-        return True
-    whole = x.flags.forc and type(base) is np.ndarray and base.base is None  # no two elements are one
-    return whole and getrefcount(base) == _BASE + (id(base) in free and id(x) not in free)
-
-
-def _give_up(env: list[Any], slot: int, given: list[Any], free: set[int]) -> None:
-    """Drop the value of a node that gives it up. What it is a view of is free then, too, if nothing will read that."""
-    x, env[slot] = env[slot], None
-    if x.base is not None and getrefcount(x) == _GIVEN:  # a node has it instead of `env`
-        free.add(id(x.base))
-
-
-def _is_like(x: np.ndarray, out: Aval) -> bool:
-    return x.shape == out.shape and x.dtype == out.dtype._numpy
-
-
-def _references() -> tuple[int, int]:
-    """Those to an array in the environment, and to what it is a view of, where `_is_own` counts them."""
-    env = [np.empty(2)[:1]]
-    given = [*env]
-    x = given[0]
-    base = x.base
-    return getrefcount(x), getrefcount(base)
-
-
-_GIVEN, _BASE = _references()
-
-
-def _overwrite(
-    op: Op, out: Aval, params: tuple, place: int, given: list[Any], slots: Sequence[int], free: set[int],
-    env: list[Any], k: int,
-) -> None:  # fmt: skip
-    slot = slots[place]
-
-    def write() -> None:
-        env[k] = OVERWRITE[op](out, params, place, *given)
-        env[slot] = None
-
-    if free:  # no node must be left with half of the new value, nor with what became of its own
-        uninterrupted(write)
-    else:
-        write()
 
 
 def can_interpret(program: Program) -> bool:

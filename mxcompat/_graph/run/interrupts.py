@@ -22,13 +22,19 @@ _SIGNALS = tuple([s for s in signal.Signals if s.name in ("SIGINT", "SIGALRM", "
 """Those whose handlers may raise: Ctrl-C, and what limits of time are made of."""
 
 
+_within = False
+"""Whether the main thread is at such work."""
+
+
 def uninterrupted(work: Callable[[], _T]) -> _T:
     """What the work gives; a signal that comes meanwhile interrupts what comes after it."""
-    if threading.current_thread() is not threading.main_thread():
+    global _within
+    if _within or threading.current_thread() is not threading.main_thread():
         return work()  # other threads are never interrupted
     held: dict[int, Any] = {}
     came: list[tuple[int, Any]] = []
     try:
+        _within = True
         for number in _SIGNALS:
             handler = getsignal(number)
             if callable(handler):
@@ -36,6 +42,7 @@ def uninterrupted(work: Callable[[], _T]) -> _T:
                 handle(number, lambda *what: came.append(what))
         return work()
     finally:
+        _within = False
         for number, handler in held.items():
             handle(number, handler)
         if came:

@@ -1,0 +1,78 @@
+"""Reuse: whose memory a result in NumPy may be written to, by how often an array is referred to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from ..ir.aval import Aval
+from ..ir.op import Op
+from ..ir.rules import OVERWRITE
+from .interrupts import uninterrupted
+
+__all__ = ["give_up", "overwrite", "reused"]
+
+
+def reused(
+    out: Aval, slots: Sequence[int], places: Sequence[int], given: list[Any], free: set[int], mine: frozenset[int]
+) -> int | None:
+    """The position, one of these, of an input that the result can take the place of."""
+    for place in places:
+        may_be = slots[place] >= 0 or slots[place] in mine or id(given[place]) in free
+        if may_be and _is_own(given, place, free) and _is_like(given[place], out):
+            return place
+    return None
+
+
+def _is_own(given: list[Any], place: int, free: set[int]) -> bool:
+    """Whether one of these arrays, and the memory of it, belongs to its slot alone, and to a node that gives it up."""
+    x = given[place]
+    if type(x) is not np.ndarray or not x.flags.writeable or getrefcount(x) != _GIVEN + (id(x) in free):
+        return False
+    base = x.base
+    if base is None:
+        return True
+    whole = x.flags.forc and type(base) is np.ndarray and base.base is None  # no two elements are one
+    return whole and getrefcount(base) == _BASE + (id(base) in free and id(x) not in free)
+
+
+def give_up(env: list[Any], slot: int, given: list[Any], free: set[int]) -> None:
+    """Drop the value of a node that gives it up. What it is a view of is free then, too, if nothing will read that."""
+    x, env[slot] = env[slot], None
+    if x.base is not None and getrefcount(x) == _GIVEN:  # a node has it instead of `env`
+        free.add(id(x.base))
+
+
+def _is_like(x: np.ndarray, out: Aval) -> bool:
+    return x.shape == out.shape and x.dtype == out.dtype._numpy
+
+
+def _references() -> tuple[int, int]:
+    """Those to an array in the environment, and to what it is a view of, where `_is_own` counts them."""
+    env = [np.empty(2)[:1]]
+    given = [*env]
+    x = given[0]
+    base = x.base
+    return getrefcount(x), getrefcount(base)
+
+
+_GIVEN, _BASE = _references()
+
+
+def overwrite(
+    op: Op, out: Aval, params: tuple, place: int, given: list[Any], slots: Sequence[int], free: set[int],
+    env: list[Any], k: int,
+) -> None:  # fmt: skip
+    slot = slots[place]
+
+    def write() -> None:
+        env[k] = OVERWRITE[op](out, params, place, *given)
+        env[slot] = None
+
+    if free:  # no node must be left with half of the new value, nor with what became of its own
+        uninterrupted(write)
+    else:
+        write()
