@@ -238,7 +238,8 @@ class TestLargeGraphs:
             x = x + 1.0
         del x
 
-    def test_a_wide_graph(self):
+    def test_a_wide_graph(self, monkeypatch):
+        monkeypatch.setattr(cache, "compile_soon", lambda *_: None)  # a slow machine would be at that for half a minute
         x = mx.array(1.0)
         parts = [x * k for k in range(5000)]
         total = parts[0]
