@@ -19,10 +19,10 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import (
+    CALLS,
     COST,
     COVERED,
     HOST,
-    INLINE,
     PULLBACK,
     PUSHFORWARD,
     READS_INPUTS,
@@ -188,7 +188,7 @@ def _placed(places: Sequence[int], found: Sequence[Any], count: int) -> tuple:
     return tuple(result)
 
 
-INLINE.update(op for op in _INNER if op is not VMAP)
+CALLS.update(op for op in _INNER if op is not VMAP)
 for _op, _inner in _INNER.items():
     HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], COVERED[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
     RESIDUALS[_op] = READS_INPUTS  # the Program is run once more

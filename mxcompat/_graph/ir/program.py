@@ -23,7 +23,6 @@ Instruction = tuple[Op, tuple, tuple[int, ...]]
 """An op, its params, and the slots of its inputs."""
 
 Step = Callable[[Op, tuple, list[Any], list[Any], Any], Any]
-
 """`step(op, params, values, avals, out)`: what to do for each instruction of a replay instead of lowering it. The avals
 are those that the Program has for the inputs, and for the result."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "BODY", "CONTRACTION", "COST", "COVERED", "DEPENDS", "FAILURE", "HOST", "INDEX_ERROR", "INLINE",
+    "BATCH", "BODY", "CALLS", "CONTRACTION", "COST", "COVERED", "DEPENDS", "FAILURE", "HOST", "INDEX_ERROR",
     "LAPACK", "LOWERING", "OVERWRITE", "PADDING", "PULLBACK", "PUSHFORWARD", "QUICK", "READS_INPUTS", "READS_NOTHING",
     "RESIDUALS", "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD",
     "TANGENT_DTYPE", "WITHIN", "Failure", "Residuals", "Rule", "Rules",
@@ -127,7 +127,7 @@ BODY = Rules()
 """`rule(params)`, for ops that run a Program: that Program. Its inputs are the first of the op's, its outputs the first
 of the op's results; what else there is, tangents, say, has to do with all of them."""
 
-INLINE: set[Op] = set()
+CALLS: set[Op] = set()
 """The ops that run the Program which is the first of their params on the first of their inputs, and give its outputs:
 to values they are nothing else."""
 

@@ -166,7 +166,7 @@ a llama, 256 wide, takes 1.4 ms so and 1.75 otherwise; larger matrices, of one 5
 
 TRANSPOSED_ROWS, TRANSPOSED_PRODUCTS, MOST_TRANSPOSED = 64, 1 << 20, 1 << 20
 """From how many rows and how many products of two elements on a product that sums over the first axes is made of the
-transposed matrix on a CPU, and up to how large a matrix. 256x64 by 64x256 takes 0.10 ms so and 0.16 otherwise, 1024x64
+transposed matrix on a CPU, and up to how large a matrix. 256x64 by 64x256 takes 0.10 ms so and 0.13 otherwise, 1024x64
 by 64x16 a third, 1024x256 by 256x1024 nine tenths."""
 
 UNROLLED, UNROLLED_ELEMENTS = 9, 1 << 12

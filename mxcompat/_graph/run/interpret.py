@@ -14,7 +14,7 @@ from ..ir import buffers
 from ..ir.node import ITEM
 from ..ir.op import Op
 from ..ir.program import Program
-from ..ir.rules import COVERED, HOST, INLINE, OVERWRITE, Rules
+from ..ir.rules import CALLS, COVERED, HOST, OVERWRITE, Rules
 from .allocation import largest_result
 from .reuse import give_up, overwrite, reused
 
@@ -82,7 +82,7 @@ def run_instructions(
             place = reused(out, slots, places, given, free, mine) if places and out.nbytes >= least else None
             if op is ITEM:
                 env[k] = given[0][params[0]]
-            elif op in INLINE and _is_run_within(params[0], given, free):
+            elif op in CALLS and _is_run_within(params[0], given, free):
                 _run_within(params[0], env, k, given, slots, dropped, fallback, free, mine)
             elif place is not None:
                 overwrite(op, out, params, place, given, slots, free, env, k)

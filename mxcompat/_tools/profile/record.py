@@ -159,8 +159,7 @@ class _Recorder:
 
     def begin(self, kind: str, subject: Any) -> None:
         thread = self._thread
-        foreground = threading.current_thread().name != background.THREAD
-        if foreground and not thread.stack:
+        if not thread.stack and threading.current_thread().name != background.THREAD:
             thread.place = _place()
         now = perf_counter()  # once, so that all of the time is somebody's
         if thread.stack:
