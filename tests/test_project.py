@@ -218,6 +218,7 @@ FACTS = {
     "_export/functions.py": ["_VERSION = 1"],
     "_export/fusion.py": ["_DEPTH = 11"],  # of MLX
     "_graph/ir/traces.py": ["_NO_TRACE = 1 << 62"],  # larger than the number of any trace
+    "_graph/run/heap.py": ["_TRIM_THRESHOLD, _MMAP_THRESHOLD = (-1, -3)"],  # of glibc
     "_graph/run/values.py": ["_ALIGNMENT = 64"],  # of XLA
     "_io/gguf_blocks.py": ["_Q4_0, _Q4_1, _Q8_0, _BF16 = (2, 3, 8, 30)"],
     "_io/gguf_io.py": ["_STRING, _ARRAY = (8, 9)", "_MOST_AXES = 8", "_ALIGNMENT = 32"],

@@ -1,7 +1,8 @@
 """Memory: how much is in use, and MLX's limits on it.
 
-XLA manages memory itself; what arrays take up is counted here (`_graph.ir.buffers`), without rounding. The limits are
-remembered and have no effect.
+XLA manages memory itself; what arrays take up is counted here (`_graph.ir.buffers`), without rounding. What they leave
+behind on a CPU is kept for the next ones (`_graph.run.heap`), and the limit on that holds. The others are remembered
+and have no effect.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from mxcompat._graph import policy
 from mxcompat._graph.ir import buffers
 from mxcompat._graph.ir.node import Node
+from mxcompat._graph.run import heap
 from mxcompat._jax import is_array, is_tracer
 
 from . import devices
@@ -28,6 +30,8 @@ __all__ = [
 ]  # fmt: skip
 
 _limits: dict[str, int] = {}
+
+heap.keep(policy.KEPT_BYTES)
 
 
 def get_active_memory() -> int:
@@ -107,7 +111,7 @@ def _statistics() -> dict[str, int]:
 
 
 def get_cache_memory() -> int:
-    """The memory held but not in use, in bytes. XLA does not tell.
+    """The memory held but not in use, in bytes. Neither XLA nor the C library tells.
 
     Returns:
         0.
@@ -120,13 +124,14 @@ def get_cache_memory() -> int:
 
 
 def clear_cache() -> None:
-    """Return unused memory to the system; XLA does so itself.
+    """Return unused memory of the CPU to the system, where the C library is glibc. XLA does so itself with others'.
 
     Example:
         >>> mx.clear_cache()
         >>> mx.get_cache_memory()
         0
     """
+    heap.give_back()
 
 
 def get_memory_limit() -> int:
@@ -165,7 +170,8 @@ def set_memory_limit(limit: int) -> int:
 
 
 def set_cache_limit(limit: int) -> int:
-    """Set how much unused memory may be kept, in bytes. It is remembered and has no effect.
+    """Set how much unused memory of the CPU may be kept, in bytes, where the C library is glibc: 32 MiB or more, and
+    256 MiB (or a 64th of a smaller machine's memory) until it is set. Arrays of over 32 MiB are not kept.
 
     Args:
         limit: how many bytes, not negative.
@@ -181,7 +187,9 @@ def set_cache_limit(limit: int) -> int:
         >>> mx.set_cache_limit(before)
         1073741824
     """
-    return _set("cache", limit, _limits.get("cache", _statistics().get("bytes_limit") or 32 << 20))
+    before = _set("cache", limit, _limits.get("cache", _statistics().get("bytes_limit") or 32 << 20))
+    heap.keep(_limits["cache"])
+    return before
 
 
 def set_wired_limit(limit: int) -> int:

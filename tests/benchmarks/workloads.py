@@ -178,6 +178,39 @@ def elementwise_jax() -> Step:
     return step
 
 
+def _series(mx: Any, x: Any, y: Any) -> list[Any]:
+    out = []
+    for _ in range(6):
+        x = mx.sin(x) * y
+        out.append(x)
+    return out
+
+
+def several(mx: Any) -> Step:
+    x, y = mx.array(_normal(0, 512, 512)), mx.array(_normal(1, 512, 512))
+    mx.eval(x, y)
+
+    def step() -> float:
+        results = _series(mx, x, y)
+        mx.eval(results)
+        return results[-1][0, 0].item()
+
+    return step
+
+
+def several_jax() -> Step:
+    import jax
+    import jax.numpy as jnp
+
+    x, y = jnp.array(_normal(0, 512, 512)), jnp.array(_normal(1, 512, 512))
+    series = jax.jit(lambda x, y: _series(jnp, x, y))
+
+    def step() -> float:
+        return float(jax.block_until_ready(series(x, y))[-1][0, 0])
+
+    return step
+
+
 def vmap(mx: Any) -> Step:
     xs, ys = mx.array(_normal(0, 4096, 100)), mx.array(_normal(1, 100, 4096))
     mx.eval(xs, ys)
@@ -209,6 +242,7 @@ WORKLOADS = (
     Workload("  the same bits each time", reproducible(mlp), mlp_jax),
     Workload("train step of a 4-layer GPT", gpt.mlx_step, gpt.jax_step, of_jax=1.1, of_mlx=0.1),
     Workload("200 elementwise ops on 1M floats", elementwise, elementwise_jax, of_jax=1.1, of_mlx=0.4),
+    Workload("six results of 1 MB, evaluated at once", several, several_jax, of_jax=1.1, of_mlx=0.1),
     Workload("vmap of an add, 4096x100 + 100x4096", vmap, vmap_jax, of_jax=1.1, of_mlx=0.5),
     Workload("conv2d and its gradient", operations.conv, operations.conv_jax, of_jax=1.1),
     Workload("distances of 300 points, 1000 each", operations.distances, operations.distances_jax, of_jax=1.1),

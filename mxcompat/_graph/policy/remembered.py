@@ -81,15 +81,34 @@ takes 0.5 us, making an array of this size 30 us."""
 LARGE_ALLOCATION = 1 << 28
 """From this many bytes on it is asked first whether they are there, which takes 30 us."""
 
-LONGEST_AXIS = (1 << 31) - 1
-"""The length of an axis, at most: MLX has 32 bits for it."""
-
-MOST_BYTES = (1 << 63) - 1
-"""The size of an array, at most: XLA ends the process if it has to count further."""
-
 
 def physical_memory() -> int | None:
     """The machine's memory in bytes; None where the system does not tell."""
     if not hasattr(os, "sysconf") or not {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
         return None
     return max(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), 0) or None
+
+
+KEPT_BYTES = min(1 << 28, (physical_memory() or 1 << 33) // 64)
+"""How many free bytes stay in the process until a program sets another number. Six times `x = sin(x) * y` and the six
+evaluated at once, again and again, by what may stay (us; in NumPy, then by XLA):
+
+| arrays of | glibc as it is | 8 MiB | 32 MiB | 256 MiB | by XLA: as it is | 256 MiB |
+|---|---|---|---|---|---|---|
+| 64 kB | 390 to 480 | 111 | 110 | 110 | 112 | 113 |
+| 256 kB | 810 to 870 | 334 | 334 | 341 | 335 to 540 | 334 |
+| 1 MB | 4300 to 4500 | 1150 | 1170 | 1150 | 3000 to 3100 | 1600 to 1700 |
+| 4 MB | 9900 to 11500 | 9800 | 4900 | 4600 | 10300 to 12000 | 4800 to 6600 |
+"""
+
+LARGEST_KEPT = 1 << 25
+"""Larger arrays have pages of their own, that go back at once. More than this glibc does not take."""
+
+MOST_KEPT_BYTES = (1 << 31) - 1
+"""The number is an int to glibc."""
+
+LONGEST_AXIS = (1 << 31) - 1
+"""The length of an axis, at most: MLX has 32 bits for it."""
+
+MOST_BYTES = (1 << 63) - 1
+"""The size of an array, at most: XLA ends the process if it has to count further."""

@@ -9,18 +9,16 @@ the limit is raised by as much, unless somebody has set it. What JAX keeps of wh
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import threading
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from .. import policy
 from ..ir.program import Program
 from ..ir.structure import clock
-from . import background, traces
+from . import background, heap, traces
 
 __all__ = ["clear", "count", "enter", "forgotten", "held", "make_room"]
 
@@ -125,15 +123,4 @@ def _trim() -> None:
     What JAX makes of one refers to itself, so that only a collection frees it.
     """
     gc.collect()
-    give_back = _malloc_trim()
-    if give_back is not None:
-        give_back(0)
-
-
-@cache
-def _malloc_trim() -> Callable[[int], int] | None:
-    """glibc's; other systems have none."""
-    try:
-        return ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):
-        return None
+    heap.give_back()

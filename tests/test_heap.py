@@ -1,0 +1,117 @@
+"""The heap: freed memory stays in the process for the next arrays, unless the environment or the program says else."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+import mxcompat.core as mx
+from mxcompat._graph import policy
+from mxcompat._graph.run import heap
+
+needs_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's heap is set")
+
+_FAULTS = """
+import resource
+
+import mxcompat.core as mx
+
+x, y = mx.random.normal((512, 512)), mx.random.normal((512, 512))
+
+def step():
+    z, made = x, []
+    for _ in range(6):
+        z = mx.sin(z) * y
+        made.append(z)
+    mx.eval(made)
+
+for _ in range(4):
+    step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    step()
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 10)
+"""
+
+_RESIDENT = """
+import resource
+
+import mxcompat.core as mx
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+x = mx.ones((512, 512))
+made = [x + k for k in range(40)]
+mx.eval(made)
+full = resident()
+del made
+kept = resident()
+mx.clear_cache()
+print(full - kept, full - resident())
+"""
+
+
+def _run(program: str, **environment: str) -> list[int]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=clean | environment, capture_output=True, text=True, check=True
+    )
+    return [int(word) for word in done.stdout.split()]
+
+
+@needs_glibc
+def test_a_step_takes_the_pages_of_the_last() -> None:
+    """Six arrays of 1 MB are 1536 pages. As glibc is by itself, a thousand of them are asked for again in each step."""
+    assert _run(_FAULTS)[0] < 100
+
+
+@needs_glibc
+@pytest.mark.parametrize(
+    "environment", [{"MALLOC_MMAP_THRESHOLD_": "131072"}, {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=131072"}]
+)
+def test_what_the_environment_says_holds(environment: dict[str, str]) -> None:
+    assert _run(_FAULTS, **environment)[0] > 1000
+
+
+@needs_glibc
+def test_clear_cache_gives_the_pages_back() -> None:
+    kept, given = _run(_RESIDENT)
+    assert kept < 10 << 20
+    assert given > 30 << 20
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """What glibc is told."""
+    seen: list[tuple[int, int]] = []
+    monkeypatch.setattr(heap, "_of_c", lambda name: lambda *numbers: seen.append(numbers))
+    monkeypatch.setattr(heap, "_is_set", lambda: False)
+    monkeypatch.setattr("mxcompat._array.memory._limits", {})
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept"), [(0, policy.LARGEST_KEPT), (1 << 30, 1 << 30), (1 << 40, policy.MOST_KEPT_BYTES)]
+)
+def test_set_cache_limit(told: list[tuple[int, int]], limit: int, kept: int) -> None:
+    assert mx.set_cache_limit(limit) == 32 << 20
+    assert dict(told) == {-3: policy.LARGEST_KEPT, -1: kept}
+    with pytest.raises(TypeError):
+        mx.set_cache_limit(-1)
+    assert len(told) == 2
+
+
+def test_another_library_of_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap.ctypes, "CDLL", lambda name: object())
+    heap._of_c.cache_clear()
+    try:
+        heap.keep(1 << 30)
+        heap.give_back()
+    finally:
+        heap._of_c.cache_clear()
