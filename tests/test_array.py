@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import copy
+import ctypes
 import datetime
 import fractions
 import gc
@@ -771,6 +772,66 @@ def test_numpy_and_dlpack_know_every_dtype(kind):
     for view in VIEWS.values():
         check(lambda mx, view=view: [mx.from_dlpack(view(data)), mx.array(view(data))])
     check(lambda mx: mx.from_dlpack(mx.array(data, getattr(mx, kind + "_" * (kind == "bool")))))
+    check(lambda mx: mx.array(mx.array(data, getattr(mx, kind + "_" * (kind == "bool"))).__dlpack__()))
+    for view in VIEWS.values():
+        check(lambda mx, view=view: [mx.from_dlpack(view(data).__dlpack__()), mx.array(view(data).__dlpack__())])
+
+
+def _capsule(*names):
+    """A capsule that nobody has used yet; or one with another name, that is not of DLPack's."""
+    if names:
+        return ctypes.pythonapi.PyCapsule_New(1, *names, None)
+    return np.arange(3, dtype=np.int32).__dlpack__()
+
+
+ctypes.pythonapi.PyCapsule_New.restype = ctypes.py_object
+ctypes.pythonapi.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+def _set_to(x, value):
+    x[:] = value
+    return x
+
+
+USES = {
+    "array": lambda mx, c: mx.array(c()),
+    "cast": lambda mx, c: mx.array(c(), mx.float16),
+    "from_dlpack": lambda mx, c: mx.from_dlpack(c()),
+    "newer": lambda mx, c: mx.from_dlpack(np.arange(3).__dlpack__(max_version=(1, 0))),
+    "plus": lambda mx, c: mx.array([1, 2, 3]) + c(),
+    "reflected": lambda mx, c: c() * mx.array([1.5, 2, 3]),
+    "equal": lambda mx, c: mx.array([0, 1, 5]) == c(),
+    "op": lambda mx, c: [mx.abs(c()), mx.maximum(c(), c()), mx.where(c(), c(), 7), mx.full((2, 3), c())],
+    "written": lambda mx, c: _set_to(mx.zeros(3), c()),
+    "at": lambda mx, c: mx.zeros(3).at[:].add(c()),
+    "eval": lambda mx, c: mx.eval(c()),
+    "in a list": lambda mx, c: mx.array([c(), c()]),
+    "index": lambda mx, c: mx.array([5, 6, 7])[c()],
+    "in a gradient": lambda mx, c: mx.grad(lambda x: (x * c()).sum())(mx.array([1.0, 2.0, 3.0])),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_capsule_of_dlpack(use):
+    check(lambda mx: USES[use](mx, _capsule))
+
+
+def test_a_capsule_is_used_once_and_is_of_dlpack():
+    for how in (lambda mx, c: mx.array(c), lambda mx, c: mx.array([1]) + c):
+        check(lambda mx, how=how: how(mx, _capsule(b"other")))
+    check(lambda mx: mx.from_dlpack(_capsule(b"other")), message=False)
+
+    def again(mx):
+        capsule = _capsule()
+        assert mx.array(capsule).tolist() == [0, 1, 2]
+        return mx.array(capsule)
+
+    check(again)
+
+
+def test_a_buffer_that_numpy_does_not_know():
+    check(lambda mx: mx.array(memoryview(mx.array([1, 2], mx.bfloat16))))
+    check(lambda mx: mx.array([1, 2]) + memoryview(mx.array([1, 2], mx.bfloat16)))
 
 
 def test_views_share_memory_and_keep_it():

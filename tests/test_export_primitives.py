@@ -319,3 +319,23 @@ def test_a_drawing_shows_what_mlx_shows(dtype):
 def test_no_difference_is_listed_that_there_is_not():
     found = {e for d in TOLD for e in differing(told, d)} | {e for d in DRAWN for e in differing(drawn, d)}
     assert ALLOWED - found == set()
+
+
+def test_a_primitive_has_the_same_number_in_all_drawings():
+    def numbers(mx):
+        def drawn(*arrays):
+            out = io.StringIO()
+            mx.export_to_dot(out, *arrays)
+            found = re.findall(r'(\d+) \[label ="(\w+)"', out.getvalue())
+            return [(met.setdefault(number, len(met)), label) for number, label in found]
+
+        met: dict[str, int] = {}
+        x = mx.ones(2)
+        mx.eval(x)
+        p, q = mx.exp(x), mx.sin(x)
+        spread, compiled = mx.std(p * q), mx.compile(lambda x: mx.exp(x) * 2 + mx.sin(x).sum())(p)
+        return [drawn(*a) for a in ([p], [q], [p, q], [spread], [spread, p], [compiled], [compiled, spread], [p + 1])]
+
+    found = numbers(ours)
+    assert found == numbers(real)
+    assert found[0] != found[1]

@@ -9,6 +9,8 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat._graph import policy
+from mxcompat._graph.ir.linearize import linearize
+from mxcompat._graph.ir.liveness import live_out
 from mxcompat._graph.ir.rules import HOST
 from mxcompat._graph.run import cache, host, schedule
 from mxcompat._graph.run.background import settle
@@ -167,6 +169,26 @@ def test_what_others_see_is_not_written_over(name, evaluated):
     mx.eval(other, y)
     assert np.array(other).sum() == 256
     assert y.sum().item() == 3 * 256
+
+
+@pytest.mark.parametrize(
+    ("function", "is_quick"),
+    [
+        (mx.sort, True),
+        (mx.argsort, True),
+        (lambda x: mx.argpartition(x, 3), True),
+        (lambda x: mx.topk(x, 40), True),
+        (lambda x: mx.random.normal(x.shape), True),
+        (mx.exp, False),
+        (lambda x: mx.exp(mx.sort(x)) + 1, False),
+    ],
+)
+def test_what_xla_is_no_faster_at(function, is_quick):
+    """It is not compiled early, however long it takes."""
+    x = mx.ones((64, 64))
+    mx.eval(x)
+    subgraph = linearize([function(x)._node])
+    assert host.is_quick(subgraph.structure.program_for(live_out(subgraph), subgraph.roots)) is is_quick
 
 
 def test_a_list_that_grows():

@@ -6,6 +6,8 @@ lists). Memory that someone else may write to is copied; casts are MLX's: intege
 
 from __future__ import annotations
 
+import ctypes
+import datetime
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,8 @@ from .casting import converted
 from .errors import bad_cast, incompatible
 
 __all__ = [
-    "CAST", "COPY", "as_node", "cast", "cast_numpy", "copied", "holds", "invalid", "jax_node",
-    "natural_dtype", "node_of", "number_node", "numpy_node", "own", "rounded", "type_name",
+    "CAST", "COPY", "CapsuleType", "as_node", "cast", "cast_numpy", "copied", "holds", "invalid", "is_dlpack",
+    "jax_node", "natural_dtype", "node_of", "number_node", "numpy_node", "own", "rounded", "type_name",
 ]  # fmt: skip
 
 
@@ -47,6 +49,8 @@ def invalid(value: Any) -> Exception:
     """The error for what cannot become an array."""
     if value is None:
         return incompatible("", "expected a number or an array, got NoneType")
+    if isinstance(value, (memoryview, CapsuleType)):
+        return bad_cast(f"{value!r} holds nothing that an array can")
     return ValueError(f"Invalid type {type_name(value)} received in array initialization.")
 
 
@@ -71,11 +75,13 @@ def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
         return cast(inner, dtype)
     if hasattr(kind, "__dlpack__"):
         return _dlpack_node(value, dtype)
+    if kind is CapsuleType:
+        return _dlpack_node(_Capsule(value), dtype) if is_dlpack(value) else None
     try:
-        buffer = memoryview(value)
-    except TypeError:
+        data = np.asarray(memoryview(value))
+    except (TypeError, ValueError):  # no buffer, or one in a format that NumPy does not have
         return None
-    return numpy_node(np.asarray(buffer), dtype)
+    return numpy_node(data, dtype)
 
 
 def type_name(value: Any) -> str:
@@ -169,6 +175,28 @@ def jax_node(value: Any, dtype: Dtype | None) -> Node:
         with jax.enable_x64(True):
             value = jnp.array(converted(value, dtype), dtype=dtype._numpy)
     return (tracer if traced else leaf)(value, aval(value.shape, dtype))
+
+
+CapsuleType: type = type(datetime.datetime_CAPI)
+
+
+def is_dlpack(capsule: Any) -> bool:
+    """Whether a capsule is one of DLPack's, which nobody has used yet."""
+    valid = ctypes.pythonapi.PyCapsule_IsValid
+    return any(valid(ctypes.py_object(capsule), name) for name in (b"dltensor", b"dltensor_versioned"))
+
+
+class _Capsule:
+    """Offers a capsule of DLPack's to NumPy and JAX, which ask for its methods; it says itself where its data are."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
 
 
 def _dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:

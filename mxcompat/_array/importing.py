@@ -14,7 +14,7 @@ from mxcompat._graph.ir.aval import Dtype, float32, float64, from_numpy
 from mxcompat._jax import is_array
 
 from .array import array, wrap
-from .construct import copied, invalid, type_name
+from .construct import CapsuleType, copied, invalid, is_dlpack, type_name
 from .errors import incompatible
 from .nest import nest_of
 
@@ -77,7 +77,7 @@ def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
     """Make an array of an object that speaks DLPack.
 
     Args:
-        x: an object with `__dlpack__` and `__dlpack_device__`.
+        x: an object with `__dlpack__` and `__dlpack_device__`, or what `__dlpack__` returned, which is used up by it.
         copy: True to copy always, False never, None where needed.
 
     Returns:
@@ -91,7 +91,7 @@ def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
         >>> mx.from_dlpack(np.arange(3.0))
         array([0, 1, 2], dtype=float32)
     """
-    if not hasattr(type(x), "__dlpack__") and not isinstance(x, np.generic):
+    if not (hasattr(type(x), "__dlpack__") or isinstance(x, np.generic) or (type(x) is CapsuleType and is_dlpack(x))):
         raise TypeError(f"from_dlpack: expected an object with __dlpack__, got {type_name(x)}")
     try:
         return asarray(x, float32 if isinstance(x, array) and x.dtype is float64 else None, copy=copy)

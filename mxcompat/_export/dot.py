@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from mxcompat._array.array import array, nodes_of
 from mxcompat._array.errors import bad_cast
@@ -63,16 +64,35 @@ def _lines(outputs: list[Node], named: dict[Node, str]) -> Iterator[str]:
     def name(value: Any) -> str:
         return names.setdefault(value, letters(len(names)))
 
-    for number, x in enumerate(met):
+    numbers = _numbers(graph)
+    for x in met:
         if not isinstance(x, Primitive):
             yield f'{{ rank=source; "{name(x)}"; }}'
             continue
+        number = numbers[x.number]
         yield f'{{ {number} [label ="{_label(x)}", shape=rectangle]; }}'
         yield from (f'"{name(value)}" -> {number}' for value in x.inputs)
         for value in x.results:
             rank = "" if value in read else "rank=sink; "
             yield f'{{ {rank}"{name(value)}"; }}'
             yield f'{number} -> "{name(value)}"'
+
+
+_given: WeakKeyDictionary[Node, range] = WeakKeyDictionary()
+_fresh = 0
+
+
+def _numbers(graph: Graph) -> dict[int, int]:
+    """The number of each primitive in all drawings: as in MLX a primitive has the same one in all, and no other has."""
+    global _fresh
+    found: dict[int, int] = {}
+    for node, made in graph.made_for.items():
+        given = _given.get(node, range(0))
+        if len(given) != len(made):
+            _given[node] = given = range(_fresh, _fresh + len(made))
+            _fresh += len(made)
+        found.update(zip(made, given, strict=True))
+    return found
 
 
 _COMBINED = (" Max", " Min", " Sum", " Prod", "")

@@ -21,6 +21,11 @@ class Primitive(NamedTuple):
     results: tuple
     arguments: list[Any]
 
+    @property
+    def number(self) -> int:
+        """Which primitive of its graph it is."""
+        return self.results[0][1]
+
 
 _FUSED = frozenset((
     "Abs", "Add", "ArcCos", "ArcCosh", "ArcSin", "ArcSinh", "ArcTan", "ArcTan2", "ArcTanh", "AsType", "BitwiseBinary",

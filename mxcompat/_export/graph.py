@@ -42,7 +42,8 @@ _NOT_EXPORTED = ("Copy", "StopGradient")
 
 
 class Graph:
-    """A growing graph. `avals` has those of all values, `constants` the nodes of those that hold data.
+    """A growing graph. `avals` has those of all values, `constants` the nodes of those that hold data; `made_for` the
+    numbers of the primitives that a pending node consists of.
 
     Args:
         simplified: whether equal primitives are one.
@@ -58,6 +59,7 @@ class Graph:
         self._fuses = fuses
         self.avals: dict[Any, Aval] = {}
         self.constants: dict[Any, Node] = {}
+        self.made_for: dict[Node, range] = {}
         self._made_by: dict[Any, Primitive] = {}
         self._known: dict[Any, tuple] = {}
         self._numbers: dict[Any, Any] = {}
@@ -107,7 +109,9 @@ class Graph:
                 several[node] = several[node.inputs[0]][node.params[0] :]
             else:
                 given = [several[n][0] for n in node.inputs]
+                before = len(self._made_by)
                 several[node] = self._results_of(node.op, node.params, given, node.aval)
+                self.made_for[node] = range(before, len(self._made_by))
         return {node: several[node][0] for node in nodes}
 
     def _array(self, node: Node) -> Any:
