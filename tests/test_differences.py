@@ -375,6 +375,12 @@ WRONG = {
     "a large divisor": (lambda mx: mx.grad(lambda y: 1e30 / y)(mx.array(1e20)), 0, -1e-10),
     "a small divisor": (lambda mx: mx.grad(lambda y: 1e-30 / y)(mx.array(1e-25)), -INF, -1e20),
     "a large divisor in float16": (lambda mx: mx.grad(lambda y: 900 / y)(mx.array(300.0, mx.float16)), 0, -0.010002136),
+    "arcs in float16": (
+        lambda mx: [
+            mx.grad(f)(mx.array(300.0, mx.float16)).item() for f in (mx.arctan, mx.arcsinh, mx.arccosh)
+        ] + [mx.grad(mx.arctan2)(*[mx.array(300.0, mx.float16)] * 2).item()],
+        [0, 0, 0, 0], [1.1086464e-5, 0.003334045, 0.003334045, 0.001667023],
+    ),
     "all": (lambda mx: mx.jvp(mx.all, [mx.array([2.0, 1.0])], [mx.ones(2)])[1][0], 3, 0),
     "any": (lambda mx: mx.jvp(mx.any, [mx.array([2.0, 3.0])], [mx.ones(2)])[1][0], 5, 0),
     "out_axes": (
