@@ -16,6 +16,7 @@ from mxcompat._graph.run import cache, host, schedule
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.events import stats
 from mxcompat._graph.run.plan import HostFirst, OpByOp
+from mxcompat._native import native
 from mxcompat._ops.define import TABLE
 from mxcompat.ext.debug import clear_cache
 from tests.faults import Alarmed, alarming
@@ -178,7 +179,7 @@ def test_what_others_see_is_not_written_over(name, evaluated):
         (mx.argsort, True),
         (lambda x: mx.argpartition(x, 3), True),
         (lambda x: mx.topk(x, 40), True),
-        (lambda x: mx.random.normal(x.shape), True),
+        (lambda x: mx.random.normal(x.shape), native is not None),
         (mx.exp, False),
         (lambda x: mx.exp(mx.sort(x)) + 1, False),
     ],
