@@ -26,6 +26,7 @@ class Cause:
         dtypes, ways, whats, families: a finding's must be among them (of `ways`, the first word).
         real: a pattern, found in what real MLX gave.
         within: how far the first numbers that differ may be apart, absolute or in proportion to them.
+        by_chance: whether it is seen in some runs only.
     """
 
     reason: str
@@ -36,6 +37,7 @@ class Cause:
     real: str = ""
     families: tuple[str, ...] = ()
     within: float = math.inf
+    by_chance: bool = False
 
     def explains(self, found: Finding) -> bool:
         return (
@@ -197,6 +199,7 @@ CAUSES: tuple[Cause, ...] = (
         "`MultiOptimizer` keeps the order of the parameters; MLX's is arbitrary.",
         r"MultiOptimizer",
         whats=("keys",),
+        by_chance=True,
     ),
     Cause(
         "The derivative of `var` with more degrees of freedom taken off than there are is infinite; MLX's is NaN.",
