@@ -27,8 +27,8 @@ from .casting import converted
 from .errors import bad_cast, incompatible
 
 __all__ = [
-    "CAST", "COPY", "CapsuleType", "as_node", "cast", "cast_numpy", "copied", "holds", "invalid", "is_dlpack",
-    "jax_node", "natural_dtype", "node_of", "number_node", "numpy_node", "own", "rounded", "type_name",
+    "CAST", "COPY", "as_node", "cast", "cast_numpy", "copied", "holds", "invalid", "is_capsule", "jax_node",
+    "natural_dtype", "node_of", "number_node", "numpy_node", "own", "rounded", "type_name",
 ]  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def invalid(value: Any) -> Exception:
     """The error for what cannot become an array."""
     if value is None:
         return incompatible("", "expected a number or an array, got NoneType")
-    if isinstance(value, (memoryview, CapsuleType)):
+    if isinstance(value, (memoryview, _CAPSULE)):
         return bad_cast(f"{value!r} holds nothing that an array can")
     return ValueError(f"Invalid type {type_name(value)} received in array initialization.")
 
@@ -75,8 +75,8 @@ def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
         return cast(inner, dtype)
     if hasattr(kind, "__dlpack__"):
         return _dlpack_node(value, dtype)
-    if kind is CapsuleType:
-        return _dlpack_node(_Capsule(value), dtype) if is_dlpack(value) else None
+    if is_capsule(value):
+        return _dlpack_node(_Capsule(value), dtype)
     try:
         data = np.asarray(memoryview(value))
     except (TypeError, ValueError):  # no buffer, or one in a format that NumPy does not have
@@ -177,13 +177,13 @@ def jax_node(value: Any, dtype: Dtype | None) -> Node:
     return (tracer if traced else leaf)(value, aval(value.shape, dtype))
 
 
-CapsuleType: type = type(datetime.datetime_CAPI)
+_CAPSULE = type(datetime.datetime_CAPI)
 
 
-def is_dlpack(capsule: Any) -> bool:
-    """Whether a capsule is one of DLPack's, which nobody has used yet."""
-    valid = ctypes.pythonapi.PyCapsule_IsValid
-    return any(valid(ctypes.py_object(capsule), name) for name in (b"dltensor", b"dltensor_versioned"))
+def is_capsule(value: Any) -> bool:
+    """Whether this is a capsule of DLPack's, which nobody has used yet."""
+    valid = ctypes.pythonapi.PyCapsule_IsValid  # which says no of all other objects, too
+    return any(valid(ctypes.py_object(value), name) for name in (b"dltensor", b"dltensor_versioned"))
 
 
 class _Capsule:

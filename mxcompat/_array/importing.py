@@ -14,7 +14,7 @@ from mxcompat._graph.ir.aval import Dtype, float32, float64, from_numpy
 from mxcompat._jax import is_array
 
 from .array import array, wrap
-from .construct import CapsuleType, copied, invalid, is_dlpack, type_name
+from .construct import copied, invalid, is_capsule, type_name
 from .errors import incompatible
 from .nest import nest_of
 
@@ -91,7 +91,7 @@ def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
         >>> mx.from_dlpack(np.arange(3.0))
         array([0, 1, 2], dtype=float32)
     """
-    if not (hasattr(type(x), "__dlpack__") or isinstance(x, np.generic) or (type(x) is CapsuleType and is_dlpack(x))):
+    if not (hasattr(type(x), "__dlpack__") or isinstance(x, np.generic) or is_capsule(x)):
         raise TypeError(f"from_dlpack: expected an object with __dlpack__, got {type_name(x)}")
     try:
         return asarray(x, float32 if isinstance(x, array) and x.dtype is float64 else None, copy=copy)

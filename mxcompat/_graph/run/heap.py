@@ -23,8 +23,8 @@ _SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD
 
 
 def keep(nbytes: int) -> None:
-    """Let so many bytes that are free stay in the process, and at least as many as one array of those that it is about:
-    to set one of glibc's two numbers ends that it finds either by itself."""
+    """Let so many bytes that are free stay in the process, and no fewer than one array may have. Both of glibc's
+    numbers are set, as it no longer adjusts either once one of them is."""
     set_option = _of_c("mallopt")
     if set_option is not None and not _is_set():
         set_option(_MMAP_THRESHOLD, policy.LARGEST_KEPT)
