@@ -104,7 +104,7 @@ def failing_at(n: int | None, happens: Callable[[], None] = _broken) -> Iterator
         for kind, rules in (("host", HOST), ("host", OVERWRITE), ("pullback", PULLBACK)):
             for op, rule in list(rules.items()):
                 patch.setitem(rules, op, points.before(f"{kind} {op}", rule))
-        patch.setattr(compile, "_compile", points.before("compile", compile._compile))
+        patch.setattr(compile, "compile_with", points.before("compile", compile.compile_with))
         patch.setattr(compile.Executable, "_trace", points.before("trace", compile.Executable._trace))
         patch.setattr(compile.Executable, "__call__", run)
         patch.setattr(execute, "jax_value", points.before("move", execute.jax_value))

@@ -3,7 +3,7 @@
 XLA takes what is longer apart itself, into windows of 32, and has what is reduced in memory first: the squared
 distances of 300 points of 1 000 dimensions to each other took it 0.2 s. So they take 6 ms, since the first stage is
 computed as the elements are. Neighbours go to different sums in that (`policy.LANES`), which are added up side by side.
-(Its library for sums is left out: see `run.compile`.)
+(Its library for sums is left out: see `run.options`.)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sums over leading axes: on a CPU those of many rows are products, of a row of ones and a matrix.
 
 XLA's loop goes over the elements of the result and reads one element of each row for it: the gradient of the bias of a
-convolution takes it four times as long. (Its library for sums is left out: see `run.compile`.)
+convolution takes it four times as long. (Its library for sums is left out: see `run.options`.)
 """
 
 from __future__ import annotations

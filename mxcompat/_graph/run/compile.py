@@ -24,26 +24,11 @@ from .arguments import baked, check_results, function, packed, vectors
 from .events import notify, span, stats
 from .forked import require_threads
 from .lowering import lower
+from .options import FAST, QUICK, REPRODUCIBLE, compile_with
 from .partition import calling, out_shardings
 from .platform import on_cpu
 
 __all__ = ["Executable", "on_disk"]
-
-_YNN = "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION,LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
-"""Not its sums: of arrays that are broadcast they are wrong, each time in another way (jaxlib 0.10, plain JAX too)."""
-_FAST = {"xla_allow_excess_precision": False, "xla_cpu_experimental_ynn_fusion_type": _YNN}
-_QUICK = {
-    **_FAST,
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_parallel_codegen_split_count": 1,
-    "xla_cpu_use_fusion_emitters": False,
-}
-_REPRODUCIBLE = {**_FAST, "xla_gpu_deterministic_ops": True}
-"""On a GPU no sums in the order in which threads arrive, and no choice of kernels by how long each takes."""
-
-_unknown: set[str] = set()
-"""The options that this version of XLA does not know."""
 
 
 def _is_heavy(program: Program) -> bool:
@@ -89,14 +74,14 @@ class Executable:
         self.started = self.seconds = 0.0
         self.nbytes = policy.BYTES_PER_EXECUTABLE + policy.COMPILED_PER_INSTRUCTION * program.weight
         quick = hurry and on_cpu() and program.placement is None  # processes that share a mesh run the same code
-        options = _REPRODUCIBLE if reproducible else _QUICK if quick else _FAST
+        options = REPRODUCIBLE if reproducible else QUICK if quick else FAST
         if on_cpu():
             allocation.require(allocation.results(program))
         self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
         self.lifted = self._place.lifted
         self.baked, self._vectors = baked(scalars, self.lifted), vectors(program, self.lifted)
         patience = policy.PATIENCE_HEAVY if _is_heavy(program) else policy.PATIENCE_LIGHT
-        self._patience = patience if found is _QUICK else 0
+        self._patience = patience if found is QUICK else 0
         if compiled is None:
             with span("compile", program), notice.if_long(len(program.instructions)):
                 compiled = self._compile(options)
@@ -139,7 +124,7 @@ class Executable:
             check_results(self.program, traced.out_info)
             allocation.require_possible(traced.jaxpr.jaxpr)
             lowered = lower(traced)
-            compiled = _compile(lowered, options)
+            compiled = compile_with(lowered, options)
         if self._patience == policy.PATIENCE_HEAVY:
             _keep_lowered(self, lowered)
         self._place.store_soon(options, compiled, perf_counter() - start, self._weigh)
@@ -183,11 +168,11 @@ class Executable:
             place = disk.Place(self.program, self.baked, self.lifted, self.donated)
         start = perf_counter()
         try:
-            compiled = place.load(_FAST)  # another process may have been quicker
+            compiled = place.load(FAST)  # another process may have been quicker
             if compiled is None:
                 with span("compile", self.program), jax.enable_x64(True):
-                    compiled = _compile(self._lowered or lower(self._trace()), _FAST)
-                place.store_soon(_FAST, compiled, perf_counter() - start, self._weigh, instead_of=_QUICK)
+                    compiled = compile_with(self._lowered or lower(self._trace()), FAST)
+                place.store_soon(FAST, compiled, perf_counter() - start, self._weigh, instead_of=QUICK)
             else:
                 self._weigh(place.loaded_bytes)
             self.call = calling(self.program, compiled)
@@ -215,7 +200,7 @@ def on_disk(
     program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...], reproducible: bool
 ) -> bool:
     """Whether an executable that is made of these would be loaded from the disk."""
-    options = (_REPRODUCIBLE,) if reproducible else (_FAST, _QUICK)
+    options = (REPRODUCIBLE,) if reproducible else (FAST, QUICK)
     return any(p.holds(o) for p in disk.places(program, scalars, lifted, donated) for o in options)
 
 
@@ -225,23 +210,9 @@ def _stored(
     """The executable that is on the disk, its options and its place: rather one for speed, and one with these scalars
     lifted. If there is none, these options, and where to put it."""
     found = list(disk.places(program, scalars, lifted, donated))
-    for wanted in (_FAST, _QUICK) if options is _QUICK else (options,):
+    for wanted in (FAST, QUICK) if options is QUICK else (options,):
         for place in found:
             compiled = place.load(wanted)
             if compiled is not None:
                 return place, wanted, compiled
     return found[0], options, None
-
-
-def _compile(lowered: Any, options: dict[str, Any]) -> jax.stages.Compiled:
-    unfit = "xla_gpu_" if on_cpu() else "xla_cpu_"
-    known = {name: value for name, value in options.items() if not name.startswith(unfit) and name not in _unknown}
-    try:
-        with background.behind():
-            return lowered.compile(compiler_options=known)
-    except jax.errors.JaxRuntimeError as error:
-        refused = next((name for name in known if f"No such compile option: '{name}'" in str(error)), None)
-        if refused is None:
-            raise
-        _unknown.add(refused)  # versions of XLA differ in what can be set
-    return _compile(lowered, options)
