@@ -2,7 +2,7 @@
 #include "in_c.h"
 #include <stdint.h>
 
-enum { MOST_AXES = 64, TILE = 64, STEP = 4 };
+enum { MOST_AXES = 64, TILE = 64, STEP = 4, LINE_BYTES = 64, SAME_SETS = 2048, TALL = 256 };
 
 #ifdef __has_builtin
 #if __has_builtin(__builtin_shufflevector)
@@ -52,13 +52,12 @@ static inline void block_uint32_t(uint32_t *restrict to, const uint32_t *restric
 BLOCK(uint32_t)
 #endif
 
-/* A matrix, tile by tile, so that what is read of a line of the cache is read before the line is gone. Strides are in
-   elements. */
+/* A matrix, tile by tile, so that what is read of a line of the cache is read before the line is gone. Where the columns
+   of `from` are a power of two apart, they all have their lines in the same few places of the cache, where those of a tile
+   have no room: then whole lines are read, `TALL` rows at a time. Strides are in elements. */
 #define COPY(type)                                                                                                     \
-    static void copy_##type(char *target, const char *source, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t to_row, \
-                            Py_ssize_t from_column) {                                                                  \
-        type *restrict to = (type *)target;                                                                            \
-        const type *restrict from = (const type *)source;                                                              \
+    static void tiles_##type(type *restrict to, const type *restrict from, Py_ssize_t rows, Py_ssize_t columns,       \
+                             Py_ssize_t to_row, Py_ssize_t from_column) {                                              \
         for (Py_ssize_t left = 0; left < columns; left += TILE)                                                        \
             for (Py_ssize_t top = 0; top < rows; top += TILE) {                                                        \
                 Py_ssize_t bottom = top + TILE < rows ? top + TILE : rows, row = top;                                  \
@@ -75,6 +74,34 @@ BLOCK(uint32_t)
                     for (Py_ssize_t column = left; column < right; column++)                                           \
                         TO(row, column) = FROM(row, column);                                                           \
             }                                                                                                          \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void lines_##type(type *restrict to, const type *restrict from, Py_ssize_t rows, Py_ssize_t columns,       \
+                             Py_ssize_t to_row, Py_ssize_t from_column) {                                              \
+        enum { LINE = LINE_BYTES / sizeof(type) };                                                                     \
+        type lines[LINE * LINE];                                                                                       \
+        for (Py_ssize_t column = 0; column < columns; column += LINE)                                                  \
+            for (Py_ssize_t row = 0; row < rows; row += LINE) {                                                        \
+                for (int k = 0; k < LINE; k++)                                                                         \
+                    memcpy(lines + k * LINE, &FROM(row, column + k), LINE_BYTES);                                      \
+                for (int r = 0; r < LINE; r += STEP)                                                                   \
+                    for (int c = 0; c < LINE; c += STEP)                                                               \
+                        block_##type(&TO(row + r, column + c), lines + c * LINE + r, to_row, LINE);                    \
+            }                                                                                                          \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void copy_##type(char *target, const char *source, Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t to_row, \
+                            Py_ssize_t from_column) {                                                                  \
+        enum { LINE = LINE_BYTES / sizeof(type) };                                                                     \
+        type *restrict to = (type *)target;                                                                            \
+        const type *restrict from = (const type *)source;                                                              \
+        int collides = from_column * (Py_ssize_t)sizeof(type) % SAME_SETS == 0;                                        \
+        Py_ssize_t right = collides ? columns / LINE * LINE : 0, bottom = right ? rows / LINE * LINE : 0;              \
+        for (Py_ssize_t top = 0; top < bottom; top += TALL)                                                            \
+            lines_##type(&TO(top, 0), &FROM(top, 0), top + TALL < bottom ? TALL : bottom - top, right, to_row,         \
+                         from_column);                                                                                 \
+        tiles_##type(&TO(bottom, 0), &FROM(bottom, 0), rows - bottom, right, to_row, from_column);                     \
+        tiles_##type(&TO(0, right), &FROM(0, right), rows, columns - right, to_row, from_column);                      \
     }
 
 COPY(uint8_t)

@@ -24,7 +24,7 @@ from .arguments import baked, check_results, function, packed, vectors
 from .events import notify, span, stats
 from .forked import require_threads
 from .lowering import lower
-from .options import FAST, QUICK, REPRODUCIBLE, compile_with
+from .options import FAST, QUICK, REPRODUCIBLE, compile_with, has_divided_loops
 from .partition import calling, out_shardings
 from .platform import on_cpu
 
@@ -56,8 +56,8 @@ class Executable:
     """
 
     __slots__ = (
-        "__weakref__", "_improving", "_lowered", "_patience", "_place", "_runs", "_vectors", "baked", "call",
-        "donated", "last_used", "lifted", "nbytes", "needs", "passing", "program", "seconds", "started",
+        "__weakref__", "_divided", "_improving", "_lowered", "_patience", "_place", "_runs", "_vectors", "baked",
+        "call", "donated", "last_used", "lifted", "nbytes", "needs", "passing", "program", "seconds", "started",
     )  # fmt: skip
 
     def __init__(
@@ -89,8 +89,19 @@ class Executable:
         else:
             stats.loaded += 1
             self._weigh(self._place.loaded_bytes)
-        self.call = calling(program, compiled)
+        self._take(compiled)
+
+    def _take(self, compiled: jax.stages.Compiled) -> None:
+        """Have this run from now on."""
+        self.call = calling(self.program, compiled)
         self.passing, self.needs = allocation.needs(compiled)
+        self._divided = has_divided_loops(compiled)
+
+    @property
+    def is_looked_for(self) -> bool:
+        """Whether to look for its results before going to sleep: not if that may take long, or takes a core from its
+        threads."""
+        return not self._divided and self.seconds < policy.SPIN_SECONDS
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
         """Run. `arrays` are the inputs that are not scalars, in order. What `counts` may lead to a faster version."""
@@ -175,8 +186,7 @@ class Executable:
                 place.store_soon(FAST, compiled, perf_counter() - start, self._weigh, instead_of=QUICK)
             else:
                 self._weigh(place.loaded_bytes)
-            self.call = calling(self.program, compiled)
-            self.passing, self.needs = allocation.needs(compiled)
+            self._take(compiled)
         finally:
             self._improving = False
         self._lowered = None

@@ -16,7 +16,6 @@ import numpy as np
 
 from mxcompat._jax import jax
 
-from .. import policy
 from ..ir.capture import PROMISE, keep_promise
 from ..ir.fields import unevaluated
 from ..ir.linearize import linearize
@@ -219,7 +218,7 @@ def wait(nodes: Sequence[Node], executable: Executable | None) -> None:
     if values:
         try:
             with span("wait"):
-                until_ready(values, executable is None or executable.seconds < policy.SPIN_SECONDS)
+                until_ready(values, executable is None or executable.is_looked_for)
                 if executable is not None:
                     executable.seconds = perf_counter() - executable.started
         except Exception as error:

@@ -11,7 +11,7 @@ from ..passes.loops import longest_loop
 from . import background
 from .platform import on_cpu
 
-__all__ = ["FAST", "QUICK", "REPRODUCIBLE", "compile_with"]
+__all__ = ["FAST", "QUICK", "REPRODUCIBLE", "compile_with", "has_divided_loops"]
 
 _YNN = "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION,LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
 """Not its sums: of arrays that are broadcast they are wrong, each time in another way (jaxlib 0.10, plain JAX too)."""
@@ -37,6 +37,11 @@ def compile_with(lowered: jax.stages.Lowered, options: dict[str, Any]) -> jax.st
     if on_cpu() and longest_loop(lowered.compiler_ir("stablehlo")) < policy.SPLIT_SECONDS:
         options = options | _WHOLE_LOOPS
     return _compile(lowered, options)
+
+
+def has_divided_loops(compiled: jax.stages.Compiled) -> bool:
+    """Whether several threads of XLA's go through a loop of an executable for CPUs."""
+    return on_cpu() and 'outer_dimension_partitions":["' in compiled.as_text()
 
 
 def _compile(lowered: jax.stages.Lowered, options: dict[str, Any]) -> jax.stages.Compiled:
