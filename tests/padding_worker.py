@@ -1,9 +1,9 @@
 """Generates with each of mlx-lm's caches on whatever `import mlx` gives; a program of its own, see `test_padding`:
 
-    python tests/padding_worker.py OUT                     with real MLX
-    python -m mxcompat tests/padding_worker.py OUT         with mxcompat
+    python tests/padding_worker.py OUT JOB...                     with real MLX
+    python -m mxcompat tests/padding_worker.py OUT JOB...         with mxcompat
 
-OUT is JSON: for each cache the tokens, and how many programs had been compiled when each of them was there.
+OUT is JSON: for each job the tokens, and how many programs had been compiled when each of them was there.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ def model(job: str) -> Any:
     return made
 
 
-def main(out: str) -> None:
+def main(out: str, *jobs: str) -> None:
     compiles = importlib.import_module("mxcompat.ext.debug").compiles if "mxcompat" in sys.modules else int
     found = {}
-    for job, generate in JOBS.items():
-        steps = [(tokens, compiles()) for tokens in generate(model(job))]
+    for job in jobs:
+        steps = [(tokens, compiles()) for tokens in JOBS[job](model(job))]
         found[job] = {"tokens": [t for t, _ in steps], "compiles": [c for _, c in steps]}
     Path(out).write_text(json.dumps(found))
 

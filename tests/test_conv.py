@@ -264,8 +264,9 @@ def test_vmap(axes):
 @pytest.mark.parametrize(
     ("x", "w", "stride", "dilation"),
     [
-        ((2, 9, 8, 3), (6, 5, 4, 1), (1, 1), (1, 1)), ((1, 15, 14, 2), (2, 5, 3, 1), (1, 2), (2, 2)),
-        ((1, 6, 7, 8, 2), (2, 3, 2, 3, 1), (1, 2, 1), (1, 1, 2)),
+        pytest.param((2, 9, 8, 3), (6, 5, 4, 1), (1, 1), (1, 1), marks=pytest.mark.exhaustive),
+        ((1, 15, 14, 2), (2, 5, 3, 1), (1, 2), (2, 2)),
+        pytest.param((1, 6, 7, 8, 2), (2, 3, 2, 3, 1), (1, 2, 1), (1, 1, 2), marks=pytest.mark.exhaustive),
     ],
 )  # fmt: skip
 def test_large_depthwise_kernels_have_the_derivatives_of_xla(x, w, stride, dilation):

@@ -286,6 +286,13 @@ for name in ("cache", "wired", "memory"):
     assert found[0].stdout == found[1].stdout
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _is_left_alone() -> None:
+    """What is there before these tests: their own searches, of which there are many, would go through it."""
+    gc.collect()
+    gc.freeze()
+
+
 WALKS: dict[str, Callable[[Any, Any], Any]] = {
     "tree_flatten": lambda model, x: OURS.utils.tree_flatten(model.parameters()),
     "tree_flatten into a dict": lambda model, x: OURS.utils.tree_flatten(model.parameters(), destination={}),
