@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import mxcompat.core as mx
 from mxcompat._graph import policy
 from mxcompat._graph.passes.loops import longest_loop
 from mxcompat._graph.run.lowering import lower
@@ -87,3 +88,17 @@ def test_bits_do_not_depend_on_it(monkeypatch):
         results.append([np.asarray(r) for r in compiled(x, y)])
     for divided, whole in zip(*results, strict=True):
         np.testing.assert_array_equal(divided, whole)
+
+
+@needs_threads
+@pytest.mark.usefixtures("xla_only")
+def test_what_is_divided_is_slept_for(plans):
+    def executable(count):
+        x = mx.zeros((count // 256, 256))
+        mx.eval(x)
+        for _ in range(2):
+            mx.eval(mx.sin(x))
+        return plans[-1].executable
+
+    assert executable(1 << 14).is_looked_for
+    assert not executable(1 << 18).is_looked_for
