@@ -13,7 +13,7 @@ from typing import Any
 from mxcompat._jax import ir
 
 from .. import policy
-from .modules import COSTLY, FUSED
+from .modules import FUSED
 
 __all__ = ["longest_loop"]
 
@@ -28,7 +28,7 @@ def longest_loop(module: Any) -> float:
 
     def visit(op: Any) -> Any:
         nonlocal longest
-        if op.name in FUSED or op.name in COSTLY or op.name in policy.LOOP_NANOSECONDS:
+        if op.name in FUSED or op.name in policy.LOOP_NANOSECONDS:
             (value,) = op.results
             count = _elements(value)
             fused = [chains.get(x, 0.0) for x in op.operands if _elements(x) == count]

@@ -72,7 +72,7 @@ def combined(function: Callable[..., Any], x: Any, y: Any, in_place: bool = Fals
     if not in_place:
         return function(contiguous(x), contiguous(y))
     if _lies_in_rows(x):
-        y = contiguous(y)
-        return function(x, y, out=y)
-    x = contiguous(x)
-    return function(x, y, out=x)
+        out = y = contiguous(y)
+    else:
+        out = x = contiguous(x)
+    return function(x, y, out=out)
