@@ -11,6 +11,7 @@ import weakref
 from types import CodeType
 from typing import NamedTuple
 
+import jax
 import numpy as np
 import pytest
 
@@ -49,6 +50,34 @@ def outcome(make):
     except Exception as error:
         return type(error), str(error)
     return x.aval, np.asarray(x.value).dtype, np.asarray(x.value).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["?", "b", "B", "h", "H", "i", "I", "l", "L", "q", "Q", "f", "d"])
+def test_a_single_number_is_read_from_memory(dtype):
+    kind = np.dtype(dtype)
+    values = [0, 1] if kind.kind == "b" else [0, 1, 1 / 3, -1.5, np.inf, np.nan] if kind.kind == "f" else []
+    if kind.kind in "iu":
+        values = [0, 5, np.iinfo(kind).min, np.iinfo(kind).max]
+    for value in values:
+        one = np.array(value, kind)
+        with jax.enable_x64(True):
+            made = jax.numpy.asarray(one)
+        for held in (one, made, one.reshape(1, 1), memoryview(one)):
+            found = native.number(held)
+            assert type(found) is type(one.item())
+            assert found == one.item() or found != found != one.item()
+
+
+def test_what_is_no_single_number_is_left_to_numpy():
+    for other in (
+        None, 1.5, 3, "1", b"12", bytearray(2), np.zeros(2), np.zeros(0), np.zeros((), np.complex64),
+        np.zeros((), np.float16), np.zeros((), ">f4"), np.zeros((), [("a", "f4")]), jax.numpy.zeros((), "bfloat16"),
+        jax.numpy.zeros(2), (np.zeros(()), np.zeros(())), mx.array(1.0)._node,
+    ):  # fmt: skip
+        assert native.number(other) is None
+    deleted = jax.numpy.zeros(()) + 1
+    deleted.delete()
+    assert native.number(deleted) is None
 
 
 @pytest.mark.parametrize("dtype", [None, mx.float32, mx.int32, mx.bool_, mx.float16, mx.int64, mx.complex64])
@@ -642,12 +671,16 @@ def test_slots_are_filled_and_emptied():
         inner = tree["b"]
         del tree["c"], inner[1]
         tree["a"] = other
-        put_back(slots, old, new, set())
+        nodes = [x._node for x in new]
+        assert put_back(slots, old, new, nodes) is False
         assert tree == {"a": other, "b": [old[1]]}
         tree = {"a": new[0], "b": new[1]}
-        put_back([(tree, "a"), (tree, "b")], old[:2], new[:2], {id(new[0])})
+        new[0] += 1
+        assert put_back([(tree, "a"), (tree, "b")], old[:2], new[:2], nodes[:2]) is True
         assert tree["a"] is new[0]
         assert tree["b"] is old[1]
+        assert put_back([(tree, "a"), (tree, "b")], old[:2], new[:2], None) is False
+        assert tree["a"] is old[0]
         with pytest.raises(TypeError):
             fill([((), 0)], [other])
 
@@ -657,7 +690,7 @@ def test_slots_are_filled_and_emptied():
 
     for put_back in (native.put_back, trees._put_back_in_python):
         with pytest.raises(RuntimeError, match="closed"):
-            put_back([(Closed(), "a")], [other], [other], set())
+            put_back([(Closed(), "a")], [other], [other], None)
 
 
 def test_deep_trees_are_walked_in_python():
@@ -741,7 +774,8 @@ def test_what_walks_refuse():
         (native.exchange, ([], [], [1])),
         (native.exchange, ([1], [2], [3])),
         (native.fill, ([], [1])),
-        (native.put_back, ([], [], [], [])),
+        (native.put_back, ([], [], [], [1])),
+        (native.put_back, ([({}, 0)], [1], [1], [1])),
     ):
         with pytest.raises(TypeError):
             function(*args)

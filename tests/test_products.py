@@ -37,9 +37,13 @@ def scanned(g, x):
         (lambda g, x: g.T @ x, G, X, None),
         (lambda g, x: g @ g.T + x[0, 0], G, X, None),
         (over_first, G.astype(np.float16), X.astype(np.float16), None),
-        (over_first, G[:, :32], np.repeat(X, 8, 1), None),  # few rows
-        (over_first, G[:8], X[:8], None),  # little work
-        (over_first, np.zeros((5000, 256), np.float32), np.zeros((5000, 8), np.float32), None),  # a large copy
+        (over_first, G[:32, :32], X[:32, :32], "32x32"),
+        (over_first, G[:, :4], np.repeat(X, 8, 1), None),  # few rows
+        (over_first, G[:8, :16], X[:8, :16], None),  # little work
+        (over_first, G, X[:, :1], None),  # a vector
+        (over_first, np.zeros((1024, 64), np.float32), np.zeros((1024, 128), np.float32), None),  # a long sum
+        (over_first, np.zeros((1024, 64), np.float32), np.zeros((1024, 512), np.float32), "64x1024"),
+        (over_first, np.zeros((5000, 256), np.float32), np.zeros((5000, 512), np.float32), None),  # a large copy
         (lambda g, x: jnp.einsum("bkm,bkn->bmn", g[None], x[None]), G, X, None),
         (over_first, G[:0], X[:0], None),
     ],

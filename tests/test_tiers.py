@@ -103,10 +103,14 @@ def test_the_faster_way_wins(plans, monkeypatch):
     assert record.xla_runs == policy.TRIALS
     assert record.host_best < 0.1
     for best, kind in ((1.0, OpByOp), (0.0, Call)):  # as if calling XLA took a second, or nothing
-        record.xla_best = best
+        record.xla_best, record.settled = best, False
         mx.eval(mx.exp(x) * 2 + x)
         assert type(plans[-1]) is kind
+        assert record.settled is (kind is Call)
         assert kind is Call or "less time than XLA" in str(plans[-1])
+    record.xla_best = 1.0
+    mx.eval(mx.exp(x) * 2 + x)
+    assert type(plans[-1]) is Call  # as it was settled
 
 
 def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
@@ -128,7 +132,7 @@ def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
     assert all(p.timed for p in plans)
     record = plans[0].program.record
     for best, kind in ((1.0, OpByOp), (0.0, Call)):  # as if XLA took a second, or nothing
-        record.xla_best = best
+        record.xla_best, record.settled = best, False
         run(1)
         assert type(plans[-1]) is kind
     monkeypatch.setattr(policy, "TRIED_WEIGHT", 1)

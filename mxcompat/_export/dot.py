@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from mxcompat._array.array import array, nodes_of
+from mxcompat._array.array import array
 from mxcompat._array.errors import bad_cast
 from mxcompat._graph.ir.node import Node
-from mxcompat._transforms.trees import flatten
+from mxcompat._transforms.trees import flatten, nodes_in
 
 from .callback import letters
 from .fusion import Primitive
@@ -39,7 +39,7 @@ def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None:
     """
     if not isinstance(file, str) and not hasattr(file, "write"):
         raise ValueError("[export_to_dot] Accepts file-like objects or strings to be used as filenames.")
-    outputs = nodes_of(flatten(args, require_array=True))
+    outputs = nodes_in(args, require_array=True)
     named: dict[Node, str] = {}
     for key, tree in kwargs.items():
         flatten(tree, require_array=True)

@@ -1,7 +1,7 @@
 """What is written in C: what every program does all the time, and Python is too slow for.
 
 Whatever it has is written in Python too, beside the place where one of the two is chosen (`_graph.ir.node` and
-`linearize`, `_graph.run.layout` and `short_rows`, `_array.nest`, `_array.handle`, `_array.array`,
+`linearize`, `_graph.run.layout` and `short_rows`, `_array.nest`, `convert`, `handle` and `array`,
 `_ops.random.threefry`, `_ops.reductions.scans_host`, `_transforms.trees`, `nn.layers._walk`, `optimizers._walk`): that
 is where to read what it does. Python's serves where there was no compiler, and with `MXCOMPAT_NATIVE=0`.
 """

@@ -48,7 +48,7 @@ static PyObject *handles(PyObject *module, PyObject *nodes) {
 }
 
 /* The node of an item of a list of arrays, borrowed; NULL with an error set. */
-static PyObject *node_of(PyObject *arrays, Py_ssize_t k) {
+PyObject *node_of(PyObject *arrays, Py_ssize_t k) {
     PyObject *array = PyList_GetItem(arrays, k);
     if (array != NULL && !PyObject_TypeCheck(array, (PyTypeObject *)array_type))
         return PyErr_Format(PyExc_TypeError, "item %zd is no array", k);

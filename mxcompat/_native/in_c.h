@@ -29,6 +29,9 @@ void free_object(PyObject *object);
 int is_node(PyObject *x);
 PyObject *leaf(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
+/* of arrays.c */
+PyObject *node_of(PyObject *arrays, Py_ssize_t k);
+
 /* of trees.c */
 int is_array(PyObject *x);
 int is_plain_array(PyObject *x);

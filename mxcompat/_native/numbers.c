@@ -1,4 +1,4 @@
-/* Reading lists of numbers: see `_array/nest.py`. */
+/* Reading numbers: lists of them, see `_array/nest.py`, and what holds a single one, see `_array/convert.py`. */
 #include "in_c.h"
 
 static PyObject *empty, *avals, *make_aval, *kinds; /* what `connect_numbers` brings */
@@ -134,8 +134,58 @@ static PyObject *connect_numbers(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* A number at an address, by the letter of its type; None for types that C does not have. */
+static PyObject *number_at(const void *at, char letter) {
+    switch (letter) {
+    case '?':
+        return PyBool_FromLong(*(const unsigned char *)at);
+    case 'f':
+        return PyFloat_FromDouble(*(const float *)at);
+    case 'd':
+        return PyFloat_FromDouble(*(const double *)at);
+    case 'b':
+        return PyLong_FromLong(*(const signed char *)at);
+    case 'B':
+        return PyLong_FromLong(*(const unsigned char *)at);
+    case 'h':
+        return PyLong_FromLong(*(const short *)at);
+    case 'H':
+        return PyLong_FromLong(*(const unsigned short *)at);
+    case 'i':
+        return PyLong_FromLong(*(const int *)at);
+    case 'I':
+        return PyLong_FromUnsignedLong(*(const unsigned int *)at);
+    case 'l':
+        return PyLong_FromLong(*(const long *)at);
+    case 'L':
+        return PyLong_FromUnsignedLong(*(const unsigned long *)at);
+    case 'q':
+        return PyLong_FromLongLong(*(const long long *)at);
+    case 'Q':
+        return PyLong_FromUnsignedLongLong(*(const unsigned long long *)at);
+    }
+    Py_RETURN_NONE;
+}
+
+/* The number in a buffer that has a single one, once it is there, or None for whatever else. */
+static PyObject *number(PyObject *Py_UNUSED(module), PyObject *value) {
+    Py_buffer memory;
+    if (!PyObject_CheckBuffer(value))
+        Py_RETURN_NONE;
+    if (PyObject_GetBuffer(value, &memory, PyBUF_FULL_RO) < 0) {
+        PyErr_Clear();
+        Py_RETURN_NONE;
+    }
+    const char *format = memory.format == NULL ? "" : memory.format + (memory.format[0] == '=');
+    int single = memory.len == memory.itemsize && format[0] != 0 && format[1] == 0;
+    PyObject *found = single ? number_at(memory.buf, format[0]) : Py_NewRef(Py_None);
+    PyBuffer_Release(&memory);
+    return found;
+}
+
 static PyMethodDef functions[] = {
     FAST("numbers", numbers),
+    {"number", number, METH_O, NULL},
     {"connect_numbers", connect_numbers, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -287,19 +287,26 @@ static int put_back_one(PyObject *container, PyObject *key, PyObject *array, PyO
 }
 
 static PyObject *put_back(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
-    if (count != 4 || !fits(args[0], args[1]) || !fits(args[0], args[2]) || !PyAnySet_Check(args[3]))
-        return PyErr_Format(PyExc_TypeError, "put_back(slots, arrays, leaves, written): lists of one length, a set");
+    if (count != 4 || !fits(args[0], args[1]) || !fits(args[0], args[2]) ||
+        !(args[3] == Py_None || fits(args[0], args[3])))
+        return PyErr_Format(PyExc_TypeError, "put_back(slots, arrays, leaves, nodes): lists of one length");
+    int any_written = 0;
     for (Py_ssize_t k = 0; k < PyList_Size(args[0]); k++) {
-        PyObject *leaf = PyList_GetItem(args[2], k), *id = PyLong_FromVoidPtr(leaf);
-        int is_written = id == NULL ? -1 : PySet_Contains(args[3], id);
-        Py_XDECREF(id);
+        if (args[3] != Py_None) {
+            PyObject *node = node_of(args[2], k);
+            if (node == NULL)
+                return NULL;
+            if (node != PyList_GetItem(args[3], k)) {
+                any_written = 1;
+                continue;
+            }
+        }
         PyObject *slot = PyList_GetItem(args[0], k);
-        if (is_written < 0 ||
-            (!is_written && put_back_one(PyTuple_GetItem(slot, 0), PyTuple_GetItem(slot, 1),
-                                         PyList_GetItem(args[1], k), leaf) < 0))
+        if (put_back_one(PyTuple_GetItem(slot, 0), PyTuple_GetItem(slot, 1), PyList_GetItem(args[1], k),
+                         PyList_GetItem(args[2], k)) < 0)
             return NULL;
     }
-    Py_RETURN_NONE;
+    return PyBool_FromLong(any_written);
 }
 
 /* Keep the classes of arrays and of LEAF, and what makes a tuple like another. */

@@ -28,7 +28,7 @@ from .custom.derive import pulled_back, pushed_forward
 from .functions import argument_numbers, check_callable, transformed
 from .lowering import VJP, check_indices
 from .mixed_forward import pushed
-from .trees import Substitution, TreeSlots, copied, flatten, rebuilt
+from .trees import Substitution, TreeSlots, copied, nodes_in, rebuilt
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 
@@ -107,7 +107,7 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             with Substitution(slots, given):
                 value = fun(*positional, **kwargs)
             _check_value(value, tag)
-            loss, *others = nodes_of(flatten(value))
+            loss, *others = nodes_in(value)
             _check_scalar(loss)
             outputs = [loss, *[n for n in others if n.trace >= capture.id]]  # the rest has to do with nothing here
             del given
@@ -133,7 +133,7 @@ def _detached(value: tuple) -> tuple:
     """What a function returned: a transform around sees its first array alone depend on anything."""
     if not innermost_trace():
         return copied(value)
-    first, *others = nodes_of(flatten(value))
+    first, *others = nodes_in(value)
     return rebuilt(value, handles([first, *[apply(STOP_GRADIENT, (n,)) for n in others]]))
 
 

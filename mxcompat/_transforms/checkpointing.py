@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mxcompat._array.array import handles, nodes_of, wrap_all
+from mxcompat._array.array import handles, wrap_all
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.traces import transforms_of
 
 from .calls import CHECKPOINT
 from .functions import check_callable, transformed
 from .stepwise import called
-from .trees import flatten, rebuilt, untraced
+from .trees import nodes_in, rebuilt, untraced
 
 __all__ = ["checkpoint"]
 
@@ -38,14 +38,14 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         arguments = (args, kwargs)
-        reals = nodes_of(flatten(arguments))
+        reals = nodes_in(arguments)
         around = transforms_of(reals)
         if around and around[0].mode == "vmap":
             return untraced(fun, args, kwargs)
         with Capture(reals) as capture:
             inner_args, inner_kwargs = rebuilt(arguments, handles(capture.placeholders))
             value = fun(*inner_args, **inner_kwargs)
-            body = capture.close(nodes_of(flatten(value)))
+            body = capture.close(nodes_in(value))
         node = called(CHECKPOINT, (body.program, len(reals)), (*reals, *body.captured))
         return rebuilt(value, wrap_all(node))
 

@@ -33,7 +33,7 @@ from .dependence import read_by
 from .functions import check_callable, transformed
 from .reshaping import reshaped
 from .stepwise import run_in_parts
-from .trees import Snapshot, Substitution, TreeSlots, deep, flatten, rebuilt, restore, structure, untraced
+from .trees import Snapshot, Substitution, TreeSlots, deep, flatten, nodes_in, rebuilt, restore, structure, untraced
 
 __all__ = [
     "CONSTANT", "checked_as_compiled", "compile", "compile_disabled", "compile_frozen", "disable_compile",
@@ -98,7 +98,7 @@ def compile(
             _read_tree(kwargs, kinds, leaves)
         nodes = nodes_of(leaves)
         if inputs is not None and _enabled:
-            nodes += nodes_of(flatten(inputs))
+            nodes += nodes_in(inputs)
         if not _enabled or _belong_to_a_transform(nodes):
             return untraced(fun, args, kwargs)
         key = (*kinds, *avals_of(nodes))
@@ -216,8 +216,8 @@ def _trace(
             with Substitution(TreeSlots.of(inputs), stand_ins[len(leaves) :]):
                 value = fun(*inner_args, **inner_kwargs)
                 shape = structure(value)
-                returned = nodes_of(flatten(value))
-                written = nodes_of(flatten(outputs))
+                returned = nodes_in(value)
+                written = nodes_in(outputs)
             body = capture.close([*returned, *written])
         if _reaches(body.captured, nodes):
             raise ValueError("[compile] Attempting to compile a function with uncaptured inputs is not allowed.")

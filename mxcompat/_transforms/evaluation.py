@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from mxcompat._array.array import array, nodes_of
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.traces import modes_of, readable
 from mxcompat._graph.run.evaluate import evaluate, wait
 
-from .trees import flatten
+from .trees import nodes_in
 
 __all__ = ["async_eval", "eval"]
 
@@ -45,6 +44,4 @@ def async_eval(*args: Any) -> None:
 
 
 def _nodes(args: tuple) -> list[Node]:
-    if len(args) == 1 and type(args[0]) is array:
-        return [args[0]._node]
-    return nodes_of(flatten(args))
+    return nodes_in(args[0] if len(args) == 1 else args)

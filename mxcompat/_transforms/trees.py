@@ -15,11 +15,12 @@ from typing import Any
 
 from mxcompat._array.array import array, handles, nodes_of
 from mxcompat._graph import policy
+from mxcompat._graph.ir.node import Node
 from mxcompat._native import native
 
 __all__ = [
-    "LEAF", "Snapshot", "Substitution", "TreeSlots", "copied", "deep", "fill", "flatten", "like_tuple", "rebuilt",
-    "restore", "structure", "untraced", "visit_by_prefix",
+    "LEAF", "Snapshot", "Substitution", "TreeSlots", "copied", "deep", "fill", "flatten", "like_tuple", "nodes_in",
+    "rebuilt", "restore", "structure", "untraced", "visit_by_prefix",
 ]  # fmt: skip
 
 
@@ -60,6 +61,11 @@ def flatten(tree: Any, require_array: bool = False) -> list[array]:
     return out
 
 
+def nodes_in(tree: Any, require_array: bool = False) -> list[Node]:
+    """The nodes of the arrays of a tree, as `flatten` finds them."""
+    return [tree._node] if type(tree) is array else nodes_of(flatten(tree, require_array))
+
+
 def _flatten_in_python(tree: Any, out: list[array], require_array: bool) -> bool:
     """Append the arrays of a tree. Says whether all leaves are arrays, if they are required to be."""
     if isinstance(tree, array):
@@ -83,7 +89,7 @@ def _not_an_array() -> ValueError:
 
 def copied(tree: Any) -> Any:
     """The tree with an array of its own in every place: one that is there twice may be written to in one."""
-    return rebuilt(tree, handles(nodes_of(flatten(tree))))
+    return rebuilt(tree, handles(nodes_in(tree)))
 
 
 def untraced(fun: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
@@ -264,15 +270,21 @@ def _fill_in_python(slots: list[tuple[Any, Any]], leaves: list[array]) -> None:
 
 
 def _put_back_in_python(
-    slots: list[tuple[Any, Any]], arrays: list[array], leaves: list[array], written: set[int]
-) -> None:
-    """Put arrays where these leaves still are, but for those that are written to (by id)."""
-    for (container, key), old, new in zip(slots, arrays, leaves, strict=True):
+    slots: list[tuple[Any, Any]], arrays: list[array], leaves: list[array], nodes: list[Node] | None
+) -> bool:
+    """Put arrays where these leaves still are, but for leaves that are not of these nodes any more, as they were
+    written to; None puts all of them back. Says whether one was written to."""
+    any_written = False
+    for k, ((container, key), old, new) in enumerate(zip(slots, arrays, leaves, strict=True)):
+        if nodes is not None and new._node is not nodes[k]:
+            any_written = True
+            continue
         try:
-            if container[key] is new and id(new) not in written:
+            if container[key] is new:
                 container[key] = old
         except LookupError:
             continue  # the function has taken it away
+    return any_written
 
 
 class TreeSlots:
@@ -320,13 +332,14 @@ class TreeSlots:
             made.append(new)
         return made
 
-    def empty(self, leaves: list[array], made: Sequence[tuple], written: set[int]) -> None:
-        """Put the arrays back where `fill` has put these, but for those `written` to (by id)."""
-        _put_back(self._slots, self.arrays, leaves, written)
+    def empty(self, leaves: list[array], made: Sequence[tuple], nodes: list[Node] | None) -> None:
+        """Put the arrays back where `fill` has put these, but for those that are not of these `nodes` any more, as they
+        were written to; None puts all of them back."""
+        any_written = _put_back(self._slots, self.arrays, leaves, nodes)
         for (container, key, old, content), new in zip(self._tuples, made, strict=True):
             try:
                 if container[key] is new:
-                    container[key] = like_tuple(old, content) if written else old
+                    container[key] = like_tuple(old, content) if any_written else old
             except LookupError:
                 continue
 
@@ -349,10 +362,7 @@ class Substitution:
         self._made = self._slots.fill(self._leaves)
 
     def __exit__(self, kind: type | None, *exc: object) -> None:
-        written: set[int] = set()
-        if kind is None and nodes_of(self._leaves) != self._nodes:
-            written = {id(x) for x, n in zip(self._leaves, self._nodes, strict=True) if x._node is not n}
-        self._slots.empty(self._leaves, self._made, written)
+        self._slots.empty(self._leaves, self._made, self._nodes if kind is None else None)
 
 
 if native:
@@ -361,4 +371,4 @@ _flatten: Callable[..., bool] = native.flatten if native else _flatten_in_python
 _rebuild: Callable[..., Any] = native.rebuild if native else _rebuild_in_python
 _find: Callable[..., list[int] | None] = native.find if native else _find_in_python
 fill: Callable[..., None] = native.fill if native else _fill_in_python
-_put_back: Callable[..., None] = native.put_back if native else _put_back_in_python
+_put_back: Callable[..., bool] = native.put_back if native else _put_back_in_python

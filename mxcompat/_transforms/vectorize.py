@@ -61,16 +61,18 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             raise TypeError("[vmap] Keyword arguments are not supported.")
         leaves = flatten(args, require_array=True)
         axes = flat_axes(args[0] if len(args) == 1 else args, leaves, in_axes, "")
-        reals = nodes_of(leaves)
-        size = _size(reals, axes)
-        if size is None:
+        reals = mapped = nodes_of(leaves)
+        along: list[Any] = axes
+        if None in axes:
+            mapped = [n for n, axis in zip(reals, axes, strict=True) if axis is not None]
+            along = [axis for axis in axes if axis is not None]
+        if not mapped:
             value = fun(*args)  # for the errors of these, which MLX raises first
             flat_axes(value, flatten(value, require_array=True), out_axes, "output ")
             raise ValueError("At least one of in_axes must be non-None.")
-        mapped = [k for k, axis in enumerate(axes) if axis is not None]
-        avals = [_without(reals[k].aval, axes[k]) for k in mapped]
-        with Capture(avals, mode="vmap", size=size) as capture:
-            capture.mapped = [reals[k] for k in mapped], [axes[k] for k in mapped]
+        size = _size(mapped, along)
+        with Capture([*map(_without, mapped, along)], mode="vmap", size=size) as capture:
+            capture.mapped = mapped, along
             following = iter(capture.placeholders)
             given = [n if axis is None else next(following) for n, axis in zip(reals, axes, strict=True)]
             value = fun(*rebuilt(args, handles(given)))
@@ -78,8 +80,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             flat_out = flat_axes(value, outputs, out_axes, "output ")
             body = capture.close(nodes_of(outputs))
         flat_out = _placed(body.program, len(mapped), flat_out)
-        inputs = (*[reals[k] for k in mapped], *body.captured)
-        flat_in = (*[axes[k] for k in mapped], *[None] * len(body.captured))
+        inputs = (*mapped, *body.captured)
+        flat_in = (*along, *[None] * len(body.captured))
         over = mapped_over if holds_steps(body.program) else _over_axis
         node = over(body.program, inputs, flat_in, flat_out, size)
         return rebuilt(value, wrap_all(node))
@@ -133,15 +135,14 @@ def _dependent(program: Program, inputs: int) -> frozenset[int]:
     return program.facts[key]
 
 
-def _without(whole: Aval, axis: int) -> Aval:
+def _without(node: Node, axis: int) -> Aval:
+    whole = node.aval
     return aval((*whole.shape[:axis], *whole.shape[axis + 1 :]), whole.dtype)
 
 
-def _size(nodes: list[Node], axes: list[int | None]) -> int | None:
-    """The size of the mapped axes; None if there are none."""
-    sizes = [n.aval.shape[axis] for n, axis in zip(nodes, axes, strict=True) if axis is not None]
-    if not sizes:
-        return None
+def _size(nodes: list[Node], axes: list[int]) -> int:
+    """The size of the mapped axes."""
+    sizes = [n.aval.shape[axis] for n, axis in zip(nodes, axes, strict=True)]
     if sizes.count(sizes[-1]) < len(sizes):  # the last one decides, in MLX's words
         other = next(size for size in sizes if size != sizes[-1])
         raise ValueError(f"[vmap] Inconsistent axis sizes: {other} and {sizes[-1]}.")

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._array.array import array, nodes_of, wrap_all
+from mxcompat._array.array import array, wrap_all
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import HOST, INDEX_ERROR
 from mxcompat._jax import is_array, jax, jnp
 from mxcompat._transforms.functions import check_callable, named_after
-from mxcompat._transforms.trees import LEAF, flatten, like_tuple, restore, structure
+from mxcompat._transforms.trees import LEAF, like_tuple, nodes_in, restore, structure
 
 __all__ = ["host_callback"]
 
@@ -58,7 +58,7 @@ def host_callback(fn: Callable[..., Any], result_shapes: Any) -> Callable[..., A
         arguments = structure(args)
         value, avals = _described(result_shapes(*args) if callable(result_shapes) else result_shapes)
         callback = _Callback(fn, avals, repr((arguments, value)), arguments, value)
-        node = apply(HOST_CALLBACK, tuple(nodes_of(flatten(args))), (callback,))
+        node = apply(HOST_CALLBACK, tuple(nodes_in(args)), (callback,))
         return restore(value, wrap_all(node))
 
     return named_after(fn, call)

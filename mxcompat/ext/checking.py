@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mxcompat import core as mx
-from mxcompat._array.array import array, handles, nodes_of, wrap, wrap_all
+from mxcompat._array.array import array, handles, wrap, wrap_all
 from mxcompat._array.operands import node as operand_node
 from mxcompat._graph.ir.aval import aval, bool_, int32
 from mxcompat._graph.ir.capture import Body, Capture
@@ -29,7 +29,7 @@ from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL
 from mxcompat._transforms.control.ops import COND, SCAN, WHILE
 from mxcompat._transforms.functions import check_callable, named_after
 from mxcompat._transforms.lowering import VMAP
-from mxcompat._transforms.trees import flatten, rebuilt
+from mxcompat._transforms.trees import nodes_in, rebuilt
 
 __all__ = ["Error", "check", "checkify"]
 
@@ -138,11 +138,11 @@ def checkify(fun: Callable[..., Any], nan: bool = True, bounds: bool = True) -> 
 
     def call(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         arguments = (args, kwargs)
-        reals = nodes_of(flatten(arguments))
+        reals = nodes_in(arguments)
         with Capture(reals) as capture:
             inner_args, inner_kwargs = rebuilt(arguments, handles(capture.placeholders))
             value = fun(*inner_args, **inner_kwargs)
-            outputs = nodes_of(flatten(value))
+            outputs = nodes_in(value)
             places = [location(n) for n in linearize(outputs, capture.id, capture.placeholders).order] or [""]
             body = capture.close(outputs)
         found = _Checked(asked, mx.array(0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mxcompat._array.array import array, nodes_of, wrap, wrap_all
+from mxcompat._array.array import array, wrap, wrap_all
 from mxcompat._array.operands import node as operand_node
 from mxcompat._graph.ir.aval import aval, bool_, int32
 from mxcompat._graph.ir.node import Node, apply, items
@@ -17,7 +17,7 @@ from mxcompat._transforms.control import batch, host  # noqa: F401  # their rule
 from mxcompat._transforms.control.bodies import Traced, arrays_in, check_alike, traced, with_paths
 from mxcompat._transforms.control.ops import COND, SCAN, WHILE
 from mxcompat._transforms.functions import check_callable
-from mxcompat._transforms.trees import flatten, rebuilt, restore, structure
+from mxcompat._transforms.trees import nodes_in, rebuilt, restore, structure
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
 
@@ -66,7 +66,7 @@ def scan(
 def _scan(name: str, f: Callable[[Any, Any], Any], init: Any, xs: Any, length: int | None, reverse: bool) -> Any:
     init, xs = arrays_in(init, name, "carry"), arrays_in(xs, name, "xs")
     steps = _length(name, xs, length)
-    first, along = nodes_of(flatten(init)), nodes_of(flatten(xs))
+    first, along = nodes_in(init), nodes_in(xs)
     entries = [aval(n.aval.shape[1:], n.aval.dtype) for n in along]
 
     def convert(value: Any) -> tuple[list[array], Any]:
@@ -176,7 +176,7 @@ def while_loop(test: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
 
 def _while_loop(name: str, test: Callable[[Any], Any], body: Callable[[Any], Any], init: Any) -> Any:
     init = arrays_in(init, name, "value")
-    first = nodes_of(flatten(init))
+    first = nodes_in(init)
     arguments, avals = structure((init,)), [n.aval for n in first]
 
     def convert(value: Any) -> list[array]:
@@ -266,7 +266,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 def _branches(
     name: str, index: Node, branches: Sequence[Callable[..., Any]], names: Sequence[str], operands: tuple
 ) -> Any:
-    given = nodes_of(flatten(operands))
+    given = nodes_in(operands)
     avals = [n.aval for n in given]
     first: list[Any] = []
 

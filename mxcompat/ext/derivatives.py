@@ -21,7 +21,7 @@ from mxcompat._jax import jax
 from mxcompat._transforms.control.customs import close_settled, modes_around
 from mxcompat._transforms.functions import argument_numbers, check_callable, named_after
 from mxcompat._transforms.lowering import check_indices
-from mxcompat._transforms.trees import flatten, restore, structure
+from mxcompat._transforms.trees import flatten, nodes_in, restore, structure
 
 __all__ = ["hessian", "hvp", "jacfwd", "jacrev", "linearize", "value_and_jac"]
 
@@ -246,13 +246,13 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
         (array(9, dtype=float32), array(6, dtype=float32), array(12, dtype=float32))
     """
     check_callable(fun, "linearize")
-    point, shape = nodes_of(flatten(primals, require_array=True)), structure(primals)
+    point, shape = nodes_in(primals, require_array=True), structure(primals)
     if any(n.aval.dtype._kind not in "fc" for n in point):
         raise ValueError(f"[linearize] Primals must be arrays of floats, not {[n.aval for n in point]}.")
     with Capture([n.aval for n in point]) as capture:
         value = fun(*restore(shape, handles(capture.placeholders)))
         result = structure(value)
-        outputs = nodes_of(flatten(value, require_array=True))
+        outputs = nodes_in(value, require_array=True)
         body = close_settled(capture, outputs, (("jvp", 0), *modes_around(point)))
     check_indices(body.program, len(point), len(outputs), "JVP")
     forward, linear = _linearized(body.program, len(point))
@@ -260,7 +260,7 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
     values, kept = found[: len(outputs)], found[len(outputs) :]
 
     def push(*tangents: Any) -> Any:
-        given = nodes_of(flatten(tangents, require_array=True))
+        given = nodes_in(tangents, require_array=True)
         if [n.aval for n in given] != [n.aval for n in point] or len(tangents) != len(primals):
             raise ValueError(
                 f"[linearize] Tangents must be like the primals, {[n.aval for n in point]}, not "

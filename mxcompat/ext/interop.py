@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._array.array import nodes_of, wrap, wrap_all
+from mxcompat._array.array import wrap, wrap_all
 from mxcompat._array.construct import natural_dtype, node_of
 from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.node import apply
@@ -15,7 +15,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.run.evaluate import evaluated
 from mxcompat._jax import is_array, jax
 from mxcompat._transforms.functions import check_callable, named_after
-from mxcompat._transforms.trees import flatten, rebuilt, restore, structure
+from mxcompat._transforms.trees import nodes_in, rebuilt, restore, structure
 
 __all__ = ["from_jax", "jax_function", "to_jax"]
 
@@ -34,7 +34,7 @@ def to_jax(tree: Any) -> Any:
         >>> jax.numpy.linalg.norm(mx.ext.to_jax(mx.ones((3,))))
         Array(1.7320508, dtype=float32)
     """
-    return rebuilt(tree, [evaluated(n) for n in nodes_of(flatten(tree))])
+    return rebuilt(tree, [evaluated(n) for n in nodes_in(tree)])
 
 
 def from_jax(tree: Any) -> Any:
@@ -95,7 +95,7 @@ def jax_function(fun: Callable[..., Any]) -> Callable[..., Any]:
 
             ops[key] = (Op(getattr(fun, "__name__", "jax_function"), impl), value)
         op, value = ops[key]
-        results = wrap_all(apply(op, tuple(nodes_of(flatten(arguments)))))
+        results = wrap_all(apply(op, tuple(nodes_in(arguments))))
         return jax.tree.unflatten(value[0], results)
 
     return named_after(fun, call)

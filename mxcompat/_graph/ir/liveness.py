@@ -6,6 +6,7 @@ buffers nobody can reach any more (so they can be written over). Reference count
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from sys import getrefcount
 
 from .linearize import Subgraph, linearize
@@ -25,11 +26,11 @@ def live_out(subgraph: Subgraph) -> list[int]:
     return found
 
 
-def unreachable_leaves(subgraph: Subgraph) -> list[int]:
-    """The positions in `subgraph.leaves` whose nodes, and their values, nothing but the graph holds."""
+def unreachable_leaves(subgraph: Subgraph, among: Iterable[int]) -> list[int]:
+    """Those of these positions in `subgraph.leaves` whose nodes, and their values, nothing but the graph holds."""
     counts = list(map(getrefcount, subgraph.leaves))
     read = subgraph.structure.code.leaf_uses
-    return [k for k, (n, uses) in enumerate(zip(counts, read, strict=True)) if n <= _OWN + uses]
+    return [k for k in among if counts[k] <= _OWN + read[k]]
 
 
 def _references_held() -> int:

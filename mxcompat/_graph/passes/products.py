@@ -54,6 +54,8 @@ def _is_worth_it(left: Any, right: Any) -> bool:
     (length, rows), (_, columns) = (ir.RankedTensorType(value.type).shape for value in (left, right))
     return (
         rows >= policy.TRANSPOSED_ROWS
+        and columns > 1  # a vector's has a faster routine
+        and (length <= policy.TRANSPOSED_LENGTH or columns >= policy.TRANSPOSED_COLUMNS)
         and length * rows <= policy.MOST_TRANSPOSED
         and length * rows * columns >= policy.TRANSPOSED_PRODUCTS
     )

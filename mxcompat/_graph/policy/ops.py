@@ -161,10 +161,15 @@ ROW_ELEMENTS = 1 << 18
 """Up to how many elements a transposed matrix is multiplied by a single row as it lies in memory, on a CPU. A token of
 a llama, 256 wide, takes 1.4 ms so and 1.75 otherwise; larger matrices, of one 512 wide, come from memory either way."""
 
-TRANSPOSED_ROWS, TRANSPOSED_PRODUCTS, MOST_TRANSPOSED = 64, 1 << 20, 1 << 20
+TRANSPOSED_ROWS, TRANSPOSED_PRODUCTS, MOST_TRANSPOSED = 8, 1 << 12, 1 << 20
 """From how many rows and how many products of two elements on a product that sums over the first axes is made of the
-transposed matrix on a CPU, and up to how large a matrix. 256x64 by 64x256 takes 0.10 ms so and 0.13 otherwise, 1024x64
-by 64x16 a third, 1024x256 by 256x1024 nine tenths."""
+transposed matrix on a CPU, and up to how large a matrix. The four in the gradient of an MLP 32 wide, with 32 examples,
+take 4 us less of 100 so, those of one 16 wide 7 of 88. What XLA computes at once in the caller's thread, below 1000
+operations, takes three times as long with one more: it wakes another."""
+
+TRANSPOSED_LENGTH, TRANSPOSED_COLUMNS = 256, 512
+"""Up to how long a sum this is worth it, whatever the columns, and from how many columns on for longer ones: 256x64 by
+256x256 takes 143 us so and 171 otherwise, 1024x32 by 1024x512 296 and 459, but 1024x64 by 1024x128 279 and 221."""
 
 UNROLLED, UNROLLED_ELEMENTS = 9, 1 << 12
 """Up to how many elements of several axes are reduced one by one on a CPU, and of how large an array. The largest of

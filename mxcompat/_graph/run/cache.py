@@ -32,13 +32,13 @@ class Record:
     the scalars had at first. varying: the scalars that had others since. same: of each scalar, the first that has been
     the very same number each time. lock: held by the thread that compiles it.
     host_runs, host_seconds: how often it has run op by op, and for how long its threads computed then; host_best: the
-    shortest time it took. xla_runs, xla_best: the same for its executable, where it was timed. only: the one executable
-    for runs that are to be reproducible.
+    shortest time it took. xla_runs, xla_best: the same for its executable, where it was timed. settled: whether that is
+    known to be the faster. only: the one executable for runs that are to be reproducible.
     """
 
     __slots__ = (
         "compiled", "failed", "host_best", "host_runs", "host_seconds", "lock", "meanwhile", "only", "pending", "same",
-        "seen", "varying", "xla_best", "xla_runs",
+        "seen", "settled", "varying", "xla_best", "xla_runs",
     )  # fmt: skip
 
     def __init__(self, program: Program, scalars: tuple) -> None:
@@ -52,6 +52,7 @@ class Record:
         self.varying: set[int] = set()
         self.lock = threading.Lock()
         self.host_runs = self.xla_runs = 0
+        self.settled = False
         self.host_seconds = 0.0
         self.host_best = self.xla_best = float("inf")
 

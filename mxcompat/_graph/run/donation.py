@@ -10,21 +10,22 @@ from ..ir.linearize import Subgraph
 from ..ir.liveness import unreachable_leaves
 from ..ir.node import SCALAR, Node
 from ..ir.program import Program
+from .allocation import nbytes
 from .failures import fails, may_fail
-from .platform import has_started, is_cpu
+from .platform import is_cpu
 from .values import sole
 
-__all__ = ["any_large", "apart", "donated", "free", "written"]
+__all__ = ["apart", "donated", "free", "large", "written"]
 
 
 def donated(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
     """The positions, among the inputs that are not scalars, of buffers that nobody can reach once this has run, and
     that fit an output."""
-    candidates = _worth_donating(subgraph)
+    candidates = _worth_donating(program)
     if not candidates:
         return ()
-    free = set(unreachable_leaves(subgraph))
-    return _fitting(subgraph, program, lambda k, node: k in free and k in candidates and sole(node))
+    free = set(unreachable_leaves(subgraph, candidates))
+    return _fitting(subgraph, program, lambda k, node: k in free and sole(node))
 
 
 def _fitting(subgraph: Subgraph, program: Program, wanted: Callable[[int, Node], bool]) -> tuple[int, ...]:
@@ -44,47 +45,49 @@ def _fitting(subgraph: Subgraph, program: Program, wanted: Callable[[int, Node],
     return tuple(found)
 
 
-def free(subgraph: Subgraph) -> list[int]:
+def free(subgraph: Subgraph, program: Program) -> list[int]:
     """The positions, among all inputs, of large ones that nobody can reach once this has run: NumPy may write over them
     where nothing else holds their memory."""
-    if not any_large(subgraph.leaves):
-        return []
-    return [k for k in unreachable_leaves(subgraph) if subgraph.leaves[k].aval.nbytes >= policy.DONATED_BYTES]
+    candidates = large(program)
+    return unreachable_leaves(subgraph, candidates) if candidates else []
 
 
 def written(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
     """The positions of large buffers that an op writes over, and that fit an output, whoever can still reach them: what
     the structure says of donation."""
-    large = _large_written(subgraph)
-    return _fitting(subgraph, program, lambda k, node: k in large) if large else ()
+    over = _large_written(program)
+    return _fitting(subgraph, program, lambda k, node: k in over) if over else ()
 
 
 def apart(subgraph: Subgraph, program: Program, roots: Sequence[Node]) -> list[list[Node]]:
     """The segments, by their roots, of a subgraph that writes over something large if nothing fails: what may fail, and
     then the rest; none if there is no such need."""
-    if not may_fail(program) or not _large_written(subgraph):
+    if not _large_written(program) or not may_fail(program):
         return []
     failing = [n for n in subgraph.order if fails(n.op, n.params)]  # type: ignore[arg-type]
     return [] if {*roots}.issubset(failing) else [failing, list(roots)]
 
 
-def any_large(leaves: Sequence[Node]) -> bool:
-    """Whether one of the leaves may be worth donating."""
-    return any(n.aval.nbytes >= policy.DONATED_BYTES for n in leaves)
+def large(program: Program) -> tuple[int, ...]:
+    """The positions, among all inputs, of those that are large enough to be written over; known from the first time
+    on."""
+    found = program.facts.get("large inputs")
+    if found is None:
+        sizes = enumerate(program.in_avals)
+        found = program.facts["large inputs"] = tuple([k for k, a in sizes if nbytes(a) >= policy.DONATED_BYTES])
+    return found
 
 
-def _large_written(subgraph: Subgraph) -> set[int]:
-    return {k for k in subgraph.structure.code.written if subgraph.leaves[k].aval.nbytes >= policy.DONATED_BYTES}
+def _large_written(program: Program) -> list[int]:
+    written = program.code.written
+    return [k for k in large(program) if k in written] if written else []
 
 
-def _worth_donating(subgraph: Subgraph) -> set[int]:
-    """The leaves that are large enough, and, on a CPU, that an op can write over.
+def _worth_donating(program: Program) -> Sequence[int]:
+    """The inputs that are large enough, and, on a CPU, that an op can write over.
 
     Where XLA merely reuses a donated buffer, it has to copy first what it still reads, which made a train step on a
     CPU a fifth slower. On an accelerator memory is worth that.
     """
-    written, leaves = subgraph.structure.code.written, subgraph.leaves
-    if not has_started() and not any_large(leaves):
-        return set()
-    worth = written if is_cpu() else range(len(leaves))
-    return {k for k in worth if leaves[k].aval.nbytes >= policy.DONATED_BYTES}
+    found = large(program)
+    return _large_written(program) if found and is_cpu() else found

@@ -51,7 +51,7 @@ def _call(plan: Call, subgraph: Subgraph) -> None:
     program, executable, scalars = plan.program, plan.executable, plan.scalars
     order, leaves = subgraph.order, subgraph.leaves
     alone = len(order) == 1 and not scalars and leaves == [*order[0].inputs]  # not, if one has become a leaf late
-    if alone and program.placement is None and not donation.any_large(leaves):
+    if alone and program.placement is None and not donation.large(program):
         node = order[0]
         single.remember(node.op, node.params, [i.aval for i in node.inputs], executable)  # type: ignore[arg-type]
     outputs = [*map(order.__getitem__, program.out_slots)]
@@ -146,7 +146,7 @@ def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
 def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
     program = plan.program
     products = host.has_products(program)
-    free: list[int] | None = [] if plan.trial else donation.free(subgraph)
+    free: list[int] | None = [] if plan.trial else donation.free(subgraph, program)
     if not free and plan.light and not counts(program):
         free = None
     env: list[Any] = []

@@ -91,7 +91,7 @@ def run_instructions(
         except Exception as error:
             error.mxcompat_slot = k  # type: ignore[attr-defined]  # the outermost program's, in the end
             raise
-        if counted:
+        if counted and op is not ITEM:  # which was counted with the others
             buffers.made(env[k])
         for s in dropped:
             if id(env[s]) in free:

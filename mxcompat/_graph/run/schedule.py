@@ -21,7 +21,6 @@ from ..ir.program import Program
 from ..ir.rules import SEGMENTS
 from . import background, cache, donation, host, steps
 from .cache import Record
-from .compile import Executable
 from .interrupts import uninterrupted
 from .placement import placed
 from .plan import Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, Segments, Split, Step, Trial
@@ -61,25 +60,23 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     executable = cache.find(program, scalars, donated)
     if executable is not None:
         record = program.record
-        if not (record.host_runs and host.on_host(leaves)):
+        if record.settled or not (record.host_runs and host.on_host(leaves)):
             return Call(program, executable, scalars, not temporary, False)
         light, timed = record.host_best < policy.LIGHT_SECONDS, _is_timed(program)
         may_stay = record.host_best < policy.TRIED_SECONDS
         alone = timed and not (may_stay and background.is_busy())  # or what is compiled or stored has the other core
         if timed and may_stay and not donated:  # so that its bits do not change at all if it stays in NumPy
-            trial = _trial(executable) if alone else None
-            return OpByOp(program, scalars, donated, True, light, False, "while XLA is timed", trial)
+            trial = Trial(executable, policy.TRIALS, policy.HOST_TRIALS, policy.FEW_TRIALS, policy.TRIAL_SECONDS)
+            reason = "while XLA is timed"
+            return OpByOp(program, scalars, donated, True, light, False, reason, trial if alone else None)
         enough = (policy.MARGIN if may_stay else policy.CLEAR_MARGIN) * (record.xla_best + policy.RESULT_SECONDS)
         if timed or not record.xla_runs or record.host_best >= enough:
+            record.settled = not timed
             return Call(program, executable, scalars, not temporary, alone)
         return OpByOp(program, scalars, donated, True, light, False, "which takes less time than XLA")
     if program.placement is not None:
         return Compile(program, scalars, donated)
     return _without_executable(subgraph, roots, temporary, program, scalars, donated)
-
-
-def _trial(executable: Executable) -> Trial:
-    return Trial(executable, policy.TRIALS, policy.HOST_TRIALS, policy.FEW_TRIALS, policy.TRIAL_SECONDS)
 
 
 def _is_timed(program: Program) -> bool:

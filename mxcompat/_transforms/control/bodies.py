@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mxcompat._array.array import array, nodes_of, wrap
+from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import node_of
 from mxcompat._array.operands import node as number_node
 from mxcompat._graph.ir.aval import Aval, aval, uint32
@@ -20,7 +20,7 @@ from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.program import Program
 from mxcompat._ops.random.state import state as random_state
 
-from ..trees import flatten, like_tuple, restore, structure
+from ..trees import like_tuple, nodes_in, restore, structure
 from .customs import close_settled, modes_around
 
 __all__ = ["Traced", "arrays_in", "check_alike", "traced", "with_paths"]
@@ -77,7 +77,7 @@ def traced(
             key = random_state[0]._node
         finally:
             random_state[0] = before
-        outputs = nodes_of(flatten(value))
+        outputs = nodes_in(value)
         if key is first:
             capture.placeholders = others
             body = _closed(capture, outputs, given)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mxcompat._array.array import handles, nodes_of, wrap, wrap_all
+from mxcompat._array.array import handles, wrap, wrap_all
 from mxcompat._array.operands import node
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import apply
@@ -18,7 +18,7 @@ from mxcompat._graph.ir.traces import modes_of
 from ..calls import PURE_CALL
 from ..functions import check_callable, named_after
 from ..stepwise import called
-from ..trees import flatten, restore, structure
+from ..trees import nodes_in, restore, structure
 from .derive import CUSTOM
 from .rules import UserCall
 
@@ -120,11 +120,11 @@ class custom_function:
 def _called(function: custom_function, args: tuple, kwargs: dict[str, Any]) -> Any:
     """The result of a call: a node that the innermost transform around it will specialize, if there is one."""
     arguments = structure((args, kwargs))
-    reals = tuple(nodes_of(flatten((args, kwargs))))
+    reals = tuple(nodes_in((args, kwargs)))
     with Capture(reals) as capture:
         inner_args, inner_kwargs = restore(arguments, handles(capture.placeholders))
         value = function._f(*inner_args, **inner_kwargs)
-        body = capture.close(nodes_of(flatten(value)))
+        body = capture.close(nodes_in(value))
     shape = structure(value)
     inputs = (*reals, *body.captured)
     if modes_of(reals):

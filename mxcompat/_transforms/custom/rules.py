@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mxcompat._array.array import array, handles, nodes_of
+from mxcompat._array.array import array, handles
 from mxcompat._array.errors import bad_cast
 from mxcompat._graph.ir.aval import Aval, format_shape
 from mxcompat._graph.ir.capture import Body, Capture, Promise
@@ -15,7 +15,7 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._ops.elementwise.casts import cast_node
 
 from ..split import zeros
-from ..trees import flatten, rebuilt, restore, visit_by_prefix
+from ..trees import nodes_in, rebuilt, restore, visit_by_prefix
 
 __all__ = ["UserCall", "batching_rule", "forward_rule", "reverse_rule"]
 
@@ -49,7 +49,7 @@ def reverse_rule(call: UserCall, promises: Sequence[Promise], mode: str) -> Body
         outputs = restore(call.value, following)
         result = call.function._vjp(args[0] if len(args) == 1 else args, cotangents, outputs, **kwargs)
         primals = [p.aval for p in promises[: call.count]]
-        found = nodes_of(flatten(result))[: len(primals)]  # MLX reads no further
+        found = nodes_in(result)[: len(primals)]  # MLX reads no further
         if any(f.aval.shape != p.shape for f, p in zip(found, primals, strict=False)):
             raise ValueError(
                 f"[custom_function] The vjp rule must return cotangents like the arguments, "
@@ -70,7 +70,7 @@ def forward_rule(
         tangents = rebuilt(args, [next(following) if wanted else None for wanted in active])
         one = len(args) == 1
         result = call.function._jvp(args[0] if one else args, tangents[0] if one else tangents)
-        found = nodes_of(flatten(result))[: len(outputs)]
+        found = nodes_in(result)[: len(outputs)]
         found += [zeros(a) for a in outputs[len(found) :]]
         if [f.aval.shape for f in found] != [a.shape for a in outputs]:
             raise ValueError(
@@ -99,7 +99,7 @@ def batching_rule(
         result = call.function._vmap(args[0] if one else args, axes[0] if one else axes)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ValueError("[custom vmap] Vmap function should return a tuple with 2 items.")
-        found = nodes_of(flatten(result[0]))
+        found = nodes_in(result[0])
         out_axes = _flat_axes(*result)
         shapes = [x.aval.shape for x in found]
         axes = (*out_axes, *[0] * (len(program.out_avals) - len(found)))
