@@ -482,6 +482,8 @@ def test_a_broken_safetensors_file(header, data):
         ({"a": entry(shape=(2**63, 2**63), offsets=(0, 0))}, b""),
         ({"a": entry(offsets=(-8, 0))}, b"12345678"),
         ({"a": entry("F32", (1.5,), (0, 6))}, b"12345678"),
+        ({"a": entry("F32", (1.5, 1), (0, 4))}, b"12345678"),
+        ({"a": entry("F32", (1e999,))}, b"12345678"),
         ({"a": entry(), "b": entry(offsets=(4, 12))}, b"123456789012"),
         ({"a": entry(), "b": entry()}, b"12345678"),
         (b'{"a": {"dtype":"U8","shape":[1],"data_offsets":[0,1]}, "a": 3}', b"1"),
@@ -510,6 +512,42 @@ def test_a_bad_header_length(length):
 def test_gaps_padding_and_8_bit_floats_are_read():
     tensors(b'{"a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[1,3]},"__metadata__":null}   ', b"-\x38\x40rest")
     check(lambda mx: mx.load("a.safetensors", return_metadata=True))
+
+
+HEADER = json.dumps({"a": entry()}).encode()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        HEADER + b"\0\0\0",
+        HEADER + b"\0 and more",
+        b"\xef\xbb\xbf" + HEADER,
+        HEADER.replace(b"[2]", b"[2.0]"),
+        HEADER.replace(b"[2]", b"[2e0, 1.0]"),
+        HEADER.replace(b"[0, 8]", b"[0.0, 8.0]"),
+    ],
+)
+def test_headers_as_others_write_them(header):
+    tensors(header, np.arange(2, dtype="f4").tobytes())
+    check(lambda mx: mx.load("a.safetensors"))
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 9])
+def test_versions_of_npy(version):
+    data = bytearray(npy("<f4", (2,), b"12345678"))
+    data[6] = version
+    Path("a.npy").write_bytes(data)
+    check(lambda mx: mx.load("a.npy"))
+    check(lambda mx: mx.load(io.BytesIO(bytes(data)), format="npy"))
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 4, 9])
+def test_versions_of_gguf_are_read_alike(version):
+    ours.save_gguf("a", {"w": ours.arange(3)})
+    data = Path("a.gguf").read_bytes()
+    Path("b.gguf").write_bytes(data[:4] + struct.pack("<I", version) + data[8:])
+    check(lambda mx: mx.load("b.gguf"))
 
 
 def test_a_broken_gguf_file():

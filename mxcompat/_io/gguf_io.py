@@ -142,8 +142,9 @@ def load_gguf(file: Any) -> tuple[dict[str, array], dict[str, Any]]:
     except OSError:
         raise ValueError(f"[load_gguf] Failed to open {file}") from None
     cursor = _Cursor(source)
-    if source.size < 24 or cursor.take(4).tobytes() != b"GGUF" or cursor.number("<I") not in (2, 3):
+    if source.size < 24 or cursor.take(4).tobytes() != b"GGUF":
         raise RuntimeError("[load_gguf] gguf_init failed")
+    cursor.number("<I")  # the version, of which those from 2 on are laid out alike; MLX does not ask
     tensors, values = cursor.number("<Q"), cursor.number("<Q")
     if max(tensors, values) > source.size // 12:  # each takes more room than that
         raise RuntimeError("[load_gguf] gguf_init failed")

@@ -100,15 +100,17 @@ def _header(source: Source) -> tuple[Any, bool, tuple[int, ...], int]:
     """What the header says, and where it ends."""
     invalid = RuntimeError(f"[load] Invalid header in {source.quoted}")
     lead = source.read(0, 8).tobytes()
-    if lead[:6] != _MAGIC or lead[6] not in (1, 2, 3):
+    if lead[:6] != _MAGIC:
         raise invalid
+    if lead[6] not in (1, 2):
+        raise RuntimeError(f"[load] Unsupported npy format version in {source.quoted}")
     width = 2 if lead[6] == 1 else 4
     length = int.from_bytes(source.read(8, width).tobytes(), "little")
     if length > _LONGEST_HEADER:
         raise invalid
     text = source.read(8 + width, length).tobytes()
     try:
-        descr, fortran, shape = _parsed(text, "utf-8" if lead[6] == 3 else "latin1")
+        descr, fortran, shape = _parsed(text)
     except (ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError) as error:
         raise invalid from error
     if not isinstance(shape, tuple) or not all(type(n) is int and 0 <= n < 1 << 31 for n in shape):
@@ -117,9 +119,9 @@ def _header(source: Source) -> tuple[Any, bool, tuple[int, ...], int]:
 
 
 @lru_cache(maxsize=64)
-def _parsed(text: bytes, encoding: str) -> tuple[Any, Any, Any]:
+def _parsed(text: bytes) -> tuple[Any, Any, Any]:
     """What a header says. The members of an archive often say the same."""
-    header = ast.literal_eval(text.decode(encoding).strip())
+    header = ast.literal_eval(text.decode("latin1").strip())
     return header["descr"], header["fortran_order"], header["shape"]
 
 

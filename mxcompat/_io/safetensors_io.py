@@ -121,8 +121,10 @@ def read_tensors(source: Source, dtypes: dict[str, Dtype] | None = None) -> tupl
 
 
 def _parsed(source: Source, text: bytes) -> dict[str, Any]:
+    """The header, which may begin with a mark of its byte order, and ends at a NUL: some writers pad it with these."""
     try:
-        header = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+        written = text.partition(b"\0")[0].decode("utf-8-sig")
+        header = json.loads(written, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise RuntimeError(f"[load_safetensors] Invalid json header {source.quoted}: {error}") from error
     if not isinstance(header, dict):
@@ -151,8 +153,9 @@ def _entry(name: str, entry: Any, dtypes: dict[str, Dtype], room: int) -> tuple[
         raise RuntimeError(f"[safetensor] unsupported dtype {entry['dtype']}")
     dtype = dtypes[entry["dtype"]]
     for numbers in (shape, offsets):
-        if not isinstance(numbers, list) or not all(type(n) is int for n in numbers):
+        if not isinstance(numbers, list) or not all(map(_is_whole, numbers)):
             raise RuntimeError(f"{tensor} must have lists of integers as shape and data_offsets")
+    shape, offsets = [*map(int, shape)], [*map(int, offsets)]
     if len(offsets) != 2:
         raise RuntimeError(f"{tensor} data_offsets must have exactly 2 entries but has {len(offsets)}")
     begin, end = offsets
@@ -167,6 +170,10 @@ def _entry(name: str, entry: Any, dtypes: dict[str, Dtype], room: int) -> tuple[
             "download or corrupt file?"
         )
     return dtype, tuple(shape), begin, end
+
+
+def _is_whole(number: Any) -> bool:
+    return type(number) is int or (type(number) is float and number.is_integer())
 
 
 def _refuse_overlaps(found: dict[str, tuple[Dtype, tuple[int, ...], int, int]]) -> None:
