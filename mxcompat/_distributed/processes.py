@@ -126,7 +126,8 @@ def run_all(starts: Sequence[Start]) -> int:
         for rank in ranks:
             rank.signal(signal.SIGKILL)
     for reader in readers:
-        reader.join(policy.GRACE_SECONDS)
+        if reader.ident is not None:  # an interrupt may have come before it was started
+            reader.join(policy.GRACE_SECONDS)
     return status
 
 
@@ -135,10 +136,11 @@ def _start(starts: Sequence[Start], ranks: list[_Rank], readers: list[threading.
     out, err = _Merged(sys.stdout), _Merged(sys.stderr)
     for number, start in enumerate(starts):
         ranks.append(_Rank(start))
-        for stream, merged in ((ranks[-1].process.stdout, out), (ranks[-1].process.stderr, err)):
+        # first what it says of an interrupt, which may come now: whoever has seen other output may expect that
+        for stream, merged in ((ranks[-1].process.stderr, err), (ranks[-1].process.stdout, out)):
             reader = threading.Thread(target=_pass_on, args=(ranks[-1], stream, merged, number), daemon=True)
-            reader.start()
             readers.append(reader)
+            reader.start()
     threading.Thread(target=_feed, args=(ranks,), daemon=True).start()
 
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from threading import Thread
 
 import pytest
@@ -217,10 +218,9 @@ def test_an_interrupt_ends_all():
     assert err.count("KeyboardInterrupt") == 2
 
 
-def test_an_interrupt_while_they_start(monkeypatch, capfd):
-    """However early it comes, they are told, and end."""
-    program = "import time; print('ready', flush=True); time.sleep(1000)"
-    starts = [processes.Start([sys.executable, "-c", program], environment(), None, False) for _ in range(2)]
+@pytest.fixture
+def ranks(monkeypatch):
+    """Those that are made, whose streams are closed in the end."""
     made = []
 
     class Rank(processes._Rank):
@@ -228,20 +228,49 @@ def test_an_interrupt_while_they_start(monkeypatch, capfd):
             super().__init__(start)
             made.append(self)
 
+    monkeypatch.setattr(processes, "_Rank", Rank)
+    yield made
+    for rank in made:
+        for stream in (rank.process.stdin, rank.process.stdout, rank.process.stderr):
+            stream.close()
+
+
+def test_an_interrupt_while_they_start(ranks, monkeypatch):
+    """However early it comes, they are told, and end."""
+    program = "import time; print('ready', flush=True); time.sleep(1000)"
+    starts = [processes.Start([sys.executable, "-c", program], environment(), None, False) for _ in range(2)]
+
     def feed(*args, target, **kwargs):
         if target is processes._feed:
-            for rank in made:
+            for rank in ranks:
                 assert rank.process.poll() is None
             raise KeyboardInterrupt
         return Thread(*args, target=target, **kwargs)
 
-    monkeypatch.setattr(processes, "_Rank", Rank)
     monkeypatch.setattr(processes.threading, "Thread", feed)
     assert processes.run_all(starts) == 130
-    assert [rank.process.poll() is None for rank in made] == [False, False]
-    for rank in made:
-        for stream in (rank.process.stdin, rank.process.stdout, rank.process.stderr):
-            stream.close()
+    assert [rank.process.poll() is None for rank in ranks] == [False, False]
+
+
+@pytest.mark.usefixtures("ranks")
+def test_an_interrupt_before_all_is_read(tmp_path, monkeypatch, capfd):
+    """What the ranks say of it is passed on, though the launcher does not read all of their output yet."""
+    program = "import os, time; open(str(os.getpid()), 'w').close(); time.sleep(1000)"
+    starts = [processes.Start([sys.executable, "-c", program], environment(), str(tmp_path), False) for _ in range(2)]
+    readers = []
+
+    class Reader(Thread):
+        def start(self):
+            readers.append(self)
+            if len(readers) == 4:
+                while len([*tmp_path.iterdir()]) < 2:
+                    time.sleep(0.01)
+                raise KeyboardInterrupt
+            super().start()
+
+    monkeypatch.setattr(processes.threading, "Thread", Reader)
+    assert processes.run_all(starts) == 130
+    assert capfd.readouterr().err.count("KeyboardInterrupt") == 2
 
 
 def said_by(folder, text):
