@@ -44,8 +44,8 @@ def item(node: Node) -> Any:
 
 
 _number: Callable[[Any], Any] = native.number if native else lambda value: None
-"""The number in a buffer that has a single one; None for whatever else. NumPy takes twice as long to see what XLA has
-computed."""
+"""The number in a buffer that has a single one; None for whatever else. NumPy takes three times as long to see what XLA
+has computed."""
 
 
 def index(node: Node) -> int:

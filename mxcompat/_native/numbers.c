@@ -155,10 +155,6 @@ static PyObject *number_at(const void *at, char letter) {
         return PyLong_FromLong(*(const int *)at);
     case 'I':
         return PyLong_FromUnsignedLong(*(const unsigned int *)at);
-    case 'l':
-        return PyLong_FromLong(*(const long *)at);
-    case 'L':
-        return PyLong_FromUnsignedLong(*(const unsigned long *)at);
     case 'q':
         return PyLong_FromLongLong(*(const long long *)at);
     case 'Q':
@@ -178,7 +174,12 @@ static PyObject *number(PyObject *Py_UNUSED(module), PyObject *value) {
     }
     const char *format = memory.format == NULL ? "" : memory.format + (memory.format[0] == '=');
     int single = memory.len == memory.itemsize && format[0] != 0 && format[1] == 0;
-    PyObject *found = single ? number_at(memory.buf, format[0]) : Py_NewRef(Py_None);
+    char letter = format[0];
+    if (letter == 'l') /* of 4 or 8 bytes, as platforms have it, and of 4 after a '=' */
+        letter = memory.itemsize == 8 ? 'q' : 'i';
+    if (letter == 'L')
+        letter = memory.itemsize == 8 ? 'Q' : 'I';
+    PyObject *found = single ? number_at(memory.buf, letter) : Py_NewRef(Py_None);
     PyBuffer_Release(&memory);
     return found;
 }

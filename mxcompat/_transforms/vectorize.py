@@ -61,11 +61,9 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             raise TypeError("[vmap] Keyword arguments are not supported.")
         leaves = flatten(args, require_array=True)
         axes = flat_axes(args[0] if len(args) == 1 else args, leaves, in_axes, "")
-        reals = mapped = nodes_of(leaves)
-        along: list[Any] = axes
-        if None in axes:
-            mapped = [n for n, axis in zip(reals, axes, strict=True) if axis is not None]
-            along = [axis for axis in axes if axis is not None]
+        reals = nodes_of(leaves)
+        mapped = [n for n, axis in zip(reals, axes, strict=True) if axis is not None]
+        along = [axis for axis in axes if axis is not None]
         if not mapped:
             value = fun(*args)  # for the errors of these, which MLX raises first
             flat_axes(value, flatten(value, require_array=True), out_axes, "output ")

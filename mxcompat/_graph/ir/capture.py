@@ -97,8 +97,6 @@ class Body(NamedTuple):
         hands_out(node, self.outputs)
 
 
-_NODES, _WITH_VALUES = frozenset({Node}), frozenset({Node, Promise})
-
 Derive = Callable[["Capture", Subgraph, Body], "Node | bool"]
 """What is asked, when a body is closed that has calls in it which a transform may rewrite, for the derivative: a node;
 or whether it has rewritten calls, so that the body is to be closed once more."""
@@ -129,8 +127,8 @@ class Capture:
         self.given: Sequence[Node] = ()
         self.mapped: tuple[list[Node], list] | None = None  # under "vmap", if known: the whole arrays, their axes
         kinds = {*map(type, arguments)}
-        self._valueless = not kinds <= _WITH_VALUES
-        self.placeholders = aliases(ALIAS, [*arguments], self.id) if kinds == _NODES else [*map(self._for, arguments)]
+        self._valueless = not kinds <= {Node, Promise}
+        self.placeholders = aliases(ALIAS, [*arguments], self.id) if kinds == {Node} else [*map(self._for, arguments)]
 
     def _for(self, argument: Node | Aval | Promise) -> Node:
         if type(argument) is Aval:

@@ -33,7 +33,7 @@ class Record:
     the very same number each time. lock: held by the thread that compiles it.
     host_runs, host_seconds: how often it has run op by op, and for how long its threads computed then; host_best: the
     shortest time it took. xla_runs, xla_best: the same for its executable, where it was timed. settled: whether that is
-    known to be the faster. only: the one executable for runs that are to be reproducible.
+    to run from now on. only: the one executable for runs that are to be reproducible.
     """
 
     __slots__ = (

@@ -66,9 +66,10 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
         may_stay = record.host_best < policy.TRIED_SECONDS
         alone = timed and not (may_stay and background.is_busy())  # or what is compiled or stored has the other core
         if timed and may_stay and not donated:  # so that its bits do not change at all if it stays in NumPy
-            trial = Trial(executable, policy.TRIALS, policy.HOST_TRIALS, policy.FEW_TRIALS, policy.TRIAL_SECONDS)
-            reason = "while XLA is timed"
-            return OpByOp(program, scalars, donated, True, light, False, reason, trial if alone else None)
+            trial = None
+            if alone:
+                trial = Trial(executable, policy.TRIALS, policy.HOST_TRIALS, policy.FEW_TRIALS, policy.TRIAL_SECONDS)
+            return OpByOp(program, scalars, donated, True, light, False, "while XLA is timed", trial)
         enough = (policy.MARGIN if may_stay else policy.CLEAR_MARGIN) * (record.xla_best + policy.RESULT_SECONDS)
         if timed or not record.xla_runs or record.host_best >= enough:
             record.settled = not timed
