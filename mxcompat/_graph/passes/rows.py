@@ -1,9 +1,12 @@
-"""Products of one row: on a CPU with the matrix as it lies in memory, not with what it is when transposed.
+"""Multiply a single row by the matrix in the layout that it has in memory, on a CPU.
 
-XLA transposes the weights of a linear layer for a product with a single row, and makes one loop of that, of the product
-and of what the row is computed from, which is then computed anew for each element of the result. And what is added to
-a product of a matrix and a vector becomes part of it, by code that runs in one thread and wants the matrix in another
-order: with a bias, 1024 elements by as many took 0.9 ms, not 0.2; quantized 1.8 ms, not 0.18.
+A linear layer multiplies a row by its transposed weights. XLA may materialize the transposed matrix first, or compute
+the row's operands again for each element of the result. Written as a product of the untransposed matrix and a column,
+it reads the weights once (1x4096 by 4096x4096: 20 ms before, 1.1 ms now; 1x512 by 512x32000: 1.1 and 1.0 ms with JAX
+0.10.2, 6.9 and 1.0 ms with JAX 0.12.0.1).
+
+A bias added to the product of a matrix and a vector is added after it. XLA would fuse it into a kernel of one thread
+that wants the matrix in another order (1024x1024: 0.9 ms before, 0.2 ms now; with quantized weights 1.8 and 0.18 ms).
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from typing import Any
 
 from mxcompat._jax import ir, stablehlo
 
-from .. import policy
 from .modules import bodies, float_type, hidden, named, op_name, product, replace, reshaped
 
 __all__ = ["add_to_rows_apart", "multiply_rows"]
@@ -39,7 +41,7 @@ def _is_row_by_transposed(op: Any, main: Any) -> bool:
         and left.has_static_shape
         and right.has_static_shape
         and prod(left.shape) == right.shape[0]
-        and 0 < prod(right.shape) <= policy.ROW_ELEMENTS
+        and prod(right.shape) > 0
     )
 
 

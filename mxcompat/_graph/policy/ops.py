@@ -157,10 +157,6 @@ CPU. Of 8x64 rows of 512, as in a GPT, they take 0.06 ms so and 0.37 ms as sums,
 others read, too, is then computed by itself: else XLA would compute it anew in the loops of its other readers, and a
 step of the GPT take a fifth longer, where so it takes an eighth less."""
 
-ROW_ELEMENTS = 1 << 18
-"""Up to how many elements a transposed matrix is multiplied by a single row as it lies in memory, on a CPU. A token of
-a llama, 256 wide, takes 1.4 ms so and 1.75 otherwise; larger matrices, of one 512 wide, come from memory either way."""
-
 TRANSPOSED_ROWS, TRANSPOSED_PRODUCTS, MOST_TRANSPOSED = 8, 1 << 12, 1 << 20
 """From how many rows and how many products of two elements on a product that sums over the first axes is made of the
 transposed matrix on a CPU, and up to how large a matrix. The four in the gradient of an MLP 32 wide, with 32 examples,
