@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -149,8 +150,59 @@ def test_the_readme_has_one_command_to_run_and_one_to_test():
 
 def test_ci_runs_the_readmes_test_command():
     script = (ROOT / ".ci" / "run").read_text().splitlines()
-    assert script[-1] == readme_commands()[1]
+    assert script.count("    " + readme_commands()[1]) == 1
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+
+
+def _program(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+
+
+def _fake_python(path, version):
+    """A Python that says that it is of a version, makes environments like itself, and fails at tests if it is 3.13."""
+    tests = f"echo tested by {version}; {'exit 1' if version == '3.13' else 'exit 0'}"
+    _program(
+        path,
+        f"""
+case "$*" in
+    *ensurepip*) echo "{version} $0" ;;
+    *python-*) echo "python-{version}.0" ;;
+    *"-m venv .venv") mkdir -p .venv/bin; cp "$0" .venv/bin/python; cp "$0" .venv/bin/pip ;;
+    *"-m pytest"*) {tests} ;;
+esac
+""",
+    )
+
+
+_TOOLS = "awk bash cat chmod cp cut dirname grep mkdir mktemp rm sed sh sort tar uniq"
+
+
+def _run_ci(home, **environment):
+    for tool in _TOOLS.split():  # and no Python of this machine's
+        if not (home / "bin" / tool).exists():
+            (home / "bin" / tool).symlink_to(shutil.which(tool))
+    environment = {"HOME": str(home), "PATH": f"{home}/bin", "PYENV_ROOT": str(home / "pyenv"), **environment}
+    command = [shutil.which("bash"), ROOT / ".ci" / "run"]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return found.returncode, re.findall("tested by (.*)", found.stdout), found.stdout + found.stderr
+
+
+def test_ci_tests_with_the_oldest_and_the_newest_python(tmp_path):
+    for version in ("3.11", "3.12", "3.14"):
+        _fake_python(tmp_path / "pyenv" / "versions" / f"{version}.1" / "bin" / "python3", version)
+    for name in ("python3", "python3.15"):  # without a version behind it, as pyenv's are
+        _program(tmp_path / "bin" / name, "exit 127")
+    for version in ("3.11", "3.12", "3.13"):
+        _fake_python(tmp_path / "bin" / f"python{version}", version)
+    assert _run_ci(tmp_path)[:2] == (0, ["3.11", "3.14"])
+    status, tested, output = _run_ci(tmp_path, MXCOMPAT_CI_PYTHONS="all")
+    assert tested == ["3.11", "3.12", "3.13", "3.14"]
+    assert status == 1, output  # 3.13 fails, and the others are tested all the same
+    one = str(tmp_path / "bin" / "python3.12")
+    assert _run_ci(tmp_path, MXCOMPAT_CI_PYTHONS=one)[:2] == (0, ["3.12"])
+    assert _run_ci(tmp_path, MXCOMPAT_CI_PYTHONS=str(tmp_path / "none"))[0] != 0
 
 
 def test_the_readmes_links_lead_somewhere():
