@@ -1,0 +1,21 @@
+"""Measure at the size of real models: the tables of `python -m tests.benchmarks real`, one module each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from . import real_ops
+from .table import Row
+
+__all__ = ["PARTS", "ROUNDS", "rows"]
+
+ROUNDS = 3
+
+PARTS: tuple[Callable[[Callable[[str], bool], int], Iterator[Row]], ...] = (real_ops.rows,)
+"""Functions that yield the rows whose names are wanted, measured in so many rounds."""
+
+
+def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+    """Yield the rows of every part."""
+    for part in PARTS:
+        yield from part(wanted, rounds)
