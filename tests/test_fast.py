@@ -313,6 +313,53 @@ def test_attention_vmap():
     check(of_queries, Q, K, V)
 
 
+@pytest.fixture
+def small_tiles(monkeypatch):
+    """Attention of 7 queries is computed three rows at a time, its bytes being over the limit."""
+    from mxcompat._graph import policy
+
+    monkeypatch.setattr(policy, "MOST_SCORES", 0)
+    monkeypatch.setattr(policy, "SCORES_AT_A_TIME", 3 * 4 * 8 * 9)
+
+
+LONG = (draw(2, 4, 7, 8), draw(2, 2, 9, 8), draw(2, 2, 9, 6))
+
+
+@pytest.mark.usefixtures("small_tiles", "tier")
+@pytest.mark.parametrize("sinks", [None, draw(4)], ids=["plain", "sinks"])
+@pytest.mark.parametrize(
+    "mask",
+    [None, "causal", draw(7, 9), draw(4, 7, 9) > 0, draw(2, 1, 1, 9), draw(2, 1, 7, 9) > 0, draw(9), draw(4, 1, 1)],
+    ids=["none", "causal", "rows", "bool", "one row", "batch", "vector", "heads"],
+)
+def test_attention_in_tiles(mask, sinks):
+    check(lambda mx: attend(mx, *LONG, mask=mask, **({} if sinks is None else {"sinks": sinks})))
+    check(lambda mx: attend(mx, *[x.astype("float16") for x in LONG], mask=mask if isinstance(mask, str) else None))
+
+
+@pytest.mark.usefixtures("small_tiles", "tier")
+@pytest.mark.parametrize("mask", [None, "causal", draw(7, 9)], ids=["none", "causal", "array"])
+def test_derivatives_of_attention_in_tiles(mask):
+    def function(mx, q, k, v):
+        given = mx.array(mask) if isinstance(mask, np.ndarray) else mask
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.3, mask=given)
+
+    gradients(function, *LONG)
+    forward(function, *LONG)
+
+
+@pytest.mark.usefixtures("small_tiles", "xla_only")
+def test_no_more_than_a_tile_of_scores_is_held():
+    import jax
+
+    def function(q, k, v):
+        return attend(ours, q, k, v, mask="causal").__jax_array__()
+
+    text = jax.jit(function).lower(*LONG).as_text()
+    shapes = [shape for shape in ("2x4x7x9xf32", "2x2x2x7x9xf32", "2x2x2x3x9xf32") if shape in text]
+    assert shapes == ["2x2x2x3x9xf32"]
+
+
 T, HK, HV, DK, DV = 4, 2, 4, 8, 3
 KEPT = RNG.rand(2, T) > 0.4
 DELTA = (

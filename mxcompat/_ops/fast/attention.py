@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mxcompat._array.array import array, wrap
 from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
-from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
+from mxcompat._graph import policy
+from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy, is_known
 from mxcompat._graph.ir.node import apply
 from mxcompat._jax import jax, jnp
 
@@ -16,7 +19,7 @@ from ..define import broadcast, op
 from ..padding.padded import pad_contraction
 from .norms import number
 
-__all__ = ["ATTENTION", "scaled_dot_product_attention"]
+__all__ = ["ATTENTION", "rows_at_a_time", "scaled_dot_product_attention"]
 
 _NAME = "scaled_dot_product_attention"
 
@@ -40,33 +43,67 @@ def _attention(
     shared = heads // groups
     if shared > 1:  # the heads that share keys, side by side
         q = q.reshape(batch, groups, shared, queries, width)
-    up, down = ("bngqd,bnkd->bngqk", "bngqk,bnkd->bngqd") if shared > 1 else ("bnqd,bnkd->bnqk", "bnqk,bnkd->bnqd")
-    product = {"precision": jax.lax.Precision.HIGHEST, "preferred_element_type": wide}
-    scores = jnp.einsum(up, q, k, **product) * scale.astype(wide)
     length = rest[masked] if prefix else keys
-    column = jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 1)
     if prefix:
         v = jnp.where(jax.lax.broadcasted_iota(jnp.int32, (keys, 1), 0) < length, v, 0)  # NaNs there are nobody's
-    if causal:
-        row = jax.lax.broadcasted_iota(jnp.int32, (queries, keys), 0) + (length - queries)
-        scores = jnp.where(row >= column, scores, _least(wide))
-    if masked:
-        mask = _grouped(rest[0], groups, shared)
-        if mask.dtype == jnp.bool_:
+    sink = jnp.asarray(rest[-1], wide).reshape(*q.shape[1:-2], 1, 1) if sinks else None
+
+    def attend(first: Any, q: Any, mask: Any) -> Any:
+        """Return the attention of some rows of queries; `first` is the position of the first one."""
+        up, down = ("bngqd,bnkd->bngqk", "bngqk,bnkd->bngqd") if shared > 1 else ("bnqd,bnkd->bnqk", "bnqk,bnkd->bnqd")
+        product = {"precision": jax.lax.Precision.HIGHEST, "preferred_element_type": wide}
+        scores = jnp.einsum(up, q, k, **product) * scale.astype(wide)
+        rows = (q.shape[-2], keys)
+        column = jax.lax.broadcasted_iota(jnp.int32, rows, 1)
+        if causal:
+            row = jax.lax.broadcasted_iota(jnp.int32, rows, 0) + (length - queries + first)
+            scores = jnp.where(row >= column, scores, _least(wide))
+        if mask is not None and mask.dtype == jnp.bool_:
             scores = jnp.where(mask, scores, _least(wide))
-        else:
+        elif mask is not None:
             scores = scores + mask.astype(wide)
-    if prefix:
-        scores = jnp.where(column < length, scores, -jnp.inf)
-    if sinks:
-        sink = jnp.asarray(rest[-1], wide).reshape(*scores.shape[1:-2], 1, 1)
-        top = jax.lax.stop_gradient(jnp.maximum(scores.max(-1, keepdims=True), sink))
-        weights = jnp.exp(scores - top)
-        weights = weights / (weights.sum(-1, keepdims=True) + jnp.exp(sink - top))
-    else:
-        weights = jax.nn.softmax(scores, axis=-1)
-    out = jnp.einsum(down, weights.astype(want), v, **product)
-    return out.reshape(batch, heads, queries, v.shape[-1]).astype(want)
+        if prefix:
+            scores = jnp.where(column < length, scores, -jnp.inf)
+        if sink is not None:
+            top = jax.lax.stop_gradient(jnp.maximum(scores.max(-1, keepdims=True), sink))
+            weights = jnp.exp(scores - top)
+            weights = weights / (weights.sum(-1, keepdims=True) + jnp.exp(sink - top))
+        else:
+            weights = jax.nn.softmax(scores, axis=-1)
+        return jnp.einsum(down, weights.astype(want), v, **product).astype(want)
+
+    mask = _grouped(rest[0], groups, shared) if masked else None
+    tiles = is_known(q.shape) and is_known(k.shape) and jax.default_backend() == "cpu"
+    rows = rows_at_a_time(batch * heads, queries, keys) if tiles else queries
+    out = attend(0, q, mask) if rows >= queries else _by_tiles(attend, rows, q, mask)
+    return out.reshape(batch, heads, queries, v.shape[-1])
+
+
+def rows_at_a_time(heads: int, queries: int, keys: int) -> int:
+    """Return how many rows of queries to compute at a time, so that their scores stay in a CPU's cache."""
+    row = 4 * heads * keys
+    return queries if queries * row <= policy.MOST_SCORES else max(1, policy.SCORES_AT_A_TIME // row)
+
+
+def _by_tiles(attend: Any, rows: int, q: Any, mask: Any) -> Any:
+    """Attend to so many rows of queries at a time. Derivatives compute the scores of a tile again."""
+    queries = q.shape[-2]
+    count = -(-queries // rows)
+    has_rows = mask is not None and mask.ndim > 1 and mask.shape[-2] > 1
+
+    def tiled(x: Any) -> Any:
+        """Return the tiles of an array along a new first axis. The last one is filled up with zeros."""
+        x = jnp.pad(x, [(0, 0)] * (x.ndim - 2) + [(0, count * rows - queries), (0, 0)])
+        return jnp.moveaxis(x.reshape(*x.shape[:-2], count, rows, x.shape[-1]), -3, 0)
+
+    def tile(xs: Any) -> Any:
+        first, q, *masks = xs
+        return attend(first, q, masks[0] if masks else mask)
+
+    firsts = np.arange(count, dtype=np.int32) * rows
+    tiles = (firsts, tiled(q), *([tiled(mask)] if has_rows else []))
+    out = jnp.moveaxis(jax.lax.map(jax.checkpoint(tile, prevent_cse=False), tiles), 0, -3)
+    return out.reshape(*out.shape[:-3], count * rows, out.shape[-1])[..., :queries, :]
 
 
 def _least(dtype: Any) -> Any:

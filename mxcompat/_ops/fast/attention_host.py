@@ -10,7 +10,7 @@ from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
 
 from ..products.contraction import times
-from .attention import ATTENTION
+from .attention import ATTENTION, rows_at_a_time
 
 __all__: list[str] = []
 
@@ -103,10 +103,28 @@ def _attention(out: Aval, params: tuple, *inputs: Any) -> Any:
     case = _case(params, _wide(wanted), *inputs)
     if case is None:
         return np.zeros(out.shape, wanted)
+    batch, heads, queries, _ = case.q.shape
+    rows = rows_at_a_time(batch * heads, queries, case.k.shape[2])
+    if rows >= queries:
+        return _attended(case).astype(wanted, copy=False)
+    y = np.empty(out.shape, wanted)
+    for start in range(0, queries, rows):
+        part = slice(start, start + rows)
+        y[:, :, part] = _attended(_rows(case, part))
+    return y
+
+
+def _attended(case: _Case) -> Any:
     powers, total, _ = _weights(case)
     y = _times(powers, case.v)
     y /= total
-    return y.astype(wanted, copy=False)
+    return y
+
+
+def _rows(case: _Case, part: slice) -> _Case:
+    """Return the case for some rows of the queries."""
+    mask, drop = (x if x is None or x.ndim < 2 or x.shape[-2] == 1 else x[..., part, :] for x in (case.mask, case.drop))
+    return case._replace(q=case.q[:, :, part], mask=mask, drop=drop)
 
 
 def _slopes(weights: Any, moved: Any) -> tuple[Any, Any]:
