@@ -79,7 +79,7 @@ static PyObject *exchange(PyObject *Py_UNUSED(module), PyObject *const *args, Py
         if (node == old)
             set(&((Handle *)PyList_GetItem(args[0], k))->node, new);
     }
-    Py_RETURN_NONE;
+    return none();
 }
 
 /* What the array's node has as its value, computed if need be. */
@@ -185,7 +185,7 @@ static PyType_Spec handle_spec = {
 /* Keep the class of arrays. */
 static PyObject *connect_arrays(PyObject *Py_UNUSED(module), PyObject *array) {
     set(&array_type, array);
-    Py_RETURN_NONE;
+    return none();
 }
 
 static PyMethodDef functions[] = {

@@ -218,7 +218,7 @@ static PyObject *follow(PyObject *self, PyObject *const *args, Py_ssize_t count)
     if (env != NULL) {
         int same = follow_back(path, env, roots, placeholders, args[2]);
         if (same >= 0)
-            result = same ? followed(env, path->steps, path->leaves) : Py_NewRef(Py_None);
+            result = same ? followed(env, path->steps, path->leaves) : none();
         for (Py_ssize_t k = 0; k < size; k++)
             Py_XDECREF(env[k]);
         PyMem_Free(env);
@@ -328,7 +328,7 @@ static PyObject *reads_of(Walk *walk, PyObject *inputs) {
         Py_CLEAR(reads);
     if (reads != NULL && !ready) {
         Py_DECREF(reads);
-        return Py_NewRef(Py_None);
+        return none();
     }
     return reads;
 }
@@ -445,7 +445,7 @@ static PyObject *connect_code(PyObject *Py_UNUSED(module), PyObject *args) {
     set(&traced, of_tracers);
     set(&item, of_items);
     set(&taken, function);
-    Py_RETURN_NONE;
+    return none();
 }
 
 static PyMethodDef functions[] = {

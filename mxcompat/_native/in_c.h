@@ -15,6 +15,10 @@ typedef struct {
     PyObject_HEAD PyObject *op, *params, *inputs, *aval, *trace, *value, *where, *waiting;
 } Fields; /* of a node */
 
+/* A new reference to None. From Python 3.12 on, headers take None, True and False to be immortal: with these,
+   Py_RETURN_NONE makes no reference, and a library built so takes None's last one from Python 3.11. */
+static inline PyObject *none(void) { return Py_NewRef(Py_None); }
+
 #ifdef __GNUC__ /* what follows is for these files alone */
 #pragma GCC visibility push(hidden)
 #endif

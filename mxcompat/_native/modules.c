@@ -133,7 +133,7 @@ static PyObject *parameters(PyObject *Py_UNUSED(module), PyObject *const *args, 
     if (count != 2 || !is_module(args[0]))
         return PyErr_Format(PyExc_TypeError, "parameters(module, trainable)");
     PyObject *found = parameters_of(args[0], args[1] == Py_True);
-    return found == NULL && !PyErr_Occurred() ? Py_NewRef(Py_None) : found;
+    return found == NULL && !PyErr_Occurred() ? none() : found;
 }
 
 static int put_over(PyObject *target, PyObject *new, int write);
@@ -274,7 +274,7 @@ static PyObject *gather(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     if (count != 5 || !is_tree(args[0]) || !PyList_Check(args[3]) || (args[4] != Py_None && !PyList_Check(args[4])))
         return PyErr_Format(PyExc_TypeError, "gather(gradients, parameters, state, leaves, places): lists at the end");
     Gathered gathered = {args[3], args[4] == Py_None ? NULL : args[4]};
-    return gather_tree(args[0], args[1], args[2], &gathered) ? NULL : Py_NewRef(Py_None);
+    return gather_tree(args[0], args[1], args[2], &gathered) ? NULL : none();
 }
 
 static int add_operand(PyObject *given, PyObject *x) {
@@ -314,7 +314,7 @@ static PyObject *operands(PyObject *Py_UNUSED(module), PyObject *leaves) {
             result = PyTuple_Pack(2, given, names);
         Py_XDECREF(names);
     } else if (going == 0)
-        result = Py_NewRef(Py_None);
+        result = none();
     Py_XDECREF(slots);
     Py_XDECREF(given);
     return result;
@@ -350,7 +350,7 @@ static PyObject *assign(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
 /* Keep the class of modules. */
 static PyObject *connect_modules(PyObject *Py_UNUSED(module), PyObject *type) {
     set(&module_type, type);
-    Py_RETURN_NONE;
+    return none();
 }
 
 static PyMethodDef functions[] = {

@@ -218,7 +218,7 @@ static PyObject *aliases(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
             PyErr_Format(PyExc_TypeError, "aliases: item %zd is no node", k);
         else if ((inputs = PyTuple_Pack(1, node)) != NULL) {
             Fields *f = (Fields *)node;
-            one = new_node(args[0], no_params, inputs, Py_NewRef(f->aval), args[2], f->value, Py_NewRef(Py_None));
+            one = new_node(args[0], no_params, inputs, Py_NewRef(f->aval), args[2], f->value, none());
         }
         if (one == NULL || PyList_Append(made, one) < 0)
             Py_CLEAR(made);
@@ -241,7 +241,7 @@ static PyObject *items(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
         PyObject *inputs = params == NULL ? NULL : PyTuple_Pack(1, args[0]), *one = NULL;
         if (inputs != NULL)
             one = new_node(
-                item, params, inputs, Py_NewRef(PyTuple_GetItem(avals, k)), of->trace, Py_None, Py_NewRef(Py_None));
+                item, params, inputs, Py_NewRef(PyTuple_GetItem(avals, k)), of->trace, Py_None, none());
         if (one == NULL || PyList_Append(made, one) < 0)
             Py_CLEAR(made);
         Py_XDECREF(one);
@@ -271,7 +271,7 @@ PyObject *leaf(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t co
         return PyErr_Format(PyExc_TypeError, "leaf(value, aval)");
     if (count_memory(args[0], args[1]) < 0)
         return NULL;
-    return new_node(Py_None, no_params, no_params, Py_NewRef(args[1]), zero, args[0], Py_NewRef(Py_None));
+    return new_node(Py_None, no_params, no_params, Py_NewRef(args[1]), zero, args[0], none());
 }
 
 /* Node(op, params, inputs, aval, trace, value=None), in less time. */
@@ -279,7 +279,7 @@ static PyObject *node(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     if (count < 5 || count > 6)
         return PyErr_Format(PyExc_TypeError, "node(op, params, inputs, aval, trace, value=None)");
     return new_node(
-        args[0], args[1], args[2], Py_NewRef(args[3]), args[4], count == 6 ? args[5] : Py_None, Py_NewRef(Py_None));
+        args[0], args[1], args[2], Py_NewRef(args[3]), args[4], count == 6 ? args[5] : Py_None, none());
 }
 
 /* Let a node have a value; it forgets how it was made, unless a capture under way may want to know. */
@@ -429,7 +429,7 @@ static PyObject *connect_nodes(PyObject *Py_UNUSED(module), PyObject *args) {
     set(&item, op);
     set(&indices, params);
     set(&scalar, number);
-    Py_RETURN_NONE;
+    return none();
 }
 
 static PyMethodDef functions[] = {

@@ -5,7 +5,7 @@ static PyObject *empty, *avals, *make_aval, *kinds; /* what `connect_numbers` br
 
 #define RETURN_NONE_IF(condition) \
     if (condition) \
-    Py_RETURN_NONE
+    return none()
 
 enum { FLOATS, INTS, BOOLS };
 #define MOST_AXES 32
@@ -112,7 +112,7 @@ static PyObject *numbers(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
         int done = fill(args[0], shape, ndim, kind, memory.buf) != NULL;
         PyBuffer_Release(&memory);
         PyObject *both[] = {data, aval};
-        node = done ? leaf(NULL, both, 2) : Py_NewRef(Py_None);
+        node = done ? leaf(NULL, both, 2) : none();
     }
     Py_XDECREF(data);
     Py_XDECREF(aval);
@@ -131,7 +131,7 @@ static PyObject *connect_numbers(PyObject *Py_UNUSED(module), PyObject *args) {
     set(&avals, table);
     set(&make_aval, make);
     set(&kinds, dtypes);
-    Py_RETURN_NONE;
+    return none();
 }
 
 /* A number at an address, by the letter of its type; None for types that C does not have. */
@@ -160,17 +160,17 @@ static PyObject *number_at(const void *at, char letter) {
     case 'Q':
         return PyLong_FromUnsignedLongLong(*(const unsigned long long *)at);
     }
-    Py_RETURN_NONE;
+    return none();
 }
 
 /* The number in a buffer that has a single one, once it is there, or None for whatever else. */
 static PyObject *number(PyObject *Py_UNUSED(module), PyObject *value) {
     Py_buffer memory;
     if (!PyObject_CheckBuffer(value))
-        Py_RETURN_NONE;
+        return none();
     if (PyObject_GetBuffer(value, &memory, PyBUF_FULL_RO) < 0) {
         PyErr_Clear();
-        Py_RETURN_NONE;
+        return none();
     }
     const char *format = memory.format == NULL ? "" : memory.format + (memory.format[0] == '=');
     int single = memory.len == memory.itemsize && format[0] != 0 && format[1] == 0;
@@ -179,7 +179,7 @@ static PyObject *number(PyObject *Py_UNUSED(module), PyObject *value) {
         letter = memory.itemsize == 8 ? 'q' : 'i';
     if (letter == 'L')
         letter = memory.itemsize == 8 ? 'Q' : 'I';
-    PyObject *found = single ? number_at(memory.buf, letter) : Py_NewRef(Py_None);
+    PyObject *found = single ? number_at(memory.buf, letter) : none();
     PyBuffer_Release(&memory);
     return found;
 }

@@ -68,7 +68,7 @@ static PyObject *random_words(PyObject *Py_UNUSED(module), PyObject *const *args
     PyBuffer_Release(&keys);
     if (!fits)
         return PyErr_Format(PyExc_ValueError, "random_words: the arrays do not fit each other");
-    Py_RETURN_NONE;
+    return none();
 }
 
 static PyMethodDef functions[] = {FAST("random_words", random_words), {NULL}};

@@ -251,7 +251,7 @@ static PyObject *find(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     if (going == 1)
         return noted;
     Py_XDECREF(noted);
-    return going < 0 ? NULL : Py_NewRef(Py_None);
+    return going < 0 ? NULL : none();
 }
 
 /* Whether two lists, and what comes with the arrays in them, are as `fill` and `put_back` need them. */
@@ -270,7 +270,7 @@ static PyObject *fill(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
         if (failed)
             return NULL;
     }
-    Py_RETURN_NONE;
+    return none();
 }
 
 /* Put an array back where a leaf still is; what the function has taken away stays away. */
@@ -317,7 +317,7 @@ static PyObject *connect_trees(PyObject *Py_UNUSED(module), PyObject *args) {
     set(&array_type, array);
     set(&leaf_type, place);
     set(&like_tuple, function);
-    Py_RETURN_NONE;
+    return none();
 }
 
 static PyMethodDef functions[] = {

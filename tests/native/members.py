@@ -1,0 +1,44 @@
+"""What the extension has: the functions of its method table, the methods of its types, and the slots of these."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import MethodDescriptorType, ModuleType
+
+__all__ = ["SOURCES", "code_of", "members"]
+
+SOURCES = sorted((Path(__file__).parents[2] / "mxcompat" / "_native").glob("*.[ch]"))
+
+_SLOTS = re.compile(r"PyType_Slot (\w+)\[\] = \{(.*?)\{0, NULL\},?\s*\};", re.DOTALL)
+_SPEC = re.compile(r'\.name = "[\w.]+\.(\w+)",.*?\.slots = (\w+)', re.DOTALL)
+
+
+def code_of(path: Path) -> str:
+    """The text of a source without its comments and strings, of which the quotes are left."""
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"', lambda m: '""' if m[0][0] == '"' else " ", path.read_text(),
+                  flags=re.DOTALL)  # fmt: skip
+
+
+def _slots() -> set[str]:
+    """`Type.tp_slot`, of all slots that hold functions or members."""
+    found = set()
+    for path in SOURCES:
+        text = path.read_text()
+        tables = {name: re.findall(r"\{Py_(\w+),", content) for name, content in _SLOTS.findall(text)}
+        types = {slots: name for name, slots in _SPEC.findall(text)}
+        assert set(types) == set(tables), f"{path.name}: a type without slots, or slots without a type"
+        found |= {f"{types[table]}.{slot}" for table, slots in tables.items() for slot in slots}
+    return {name for name in found if not name.endswith((".tp_doc", ".tp_methods"))}
+
+
+def members(module: ModuleType) -> set[str]:
+    """The names of all functions, methods and slots of the extension."""
+    found = _slots()
+    for name, value in vars(module).items():
+        if isinstance(value, type):
+            methods = [n for n, v in vars(value).items() if isinstance(v, MethodDescriptorType)]
+            found |= {f"{name}.{method}" for method in methods if not method.startswith("__")}
+        elif callable(value) and not name.startswith("__"):
+            found.add(name)
+    return found

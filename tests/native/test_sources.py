@@ -1,0 +1,69 @@
+"""The sources rely on nothing that is true of newer Pythons alone: one build serves all from 3.11 on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from .libraries import pythons
+from .members import SOURCES, code_of
+
+FORBIDDEN = {
+    r"\bPy_RETURN_\w+": "makes no reference in headers from 3.12 on: `return none();`, `PyBool_FromLong(...)`",
+    r"\breturn\s*\(?\s*Py_(None|True|False|NotImplemented|Ellipsis)\b": "is no new reference",
+    r"\b_?Py_(SET_REFCNT|REFCNT|Is_?Immortal|SetImmortal)\b": "is another number where None is immortal",
+    r"\bPyUnstable_\w+|\b_Py\w+": "is in no stable interface",
+}
+"""Patterns that no source has, with the reason."""
+
+
+def found(pattern: str) -> list[str]:
+    return [f"{p.name}: {m[0]}" for p in SOURCES for m in re.finditer(pattern, code_of(p))]
+
+
+@pytest.mark.parametrize("pattern", FORBIDDEN)
+def test_no_source_relies_on_immortal_objects(pattern: str) -> None:
+    assert not found(pattern), FORBIDDEN[pattern]
+
+
+def test_no_format_has_sizes() -> None:
+    """What follows "#" is an int before Python 3.13 and a Py_ssize_t from then on, unless a macro says so."""
+    formats = re.compile(
+        r'\b(?:Py_BuildValue|PyArg_\w+|PyObject_Call(?:Method|Function))\s*\([^;]*?"([^"]*)"', re.DOTALL
+    )
+    given = [(p.name, m[1]) for p in SOURCES for m in formats.finditer(p.read_text())]
+    assert len(given) > 5
+    assert not [(name, text) for name, text in given if "#" in text]
+
+
+def test_these_patterns_find_what_they_forbid() -> None:
+    for line in (
+        "Py_RETURN_NONE;", "Py_RETURN_NOTIMPLEMENTED;", "return Py_True;", "return (Py_None);", "Py_SET_REFCNT(x, 1);",
+        "_Py_IsImmortal(x)", "Py_RETURN_RICHCOMPARE(a, b, op);", "PyUnstable_SetImmortal(x);",
+    ):  # fmt: skip
+        assert any(re.search(pattern, line) for pattern in FORBIDDEN), line
+    for line in ("return none();", "x == Py_None", "return new_node(op, Py_None);", "Py_NewRef(x)"):
+        assert not any(re.search(pattern, line) for pattern in FORBIDDEN), line
+
+
+NEEDED = """
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+PyObject *returned(void) { Py_RETURN_NONE; }
+"""
+
+
+@pytest.mark.parametrize("python", pythons(), ids=lambda p: ".".join(map(str, p.version)))
+def test_which_headers_need_it(python, tmp_path) -> None:
+    """From 3.12 on the macro makes no reference: the day it does again, `none` may go."""
+    (tmp_path / "a.c").write_text(NEEDED)
+    code = "import sysconfig; print(sysconfig.get_path('include'))"
+    include = subprocess.check_output([python.path, "-c", code], text=True).strip()
+    command = ["cc", "-E", "-DPy_LIMITED_API=0x030B0000", f"-I{include}", tmp_path / "a.c"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("no compiler")
+    body = done.stdout[done.stdout.index("returned(void)") :]
+    assert ("NewRef" in body) == (python.version < (3, 12))
