@@ -145,7 +145,10 @@ class _View:
 
     def __init__(self, data: np.ndarray) -> None:
         interface = data.__array_interface__
-        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+        interface["data"] = (interface["data"][0], False)
+        if interface["strides"] is None:
+            del interface["strides"]  # of which NumPy 2.4 keeps a reference to None each time
+        self.__array_interface__ = interface
         self.owner = data
 
 

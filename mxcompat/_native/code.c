@@ -196,6 +196,8 @@ static PyObject *followed(PyObject **env, Py_ssize_t steps, Py_ssize_t count) {
 static int follow_back(Path *path, PyObject **env, PyObject *roots, PyObject *placeholders, PyObject *trace) {
     Py_ssize_t steps = path->steps, leaves = path->leaves, given = PyTuple_Size(placeholders);
     int same = given <= leaves && PyTuple_Size(roots) == path->roots, in_capture = PyObject_IsTrue(trace);
+    if (in_capture < 0)
+        return -1;
     for (Py_ssize_t k = 0; same == 1 && k < given; k++)
         same = put(env, steps + leaves - 1 - k, PyTuple_GetItem(placeholders, k));
     for (Py_ssize_t k = 0; same == 1 && k < path->roots; k++)
@@ -411,7 +413,8 @@ static PyObject *walk_graph(PyObject *Py_UNUSED(module), PyObject *const *args, 
     Walk walk = {.trace = PyLong_AsLongLong(args[1])};
     if (walk.trace == -1 && PyErr_Occurred())
         return NULL;
-    PyObject *roots = PySequence_Tuple(args[0]), *placeholders = PySequence_Tuple(args[2]), *result = NULL;
+    PyObject *roots = PySequence_Tuple(args[0]), *result = NULL;
+    PyObject *placeholders = roots == NULL ? NULL : PySequence_Tuple(args[2]);
     walk.slots = PyDict_New();
     walk.order = PyList_New(0);
     walk.instructions = PyList_New(0);

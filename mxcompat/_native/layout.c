@@ -155,8 +155,8 @@ static int axis_for_tiles(const Py_buffer *from, Py_ssize_t least) {
 
 /* copy_transposed(to, from, least): copy `from`, whose elements lie one after the other along an axis that is not the
    last, to memory in which they do along the last. Integers of one size, by their bits; two shapes that are the same.
-   Returns whether that was done: not if elements lie otherwise, or if along one of the two axes there are fewer than
-   `least`. */
+   Returns whether that was done: not if elements lie otherwise, or at odd addresses, or if along one of the two axes
+   there are fewer than `least`. */
 static PyObject *copy_transposed(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 3)
         return PyErr_Format(PyExc_TypeError, "copy_transposed(to, from, least)");
@@ -173,7 +173,8 @@ static PyObject *copy_transposed(PyObject *Py_UNUSED(module), PyObject *const *a
                (size == 1 || size == 2 || size == 4 || size == 8) && to.strides[to.ndim - 1] == size;
     for (int k = 0; fits && k < to.ndim; k++)
         fits = to.shape[k] == from.shape[k] && to.strides[k] % size == 0;
-    int axis = fits && to.len > 0 ? axis_for_tiles(&from, least) : -1;
+    int aligned = ((uintptr_t)to.buf | (uintptr_t)from.buf) % (uintptr_t)(fits ? size : 1) == 0;
+    int axis = fits && aligned && to.len > 0 ? axis_for_tiles(&from, least) : -1;
     if (axis >= 0) {
         Py_BEGIN_ALLOW_THREADS
         copy_all(&to, &from, axis);

@@ -234,7 +234,9 @@ static PyObject *items(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     Fields *of = (Fields *)args[0];
     PyObject *avals = of->aval, *made = PyList_New(0);
     Py_ssize_t n = PyTuple_Size(avals), first = count == 2 ? PyLong_AsSsize_t(args[1]) : 0;
-    if (PyErr_Occurred())
+    if (first < 0 && !PyErr_Occurred())
+        PyErr_Format(PyExc_ValueError, "items: the first is %zd", first);
+    if (first < 0)
         Py_CLEAR(made);
     for (Py_ssize_t k = first; made != NULL && k < n; k++) {
         PyObject *index = PyLong_FromSsize_t(k), *params = index == NULL ? NULL : PyObject_GetItem(indices, index);

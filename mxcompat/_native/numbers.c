@@ -97,10 +97,13 @@ static PyObject *numbers(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
     PyObject *numpy = PyTuple_GetItem(PyTuple_GetItem(kinds, kind), 1);
 
     PyObject *sizes = PyTuple_New(ndim), *aval = NULL, *node = NULL;
+    for (int k = 0; sizes != NULL && k < ndim; k++) {
+        PyObject *size = PyLong_FromSsize_t(shape[k]);
+        if (size == NULL || PyTuple_SetItem(sizes, k, size) < 0)
+            Py_CLEAR(sizes);
+    }
     if (sizes == NULL)
         return NULL;
-    for (int k = 0; k < ndim; k++)
-        PyTuple_SetItem(sizes, k, PyLong_FromSsize_t(shape[k]));
     PyObject *key = PyTuple_Pack(2, sizes, dtype);
     if (key != NULL)
         aval = Py_XNewRef(PyDict_GetItemWithError(avals, key));

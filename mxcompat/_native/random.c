@@ -59,9 +59,11 @@ static PyObject *random_words(PyObject *Py_UNUSED(module), PyObject *const *args
                words.shape[0] == keys.shape[0] && words.shape[1] % 2 == 0 && keys.shape[1] == 2;
     if (fits) {
         Py_BEGIN_ALLOW_THREADS
-        for (Py_ssize_t row = 0; row < words.shape[0]; row++)
-            fill((uint32_t *)words.buf + row * words.shape[1], words.shape[1] / 2, odd,
-                 (const uint32_t *)keys.buf + row * 2);
+        for (Py_ssize_t row = 0; row < words.shape[0]; row++) {
+            uint32_t key[2];
+            memcpy(key, (const char *)keys.buf + row * (Py_ssize_t)sizeof(key), sizeof(key));
+            fill((uint32_t *)words.buf + row * words.shape[1], words.shape[1] / 2, odd, key);
+        }
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&words);

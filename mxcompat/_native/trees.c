@@ -238,8 +238,13 @@ static PyObject *find(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     Py_ssize_t position = 0;
     int going = noted == NULL ? -1 : 1;
     if (PyDict_Check(container)) {
-        while (going == 1 && PyDict_Next(container, &position, &key, &item))
+        while (going == 1 && PyDict_Next(container, &position, &key, &item)) {
+            Py_INCREF(key); /* to compare it with what is wanted may run anything */
+            Py_INCREF(item);
             going = find_under(container, key, item, wanted, &found, noted);
+            Py_DECREF(item);
+            Py_DECREF(key);
+        }
     } else
         for (Py_ssize_t k = 0; going == 1 && k < PyList_Size(container); k++) {
             key = PyLong_FromSsize_t(k);
