@@ -21,11 +21,13 @@ static int is_private(PyObject *name) {
     return result;
 }
 
-/* 0 for what is no dictionary and no list; -1, with no error set, for what is one by its `__class__` alone. */
+/* 0 for what is no dictionary and no list; -1, with no error set but for MemoryError, for what is one by its `__class__`
+   alone. */
 static int stands_for_others(PyObject *value) {
     PyObject *class = PyObject_GetAttr(value, s_class);
     if (class == NULL) {
-        PyErr_Clear();
+        if (!PyErr_ExceptionMatches(PyExc_MemoryError))
+            PyErr_Clear();
         return -1;
     }
     int stands = PyType_Check(class) && (PyType_IsSubtype((PyTypeObject *)class, &PyDict_Type) ||

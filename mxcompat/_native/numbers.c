@@ -172,6 +172,8 @@ static PyObject *number(PyObject *Py_UNUSED(module), PyObject *value) {
     if (!PyObject_CheckBuffer(value))
         return none();
     if (PyObject_GetBuffer(value, &memory, PyBUF_FULL_RO) < 0) {
+        if (PyErr_ExceptionMatches(PyExc_MemoryError))
+            return NULL;
         PyErr_Clear();
         return none();
     }

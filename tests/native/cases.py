@@ -25,6 +25,8 @@ class Case(NamedTuple):
         raises: the type of the exception, if the call is to fail.
         before: is called before each call, and `after` behind it.
         calls: how many calls show a lost reference, where one call takes long.
+        keeps: what keeps a reference where an allocation fails, if not the extension.
+        ends: what ends the process then, if not the extension.
     """
 
     member: str
@@ -35,6 +37,8 @@ class Case(NamedTuple):
     before: Callable[[], Any] = _nothing
     after: Callable[[], Any] = _nothing
     calls: int = 10_000
+    keeps: str = ""
+    ends: str = ""
 
     def __str__(self) -> str:
         return f"{self.member}: {self.name}"

@@ -23,6 +23,12 @@ __all__ = ["cases"]
 
 PLAIN = nest._PLAIN
 
+FRAME = "CPython: no memory for the frame of a function whose variables are read by another"
+PLACE = "CPython: no memory for the place of an exception, which it makes for ever"
+MAPPED = "CPython: no memory for the tuple of what `map` gives"
+INTERFACE = "NumPy: no memory for `__array_interface__`"
+ERRSTATE = "NumPy: no memory for `errstate`"
+
 
 def _of_handles() -> Iterator[Case]:
     x, y, z = leaf(), leaf(), leaf()
@@ -85,15 +91,15 @@ def _of_handle() -> Iterator[Case]:
     yield Case(buffer, "floats", read, (x,))
     yield Case(buffer, "of JAX", read, (of_jax,))
     yield Case(buffer, "elements that do not lie in order", read, (spread,))
-    yield Case(buffer, "what memoryview has no format for", read, (half,))
-    yield Case(buffer, "a number", read, (number,))
-    yield Case(buffer, "nothing", read, (empty,))
+    yield Case(buffer, "what memoryview has no format for", read, (half,), ends=INTERFACE)
+    yield Case(buffer, "a number", read, (number,), keeps=FRAME)
+    yield Case(buffer, "nothing", read, (empty,), keeps=FRAME)
     yield Case(buffer, "written to", written, (x,))
     yield Case(buffer, "by NumPy", np.frombuffer, (x, np.float32))
-    yield Case(buffer, "a value that is not there yet", computed, calls=1000)
+    yield Case(buffer, "a value that is not there yet", computed, calls=1000, ends=ERRSTATE)
     yield Case(buffer, "an array without a node", read, (bare,), AttributeError)
     failing = native.wrap(Node(ADD, (), (late, 3), FLOATS, 0))
-    yield Case(buffer, "a value that cannot be computed", read, (failing,), AttributeError, calls=1000)
+    yield Case(buffer, "a value that cannot be computed", read, (failing,), AttributeError, calls=1000, ends=PLACE)
     yield Case("Handle.bf_releasebuffer", "after it was read", read, (x,))
     yield Case("Handle.bf_releasebuffer", "by the collector", np.asarray, (x,))
     yield Case("Handle.tp_dealloc", "an array", native.wrap, (late,))
@@ -119,7 +125,15 @@ def _of_numbers() -> Iterator[Case]:
     for name, some in (*values, ("a nest", [[1, 2], (3, 4)]), ("many", longs)):
         yield Case("numbers", name, numbers, (some, None))
         yield Case("numbers", f"{name} as float32", numbers, (some, mx.float32))
-    yield Case("numbers", "an aval that is not known yet", numbers, ([1.0] * 7, None), before=AVALS.clear, calls=2000)
+    yield Case(
+        "numbers",
+        "an aval that is not known yet",
+        numbers,
+        ([1.0] * 7, None),
+        before=AVALS.clear,
+        calls=2000,
+        keeps=MAPPED,
+    )
     for name, some, dtype in (
         ("nothing", [], None), ("a dtype that is not theirs", [1.0], mx.float16),
         ("lists of other lengths", [[1], [1, 2]], None),

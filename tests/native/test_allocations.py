@@ -1,0 +1,53 @@
+"""An allocation that fails, wherever, makes an exception or a right result: it ends no process, and nothing is lost."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mxcompat._native import native
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [
+    pytest.mark.skipif(native is None, reason="no compiler of C"),
+    pytest.mark.skipif(importlib.util.find_spec("_testcapi") is None, reason="this Python has no _testcapi"),
+]
+
+
+def test_every_allocation_may_fail() -> None:
+    command = [sys.executable, "-X", "faulthandler", "-m", "tests.native.allocations"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, f"{lines[-1:]}\n{done.stderr}"
+    cases, reports = lines[::2], lines[1::2]
+    wrong = {case["case"]: report["wrong"] for case, report in zip(cases, reports, strict=True) if report["wrong"]}
+    assert not wrong, json.dumps(wrong, indent=1)
+    assert len(cases) > 300
+    assert sum(report["points"] for report in reports) > 20 * len(cases)
+
+
+def test_what_is_wrong_is_seen() -> None:
+    """A function that forgets an error, and one that keeps what it has made until then."""
+    from .allocations import faults
+    from .cases import Case
+
+    kept = []
+
+    def forgets() -> list:
+        try:
+            return [bytearray(500)]
+        except MemoryError:
+            return []
+
+    def keeps() -> None:
+        kept.append(bytearray(5))
+        kept.append(bytearray(500))
+
+    assert any("[]" in text for text in faults(Case("", "forgets", forgets))[1])
+    assert any("lost" in text for text in faults(Case("", "keeps", keeps))[1])
