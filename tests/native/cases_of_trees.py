@@ -53,7 +53,8 @@ class Unlike(tuple):
         return super().__new__(cls, items)
 
 
-def deep(tree: Any, levels: int = 3000) -> list:
+def deep(tree: Any, levels: int = 100_000) -> list:
+    """More levels than any Python allows in C."""
     for _ in range(levels):
         tree = [tree]
     return tree
