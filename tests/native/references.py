@@ -42,11 +42,16 @@ def drift(case: Case, calls: int, shared: Iterable[object] = ()) -> dict[str, fl
 
 def counted(act: Callable[[], object], calls: int, watch: Iterable[object], least: float) -> dict[str, float]:
     """What a call loses or keeps of what every program shares, of the objects to watch, and of memory, if it is more
-    than the `least`. What is found is counted again, twice: a call does the same each time, other threads do not."""
+    than the `least`. What is found is counted again after many more calls, twice: a call loses the same each time, but
+    other threads do not, and what is kept for the next object is full once."""
     objects = [*{id(x): x for x in (*ALWAYS, *watch)}.values()]
     found = _counted(act, calls, objects, least)
     for _ in range(2):
-        again = _counted(act, calls, objects, least) if found else {}
+        if not found:
+            break
+        for _ in repeat(None, 20 * calls):
+            act()
+        again = _counted(act, calls, objects, least)
         found = {name: again[name] for name in found if name in again}
     return found
 

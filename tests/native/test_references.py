@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -49,12 +50,13 @@ def test_no_reference_is_lost_or_kept(member: str) -> None:
 def test_what_is_lost_is_seen() -> None:
     kept: list = []
     x = object()
+    near = partial(pytest.approx, rel=0.1)
     if sys.version_info < (3, 12):
-        assert drift(Case("", "a reference to None", kept.append, (None,)), 1000)["None"] == 1
-        held = [None] * 4000
-        assert drift(Case("", "one of None's", held.pop), 1000)["None"] == -1
-    assert drift(Case("", "its argument", kept.append, (x,)), 1000)["an object of object"] == 1
-    assert 0.9 < drift(Case("", "an object", lambda: kept.append(object())), 1000)["blocks"] < 1.5
+        assert drift(Case("", "a reference to None", kept.append, (None,)), 1000)["None"] == near(1)
+        held = [None] * 70_000
+        assert drift(Case("", "one of None's", held.pop), 1000)["None"] == near(-1)
+    assert drift(Case("", "its argument", kept.append, (x,)), 1000)["an object of object"] == near(1)
+    assert drift(Case("", "an object", lambda: kept.append(object())), 1000)["blocks"] == near(1)
     assert drift(Case("", "nothing", len, ((),)), 1000) == {}
 
 
