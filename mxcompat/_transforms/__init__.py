@@ -1,1 +1,1 @@
-"""Function transforms: thin, over capture and Program."""
+"""Function transforms: a thin layer over capture and Program."""

@@ -1,7 +1,7 @@
 """Automatic differentiation: `grad`, `value_and_grad`, `vjp`, `jvp`.
 
-Each captures the user's function into a Program and returns outputs of one node; lowering that node is `jax.vjp` or
-`jax.jvp` of the Program's replay. Arguments stay evaluable while the function runs.
+Each transform captures the user's function into a Program and adds one node to the graph. XLA lowers this node as
+`jax.vjp` or `jax.jvp` of the Program's replay. The function's arguments can be evaluated while the function runs.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 def value_and_grad(
     fun: Callable[..., Any], argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] = []
 ) -> Callable[..., Any]:
-    """A function that returns the value of `fun` and its gradients.
+    """Return a function that computes the value of `fun` and its gradients.
 
     Args:
-        fun: returns a scalar array, or a tuple whose first item is one; other items may be anything. To transforms
-            around this the arrays among these are constants.
-        argnums: the positional arguments to differentiate with respect to: trees of arrays. By default the first, if
-            `argnames` is empty.
+        fun: returns a scalar array, or a tuple whose first item is a scalar array. The other items may be anything. An
+            enclosing transform treats the arrays among them as constants.
+        argnums: the positions of the arguments to differentiate with respect to, which are trees of arrays. The default
+            is the first argument if `argnames` is empty, and none otherwise.
         argnames: the keyword arguments to differentiate with respect to.
 
     Returns:
-        A function with the arguments of `fun` that returns `(value, gradients)`. Gradients have the tree, the shapes
-        and the dtypes of the arguments (unless the rule of a custom function returns others); with several `argnums`
-        they are a tuple, with `argnames` a pair of the positional gradients (or None) and a dict.
+        A function that takes the arguments of `fun` and returns `(value, gradients)`. The gradients have the tree, the
+        shapes and the dtypes of the arguments, unless the rule of a custom function returns other dtypes. With several
+        `argnums` they are a tuple. With `argnames` they are a pair: the positional gradients (or None), and a dict by
+        name.
 
     Raises:
         ValueError: for argument numbers or names that do not fit, for leaves that are not arrays, and for a value that
@@ -64,9 +65,9 @@ def value_and_grad(
 def grad(
     fun: Callable[..., Any], argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] = []
 ) -> Callable[..., Any]:
-    """A function that returns the gradients of `fun`, which must return a scalar array.
+    """Return a function that computes the gradients of `fun`, which must return a scalar array.
 
-    Args and gradients are those of `value_and_grad`.
+    The arguments are the same as for `value_and_grad`, and so is the form of the gradients.
 
     Raises:
         ValueError: for argument numbers or names that do not fit, for leaves that are not arrays, and for a value that
@@ -97,7 +98,7 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             wanted += slots.add(kwargs, names)
         if not wanted:
             raise ValueError("[grad] Must specify at least one argument.")
-        # The function may write to its arguments; the caller's arrays are not to be written to.
+        # The user's function may update its arguments in place; the caller's arrays must not change.
         given = handles(nodes_of(slots.arrays))
         stand_ins = [*map(given.__getitem__, wanted)]
         reals = nodes_of(stand_ins)
@@ -109,12 +110,13 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             _check_value(value, tag)
             loss, *others = nodes_in(value)
             _check_scalar(loss)
-            outputs = [loss, *[n for n in others if n.trace >= capture.id]]  # the rest has to do with nothing here
+            # the other outputs do not depend on the arguments
+            outputs = [loss, *[n for n in others if n.trace >= capture.id]]
             del given
             capture.given = ()
             cotangents = [scalar(1.0, _ONE)]
             body = capture.close(outputs, keep=True, derive=pulled_back(reals, cotangents))
-        exchange(stand_ins, capture.placeholders, reals)  # so that nothing holds their buffers twice
+        exchange(stand_ins, capture.placeholders, reals)  # release the second reference to the buffers
         node = _pull_back(body, reals, cotangents)
         asked = [*map(args.__getitem__, numbers)], {k: v for k, v in kwargs.items() if k in names} if names else {}
         try:
@@ -130,7 +132,7 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
 
 
 def _detached(value: tuple) -> tuple:
-    """What a function returned: a transform around sees its first array alone depend on anything."""
+    """Apply `stop_gradient` to all arrays in a returned tuple but the first, if another transform encloses this one."""
     if not innermost_trace():
         return copied(value)
     first, *others = nodes_in(value)
@@ -141,7 +143,7 @@ _ONE = aval((), float32)
 
 
 def _pull_back(body: Body, reals: Sequence[Node], cotangents: Sequence[Node]) -> Node:
-    """The node of a vjp; the outputs of the body become outputs of it."""
+    """Make the node of a vjp, and turn the body's outputs into outputs of this node."""
     outputs = len(cotangents)
     check_indices(body.program, len(reals), outputs, "VJP")
     node = body.derived
@@ -152,15 +154,16 @@ def _pull_back(body: Body, reals: Sequence[Node], cotangents: Sequence[Node]) ->
 
 
 def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) -> tuple[list[array], list[array]]:
-    """The outputs of `fun` at `primals`, and the product of `cotangents` with its Jacobian.
+    """Compute the outputs of `fun` at `primals`, and the product of `cotangents` with its Jacobian.
 
     Args:
         fun: takes as many arrays as there are primals and returns an array or a list (or tuple) of arrays.
-        primals: the point, a list of arrays.
-        cotangents: one array for each output, of its shape. Outputs that are results of `stop_gradient` have none.
+        primals: the arrays at which to differentiate.
+        cotangents: one array for each output, of the output's shape. Results of `stop_gradient` are skipped: they take
+            no cotangent.
 
     Returns:
-        The list of outputs, and the list of products, of the shapes and dtypes of the primals.
+        The list of outputs, and the list of products. The products have the shapes and dtypes of the primals.
 
     Raises:
         ValueError: if there are fewer cotangents than outputs, or one has another shape than its output.
@@ -193,25 +196,25 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
 
 
 def _first_of_each(outputs: Sequence[Node], cotangents: list[Node]) -> list[Node]:
-    """The cotangents, with zero for an output that is there already: MLX counts it once."""
+    """Replace the cotangent of a repeated output by zero: MLX counts each output once."""
     return [c if y not in outputs[:k] else apply(FULL, (scalar(0, aval((), c.aval.dtype)),), (c.aval.shape,))
             for k, (y, c) in enumerate(zip(outputs, cotangents, strict=True))]  # fmt: skip
 
 
 def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) -> tuple[list[array], list[array]]:
-    """The outputs of `fun` at `primals`, and the product of its Jacobian with `tangents`.
+    """Compute the outputs of `fun` at `primals`, and the product of its Jacobian with `tangents`.
 
     Args:
         fun: takes as many arrays as there are primals and returns an array or a list (or tuple) of arrays.
-        primals: the point, a list of arrays.
-        tangents: one array for each primal, of its shape.
+        primals: the arrays at which to differentiate.
+        tangents: one array for each primal, of the primal's shape.
 
     Returns:
-        The list of outputs, and the list of products, of the shapes of the outputs. Tangents of other dtypes than the
-        primals' are promoted, op by op.
+        The list of outputs, and the list of products. The products have the shapes of the outputs. If a tangent's dtype
+        differs from its primal's, each op promotes the two.
 
     Raises:
-        ValueError: if number or shape of the tangents differ from the primals'.
+        ValueError: if the tangents and the primals differ in number or shape.
         TypeError: if a primal or tangent is not an array.
 
     Example:
@@ -242,7 +245,7 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
 
 
 def _arrays(values: Any, tag: str) -> list[array]:
-    """The arrays of an argument that must be a sequence of them."""
+    """Return the arrays of an argument that must be a sequence of arrays."""
     if not is_sequence(values):
         raise expected(tag, "a list of arrays", values)
     found = list(values)
@@ -289,7 +292,7 @@ def _check_given(args: tuple, kwargs: dict[str, Any], numbers: list[int], names:
             f"[{tag}] Can't compute the gradient of argument index {numbers[-1]} because the function is called with "
             f"only {len(args)} positional arguments."
         )
-    for name in reversed(names):  # as MLX goes through them
+    for name in reversed(names):  # MLX checks the names in this order
         if name not in kwargs:
             raise ValueError(
                 f"[{tag}] Can't compute the gradient of keyword argument '{name}' because the function is called with "
@@ -328,7 +331,7 @@ def _check_scalar(node: Node) -> None:
 
 
 def _mismatch(out: Node, shape: tuple[int, ...], only: bool) -> ValueError:
-    """The error for a cotangent of this shape; `only` says that the function has no other output."""
+    """Return the error for a cotangent of the wrong shape; `only` is True if the function has a single output."""
     text = f"[vjp] Output shape {format_shape(out.aval.shape)} does not match cotangent shape {format_shape(shape)}."
     if only and out.aval.size == 1:
         text += " If you are using grad your function must return a scalar."

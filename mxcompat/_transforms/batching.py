@@ -1,8 +1,8 @@
-"""Programs over an axis more, made by the BATCH rules of their ops: what `vmap` is where no compiler is wanted.
+"""Batched Programs: a Program with one more axis, made by the BATCH rules of its ops. NumPy runs `vmap` this way.
 
-The new axis comes first, wherever it is. Each batched Program is made once and remembered beside the one it was made
-from. The transforms' own rules are here too: entries of a batch are independent of each other, so that the derivative
-of a batch is the batch of derivatives.
+The new axis comes first in all arrays. Each batched Program is made once and cached with its original. The BATCH rules
+of the transforms are also here. They rely on this: entries of a batch are independent, so the derivative of a batch is
+the batch of derivatives.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = ["Mapped", "batched", "mapped", "value_on_host"]
 
 
 class Batched(NamedTuple):
-    """A Program over a new first axis.
+    """A Program with a new first axis.
 
     Args:
-        program: its inputs are those of the other, then what it captured.
-        captured: nodes of numbers and constants that the rules put in.
-        flags: which of its outputs have the axis.
+        program: its inputs are those of the original Program, then the captured nodes.
+        captured: the nodes of numbers and constants that the BATCH rules added.
+        flags: which outputs have the new axis.
     """
 
     program: Program
@@ -46,8 +46,13 @@ class Batched(NamedTuple):
 
 
 class Mapped(NamedTuple):
-    """What `vmap` makes of a Program: one with its axes where they are wanted, and what that captured, the values of
-    which come after the other inputs."""
+    """The Program that a `vmap` node runs, with the mapped axes where the user asked for them.
+
+    Args:
+        program: its inputs are those of the node, then the captured nodes.
+        captured: the nodes that the BATCH rules added.
+        values: the values of the captured nodes, for NumPy.
+    """
 
     program: Program
     captured: list[Node]
@@ -55,8 +60,8 @@ class Mapped(NamedTuple):
 
 
 def batched(program: Program, flags: tuple[bool, ...], size: int) -> Batched | None:
-    """The Program over a new first axis of the inputs flagged, one at least; all its outputs have it. None where an op
-    has no rule."""
+    """Batch a Program over a new first axis of the flagged inputs (at least one); all outputs get the axis. Return None
+    if an op has no BATCH rule."""
     key = ("batched", flags, size)
     if key not in program.facts:
         program.facts[key] = _attempt(over_axis, program, flags, size, True)
@@ -64,8 +69,8 @@ def batched(program: Program, flags: tuple[bool, ...], size: int) -> Batched | N
 
 
 def mapped(program: Program, in_axes: tuple, out_axes: tuple, size: int) -> Mapped | None:
-    """The Program that the node of a `vmap` with these params runs. None where an op has no rule, or an output that
-    differs along the axis is to have none."""
+    """Return the Program that a `vmap` node with these params runs. Return None if an op has no BATCH rule, or if an
+    output with out-axis None varies along the mapped axis."""
     key = ("mapped", in_axes, out_axes, size)
     if key not in program.facts:
         program.facts[key] = _attempt(_mapped, program, in_axes, out_axes, size)
@@ -80,13 +85,13 @@ def _attempt(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def over_axis(program: Program, flags: Sequence[bool], size: int, spread: bool = False) -> Batched:
-    """The Program over a new first axis of the inputs flagged.
+    """Batch a Program over a new first axis of the flagged inputs.
 
     Args:
-        spread: whether outputs that do not depend on these have the axis all the same.
+        spread: whether outputs that do not depend on the flagged inputs get the axis, too.
 
     Raises:
-        NoRule: if an op on the way has no rule for BATCH.
+        NoRule: if an op whose operands have the axis has no BATCH rule.
     """
     with Capture(
         [_with_axis(a, 0, size) if on else a for a, on in zip(program.in_avals, flags, strict=True)]
@@ -100,7 +105,7 @@ def over_axis(program: Program, flags: Sequence[bool], size: int, spread: bool =
 def _rebuilt(
     program: Program, inputs: Sequence[Node], flags: Sequence[bool], size: int, trace: int
 ) -> list[tuple[Node, bool]]:
-    """The outputs for these inputs, of which those flagged have the axis; and whether they have it."""
+    """Apply all instructions to the inputs. Return each output, and whether it has the new axis."""
     env: dict[int, tuple[Node, bool]] = {~k: (n, on) for k, (n, on) in enumerate(zip(inputs, flags, strict=True))}
     for slot, (op, params, slots) in enumerate(program.instructions):
         nodes = tuple([env[s][0] for s in slots])
@@ -108,7 +113,7 @@ def _rebuilt(
         if op is ITEM or not any(on):
             node = apply(op, nodes, params)
             if not nodes:
-                node.trace = trace  # or it would be a node from outside
+                node.trace = trace  # otherwise the node would count as captured from outside
             env[slot] = node, any(on)
             continue
         rule = BATCH.get(op)
@@ -140,7 +145,7 @@ def _mapped(program: Program, in_axes: tuple, out_axes: tuple, size: int) -> Map
 
 
 def value_on_host(node: Node) -> Any:
-    """What a captured node is, for NumPy."""
+    """Return the value of a captured node as a NumPy array or scalar."""
     if node.op is SCALAR:
         return number(node.value, node.aval.dtype)
     if node.value is not None:
@@ -203,7 +208,7 @@ def _vjp(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...
         return None
     points = all_batched(inputs[:primals], flags[:primals], size)
     cotangents = [
-        _raised(c, y.ndim) if on else c  # one without the axis is broadcast as it is
+        _raised(c, y.ndim) if on else c  # without the axis, the cotangent broadcasts as it is
         for c, on, y in zip(inputs[count:], flags[count:], program.out_avals, strict=False)
     ]
     given = (*points, *inputs[primals:count], *found.captured, *cotangents)
@@ -211,7 +216,7 @@ def _vjp(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...
 
 
 def _raised(node: Node, ndim: int) -> Node:
-    """A batched node with at least so many axes besides the first."""
+    """Insert axes of size 1 after the batch axis, up to `ndim` axes besides it."""
     missing = ndim + 1 - node.aval.ndim
     if missing <= 0:
         return node
@@ -251,7 +256,7 @@ def _ruled(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, .
 def _custom_vmap(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
     program, rule, count, in_axes, out_axes = params
     if any(flags[count:]) or any(on and axis is None for on, axis in zip(flags, in_axes, strict=False)):
-        return None  # it was to be mapped over other arguments
+        return None  # the user's rule was made for other mapped arguments
     args = [
         n if axis is None else _moved(n if has else broadcast_unbatched(n, size), 0, axis)
         for n, axis, has in zip(inputs, in_axes, flags, strict=False)

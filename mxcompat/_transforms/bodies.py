@@ -1,4 +1,5 @@
-"""What some ops do, in other ops, and their derivatives as those of these (see `symbolic_rules`)."""
+"""Derivatives of ops that are defined by decomposition into other ops; for derivatives of higher order in NumPy (see
+`symbolic_rules`)."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ from .symbolic_rules import FORWARD, RULES
 __all__: list[str] = []
 
 Body = Callable[..., Any]
-"""`body(*inputs, **params)`: the result of an op, or those of it, as arrays; shapes and dtypes may still differ."""
+"""`body(*inputs, **params)`: the result or results of an op, computed by other ops. Shapes and dtypes are fixed
+afterwards."""
 
 
 def _always(params: tuple) -> bool:
@@ -41,8 +43,8 @@ def _always(params: tuple) -> bool:
 
 
 def _of(op: Op, holds: Callable[[tuple], bool] = _always) -> Callable[[Body], Body]:
-    """A decorator: the function is the body of this op, for params of which that holds; for others the rules stay that
-    the op has already."""
+    """Register a function as the decomposition of `op`, for params for which `holds` is true. For other params the op
+    keeps its earlier rules."""
     plain, plain_forward = RULES.pop(op, None), FORWARD.pop(op, None)
 
     def register(body: Body) -> Body:
@@ -72,7 +74,7 @@ def _of(op: Op, holds: Callable[[tuple], bool] = _always) -> Callable[[Body], Bo
 
 
 def _made(body: Body, params: dict[str, Any], y: Any, inputs: Sequence[Symbolic]) -> Derivative:
-    """The Program of a body for such inputs, with results like y."""
+    """Trace a decomposition for these inputs; its results get the shapes and dtypes of `y`."""
 
     def run(*given: Symbolic) -> list[Symbolic]:
         outs = body(*[wrap(x.node) for x in given], **params)
@@ -96,7 +98,7 @@ def _split(x: array, sections: int | tuple[int, ...], axis: int) -> list[array]:
 
 @_of(TABLE["prod"])
 def _prod(x: array, axes: tuple[int, ...], keepdims: bool) -> array:
-    """Products of halves, until one is left: none is divided by."""
+    """Multiply halves together until one element is left. This needs no division, so zeros are no special case."""
     kept = [k for k in range(x.ndim) if k not in axes]
     x = x.transpose([*kept, *axes]).reshape([*[x.shape[k] for k in kept], -1])
     while (n := x.shape[-1]) > 1:
@@ -106,7 +108,8 @@ def _prod(x: array, axes: tuple[int, ...], keepdims: bool) -> array:
 
 
 def _scan(step: Callable[[array, array], array], identity: float) -> Body:
-    """A running product, of which after each round twice as many factors are in each place."""
+    """Make the decomposition of a scan by doubling: each round doubles the number of elements combined in each
+    place."""
 
     def body(x: array, axis: int | None, reverse: bool, inclusive: bool) -> array:
         line = x.reshape(-1) if axis is None else x.swapaxes(axis, -1)

@@ -1,4 +1,4 @@
-"""Calls: a Program as one instruction of another, run as it is (`compile`, `checkpoint`, plain custom functions)."""
+"""Ops that run a Program as one instruction of another (`compile`, `checkpoint`, custom functions without a rule)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = [
 
 
 def pure(program: Program, args: Sequence[Any], captured: Sequence[Any]) -> tuple:
-    """Run a Program with what it captured as constants, without gradient."""
+    """Run a Program with its captured inputs as constants: they get no gradient."""
     return tuple(program.replay([*args, *[jax.lax.stop_gradient(c) for c in captured]]))
 
 
 def run(program: Program, inputs: tuple[Node, ...]) -> Node:
-    """The node that runs a Program on inputs that are known to fit it."""
+    """Make the node that runs a Program; the inputs must have the Program's avals."""
     return apply_as(CALL, inputs, (program,), program.out_avals)
 
 
@@ -36,12 +36,12 @@ def _out_avals(*_: Any, program: Program, count: int = 0) -> tuple:
 
 
 def holds_custom(program: Program) -> bool:
-    """Whether a custom function, or a step, waits in the program for the transform it will meet."""
+    """Return True if the Program has custom functions or steps that the enclosing transform has yet to rewrite."""
     return program.code.specialized
 
 
 def holds_steps(program: Program) -> bool:
-    """Whether there are steps in the program, to any depth."""
+    """Return True if the Program, or a Program inside it, has steps (ops that run by themselves: collectives)."""
     facts = program.code.facts
     if "steps" not in facts:
         facts["steps"] = any(is_stepped(op, params) for op, params, _ in program.instructions)
@@ -49,19 +49,19 @@ def holds_steps(program: Program) -> bool:
 
 
 def is_stepped(op: Op, params: tuple) -> bool:
-    """Whether an instruction is a step, or runs a program with steps in it."""
+    """Return True if an instruction is a step, or runs a Program with steps in it."""
     return op in STEP or any(isinstance(p, Program) and holds_steps(p) for p in params)
 
 
 def smooth_inputs(op: Op, params: tuple) -> slice:
-    """Which inputs of an op a derivative may pass through."""
+    """Return the inputs of an op that may have a derivative, as a slice."""
     if op in SPECIALIZE and op is not CALL:
         return slice(params[1] if isinstance(params[1], int) else params[1].count)
     return op.smooth
 
 
 def plain(op: Op, params: tuple, inputs: tuple[Node, ...]) -> tuple[Op, tuple, tuple[Node, ...]]:
-    """A call of a custom function, or of what holds such calls, as one that no transform will ever ask for rules."""
+    """Turn a call into one whose custom functions use no custom rules."""
     program, count = params[0], smooth_inputs(op, params).stop
     if holds_custom(program):
         with Capture(program.in_avals, mode="plain") as capture:
@@ -71,7 +71,7 @@ def plain(op: Op, params: tuple, inputs: tuple[Node, ...]) -> tuple[Op, tuple, t
 
 
 def _open_call(node: Node, capture: Capture) -> bool:
-    """Replace a call by its instructions, so that the custom functions among them meet the transform."""
+    """Inline a call, so that the enclosing transform can rewrite the custom functions in its Program."""
     program = node.params[0]
     opens = capture.mode != "call" and holds_custom(program)
     if opens:
@@ -80,7 +80,8 @@ def _open_call(node: Node, capture: Capture) -> bool:
 
 
 def _reclose(node: Node, capture: Capture) -> bool:
-    """Specialise the custom functions in the program of a node, where that is not up to the sweep of a derivative."""
+    """Rewrite the custom functions inside a node's Program for `vmap` and for plain code. Under a derivative, the sweep
+    does this."""
     program, count = node.params
     if capture.mode == "vmap" and holds_steps(program):
         others = [apply(TABLE["stop_gradient"], (n,)) for n in node.inputs[count:]]
@@ -100,7 +101,7 @@ CALL = Op(
     _out_avals,
     ("program",),
 )
-"""Runs a Program (`compile`)."""
+"""The op that runs a Program (`compile`)."""
 
 PURE_CALL = Op(
     "pure_call",
@@ -108,7 +109,8 @@ PURE_CALL = Op(
     _out_avals,
     ("program", "count"),
 )
-"""Runs a Program of which only the first `count` inputs have gradients (custom functions without a rule)."""
+"""The op that runs a Program of which only the first `count` inputs have gradients (custom functions without a
+rule)."""
 
 CHECKPOINT = Op(
     "checkpoint",
@@ -116,7 +118,7 @@ CHECKPOINT = Op(
     _out_avals,
     ("program", "count"),
 )
-"""Likewise, and its intermediates are computed again when it is differentiated, not kept."""
+"""The same as PURE_CALL, but a derivative recomputes the intermediates rather than keeping them."""
 
 BODY[CALL] = BODY[PURE_CALL] = BODY[CHECKPOINT] = lambda params: params[0]
 FAILURE[CALL] = FAILURE[PURE_CALL] = FAILURE[CHECKPOINT] = OF_CALLED

@@ -1,4 +1,4 @@
-"""Checkpointing: trade computation for memory when differentiating."""
+"""`checkpoint`: recompute intermediates in the backward pass to save memory."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["checkpoint"]
 
 
 def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that returns what `fun` returns, but keeps none of its intermediates for the gradient.
+    """Return a version of `fun` whose intermediates are recomputed for the gradient, not kept in memory.
 
     Args:
         fun: takes and returns trees of arrays. Gradients flow to its arguments only: arrays that it captures are
-            constants. Under `vmap` neither holds: what is mapped over is not checkpointed.
+            constants. Under `vmap`, `checkpoint` has no effect and captured arrays have gradients.
 
     Returns:
-        A function with the arguments of `fun`.
+        A function that takes the arguments of `fun` and returns the same values.
 
     Raises:
         TypeError: if `fun` cannot be called.

@@ -1,7 +1,7 @@
-"""`compile`: run the user's Python once, and from then on only the Program it made.
+"""`compile`: run the user's Python once, and afterwards only the Program that it built.
 
-The library compiles everything anyway; what `compile` saves is the Python. A call whose arguments have a known
-structure adds one node to the graph. Under another transform the Python runs, as in MLX, as if it was not compiled.
+All pending graphs are compiled anyway; `compile` saves the time that Python takes. If the arguments have a known
+structure, a call adds one node to the graph. Under another transform the Python runs each time, as in MLX.
 """
 
 from __future__ import annotations
@@ -46,8 +46,15 @@ _enabled = "MLX_DISABLE_COMPILE" not in os.environ
 
 
 class _Entry(NamedTuple):
-    """What one trace found: the Program, the nodes it captured, the tree of what the function returned, how many arrays
-    are in it, and which inputs of the Program nothing reads."""
+    """The result of one trace.
+
+    Args:
+        program: its first inputs are the arguments' arrays, then the arrays of `inputs`.
+        captured: the other nodes that it reads, which are its last inputs.
+        value: the structure of the returned tree.
+        returned: the number of arrays in the returned tree.
+        unread: the inputs that no output depends on.
+    """
 
     program: Program
     captured: list[Node]
@@ -59,16 +66,16 @@ class _Entry(NamedTuple):
 def compile(
     fun: Callable[..., Any], inputs: Any = None, outputs: Any = None, shapeless: bool = False
 ) -> Callable[..., Any]:
-    """A function that returns what `fun` returns without running its Python again.
+    """Return a version of `fun` whose Python runs once for each kind of arguments.
 
     Args:
-        fun: takes and returns trees of arrays. Numbers, strings and None among its arguments are constants: another
-            value traces the function again.
+        fun: takes and returns trees of arrays. Numbers, strings and None among its arguments are constants: for another
+            value the function is traced again.
         inputs: a list or dict (a tree) of arrays that `fun` reads besides its arguments. Arrays that it reads and that
             are not listed are frozen at their first value.
         outputs: a list or dict of arrays that `fun` replaces; it is updated at every call.
-        shapeless: do not run the Python again for arguments of other shapes; sizes that it read as Python numbers
-            stay what they were.
+        shapeless: do not run the Python again for arguments of other shapes; sizes that it read as Python numbers stay
+            what they were.
 
     Returns:
         A function with the arguments of `fun`.
@@ -83,7 +90,7 @@ def compile(
     """
     check_callable(fun, "compile")
     flag(shapeless, "compile", "shapeless")
-    entries: dict[Any, _Entry | None] = {}  # None: it reads what belongs to a transform around it
+    entries: dict[Any, _Entry | None] = {}  # None: the function captured arrays of an enclosing transform
 
     def call(*args: Any, **kwargs: Any) -> Any:
         kinds: list[Any] = [len(args)]
@@ -119,7 +126,7 @@ def compile(
                 if shapeless:
                     _remember(entries, any_shape, entry)
                 if outputs is not None:
-                    slots = TreeSlots.of(outputs)  # of which the function may have made some
+                    slots = TreeSlots.of(outputs)  # the function may have added arrays
             _remember(entries, key, entry)
         for k in entry.unread:
             nodes[k] = _valued(nodes[k])
@@ -134,7 +141,7 @@ def compile(
 
 
 def _hand_out(outputs: Sequence[Node]) -> None:
-    """Say that these are to have their values as soon as the nodes that they are outputs of have theirs."""
+    """Register outputs of nodes, so that they get their values when their nodes are evaluated."""
     of: dict[Node, list[Node]] = {}
     for output in outputs:
         if output.op is ITEM:
@@ -147,7 +154,8 @@ _NOT_YET: Any = object()
 
 
 def _belong_to_a_transform(nodes: Sequence[Node]) -> bool:
-    """Whether some depend on arguments of a function under way in a transform, also on such as have no derivative."""
+    """Return True if a node depends on the arguments of a function that a transform is running, differentiably or
+    not."""
     if modes_of(nodes):
         return True
     others = given()
@@ -155,16 +163,17 @@ def _belong_to_a_transform(nodes: Sequence[Node]) -> bool:
 
 
 def _writing(slots: TreeSlots | None, entry: _Entry | None) -> _Entry | None:
-    """The entry, if it writes as many arrays as the outputs hold now: the program may have added or removed some since,
-    and then has to be traced again."""
+    """Return the entry if its number of written arrays matches `outputs`. Otherwise return None, so that the function
+    is traced again: the user may have added or removed arrays."""
     if slots is None or entry is None:
         return entry
     return entry if len(slots.arrays) == len(entry.program.out_slots) - entry.returned else None
 
 
 def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]]:
-    """`compile(fun)`, for a function from arrays to a list of them whose Python numbers are the same at every call:
-    they are built into its Program, which has fewer inputs then. An argument that it returns is that array itself."""
+    """Compile a function from arrays to a list of arrays, with its Python numbers as constants. The numbers must be the
+    same at every call; the Program then has fewer inputs. If the function returns an argument, the caller gets the
+    argument itself."""
     entries: dict[Any, _Entry] = {}
 
     def call(*args: array) -> list[array]:
@@ -187,7 +196,7 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
 
 
 def _arguments_returned(program: Program, arguments: int) -> list[tuple[int, int]]:
-    """Which results of a Program are one of its first inputs, and which."""
+    """Return (result, argument) pairs: the outputs of a Program that are arguments unchanged."""
     found = program.facts.get("arguments returned")
     if found is None:
         slots = enumerate(program.out_slots)
@@ -207,7 +216,8 @@ def _trace(
     fun: Callable[..., Any], args: tuple, kwargs: dict, leaves: Sequence[array], inputs: Any, outputs: Any,
     nodes: Sequence[Node], shapeless: bool,
 ) -> _Entry | None:  # fmt: skip
-    """None if the function reads what belongs to a transform around it, and so had better be part of that."""
+    """Trace the function. Return None if it reads arrays of an enclosing transform: then it must run as part of that
+    transform."""
     snapshot = Snapshot([inputs, outputs])
     try:
         with Capture([n.aval for n in nodes], any_shape=shapeless) as capture:
@@ -234,15 +244,16 @@ def _trace(
 
 
 def _valued(node: Node) -> Node:
-    """The same, or zeros for what has no value, in place of what nothing reads: an earlier trace leaves placeholders in
-    a state that is not listed as output."""
+    """Return the node, or zeros for a placeholder without a value. Only for nodes that no output depends on: an earlier
+    trace may have left placeholders in a state that `outputs` does not list."""
     if not node.trace or node.value is not None:
         return node
     return apply(FULL, (scalar(0, aval((), node.aval.dtype)),), (node.aval.shape,))
 
 
 def _reaches(nodes: Sequence[Node], others: Sequence[Node], most: float = math.inf) -> bool:
-    """Whether some nodes have yet to be computed from others, or are among them; as far as so many nodes tell."""
+    """Return True if a pending node in `nodes` depends on one of `others`, or is one. The search stops after about
+    `most` nodes."""
     sought, stack = set(others), list(nodes)
     seen = set(stack)
     while stack and len(seen) <= most + len(nodes):
@@ -257,9 +268,9 @@ def _reaches(nodes: Sequence[Node], others: Sequence[Node], most: float = math.i
 
 
 def _read_for(program: Program, outputs: Iterable[int]) -> set[int]:
-    """The inputs that some outputs of a Program depend on; within calls, too."""
+    """Return the inputs of a Program that the given outputs depend on; calls are analyzed, too."""
     needed = {program.out_slots[k] for k in outputs}
-    parts: dict[int, set[int]] = {}  # which outputs of a call are needed
+    parts: dict[int, set[int]] = {}  # the outputs of each call that are needed
     for slot in reversed(range(len(program.instructions))):
         op, params, slots = program.instructions[slot]
         if slot in parts and op is CALL:
@@ -274,17 +285,17 @@ def _read_for(program: Program, outputs: Iterable[int]) -> set[int]:
 
 
 def _reshaped(entry: _Entry, avals: Sequence[Any]) -> _Entry:
-    """The same instructions for inputs of other shapes."""
+    """Rebuild an entry's Program for inputs of other shapes."""
     program, captured = reshaped(entry.program, avals, entry.captured, fused=True)
     return entry._replace(program=program, captured=captured)
 
 
 CONSTANT = Op("constant", number, lambda value, dtype: aval((), dtype), ("value", "dtype"))
-"""A Python number within a Program."""
+"""The op of a Python number that is a constant of a Program."""
 
 
 def _freeze(entry: _Entry, avals: Sequence[Any]) -> _Entry:
-    """The same with the captured numbers as constants."""
+    """Turn the captured numbers of an entry into constants of its Program."""
     with Capture(avals) as capture:
         captured = [
             Node(CONSTANT, (n.value, n.aval.dtype), (), n.aval, capture.id) if n.op is SCALAR else n
@@ -296,7 +307,8 @@ def _freeze(entry: _Entry, avals: Sequence[Any]) -> _Entry:
 
 
 def checked_as_compiled(fun: Callable[_P, array]) -> Callable[_P, array]:
-    """`fun`, for what a compiled function takes: no NumPy arrays, say. In MLX it is one."""
+    """Return a version of `fun` that checks its arguments as a compiled function does, and rejects NumPy arrays for
+    example. (In MLX, `fun` is a compiled function.)"""
 
     def call(*args: _P.args, **kwargs: _P.kwargs) -> array:
         if kwargs or len(args) != 1 or type(args[0]) is not array:
@@ -310,7 +322,8 @@ def checked_as_compiled(fun: Callable[_P, array]) -> Callable[_P, array]:
 
 
 def _read_tree(tree: Any, key: list[Any], leaves: list[array]) -> None:
-    """Take a tree of arguments apart into its arrays and everything else, which decides whether a trace fits."""
+    """Split a tree of arguments into its arrays (`leaves`) and the rest (`key`). A trace is reused if the keys are
+    equal."""
     before = len(key), len(leaves)
     try:
         _read(tree, key, leaves)
@@ -339,7 +352,7 @@ def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
         if isinstance(tree, int) and not -(2**63) <= tree < 2**63:
             raise bad_cast(f"{tree} does not fit in 64 bits")
         key.append(type(tree))
-        key.append(tree if tree == tree and tree != 0 else str(tree))  # NaN is not equal to itself, and 0 is to -0
+        key.append(tree if tree == tree and tree != 0 else str(tree))  # NaN != NaN, and 0 == -0
     else:
         raise ValueError(
             "[compile] Function arguments must be trees of arrays or constants (floats, ints, strings, or None), but "
@@ -349,7 +362,7 @@ def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
 
 @contextmanager
 def compile_disabled() -> Iterator[None]:
-    """Within this context `compile` calls the functions it was given."""
+    """Make `compile` run the original functions within this context."""
     global _enabled
     before, _enabled = _enabled, False
     try:
@@ -359,7 +372,8 @@ def compile_disabled() -> Iterator[None]:
 
 
 def disable_compile() -> None:
-    """Make `compile` call the functions it was given, everywhere. The variable MLX_DISABLE_COMPILE does the same.
+    """Make all functions returned by `compile` run the original function at every call. The environment variable
+    MLX_DISABLE_COMPILE has the same effect.
 
     Example:
         >>> f = mx.compile(lambda x: print("runs") or x + 1)
@@ -374,7 +388,7 @@ def disable_compile() -> None:
 
 
 def enable_compile() -> None:
-    """Undo `disable_compile`, or the variable MLX_DISABLE_COMPILE.
+    """Undo `disable_compile`, or the effect of the environment variable MLX_DISABLE_COMPILE.
 
     Example:
         >>> mx.disable_compile()

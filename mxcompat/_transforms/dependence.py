@@ -1,8 +1,8 @@
-"""What results of a Program depend on: each result of an op that has several by itself.
+"""Dependence analysis: which inputs and slots each result of a Program depends on.
 
-The derivative of a node that computes a value and its gradient is asked for the gradient alone, say. What only the
-value depends on has no cotangent then, rather than one that is zero: rules of custom functions, which need not be
-linear in theirs, are not to be asked about it.
+Results of an op with several outputs are told apart. Suppose that only the gradient of a `value_and_grad` node is
+differentiated again. Slots that only the value depends on then have no cotangent, rather than a zero one. The rule of a
+custom function is therefore not run for them: it need not be linear, so a zero cotangent could give a nonzero gradient.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["active_slots", "reached_inputs", "reached_slots", "read_by"]
 
 
 def active_slots(program: Program, primals: int) -> set[int]:
-    """The slots that depend on the first inputs in a way that has a derivative."""
-    key = ("depends on", primals)  # "active" is another question, of `run.differentiate`
+    """Return the slots that depend differentiably on the first `primals` inputs."""
+    key = ("depends on", primals)  # a different question than "active" in `run.differentiate`
     if key not in program.facts:
         active = {~k for k in range(primals)}
         for slot in range(len(program.instructions)):
@@ -32,10 +32,10 @@ def active_slots(program: Program, primals: int) -> set[int]:
 
 
 def reached_slots(program: Program, outputs: Iterable[int], behind_stops: bool = False) -> set[int]:
-    """The slots that some outputs depend on, these included.
+    """Return the slots that the given outputs depend on, including the outputs' own slots.
 
     Args:
-        behind_stops: whether also in a way that has no derivative.
+        behind_stops: whether to follow inputs that have no derivative, too.
     """
     reached: set[int] = set()
     pending = [program.out_slots[k] for k in outputs]
@@ -47,13 +47,13 @@ def reached_slots(program: Program, outputs: Iterable[int], behind_stops: bool =
         if slot >= 0:
             op, _, slots = program.instructions[slot]
             if op is ITEM:
-                reached.add(slots[0])  # which other results of it are is another question
+                reached.add(slots[0])  # the op's other results are not reached by this
             pending += _reads(program, slot, behind_stops)
     return reached
 
 
 def reached_inputs(program: Program, outputs: frozenset[int], behind_stops: bool = False) -> frozenset[int]:
-    """Which inputs some outputs depend on; see `reached_slots`."""
+    """Return the inputs that the given outputs depend on; see `reached_slots`."""
     key = ("reached", outputs, behind_stops)
     if key not in program.facts:
         program.facts[key] = frozenset([~s for s in reached_slots(program, outputs, behind_stops) if s < 0])
@@ -61,7 +61,7 @@ def reached_inputs(program: Program, outputs: frozenset[int], behind_stops: bool
 
 
 def _reads(program: Program, slot: int, behind_stops: bool) -> list[int]:
-    """The slots that a result is computed from."""
+    """Return the slots that a slot's value is computed from."""
     op, params, slots = program.instructions[slot]
     result = None
     if op is ITEM and slots[0] >= 0:
@@ -73,7 +73,8 @@ def _reads(program: Program, slot: int, behind_stops: bool) -> list[int]:
 
 
 def read_by(node: Node) -> Sequence[Node]:
-    """The nodes that a pending node is computed from: of a result of an op with several, what that one is."""
+    """Return the nodes that a pending node is computed from. For one result of an op with several, only this result
+    counts."""
     if node.op is ITEM and node.inputs[0].value is None:
         op, params, inputs = node.inputs[0].op, node.inputs[0].params, node.inputs[0].inputs
         found = DEPENDS[op](params, node.params[0], True) if op in DEPENDS else None

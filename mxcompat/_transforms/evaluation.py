@@ -1,4 +1,4 @@
-"""`eval` and `async_eval`: give the arrays of trees their values."""
+"""`eval` and `async_eval`: evaluate the arrays in trees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["async_eval", "eval"]
 
 
 def eval(*args: Any) -> None:
-    """Evaluate arrays, or trees of arrays, and wait until they are there. Other leaves are ignored.
+    """Evaluate arrays, or trees of arrays, and wait for the values. Leaves that are not arrays are ignored.
 
     Raises:
         ValueError: for an array inside a function under `vmap` or `compile`.
@@ -27,7 +27,7 @@ def eval(*args: Any) -> None:
 
 
 def async_eval(*args: Any) -> None:
-    """Like `eval`, without waiting: the work goes on in the background.
+    """Start the evaluation of arrays, or trees of arrays, without waiting for the values.
 
     Raises:
         ValueError: for an array that depends on the arguments of a function under a transform.
@@ -38,7 +38,7 @@ def async_eval(*args: Any) -> None:
     """
     nodes = _nodes(args)
     modes = modes_of(nodes)
-    if modes and (modes != {"call"} or not readable()):  # a checkpoint by itself transforms nothing
+    if modes and (modes != {"call"} or not readable()):  # `checkpoint` alone does not change values
         raise ValueError("[async_eval] Not allowed inside a graph transformation.")
     evaluate(nodes)
 

@@ -1,4 +1,4 @@
-"""The user's functions: what a transform takes, and what the function that it returns is called."""
+"""Checks of the functions that a transform takes, and the type and name of the functions that it returns."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ __all__ = ["GradientFunction", "argument_numbers", "check_callable", "given_to",
 
 
 class GradientFunction(staticmethod):
-    """The type of what `grad`, `vmap`, `compile` and the like return. It has the attributes of what the user gave, its
-    class among them, and none of its own: a compiled module has the module's parameters. In the body of a class it is
-    no method: called on an instance it does not get that instance."""
+    """Type of the functions that `grad`, `vmap`, `compile` and the like return.
+
+    It forwards attribute access to the user's callable, including `__class__`: a compiled module has the module's
+    parameters. It is not a method: looked up on an instance of a class, it does not bind the instance.
+    """
 
     def __getattribute__(self, name: str) -> Any:
         given = given_to(self)
@@ -25,7 +27,7 @@ class GradientFunction(staticmethod):
 
     def __setattr__(self, name: str, value: Any) -> None:
         names = staticmethod.__getattribute__(self, "__dict__")
-        if name in names or not name.startswith("__"):  # what `staticmethod` itself sets, once
+        if name in names or not name.startswith("__"):  # the attributes that `staticmethod` sets once
             object.__setattr__(_WITHOUT_ATTRIBUTES, name, value)
         names[name] = value
 
@@ -49,25 +51,26 @@ class GradientFunction(staticmethod):
 
 
 def given_to(function: GradientFunction) -> Any:
-    """What the user gave to a transform that returned this."""
+    """Return the callable that the user gave to the transform which returned `function`."""
     return staticmethod.__getattribute__(function, "__func__").__wrapped__
 
 
-GradientFunction.__name__ = GradientFunction.__qualname__ = "_gc_func"  # as errors name it
+GradientFunction.__name__ = GradientFunction.__qualname__ = "_gc_func"  # the name in error messages
 _WITHOUT_ATTRIBUTES = type("_gc_func", (), {"__slots__": ()})()
-"""Has the errors of one, in the words of this version of Python."""
+"""An object without attributes, whose AttributeErrors have the wording of this Python version."""
 
 _HOW_TO_COPY = frozenset({"__deepcopy__", "__reduce_ex__"})
 
 
 def check_callable(fun: Any, tag: str) -> None:
-    """Raise the TypeError of the transform `tag` for what cannot be called."""
+    """Raise the TypeError of the transform `tag` if `fun` is not callable."""
     if not callable(fun):
         raise incompatible(tag, f"A function is needed, not {type(fun).__name__}.")
 
 
 def argument_numbers(argnums: Any, tag: str) -> tuple[int, ...]:
-    """The numbers of arguments: of an int, or a sequence of them. Raises the TypeError of the transform `tag`."""
+    """Return argument positions from an int or a sequence of ints; raise the TypeError of the transform `tag`
+    otherwise."""
     try:
         return integers(argnums) if is_sequence(argnums) else (integer(argnums),)
     except TypeError:
@@ -75,7 +78,7 @@ def argument_numbers(argnums: Any, tag: str) -> tuple[int, ...]:
 
 
 def named_after(fun: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
-    """`wrapper`, with the name and docstring of `fun` where it has them."""
+    """Give `wrapper` the name and docstring of `fun`, if it has them."""
     for name in ("__name__", "__qualname__", "__doc__", "__module__"):
         value = getattr(fun, name, None)
         if isinstance(value, str):
@@ -85,5 +88,5 @@ def named_after(fun: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def transformed(fun: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
-    """What a transform returns for `fun`, which runs as `wrapper`."""
+    """Wrap `wrapper` as the function that a transform returns for `fun`."""
     return GradientFunction(named_after(fun, wrapper))

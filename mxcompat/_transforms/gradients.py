@@ -1,7 +1,7 @@
-"""The gradient of a Program as a Program, and its tangents as one: what NumPy differentiates once more.
+"""Build the gradient or the tangent of a Program as another Program, which NumPy can run and differentiate again.
 
-The rules by which cotangents are carried back, and tangents forward, are run on symbolic arrays (`symbolic_rules`).
-What has no such rule, and derivatives with respect to complex numbers and integers, are left to XLA.
+The pullbacks and pushforwards are run on symbolic arrays (`symbolic_rules`). XLA computes what they do not support: ops
+without a rule, and derivatives with respect to complex numbers and integers.
 """
 
 from __future__ import annotations
@@ -32,20 +32,23 @@ __all__ = [
 
 
 class Derivative(NamedTuple):
-    """The Program of a derivative: its inputs are those of the node, of which tangents and cotangents have the shapes
-    and dtypes of what they belong to, then what it captured, which has these values."""
+    """The Program of a derivative, and the values of the constants that it captured.
+
+    Its inputs are the inputs of the derivative's node, then the captured constants. Tangents and cotangents have the
+    shapes and dtypes of their primals and outputs.
+    """
 
     program: Program
     values: list[Any]
 
 
 def gradient(program: Program, primals: int, outputs: int) -> Derivative | None:
-    """The Program of a `vjp` node with these params; None where a rule is missing."""
+    """Return the Program of a `vjp` node with these params, or None if an op has no rule."""
     return _remembered("gradient", _gradient, program, primals, outputs)
 
 
 def pulled(program: Program, primals: int, outputs: int) -> Derivative | None:
-    """The Program of a `pull` node with these params; None where a rule is missing."""
+    """Return the Program of a `pull` node with these params, or None if an op has no rule."""
     found, skipped = gradient(program, primals, outputs), len(program.out_slots)
     if found is None:
         return None
@@ -53,7 +56,7 @@ def pulled(program: Program, primals: int, outputs: int) -> Derivative | None:
 
 
 def tangent(program: Program, primals: int, outputs: int) -> Derivative | None:
-    """The Program of a `jvp` node with these params; None where a rule is missing."""
+    """Return the Program of a `jvp` node with these params, or None if an op has no rule."""
     return _remembered("tangent", _tangent, program, primals, outputs)
 
 
@@ -62,7 +65,7 @@ def _remembered(what: str, make: Callable[..., Derivative], program: Program, *c
     if key not in program.facts:
         try:
             program.facts[key] = make(program, *counts)
-        except (NoRule, ValueError):  # that is what NumPy makes of NoRule where an array is to hold a symbolic one
+        except (NoRule, ValueError):  # NumPy raises ValueError for NoRule when it converts a symbolic array
             program.facts[key] = None
     return program.facts[key]
 
@@ -113,7 +116,7 @@ def _tangent(program: Program, primals: int, outputs: int) -> Derivative:
 
 
 def captured(function: Callable[..., Iterable[Any]], avals: Sequence[Aval]) -> Derivative:
-    """The Program of what a function gives for inputs of these avals: symbolic arrays, and zeros of NumPy's."""
+    """Trace `function` on symbolic arrays of these avals; its results may be symbolic arrays or NumPy zeros."""
     with Capture(avals) as capture:
         given = [Symbolic(n) for n in capture.placeholders]
         body = capture.close([_node(x, given[0]) for x in function(*given)])
@@ -121,20 +124,20 @@ def captured(function: Callable[..., Iterable[Any]], avals: Sequence[Aval]) -> D
 
 
 def _node(x: Any, like: Symbolic) -> Node:
-    """The node of a symbolic array, of zeros, or of all the results of an op that has several."""
+    """Return the node of a symbolic array or of zeros; for a tuple, the node whose results its items are."""
     if isinstance(x, tuple):
         return x[0].node.inputs[0]
     return (x if isinstance(x, Symbolic) else zeros(x, like)).node
 
 
 def zeros(g: Any, like: Symbolic) -> Symbolic:
-    """Zeros of this one's shape and dtype."""
+    """Return symbolic zeros of the shape and dtype of `g`."""
     zero = like.like(0.0).astype(getattr(g.dtype, "_numpy", g.dtype))
     return zero.op("broadcast_to", params=(g.shape,))
 
 
 def _environment(program: Program, inputs: Sequence[Symbolic]) -> list[Any]:
-    """The results of all instructions, and the inputs, where `carry_back` and `carry_forward` look for them."""
+    """Apply all instructions; return the results and inputs in the layout of `carry_back` and `carry_forward`."""
     env: list[Any] = [*[None] * len(program.instructions), *reversed(inputs)]
     for slot, (op, params, slots) in enumerate(program.instructions):
         if op is ITEM:
@@ -142,7 +145,7 @@ def _environment(program: Program, inputs: Sequence[Symbolic]) -> list[Any]:
             continue
         node = apply(op, tuple([env[s].node for s in slots]), params)
         if not slots:
-            node.trace = inputs[0].node.trace  # or it would be a node from outside
+            node.trace = inputs[0].node.trace  # otherwise the node would count as captured from outside
         env[slot] = tuple(map(Symbolic, items(node))) if isinstance(node.aval, tuple) else Symbolic(node)
     return env
 
@@ -150,44 +153,46 @@ def _environment(program: Program, inputs: Sequence[Symbolic]) -> list[Any]:
 def _pulled(
     program: Program, primals: tuple[int, ...], inputs: Sequence[Symbolic], cotangents: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """The outputs of a Program, and the cotangents of some of its inputs; all symbolic, but for zeros."""
+    """Return the outputs of a Program, and the cotangents of some of its inputs. Zero cotangents are not symbolic."""
     return carry_back(program, primals, _environment(program, inputs), cotangents, RULES)
 
 
 def _pushed(
     program: Program, primals: tuple[int, ...], inputs: Sequence[Symbolic], tangents: Sequence[Symbolic]
 ) -> tuple[list[Any], list[Any]]:
-    """The outputs of a Program, and their tangents, None for those that are zero."""
+    """Return the outputs of a Program and their tangents, with None for zero tangents."""
     return carry_forward(program, primals, _environment(program, inputs), tangents, FORWARD)
 
 
 def _given(values: Sequence[Any], inputs: Sequence[Symbolic]) -> list[Symbolic]:
-    """The inputs of a Program that is part of another one, which has these values besides."""
+    """Return the inputs of an inlined Program: `inputs`, then its captured `values`."""
     return [*inputs, *[inputs[0].like(v) for v in values]]
 
 
 def replayed(program: Program, inputs: Sequence[Symbolic]) -> list[Symbolic]:
-    """The outputs of a Program that is part of another one."""
+    """Inline a Program into the one being traced, and return its outputs."""
     env = _environment(program, inputs)
     return [env[s] for s in program.out_slots]
 
 
 def inlined(program: Program, values: Sequence[Any], primals: tuple[int, ...], g: tuple, inputs: Sequence[Any]) -> list:
-    """The cotangents of some inputs of a Program that is part of another one, which has these values besides. None for
-    one that is zero."""
+    """Inline the gradient of a Program with captured `values`; return the cotangents of some inputs, None for a zero
+    one."""
     found = _pulled(program, primals, _given(values, inputs), g)[1]
     return [x if isinstance(x, Symbolic) else None for x in found]
 
 
 def inlined_forward(program: Program, values: Sequence[Any], tangents: Sequence[Any], inputs: Sequence[Any]) -> list:
-    """The tangents of its outputs, from those of its first inputs; None for those that are zero."""
+    """Inline the pushforward of a Program; return its outputs' tangents, None for a zero one."""
     primals = tuple([k for k, t in enumerate(tangents) if t is not None])
     return _pushed(program, primals, _given(values, inputs), [tangents[k] for k in primals])[1]
 
 
 def _transposed(op: Op) -> Callable[..., Any]:
-    """The rule of FORWARD for an op that has none: the gradient is linear in the cotangents, and its transpose is what
-    becomes of tangents."""
+    """Derive the pushforward of an op from its pullback.
+
+    The pullback is linear in the cotangents, and its transpose maps the inputs' tangents to the outputs'.
+    """
 
     def push(tangents: Sequence[Any], y: Any, params: tuple, *inputs: Symbolic) -> Any:
         several = isinstance(y, tuple)

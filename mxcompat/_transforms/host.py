@@ -1,8 +1,8 @@
-"""How NumPy runs what holds a Program, and takes its derivatives: calls, custom functions, `vjp`, `jvp` and `vmap`.
+"""NumPy's rules for ops that run a Program: calls, custom functions, `vjp`, `jvp` and `vmap`.
 
-Most of them just run a Program on their first inputs, and differ in which inputs have gradients. `vjp` and `jvp` are
-sweeps over the instructions of theirs, at the conventions of `lowering`; their own derivatives are those of the
-Programs that they are (`gradients`).
+Most of these ops run a Program on their first inputs and differ in which inputs have gradients. `vjp` and `jvp` sweep
+over the instructions of their Program, with the conventions of `lowering`. For derivatives of `vjp` and `jvp`, the
+derivative is first built as a Program (`gradients`).
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ class _Inner(NamedTuple):
     """The Program that an op runs on its first inputs.
 
     Args:
-        values: what it reads after these.
-        smooth: how many of the inputs have gradients.
+        program: the Program.
+        values: constants, which are the Program's last inputs.
+        smooth: the number of inputs that have gradients.
     """
 
     program: Program
@@ -83,7 +84,7 @@ def _whole(params: tuple) -> _Inner:
 
 
 def _counted(at: int) -> Callable[[tuple], _Inner]:
-    """For ops of which so many inputs have gradients as one of their params says."""
+    """For ops with a param that counts the inputs which have gradients."""
     return lambda params: _Inner(params[0], (), params[at])
 
 
@@ -113,10 +114,11 @@ def _derivative(of: Callable[..., Derivative | None]) -> Callable[[tuple], _Inne
 
 
 def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any], ...]:
-    """The rules for HOST, PULLBACK, PUSHFORWARD and COVERED of ops that run a Program, and the two for `gradients`."""
+    """Make the rules of ops that run a Program: HOST, PULLBACK, PUSHFORWARD, COVERED, and the symbolic RULES and
+    FORWARD."""
 
     def own(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
-        avals = inner.program.in_avals  # those of the values come last
+        avals = inner.program.in_avals  # the avals of `values` come last
         return [
             x if x.dtype is a.dtype._numpy and x.shape == a.shape else spread(x, a)
             for x, a in zip(inputs, avals, strict=False)
@@ -191,7 +193,7 @@ def _placed(places: Sequence[int], found: Sequence[Any], count: int) -> tuple:
 CALLS.update(op for op in _INNER if op is not VMAP)
 for _op, _inner in _INNER.items():
     HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], COVERED[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
-    RESIDUALS[_op] = READS_INPUTS  # the Program is run once more
+    RESIDUALS[_op] = READS_INPUTS  # a derivative runs the Program again
 
 _differentiable = {}
 for _op, _of in ((VJP, gradient), (PULL, pulled), (JVP, tangent)):
@@ -200,11 +202,12 @@ for _op, _of in ((VJP, gradient), (PULL, pulled), (JVP, tangent)):
 
 
 def _by_rule(run: Callable[..., list[Any]], nothing: Callable[[Any], Any]) -> Callable[..., tuple]:
-    """The pullback that a user's rule is, which is given, and gives, what is conjugated.
+    """Make the pullback that runs the user's rule. The rule takes and returns conjugated cotangents, as MLX defines
+    them.
 
     Args:
         run: runs a Program.
-        nothing: zeros like an array.
+        nothing: makes zeros like an array.
     """
 
     def pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
@@ -218,7 +221,7 @@ def _by_rule(run: Callable[..., list[Any]], nothing: Callable[[Any], Any]) -> Ca
 
 
 def _custom_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any]:
-    """By the user's rule."""
+    """Push tangents with the user's rule."""
     program, rule, count, active = params
     given = [
         np.zeros(x.shape, x.dtype) if t is None else t
@@ -229,7 +232,7 @@ def _custom_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any)
 
 
 def _ruled(op: Op, kind: Rules, rule: Callable[..., Any]) -> None:
-    """The user's rule for one kind of derivative; of the other kind it is that of the function."""
+    """Use the user's rule for one kind of derivative; the other kind differentiates the function itself."""
     kind[op] = rule
     if kind is PULLBACK:
         RESIDUALS.pop(op)
@@ -248,7 +251,7 @@ _ruled(CUSTOM_JVP, PUSHFORWARD, _custom_push)
 RULES[CUSTOM_VJP] = _by_rule(replayed, lambda x: zeros(x, x))
 RESIDUALS[TUPLE] = READS_NOTHING
 for _kind in (PULLBACK, RULES, FORWARD):
-    del _kind[CUSTOM_JVP]  # backwards it would have to transpose the user's rule
+    del _kind[CUSTOM_JVP]  # reverse mode would have to transpose the user's rule
 
 
 @HOST.of(TUPLE)
@@ -274,7 +277,8 @@ def _constant(out: Aval, params: tuple) -> Any:
 
 
 def _cotangents(program: Program, given: Sequence[Any]) -> list[Any]:
-    """As the outputs are: of their dtype and shape, conjugated. None for those that are not smooth."""
+    """Convert MLX's cotangents to the outputs' dtypes and shapes, and conjugate them. None for outputs of integers and
+    bools."""
     found: list[Any] = []
     for c, y in zip(given, program.out_avals, strict=False):
         if y.dtype._kind not in "fc":
@@ -286,7 +290,8 @@ def _cotangents(program: Program, given: Sequence[Any]) -> list[Any]:
 
 
 def _are_smooth(program: Program, primals: int, outputs: int) -> bool:
-    """Whether the primals are inexact, and what is between them and the outputs; integers are left to XLA."""
+    """Return True if the primals are inexact and no derivative passes through integers; XLA computes the other
+    cases."""
     inexact = all(a.dtype._kind in "fc" for a in program.in_avals[:primals])
     return inexact and not passes_integers(program, primals, outputs)
 
@@ -333,7 +338,7 @@ def _jvp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
 
 
 def _filled(tangents: Sequence[Any], avals: Sequence[Aval]) -> list[Any]:
-    """Tangents of these avals, zeros where there is none."""
+    """Fill in zeros for tangents that are None."""
     return [np.zeros(a.shape, a.dtype._numpy) if t is None else t for t, a in zip(tangents, avals, strict=False)]
 
 
@@ -367,7 +372,7 @@ def _mixed_push(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | N
 
 
 def _widened(x: Any, dtype: np.dtype) -> Any:
-    """A value in the dtype in which its derivative is computed."""
+    """Cast a float value to the dtype in which its derivative is computed."""
     if isinstance(x, tuple):
         return tuple([_widened(v, dtype) for v in x])
     return x.astype(dtype) if from_numpy(x.dtype)._kind == "f" else x  # type: ignore[union-attr]
@@ -375,12 +380,13 @@ def _widened(x: Any, dtype: np.dtype) -> Any:
 
 @COVERED.of(MIXED_PUSH)
 def _mixed_push_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
-    """Programs within a Program cast to their own dtypes; complex numbers and integers are left to XLA."""
+    """Nested Programs cast to their own dtypes, so XLA computes them, and derivatives of complex numbers and
+    integers."""
     return kind is HOST and not params[0].is_nested and _jvp_covered(HOST, params, ())
 
 
 def _priced(times: float) -> Callable[..., float]:
-    """What it costs to go through the instructions of a Program, and again for its derivatives."""
+    """Estimate a run of a Program's instructions as `times` its forward pass (more than 1 for derivatives)."""
     return lambda out, params, *avals: times * estimated_seconds(params[0])
 
 

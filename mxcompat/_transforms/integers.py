@@ -1,10 +1,11 @@
-"""Derivatives that pass through integers and bools, as MLX's do: a cast hands them on, truncated.
+"""Derivatives that pass through integers and bools, with MLX's semantics: a cast passes them on, truncated.
 
-JAX has no derivative with respect to an integer. So where one is asked for, or a float that has a derivative is cast
-to an integer, a float stands in for it while JAX traces: it has the integer's value, and the derivative. Each op that
-meets one is computed twice, on the integers, for its value, and on the floats that stand in, for its derivative.
+JAX has no derivative with respect to an integer. So while JAX traces, a float proxy stands for each integer that has a
+derivative. It has the integer's value and carries the derivative. An op with such an operand is computed twice: on the
+integers for the value, and on the float proxies for the derivative.
 
-So do wider floats stand in for narrower ones, where derivatives are to be of the wider dtype (`mixed`).
+In the same way, wider floats are proxies for narrower ones where a derivative has a wider dtype than its value
+(`mixed`).
 """
 
 from __future__ import annotations
@@ -36,19 +37,21 @@ _MAKERS = (*_CASTS, NEST)
 
 
 def stand_in(x: Any) -> Any:
-    """`x` itself, or, for integers, a float to differentiate in its stead. It holds integers of 32 bits exactly."""
+    """Return a float proxy for an integer array, or `x` itself if it is inexact. The proxy holds 32-bit integers
+    exactly."""
     if jnp.issubdtype(x.dtype, np.inexact):
         return x
     return jnp.asarray(x, np.float64 if x.dtype.itemsize >= 4 else np.float32)
 
 
 def standing_in() -> AbstractContextManager[None]:
-    """Within this context, floats may stand in for the integers of the Programs that are replayed."""
+    """Let float proxies replace integers in Programs that are replayed within this context."""
     return replaying(step)
 
 
 def step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any, truncating: bool = True) -> Any:
-    """The result of an instruction, or what stands in for it. Tangents of integers are integers, if `truncating`."""
+    """Run an instruction whose operands may be float proxies. If `truncating`, tangents of integers are truncated to
+    integers."""
     if op is ITEM:
         return xs[0][params[0]]
     stands = [isinstance(a, Aval) and x.dtype != a.dtype._numpy for x, a in zip(xs, avals, strict=True)]
@@ -79,12 +82,12 @@ def step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any, trunc
 
 
 def _narrowed(x: Any, aval: Any) -> Any:
-    """A float of the dtype that another one stands in for; all else as it is."""
+    """Cast a float proxy to the dtype of the float that it stands for; integers and their proxies stay as they are."""
     return x if isinstance(aval, tuple) or _is_integer(aval) else x.astype(aval.dtype._numpy)
 
 
 def _alike(xs: Sequence[Any]) -> list[Any]:
-    """Floats as the widest of them: so that an op is computed in what stands in for one of its operands."""
+    """Cast all floats to the widest dtype among them, so that the op computes in the dtype of the proxy."""
     floats = [x.dtype for x in xs if jnp.issubdtype(x.dtype, np.floating)]
     wide = jnp.result_type(*floats)
     return [x.astype(wide) if jnp.issubdtype(x.dtype, np.floating) else x for x in xs]
@@ -95,27 +98,27 @@ def _is_float(out: Any) -> bool:
 
 
 def _makes_integers(op: Op, out: Any) -> bool:
-    """Whether an op casts what it is given to the dtype of its result, which is one of integers."""
+    """Return True if an op casts its operands to the dtype of its result, and this dtype is an integer or bool."""
     return isinstance(out, Aval) and out.dtype._kind not in "fc" and (op in _MAKERS or op.in_place)
 
 
 def _may_pass(op: Op) -> bool:
-    """Whether an op that gives integers may have a derivative: a comparison has none."""
+    """Return True if an op with an integer result may have a derivative; a comparison, for example, has none."""
     return op.smooth != slice(0) and (op not in TANGENT_DTYPE or op in _MAKERS)
 
 
 def _floating(params: tuple) -> tuple:
-    """The params for floats that stand in for the integers of a result."""
+    """Replace the dtypes in params by float64, for an op on float proxies."""
     return tuple([float64 if isinstance(p, Dtype) else p for p in params])
 
 
 def _exact(x: Any, dtype: Dtype) -> Any:
-    """What a float stands in for."""
+    """Return the value that a proxy stands for, in its real dtype."""
     return converted(jax.lax.stop_gradient(x), dtype)
 
 
 def _carrying(value: Any, carried: Any, out: Aval, truncating: bool) -> Any:
-    """A value with the derivative of another."""
+    """Return `value` with the derivative of `carried`."""
     if not jnp.issubdtype(carried.dtype, np.inexact):
         return value
     truncates = truncating and out.dtype._kind not in "fc"
@@ -134,7 +137,7 @@ def _carrying(value: Any, carried: Any, out: Aval, truncating: bool) -> Any:
 
 
 def _cut(x: Any, dtype: Dtype) -> Any:
-    """What stands in for an integer of this dtype, of which the cotangent is one, too."""
+    """Return `x`, with its cotangent truncated to integers of this dtype."""
 
     @jax.custom_vjp
     def same(x: Any) -> Any:
@@ -145,7 +148,8 @@ def _cut(x: Any, dtype: Dtype) -> Any:
 
 
 def _truncated(t: Any, dtype: Dtype) -> Any:
-    """A tangent or cotangent as one of an integer; so are the derivatives of it."""
+    """Truncate a tangent or cotangent to integers of this dtype, keeping its own float dtype. Derivatives of this are
+    truncated, too."""
 
     def cut(_: tuple, given: Sequence[Any]) -> list[Any]:
         (t,) = given
@@ -153,7 +157,7 @@ def _truncated(t: Any, dtype: Dtype) -> Any:
         beyond = 0.0 if dtype._kind == "b" else float(np.iinfo(dtype._numpy).max) + 1
         if beyond > float(jnp.finfo(t.dtype).max):
             return [found]
-        return [jnp.where(t == beyond, t, found)]  # to which the largest integers have been rounded, when it was cut
+        return [jnp.where(t == beyond, t, found)]  # a float rounds the largest integers up to `beyond`
 
     def back(_: tuple, given: Sequence[Any]) -> list[Any]:
         return [_truncated(given[0], dtype)]
@@ -162,13 +166,13 @@ def _truncated(t: Any, dtype: Dtype) -> Any:
 
 
 def passes_integers(program: Program, primals: int, outputs: int | None = None) -> bool:
-    """Whether a derivative of the first outputs (None: of all), with respect to the first inputs, may pass through an
-    integer."""
+    """Return True if a derivative of the first `outputs` (None: all) with respect to the first inputs may pass through
+    an integer."""
     return _passes(program, frozenset([~k for k in range(primals)]), outputs)
 
 
 def _passes(program: Program, primals: frozenset[int], outputs: int | None = None) -> bool:
-    """The same for inputs in any slots."""
+    """The same as `passes_integers`, for inputs in any slots."""
     key = ("passes integers", primals, outputs)
     if key not in program.facts:
         program.facts[key] = _meets_integer(program, _moving(program, primals), outputs)
@@ -176,7 +180,7 @@ def _passes(program: Program, primals: frozenset[int], outputs: int | None = Non
 
 
 def _moving(program: Program, primals: frozenset[int]) -> frozenset[int]:
-    """The slots that may have a derivative with respect to these inputs."""
+    """Return the slots that may have a derivative with respect to these inputs."""
     key = ("moving", primals)
     if key not in program.facts:
         moving = set(primals)
@@ -188,7 +192,8 @@ def _moving(program: Program, primals: frozenset[int]) -> frozenset[int]:
 
 
 def _meets_integer(program: Program, moving: frozenset[int], outputs: int | None) -> bool:
-    """Whether the first outputs depend on an integer that is in one of these slots, at any depth."""
+    """Return True if one of the first outputs depends on an integer in the slots `moving`, in this Program or inside
+    it."""
     pending = [s for s in program.out_slots[:outputs] if s in moving]
     reached = set(pending)
     while pending:
@@ -207,7 +212,7 @@ def _meets_integer(program: Program, moving: frozenset[int], outputs: int | None
 
 
 def _inner(program: Program, slots: Sequence[int], moving: Set[int]) -> frozenset[int]:
-    """The inputs of a Program that have a derivative, if an op runs it on what is in these slots."""
+    """Return the inputs of an inner Program that have a derivative, if the op runs it on these slots."""
     return frozenset([~k for k, s in enumerate(slots[: len(program.in_avals)]) if s in moving])
 
 
@@ -216,12 +221,12 @@ def _is_integer(aval: Any) -> bool:
 
 
 def _read(op: Op, slots: Sequence[int]) -> Sequence[int]:
-    """What an instruction reads that a derivative may pass."""
+    """Return the operands of an instruction that may have a derivative."""
     return slots[: op.indices][op.smooth]
 
 
 def _hands_on(program: Program, slot: int, moving: Set[int]) -> bool:
-    """Whether the result of an instruction may have a derivative, if what is in these slots has."""
+    """Return True if the result of an instruction may have a derivative, given the slots that have one."""
     op, params, slots = program.instructions[slot]
     if moving.isdisjoint(_read(op, slots)):
         return False

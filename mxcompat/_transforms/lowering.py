@@ -1,7 +1,8 @@
-"""How the transform nodes run: `jax.vjp`, `jax.jvp` and `jax.vmap` of a Program's replay, at MLX's conventions.
+"""XLA's lowering of the transform nodes: `jax.vjp`, `jax.jvp` and `jax.vmap` of a Program's replay, with MLX's
+conventions.
 
-The conventions differ in three places, all settled here: complex cotangents are conjugated, integers have integer
-gradients, and nothing is differentiated with respect to indices.
+MLX and JAX differ in three ways: MLX's complex cotangents are conjugated, integers have integer gradients, and indices
+have no derivative.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _through_integers(program: Program, primals: int, outputs: int) -> bool:
 
 
 def cotangent_of(c: Any, y: Any, wanted: Aval) -> Any:
-    """A cotangent in MLX's sense, as JAX's of a value that stands for one of this aval."""
+    """Convert MLX's cotangent of a value of aval `wanted` to JAX's cotangent of `y`, which may be a float proxy."""
     if not jnp.issubdtype(y.dtype, np.inexact):
         return np.zeros(y.shape, jax.dtypes.float0)
     c = jnp.asarray(c)
@@ -64,7 +65,7 @@ def cotangent_of(c: Any, y: Any, wanted: Aval) -> Any:
 
 
 def gradient_of(g: Any, dtype: Dtype) -> Any:
-    """JAX's gradient as MLX's, of this dtype."""
+    """Convert JAX's gradient to MLX's, in this dtype."""
     return _conjugate(converted(g, dtype))
 
 
@@ -78,8 +79,8 @@ VJP = Op(
     lambda *_, program, primals, outputs: (*program.out_avals, *program.in_avals[:primals]),
     ("program", "primals", "outputs"),
 )
-"""Inputs: those of the Program, then a cotangent for each of the first `outputs`. Outputs: those of the Program, then a
-gradient for each of the first `primals`."""
+"""Inputs: the Program's, then a cotangent for each of the first `outputs`. Outputs: the Program's, then a gradient for
+each of the first `primals`."""
 
 
 def _jvp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
@@ -106,7 +107,7 @@ def _tangent_avals(program: Program, primals: int, outputs: int) -> tuple[Aval, 
 
 
 def tangent_of(t: Any, wanted: Aval) -> Any:
-    """JAX's tangent as MLX's, of this aval."""
+    """Convert JAX's tangent to MLX's, with this aval."""
     if t.dtype == jax.dtypes.float0:
         return jnp.zeros(wanted.shape, wanted.dtype._numpy)
     return converted(t, wanted.dtype)
@@ -118,8 +119,8 @@ JVP = Op(
     lambda *_, program, primals, outputs: (*program.out_avals, *_tangent_avals(program, primals, outputs)),
     ("program", "primals", "outputs"),
 )
-"""Inputs: those of the Program, then a tangent for each of the first `primals`. Outputs: those of the Program, then a
-tangent for each of the first `outputs`."""
+"""Inputs: the Program's, then a tangent for each of the first `primals`. Outputs: the Program's, then a tangent for
+each of the first `outputs`."""
 
 
 def _vmap(*inputs: Any, program: Program, in_axes: tuple, out_axes: tuple, size: int) -> tuple:
@@ -135,7 +136,7 @@ def _vmap_avals(*_: Any, program: Program, in_axes: tuple, out_axes: tuple, size
 
 
 VMAP = Op("vmap", _vmap, _vmap_avals, ("program", "in_axes", "out_axes", "size"))
-"""The Program over a new axis of the inputs that have an axis in `in_axes`."""
+"""Runs a Program over a new axis of the inputs whose entry in `in_axes` is not None."""
 
 BODY[VJP] = BODY[JVP] = BODY[VMAP] = lambda params: params[0]
 
@@ -155,7 +156,7 @@ FAILURE.update((op, beside(op)) for op in (VJP, JVP))
 
 
 def check_indices(program: Program, primals: int, outputs: int, transform: str) -> None:
-    """Raise MLX's ValueError if the outputs depend on the differentiated inputs by way of an index.
+    """Raise MLX's ValueError if an output depends on a differentiated input through an index.
 
     Args:
         transform: "VJP" or "JVP", for the message.
@@ -166,7 +167,7 @@ def check_indices(program: Program, primals: int, outputs: int, transform: str) 
 
 
 def _check_indices(program: Program, active: set[int], outputs: int, transform: str) -> None:
-    """`active` are the slots of the differentiated inputs."""
+    """`active`: the slots of the differentiated inputs."""
     _add_dependent(program, active)
     reached = {s for s in reached_slots(program, range(outputs)) if s >= 0 and s in active}
     for slot in sorted(reached, reverse=transform == "VJP"):
@@ -200,7 +201,7 @@ def _the_first(params: tuple, active: set[int], transform: str) -> list[tuple[Pr
 
 
 def dependent_outputs(program: Program, inputs: set[int]) -> set[int]:
-    """Which outputs of a Program depend on these inputs in a way that may have a derivative."""
+    """Return the outputs of a Program that depend on these inputs in a way that may have a derivative."""
     active = {~k for k in inputs}
     _add_dependent(program, active)
     return {k for k, s in enumerate(program.out_slots) if s in active}

@@ -1,8 +1,8 @@
-"""Derivatives at cotangents of another dtype than their value's, as the rule of a custom function may return them.
+"""Derivatives at cotangents whose dtype differs from their value's, as the rule of a custom function may return them.
 
-MLX hands on what the rule returned: from a cotangent in float32 of a value in half precision come float32 cotangents of
-all that is before it. JAX's have the dtypes of the values, so wider floats stand in for these while JAX traces
-(`integers`).
+MLX passes the rule's result on unchanged: a float32 cotangent of a half-precision value gives float32 cotangents for
+everything before it. JAX requires cotangents in the dtypes of the values. So while JAX traces, wider float proxies
+stand for the values (`integers`).
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ __all__ = ["MIXED_PULL", "added", "departs", "stand_in_for"]
 
 
 def departs(cotangent: Aval, value: Aval) -> bool:
-    """Whether a cotangent has a dtype of its own. Those of integers have that of the integers."""
+    """Return True if a cotangent's dtype differs from its value's. The cotangent of an integer is cast to the integer's
+    dtype."""
     return value.dtype._kind in "fc" and cotangent.dtype is not value.dtype
 
 
 def added(a: Node, b: Node) -> Node:
-    """The sum of two cotangents, promoted."""
+    """Add two cotangents in their promoted dtype."""
     dtype = promote(a.aval.dtype, b.aval.dtype)
     return apply(TABLE["add"], (cast_node(a, dtype), cast_node(b, dtype)))
 
@@ -55,14 +56,14 @@ def _mixed_pull(*inputs: Any, program: Program, primals: int, outputs: int) -> t
 
         turned = [jnp.iscomplexobj(c) and not jnp.iscomplexobj(y) for c, y in zip(cotangents, values, strict=True)]
         gradients = at([c.real if t else c for c, t in zip(cotangents, turned, strict=True)])
-        if any(turned):  # linear, as a derivative is: that of the imaginary parts is found by itself
+        if any(turned):  # the pullback is linear, so imaginary parts are pulled back separately
             others = at([c.imag if t else jnp.zeros_like(c) for c, t in zip(cotangents, turned, strict=True)])
             gradients = [g + 1j * h if jnp.iscomplexobj(g) else g for g, h in zip(gradients, others, strict=True)]
     return tuple(gradients)
 
 
 def stand_in_for(x: Any, own: Dtype, gradient: Dtype) -> Any:
-    """What stands in for an argument whose gradient, or tangent, has this dtype."""
+    """Return the proxy for an argument whose gradient or tangent has dtype `gradient`."""
     if own._kind not in "fc" or gradient is own:
         return stand_in(x)
     wide = promote(own, gradient if gradient._kind == "f" or own._kind == "c" else float32)
@@ -75,6 +76,6 @@ def _avals(*avals: Aval, program: Program, primals: int, outputs: int) -> tuple[
 
 
 MIXED_PULL = Op("mixed_pull", _mixed_pull, _avals, ("program", "primals", "outputs"))
-"""The gradients of the first `primals` inputs of a Program, at cotangents of any dtypes of its first `outputs`."""
+"""The gradients of the first `primals` inputs of a Program, at cotangents of any dtype for its first `outputs`."""
 
 FAILURE[MIXED_PULL] = beside(MIXED_PULL)

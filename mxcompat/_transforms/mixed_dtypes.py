@@ -1,6 +1,7 @@
-"""Which dtypes cotangents have that are not of their value's, as in MLX: it depends on the ops that they pass.
+"""Dtypes of cotangents that differ from their value's dtype. As in MLX, they depend on the ops in the derivative's
+path.
 
-Most multiply them by something of the values' dtype, so that they are promoted. Others hand them on, or cast them.
+Most ops multiply the cotangent by an array of the values' dtype, so the two are promoted. Others pass it on or cast it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _HAND_ON = {TABLE[name] for name in (
     "minimum", "negative", "pad", "positive", "real", "repeat", "reshape", "roll", "scatter", "scatter_axis",
     "slice_update", "squeeze", "stack", "subtract", "sum", "tile", "transpose", "triangle", "unflatten", "where",
 )}  # fmt: skip
-"""Ops that only move, add up or choose."""
+"""Ops that only move, add or select elements."""
 
 _CAST = {CAST, NEST} | {TABLE[name] for name in (
     "as_strided", "astype", "ceil", "convolve", "cross_entropy", "cummax", "cummin", "diag", "diagonal", "diff",
@@ -36,27 +37,27 @@ _CAST = {CAST, NEST} | {TABLE[name] for name in (
     "gather_mm", "imag", "istft", "layer_norm", "linalg_cross", "median", "meshgrid", "partition", "rms_norm",
     "rope", "round", "sign", "slice", "sort", "stft", "topk", "trace", "trunc",
 )}  # fmt: skip
-"""Ops whose cotangent is written into zeros like the argument, or that cast, or have a kernel for their derivative."""
+"""Ops whose pullback writes the cotangent into zeros like the argument, casts, or has a kernel of its own."""
 
 _SLICE, _WHOLE = TABLE["slice"], {":", "+"}
-"""A slice of whole axes, and new ones, moves."""
+"""A slice passes the dtype on if it takes whole axes and inserts new ones."""
 
 
 def gradient_dtypes(program: Program, primals: int, cotangents: Sequence[Dtype]) -> list[Dtype]:
-    """The dtypes of the gradients, from those of the cotangents of the first outputs."""
+    """Return the dtypes of the gradients, given those of the first outputs' cotangents."""
     given = dict(zip(program.out_slots, cotangents, strict=False))
     found = _carried_back(program, {~k for k in range(primals)}, given)
     return [found.get(~k, a.dtype) for k, a in enumerate(program.in_avals[:primals])]
 
 
 def _carried_back(program: Program, primals: set[int], cotangents: dict[int, Dtype]) -> dict[int, Dtype]:
-    """The dtypes of the cotangents of what depends on some inputs, and of these, by their slots."""
+    """Return the dtypes of cotangents by slot, for `primals` and all slots that depend on them."""
     active = set(primals)
     for slot, (op, _, slots) in enumerate(program.instructions):
         if not active.isdisjoint(slots[: op.indices][op.smooth]):
             active.add(slot)
     found: dict[int, Dtype] = {}
-    several: dict[int, dict[int, Dtype]] = {}  # of ops with several results: by their numbers
+    several: dict[int, dict[int, Dtype]] = {}  # the results of ops with several, by number
 
     def add(known: dict[int, Dtype], key: int, dtype: Dtype) -> None:
         known[key] = promote(known[key], dtype) if key in known else dtype
@@ -76,12 +77,12 @@ def _carried_back(program: Program, primals: set[int], cotangents: dict[int, Dty
 
 
 def _of_arguments(program: Program, slot: int, results: dict[int, Dtype], active: set[int]) -> list[Dtype]:
-    """The dtypes of the cotangents of an instruction's arguments, from those of its results."""
+    """Return the dtypes of the cotangents of an instruction's operands, given those of its results."""
     op, params, slots = program.instructions[slot]
     avals = program.avals[slot] if isinstance(program.avals[slot], tuple) else (program.avals[slot],)
     own = [program.aval(s).dtype for s in slots]
     departing = [d for k, d in results.items() if avals[k].dtype._kind in "fc" and d is not avals[k].dtype]
-    if not departing or op in (PURE_CALL, CHECKPOINT):  # which MLX differentiates by themselves
+    if not departing or op in (PURE_CALL, CHECKPOINT):  # MLX differentiates these separately
         return own
     if op in (CALL, VMAP):
         inner: Program = params[0]

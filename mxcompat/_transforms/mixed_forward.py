@@ -1,7 +1,8 @@
-"""Tangents of another dtype than their value's, as `jvp` may be given them, or the rule of a custom function returns.
+"""Tangents whose dtype differs from their value's. The user passes them to `jvp`, or the rule of a custom function
+returns them.
 
-MLX hands them on as each of its ops makes them, so they are pushed op by op here, each time in the dtype that it is to
-have (`tangents`). While JAX traces an op, wider floats stand in for what it is computed from (`integers`).
+In MLX each op decides the dtype of its tangent. So tangents are pushed op by op, in the dtypes that `tangents` gives.
+While JAX traces an op, wider float proxies stand for its operands (`integers`).
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ __all__ = ["MIXED_PUSH", "departing", "pushed"]
 
 
 def departing(tangents: Iterable[Aval], values: Iterable[Aval]) -> bool:
-    """Whether one of the tangents has another dtype than its value."""
+    """Return True if a tangent's dtype differs from its value's."""
     return any(t.dtype is not x.dtype for t, x in zip(tangents, values, strict=True))
 
 
 def pushed(program: Program, inputs: Sequence[Node], tangents: Sequence[Node], outputs: int) -> Node:
-    """The node of a `jvp`: the outputs of a Program, then the tangents of the first of them.
+    """Make the node of a `jvp`. Its results are the Program's outputs, then the tangents of the first `outputs`.
 
     Args:
-        tangents: those of the first inputs, of any dtypes.
+        tangents: the tangents of the first inputs, in any dtypes.
     """
     op = MIXED_PUSH if departing([t.aval for t in tangents], program.in_avals[: len(tangents)]) else JVP
     return apply(op, (*inputs, *tangents), (program, len(tangents), outputs))
@@ -55,7 +56,7 @@ def _mixed_push(*inputs: Any, program: Program, primals: int, outputs: int) -> t
 
 
 def _pushed(program: Program, inputs: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The outputs of a Program, and their tangents, from those of its inputs; None for what has none."""
+    """Return a Program's outputs and their tangents, given its inputs' tangents. None is a zero tangent."""
     dtypes = tangent_dtypes(program, [None if t is None else from_numpy(t.dtype) for t in tangents])
     values: list[Any] = [*[None] * len(program.instructions), *reversed(inputs)]
     known: dict[int, Any] = {~k: t for k, t in enumerate(tangents) if t is not None}
@@ -75,14 +76,14 @@ def _pushed(program: Program, inputs: Sequence[Any], tangents: Sequence[Any]) ->
 
 
 def _through(op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: list[Any], out: Any, dtypes: Any) -> Any:
-    """The tangents of an op's results, of these dtypes, from those of its operands."""
+    """Return the tangents of an op's results in these dtypes, given those of its operands."""
     if op in (CALL, PURE_CALL, CHECKPOINT):
         return _pushed(params[0], xs, tangents)[1]
     if op is VMAP:
         return _over_axis(*params, xs, tangents)  # type: ignore[call-arg]
     turned = [jnp.iscomplexobj(t) and not jnp.iscomplexobj(x) for x, t in zip(xs, tangents, strict=True)]
     found = _by_jax(op, params, xs, [t.real if on else t for t, on in zip(tangents, turned, strict=True)], avals, out)
-    if any(turned):  # linear, as a derivative is: that of the imaginary parts is found by itself
+    if any(turned):  # tangents are linear, so imaginary parts are pushed separately
         parts = [
             t.imag if on else None if t is None else jnp.zeros_like(t) for t, on in zip(tangents, turned, strict=True)
         ]
@@ -96,7 +97,7 @@ def _through(op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: l
 
 
 def _by_jax(op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: list[Any], out: Any) -> list[Any]:
-    """The tangents of an op's results as JAX has them, in the dtype of what it is computed in."""
+    """Return the tangents of an op's results as JAX computes them, in the dtype of the float proxies."""
     places = [k for k, t in enumerate(tangents) if t is not None]
     points = [stand_in_for(xs[k], avals[k].dtype, from_numpy(tangents[k].dtype)) for k in places]  # type: ignore[arg-type]
 
@@ -113,7 +114,7 @@ def _by_jax(op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: li
 def _over_axis(
     program: Program, in_axes: tuple, out_axes: tuple, size: int, xs: list[Any], tangents: list[Any]
 ) -> list[Any]:
-    """The tangents of the outputs of a Program over a new axis."""
+    """Return the tangents of the outputs of a Program that `vmap` runs."""
     moving = [t is not None for t in tangents]
 
     def function(xs: list[Any], given: list[Any]) -> list[Any]:
@@ -135,6 +136,6 @@ def _avals(*avals: Aval, program: Program, primals: int, outputs: int) -> tuple[
 
 
 MIXED_PUSH = Op("mixed_push", _mixed_push, _avals, ("program", "primals", "outputs"))
-"""What `JVP` is, for tangents of any dtypes."""
+"""The same as `JVP`, for tangents of any dtypes."""
 
 FAILURE[MIXED_PUSH] = beside(MIXED_PUSH)

@@ -1,7 +1,7 @@
-"""The same instructions for inputs of other shapes, for `compile(shapeless=True)` and for exported functions.
+"""Rebuild a Program for inputs of other shapes, for `compile(shapeless=True)` and for exported functions.
 
-Most ops say what comes out for any shape. One that runs a Program of its own needs that Program made anew for the
-shapes it will now be given, to any depth.
+Most ops infer their results for any shape. An op that runs a Program needs that Program rebuilt for its new shapes, to
+any depth.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = ["ADAPTED", "anew", "reshaped"]
 def reshaped(
     program: Program, avals: Sequence[Aval], captured: Sequence[Node] = (), *, fused: bool = False
 ) -> tuple[Program, list[Node]]:
-    """A program for inputs of these avals, and what it captured, which are its inputs after them.
+    """Return the Program for inputs of these avals, and the captured nodes, which are its last inputs.
 
     Args:
-        program: the program for inputs of other shapes.
-        captured: what it captured: its last inputs, which stay as they are.
-        fused: whether elementwise ops are one with what broadcasts their operands: then it is their other operands
-            that say to which shape, and not what the trace was given.
+        program: the Program for inputs of other shapes.
+        captured: the nodes for its last inputs, whose shapes stay the same.
+        fused: whether to drop the broadcasts of elementwise operands that the trace recorded. The other operands then
+            decide the shape of the result.
     """
     with Capture(avals) as capture:
         body = capture.close(_Rebuilt(program, [*capture.placeholders, *captured], fused).outputs())
@@ -49,8 +49,8 @@ def reshaped(
 class _Rebuilt:
     """The nodes of a Program for other inputs.
 
-    Where elementwise ops are fused, `narrow` has the slots whose node has yet to be broadcast, and the avals that these
-    had in the trace.
+    If `fused`, broadcasts are delayed. `narrow` holds the slots whose node has yet to be broadcast, with the avals of
+    these unbroadcast nodes in the original trace.
     """
 
     def __init__(self, program: Program, inputs: Sequence[Node], fused: bool) -> None:
@@ -65,7 +65,7 @@ class _Rebuilt:
         return [*map(self._whole, self.program.out_slots)]
 
     def _stays_narrow(self, slot: int, op: Op, params: tuple, slots: tuple[int, ...]) -> bool:
-        """Put off a broadcast, or do what is elementwise with operands of which one was put off."""
+        """Skip a broadcast, or run an elementwise op on unbroadcast operands. Return False if neither applies."""
         if op is BROADCAST_TO:
             self.nodes[slot], before = self.nodes[slots[0]], self._before(slots[0])
         elif self.narrow.keys().isdisjoint(slots) or not _is_elementwise(op):
@@ -99,7 +99,8 @@ def _is_elementwise(op: Op) -> bool:
 
 
 def _check_window(plan: tuple, before: tuple[int, ...], now: tuple[int, ...]) -> None:
-    """Raise MLX's error for a slice along an axis of another length: whether it was to end there is not known."""
+    """Raise MLX's error for a slice along an axis whose length changed: the slice's end may have depended on the
+    length."""
     sizes = zip(before, now, strict=True)
     for entry in plan:
         if entry == "*":
@@ -109,12 +110,12 @@ def _check_window(plan: tuple, before: tuple[int, ...], now: tuple[int, ...]) ->
 
 
 def anew(program: Program, avals: Sequence[Aval]) -> tuple[Program, list[Node]]:
-    """The program for inputs of these avals, and what it captured."""
+    """Rebuild a Program for inputs of these avals, if they differ from its own. Return it with its captured nodes."""
     return (program, []) if tuple(avals) == program.in_avals else reshaped(program, avals)
 
 
 def _program_first(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
-    """For ops whose first inputs are those of the Program, as they are: calls, `vjp` and `jvp`."""
+    """For ops whose first inputs are those of the Program, unchanged: calls, `vjp` and `jvp`."""
     program, *others = params
     count = len(program.in_avals)
     inner, more = anew(program, [n.aval for n in given[:count]])
@@ -136,7 +137,7 @@ def _mapped(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, 
 
 
 def _ruled(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
-    """For custom functions with a rule for `vjp` or `jvp`: the rule's inputs follow from the function's."""
+    """For custom functions with a rule for `vjp` or `jvp`; the rule's input avals follow from the function's."""
     _, rule, count, *active = params
     (inner, *_), given = _program_first(params, given)
     own, extra = given[: len(inner.in_avals)], given[len(inner.in_avals) :]
@@ -151,6 +152,6 @@ ADAPTED: dict[Op, Callable[[tuple, tuple[Node, ...]], tuple[tuple, tuple[Node, .
     VMAP: _mapped,
     CUSTOM_VJP: _ruled,
     CUSTOM_JVP: _ruled,
-    CUSTOM_VMAP: _program_first,  # its rule is given the mapped axis, of whatever size, when it runs
+    CUSTOM_VMAP: _program_first,  # its rule gets the mapped axis, of any size, when it runs
 }
-"""For ops that run Programs: their params, and their inputs, for inputs of other shapes."""
+"""For each op that runs Programs: a function that adapts its params and inputs to inputs of other shapes."""

@@ -1,10 +1,9 @@
-"""Large derivatives in segments.
+"""Large derivatives, computed in segments to limit XLA's compile time.
 
-XLA's compile time grows faster than a program, and that of a derivative most of all: a loop over 150 steps, unrolled,
-takes it minutes. So the Program of a large `vjp` is taken in segments. They run forward one by one; then, from the last
-to the first, each is differentiated at what it read, the cotangents of what it handed on being known by then. The
-segments of an unrolled loop are one and the same Program, which is compiled once. The price is that everything is
-computed twice.
+The compile time grows faster than the size of a program, above all for derivatives: an unrolled loop of 150 steps takes
+XLA minutes. So the Program of a large `vjp` is cut into segments. A forward pass runs all segments. A backward pass
+then differentiates each at its recorded inputs, from the last to the first. The segments of an unrolled loop are the
+same Program, which is compiled once. The price is that the forward pass is computed twice.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ class Segment(NamedTuple):
     """A segment of a Program.
 
     Args:
-        program: its instructions.
-        inputs: the slots of the whole that it reads; the first `primals` of them have gradients.
-        outputs: the slots that others read; the first `cotangents` of them have cotangents.
-        captured: constants, which are its inputs after these.
+        program: the instructions of the segment.
+        inputs: the slots of the whole Program that the segment reads; the first `primals` of them have gradients.
+        outputs: the slots that later segments or the caller read; the first `cotangents` of them have cotangents.
+        captured: constants, which are the segment's last inputs.
     """
 
     program: Program
@@ -61,13 +60,14 @@ PULL = Op(
     lambda *_, program, primals, outputs: program.in_avals[:primals],
     ("program", "primals", "outputs"),
 )
-"""The gradients of `vjp` alone."""
+"""The gradients of `vjp`, without the outputs."""
 
 FAILURE[PULL] = beside(PULL)
 
 
 def _in_segments(node: Node) -> list[Node] | None:
-    """The outputs of a `vjp` node, from nodes of its segments; None if it had better stay whole."""
+    """Return the outputs of a `vjp` node, computed by nodes of its segments. Return None if it should run as a
+    whole."""
     program, primals, outputs = node.params
     key = ("segments", primals, outputs)
     if key not in program.facts:
@@ -100,13 +100,13 @@ def _in_segments(node: Node) -> list[Node] | None:
 
 
 def cotangent_like(given: Node, like: Aval) -> Node:
-    """A cotangent of this shape and dtype."""
+    """Cast and broadcast a cotangent to this aval."""
     cast = cast_node(given, like.dtype)
     return cast if cast.aval is like else apply(TABLE["broadcast_to"], (cast,), (like.shape,))
 
 
 def zeros(like: Aval) -> Node:
-    """Zeros of this shape and dtype."""
+    """Return zeros of this aval."""
     return apply(TABLE["broadcast_to"], (scalar(0, aval((), like.dtype)),), (like.shape,))
 
 
@@ -131,15 +131,15 @@ def _cut(program: Program, primals: int, outputs: int) -> list[Segment] | None:
 def segments(
     program: Program, parts: Sequence[Sequence[int]], moves: Callable[[int], bool], mode: str = "call"
 ) -> list[Segment] | None:
-    """The segments of a Program.
+    """Cut a Program into segments.
 
     Args:
-        parts: the slots of each, in an order of execution.
-        moves: whether a slot has a derivative.
-        mode: what they are captured as, see `Capture`.
+        parts: the slots of each segment, in an order of execution.
+        moves: returns True for a slot that has a derivative.
+        mode: the mode in which the segments are captured, see `Capture`.
 
     Returns:
-        None if one would have to read, or hand on, several results as one.
+        The segments, or None if one would read or return all results of an op with several as one value.
     """
     instructions = program.instructions
     place = {s: k for k, part in enumerate(parts) for s in part}
@@ -166,8 +166,8 @@ def segments(
 
 
 def _parts(program: Program) -> list[list[int]]:
-    """The slots of each segment, in execution order. Where the program repeats itself, the segments do."""
-    following: dict[int, list[int]] = {}  # the items of an op with several results stay with it
+    """Return the slots of each segment in execution order. Segments of a program that repeats itself are equal."""
+    following: dict[int, list[int]] = {}  # results of an op with several stay in its segment
     for k, (op, _, slots) in enumerate(program.instructions):
         if op is ITEM and slots[0] >= 0:
             following.setdefault(slots[0], []).append(k)
@@ -186,7 +186,8 @@ def _parts(program: Program) -> list[list[int]]:
 
 
 def _period(sequence: np.ndarray) -> tuple[int, int]:
-    """After how many instructions a program mostly repeats itself, and where that begins; zeros if it does not."""
+    """Return the number of instructions after which a program mostly repeats itself, and the start; zeros if it does
+    not."""
     for period in range(2, min(len(sequence) // 3, policy.LONGEST_PERIOD)):
         same = sequence[period:] == sequence[:-period]
         if same.mean() > policy.PERIODIC_SHARE:
@@ -196,7 +197,7 @@ def _period(sequence: np.ndarray) -> tuple[int, int]:
 
 
 def _inlined(node: Node) -> Sequence[Node]:
-    """The outputs of a call, from the nodes of its instructions."""
+    """Inline a call: return its outputs, computed by the nodes of its instructions."""
     return node.params[0].rebuild(node.inputs)
 
 

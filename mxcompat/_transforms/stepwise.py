@@ -1,7 +1,8 @@
-"""Programs in parts: cut at some of their instructions, which are to meet the world around one by one.
+"""Cut a Program at some of its instructions, so that the pieces become separate nodes of the graph.
 
-So it is with steps (collectives), which never are part of what is compiled: where a Program has steps in it, nodes for
-its parts take the place of a node that holds it. The sweeps of `custom/sweep.py` cut at the calls likewise.
+A step (a collective) runs by itself and is never part of compiled code. So a node whose Program holds steps is replaced
+by nodes for the steps and for the parts between them. The sweeps of `custom/sweep.py` cut at the calls of custom
+functions in the same way.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ __all__ = ["called", "mapped_over", "parts", "run_in_parts"]
 
 
 def run_in_parts(program: Program, inputs: tuple[Node, ...]) -> list[Node]:
-    """The outputs of a Program on inputs that are known to fit it. If it has steps in it they come from its parts; and
-    what may fail is apart from the outputs that do not need it, which nobody is to lose by that."""
+    """Return the outputs of a Program; the inputs must have its avals. A Program with steps runs in parts. Instructions
+    that may fail run separately, so that their failure does not affect the other outputs."""
     if holds_steps(program):
         return items(_parted(program, inputs, len(inputs)))
     apart = _what_may_fail_apart(program) if may_fail(program) else None
@@ -45,8 +46,8 @@ def _of_segment(segment: Segment, env: dict[int, Node]) -> Node:
 
 
 def _what_may_fail_apart(program: Program) -> list[Segment] | None:
-    """Two segments: what cannot fail, and what needs something that may; None if all outputs do, or if they cannot be
-    told apart."""
+    """Return two segments: the instructions that cannot fail, and the rest. Return None if all outputs may fail, or if
+    the Program cannot be cut that way."""
     if "failing" not in program.facts:
         program.facts["failing"] = _cut_at_failures(program)
     return program.facts["failing"]
@@ -64,8 +65,8 @@ def _cut_at_failures(program: Program) -> list[Segment] | None:
 
 
 def called(op: Op, params: tuple, inputs: tuple[Node, ...]) -> Node:
-    """The node of an op that runs a Program of which only some inputs have gradients; if that has steps in it, from its
-    parts."""
+    """Make the node of an op that runs a Program, of whose inputs only some have gradients. A Program with steps runs
+    in parts."""
     program, count, *_ = params
     return _parted(program, inputs, count) if holds_steps(program) else apply(op, inputs, params)
 
@@ -89,13 +90,13 @@ def _alone(op: Op, params: tuple, inputs: tuple[Node, ...]) -> Node:
 
 
 def _place(program: Program, part: Sequence[int], results: Sequence[Node], env: dict[int, Any]) -> None:
-    """Note the results of the op that a part begins with, which the others of the part take apart."""
+    """Store the results of a part's first op in the slots of the part's other instructions, which select them."""
     for slot in part[1:]:
         env[slot] = results[program.instructions[slot][1][0]]
 
 
 def _cut(program: Program) -> list[tuple[list[int], Segment]]:
-    """The parts of a Program between its steps, and these."""
+    """Cut a Program into its steps and the parts between them."""
     if "cut" not in program.facts:
         steps = {k for k, (op, params, _) in enumerate(program.instructions) if is_stepped(op, params)}
         found = parts(program, steps)
@@ -109,7 +110,7 @@ def mapped_over(
     program: Program, inputs: Sequence[Node], in_axes: tuple[int | None, ...], out_axes: tuple[int | None, ...],
     size: int,
 ) -> Node:  # fmt: skip
-    """What a node of VMAP with these params computes, for a Program with steps in it: from its parts."""
+    """Return the node for `vmap` of a Program with steps; the Program runs in parts."""
     env: dict[int, tuple[Node, bool]] = {
         ~k: (n if axis is None else _moved(n, axis, 0), axis is not None)
         for k, (n, axis) in enumerate(zip(inputs, in_axes, strict=True))
@@ -150,8 +151,8 @@ def _moved(node: Node, source: int, target: int) -> Node:
 
 
 def parts(program: Program, alone: set[int]) -> list[list[int]]:
-    """The slots of each part of a Program: those that are `alone`, with what takes their results apart, and what is
-    between them."""
+    """Return the slots of each part: one part for each slot in `alone` with the selections of its results, and parts
+    for the slots between."""
     kinds: dict[int, int] = {}
     for slot, (op, _, slots) in enumerate(program.instructions):
         kinds[slot] = slot if slot in alone else kinds[slots[0]] if op is ITEM and slots[0] >= 0 else -1
@@ -159,8 +160,8 @@ def parts(program: Program, alone: set[int]) -> list[list[int]]:
 
 
 def _in_order(program: Program) -> list[int]:
-    """The slots in the order in which MLX goes through a graph: depth first, the first inputs first. The results of an
-    op that has several come right after it."""
+    """Return the slots in MLX's order of graph traversal: depth first, first inputs first. The results of an op with
+    several follow it directly."""
     instructions = program.instructions
     results: dict[int, list[int]] = {}
     for slot, (op, _, slots) in enumerate(instructions):

@@ -1,7 +1,7 @@
-"""Symbolic arrays: a rule written for NumPy, run on them, makes nodes of what it computes.
+"""Symbolic arrays: a NumPy rule that runs on them builds graph nodes instead of computing values.
 
-NumPy hands what it is asked for such an array to the array itself (`__array_ufunc__`, `__array_function__`). What has
-no op here, what writes into an array, and what looks at a value raises NoRule.
+NumPy dispatches functions on such an array to the array itself (`__array_ufunc__`, `__array_function__`). NoRule is
+raised for functions without an op, for writes into an array, and for reads of a value.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _UFUNCS = {
     np.not_equal: "not_equal", np.power: "power", np.sign: "sign", np.sin: "sin", np.sinh: "sinh", np.sqrt: "sqrt",
     np.square: "square", np.subtract: "subtract",
 }  # fmt: skip
-"""The names of the ops that compute the same."""
+"""The name of the op for each ufunc."""
 
 
 class Symbolic(NDArrayOperatorsMixin):
-    """What an array of NumPy's is to a rule, but with a node of a capture instead of data."""
+    """A stand-in for a NumPy array that holds a node of a capture instead of data."""
 
     __slots__ = ("dtype", "ndim", "node", "shape", "size")
 
@@ -52,7 +52,7 @@ class Symbolic(NDArrayOperatorsMixin):
         self.dtype: np.dtype = node.aval.dtype._numpy
 
     def op(self, name: str, *others: Any, params: tuple = ()) -> Symbolic:
-        """An op of this and of others: symbolic arrays, or numbers, of this one's dtype unless they have their own."""
+        """Apply an op to this array and others. A Python number gets this array's dtype."""
         return Symbolic(apply(TABLE[name], (self.node, *[self._node_of(x) for x in others]), params))
 
     def _node_of(self, x: Any) -> Node:
@@ -74,7 +74,7 @@ class Symbolic(NDArrayOperatorsMixin):
         return Node(CONSTANT, (x, dtype), (), aval((), dtype), self.node.trace)
 
     def like(self, x: Any) -> Symbolic:
-        """A number, or a symbolic array as it is."""
+        """Convert a number or NumPy array to a symbolic array; a symbolic array is returned as it is."""
         return Symbolic(self._node_of(x))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:

@@ -1,8 +1,8 @@
-"""The rules by which cotangents of symbolic arrays are carried back, and tangents forward (see `gradients`).
+"""Pullbacks and pushforwards on symbolic arrays, for derivatives of derivatives in NumPy (see `gradients`).
 
-For most ops it is NumPy's rule (PULLBACK), run on symbolic arrays. For those that are linear it is an op of its own,
-which runs that rule (`transposes`). Others are written again here, since NumPy's would lose digits, or make infinities,
-once it is differentiated; or their derivatives are those of what they do in other ops (`bodies`).
+Most ops use NumPy's rule (PULLBACK) on symbolic arrays. Linear ops use an op that runs NumPy's rule (`transposes`).
+Some ops have a second rule here, because the derivative of NumPy's would lose precision or produce infinities. The rest
+are differentiated as compositions of other ops (`bodies`).
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ _SAME_FORWARD = (
 )  # fmt: skip
 
 FORWARD = Rules({TABLE[name]: PUSHFORWARD[TABLE[name]] for name in _SAME_FORWARD})
-"""`rule(tangents, y, params, *inputs)`, as for PUSHFORWARD. An op without one has the transpose of its gradient, which
-is the same but at ties and kinks."""
+"""`rule(tangents, y, params, *inputs)`, as for PUSHFORWARD. For an op without one, the pullback is transposed. The
+results are the same except at ties and kinks."""
 
 
 @RULES.of(ALIAS)
@@ -156,7 +156,7 @@ def _mean(x: Symbolic) -> Symbolic:
 
 
 def _normalised(g: Symbolic, away: Symbolic, eps: Symbolic, weight: Sequence[Symbolic]) -> tuple[Symbolic, Symbolic]:
-    """The cotangents of what is divided by its root mean square, and of the weight."""
+    """Return the cotangents of an array that is divided by its root mean square, and of the weight."""
     root = (_mean(away * away) + eps).op("rsqrt")
     normal = away * root
     scaled = g * weight[0] if weight else g
@@ -203,7 +203,7 @@ _LINEAR = {
     **dict.fromkeys((BLOCK_MASKED_MM, CONV, CONVOLVE, CROSS, GATHER_MM, SEGMENTED_MM), _TWO),
     **dict.fromkeys((GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP), ((0,), (1, 2))),
 }  # fmt: skip
-"""The factors of which each is a product (see `transposes`); none where it is linear in all its inputs at once."""
+"""The factors of which each op is a product (see `transposes`); none if the op is linear in all its inputs at once."""
 
 for _op, _factors in _LINEAR.items():
     linear(_op, _factors, RULES, FORWARD)
@@ -212,13 +212,13 @@ for _op in (PULLED, PUSHED):
 
 
 def _no_product(params: tuple) -> bool:
-    """Whether what is written is not multiplied with what there is."""
+    """Return True if the update does not multiply the old values."""
     return params[1] != "multiply"
 
 
 def _added(params: tuple, at: int) -> tuple:
-    """Each value that is set in a place has the cotangent of that, though only the last stays: together they are given
-    what is added up there."""
+    """A `set` pulls each position's cotangent back to every value set there, though only the last one stays. Its
+    transpose therefore adds the values up."""
     return (params[0], "add") if at == 1 and params[1] == "set" else params
 
 
@@ -234,7 +234,7 @@ def _set_along(x: Symbolic, values: Any, places: Symbolic, params: tuple) -> Sym
 def _scatter_axis(
     g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Symbolic, values: Symbolic, places: Symbolic
 ) -> tuple:
-    """The same, for places along an axis."""
+    """The pullback of a scatter along an axis; indices out of range get a zero cotangent."""
     count = x.size if params[0] is None else x.shape[params[0]]
     k = places.astype(np.int64)
     there = Symbolic(apply(GATHER_AXIS, (g.node, places.node), params))

@@ -1,8 +1,8 @@
-"""The dtypes of tangents: what `jvp` returns beside each output.
+"""Dtypes of the tangents that `jvp` returns with each output.
 
-A tangent that has the dtype of its value keeps to that. Any other dtype, which the user gave it, the rule of a custom
-function, or a comparison (a bool has none), is what MLX's ops make of it: most multiply the tangent by something of
-the values' dtype, so that the two are promoted. Others hand it on, or cast it.
+A tangent in the dtype of its value stays in it. Other dtypes come from the user, from the rule of a custom function, or
+from a comparison (a bool has no derivative). As in MLX, each op then decides: most multiply the tangent by an array of
+the values' dtype, so the two are promoted. Others pass it on or cast it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _HAND_ON = {TABLE[name] for name in (
     "positive", "real", "repeat", "reshape", "roll", "slice", "sort", "split", "squeeze", "subtract", "sum", "tile",
     "topk", "trace", "transpose", "triangle", "unflatten", "unstack", "where",
 )}  # fmt: skip
-"""Ops that only move, add up or choose."""
+"""Ops that only move, add or select elements."""
 
 _SUMS = {TABLE[name] for name in ("cumsum", "sum", "trace")}
-"""Ops that add up small integers in wider ones."""
+"""Ops that accumulate small integers in wider ones."""
 
 _CHOOSE = {TABLE["addmm"]: slice(1, 3), TABLE["remainder"]: slice(1, 2)}
-"""Ops that hand the tangents on unless that of one of these operands is among them."""
+"""Ops that pass the tangents on unless one of these operands has one."""
 
 _NEGATE = {TABLE["diff"], TABLE["negative"], TABLE["subtract"]}
 """Ops that negate the last tangent."""
@@ -47,32 +47,32 @@ _JOIN = {TABLE["concatenate"], TABLE["stack"]}
 """Ops that join tangents with zeros for the operands that have none."""
 
 _EACH = {TABLE["broadcast_arrays"], TABLE["meshgrid"]}
-"""Ops with a result for each operand."""
+"""Ops with one result for each operand."""
 
 _WRITE = {TABLE["dynamic_slice_update"], TABLE["pad"], TABLE["slice_update"]}
 """Ops that write into their first operand's tangent, or into zeros."""
 
 _ROUND = {TABLE[name] for name in ("layer_norm", "rms_norm", "softmax")}
-"""Ops that compute in float32, and cast if the value is in half precision (`softmax` if it is precise)."""
+"""Ops that compute in float32, and cast the result if the value has half precision (`softmax` only if `precise`)."""
 
 _CAST = {TABLE[name] for name in (
     "argmax", "argmin", "argsort", "ceil", "count_nonzero", "fft", "floor", "floor_divide", "istft",
     "random_categorical", "random_categorical_line", "random_randint", "round", "scatter_axis", "searchsorted", "sign",
     "stft", "trunc",
 )}  # fmt: skip
-"""Ops whose tangent is zero, or made by a kernel that casts."""
+"""Ops whose tangent is zero, or comes from a kernel that casts."""
 
 
 def tangent_avals(program: Program, given: Sequence[Dtype], outputs: int) -> tuple[Aval, ...]:
-    """The avals of the tangents of the first outputs, from the dtypes of those of the first inputs."""
+    """Return the avals of the first outputs' tangents, given the dtypes of the first inputs' tangents."""
     dtypes = tangent_dtypes(program, given)
     found = zip(program.out_avals[:outputs], program.out_slots, strict=False)
     return tuple([aval(a.shape, dtypes.get(s, a.dtype)) for a, s in found])
 
 
 def tangent_dtypes(program: Program, given: Sequence[Dtype | None]) -> dict[int, Any]:
-    """The dtypes of the tangents of what depends on the inputs for which one is given, by slots: a tuple for an op with
-    several results, in which None stands for those without one."""
+    """Return the dtypes of tangents by slot, for slots that depend on inputs with a tangent. An op with several results
+    has a tuple, with None for a result without a tangent."""
     key = ("tangent dtypes", *given)
     if key not in program.facts:
         program.facts[key] = _carried_on(program, {~k: d for k, d in enumerate(given) if d is not None})
@@ -80,7 +80,7 @@ def tangent_dtypes(program: Program, given: Sequence[Dtype | None]) -> dict[int,
 
 
 def of_operands(op: Op, params: tuple, slots: Sequence[int], known: Mapping[int, Any]) -> list[Any]:
-    """What is known of the tangents of an instruction's operands, by slots; None for those that have none."""
+    """Return the entries of `known` for an instruction's operands; None for an operand without a tangent."""
     smooth = range(len(slots))[: op.indices][smooth_inputs(op, params)]
     return [known.get(s) if k in smooth else None for k, s in enumerate(slots)]
 
@@ -101,7 +101,7 @@ def _carried_on(program: Program, found: dict[int, Any]) -> dict[int, Any]:
 def _of_results(
     op: Op, params: tuple, tangents: list[Dtype | None], operands: list[Aval], results: tuple[Aval, ...]
 ) -> tuple[Dtype | None, ...]:
-    """The dtypes of the tangents of an op that has several results."""
+    """Return the dtypes of the tangents of an op with several results."""
     if op in _EACH:
         return tuple(tangents)
     own: list[Dtype | None] = []
@@ -113,7 +113,7 @@ def _of_results(
 
 
 def _of_result(op: Op, params: tuple, tangents: list[Dtype | None], operands: list[Aval], result: Aval) -> Dtype:
-    """The dtype of the tangent of a result, from those of the operands, of which one at least has one."""
+    """Return the dtype of a result's tangent, given those of the operands; at least one operand has a tangent."""
     if op in _NEGATE:
         refuse_bools(tangents[-1])
     rule = TANGENT_DTYPE.get(op)
@@ -130,13 +130,14 @@ def _of_result(op: Op, params: tuple, tangents: list[Dtype | None], operands: li
 
 
 def _promoted(op: Op, operands: list[Aval], result: Aval) -> Dtype:
-    """The dtype that the operands of an op are cast to before it."""
+    """Return the dtype to which an op casts its operands."""
     dtypes = [a.dtype for a in operands[: op.indices]]
     return reduce(promote, [*dtypes, result.dtype] if result.dtype._kind in "fc" else dtypes)
 
 
 def _given(tangent: Dtype | None, operand: Aval, promoted: Dtype, natural: Dtype) -> Dtype | None:
-    """The dtype that the tangent of an operand comes in, the natural one unless it departs."""
+    """Return the dtype in which an operand's tangent enters the op: `natural`, unless it differs from the operand's
+    dtype."""
     if tangent is None:
         return None
     is_cast = operand.dtype is not promoted and operand.dtype is not natural
@@ -144,7 +145,7 @@ def _given(tangent: Dtype | None, operand: Aval, promoted: Dtype, natural: Dtype
 
 
 def _is_cast(op: Op, params: tuple, given: list[Dtype | None], operands: list[Aval], result: Aval) -> bool:
-    """Whether the tangent has the dtype of the result, whatever those of the operands are."""
+    """Return True if the tangent has the dtype of the result, whatever the operands' tangents have."""
     if op in _CAST or all(t is None or t is result.dtype for t in given):
         return True
     if op in _WRITE:
@@ -157,7 +158,7 @@ def _is_cast(op: Op, params: tuple, given: list[Dtype | None], operands: list[Av
 
 
 def _hands_on(op: Op, given: list[Dtype | None]) -> bool:
-    """Whether the tangent of a result is what the operands' are, promoted."""
+    """Return True if the result's tangent has the promoted dtype of the operands' tangents."""
     if op in _CHOOSE:
         return not any(given[_CHOOSE[op]])
     if op in _JOIN:

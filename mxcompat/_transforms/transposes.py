@@ -1,8 +1,8 @@
-"""What an op carries back to one of its inputs, or forward from it, as ops of their own (see `symbolic_rules`).
+"""Derivatives of linear ops, to any order, as two generic ops: `pulled` and `pushed` (see `symbolic_rules`).
 
-So many an op is linear in each of its inputs: in all of them at once, as one that moves data, or in each factor of a
-product. Others, a sort, say, are linear as long as their inputs do not pass each other. Then these two, run by the
-rules PULLBACK and PUSHFORWARD of the op, are each other's derivatives, to any order.
+Many ops are linear: in all inputs at once, if they move data, or in each factor of a product. Others, a sort for
+example, are linear while the order of their input's elements does not change. For these ops, `pulled` and `pushed`
+(which run the op's PULLBACK and PUSHFORWARD) are each other's transposes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .symbolic import Symbolic
 __all__ = ["PULLED", "PUSHED", "linear", "nothing"]
 
 Factors = tuple[tuple[int, ...], ...]
-"""Of each factor of a product, the places of its inputs among the op's."""
+"""For each factor of a product: the positions of its inputs among the op's inputs."""
 
 _FACTORS: dict[Op, Factors] = {}
-"""Of the ops that are linear in each factor; empty for those with a single one."""
+"""The factors of each op; empty for an op that is linear in all inputs at once."""
 
 _MEETING: dict[Op, Callable[[tuple, int], tuple]] = {}
-"""Of ops that let several values meet in one place, `(params, at)`: with which params the tangents are the transpose of
-the cotangents."""
+"""For ops that write several values to one position: `(params, at)` to the params with which PUSHED is the transpose of
+PULLED."""
 
 
 def _pulled(g: Any, *inputs: Any, op: Op, params: tuple, at: int) -> Any:
@@ -53,10 +53,11 @@ def _replaced(inputs: Sequence[Any], at: int, x: Any) -> list[Any]:
 
 
 PULLED = Op("pulled", _pulled, lambda g, *inputs, op, params, at: inputs[at], ("op", "params", "at"))
-"""The cotangent of an op's input at a place, from that of its result, then all inputs."""
+"""Maps the cotangent of an op's result to that of its input number `at`. Operands: the cotangent, then the op's
+inputs."""
 
 PUSHED = Op("pushed", _pushed, lambda t, *inputs, op, params, at: op.infer((params, *inputs)), ("op", "params", "at"))
-"""The tangent of an op's result, from that of its input at a place, then all inputs."""
+"""Maps the tangent of an op's input number `at` to that of its result. Operands: the tangent, then the op's inputs."""
 
 
 @HOST.of(PULLED)
@@ -77,7 +78,7 @@ def _run_pushed(out: Aval, params: tuple, t: Any, *inputs: Any) -> Any:
 
 
 def _run(op: Op, params: tuple, *inputs: Any) -> Any:
-    """One of these two ops, of arrays of NumPy's or of symbolic ones."""
+    """Run PULLED or PUSHED, on NumPy arrays or on symbolic ones."""
     if isinstance(inputs[0], Symbolic):
         return Symbolic(apply(op, tuple([x.node for x in inputs]), params))
     out = op.infer((params, *[aval(x.shape, from_numpy(x.dtype)) for x in inputs]))  # type: ignore[arg-type]
@@ -85,25 +86,26 @@ def _run(op: Op, params: tuple, *inputs: Any) -> Any:
 
 
 def nothing(like: Any) -> Any:
-    """Zeros like an array of NumPy's or a symbolic one."""
+    """Return zeros like a NumPy array or a symbolic one."""
     return np.broadcast_to(like.like(0.0), like.shape) if isinstance(like, Symbolic) else np.zeros_like(like)
 
 
 def _moved(op: Op, inputs: Sequence[Any], at: int, t: Any) -> list[Any]:
-    """The inputs, with a tangent for those of one factor: zeros but in one place."""
+    """Return the inputs with the tangent `t` in place of input `at`, and zeros for the other inputs of its factor."""
     peers = next((factor for factor in _FACTORS[op] if at in factor), ())
     given = [nothing(x) if k in peers and k != at else x for k, x in enumerate(inputs)]
     return _replaced(given, at, t)
 
 
 def _others(op: Op, at: int, count: int) -> list[int]:
-    """The inputs of other factors."""
+    """Return the inputs that belong to other factors."""
     return [k for factor in _FACTORS[op] if at not in factor for k in factor if k < count]
 
 
 def _derivatives(this: Op, reverse: Op) -> None:
-    """The rules of one of the two; the other is its transpose. Multiplied with what it gives, be it back or forward, it
-    is the same number as the op of these, that in the place of the input."""
+    """Register the derivatives of PULLED or PUSHED; each is the other's transpose. In the remaining factors, the
+    pairing of cotangent and tangent equals the op with the tangent in place of input `at`, paired with the
+    cotangent."""
 
     @PULLBACK.of(this)
     def pull(g: Any, y: Any, params: tuple, wanted: Sequence[bool], first: Any, *inputs: Any) -> tuple:
@@ -136,11 +138,14 @@ def linear(
     op: Op, factors: Factors, back: Rules, forth: Rules, holds: Callable[[tuple], bool] = lambda params: True,
     meeting: Callable[[tuple, int], tuple] | None = None,
 ) -> None:  # fmt: skip
-    """Put rules for symbolic arrays into these registries, of an op that is linear in each of these factors.
+    """Register symbolic rules for an op that is linear in each of these factors.
 
     Args:
-        holds: whether it is, for its params.
-        meeting: as in `_MEETING`.
+        factors: see `_FACTORS`.
+        back: the registry of pullbacks.
+        forth: the registry of pushforwards.
+        holds: returns True for the params with which the op is linear.
+        meeting: see `_MEETING`.
     """
     _FACTORS[op] = factors
     if meeting is not None:

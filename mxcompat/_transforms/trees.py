@@ -1,7 +1,8 @@
-"""Trees: lists, tuples and dicts of arrays, as MLX walks them: dicts in insertion order, other leaves untouched.
+"""Trees: nested lists, tuples and dicts of arrays. As in MLX, dicts keep their insertion order and other leaves are
+ignored.
 
-A tree made like another has its tuples' types, named tuples among them, and plain lists and dicts. Walks recurse, which
-is fast; one that comes to the limit of that begins again, in Python, with another limit.
+A rebuilt tree has the same tuple types, including named tuples, but plain lists and dicts. Walks are recursive for
+speed. One that reaches the recursion limit starts again in Python with a higher limit.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _limit = 0
 
 @contextmanager
 def deep() -> Iterator[None]:
-    """Within this context Python recurses as deep as a tree of 5 000 levels needs. The limit is one of all threads."""
+    """Raise the recursion limit within this context, enough for a tree of 5 000 levels. The limit is shared by all
+    threads."""
     global _walks, _limit
     with _deep:
         if not _walks:
@@ -48,7 +50,7 @@ def deep() -> Iterator[None]:
 
 
 def flatten(tree: Any, require_array: bool = False) -> list[array]:
-    """The arrays of a tree. With `require_array`, any other leaf raises ValueError."""
+    """Return the arrays of a tree. With `require_array`, any other leaf raises ValueError."""
     out: list[array] = []
     try:
         arrays_only = _flatten(tree, out, require_array)
@@ -62,12 +64,12 @@ def flatten(tree: Any, require_array: bool = False) -> list[array]:
 
 
 def nodes_in(tree: Any, require_array: bool = False) -> list[Node]:
-    """The nodes of the arrays of a tree, as `flatten` finds them."""
+    """Return the nodes of the arrays of a tree, in the order of `flatten`."""
     return [tree._node] if type(tree) is array else nodes_of(flatten(tree, require_array))
 
 
 def _flatten_in_python(tree: Any, out: list[array], require_array: bool) -> bool:
-    """Append the arrays of a tree. Says whether all leaves are arrays, if they are required to be."""
+    """Append the arrays of a tree to `out`. Return False if a leaf is not an array and `require_array` is set."""
     if isinstance(tree, array):
         out.append(tree)
         return True
@@ -88,20 +90,21 @@ def _not_an_array() -> ValueError:
 
 
 def copied(tree: Any) -> Any:
-    """The tree with an array of its own in every place: one that is there twice may be written to in one."""
+    """Rebuild a tree with a separate handle in each place: an in-place update of one then leaves the others
+    unchanged."""
     return rebuilt(tree, handles(nodes_in(tree)))
 
 
 def untraced(fun: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
-    """`fun` of these arguments, which it may write to: the caller sees nothing of that, as where it is traced, and
-    each result is an array of its own."""
+    """Call `fun` on copies of the arguments' handles, as tracing would. In-place updates do not reach the caller's
+    arrays, and each result has a handle of its own."""
     given, named = copied((args, kwargs))
     return copied(fun(*given, **named))
 
 
 def visit_by_prefix(visit: Callable[[array, Any], None], tree: Any, prefix: Any) -> None:
-    """Call `visit` with each array of a tree and what a prefix of the tree has for it: one leaf of the prefix may stand
-    for all of a list, tuple or dict. Raises MLX's ValueErrors for what is no prefix."""
+    """Call `visit` with each array of a tree and its leaf of `prefix`. A leaf of the prefix may stand for a whole list,
+    tuple or dict. Raise MLX's ValueErrors if `prefix` is not a prefix of the tree."""
     if isinstance(tree, array):
         visit(tree, prefix)
     elif isinstance(tree, (list, tuple, dict)):
@@ -123,7 +126,7 @@ def visit_by_prefix(visit: Callable[[array, Any], None], tree: Any, prefix: Any)
 
 
 def like_tuple(old: tuple, items: list[Any]) -> tuple:
-    """A tuple of these items, of the type of another: a named tuple, for example."""
+    """Return a tuple of these items with the type of `old`, which may be a named tuple."""
     kind = type(old)
     if kind is tuple:
         return tuple(items)
@@ -131,7 +134,7 @@ def like_tuple(old: tuple, items: list[Any]) -> tuple:
 
 
 class Leaf:
-    """Stands for an array in the `structure` of a tree."""
+    """A marker for an array in the `structure` of a tree."""
 
     def __repr__(self) -> str:
         return "*"
@@ -141,14 +144,14 @@ LEAF = Leaf()
 
 
 class _Deep:
-    """A structure that has so many levels that restoring it needs another limit."""
+    """A structure with so many levels that restoring it needs a higher recursion limit."""
 
     def __init__(self, shape: Any) -> None:
         self.shape = shape
 
 
 def structure(tree: Any) -> Any:
-    """The tree without its arrays, to `restore` later."""
+    """Return the tree with markers in place of its arrays, for `restore`."""
     try:
         return _rebuild(tree, repeat(LEAF))
     except RecursionError:
@@ -157,7 +160,7 @@ def structure(tree: Any) -> Any:
 
 
 def restore(shape: Any, leaves: Iterable[Any]) -> Any:
-    """The tree of this `structure` with these leaves, of which there may be more."""
+    """Rebuild a tree from its `structure` and its leaves. Surplus leaves are ignored."""
     if type(shape) is _Deep:
         with deep():
             return _rebuild_in_python(shape.shape, iter(leaves))
@@ -165,7 +168,7 @@ def restore(shape: Any, leaves: Iterable[Any]) -> Any:
 
 
 def rebuilt(tree: Any, leaves: Sequence[Any]) -> Any:
-    """The tree with these in the places of its arrays. Raises StopIteration where there are too few."""
+    """Rebuild a tree with these leaves in place of its arrays. Raise StopIteration if there are too few."""
     try:
         return _rebuild(tree, iter(leaves))
     except RecursionError:
@@ -174,7 +177,7 @@ def rebuilt(tree: Any, leaves: Sequence[Any]) -> Any:
 
 
 def _rebuild_in_python(tree: Any, leaves: Iterator[Any]) -> Any:
-    """The tree with the next leaf in the place of each array, or of each LEAF."""
+    """Rebuild a tree with the next leaf in place of each array or LEAF."""
     if isinstance(tree, (array, Leaf)):
         return next(leaves)
     if isinstance(tree, dict):
@@ -186,7 +189,7 @@ def _rebuild_in_python(tree: Any, leaves: Iterator[Any]) -> Any:
 
 
 class Snapshot:
-    """What the lists and dicts of a tree hold, to put back if a trace fails."""
+    """A copy of the contents of all lists and dicts of a tree, to restore if a trace fails."""
 
     def __init__(self, tree: Any) -> None:
         self._saved: list[tuple[Any, Any]] = []
@@ -212,7 +215,7 @@ class Snapshot:
         for container, content in self._saved:
             if isinstance(container, dict):
                 dict.clear(container)
-                dict.update(container, content)  # a module's own `update` takes parameters only
+                dict.update(container, content)  # a Module's own `update` accepts parameters only
             else:
                 container[:] = content
 
@@ -223,9 +226,9 @@ _NUMBERS = {int, float}
 def _find_in_python(
     container: Any, wanted: Sequence[Any], arrays: list[array], slots: list[tuple[Any, Any]], tuples: list[tuple]
 ) -> list[int] | None:
-    """Append what is found in a list or dict: arrays, (container, key) of each, and of tuples with arrays in them
-    (container, key, tuple, items). Returns where the arrays under the `wanted` keys are; None if there is another leaf
-    under one of them."""
+    """Collect the arrays of a list or dict: the arrays, their slots (container, key), and the tuples that hold arrays
+    (container, key, tuple, items). Return the positions of the arrays under the `wanted` keys, or None if another leaf
+    is under one of these keys."""
     positions: list[int] = []
     for key, item in dict.items(container) if isinstance(container, dict) else enumerate(container):
         before, required = len(arrays), key in wanted
@@ -240,7 +243,7 @@ def _find_one(
     container: Any, key: Any, item: Any, arrays: list[array], slots: list[tuple[Any, Any]], tuples: list[tuple],
     require_array: bool,
 ) -> bool:  # fmt: skip
-    """Append what is found under a key. Says whether all leaves are arrays, if required."""
+    """Collect the arrays under one key. Return False if a leaf is not an array and `require_array` is set."""
     found = (arrays, slots, tuples, require_array)
     if isinstance(item, array):
         arrays.append(item)
@@ -252,7 +255,7 @@ def _find_one(
     elif not isinstance(item, (list, tuple)):
         return not require_array
     elif not require_array and {*map(type, item)} <= _NUMBERS:
-        return True  # the settings of a layer
+        return True  # for example, the settings of a layer
     else:
         content, before = item if isinstance(item, list) else list(item), len(arrays)
         for k, value in enumerate(item):
@@ -264,7 +267,7 @@ def _find_one(
 
 
 def _fill_in_python(slots: list[tuple[Any, Any]], leaves: list[array]) -> None:
-    """Put an array into each slot, which is a list or dict and what the array is found under there."""
+    """Write an array into each slot (container, key)."""
     for (container, key), leaf in zip(slots, leaves, strict=True):
         container[key] = leaf
 
@@ -272,8 +275,8 @@ def _fill_in_python(slots: list[tuple[Any, Any]], leaves: list[array]) -> None:
 def _put_back_in_python(
     slots: list[tuple[Any, Any]], arrays: list[array], leaves: list[array], nodes: list[Node] | None
 ) -> bool:
-    """Put arrays where these leaves still are, but for leaves that are not of these nodes any more, as they were
-    written to; None puts all of them back. Says whether one was written to."""
+    """Write `arrays` back into the slots that still hold `leaves`. Leaves whose node is no longer in `nodes` were
+    updated in place and stay, unless `nodes` is None. Return True if a leaf was updated."""
     any_written = False
     for k, ((container, key), old, new) in enumerate(zip(slots, arrays, leaves, strict=True)):
         if nodes is not None and new._node is not nodes[k]:
@@ -283,14 +286,15 @@ def _put_back_in_python(
             if container[key] is new:
                 container[key] = old
         except LookupError:
-            continue  # the function has taken it away
+            continue  # the function removed the entry
     return any_written
 
 
 class TreeSlots:
-    """The arrays of lists and dicts, and where in them they are, to put others there.
+    """The arrays of lists and dicts, with their positions, so that other arrays can be substituted.
 
-    Whoever looks at the same lists and dicts sees the others. A tuple that holds arrays is replaced by another.
+    The substitution is visible to everybody who refers to the same lists and dicts. A tuple that holds arrays is
+    replaced by a new one.
     """
 
     __slots__ = ("_slots", "_tuples", "arrays")
@@ -298,18 +302,18 @@ class TreeSlots:
     def __init__(self) -> None:
         self.arrays: list[array] = []
         self._slots: list[tuple[Any, Any]] = []
-        self._tuples: list[tuple[Any, Any, tuple, list[Any]]] = []  # what is in a tuple comes before it
+        self._tuples: list[tuple[Any, Any, tuple, list[Any]]] = []  # inner tuples come before outer ones
 
     @classmethod
     def of(cls, tree: Any) -> TreeSlots:
-        """The slots of the arrays of a tree."""
+        """Return the slots of all arrays of a tree."""
         slots = cls()
         slots.add([tree])
         return slots
 
     def add(self, container: Any, wanted: Sequence[Any] = ()) -> list[int]:
-        """Find the arrays in a list or dict. Returns the positions in `arrays` of those under the `wanted` keys, where
-        other leaves raise ValueError."""
+        """Collect the arrays in a list or dict. Return the positions in `arrays` of those under the `wanted` keys.
+        Raise ValueError if another leaf is under such a key."""
         lists = (self.arrays, self._slots, self._tuples)
         before = [*map(len, lists)]
         try:
@@ -324,7 +328,7 @@ class TreeSlots:
         return positions
 
     def fill(self, leaves: list[array]) -> list[tuple]:
-        """Put other arrays there. Returns the tuples that were made of them."""
+        """Write other arrays into the slots. Return the tuples that were created for them."""
         fill(self._slots, leaves)
         made = []
         for container, key, old, content in self._tuples:
@@ -333,8 +337,8 @@ class TreeSlots:
         return made
 
     def empty(self, leaves: list[array], made: Sequence[tuple], nodes: list[Node] | None) -> None:
-        """Put the arrays back where `fill` has put these, but for those that are not of these `nodes` any more, as they
-        were written to; None puts all of them back."""
+        """Write the original arrays back where `fill` wrote `leaves`. Leaves whose node is no longer in `nodes` were
+        updated in place and stay, unless `nodes` is None."""
         any_written = _put_back(self._slots, self.arrays, leaves, nodes)
         for (container, key, old, content), new in zip(self._tuples, made, strict=True):
             try:
@@ -345,10 +349,10 @@ class TreeSlots:
 
 
 class Substitution:
-    """Other arrays in some slots, for as long as a `with` lasts.
+    """Substitute other arrays in some slots for the duration of a `with` block.
 
-    Afterwards each slot that still holds its substitute gets its array back. One that the user's function assigned
-    to is left alone, and so is one whose array it wrote to (unless it failed).
+    Afterwards each slot that still holds its substitute gets its array back. A slot that the user's function assigned
+    to stays as it is. So does one whose array was updated in place, unless the function raised.
     """
 
     __slots__ = ("_leaves", "_made", "_nodes", "_slots")

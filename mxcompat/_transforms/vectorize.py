@@ -1,6 +1,6 @@
 """Automatic vectorization: `vmap`.
 
-The function is captured on placeholders without the mapped axis, which have no value; lowering is `jax.vmap`.
+The function is captured on placeholders without the mapped axis and without a value. XLA lowers the node as `jax.vmap`.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ __all__ = ["flat_axes", "vmap"]
 
 
 def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
-    """A vectorized version of `fun`.
+    """Return a vectorized version of `fun`.
 
     Args:
         fun: takes trees of arrays and returns a tree of arrays.
-        in_axes: the axis of each argument to map over, or None for one that is not mapped: an int for all arguments,
-            or a tree of which the arguments' tree is an extension (for one argument, its own tree).
-        out_axes: where the mapped axis goes in each output, likewise. Axes may be negative. None is for an output that
-            does not depend on a mapped argument: it is repeated along a new last axis, as with -1.
+        in_axes: the axis of each argument to map over, or None for an argument that is not mapped. An int holds for all
+            arguments. A tree must be a prefix of the tuple of arguments (with one argument, of that argument).
+        out_axes: the position of the mapped axis in each output, in the same form. Axes may be negative. None is for an
+            output that does not depend on a mapped argument: it is repeated along a new last axis, as with -1.
 
     Returns:
-        A function with the positional arguments of `fun`, each mapped array with one axis more, that returns the
-        outputs with one axis more. Inside, arrays have no value: reading one raises ValueError.
+        A function with the positional arguments of `fun`. Each mapped array has one more axis, and so has each output.
+        While `fun` runs, its arrays have no value: reading one raises ValueError.
 
     Raises:
         IndexError: if an axis is out of range.
         TypeError: for keyword arguments, which the returned function does not take.
-        ValueError: if axes do not fit their tree, a leaf is not an array, mapped axes differ in size, or an output that
-            depends on them has None as its axis.
+        ValueError: if axes do not fit their tree, if a leaf is not an array, if mapped axes differ in size, or if an
+            output that depends on a mapped argument has None as its axis.
 
     Example:
         >>> mx.vmap(lambda x, y: x + y, in_axes=(1, 0))(mx.zeros((100, 8)), mx.ones((8, 100))).shape
@@ -65,7 +65,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         mapped = [n for n, axis in zip(reals, axes, strict=True) if axis is not None]
         along = [axis for axis in axes if axis is not None]
         if not mapped:
-            value = fun(*args)  # for the errors of these, which MLX raises first
+            value = fun(*args)  # MLX raises errors of `fun` and of `out_axes` first
             flat_axes(value, flatten(value, require_array=True), out_axes, "output ")
             raise ValueError("At least one of in_axes must be non-None.")
         size = _size(mapped, along)
@@ -95,14 +95,15 @@ def _over_axis(
 
 
 def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int | None, ...]:
-    """The axes of the outputs of a Program over its first inputs, with a place for those that have none."""
+    """Return the axes of a Program's outputs, with the new last axis for outputs that have None."""
     if None not in axes:
         return tuple(axes)
     mapped = {~k for k in range(inputs)}
     unmapped = set()
     for slot, (op, params, slots) in enumerate(program.instructions):
         made, settings, _ = program.instructions[slots[0]] if op is ITEM and slots[0] >= 0 else (op, params, slots)
-        if made is CUSTOM_VMAP and op is ITEM and settings[-1][params[0]] is None:  # the user's rule says so
+        # the user's batching rule returned None
+        if made is CUSTOM_VMAP and op is ITEM and settings[-1][params[0]] is None:
             unmapped.add(slot)
         if not mapped.isdisjoint(slots[op.reads]):
             mapped.add(slot)
@@ -118,8 +119,8 @@ def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int 
 
 
 def _dependent(program: Program, inputs: int) -> frozenset[int]:
-    """Which outputs of a Program depend on its first inputs, within transforms too: the gradient of a linear function
-    does not depend on the point. JAX is asked, since it takes derivatives apart."""
+    """Return the outputs that depend on the first inputs. The analysis uses JAX's jaxpr, so it sees inside transforms:
+    the gradient of a linear function does not depend on the point."""
     key = ("dependent outputs", inputs)
     if key not in program.facts:
         with jax.enable_x64(True):
@@ -139,18 +140,18 @@ def _without(node: Node, axis: int) -> Aval:
 
 
 def _size(nodes: list[Node], axes: list[int]) -> int:
-    """The size of the mapped axes."""
+    """Return the common size of the mapped axes, or raise MLX's error."""
     sizes = [n.aval.shape[axis] for n, axis in zip(nodes, axes, strict=True)]
-    if sizes.count(sizes[-1]) < len(sizes):  # the last one decides, in MLX's words
+    if sizes.count(sizes[-1]) < len(sizes):  # MLX compares with the last one
         other = next(size for size in sizes if size != sizes[-1])
         raise ValueError(f"[vmap] Inconsistent axis sizes: {other} and {sizes[-1]}.")
     return sizes[-1]
 
 
 def flat_axes(tree: Any, leaves: list[array], axes: Any, what: str) -> list[int | None]:
-    """The axis of each array of `tree`, its `leaves`, from the prefix tree `axes`; axes made non-negative."""
+    """Return the axis of each leaf of `tree`, from the prefix tree `axes`, with negative axes made non-negative."""
     if isinstance(tree, array) and isinstance(axes, tuple) and len(axes) == 1:
-        axes = axes[0]  # as if the one argument, or output, were in a tuple
+        axes = axes[0]  # treat the single argument or output as a tuple of one
     if not isinstance(axes, (list, tuple, dict)):
         return [_axis(x, axes, what) for x in leaves]
     found: list[int | None] = []
@@ -175,7 +176,7 @@ def _axis(x: array, axis: Any, what: str) -> int | None:
     shape = x._node.aval.shape
     ndim = len(shape) + bool(what)
     if 0 <= axis < ndim:
-        return int(axis)  # of a bool
+        return int(axis)  # converts a bool
     if not -(2**31) <= axis < 2**31:
         raise bad_cast("an axis is a number of 32 bits")
     message = f"[vmap] Invalid {what}vectorization axis {{place}} for array with shape {format_shape(shape)}"

@@ -1,1 +1,1 @@
-"""Control flow that is compiled: loops and branches whose bodies are Programs."""
+"""Compiled control flow: loops and branches whose bodies are Programs."""

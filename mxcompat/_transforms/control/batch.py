@@ -1,4 +1,4 @@
-"""Control flow over an axis more, in NumPy, and for inputs of other shapes."""
+"""Rules of control flow for `vmap` in NumPy, and for inputs of other shapes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__: list[str] = []
 
 
 def _swapped(node: Node) -> Node:
-    """The first two axes in the other order: steps and batch."""
+    """Swap the first two axes, the steps and the batch."""
     order = (1, 0, *range(2, node.aval.ndim))
     return apply(TABLE["transpose"], (node,), (order,))
 
 
 @BATCH.of(SCAN)
 def _scan(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
-    """All of the carry has the axis, since a step may bring it in."""
+    """Batch a scan. All of the carry gets the batch axis, because a step may introduce it."""
     program, carry, sequences, *others = params
     found = batched(program, (*[True] * carry, *flags[carry:]), size)
     if found is None:
@@ -39,7 +39,7 @@ def _scan(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ..
 
 @BATCH.of(COND)
 def _cond(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
-    """Where all entries take the same branch; where not, XLA selects between them."""
+    """Batch a `cond` whose index is not batched. Otherwise return None: XLA computes all branches and selects."""
     branches, reads = params
     over = [tuple([flags[k + 1] for k in places]) for places in reads]
     if flags[0] or not all(map(any, over)):

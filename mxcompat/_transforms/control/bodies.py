@@ -1,7 +1,7 @@
-"""Bodies: the user's functions of loops and branches, run once on placeholders and closed into Programs.
+"""Bodies of loops and branches: the user's functions, run once on placeholders and closed into Programs.
 
-What they draw without a key is drawn from the implicit key as if Python ran them: the key is one more array of the
-carry, and moves on from step to step.
+A body may draw random numbers without a key. The implicit key is then part of the carry, so the numbers are the same as
+if Python ran the loop.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from .customs import close_settled, modes_around
 __all__ = ["Traced", "arrays_in", "check_alike", "traced", "with_paths"]
 
 KEY = aval((2,), uint32)
-"""What the implicit key is."""
+"""The aval of the implicit random key."""
 
 
 class Traced(NamedTuple):
-    """A function that has been run.
+    """A user's function, run on placeholders.
 
     Args:
-        program: from the implicit key if it has drawn from that, what it was given, and what it captured, to, again,
-            the key and what it returned.
-        captured: nodes from outside.
-        value: the tree of what it returned.
-        draws: whether it has drawn from the implicit key.
-        key: the same from the implicit key to itself, if nothing else plays a part in that.
+        program: Its inputs are the implicit key (if `draws`), the arguments and the captured nodes. Its outputs are the
+            new key (if `draws`) and the results.
+        captured: nodes from outside the function.
+        value: the structure of the returned tree.
+        draws: whether the function draws from the implicit key.
+        key: the body from the implicit key to the new key, if the new key depends on nothing else.
     """
 
     program: Program
@@ -48,7 +48,8 @@ class Traced(NamedTuple):
     key: Body | None
 
     def keyed(self, returns: bool = True) -> Traced:
-        """The same with the implicit key among the inputs, and the outputs if it `returns` that, in any case."""
+        """Return this with the implicit key among the inputs, even if it does not draw. If `returns`, the key is an
+        output, too."""
         if self.draws:
             return self
         with Capture([KEY, *self.program.in_avals]) as capture:
@@ -63,10 +64,11 @@ def traced(
     """Run a function on placeholders.
 
     Args:
+        fun: the user's function.
         arguments: the structure of the tuple of its arguments.
-        avals: those of the arrays in it.
-        given: nodes that these stand for, or are parts of: which transforms are around.
-        convert: what to do with the value that it returns.
+        avals: the avals of the arrays in the arguments.
+        given: the nodes that the placeholders stand for, or are slices of. They tell which transforms enclose the call.
+        convert: a function to apply to the returned value.
     """
     with Capture([KEY, *avals]) as capture:
         first, *others = capture.placeholders
@@ -91,16 +93,16 @@ def traced(
 
 def _closed(capture: Capture, outputs: Sequence[Node], given: Sequence[Node]) -> Body:
     modes = modes_around(given)
-    if capture.is_enclosed and not modes:  # what it captured may depend on a transform where nothing given does
+    if capture.is_enclosed and not modes:  # captured nodes may depend on a transform even if `given` does not
         modes = modes_around([n for n in capture.close(outputs).captured if n.trace < capture.id])
     return close_settled(capture, outputs, modes)
 
 
 def arrays_in(tree: Any, function: str, what: str, path: str = "") -> Any:
-    """The tree, with arrays for its numbers.
+    """Replace the numbers in a tree by arrays.
 
     Raises:
-        TypeError: for what is neither an array nor a number, None, or a list, tuple or dict of these.
+        TypeError: for a leaf that is not an array, a number or None.
     """
     if isinstance(tree, array) or tree is None:
         return tree
@@ -120,7 +122,7 @@ def arrays_in(tree: Any, function: str, what: str, path: str = "") -> Any:
 
 
 def with_paths(tree: Any, path: str) -> Iterator[tuple[str, array]]:
-    """The arrays of a tree, each with how to get to it."""
+    """Yield the arrays of a tree, each with its path."""
     if isinstance(tree, array):
         yield path, tree
     elif isinstance(tree, dict):
@@ -132,14 +134,14 @@ def with_paths(tree: Any, path: str) -> Iterator[tuple[str, array]]:
 
 
 def check_alike(function: str, what: str, old: Any, new: Any, before: str, after: str) -> list[array]:
-    """The arrays of one tree in the order of those of another.
+    """Return the arrays of one tree in the order of another.
 
     Args:
         what: the name of the trees.
-        before, after: where each of them is found, for the message.
+        before, after: say for the message where each tree comes from.
 
     Raises:
-        ValueError: if they differ in the places, shapes or dtypes of their arrays; it names the first that does.
+        ValueError: if the trees' arrays differ in place, shape or dtype; the message names the first difference.
     """
     wanted, given = dict(with_paths(old, what)), dict(with_paths(new, what))
     for path in {**wanted, **given}:

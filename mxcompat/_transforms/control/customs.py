@@ -1,8 +1,8 @@
-"""What calls of custom functions become within a body that runs many times, or perhaps not at all.
+"""Calls of custom functions inside loop and branch bodies, which may run many times or never.
 
-A derivative cannot be cut at them, as it is elsewhere (`custom/sweep`): how often they are called is not known. So
-their rules are run at once, for the transform that is around, on arguments that have no value, and the call becomes a
-node that holds the Program of its rule. Derivatives of higher order are those of the rules.
+Elsewhere a derivative is cut at these calls (`custom/sweep`). Here it cannot be, because the number of calls is
+unknown. So the rule for the innermost enclosing transform runs at once, on placeholders without values. The call
+becomes a node that holds the rule's Program. Derivatives of higher order differentiate the rule.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from ..custom.rules import UserCall, batching_rule, forward_rule, reverse_rule
 __all__ = ["close_settled", "modes_around"]
 
 Modes = tuple[tuple[str, int], ...]
-"""The modes of the transforms around, innermost first, and the size of the axis of each that maps."""
+"""The modes of the enclosing transforms, innermost first, each with the size of its mapped axis."""
 
 
 def modes_around(nodes: Sequence[Node]) -> Modes:
-    """Those of the transforms under way on whose arguments these nodes may depend."""
+    """Return the modes of the current transforms on whose arguments these nodes may depend."""
     return tuple([(capture.mode, capture.size) for capture in transforms_of(nodes)])
 
 
 def close_settled(capture: Capture, outputs: Sequence[Node], modes: Modes) -> Body:
-    """Close a body; its calls of custom functions become what they are under these transforms."""
+    """Close a body, and rewrite its calls of custom functions for these transforms."""
     if not modes:
         capture.mode = "plain"
         return capture.close(outputs)
     body = capture.close(outputs, derive=partial(_settle, modes))
-    while holds_custom(body.program):  # in what one of the calls runs
+    while holds_custom(body.program):  # a Program inside one of the calls
         body = capture.close(outputs, derive=partial(_settle, modes))
     return body
 
 
 def _settle(modes: Modes, capture: Capture, subgraph: Subgraph, body: Body) -> bool:
-    """Rewrite the calls of custom functions in a body; says whether there were any."""
+    """Rewrite the calls of custom functions in a body. Return True if there were any."""
     found = False
     for node in subgraph.order:
         if node.op is CUSTOM:
@@ -80,7 +80,7 @@ def _rewrite(node: Node, modes: Modes) -> None:
 
 
 def _rule(call: UserCall, program: Program, modes: Modes) -> Any:
-    """What the rule for the innermost transform says, if the function has one."""
+    """Run the rule for the innermost transform, or return None if the function has none."""
     (mode, size), outer = modes[0], modes[1:]
     if getattr(call.function, f"_{mode}") is None:
         return None
@@ -106,7 +106,7 @@ def _no_value() -> NoReturn:
 
 
 def _settled(body: Body, modes: Modes) -> tuple[Program, Sequence[Node]]:
-    """The Program of a rule, for the transforms further out."""
+    """Return the Program of a rule, with its own calls rewritten for the outer transforms, and its captured nodes."""
     if not modes:
         return body.program, body.captured
     count = len(body.program.in_avals) - len(body.captured)

@@ -1,6 +1,6 @@
-"""Control flow in NumPy: a Python loop over a Program, or one of several; and its derivatives, step by step.
+"""Control flow in NumPy: a Python loop over a Program, or a choice of Program; and the derivatives.
 
-A derivative keeps the carry of each step, and runs the steps again, from the last to the first.
+A reverse-mode derivative stores the carry of each step. It then differentiates the steps from the last to the first.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ __all__: list[str] = []
 
 
 def _can(kind: Rules, program: Program, primals: tuple[int, ...]) -> bool:
-    """Whether the rules of this kind reach through a Program, with respect to these inputs."""
+    """Return True if the rules of this kind can run a Program, with respect to these inputs."""
     if kind is HOST:
         return can_interpret(program)
     return (can_pull_back if kind is PULLBACK else can_push_forward)(program, primals)
 
 
 def _smooth(program: Program, carry: int, given: Sequence[bool]) -> tuple[int, ...]:
-    """The inputs of a body that have derivatives: the carry, which may have one after a step, and those given."""
+    """Return the body's inputs that may have a derivative: those in `given`, and the carry, which may get one from a
+    step."""
     avals = program.in_avals
     return tuple([k for k, a in enumerate(avals) if a.dtype._kind in "fc" and (k < carry or given[k])])
 
@@ -39,7 +40,7 @@ def _added(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 
-# SCAN
+# -
 
 
 def _steps(length: int, reverse: bool) -> Sequence[int]:
@@ -47,7 +48,7 @@ def _steps(length: int, reverse: bool) -> Sequence[int]:
 
 
 def _inputs(params: tuple, state: Sequence[Any], inputs: Sequence[Any], k: int) -> list[Any]:
-    """What the body is given at step k."""
+    """Return the body's inputs at step k."""
     _, carry, sequences, *_ = params
     end = carry + sequences
     return [*state, *[x[k] for x in inputs[carry:end]], *inputs[end:]]
@@ -124,14 +125,14 @@ def _scan_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
 COST[SCAN] = lambda out, params, *avals: max(params[3], 1) * estimated_seconds(params[0])
 
 
-# WHILE
+# -
 
 
 def _run_while(params: tuple, inputs: Sequence[Any], step: Callable[[list[Any]], Sequence[Any]]) -> Sequence[Any]:
-    """The carry for which the test is not true.
+    """Run the loop and return the last carry, for which the test is false.
 
     Raises:
-        NoRule: if that takes more steps than NumPy is to do.
+        NoRule: after `policy.MOST_HOST_STEPS` steps; XLA then runs the loop.
     """
     program, test, carry = params
     count = len(program.in_avals)
@@ -182,11 +183,11 @@ def _while_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
 COST[WHILE] = lambda out, params, *avals: policy.LIKELY_STEPS * sum(map(estimated_seconds, params[:2]))
 
 
-# COND
+# -
 
 
 def _branch(params: tuple, inputs: Sequence[Any]) -> tuple[Program, tuple[int, ...]]:
-    """The Program to run, and which of the inputs it is given."""
+    """Return the Program to run, and the positions of its inputs."""
     branches, reads = params
     k = min(max(int(inputs[0]), 0), len(branches) - 1)
     return branches[k], tuple([j + 1 for j in reads[k]])

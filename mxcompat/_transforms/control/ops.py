@@ -1,7 +1,7 @@
-"""The ops of control flow, SCAN, WHILE and COND: they run Programs as often as data says. And how XLA runs them.
+"""The ops of control flow, SCAN, WHILE and COND, and their lowering for XLA.
 
-The first inputs of each are those that a body is given (a carry, what is scanned over); what the bodies captured comes
-after them, and has derivatives like these.
+The first inputs of each op are passed to the body: the carry, and the arrays that are scanned over. The nodes that the
+bodies captured come last, and have derivatives, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["COND", "SCAN", "WHILE"]
 
 
 def _checked(name: str, inputs: Sequence[Any], avals: Sequence[Aval]) -> Sequence[Any]:
-    """The inputs. One of another dtype is a float that stands for integers in a derivative, which end here."""
+    """Return the inputs. Raise ValueError for a float proxy of an integer: derivatives through integers end here."""
     for x, a in zip(inputs, avals, strict=True):
         if x.dtype != a.dtype._numpy:
             raise ValueError(
@@ -33,7 +33,7 @@ def _checked(name: str, inputs: Sequence[Any], avals: Sequence[Aval]) -> Sequenc
 
 
 Run = Callable[[Program, Sequence[Any]], tuple[list[Any], list[Any]]]
-"""Runs a body: its outputs, and the codes of what failed."""
+"""Runs a body. Returns its outputs, and the error codes of instructions that failed."""
 
 
 def _plainly(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -46,7 +46,7 @@ def _with_codes(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], lis
 
 
 def _typed(program: Program, outputs: Sequence[Any]) -> tuple:
-    """What a body returns, as arrays of the dtypes that its Program promises: JAX compares the types of a carry."""
+    """Convert a body's results to the dtypes of its Program, because JAX compares the dtypes of a carry."""
     return tuple([jnp.asarray(x, a.dtype._numpy) for x, a in zip(outputs, program.out_avals, strict=True)])
 
 
@@ -77,9 +77,9 @@ SCAN = Op(
     _scan_avals,
     ("program", "carry", "sequences", "length", "reverse"),
 )
-"""Inputs: the first carry, arrays with the steps along their first axis, what the body captured. The Program is given
-the carry, an entry of each of these, and what it captured; it returns the next carry, and what is stacked. Outputs: the
-last carry, and that."""
+"""Inputs: the first carry, arrays with the steps along their first axis, and the captured nodes. The Program maps the
+carry, one entry of each array and the captured nodes to the next carry and the results to stack. Outputs: the last
+carry, and the stacked results."""
 
 FAILURE[SCAN] = Failure(
     lambda params: failures.messages(params[0]), lambda params, inputs: _scan(_with_codes, inputs, *params)
@@ -110,8 +110,8 @@ WHILE = Op(
     lambda *_, program, test, carry: program.out_avals,
     ("program", "test", "carry"),
 )
-"""Inputs: the first carry, what the body captured, what the test captured. Each of the two Programs is given the carry
-and its own. Outputs: the first carry that the test is not true of."""
+"""Inputs: the first carry, the nodes that the body captured, the nodes that the test captured. Both Programs take the
+carry and their captured nodes. Outputs: the first carry for which the test is false."""
 
 FAILURE[WHILE] = Failure(
     lambda params: failures.messages(params[0]),
@@ -146,8 +146,8 @@ COND = Op(
     ("branches", "reads"),
     smooth=slice(1, None),
 )
-"""Inputs: which branch to run, an int32, clamped; what any of them reads. `reads` has, for each Program among the
-branches, which of these it is given. Outputs: its own, which are alike in all."""
+"""Inputs: the number of the branch (an int32, clamped), and the inputs of all branches. `reads` lists, for each branch,
+the positions of its inputs. Outputs: those of the branch, with the same avals in all branches."""
 
 FAILURE[COND] = Failure(
     lambda params: tuple([m for p in params[0] for m in failures.messages(p)]),
@@ -180,7 +180,7 @@ def _within_cond(params: tuple, active: set[int], transform: str) -> list[tuple[
 
 
 def _with_carry(program: Program, carry: int, active: set[int]) -> set[int]:
-    """The inputs of a body that depend on what is differentiated after any number of steps."""
+    """Return the body's inputs that depend on the differentiated inputs after any number of steps."""
     found = set(active)
     while more := {k for k in dependent_outputs(program, found) if k < carry} - found:
         found |= more

@@ -1,8 +1,8 @@
-"""What calls of custom functions become under the transform that closes over them.
+"""Rewrite calls of custom functions for the transform that closes over them.
 
-Their rules are run, and if they read no value, each call becomes a node that holds the Program of its rule: what is
-cached is structure, whether or not the function is defined afresh at every step. Where a rule has read, or another
-transform is around, the derivative is made in parts instead (`sweep`).
+First the user's rules run on promises of their arguments. If no rule reads a value, each call becomes a node that holds
+the Program of its rule. The cache key is then structural, even if the function is defined afresh at every step. If a
+rule reads a value, or if another transform encloses this one, the derivative is computed in parts (`sweep`).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ CUSTOM = Op(
     ("program", "call"),
     uncacheable=True,
 )
-"""A call of a custom function that has not met its transform yet."""
+"""A call of a custom function that no transform has rewritten yet."""
 
 FAILURE[CUSTOM] = OF_CALLED
 
 
 def _specialize(node: Node, capture: Capture) -> bool:
-    """Rewrite the node of a call into what it means under the transform that closes over it, unless that is up to the
-    derivative of the whole body."""
+    """Rewrite a call for the transform that closes over it. Return False if the derivative of the whole body will do so
+    later."""
     program, call = node.params
     active = tuple([n.trace >= capture.id for n in node.inputs[: call.count]])
     if capture.mode == "call" or (capture.mode in ("vjp", "jvp") and capture.is_enclosed):
@@ -65,7 +65,7 @@ SPECIALIZE[CUSTOM] = _specialize
 
 @SEGMENTS.of(CUSTOM)
 def _values(node: Node) -> list[Node]:
-    """The results, where only the values are asked for."""
+    """Return the results of a call outside any transform, where the rules are not needed."""
     op, params, inputs = plain(CUSTOM, node.params, node.inputs)
     return items(apply(op, inputs, params))
 
@@ -80,14 +80,14 @@ def _batched(node: Node, capture: Capture, active: tuple[bool, ...]) -> tuple[Op
 
 
 def _place(node: Node, capture: Capture) -> int:
-    """Where a node of a mapped body has the axis: where it was given, if it is an argument; else it comes first."""
+    """Return the mapped axis of a node in a mapped body: the user's axis for an argument, and 0 for other nodes."""
     if capture.mapped is None or node not in capture.placeholders:
         return 0
     return capture.mapped[1][capture.placeholders.index(node)]
 
 
 def _over_axis(node: Node, axis: int, capture: Capture) -> Promise | Aval:
-    """What a node of a mapped body is for all places of the axis."""
+    """Return the aval of a node over the mapped axis, or a promise of its value."""
     shape = node.aval.shape
     wanted = aval((*shape[:axis], capture.size, *shape[axis:]), node.aval.dtype)
     if capture.mapped is None:
@@ -103,12 +103,13 @@ def _over_axis(node: Node, axis: int, capture: Capture) -> Promise | Aval:
 
 
 def pulled_back(primals: Sequence[Node], cotangents: Sequence[Node]) -> Derive:
-    """What closes the body of a vjp with these cotangents of its first outputs."""
+    """Return the function that closes the body of a vjp, for these cotangents of the first outputs."""
     return partial(_derived, Reverse, primals, cotangents, len(cotangents))
 
 
 def pushed_forward(primals: Sequence[Node], tangents: Sequence[Node], outputs: int) -> Derive:
-    """What closes the body of a jvp with these tangents of its placeholders, for the first outputs."""
+    """Return the function that closes the body of a jvp, for these tangents of the placeholders and the first
+    outputs."""
     return partial(_derived, Forward, primals, tangents, outputs)
 
 
@@ -128,7 +129,7 @@ def _derived(
     ruled = sweep.ruled(reached)
     for call in ruled if kind is Forward else reversed(ruled):
         sweep.take_rule(call, _rule(sweep, call, subgraph.order[call]))
-    integers = bool(ruled) and sweep.passes_integers(reached)  # they have no place in JAX's rules
+    integers = bool(ruled) and sweep.passes_integers(reached)  # JAX's custom rules do not support integers
     stepped = holds_steps(body.program) or any(holds_steps(rule.program) for rule in sweep.rules.values())
     if capture.is_enclosed or sweep.has_read or integers or stepped or sweep.departs:
         return sweep.derived(outputs)
@@ -138,7 +139,7 @@ def _derived(
 
 
 def _calls(program: Program) -> set[int]:
-    """The slots of calls, and of what holds such, and of steps."""
+    """Return the slots of custom calls, of steps, and of checkpoints and pure calls that contain custom calls."""
     facts = program.code.facts
     if "calls" not in facts:
         facts["calls"] = {
@@ -169,7 +170,7 @@ def _rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
 
 
 def _step_rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
-    """The rule of a step."""
+    """Trace the derivative of a step, as the rule of its call."""
     reverse = isinstance(sweep, Reverse)
     count, outputs = len(node.inputs), len(node.aval)
     given = [*sweep.cotangents(call), *sweep.results(call)] if reverse else sweep.tangents(call)
@@ -188,7 +189,7 @@ def _nested(
     sweep: Reverse | Forward, program: Program, count: int, inputs: Sequence[Promise], given: Sequence[Promise],
     active: tuple[bool, ...], nodes: Sequence[Node],
 ) -> Rule:  # fmt: skip
-    """The rule of what runs a Program with calls in it: the derivative of that."""
+    """Make the rule of an op whose Program contains calls: the derivative of that Program."""
     with Capture([*inputs, *given], mode=sweep.mode) as capture:
         placeholders = capture.placeholders
         primals, others, moving = placeholders[:count], placeholders[count : len(inputs)], placeholders[len(inputs) :]
@@ -217,7 +218,7 @@ def _nested(
 
 
 def _rewrite(node: Node, sweep: Reverse | Forward, rule: Rule | None) -> None:
-    """Let the node of a call hold its rule, or nothing of it if none will be asked for."""
+    """Store the rule in the node of a call. Without a rule, the node becomes a plain call."""
     if rule is not None and rule.within is not None:
         (program, captured), count = rule.within, node.params[1]
         node.become(node.op, (program, count), (*node.inputs[:count], *captured))  # type: ignore[arg-type]

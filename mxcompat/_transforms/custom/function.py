@@ -1,7 +1,7 @@
-"""Functions with transformation rules of their own: `custom_function` and `custom_gradient`.
+"""Functions with custom transformation rules: `custom_function` and `custom_gradient`.
 
-A call inside a transform makes a CUSTOM node that holds the plain Program and the user's rules; the transforms around
-it run these, see `derive`.
+A call inside a transform makes a CUSTOM node, which holds the function's Program and the user's rules. The enclosing
+transforms run the rules, see `derive`.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ __all__ = ["custom_function", "custom_gradient"]
 
 
 class custom_function:
-    """A function with its own rules for `vjp`, `jvp` and `vmap`.
+    """A function with custom rules for `vjp`, `jvp` and `vmap`.
 
-    Calls behave as calls of `f`. Where a rule is defined, the transform uses it; where not, it acts on the body of
-    `f`. The function is pure: arrays it captures are constants, without gradient. What defines a rule returns a copy of
-    the function, with the rules defined so far.
+    A call computes `f`. A transform uses its rule if one is defined, and otherwise transforms the body of `f`. The
+    function is pure: arrays that it captures are constants, without gradient. Each method that defines a rule returns a
+    copy of the function, with the rules defined so far.
 
-    The function and its rules may call anything: where arrays have values (everywhere but under `vmap` and `compile`)
-    they can read these, with `np.array(x)`, `.item()` or `if`, and make arrays of what NumPy, a solver or a renderer
-    returns. Each rule is run once for each call of the function and each derivative. A derivative in which a rule has
-    read is computed in parts: what is behind the call, the rule, what is before it.
+    The function and its rules may call any code, such as NumPy, a solver or a renderer. They can read values with
+    `np.array(x)`, `.item()` or `if`, except under `vmap` and `compile`, where arrays have none. Each rule runs once for
+    each call of the function and each derivative. If a rule reads a value, the derivative is computed in parts: the
+    code after the call, then the rule, then the code before the call.
 
     Args:
         f: takes trees of arrays (and keyword arguments) and returns a tree of arrays.
 
     Raises:
-        TypeError: if `f`, or a rule, cannot be called.
-        ValueError: under a transform, if its rule does not return what fits the function, in number and shapes.
+        TypeError: if `f` or a rule is not callable.
+        ValueError: under a transform, if the arrays that a rule returns do not fit the function, in number or shape.
 
     Example:
         >>> @mx.custom_function
@@ -52,7 +52,7 @@ class custom_function:
         ... def clipped_vjp(x, cotangent, output):
         ...     return mx.clip(cotangent * output, -1, 1)
 
-        With foreign code, here the solution of a linear system by NumPy:
+        With other libraries, here NumPy solving a linear system:
 
         >>> import numpy as np
         >>> A = np.array([[2.0, 1.0], [0.0, 1.0]], np.float32)
@@ -76,9 +76,9 @@ class custom_function:
     def vjp(self, f: Callable[..., Any]) -> custom_function:
         """Define the reverse-mode rule, `f(primals, cotangents, outputs)`.
 
-        `primals` are the positional arguments (the bare argument if there is one), `cotangents` and `outputs` have
-        the tree of the result; it returns the cotangents of the arguments, in their tree and shapes. The gradients have
-        the dtype of these, or what the ops before the call make of it.
+        `primals` are the positional arguments, or the argument itself if there is only one. `cotangents` and `outputs`
+        have the tree of the result. The rule returns the cotangents of the arguments, in their tree and shapes. These
+        cotangents keep their dtype, so gradients may have another dtype than the arguments.
         """
         check_callable(f, "vjp")
         self._vjp = f
@@ -87,8 +87,8 @@ class custom_function:
     def jvp(self, f: Callable[..., Any]) -> custom_function:
         """Define the forward-mode rule, `f(primals, tangents)`.
 
-        `tangents` have the tree of the positional arguments, with None where there is no tangent; it returns the
-        tangents of the result, in its tree and shapes. They keep the dtype that it gave them.
+        `tangents` have the tree of the positional arguments, with None for an argument without a tangent. The rule
+        returns the tangents of the result, in its tree and shapes. These tangents keep their dtype.
         """
         check_callable(f, "jvp")
         self._jvp = f
@@ -97,28 +97,28 @@ class custom_function:
     def vmap(self, f: Callable[..., Any]) -> custom_function:
         """Define the vectorization rule, `f(inputs, axes)`.
 
-        `axes` have the tree of the positional arguments, with the mapped axis of each or None; it returns the result
-        and, in the same tree, the axis of each array in it or None.
+        `axes` have the tree of the positional arguments: the mapped axis of each, or None. The rule returns the result
+        and a tree of its mapped axes, with None for an array that is not mapped.
         """
         check_callable(f, "vmap")
         self._vmap = f
         return self._copy()
 
     def _copy(self) -> custom_function:
-        """The function with the rules that it has by now: what is defined of one later is not of the other."""
+        """Return a copy with the current rules; later definitions do not change it."""
         other = custom_function(self._f)
         other._vjp, other._jvp, other._vmap = self._vjp, self._jvp, self._vmap
         return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The value of the function."""
+        """Compute the function."""
         if self._vjp is None and self._jvp is None and self._vmap is None:
             return self._f(*args, **kwargs)
         return _called(self, args, kwargs)
 
 
 def _called(function: custom_function, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """The result of a call: a node that the innermost transform around it will specialize, if there is one."""
+    """Call the function. Under a transform, make a node that the innermost transform rewrites."""
     arguments = structure((args, kwargs))
     reals = tuple(nodes_in((args, kwargs)))
     with Capture(reals) as capture:
@@ -130,17 +130,17 @@ def _called(function: custom_function, args: tuple, kwargs: dict[str, Any]) -> A
     if modes_of(reals):
         call = UserCall(function, arguments, len(reals), shape)
         node = apply(CUSTOM, inputs, (body.program, call))
-    else:  # no transform will ever ask for the rules
+    else:  # outside transforms the rules are not needed
         node = called(PURE_CALL, (body.program, len(reals)), inputs)
     return restore(shape, wrap_all(node))
 
 
 def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """A function with its own gradient, in the manner of `jax.custom_gradient`.
+    """Return a function with a custom gradient, like `jax.custom_gradient`.
 
     Args:
         fun: takes arrays and returns `(value, pull)`, where `pull(cotangent)` returns the tuple of the cotangents of
-            the arguments. `pull` may close over anything `fun` computed, and read values as the rules of a
+            the arguments. `pull` may use any value that `fun` computed. It may read values, as the rules of a
             `custom_function` may.
 
     Returns:
@@ -162,7 +162,7 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
         return _split(fun(*args))[0]
 
     def rule(primals: Any, cotangents: Any, outputs: Any) -> Any:
-        # The primal computation appears again here; XLA shares it with the forward pass.
+        # This computes the function again; XLA shares the result with the forward pass.
         args = primals if isinstance(primals, tuple) else (primals,)
         return _split(fun(*args))[1](cotangents)
 

@@ -1,7 +1,7 @@
-"""A linear function with a transpose of its own choosing, as a JAX primitive.
+"""A linear function with a custom transpose, as a JAX primitive.
 
-JAX's `linear_call` has the idea, but neither a batching rule nor derivatives with respect to the residuals, which
-second derivatives and nested transforms need.
+JAX's `linear_call` lacks a batching rule and derivatives with respect to the residuals. Second derivatives and nested
+transforms need both.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["linear_with_transpose"]
 def linear_with_transpose(
     forward: Callable, transpose: Callable, residuals: Any, arguments: Sequence[Any]
 ) -> list[Any]:
-    """`forward(residuals, arguments)`, whose transpose is `transpose(residuals, cotangents)`.
+    """Compute `forward(residuals, arguments)`, with the transpose `transpose(residuals, cotangents)`.
 
-    Both return lists of arrays; `forward` must be linear in the arguments.
+    Both functions return lists of arrays; `forward` must be linear in the arguments.
     """
     flat, tree = jax.tree.flatten(residuals)
 
@@ -65,7 +65,7 @@ def _linear_batch(operands: Any, axes: Any, *, forward: Callable, transpose: Cal
     size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
     moved = [x if a is None else jnp.moveaxis(x, a, 0) for x, a in zip(operands, axes, strict=True)]
     res_axes = tuple(None if a is None else 0 for a in axes[:split])
-    # Every linear operand and result is mapped, so that both directions have the same axes.
+    # All linear operands and results are mapped, so that both directions have the same axes.
     moved[split:] = [
         jnp.broadcast_to(x, (size, *x.shape)) if a is None else x
         for x, a in zip(moved[split:], axes[split:], strict=True)
@@ -81,7 +81,7 @@ def _linear_batch(operands: Any, axes: Any, *, forward: Callable, transpose: Cal
 
 @cache
 def _primitive() -> Any:
-    from jax.extend.core import Primitive  # here, since what it imports takes long to import
+    from jax.extend.core import Primitive  # imported here because its imports are slow
 
     linear = Primitive("custom_linear")
     linear.multiple_results = True

@@ -1,8 +1,8 @@
-"""How custom functions run once they have met their transform.
+"""XLA's lowering of custom functions that a transform has rewritten.
 
-The delicate one is the vjp rule: forward mode must still see the function's own derivative (MLX's `jvp` of such a
-function is the plain one), reverse mode the user's. So the function is a `jax.custom_jvp` whose tangents go through a
-primitive that runs as the plain derivative and transposes as the user's rule.
+A function with a vjp rule needs care: as in MLX, forward mode must use the derivative of the function itself, and
+reverse mode the user's rule. So it becomes a `jax.custom_jvp` whose tangents pass through a linear primitive. The
+primitive runs the function's own derivative, and its transpose runs the user's rule.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["CUSTOM_JVP", "CUSTOM_VJP", "CUSTOM_VMAP"]
 def _custom_vjp(*inputs: Any, program: Program, rule: Program, count: int) -> tuple:
     inner = len(program.in_avals) - count
     args, captured, extra = inputs[:count], inputs[count : count + inner], inputs[count + inner :]
-    from .linear import linear_with_transpose  # here, since what it imports takes long to import
+    from .linear import linear_with_transpose  # imported here because its imports are slow
 
     linear = [k for k, x in enumerate(args) if jnp.issubdtype(x.dtype, np.inexact)]
     smooth = [k for k, a in enumerate(program.out_avals) if a.dtype._kind in "fc"]
@@ -74,7 +74,7 @@ CUSTOM_VJP = Op(
     lambda *_, program, rule, count: program.out_avals,
     ("program", "rule", "count"),
 )
-"""`rule` maps arguments, cotangents, outputs and what it captured to the cotangents of the arguments."""
+"""`rule` maps the arguments, the cotangents, the outputs and its captured nodes to the cotangents of the arguments."""
 
 
 def _custom_jvp(*inputs: Any, program: Program, rule: Program, count: int, active: tuple[bool, ...]) -> tuple:
@@ -109,7 +109,8 @@ CUSTOM_JVP = Op(
     lambda *_, program, rule, count, active: program.out_avals,
     ("program", "rule", "count", "active"),
 )
-"""`rule` maps arguments, the tangents of the `active` ones and what it captured to the tangents of the outputs."""
+"""`rule` maps the arguments, the tangents of the `active` ones and its captured nodes to the tangents of the
+outputs."""
 
 
 def _custom_vmap(*inputs: Any, program: Program, rule: Program, count: int, in_axes: tuple, out_axes: tuple) -> tuple:
@@ -138,6 +139,6 @@ CUSTOM_VMAP = Op(
     lambda *_, program, rule, count, in_axes, out_axes: program.out_avals,
     ("program", "rule", "count", "in_axes", "out_axes"),
 )
-"""`rule` maps the arguments, mapped over `in_axes`, to outputs mapped over `out_axes`."""
+"""`rule` maps the arguments, with mapped axes `in_axes`, to outputs with mapped axes `out_axes`."""
 
 FAILURE.update((op, beside(op)) for op in (CUSTOM_VJP, CUSTOM_JVP, CUSTOM_VMAP))

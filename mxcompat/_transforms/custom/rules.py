@@ -1,4 +1,4 @@
-"""The user's rules, run on placeholders and closed into Programs."""
+"""Run the user's rules on placeholders and close them into Programs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ __all__ = ["UserCall", "batching_rule", "forward_rule", "reverse_rule"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class UserCall:
-    """What the rules need to know of one call of a custom function. It holds no array: structures outlive their data.
+    """Facts about one call of a custom function that its rules need. It holds no arrays, because cached structures
+    outlive their data.
 
     Args:
-        function: whose rules they are.
-        arguments: the tree of `(args, kwargs)`, and `count`, how many arrays are in it.
-        value: the tree of the result.
+        function: the custom function.
+        arguments: the structure of `(args, kwargs)`.
+        count: the number of arrays in the arguments.
+        value: the structure of the result.
     """
 
     function: Any
@@ -37,10 +39,10 @@ class UserCall:
 
 
 def reverse_rule(call: UserCall, promises: Sequence[Promise], mode: str) -> Body:
-    """The vjp rule, of primals, cotangents and outputs.
+    """Run the vjp rule on promises of the primals, the cotangents and the outputs.
 
     Args:
-        mode: what the rule is captured as, see `Capture`.
+        mode: the mode in which the rule is captured, see `Capture`.
     """
     with Capture(promises, mode=mode) as capture:
         following = iter(handles(capture.placeholders))
@@ -49,7 +51,7 @@ def reverse_rule(call: UserCall, promises: Sequence[Promise], mode: str) -> Body
         outputs = restore(call.value, following)
         result = call.function._vjp(args[0] if len(args) == 1 else args, cotangents, outputs, **kwargs)
         primals = [p.aval for p in promises[: call.count]]
-        found = nodes_in(result)[: len(primals)]  # MLX reads no further
+        found = nodes_in(result)[: len(primals)]  # MLX ignores the rest
         if any(f.aval.shape != p.shape for f, p in zip(found, primals, strict=False)):
             raise ValueError(
                 f"[custom_function] The vjp rule must return cotangents like the arguments, "
@@ -61,7 +63,7 @@ def reverse_rule(call: UserCall, promises: Sequence[Promise], mode: str) -> Body
 def forward_rule(
     call: UserCall, promises: Sequence[Promise], active: Sequence[bool], outputs: Sequence[Aval], mode: str
 ) -> Body:
-    """The jvp rule, of primals and the tangents of those that are `active`."""
+    """Run the jvp rule on promises of the primals and of the tangents of the `active` ones."""
     with Capture(promises, mode=mode) as capture:
         following = iter(handles(capture.placeholders))
         args, kwargs = restore(call.arguments, following)
@@ -83,12 +85,12 @@ def forward_rule(
 def batching_rule(
     call: UserCall, program: Program, inputs: Sequence[Promise | Aval | Node], in_axes: Sequence[int | None], size: int
 ) -> tuple[Body, tuple[int | None, ...]]:
-    """The vmap rule, of the arguments; and the axes of its results.
+    """Run the vmap rule on the arguments. Return its body, and the mapped axes of its results.
 
     Args:
-        program: the function's.
-        in_axes: the mapped axis of each argument; None of one that is not mapped.
-        size: of the axis.
+        program: the function's Program.
+        in_axes: the mapped axis of each argument; None for an argument that is not mapped.
+        size: the size of the mapped axis.
     """
     with Capture(inputs) as capture:
         args, kwargs = restore(call.arguments, handles(capture.placeholders))
@@ -121,7 +123,7 @@ def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
 
 
 def _flat_axes(tree: Any, axes: Any) -> tuple[int | None, ...]:
-    """The axis of each array of a tree, from a tree of axes, in which one may stand for all of a list or dict."""
+    """Return the axis of each array of a tree, from a prefix tree of axes."""
     found: list[int | None] = []
 
     def add(_: array, axis: Any) -> None:

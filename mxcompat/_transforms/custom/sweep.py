@@ -1,10 +1,11 @@
-"""Derivatives in parts: those of a body that calls custom functions, whose rules may read values.
+"""Derivatives in parts, for bodies that call custom functions whose rules may read values.
 
-The body is cut at the calls. What is behind a call gives its cotangents as ordinary nodes (in forward mode, what is
-before it its tangents), its rule is applied to these, and the sweep goes on from what the rule returns. All nodes are
-of the world around the body, so that other transforms around see the function and what its rule did, as in MLX.
+The body is cut at the calls. In reverse mode, the code after a call is differentiated first, which gives the call's
+cotangents as ordinary nodes. The user's rule maps them to cotangents of the call's inputs, and the sweep continues
+backward. Forward mode works the same way from the first call to the last. All nodes belong to the enclosing graph. So
+enclosing transforms see the function and the operations of its rule, as in MLX.
 
-None of them is made before it is wanted: rules are run on promises of their arguments.
+The nodes are made lazily: rules run on promises of their arguments.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ __all__ = ["Forward", "Reverse", "Rule"]
 
 
 class Rule(NamedTuple):
-    """A rule that has been run.
+    """A user's rule, traced for one call.
 
     Args:
-        program: from the first `count` inputs of the call, then (for a vjp) the cotangents and the outputs or (for a
-            jvp) the tangents of the inputs that have one, then what it captured, to the cotangents of the inputs or
-            the tangents of the outputs.
+        program: Its inputs are the first `count` inputs of the call, then the cotangents and outputs (vjp) or the
+            tangents of the active inputs (jvp), then the captured nodes. Its outputs are the cotangents of the inputs
+            (vjp) or the tangents of the outputs (jvp).
         captured: nodes from outside the rule.
-        count: how many of the inputs it is given.
-        active: which of the inputs that have derivatives depend on the primals.
-        within: for a call that runs a Program in which there are other calls, that Program with their rules in it, and
-            what it captured.
+        count: the number of the call's inputs that the rule takes.
+        active: for each input that may have a derivative, whether it depends on the primals.
+        within: for a call whose Program contains other calls: that Program with the rules included, and its captured
+            nodes.
     """
 
     program: Program
@@ -54,18 +55,18 @@ class Rule(NamedTuple):
 
 
 class Sweep:
-    """The sweep over one body, as far as somebody has asked for it.
+    """The lazy sweep over one body.
 
     Args:
-        capture: whose body it is.
-        body: calls are among its instructions.
-        primals: what the placeholders stand for.
-        given: the cotangents of the first outputs, or the tangents of the primals.
+        capture: the capture of the body.
+        body: the body, whose Program contains calls.
+        primals: the nodes that the placeholders stand for.
+        given: the cotangents of the first outputs (vjp), or the tangents of the primals (jvp).
         calls: the slots of the calls.
     """
 
     _behind_stops = False
-    """Whether the rules of calls are run whose results only get to the outputs by way of a `stop_gradient`."""
+    """Whether to run the rules of calls whose results reach the outputs only through a `stop_gradient`."""
 
     def __init__(
         self, capture: Capture, body: Body, primals: Sequence[Node], given: Sequence[Node], calls: set[int]
@@ -79,22 +80,23 @@ class Sweep:
         self._primals = primals
         self._given = given
         self._values: dict[int, Node] = {~k: n for k, n in enumerate((*primals, *body.captured))}
-        self._results: dict[int, list[Node]] = {}  # of calls
-        self._moving: dict[int, Node] = {}  # cotangents, or tangents
+        self._results: dict[int, list[Node]] = {}  # the results of calls
+        self._moving: dict[int, Node] = {}  # cotangents (vjp) or tangents (jvp)
         self._active = active_slots(program, len(primals))
         self._calls = calls
 
     def reached(self, outputs: int) -> set[int]:
-        """The slots that the derivative of the first outputs goes by."""
+        """Return the slots on the path from the primals to the first outputs."""
         return reached_slots(self._program, range(outputs), self._behind_stops) & self._active
 
     def ruled(self, reached: set[int]) -> list[int]:
-        """The calls whose rules a derivative that goes by these slots needs, in order."""
+        """Return the calls among these slots, in order; the derivative needs their rules."""
         found = self._calls & reached
         return [part[0] for part in self._parts if part[0] in found] if len(found) > 1 else [*found]
 
     def passes_integers(self, reached: set[int]) -> bool:
-        """Whether a derivative that goes by these slots goes by integers: primals, or what a call takes or gives."""
+        """Return True if the derivative passes through integers: integer primals, or integers among the calls' inputs
+        and results."""
         if any(p.aval.dtype._kind not in "fc" for p in self._primals):
             return True
         calls = self._calls & reached
@@ -103,21 +105,21 @@ class Sweep:
         return any(self._program.aval(s).dtype._kind not in "fc" for s in passed)
 
     def take_rule(self, call: int, rule: Rule) -> None:
-        """Note the rule of a call, which has been run."""
+        """Store the traced rule of a call."""
         self.rules[call] = rule
 
     def active_inputs(self, call: int) -> tuple[bool, ...]:
-        """Which of the inputs of a call that have derivatives depend on the primals."""
+        """Return, for each input of a call that may have a derivative, whether it depends on the primals."""
         op, params, slots = self._program.instructions[call]
         return tuple([s in self._active for s in slots[smooth_inputs(op, params)]])
 
     def inputs(self, call: int) -> list[Promise]:
-        """The inputs of a call."""
+        """Return promises of the inputs of a call."""
         slots = self._program.instructions[call][2]
         return [self._promise(self._program.aval(s), lambda s=s: self._value(s)) for s in slots]
 
     def results(self, call: int) -> list[Promise]:
-        """The results of a call."""
+        """Return promises of the results of a call."""
         avals = self._program.avals[call]
         return [self._promise(a, lambda k=k: self._called(call)[k]) for k, a in enumerate(avals)]
 
@@ -129,11 +131,11 @@ class Sweep:
         return Promise(aval, asked)
 
     def _moves(self, slot: int) -> bool:
-        """Whether a slot has a cotangent or tangent."""
+        """Return True if a slot has a cotangent or tangent."""
         return slot in self._active and not isinstance(self._program.aval(slot), tuple)
 
     def _items(self, call: int) -> list[tuple[int, int]]:
-        """The slots that hold results of a call, and which."""
+        """Return (slot, result number) pairs for the slots that hold results of a call."""
         instructions = self._program.instructions
         return [(s, instructions[s][1][0]) for s in self._parts[self._place[call]][1:]]
 
@@ -143,7 +145,7 @@ class Sweep:
 
     @cached_property
     def _place(self) -> dict[int, int]:
-        """The part of each slot."""
+        """The number of the part that contains each slot."""
         return {slot: k for k, part in enumerate(self._parts) for slot in part}
 
     @cached_property
@@ -169,7 +171,7 @@ class Sweep:
         self._values.update(zip(self._segments[k].outputs, outputs, strict=False))
 
     def _called(self, call: int) -> list[Node]:
-        """The results of a call."""
+        """Return the results of a call, and make the call's node on first use."""
         if call not in self._results:
             op, params, slots = self._program.instructions[call]
             inputs = tuple([self._value(s) for s in slots])
@@ -184,17 +186,18 @@ class Sweep:
         self._values.update({slot: results[k] for slot, k in self._items(call)})
 
     def take_values(self, call: int, values: Sequence[Any]) -> None:
-        """Note what a step has given already, as the function has read it: it is not taken again."""
+        """Store the results of a step that has run already, because the user's function read them; it must not run
+        again."""
         self._have(call, [leaf(v, a) for v, a in zip(values, self._program.avals[call], strict=True)])
 
     def _apply(self, call: int, given: Sequence[Node]) -> list[Node]:
-        """What the rule of a call returns."""
+        """Inline the rule of a call and return its results."""
         program, captured, count, *_ = self.rules[call]
         inputs = [self._value(s) for s in self._program.instructions[call][2][:count]]
         return program.rebuild((*inputs, *given, *self._outside(captured)))
 
     def _outside(self, captured: list[Node]) -> list[Node]:
-        """The same nodes, in the world around the body."""
+        """Map nodes of the body to nodes of the enclosing graph; other nodes stay as they are."""
         inner = [n for n in captured if n.trace >= self._capture.id]
         if not inner:
             return captured
@@ -205,7 +208,7 @@ class Sweep:
 
 
 class Reverse(Sweep):
-    """The sweep of a vjp. Rules are to be run from the last call to the first."""
+    """The sweep of a vjp. The rules must be run from the last call to the first."""
 
     @cached_property
     def _frontier(self) -> int:
@@ -222,14 +225,14 @@ class Reverse(Sweep):
         self.departs |= any(self._moves(s) and departs(found, self._program.aval(s)) for s, found in pairs)
 
     def cotangents(self, call: int) -> list[Promise]:
-        """The cotangents of the results of a call."""
+        """Return promises of the cotangents of a call's results."""
         avals = self._program.avals[call]
-        if self.departs:  # what they are is not known before they are made
+        if self.departs:  # the cotangents' dtypes are only known once they are made
             avals = [c.aval for c in self._cotangents(call)]
         return [self._promise(a, lambda k=k: self._cotangents(call)[k]) for k, a in enumerate(avals)]
 
     def derived(self, outputs: int) -> Node:
-        """The node of the outputs, then of the gradients. The rules have been run."""
+        """Make the node of the outputs and the gradients. All rules must have been run."""
         self._back_to(0)
         values = [self._value(s) for s in self._program.out_slots]
         avals = self._program.in_avals[: len(self._primals)]
@@ -291,7 +294,7 @@ class Reverse(Sweep):
 
 
 class Forward(Sweep):
-    """The sweep of a jvp. Rules are to be run from the first call to the last."""
+    """The sweep of a jvp. The rules must be run from the first call to the last."""
 
     _behind_stops = True
 
@@ -310,14 +313,14 @@ class Forward(Sweep):
         self.departs |= departing(rule.program.out_avals, self._program.avals[call])
 
     def tangents(self, call: int) -> list[Promise]:
-        """The tangents of the inputs of a call that have one."""
+        """Return promises of the tangents of a call's active inputs."""
         avals = [self._program.aval(s) for s in self._tangent_slots(call)]
         if self.departs:
             avals = [t.aval for t in self._tangents(call)]
         return [self._promise(a, lambda k=k: self._tangents(call)[k]) for k, a in enumerate(avals)]
 
     def derived(self, outputs: int) -> Node:
-        """The node of the outputs, then of the tangents of the first of them. The rules have been run."""
+        """Make the node of all outputs, and the tangents of the first `outputs`. All rules must have been run."""
         self._on_to(len(self._parts))
         slots = self._program.out_slots
         values = [self._value(s) for s in slots]
@@ -334,7 +337,7 @@ class Forward(Sweep):
         return [self._moving.get(s) or zeros(self._program.aval(s)) for s in self._tangent_slots(call)]
 
     def _value(self, slot: int) -> Node:
-        if slot >= 0:  # values come with their tangents
+        if slot >= 0:  # values are computed together with their tangents
             self._on_to(self._place[slot] + 1)
         return super()._value(slot)
 
