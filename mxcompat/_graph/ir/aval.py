@@ -1,7 +1,7 @@
-"""Dtypes and avals: what is known of an array before it is computed.
+"""Dtypes and avals: the shape and dtype of an array, known before its value.
 
-An `Aval` is a shape and a dtype. Avals are interned, so that comparing and hashing them costs what comparing
-object identities costs: shape inference is memoised on them every time an op is called.
+Avals are interned, so that comparing and hashing them is as fast as comparing identities. Every call of an op looks up
+its shape rule's result by avals.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = [
 
 
 class Dtype(Fixed):
-    """The element type of an array, one of the singletons `mx.bool_` … `mx.complex64`.
+    """The element type of an array: one of the singletons `mx.bool_` … `mx.complex64`.
 
-    `size` is its width in bytes. Two dtypes are equal only if they are the same object. The rest has no public name:
-    programs tell MLX's dtypes from NumPy's by that they have no `name` and `kind`.
+    `size` is its width in bytes. Two dtypes are equal only if they are the same object. Other attributes are private:
+    programs recognize MLX's dtypes by their lack of NumPy's `name` and `kind`.
     """
 
     __slots__ = ("_kind", "_label", "_numpy", "size")
 
     if TYPE_CHECKING:
         _label: str
-        _kind: str  # 'b'ool, 'u'nsigned, 'i'nteger, 'f'loat, 'c'omplex
+        _kind: str  # 'b'ool, 'u'nsigned, 'i'nteger, 'f'loat or 'c'omplex
         _numpy: np.dtype
         size: int
 
@@ -90,7 +90,7 @@ def _dtype_named(name: str) -> Dtype:
 
 
 def from_numpy(dtype: object) -> Dtype | None:
-    """The Dtype with this NumPy dtype, or None where there is none (complex128, strings, …)."""
+    """Return the Dtype for a NumPy dtype, or None if MLX has no such dtype (complex128, strings, …)."""
     return _BY_NUMPY.get(np.dtype(dtype))  # type: ignore[call-overload]
 
 
@@ -113,13 +113,13 @@ class Aval:
 
 
 AVALS: dict[tuple[tuple[int, ...], Dtype], Aval] = {}
-"""All that there are."""
+"""All avals, by shape and dtype."""
 
 _most = policy.MOST_AVALS
 
 
 def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
-    """The one Aval with this shape and dtype. Raises OverflowError or RuntimeError if there can be no such array."""
+    """Return the Aval with this shape and dtype. Raise OverflowError or RuntimeError if no such array can exist."""
     found = AVALS.get((shape, dtype))
     if found is None:
         found = Aval()
@@ -138,16 +138,16 @@ def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
 
 
 def _forget_the_unused() -> None:
-    """Forget the avals that nothing else holds: of the others there must be no second one."""
+    """Remove the avals that nothing refers to. Avals in use must stay, so that equal avals remain the same object."""
     global _most
     for key in list(AVALS):
-        if getrefcount(AVALS[key]) <= 2:  # the table's, and that of this call
+        if getrefcount(AVALS[key]) <= 2:  # the table's reference, and the one of this call
             del AVALS[key]
     _most = max(policy.MOST_AVALS, 2 * len(AVALS))
 
 
 def is_known(shape: Sequence[Any]) -> bool:
-    """Whether all sizes are numbers; where what is traced is to take any size, some are symbols."""
+    """Return True if all sizes are numbers. Some are symbols in a trace that is exported for any size."""
     return _INT.issuperset(map(type, shape)) or all(isinstance(n, (int, np.integer)) for n in shape)
 
 
@@ -155,8 +155,8 @@ _INT = frozenset([int])
 
 
 def check_size(shape: Sequence[int], itemsize: int) -> None:
-    """Raise for an array that cannot exist: OverflowError for an axis that is too long, RuntimeError for too many
-    bytes."""
+    """Raise an error for an array that cannot exist: OverflowError for an axis that is too long, RuntimeError for too
+    many bytes."""
     check_axes(shape)
     size = math.prod([n for n in shape if n]) * itemsize
     if size > policy.MOST_BYTES:
@@ -164,7 +164,7 @@ def check_size(shape: Sequence[int], itemsize: int) -> None:
 
 
 def check_axes(shape: Sequence[int]) -> None:
-    """Raise OverflowError for an axis that is longer than MLX can count."""
+    """Raise OverflowError for an axis that is longer than MLX supports."""
     longest = max(shape, default=0)
     if longest > policy.LONGEST_AXIS:
         raise OverflowError(
@@ -174,11 +174,11 @@ def check_axes(shape: Sequence[int]) -> None:
 
 
 def number(value: Any, dtype: Dtype) -> Any:
-    """A Python number as a NumPy scalar. One beyond the range of a float is infinite, as in MLX."""
+    """Convert a Python number to a NumPy scalar. A number beyond the range of a float becomes infinite, as in MLX."""
     with np.errstate(all="ignore"):
         return dtype._numpy.type(value)
 
 
 def format_shape(sizes: Iterable[int]) -> str:
-    """A shape, or other sizes, as MLX's messages show them."""
+    """Format a shape, or other sizes, as MLX's messages do."""
     return "(" + ",".join(map(str, sizes)) + ")"

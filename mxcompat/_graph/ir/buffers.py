@@ -1,9 +1,9 @@
-"""Buffers: how many bytes the values of nodes take up, now and at most.
+"""Memory accounting: the bytes that the values of nodes take up, now and at peak.
 
-A buffer is counted when a node gets it as its value, or NumPy has made it on the way to one, and is taken off when
-Python gives it up: a weak reference tells. What an executable of XLA's takes on the way is known from its compile.
-Counting costs half a microsecond, too much for each small array of a program that never asks. So until somebody does,
-the large ones alone are counted, which decide what the peak is; from the first question on, all are.
+A buffer is counted when it becomes a node's value or when NumPy makes it as an intermediate result. A weak reference
+tells when it is freed. The temporary memory of an XLA executable is known from its compilation. Counting takes half a
+microsecond, too much for every small array. So only large buffers, which determine the peak, are counted until the
+program first asks; then all are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .. import policy
 __all__ = ["count", "count_all", "gone", "in_use", "made", "owner", "passing", "peak", "reset_peak", "smallest"]
 
 smallest = policy.COUNTED_BYTES
-"""The size in bytes from which on values are counted."""
+"""Minimum size in bytes of the values that are counted."""
 
 _held: dict[int, _Buffer] = {}
 _in_use = 0
@@ -37,11 +37,12 @@ class _Buffer(ref):
 
 
 def count(value: Any, aval: Any) -> None:
-    """Count the buffer of a node's value if it is large enough, and not counted yet: values may be views of one.
+    """Count the buffer of a node's value, if it is large enough. A buffer is counted once, even if several values are
+    views of it.
 
     Args:
-        value: a NumPy or JAX array, or a tuple of them.
-        aval: its aval, or a tuple of them.
+        value: a NumPy or JAX array, or a tuple of arrays.
+        aval: its aval, or a tuple of avals.
     """
     if type(aval) is tuple:
         for v, a in zip(value, aval, strict=True):
@@ -54,11 +55,11 @@ def count(value: Any, aval: Any) -> None:
 
 
 _arrays: set[type] = set()
-"""The types of JAX's values, other than tracers, that there have been."""
+"""The types of JAX arrays seen so far; tracers are not among them."""
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a value of JAX's has a buffer, as all of its type have: whether it is no tracer."""
+    """Return True if a JAX value has a buffer, that is, if it is not a tracer."""
     if is_tracer(value):
         return False
     _arrays.add(type(value))
@@ -66,8 +67,8 @@ def _is_array(value: Any) -> bool:
 
 
 def made(result: Any) -> None:
-    """Count the buffer of an intermediate result in NumPy, or those of several, as `count` does. What repeats a number
-    without room of its own, as `np.broadcast_to` does, takes what the number does."""
+    """Count the buffers of NumPy's intermediate results. The result of `np.broadcast_to` counts with the size of the
+    memory that it refers to."""
     if type(result) in (tuple, list):
         for r in result:
             made(r)
@@ -78,7 +79,7 @@ def made(result: Any) -> None:
 
 
 def _on_devices(value: Any, nbytes: int) -> int:
-    """What a JAX array of `nbytes` takes on all devices of this process together."""
+    """Return the bytes that a JAX array of `nbytes` takes on all devices of this process."""
     if len(value.sharding.device_set) == 1:
         return nbytes
     return sum(part.data.nbytes for part in value.addressable_shards)
@@ -98,7 +99,8 @@ def _add(held_by: Any, nbytes: int) -> None:
 
 
 def owner(value: Any) -> Any:
-    """Whose memory a value is a view of: NumPy's first array, or the JAX array that it shows."""
+    """Return the array that owns a value's memory: the base NumPy array, or the JAX array that a NumPy array is a view
+    of."""
     if type(value) is np.ndarray:
         base = value.base
         while type(base) is np.ndarray:
@@ -115,7 +117,7 @@ def _released(buffer: _Buffer) -> None:
 
 
 def gone(value: Any) -> None:
-    """Take off a value whose buffer belongs to another from now on, though Python still knows it."""
+    """Stop counting a value whose buffer was donated, though a Python reference to it remains."""
     global _in_use
     buffer = _held.pop(id(owner(value)), None)
     if buffer is not None:
@@ -123,29 +125,30 @@ def gone(value: Any) -> None:
 
 
 def count_all() -> bool:
-    """Count values of all sizes from now on. Returns whether that is new: those that there are have to be counted."""
+    """Count values of all sizes from now on. Return True if this is new; the caller must then count the existing
+    values."""
     global smallest
     new, smallest = smallest > 0, 0
     return new
 
 
 def passing(nbytes: int) -> None:
-    """Note that a computation takes so many bytes while it runs."""
+    """Note that a computation takes this many bytes of temporary memory."""
     global _peak
     _peak = max(_peak, _in_use + nbytes)
 
 
 def in_use() -> int:
-    """The bytes of all counted buffers."""
+    """Return the bytes of all counted buffers."""
     return _in_use
 
 
 def peak() -> int:
-    """The most bytes that were in use at once, since the start or the last `reset_peak`."""
+    """Return the peak of the bytes in use, since the start or the last `reset_peak`."""
     return _peak
 
 
 def reset_peak() -> None:
-    """Start anew: the peak is 0 until something is counted."""
+    """Set the peak to 0; it rises again with the next buffer that is counted."""
     global _peak
     _peak = 0

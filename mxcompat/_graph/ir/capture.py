@@ -1,7 +1,7 @@
-"""Capture: run the user's Python on placeholders and close what it built into a Program.
+"""Capture: run the user's Python on placeholders and close the nodes that it built into a Program.
 
-Every transform starts here. Inside a `Capture`, nodes that depend on the placeholders carry its trace id; `close`
-makes the Program; leaving it, also by an exception, forgets the trace.
+Every transform starts here. Inside a `Capture`, nodes that depend on the placeholders carry its trace id. `close` makes
+the Program. Leaving the context ends the trace, also after an exception.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ def _read_placeholder(*_: Any) -> None:
 
 
 PLACEHOLDER = Op("placeholder", _read_placeholder)
-"""The op of a placeholder that has no value (`vmap`, `compile`)."""
+"""The op of a placeholder without a value (`vmap`, `compile`)."""
 
 
 class Promise:
-    """What a placeholder stands for, if that has to be found first, should anybody ask for its value.
+    """The argument of a placeholder whose node is made only if its value is read.
 
     Args:
-        aval: that of the node which `find` returns.
+        aval: the aval of the node that `find` returns.
+        find: makes and returns the node.
     """
 
     __slots__ = ("__weakref__", "aval", "find")
@@ -55,28 +56,29 @@ class Promise:
 
 
 PROMISE = Op("promise", _read_placeholder, lambda promise: promise.aval, ("promise",), uncacheable=True)
-"""The op of a placeholder whose value has not been asked for yet (in the rules of custom functions)."""
+"""The op of a placeholder for a promise that is not resolved yet (in the rules of custom functions)."""
 
 
 def keep_promise(node: Node, capture: Capture | None = None) -> bool:
-    """Let a placeholder be what was promised, since a value is asked for, or since another function, which has it from
-    the one that it was made for, closes over it."""
+    """Resolve a PROMISE placeholder: rewrite it as an ALIAS of the promised node. This happens when its value is read,
+    or when another captured function closes over it."""
     node.become(ALIAS, (), (node.params[0].find(),))
     return True
 
 
 SPECIALIZE[PROMISE] = keep_promise
-HOST[PLACEHOLDER] = _read_placeholder  # so that nothing has to be compiled to say this
+HOST[PLACEHOLDER] = _read_placeholder  # without a compilation
 
 
 class Body(NamedTuple):
-    """What a capture closed.
+    """The result of closing a capture.
 
     Args:
-        program: from the placeholders, then the captured nodes, to the outputs, then the kept nodes.
+        program: Its inputs are the placeholders, then the captured nodes. Its outputs are the outputs, then the kept
+            nodes.
         captured: the nodes from outside that the body reads.
-        outputs: the output nodes, then the kept ones: body nodes that something outside still holds.
-        derived: the node of its derivative, if closing it has made that; its results are the outputs', then the
+        outputs: the output nodes, then the kept nodes: body nodes that something outside the graph refers to.
+        derived: the node of the derivative, if closing the body made one. Its results are the outputs, then the
             gradients or tangents.
     """
 
@@ -86,7 +88,8 @@ class Body(NamedTuple):
     derived: Node | None = None
 
     def redirect(self, node: Node) -> None:
-        """Let the outputs be outputs of `node`, the transform's, from now on: their handles then are of it."""
+        """Turn the body's outputs into outputs of `node`, the node of the transform, so that existing handles refer to
+        it."""
         for k, old in enumerate(self.outputs):
             if old.trace > node.trace and old.op is not ALIAS:
                 old.trace = node.trace
@@ -98,23 +101,23 @@ class Body(NamedTuple):
 
 
 Derive = Callable[["Capture", Subgraph, Body], "Node | bool"]
-"""What is asked, when a body is closed that has calls in it which a transform may rewrite, for the derivative: a node;
-or whether it has rewritten calls, so that the body is to be closed once more."""
+"""A callback for closing a body whose custom functions need their rules. It returns the node of the derivative. Or it
+returns True if it rewrote calls, so that the body must be closed again, and otherwise False."""
 
 
 class Capture:
-    """A capture under way.
+    """A capture that is in progress.
 
     Args:
-        arguments: what the placeholders stand for: an alias of a node, or of a promise of one, can be evaluated if
-            the node can; that of an aval has no value.
-        mode: the kind of transform: what custom functions in the body become. "vjp", "jvp" and "vmap" are transforms
-            that have rules for them, "call" leaves them to the transforms around, and "plain" says that none of these
-            will ever see the body.
+        arguments: what the placeholders stand for. A placeholder for a node or a Promise can be evaluated if the node
+            can. A placeholder for an aval has no value.
+        mode: the kind of transform, which decides how custom functions in the body are rewritten. "vjp", "jvp" and
+            "vmap" have rules for them. "call" leaves them to the enclosing transforms. "plain" says that no transform
+            will see the body.
         size: the size of the mapped axis, under "vmap".
-        any_shape: whether the Program is for arguments of other shapes, too.
+        any_shape: whether the Program will also be used for arguments of other shapes.
 
-    `given` has, while the function runs, the nodes of the arguments that no placeholder stands for.
+    While the function runs, `given` holds the nodes of the arguments that have no placeholder.
     """
 
     def __init__(
@@ -125,7 +128,7 @@ class Capture:
         self.size = size
         self.any_shape = any_shape
         self.given: Sequence[Node] = ()
-        self.mapped: tuple[list[Node], list] | None = None  # under "vmap", if known: the whole arrays, their axes
+        self.mapped: tuple[list[Node], list] | None = None  # under "vmap", if known: the whole arrays and their axes
         kinds = {*map(type, arguments)}
         self._valueless = not kinds <= {Node, Promise}
         self.placeholders = aliases(ALIAS, [*arguments], self.id) if kinds == {Node} else [*map(self._for, arguments)]
@@ -148,7 +151,7 @@ class Capture:
 
     @property
     def is_enclosed(self) -> bool:
-        """Whether a transform around it that has rules for custom functions may see what comes of it."""
+        """Return True if an enclosing transform with rules for custom functions may see the results of this capture."""
         for capture in reversed(under_way.live):
             if capture.id < self.id and capture.mode != "call":
                 return capture.mode != "plain"
@@ -157,15 +160,15 @@ class Capture:
     def close(self, outputs: Sequence[Node], *, keep: bool = False, derive: Derive | None = None) -> Body:
         """Close the body that computes `outputs`.
 
-        With `keep`, body nodes that something outside still holds become outputs as well; the caller must then hold
-        no body node but through `outputs`, and must `redirect` them.
+        With `keep`, body nodes that something outside the graph refers to become outputs as well. The caller must then
+        refer to body nodes only through `outputs`, and must `redirect` them.
         """
         subgraph = self._subgraph(outputs)
         roots, slots = list(outputs), subgraph.roots
         derives = derive is not None and subgraph.structure.code.specialized
         if keep:
             others = [k for k in live_out(subgraph) if k not in slots and subgraph.order[k].value is None]
-            if derives:  # part by part: no part hands on several results as one
+            if derives:  # segments cannot return several results as one value
                 others = [k for k in others if not isinstance(subgraph.order[k].aval, tuple)]
             roots += [subgraph.order[k] for k in others]
             slots += tuple(others)

@@ -1,7 +1,7 @@
-"""Which way XLA differentiates: forward (`jvp`) or backward (`vjp`).
+"""The direction in which XLA differentiates: forward (`jvp`) or backward (`vjp`).
 
-JAX has one rule for both, and transposes it. MLX has two, which differ at ties and beside NaN; the few ops where they
-do ask here, while their rule is traced.
+JAX has one rule for both directions and transposes it. MLX has two, which differ at ties and next to NaN. The few ops
+affected ask for the direction while their rule is traced.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _around: ContextVar[bool] = ContextVar("around", default=False)
 
 @contextmanager
 def differentiating(*, forward: bool) -> Iterator[None]:
-    """Within this context, derivatives are traced for this direction."""
+    """Set the direction of derivatives that are traced within this context."""
     token, around = _forward.set(forward), _around.set(forward or _around.get())
     try:
         yield
@@ -28,10 +28,10 @@ def differentiating(*, forward: bool) -> Iterator[None]:
 
 
 def is_forward() -> bool:
-    """Whether the derivative that is being traced pushes tangents forward."""
+    """Return True if the current derivative pushes tangents forward."""
     return _forward.get()
 
 
 def is_within_forward() -> bool:
-    """Whether that derivative, or one around it, pushes tangents forward."""
+    """Return True if the current derivative, or an enclosing one, pushes tangents forward."""
     return _around.get()

@@ -1,4 +1,4 @@
-"""Fields of many nodes at once: what is asked of all the roots or leaves of a graph, several times a step."""
+"""Read one field of many nodes at once; several calls per evaluation do this for all roots or leaves of a graph."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["arrays_of", "avals_of", "unevaluated"]
 
 
 def _unevaluated(nodes: Sequence[Node]) -> list[Node]:
-    """Those of the nodes that have no value yet."""
+    """Return the nodes that have no value yet."""
     return [n for n in nodes if n.value is None]
 
 
 def _avals_of(nodes: Sequence[Node]) -> tuple[Any, ...]:
-    """The aval of each node."""
+    """Return the aval of each node."""
     return tuple([n.aval for n in nodes])
 
 
 def _arrays_of(nodes: Sequence[Node]) -> list[Any]:
-    """The values of those leaves that are not Python numbers."""
+    """Return the values of all leaves that are not Python numbers."""
     return [n.value for n in nodes if n.op is not SCALAR]
 
 

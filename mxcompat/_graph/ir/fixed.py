@@ -1,4 +1,5 @@
-"""Objects whose attributes are set once: dtypes, their limits, devices and streams, which whole programs share."""
+"""Objects with attributes that are set once: dtypes, their limits, devices and streams, which are shared by the whole
+program."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ __all__ = ["Fixed"]
 
 
 class Fixed:
-    """Base of classes of which an attribute that has been set can neither be set again nor deleted."""
+    """Base class whose attributes, once set, can be neither changed nor deleted."""
 
     __slots__ = ()
 

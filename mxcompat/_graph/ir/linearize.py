@@ -1,7 +1,7 @@
-"""Linearize: the subgraph behind some roots, in execution order, with its structure.
+"""Linearize: order the subgraph behind some roots for execution, and find its Structure.
 
-A subgraph like one seen before, of whatever shapes, is recognised by following that one's instructions back from the
-roots; only another is walked, hashed and interned.
+A subgraph with the same code as an earlier one is recognised by following that code back from the roots. Only a new one
+is walked, hashed and interned. The shapes need not be the same.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Subgraph(NamedTuple):
     """A subgraph in execution order.
 
     Args:
-        structure: all that does not depend on which nodes they are.
-        roots: the slots of the nodes it was asked for.
+        structure: the subgraph without its nodes.
+        roots: the slots of the root nodes.
         order: the nodes to compute, inputs before consumers.
-        leaves: the nodes it reads but does not compute.
+        leaves: the nodes that it reads but does not compute.
     """
 
     structure: Structure
@@ -39,16 +39,16 @@ class Subgraph(NamedTuple):
     leaves: list[Node]
 
 
-_subgraph: Callable[[tuple], Subgraph] = partial(tuple.__new__, Subgraph)  # half of what calling the class costs
+_subgraph: Callable[[tuple], Subgraph] = partial(tuple.__new__, Subgraph)  # takes half the time of calling the class
 
 
 def _kind_of_leaf(leaf: Node) -> Op | None:
-    """What distinguishes leaves of one aval: whether it is a Python number, or a JAX tracer."""
+    """Return the op of a leaf that is a Python number or a JAX tracer, and None for others."""
     return leaf.op if leaf.op is SCALAR or leaf.op is TRACED else None
 
 
 class _PathInPython:
-    """How to follow code back from its roots, given the slots of these."""
+    """Follows code back from its roots, given the roots' slots."""
 
     def __init__(
         self, instructions: tuple[Instruction, ...], kinds: tuple[Op | None, ...], roots: tuple[int, ...]
@@ -62,7 +62,8 @@ class _PathInPython:
     def follow(
         self, roots: Sequence[Node], placeholders: Sequence[Node], trace: int
     ) -> tuple[list[Node], list[Node], list[Any]] | None:
-        """The order, the leaves and their avals of the graph behind `roots`; None if it does not have this code."""
+        """Return the order, the leaves and their avals of the graph behind `roots`, or None if the graph has other
+        code."""
         count = len(self._instructions)
         env: list[Any] = [None] * (count + len(self._kinds))
 
@@ -98,7 +99,7 @@ Path: Any = native.Path if native else _PathInPython
 
 
 class _Seen:
-    """A subgraph that has been seen: its code, which is followed back, and the structure that it had last."""
+    """Code that was seen before, with a path to follow it back and the Structure of its last use."""
 
     __slots__ = ("_code", "_last", "_path", "_roots")
 
@@ -109,7 +110,7 @@ class _Seen:
         self._path = Path(structure.code.instructions, structure.code.kinds, roots)
 
     def follow(self, roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Subgraph | None:
-        """The subgraph behind `roots` if it has this code, else None."""
+        """Return the subgraph behind `roots` if it has this code, else None."""
         found = self._path.follow(roots, placeholders, trace)
         if found is None:
             return None
@@ -122,14 +123,14 @@ class _Seen:
 
 
 _seen: dict[tuple, tuple[_Seen, ...]] = {}
-"""What roots of a kind had behind them, most recent first."""
+"""The code seen behind roots of each kind, most recent first."""
 
 
 def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node] = ()) -> Subgraph:
-    """The graph behind `roots`, in execution order.
+    """Return the subgraph behind `roots`, in execution order.
 
-    Outside a capture (`trace` 0) it ends at nodes that have a value. Inside, it ends at the placeholders, which
-    become the first leaves, and at every node older than the trace.
+    Outside a capture (`trace` 0) it ends at nodes that have a value. Inside, it ends at the placeholders, which become
+    the first leaves, and at nodes older than the trace.
     """
     before = clock.now
     kind = (len(roots), len(placeholders), trace == 0, *(_kind_of_root(roots[-1]) if roots else ()))
@@ -144,19 +145,20 @@ def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
         found = _walk(roots, trace, placeholders)
         code = found.structure.code
         if not code.seen_before:
-            code.seen_before = True  # and so may well return again
+            code.seen_before = True  # seen once: it is likely to return
         elif remembers(found.order):
             while len(_seen) >= policy.MOST_KINDS_OF_ROOTS:
                 _seen.pop(next(iter(_seen)), None)
             _seen[kind] = (_Seen(found.structure, found.roots), *seen[: policy.TRIES - 1])
     found.structure.last_used = clock.now
     if clock.now != before and forget_the_oldest():
-        clear_seen()  # which holds structures; those in use are found again
+        clear_seen()  # `_seen` refers to structures; those in use will be found again
     return found
 
 
 def _kind_of_root(root: Node) -> tuple:
-    """What tells code apart at first sight. It is remembered, so it holds nothing that belongs to one call."""
+    """Return a key of quick-to-read features that tell code apart. It is stored, so it must not refer to data of one
+    call."""
     if root.op is None or root.op.uncacheable:
         return (root.op,)
     return (root.op, root.params, *[n.op for n in root.inputs])
@@ -171,7 +173,7 @@ def _walk(roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Su
 def _walk_in_python(
     roots: Sequence[Node], trace: int, placeholders: Sequence[Node]
 ) -> tuple[tuple[Instruction, ...], tuple[int, ...], list[Node], list[Node]]:
-    """The instructions behind `roots`, the slots of these, the nodes to compute in order, and the leaves."""
+    """Return the instructions behind `roots`, the roots' slots, the nodes to compute in order, and the leaves."""
     slots: dict[Node, int] = {}
     leaves: list[Node] = list(placeholders)
     order: list[Node] = []
@@ -222,7 +224,7 @@ walk: Any = native.walk if native else _walk_in_python
 
 
 def single_node(node: Node) -> Subgraph:
-    """The subgraph that is this node, with its inputs, computed or not, for leaves."""
+    """Return the subgraph of one node, whose inputs are its leaves, computed or not."""
     leaves = list(dict.fromkeys(node.inputs))
     slots = {n: ~k for k, n in enumerate(leaves)}
     instruction: Instruction = (node.op, node.params, tuple([slots[i] for i in node.inputs]))  # type: ignore[assignment]
@@ -230,5 +232,5 @@ def single_node(node: Node) -> Subgraph:
 
 
 def clear_seen() -> None:
-    """Forget what roots had behind them."""
+    """Forget all code that was seen behind roots."""
     _seen.clear()

@@ -1,7 +1,7 @@
-"""Liveness: which nodes of a subgraph does anything outside it still refer to?
+"""Liveness: find the nodes of a subgraph that something outside it refers to, by reference counts.
 
-Asked of an evaluation, the answer is what a user may still look at (so it is computed once and kept) and which
-buffers nobody can reach any more (so they can be written over). Reference counts know.
+In an evaluation, live-out nodes are those that the user may still read, so they are computed once and kept. Buffers of
+unreachable leaves can be donated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["live_out", "unreachable_leaves"]
 
 
 def live_out(subgraph: Subgraph) -> list[int]:
-    """The slots in `subgraph.order` whose nodes are held by something other than the graph itself."""
+    """Return the slots in `subgraph.order` whose nodes are referred to from outside the graph."""
     counts = list(map(getrefcount, subgraph.order))
     code = subgraph.structure.code
     before, found = code.held
@@ -27,14 +27,15 @@ def live_out(subgraph: Subgraph) -> list[int]:
 
 
 def unreachable_leaves(subgraph: Subgraph, among: Iterable[int]) -> list[int]:
-    """Those of these positions in `subgraph.leaves` whose nodes, and their values, nothing but the graph holds."""
+    """Return the positions among these in `subgraph.leaves` whose nodes and values only the graph refers to."""
     counts = list(map(getrefcount, subgraph.leaves))
     read = subgraph.structure.code.leaf_uses
     return [k for k in among if counts[k] <= _OWN + read[k]]
 
 
 def _references_held() -> int:
-    """What `linearize` and `map(getrefcount, …)` themselves hold of a node, in this version of Python."""
+    """Return the number of references that `linearize` and `map(getrefcount, …)` hold to a node in this Python
+    version."""
     subgraph = linearize([Node(SCALAR, (), (), None, 0)])
     return max(map(getrefcount, subgraph.order))
 

@@ -1,7 +1,7 @@
 """Nodes: the lazy graph that array handles point into.
 
-A node is an op applied to other nodes, with the aval of its result. A *leaf* has a value already: the data of an
-array, or a Python number (`scalar`), which takes part in the structure of a program only as a place, not as a value.
+A node is an op applied to other nodes, with the aval of its result. A *leaf* already has a value: the data of an array,
+or a Python number (`scalar`). The value of a number is not part of a program's structure; only its place is.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = [
 ]  # fmt: skip
 
 created: list[Callable[[Node], None]] = []
-"""Called with each new node, in every thread. See `ext.debug`."""
+"""Callbacks for each new node, in every thread. See `ext.debug`."""
 
 
 class _Fields:
-    """What a node consists of."""
+    """The fields of a node."""
 
     __slots__ = ("aval", "inputs", "op", "params", "trace", "value", "waiting", "where")
 
@@ -53,14 +53,14 @@ class _Fields:
 
 
 class Node(native.Fields if native else _Fields):  # type: ignore[misc]
-    """One op applied to input nodes. What it means never changes; how it is made and whether it has a value may, by
-    `become` and `hold` alone.
+    """One op applied to input nodes. Its meaning never changes. `become` changes how it is computed, and `hold` gives
+    it a value.
 
-    `aval` is an Aval, or a tuple of them where the op has several outputs (`items` takes them apart). `trace` is the
-    largest trace id among its inputs, 0 outside any transform: a node belongs to the body of a capture if its trace
-    is at least the capture's. `where` is the place in the user's code that made it, `waiting` has those of its outputs
-    that have a value as soon as it has (`outputs`). No two nodes share a tuple of inputs: how often a node is referred
-    to says who holds it (`liveness`).
+    `aval` is an Aval, or a tuple of Avals if the op has several outputs (`items` separates them). `trace` is the
+    largest trace id among its inputs, 0 outside any transform: a node belongs to the body of a capture if its trace is
+    at least the capture's. `where` is the place in the user's code that made the node. `waiting` lists outputs that get
+    their values when this node does (`outputs`). No two nodes share a tuple of inputs, because `liveness` reads
+    reference counts.
     """
 
     __slots__ = ("__weakref__",)
@@ -78,18 +78,18 @@ class Node(native.Fields if native else _Fields):  # type: ignore[misc]
         return f"<{self.op or 'leaf'} {self.aval}>"
 
     def become(self, op: Op, params: tuple, inputs: tuple[Node, ...]) -> None:
-        """Be made in another way that gives the same result.
+        """Rewrite the node: replace its op and inputs by others that give the same result.
 
-        Of a node that another thread may be evaluating this is done under the evaluation lock (`run.evaluate.lock`);
-        the body of a capture belongs to the thread that captures. `inputs` is a tuple of this node's own: how often
-        a node is referred to says who holds it (`liveness`).
+        If another thread may be evaluating the node, the caller must hold the evaluation lock (`run.evaluate.lock`).
+        The body of a capture belongs to the thread that captures. No other node may share the tuple `inputs`, because
+        `liveness` reads reference counts.
         """
         self.op = op
         self.params = params
         self.inputs = inputs
 
     def hold(self, value: Any) -> None:
-        """Have a value, and forget how it was made, so that nothing keeps the inputs alive: be a leaf from now on."""
+        """Set the value and turn the node into a leaf, so that it no longer refers to its inputs."""
         self.value = value
         self.op = None
         self.params = self.inputs = ()
@@ -100,15 +100,15 @@ SCALAR = Op("scalar", lambda: None)
 
 
 TRACED = Op("traced", lambda: None)
-"""The op of a leaf whose value is a JAX tracer: what reads it is part of a function that JAX traces."""
+"""The op of a leaf whose value is a JAX tracer: its consumers are part of a function that JAX traces."""
 
 
 ITEM = Op("item", lambda outputs, index: outputs[index], lambda avals, index: avals[index], ("index",))
-"""Takes one output of an op that has several."""
+"""Selects one output of an op with several."""
 
 
 class _Index(dict):
-    """The params of its nodes, one tuple for each index: to compare them is to see that they are the same."""
+    """The params of ITEM nodes: one shared tuple for each index, so that equal params are the same object."""
 
     def __missing__(self, k: int) -> tuple[int]:
         self[k] = index = (k,)
@@ -121,34 +121,34 @@ new_trace: Callable[[], int] = itertools.count(1).__next__
 
 
 tracers: WeakSet[Node] = WeakSet()
-"""The leaves that hold tracers of JAX."""
+"""The leaves that hold JAX tracers."""
 
 
 def tracer(value: Any, aval: Aval) -> Node:
-    """A node that holds a tracer of JAX's."""
+    """Return a leaf that holds a JAX tracer."""
     node = Node(TRACED, (), (), aval, 0, value)
     tracers.add(node)
     return node
 
 
 def _leaf(value: Any, aval: Aval) -> Node:
-    """A node that holds data: a JAX array, or a NumPy array that nobody writes to."""
+    """Return a leaf that holds data: a JAX array, or a NumPy array that must not be written to."""
     if aval.nbytes >= buffers.smallest:
         buffers.count(value, aval)
     return Node(None, (), (), aval, 0, value)
 
 
 def scalar(value: Any, aval: Aval) -> Node:
-    """A node that holds a Python number of the given (0-d) aval.
+    """Return a leaf that holds a Python number, with the given 0-d aval.
 
-    Its value is first baked into compiled code, and becomes an argument once it is seen to vary.
+    Its value is first a constant of compiled code. It becomes a runtime argument once another value is seen.
     """
     return node(SCALAR, (), (), aval, 0, value)
 
 
 class _Own(dict):
-    """Whether a file is one of the core's, by its name. `nn` and `optimizers` are programs written with the core, as a
-    user's are, and say enough of where a bad number came from."""
+    """Maps a file name to True if the file belongs to the core. `nn` and `optimizers` do not count: they use the core
+    as a user's program does, and their lines help to locate a bad number."""
 
     def __missing__(self, filename: str) -> bool:
         self[filename] = own = filename.startswith(_CORE)
@@ -156,16 +156,17 @@ class _Own(dict):
 
 
 PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
-"""What the names of our files begin with."""
+"""Common prefix of the names of our files."""
 
 _CORE = tuple([PACKAGE + name for name in ("_", "core", "ext")])
 _own = _Own()
 
 
 def caller(depth: int = 2) -> tuple[CodeType, int]:
-    """Where in the user's code an op is being called: for the message, should its evaluation fail.
+    """Return the place in the user's code where an op is called, for the message if its evaluation fails.
 
-    `depth` is how many frames up to look first: 1 is the caller of this.
+    Args:
+        depth: the number of frames to go up first: 1 is the caller of this function.
     """
     frame = _getframe(depth)
     if _own[frame.f_code.co_filename]:
@@ -174,7 +175,7 @@ def caller(depth: int = 2) -> tuple[CodeType, int]:
 
 
 def _apply(op: Op, inputs: tuple[Node, ...], params: tuple = ()) -> Node:
-    """A new node: `op` on `inputs`. Raises at once what MLX raises for inputs that do not fit."""
+    """Make the node of `op` on `inputs`. Raise MLX's errors at once for inputs that do not fit."""
     trace = 0
     avals = []
     for node in inputs:
@@ -189,23 +190,23 @@ def _apply(op: Op, inputs: tuple[Node, ...], params: tuple = ()) -> Node:
 
 
 def _apply_as(op: Op, inputs: tuple[Node, ...], params: tuple, aval: Any) -> Node:
-    """A new node like `apply`'s, of an aval that is known."""
+    """Make a node as `apply` does, with a known aval."""
     return Node(op, params, inputs, aval, max([n.trace for n in inputs], default=0), None, caller())
 
 
 def _aliases(op: Op, nodes: list[Any], trace: int) -> list[Node]:
-    """A node of this op on each node, with its value."""
+    """Make a node of this op for each node, with the node's value."""
     return [Node(op, (), (n,), n.aval, trace, n.value) for n in nodes]
 
 
 def _items(of: Node, first: int = 0) -> list[Node]:
-    """The outputs of a node that has several, one node each, from the first wanted on."""
+    """Make one node for each output of a node with several, starting at output `first`."""
     return [Node(ITEM, _index[k], (of,), a, of.trace) for k, a in enumerate(of.aval[first:], first)]
 
 
 def _store(nodes: Iterable[Node], values: Iterable[Any], oldest: int) -> list[Node]:
-    """Give nodes their values, and count the memory of these. Nodes forget how they were made, unless they are of a
-    trace that is under way: as old as this one, or newer. Returns those that have outputs `waiting`."""
+    """Store the values of nodes, and count their memory. A node of a trace in progress (`oldest` or newer) keeps its op
+    and inputs; others become leaves. Return the nodes with outputs `waiting`."""
     pairs = [*zip(nodes, values, strict=False)]
     for node, value in pairs:
         if node.trace < oldest:
@@ -231,19 +232,19 @@ store: Callable[[Iterable[Node], Iterable[Any], int], list[Node]] = native.store
 
 
 def _outside(frame: FrameType) -> FrameType:
-    """The nearest frame that is not one of ours."""
+    """Return the nearest frame that is not in one of our files."""
     while _own[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     return frame
 
 
 def location(node: Node) -> str:
-    """`file:line` of the user's code that made the node, or "" if it is not known."""
+    """Return `file:line` of the user's code that made the node, or "" if it is unknown."""
     return line_at(*node.where) if node.where is not None else ""
 
 
 def line_at(code: CodeType, instruction: int) -> str:
-    """`file:line` of an instruction."""
+    """Return `file:line` of an instruction."""
     for start, end, line in code.co_lines():
         if start <= instruction < end:
             return f"{code.co_filename}:{line}"

@@ -1,7 +1,7 @@
-"""The op record: what one operation is called, which parameters it has, and its plain properties.
+"""The op record: the name of an operation, its static parameters, and its plain properties.
 
-How it is computed, differentiated or mapped is in the registries of `rules`, which are keyed by records. Records are
-made in `_ops` and `_transforms`.
+Its lowering, derivatives and batching are in the registries of `rules`, keyed by records. Records are made in `_ops`
+and `_transforms`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ class Op:
     """One operation.
 
     Args:
-        name: MLX's name of it, also used in error messages.
+        name: MLX's name for it, also used in error messages.
         lowering: the op on JAX arrays, see `rules.LOWERING`.
-        shape: what comes out, from the avals of what goes in, see `rules.SHAPE`. The answer is memoised.
-        params: names of the static parameters, which must be hashable. What may change from call to call
-            (a slice start, a scale) is an input instead: a scalar leaf, see `node.scalar`.
-        indices: the position from which on the inputs are indices, with respect to which there is no gradient.
-        in_place: whether the result is the first input but for a few elements, so that it is worth writing over it.
-        smooth: which of the inputs a derivative may pass through.
-        reads: which of the inputs it reads; of the others only the shape counts.
-        draws: whether it draws random numbers, and so had better run before what reads them: XLA would draw again in
-            each reader.
-        uncacheable: whether the params of each call are like no other's (they hold a user's function, say), so that
-            what has such a node had better not be remembered.
+        shape: the result's avals from the operands' avals, see `rules.SHAPE`. Results are memoised.
+        params: names of the static parameters, which must be hashable. A number that may change from call to call (a
+            slice start, a scale) is an input instead: a scalar leaf, see `node.scalar`.
+        indices: the position of the first input that is an index. Indices have no gradient.
+        in_place: whether the result is the first input except for a few elements, so that an in-place update is
+            worthwhile.
+        smooth: the inputs that may have a derivative.
+        reads: the inputs whose values are read. Only the shape of the others counts.
+        draws: whether it draws random numbers. It should then run before its consumers, because XLA would draw the
+            numbers again in each of them.
+        uncacheable: whether the params are unique to each call (they hold a user's function, for example). Programs
+            with such a node are not cached.
     """
 
     __slots__ = (
@@ -81,7 +82,8 @@ class Op:
         return self.name
 
     def infer(self, key: tuple) -> Any:
-        """The result's aval(s) for `key = (params, *input avals)`; remembered in `memo`, if these may come again."""
+        """Return the result's aval(s) for `key = (params, *input avals)`, and store them in `memo` unless the op is
+        uncacheable."""
         params, *avals = key
         rule = SHAPE.get(self)
         try:
@@ -98,11 +100,12 @@ class Op:
         return result
 
     def lower(self, params: tuple, inputs: Sequence[Any]) -> Any:
-        """The op on JAX values."""
+        """Run the op on JAX values."""
         return LOWERING[self](*inputs, **dict(zip(self.params, params, strict=True)))
 
     def abstract(self, params: tuple, avals: Sequence[Aval]) -> Any:
-        """The result's aval(s), of what the lowering gives: whatever that raises for params that it cannot take."""
+        """Return the result's aval(s) by tracing the lowering. Errors that the lowering raises for bad params pass
+        through."""
         named = dict(zip(self.params, params, strict=True))
         with jax.enable_x64(True):
             structs = [jax.ShapeDtypeStruct(a.shape, a.dtype._numpy) for a in avals]

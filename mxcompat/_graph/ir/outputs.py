@@ -1,8 +1,8 @@
-"""Outputs of nodes that have several, and those that are looked at late: a loss, beside the gradients.
+"""Outputs of ops with several, in particular those that are read late: a loss, next to the gradients.
 
-A pending output is an ITEM of the node that has several, and keeps the values of all of them from when that has run: a
-program that evaluates its parameters at each step, and collects the losses, would keep the gradients of every step. So
-those outputs that a function returned, besides what was asked of it, have their values when their node has.
+A pending output is an ITEM of its node, and an ITEM keeps the values of all outputs alive. A program that evaluates its
+parameters at each step and collects the losses would therefore keep the gradients of every step. To avoid this, the
+other outputs of a function get their values as soon as the node has been evaluated.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from .op import Op
 __all__ = ["TUPLE", "hand_out", "hands_out", "taken"]
 
 TUPLE = Op("tuple", lambda *inputs: inputs, lambda *avals: avals)
-"""Its inputs: what an op with several results becomes when these are found one by one."""
+"""The op whose results are its inputs. An op with several results is rewritten as a TUPLE if its results are computed
+separately."""
 
 
 def hands_out(of: Node, outputs: Iterable[Node]) -> None:
-    """Say that these outputs are to have their values as soon as the node has its."""
+    """Register outputs to get their values when the node is evaluated."""
     of.waiting = [*map(ref, outputs)]
 
 
 def hand_out(nodes: Iterable[Node]) -> None:
-    """Give the outputs that wait for these nodes, which have been evaluated, their values. It is called under the
-    evaluation lock."""
+    """Give the outputs registered for these evaluated nodes their values. The caller must hold the evaluation lock."""
     for node in nodes:
         outputs, node.waiting = node.waiting, None
         for output in [r() for r in outputs or ()]:
@@ -35,9 +35,9 @@ def hand_out(nodes: Iterable[Node]) -> None:
 
 
 def taken(item: Node) -> bool:
-    """Give an output its value if the node that it is an output of has its values, and say whether that was so.
+    """Give an output its value if its node has been evaluated. Return True if so.
 
-    Outside of transforms it is a leaf from then on, which does not keep the other outputs.
+    Outside of transforms the output becomes a leaf, which does not keep the other outputs alive.
     """
     values = item.inputs[0].value
     if values is None:

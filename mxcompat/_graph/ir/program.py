@@ -1,7 +1,7 @@
 """Programs: a subgraph, closed over its inputs, as an immutable list of instructions over numbered slots.
 
-What programs for other shapes have in common is their code. Evaluation, `grad`, `vmap`, `compile` and export all speak
-Program; `replay` runs one on JAX values. They are made from subgraphs, see `structure`.
+Programs for different shapes share their Code. Evaluation, `grad`, `vmap`, `compile` and export all use Programs;
+`replay` runs one on JAX values. Programs are made from subgraphs, see `structure`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Instruction = tuple[Op, tuple, tuple[int, ...]]
 """An op, its params, and the slots of its inputs."""
 
 Step = Callable[[Op, tuple, list[Any], list[Any], Any], Any]
-"""`step(op, params, values, avals, out)`: what to do for each instruction of a replay instead of lowering it. The avals
-are those that the Program has for the inputs, and for the result."""
+"""`step(op, params, values, avals, out)`: runs one instruction of a replay in place of its lowering. The avals are the
+Program's, for the inputs and for the result."""
 
 _stepping: ContextVar[Step | None] = ContextVar("stepping", default=None)
 
 
 @contextmanager
 def replaying(step: Step | None) -> Iterator[None]:
-    """Within this context Programs are replayed by a step; by None, each instruction is lowered."""
+    """Replay Programs with `step` within this context; None means that each instruction is lowered."""
     token = _stepping.set(step)
     try:
         yield
@@ -40,18 +40,24 @@ def replaying(step: Step | None) -> Iterator[None]:
 
 
 class Code:
-    """Instructions `(op, params, input slots)`, for inputs of whatever shapes and dtypes. Instruction k writes slot k;
-    slot ~k (negative) is input k.
+    """Instructions `(op, params, input slots)`, for inputs of any shapes and dtypes. Instruction k writes slot k; slot
+    ~k (negative) is input k.
 
     Args:
         instructions: inputs before consumers.
-        kinds: of each input, SCALAR if it is a Python number, TRACED if its value is a JAX tracer, else None.
+        kinds: for each input, SCALAR if it is a Python number, TRACED if its value is a JAX tracer, else None.
 
-    `scalars` has the inputs that are numbers, `traced` says whether one is a tracer; `weight` is the number of
-    instructions, to any depth. `uses` and `leaf_uses` say how often results and inputs are read, `written` which inputs
-    an op writes over; `stepped`, whether an op runs by itself, `specialized`, whether one may become another: it, or
-    one in a program that it runs.
-    `seen_before` says whether it was walked before, `facts` has what has been found out about it, by whoever asks.
+    Attributes:
+        scalars: the inputs that are Python numbers.
+        traced: whether an input is a JAX tracer.
+        weight: the number of instructions, including those of nested Programs.
+        uses: the number of reads of each result.
+        leaf_uses: the number of reads of each input.
+        written: the inputs that an op updates in place.
+        stepped: whether an op runs by itself (a collective).
+        specialized: whether a transform may rewrite an op, here or in a nested Program.
+        seen_before: whether this code was walked before.
+        facts: a cache for analyses of this code.
     """
 
     __slots__ = (
@@ -89,16 +95,16 @@ class Code:
 
     @property
     def is_nested(self) -> bool:
-        """Whether an instruction holds a program of its own."""
+        """Return True if an instruction contains a Program."""
         return self.weight > len(self.instructions)
 
 
 class Program:
-    """Code for inputs of certain avals, and which of its results are wanted.
+    """Code with the avals of its inputs and a choice of outputs.
 
-    Programs are interned: the same structure and outputs, the same object, so they compare and hash by identity. The
-    values of Python numbers are not part of that: they are inputs, listed in `scalars`. How the inputs are laid out
-    over a mesh of devices is (`placement`, None for one device), see `run.placement`.
+    Programs are interned: equal structure and outputs give the same object, so Programs compare and hash by identity.
+    Values of Python numbers are not part of a Program: they are inputs, listed in `scalars`. `placement` describes the
+    layout of the inputs over a mesh of devices (None for one device), see `run.placement`.
     """
 
     __slots__ = (
@@ -119,8 +125,8 @@ class Program:
         self.out_slots = out_slots
         self.placement = placement
         self.out_avals = tuple([avals[s] if s >= 0 else in_avals[~s] for s in out_slots])
-        self.record: Any = None  # what has been made of it, see `run.cache`
-        self.facts: dict[Any, Any] = {}  # what has been found out about it that depends on the avals, or the outputs
+        self.record: Any = None  # the cached results of compiling and running it, see `run.cache`
+        self.facts: dict[Any, Any] = {}  # a cache for analyses that depend on the avals or outputs
 
     def __repr__(self) -> str:
         lines = [f"  %{k} = {op}{list(params) or ''} {_slots(slots)}" for k, (op, params, slots) in self._numbered()]
@@ -129,15 +135,15 @@ class Program:
 
     @property
     def is_nested(self) -> bool:
-        """Whether an instruction holds a program of its own."""
+        """Return True if an instruction contains a Program."""
         return self.code.is_nested
 
     def aval(self, slot: int) -> Any:
-        """The aval in a slot: an instruction's result (a tuple if it has several) or an input."""
+        """Return the aval of a slot: an instruction's result (a tuple if it has several) or an input."""
         return self.avals[slot] if slot >= 0 else self.in_avals[~slot]
 
     def giving(self, outputs: tuple[int, ...]) -> Program:
-        """The one Program that gives these of its outputs, in this order."""
+        """Return the Program with these of its outputs, in this order."""
         if outputs == tuple(range(len(self.out_slots))):
             return self
         key = ("giving", outputs)
@@ -151,8 +157,8 @@ class Program:
 
     @np.errstate(all="ignore")
     def replay(self, inputs: Sequence[Any]) -> list[Any]:
-        """Run the instructions on JAX values (arrays, tracers, NumPy scalars), under whatever JAX trace is current. JAX
-        computes constants with NumPy, which is not to warn."""
+        """Run the instructions on JAX values (arrays, tracers, NumPy scalars), under the current JAX trace. NumPy's
+        warnings are off, because JAX computes constants with NumPy."""
         env: list[Any] = []
         step = _stepping.get()
         for op, params, slots in self.instructions:
@@ -168,12 +174,12 @@ class Program:
         return [env[s] if s >= 0 else inputs[~s] for s in self.out_slots]
 
     def rebuild(self, inputs: Sequence[Node]) -> list[Node]:
-        """Apply the instructions to nodes, as if the user's Python had run again; avals may differ from `in_avals`."""
+        """Apply the instructions to nodes, as if the user's Python ran again. The avals may differ from `in_avals`."""
         env = self.rebuild_all(inputs)
         return [env[s] if s >= 0 else inputs[~s] for s in self.out_slots]
 
     def rebuild_all(self, inputs: Sequence[Node]) -> list[Node]:
-        """The same, with the nodes of all results."""
+        """Apply the instructions to nodes, and return the nodes of all results."""
         env: list[Node] = []
         for op, params, slots in self.instructions:
             env.append(apply(op, tuple([env[s] if s >= 0 else inputs[~s] for s in slots]), params))
@@ -181,7 +187,7 @@ class Program:
 
 
 def programs_in(params: tuple) -> list[Program]:
-    """The Programs among the params of an op, and in tuples among them."""
+    """Return the Programs among the params of an op, including those in tuples."""
     found: list[Program] = []
     for p in params:
         if isinstance(p, Program):

@@ -1,8 +1,8 @@
-"""Rules: what each interpretation of a program makes of each op, one registry for each, all keyed by the op's record.
+"""Rules: one registry for each interpretation of Programs, keyed by the op's record.
 
-An op is known to the graph by its record alone. How it is lowered, how NumPy runs it, how it is differentiated there,
-what it means under a transform: whoever interprets programs looks in the registry of that interpretation, and families
-of ops, or transforms, put their rules there. Where an op has no rule, `get` gives None and the caller says what then.
+The graph knows an op only by its record. Families of ops and transforms register their rules here: the lowering,
+NumPy's rule, derivatives in NumPy, and rewriting under a transform. If an op has no rule, `get` returns None, and the
+caller decides on a fallback.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Rules(dict["Op", Callable[..., Any]]):
     """
 
     def of(self, *ops: Op) -> Callable[[Rule], Rule]:
-        """A decorator: the function is the rule of these ops. Raises ValueError if one of them has a rule already."""
+        """Decorate a function as the rule of these ops. Raise ValueError if one of them already has a rule."""
 
         def register(rule: Rule) -> Rule:
             for op in ops:
@@ -46,45 +46,44 @@ class Rules(dict["Op", Callable[..., Any]]):
 
 
 LOWERING = Rules()
-"""`rule(*inputs, **params)`: the op on JAX arrays (or NumPy scalars, where an input is a Python number baked into the
-program). A pure function that casts its inputs itself; its result, a tuple of arrays if the op has several outputs, has
-the dtype that the shape rule promised. Every op has one."""
+"""`rule(*inputs, **params)`: the op on JAX arrays; a Python number that is a constant of the program is a NumPy scalar.
+The rule is a pure function and casts its inputs itself. Its result has the dtype that the shape rule promised; it is a
+tuple if the op has several outputs. Every op has this rule."""
 
 SHAPE = Rules()
-"""`rule(*avals, **params)`: the aval of the result (a tuple of them for several outputs), or MLX's error. An op without
-one is evaluated abstractly by JAX."""
+"""`rule(*avals, **params)`: the aval of the result (a tuple for several outputs), or MLX's error. For an op without
+this rule, JAX traces the lowering."""
 
 HOST = Rules()
-"""`rule(out, params, *inputs)`: the op on NumPy arrays, to give the same as XLA: exactly for integers, within a
-rounding for floats. `out` is the result's aval (a tuple of them for several outputs) and `params` the op's, as a tuple.
-The result has that shape and dtype; it may be a view of an input. None says that these inputs had better be left to
-XLA."""
+"""`rule(out, params, *inputs)`: the op on NumPy arrays. It gives the same result as XLA: exactly for integers, within a
+rounding error for floats. `out` is the result's aval (a tuple for several outputs), and `params` is the op's tuple. The
+result has that shape and dtype, and may be a view of an input. None means that XLA should compute these inputs."""
 
 OVERWRITE = Rules()
-"""`rule(out, params, place, *inputs)`: as HOST, where nobody else sees `inputs[place]`, which has the shape and dtype
-of the result: it may be written over, and be the result. Of an op whose result is the first input but for a few
-elements (`op.in_place`) it is the first, and is written over."""
+"""`rule(out, params, place, *inputs)`: as HOST, but it may write the result into `inputs[place]`, which has the
+result's shape and dtype and no other reader. For an op with `in_place`, `place` is 0 and the rule updates the first
+input in place."""
 
 COST = Rules()
-"""`rule(out, params, *avals)`: about how many seconds NumPy takes, for ops that do more than read and write each
-element a few times."""
+"""`rule(out, params, *avals)`: estimated seconds in NumPy, for ops that do more than read and write each element a few
+times."""
 
 QUICK: set[Op] = set()
-"""The ops that NumPy takes no longer for than XLA, however large their results: what mostly consists of these is not
-compiled early."""
+"""Ops that are as fast in NumPy as in XLA, even for large results. A Program of mostly such ops is not compiled
+early."""
 
 LAPACK: set[Op] = set()
-"""The ops for which XLA calls LAPACK on a CPU."""
+"""Ops for which XLA calls LAPACK on a CPU."""
 
 
 class Failure(NamedTuple):
-    """What an op cannot compute, though its arguments have the right shapes and dtypes.
+    """The failures of an op whose arguments have valid shapes and dtypes.
 
     Args:
-        messages: what to say, from the params, before each code: one message, none if the op does not fail with these
-            params, or those of the programs that it runs.
-        run: `run(params, inputs)`, on JAX arrays: what the op's lowering gives, and for each message an array of int32,
-            of whatever shape, with the codes of what failed, and 0 elsewhere.
+        messages: Maps the params to messages, to each of which a code is appended. An op has one message, or none if it
+            cannot fail with these params. An op that runs Programs has those of the Programs.
+        run: `run(params, inputs)` on JAX arrays. Returns the result of the lowering, and for each message an int32
+            array of any shape, with the codes of failures and 0 elsewhere.
     """
 
     messages: Callable[[tuple], tuple[str, ...]]
@@ -92,18 +91,19 @@ class Failure(NamedTuple):
 
 
 FAILURE: dict[Op, Failure] = {}
-"""The ops that may fail, with RuntimeError. Their rules in HOST leave to XLA what does. See `run.failures`."""
+"""The ops that may fail, with RuntimeError. Their HOST rules return None for inputs that fail, so that XLA reports the
+failure. See `run.failures`."""
 
 PULLBACK = Rules()
-"""`rule(g, y, params, wanted, *inputs)`: the cotangents of the inputs, a tuple of NumPy arrays, of `g`, that of the
-result `y` (for an op with several outputs both are tuples, and what has no cotangent is None in `g`). `wanted` says for
-each input whether its cotangent is asked for; the others may be None, and so may one that is zero. A cotangent may
-still be broadcast, or of another float dtype: whoever asks sums it to the input's shape and casts it. Conventions are
-JAX's: linear in `g`, complex numbers not conjugated."""
+"""`rule(g, y, params, wanted, *inputs)`: the cotangents of the inputs, a tuple of NumPy arrays. `g` is the cotangent of
+the result `y`. For an op with several outputs both are tuples, and `g` has None for a zero cotangent. `wanted` has True
+for each input whose cotangent is needed. A cotangent may be None if it is zero or not needed. It may have a broadcast
+shape or another float dtype: the caller sums it to the input's shape and casts it. The conventions are JAX's: linear in
+`g`, complex numbers not conjugated."""
 
 
 class Residuals(NamedTuple):
-    """The values that a pullback reads: of these inputs, and whether of the result."""
+    """The values that a pullback reads: a slice of the inputs, and whether it reads the result."""
 
     inputs: slice = slice(None)
     result: bool = True
@@ -112,76 +112,76 @@ class Residuals(NamedTuple):
 READS_INPUTS, READS_NOTHING = Residuals(result=False), Residuals(slice(0), False)
 
 RESIDUALS: dict[Op, Residuals] = {}
-"""What the PULLBACK of an op reads besides shapes and dtypes; where there are large arrays nothing else is kept for it,
-and it is given arrays of these shapes that hold NaN. An op that is not there reads everything."""
+"""The values that the PULLBACK of an op reads besides shapes and dtypes. Other large arrays are freed before the
+backward pass, which gets arrays of NaN in their place. An op without an entry reads everything."""
 
 PUSHFORWARD = Rules()
-"""`rule(tangents, y, params, *inputs)`: the tangent of the result `y`, of those of the inputs (None where zero), as
-NumPy arrays; casts and broadcasts as for PULLBACK."""
+"""`rule(tangents, y, params, *inputs)`: the tangent of the result `y`, given the inputs' tangents (None where zero), as
+NumPy arrays. The caller casts and broadcasts, as for PULLBACK."""
 
 BATCH = Rules()
-"""`rule(op, params, inputs, batched, size)`: a node of the op over a new first axis of the given size, from input nodes
-of which those that are `batched` have that axis (one at least); None if it cannot. All its outputs have the axis."""
+"""`rule(op, params, inputs, batched, size)`: a node of the op over a new first axis of this size. The `batched` inputs
+(at least one) have the axis, and all outputs get it. None if the op cannot be batched."""
 
 BODY = Rules()
-"""`rule(params)`, for ops that run a Program: that Program. Its inputs are the first of the op's, its outputs the first
-of the op's results; what else there is, tangents, say, has to do with all of them."""
+"""`rule(params)`, for ops that run a Program: that Program. Its inputs are the first inputs of the op, and its outputs
+the op's first results. Further results (tangents, for example) depend on all inputs."""
 
 CALLS: set[Op] = set()
-"""The ops that run the Program which is the first of their params on the first of their inputs, and give its outputs:
-to values they are nothing else."""
+"""Ops whose value is just that of the Program in their first param, run on their first inputs."""
 
 COVERED = Rules()
-"""`rule(kind, params, wanted)`, for ops that run Programs: whether the rules of `kind` (HOST, PULLBACK or PUSHFORWARD)
-reach through these; for the latter two `wanted` says which inputs have a derivative."""
+"""`rule(kind, params, wanted)`, for ops that run Programs: True if those Programs have all rules of `kind` (HOST,
+PULLBACK or PUSHFORWARD). For derivatives, `wanted` has True for each input with a derivative."""
 
 DEPENDS = Rules()
-"""`rule(params, result, behind_stops)`, for ops with several results: which inputs that result is computed from, or
-None if that is not known. See `_transforms/dependence.py`."""
+"""`rule(params, result, behind_stops)`, for ops with several results: the inputs that this result is computed from, or
+None if unknown. See `_transforms/dependence.py`."""
 
 PADDING = Rules()
-"""`rule(node, axis, pad)`: the padded node of one that keeps to an axis. See `_ops/padding/padded.py`."""
+"""`rule(node, axis, pad)`: the padded node of an op that keeps the padded axis. See `_ops/padding/padded.py`."""
 
 CONTRACTION = Rules()
-"""`rule(node, paddings)`: inputs and params, from padded nodes, that give the result of an op which sums over a padded
-axis. See `_ops/padding/padded.py`."""
+"""`rule(node, paddings)`, for an op that sums over a padded axis: inputs and params that give its result from padded
+nodes. See `_ops/padding/padded.py`."""
 
 SEGMENTS = Rules()
-"""`rule(node)`, for ops that run a Program: nodes that compute the same in smaller steps, one for each result, or None
-if the op had better run as a whole."""
+"""`rule(node)`, for ops that run a Program: one node for each result, which together compute the same in smaller
+pieces. None if the op should run as a whole."""
 
 SPECIALIZE = Rules()
-"""`rule(node, capture)`, called on each node of a body that a transform closes over: may rewrite the node into what it
-means under that transform (`capture.mode`), and says whether it did."""
+"""`rule(node, capture)`: may rewrite a node of a body for the transform that closes over it (`capture.mode`). Returns
+True if it did."""
 
 STEP = Rules()
-"""`rule(node)`: the values of an op that runs by itself, as a step of the evaluation: it is never part of an
-executable, nor of what NumPy runs, and such steps are taken in the order in which they were made. The node's inputs
-have values; the result is a tuple, also of one. See `run.steps`."""
+"""`rule(node)`: the values of an op that runs by itself, as a step of the evaluation, for example a collective. It is
+never part of an executable or of a NumPy run. Steps run in the order in which they were made. The node's inputs have
+values; the result is a tuple, even for one output. See `run.steps`."""
 
 STEP_PULLBACK = Rules()
-"""`rule(params, inputs, cotangents)`: for an op with a rule in STEP, nodes of the cotangents of its inputs, from nodes
-of those of its outputs."""
+"""`rule(params, inputs, cotangents)`: for an op with a STEP rule, the nodes of the inputs' cotangents, given the nodes
+of the outputs' cotangents."""
 
 STEP_PUSHFORWARD = Rules()
-"""`rule(params, inputs, tangents)`: for an op with a rule in STEP, nodes of the tangents of its outputs, from nodes of
-those of its inputs."""
+"""`rule(params, inputs, tangents)`: for an op with a STEP rule, the nodes of the outputs' tangents, given the nodes of
+the inputs' tangents."""
 
 STEP_BATCH = Rules()
-"""`rule(params, inputs, batched, size)`: for an op with a rule in STEP, nodes of its outputs over a new first axis, as
-BATCH has it."""
+"""`rule(params, inputs, batched, size)`: for an op with a STEP rule, the nodes of its outputs over a new first axis, as
+for BATCH."""
 
 TANGENT_DTYPE = Rules()
-"""`rule(tangents, operands, result)`, for ops whose tangents are zero, and casts: the dtype of the tangent that `jvp`
-gives, from those of the operands (None for one that no primal moves; one at least is), from all operands' avals, and
-from the result's. Without one it is what `_transforms/tangents.py` says."""
+"""`rule(tangents, operands, result)`, for casts and for ops whose tangents are zero: the dtype of the tangent that
+`jvp` returns. `tangents` are the dtypes of the operands' tangents (None for none, at least one is set), `operands` the
+operands' avals, and `result` the result's aval. Other ops follow `_transforms/tangents.py`."""
 
 INDEX_ERROR = Rules()
-"""`rule(transform, params, places, operands)`: the error that a derivative ("VJP" or "JVP") with respect to the indices
-of an op is, from their positions among the inputs (of an op without indices, those of all inputs that are
-differentiated), and from the inputs' avals; None if it is none. Without a rule, a ValueError with the op's name."""
+"""`rule(transform, params, places, operands)`: the error for a derivative ("VJP" or "JVP") with respect to an op's
+indices, or None if it is allowed. `places` are the positions of the differentiated indices; for an op without indices,
+of all differentiated inputs. `operands` are the inputs' avals. Without this rule, the error is a ValueError with the
+op's name."""
 
 WITHIN = Rules()
-"""`rule(params, active, transform)`, for ops that run Programs: pairs of a Program and those of its inputs that depend
-on what is differentiated, from those of the op's inputs that do (sets of positions). Raises ValueError where no
-derivative ("VJP" or "JVP") passes."""
+"""`rule(params, active, transform)`, for ops that run Programs: pairs of a Program and the set of its inputs that
+depend on a differentiated array. `active` is that set for the op's inputs. Raises ValueError if the op has no such
+derivative ("VJP" or "JVP")."""

@@ -1,7 +1,7 @@
-"""Structures: a subgraph but for its nodes, so that the same work done again is known to be the same.
+"""Structures: a subgraph without its nodes, so that repeated work is recognised.
 
-`linearize` finds the subgraph behind some roots and has its structure interned here, as code and as the avals of its
-leaves: the same work on arrays of other shapes has the same code. Programs are made from structures.
+`linearize` finds the subgraph behind some roots and interns its structure here, as Code and as the avals of its leaves.
+The same work on other shapes has the same Code. Programs are made from structures.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ __all__ = [
 
 
 class _Clock:
-    """What time is here: it goes on whenever something new is remembered; what is found again need but note it."""
+    """Logical clock for LRU eviction. It advances when a structure is interned; a hit stamps the structure with the
+    current value."""
 
     now = 0
 
@@ -31,17 +32,19 @@ clock = _Clock()
 
 
 class Structure:
-    """The code of a subgraph, and the avals of its leaves: all but the nodes.
+    """The code of a subgraph, and the avals of its leaves: everything except the nodes.
 
-    Structures are interned, so that one holds the facts known of it.
+    Structures are interned, so that facts about one are stored once.
 
     Args:
-        code: the instructions, and what is known of the leaves.
+        code: the instructions, and the kinds of the leaves.
         in_avals: the avals of the leaves.
         avals: the avals of the instructions' results.
 
-    `times_seen` says how often the scheduler has seen it, `last_used` when it was found last, by the `clock`, and
-    `nbytes` about how much memory it takes.
+    Attributes:
+        times_seen: the number of times that the scheduler has seen it.
+        last_used: the `clock` at its last use.
+        nbytes: an estimate of its memory.
     """
 
     __slots__ = ("_last", "_programs", "avals", "code", "in_avals", "last_used", "nbytes", "times_seen")
@@ -57,14 +60,14 @@ class Structure:
         self._programs: dict[tuple[int, ...], Program] = {}
 
     def program_for(self, live: list[int], roots: tuple[int, ...]) -> Program:
-        """The Program that computes the roots and what else is live out, in the order of the instructions."""
+        """Return the Program that computes the roots and the live-out slots, in the order of the instructions."""
         if self._last[0] is not live or self._last[1] != roots:
             out_slots = tuple(sorted([k for k in {*live, *roots} if k >= 0]))
             self._last = (live, roots, self.program(out_slots))
         return self._last[2]
 
     def program(self, out_slots: tuple[int, ...]) -> Program:
-        """The one Program with this structure and these outputs."""
+        """Return the Program with this structure and these outputs."""
         found = self._programs.get(out_slots)
         if found is None:
             made = Program(self.code, self.in_avals, out_slots, self.avals)
@@ -77,7 +80,7 @@ _codes: WeakValueDictionary[tuple, Code] = WeakValueDictionary()
 
 
 def remembers(order: Sequence[Node], in_capture: bool = False) -> bool:
-    """Whether to remember the structure of these nodes: not if it is too large, or holds what never comes again."""
+    """Return True if the structure of these nodes should be cached: it is not too large, and no op is uncacheable."""
     return (in_capture or len(order) <= policy.LARGE_GRAPH) and not any(
         n.op.uncacheable  # type: ignore[union-attr]
         for n in order
@@ -85,7 +88,7 @@ def remembers(order: Sequence[Node], in_capture: bool = False) -> bool:
 
 
 def intern(instructions: tuple[Instruction, ...], order: list[Node], leaves: list[Node], remembered: bool) -> Structure:
-    """The one Structure of a subgraph with this code. One that is not to be remembered is made afresh."""
+    """Return the Structure of a subgraph with this code: the cached one, or a new one if it is not to be cached."""
     kinds: tuple[Op | None, ...] = tuple([n.op if n.op is SCALAR or n.op is TRACED else None for n in leaves])
     key = (instructions, kinds)
     code = _codes.get(key) if remembered else None
@@ -98,7 +101,7 @@ def intern(instructions: tuple[Instruction, ...], order: list[Node], leaves: lis
 
 
 def structure_of(code: Code, in_avals: tuple[Any, ...], order: list[Node]) -> Structure:
-    """The one Structure of this code for leaves of these avals, which is remembered; `order` are nodes like it."""
+    """Return the cached Structure of this code for leaves of these avals; `order` gives the avals of a new one."""
     global _held
     found = _structures.get((code, in_avals))
     if found is None:
@@ -109,16 +112,16 @@ def structure_of(code: Code, in_avals: tuple[Any, ...], order: list[Node]) -> St
 
 
 _held = 0
-"""The bytes of the structures that are remembered."""
+"""Estimated bytes of the cached structures."""
 
 
 def bytes_held() -> int:
-    """The bytes that the structures which are remembered take, by their estimates."""
+    """Return the estimated bytes of the cached structures."""
     return _held
 
 
 def forget_the_oldest() -> bool:
-    """Make room if structures hold more than they may. Those found least recently go first. Says whether any did."""
+    """Evict the least recently used structures if the cache is over its limit. Return True if it was."""
     global _held
     limit = policy.structure_bytes()
     if _held <= limit:
@@ -132,12 +135,12 @@ def forget_the_oldest() -> bool:
 
 
 def structure_count() -> int:
-    """How many structures are remembered, each with its programs."""
+    """Return the number of cached structures."""
     return len(_structures)
 
 
 def clear_structures() -> None:
-    """Forget the structures, and with them the programs and their executables."""
+    """Clear the cache of structures, and with them the Programs and executables."""
     global _held
     _structures.clear()
     _held = 0

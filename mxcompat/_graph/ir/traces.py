@@ -1,4 +1,4 @@
-"""Traces: the captures that are under way in this thread, and which of them a node may belong to."""
+"""Traces: the captures that are in progress in this thread, and those to which a node may belong."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ under_way = _Traces()
 
 
 def oldest_trace() -> int:
-    """The id of the outermost capture under way in this thread; larger than any id where there is none."""
+    """Return the id of the outermost capture in this thread, or a number larger than any id if there is none."""
     live = under_way.live
     return live[0].id if live else _NO_TRACE
 
 
 def innermost_trace() -> int:
-    """The id of the innermost capture under way in this thread; 0 where there is none."""
+    """Return the id of the innermost capture in this thread, or 0 if there is none."""
     live = under_way.live
     return live[-1].id if live else 0
 
 
 def modes_of(nodes: Sequence[Node]) -> set[str]:
-    """The modes of the captures under way in this thread on whose arguments these nodes may depend."""
+    """Return the modes of this thread's captures on whose arguments these nodes may depend."""
     live = under_way.live
     if not live:
         return set()
@@ -49,13 +49,13 @@ def modes_of(nodes: Sequence[Node]) -> set[str]:
 
 
 def given() -> list[Node]:
-    """The nodes that the functions under way in this thread were given besides placeholders."""
+    """Return the argument nodes of this thread's captured functions that have no placeholder."""
     return [n for capture in under_way.live for n in capture.given]
 
 
 def transforms_of(nodes: Sequence[Node]) -> list[Capture]:
-    """The captures under way in this thread, innermost first, that have rules for custom functions and on whose
-    arguments these nodes may depend."""
+    """Return this thread's captures, innermost first, that have rules for custom functions and on whose arguments these
+    nodes may depend."""
     newest = max([n.trace for n in nodes], default=0)
     found: list[Capture] = []
     for capture in reversed(under_way.live):
@@ -67,10 +67,11 @@ def transforms_of(nodes: Sequence[Node]) -> list[Capture]:
 
 
 def readable() -> bool:
-    """Whether every capture under way in this thread has arguments that can be evaluated."""
+    """Return True if the arguments of all captures in this thread can be evaluated."""
     return not under_way.valueless
 
 
 def any_shape() -> bool:
-    """Whether a capture under way in this thread is for other shapes, too, so that what has one must depend on it."""
+    """Return True if a capture in this thread is for other shapes, too. Values that depend on a shape must then depend
+    on the array."""
     return any(capture.any_shape for capture in under_way.live)
