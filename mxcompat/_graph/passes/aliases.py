@@ -1,8 +1,8 @@
-"""Aliases: which output is written over which donated input.
+"""Choose the donated input into whose buffer each output is written.
 
-JAX pairs inputs and outputs of one type as they come. XLA has to copy an input that is read after its output is
-written, and an output that is made of another input in place. So each output gets the input that it is an update of:
-the nearest, through operations on single elements and through writes to a few of them.
+JAX pairs inputs and outputs of equal type in the order in which they come. XLA then copies an input that is read after
+its output is written, or whose buffer holds an in-place update of another input. So each output is paired with the
+input that it is an update of: the nearest input through elementwise operations and writes to a few elements.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ __all__ = ["pair_updates"]
 
 _ALIAS = "tf.aliasing_output"
 _WRITES = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.scatter"})
-"""What has the elements of its first operand but for a few."""
+"""Operations whose result is their first operand except for a few elements."""
 
 
 class _Origin(NamedTuple):
-    """The input that a value is an update of, by its number, and how many operations lie between them."""
+    """The number of the input that a value is an update of, and the number of operations between them."""
 
     steps: int
     argument: int
 
 
 def pair_updates(module: Any) -> None:
-    """Change a module of StableHLO in place: of its donated inputs each is written over by its own update."""
+    """Pair each donated input with its own update, in place in a StableHLO module."""
     functions = bodies(module)
     block = functions["main"]
     main = block.owner
@@ -48,7 +48,7 @@ def pair_updates(module: Any) -> None:
 
 
 def _paired(given: Mapping[int, int], origins: Sequence[_Origin | None], types: Sequence[str]) -> dict[int, int]:
-    """The output of each donated input, of those that have one: the one that is its update; else what is left."""
+    """Return the output for each donated input: its update if there is one, else a remaining output of equal type."""
     found: dict[int, int] = {}
     near = sorted((origin, output) for output, origin in enumerate(origins) if origin is not None)
     for (_, argument), output in near:
@@ -58,7 +58,7 @@ def _paired(given: Mapping[int, int], origins: Sequence[_Origin | None], types: 
 
 
 def _origins(block: Any, known: dict[Any, _Origin], functions: Mapping[str, Any]) -> dict[Any, _Origin]:
-    """Of the values of a block those that are updates; `known` has those among its arguments."""
+    """Return the origins of the block's values that are updates; `known` has those of its arguments."""
     for op in block.operations:
         function = called(op.operation)
         if function is not None:

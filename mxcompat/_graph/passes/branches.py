@@ -1,7 +1,7 @@
-"""Branches: on a CPU what a branch reads is computed in it, if XLA computes it in the loops of its other readers.
+"""Sink elementwise operands of conditionals into their branches, on CPUs.
 
-A conditional takes its operands from memory: what all others compute on the way would have to be stored, for a branch
-that may never run.
+A conditional reads its operands from memory. An operand that XLA would otherwise fuse into other consumers would have
+to be stored, for a branch that may never run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CONSTANT = frozenset({"stablehlo.constant", "stablehlo.iota"})
 
 
 def compute_in_branches(module: Any) -> None:
-    """Change a module of StableHLO in place."""
+    """Sink operands into branches, in place in a StableHLO module."""
     elementwise = {
         name
         for name, body in bodies(module).items()
@@ -32,7 +32,7 @@ def compute_in_branches(module: Any) -> None:
 
 
 class _Branch:
-    """A block of a conditional, and what of the block around it has been computed in it anew."""
+    """A branch of a conditional, with the copies made in it of operations from the enclosing block."""
 
     def __init__(self, case: Any, block: Any, elementwise: set[str]) -> None:
         self._outer = case.operation.block
@@ -52,8 +52,7 @@ class _Branch:
         return ir.WalkResult.ADVANCE
 
     def _size(self, value: Any, most: int) -> int:
-        """How many operations it takes to compute a value of the block around from what is in memory; `most + 1` if
-        these are more."""
+        """Count the operations that compute a value of the enclosing block from values in memory, up to `most + 1`."""
         if not self._moves(value):
             return 0
         size = 1

@@ -1,8 +1,8 @@
-"""Chains: on a CPU long chains of elementwise operations, of which several values are wanted, are cut.
+"""Cut long chains of elementwise operations of which several values are read, on CPUs.
 
-XLA computes what it fuses again for each value that is wanted of it: of a recurrence of 200 steps, whose states are all
-results, the first step 200 times. To compile that took minutes and gigabytes. A call that XLA is told not to inline it
-does not fuse (`kept`): what is read after a cut comes from memory.
+XLA's fusion recomputes the shared operations for each value that is read. In a recurrence of 200 steps whose states are
+all results, the first step is computed 200 times. Compiling that took minutes and gigabytes. A call that XLA must not
+inline prevents the fusion (`kept`): values before a cut are then read from memory.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .modules import COSTLY, FUSED, bodies, called, keep
 __all__ = ["cut_chains"]
 
 _JOINS = "stablehlo.concatenate"
-"""What XLA fuses with each of its operands apart."""
+"""An operation that XLA fuses with each of its operands separately."""
 
 
 def cut_chains(module: Any) -> None:
-    """Change a module of StableHLO, for one device, in place."""
+    """Cut chains, in place in a StableHLO module for one device."""
     functions = bodies(module)
     block = functions["main"]
     fused = _Fused(functions)
@@ -39,7 +39,8 @@ def cut_chains(module: Any) -> None:
 
 
 class _Fused:
-    """Which operations XLA fuses with what reads them; calls, too, of functions that hold nothing else."""
+    """Tells whether XLA fuses an operation with its consumers; also a call of a function that contains only such
+    operations."""
 
     def __init__(self, functions: dict[str, Any]) -> None:
         self._functions = functions
@@ -56,7 +57,7 @@ class _Fused:
 
 
 def _reach(op: Any, k: int, reaches: dict[Any, int]) -> int:
-    """The operations behind operation k, itself included, which are computed along with it: a bit for each."""
+    """Return a bitmask of the operations that are computed together with operation k, including k."""
     reach = 1 << k
     for operand in op.operands:
         reach |= reaches.get(operand, 0)
@@ -64,7 +65,7 @@ def _reach(op: Any, k: int, reaches: dict[Any, int]) -> int:
 
 
 def _is_computed_often(operations: list[Any], wanted: set[Any], fused: _Fused) -> bool:
-    """Whether XLA would compute the operations many times over, and many of them."""
+    """Return True if fusion would recompute many operations many times."""
     reaches: dict[Any, int] = {}
     count = 0
     for k, op in enumerate(operations):
@@ -77,8 +78,8 @@ def _is_computed_often(operations: list[Any], wanted: set[Any], fused: _Fused) -
 
 
 def _cuts(operations: list[Any], wanted: set[Any], fused: _Fused) -> list[list[tuple[Any, Any]]]:
-    """Where to cut: of each cut the values from which others are computed behind it, with the operation that it comes
-    after. There is one wherever a value is wanted that is the end of a chain."""
+    """Return the cuts, one where a chain's last value is read. A cut lists (value, operation) pairs: each value that
+    later operations need, and the operation after which the chain is cut."""
     readers = [(k, op) for k, op in enumerate(operations) if op.name != _JOINS and fused.holds(op)]
     last = {value: k for k, op in readers for value in op.operands}
     reaches: dict[Any, int] = {}

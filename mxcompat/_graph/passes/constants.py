@@ -1,7 +1,7 @@
-"""Constants: what windows compute of constants alone is computed when the program runs.
+"""Keep XLA from evaluating window reductions of constants at compile time.
 
-XLA computes it when it compiles, in an interpreter: running products of a million ones take it 20 s, and the gradient
-of `cumsum(x).sum()` has such sums. What is behind a barrier it does not take for a constant.
+XLA's constant folding runs an interpreter: running products of a million ones take it 20 s, and the gradient of
+`cumsum(x).sum()` has such sums. XLA does not treat values behind an optimization barrier as constants.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["compute_when_run"]
 
 
 def compute_when_run(module: Any) -> None:
-    """Change a module of StableHLO in place."""
+    """Put barriers before large windows over constants, in place in a StableHLO module."""
     if not any(_is_large(op.results[0]) for op in named(module, _WINDOW)):
         return
     functions = bodies(module)
@@ -31,7 +31,7 @@ def compute_when_run(module: Any) -> None:
 
 
 def _find(block: Any, functions: dict[str, Any], constants: set[Any], windows: dict[Any, Any]) -> None:
-    """Add the windows of a block over constants, by their results, and to `constants` the values that are constant."""
+    """Collect the large windows over constants of a block, by their results; add its constant values to `constants`."""
     for op in block.operations:
         body = functions.get(called(op))
         if body is not None:

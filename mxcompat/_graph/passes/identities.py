@@ -1,9 +1,9 @@
-"""Identities: what holds of real numbers, and not of floats that overflow or are NaN, is not made use of.
+"""Prevent simplifications that hold for real numbers but not for floats that overflow or are NaN.
 
-XLA's simplifier takes the logarithm of an exponential or of a power apart, makes |x| of the root of x * x, and one
-exponential of a product, a quotient or a power of others. In MLX such a value is infinite or NaN on the way, and what
-comes of it is. So what is inside is hidden. And of an exponential of what LLVM knows to be NaN, since a number in the
-program is, LLVM makes whatever is in memory: there the NaN itself is taken.
+XLA's simplifier rewrites the logarithm of an exponential or a power, turns the root of x * x into |x|, and merges
+exponentials in products, quotients and powers. In MLX an intermediate value may overflow or be NaN, and the result
+shows it. So the inner operation is hidden from XLA. A second problem is LLVM: for an exponential of a value that it
+knows to be NaN, from a constant in the program, its result is undefined. There the NaN itself is selected.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ _DIVIDE, _EXP, _LOG, _MULTIPLY, _POWER, _SQRT = (
 _SIMPLIFIED = (_DIVIDE, _LOG, _MULTIPLY, _POWER, _SQRT)
 _POWERS = frozenset({_POWER, _SQRT, "stablehlo.cbrt", "stablehlo.rsqrt"})
 _REACHED = MOVES | {f"stablehlo.{name}" for name in ("add", "convert", "divide", "multiply", "subtract")}
-"""What is NaN wherever an operand is."""
+"""Operations whose result is NaN wherever an operand is."""
 
 
 def keep_identities_apart(module: Any) -> None:
-    """Change a module of StableHLO in place."""
+    """Hide operands and keep NaNs, in place in a StableHLO module."""
     found = [op for op in named(module, _EXP, *_SIMPLIFIED) if float_type(op.results[0]) is not None]
     if not found:
         return
     functions, calls = bodies(module), named(module, "func.call")
 
     def origins(value: Any) -> Iterator[Any]:
-        """The values, one for each call of the function that it is in, whose elements these are, in other places."""
+        """Yield the values whose elements `value` has, perhaps in other places; one for each call of an enclosing
+        function."""
         stack, seen = [value], set()
         while stack:
             value = stack.pop()
-            if value in seen:  # a function that gives back what it is given, called with what it gave
+            if value in seen:  # a function that returns its argument may be called with its own result
                 continue
             seen.add(value)
             beyond = across(value, functions, calls)
@@ -62,7 +63,7 @@ def keep_identities_apart(module: Any) -> None:
 
 
 def _simplified(op: Any, origins: Callable[[Any], Iterator[Any]]) -> list[Any]:
-    """What an operation reads that XLA would simplify together with it."""
+    """Return the values read by an operation that XLA would simplify together with it."""
     found = [*origins(op.operands[op.name == _DIVIDE])]
     if op.name == _LOG:
         return [x for x in found if op_name(x) == _EXP or op_name(x) in _POWERS]
@@ -79,7 +80,7 @@ def _is_square(value: Any) -> bool:
 
 
 def _is_of_one(op: Any) -> bool:
-    """Whether it is a reduction of single elements."""
+    """Return True if an operation is a reduction of single elements."""
     if op.name != "stablehlo.reduce" or len(op.results) > 1:
         return False
     shape = ir.RankedTensorType(op.operands[0].type).shape
@@ -87,7 +88,7 @@ def _is_of_one(op: Any) -> bool:
 
 
 def _not_numbers(module: Any) -> set[Any]:
-    """The values that an infinity or a NaN which is written in the program reaches."""
+    """Return the values that an infinite or NaN constant of the program reaches."""
     found: set[Any] = set()
     stack = [op.results[0] for op in named(module, "stablehlo.constant") if _is_no_number(op)]
     while stack:
@@ -99,7 +100,7 @@ def _not_numbers(module: Any) -> set[Any]:
 
 
 def _is_no_number(constant: Any) -> bool:
-    if float_type(constant.results[0]) is None:  # of others not even the attribute can be read
+    if float_type(constant.results[0]) is None:  # the attribute of other types cannot be read
         return False
     attribute = constant.attributes["value"]
     return isinstance(attribute, ir.DenseFPElementsAttr) and attribute.is_splat and not isfinite(attribute[0])

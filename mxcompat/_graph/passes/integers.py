@@ -1,9 +1,9 @@
-"""Integers: products and absolute values wrap around where they overflow.
+"""Make products and absolute values of integers wrap around on overflow.
 
-XLA's simplifier takes what is multiplied by itself, and an absolute value, for non-negative: `x * x // 7` is another
-number there than in NumPy and in MLX once the square has overflowed, and so is what is divided by the absolute value of
-the least integer. Of products of unsigned integers, which have the same bits, and of the larger of x and -x it assumes
-nothing.
+XLA's simplifier assumes that a square or an absolute value of an integer is not negative. After an overflow, `x * x //
+7` then differs from NumPy and MLX. So does a quotient by the absolute value of the least integer. XLA assumes nothing
+about products of unsigned integers, which have the same bits, or about the maximum of x and -x. So these replace the
+operations.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _COMBINES = frozenset(
         "all_reduce", "reduce", "reduce_scatter", "reduce_window", "scatter", "select_and_scatter", "sort",
     )
 )  # fmt: skip
-"""What has a product of two different arguments in it, by which XLA knows what it does."""
+"""Operations whose body XLA recognises by its product of two different arguments."""
 
 
 def wrap_around(module: Any) -> None:
-    """Change a module of StableHLO in place."""
+    """Replace products and absolute values of signed integers, in place in a StableHLO module."""
     replace(module, "stablehlo.multiply", _may_be_square, _product)
     replace(module, "chlo.square", lambda op: _signed(op) is not None, _product)
     replace(module, "stablehlo.abs", lambda op: _signed(op) is not None, _absolute)
 
 
 def _signed(op: Any) -> Any | None:
-    """The type of signed integers that an operation results in, if it does."""
+    """Return the integer type of an operation's result if it is signed, else None."""
     kind = ir.RankedTensorType(op.results[0].type).element_type
     return kind if isinstance(kind, ir.IntegerType) and kind.is_signless and kind.width > 1 else None
 
 
 def _may_be_square(op: Any) -> bool:
-    """Whether it is a product of signed integers that may turn out to be one of equal factors."""
+    """Return True for a product of signed integers whose factors may turn out to be equal."""
     return _signed(op) is not None and op.parent.name not in _COMBINES and not any(map(is_constant, op.operands))
 
 

@@ -1,8 +1,8 @@
-"""Loops: how long one thread takes for what XLA computes in one loop over an array.
+"""Estimate how long one thread takes for the longest loop of a program.
 
-XLA divides among its threads whatever reads and writes half a megabyte. A loop over the 65 000 weights of a layer takes
-one thread 10 us; to hand the half of it to another takes 30 to 60 where that has to be woken, or has to share a core
-with the thread that waits for the result.
+The estimate decides whether XLA divides loops among threads, as it does with every loop over half a megabyte. Dividing
+may cost more than it saves: the other thread may have to be woken, or shares a core with the thread that waits (loop
+over the 65 000 weights of a layer: 10 us in one thread; handing over half of it: 30 to 60 us).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _REDUCTIONS = frozenset({"stablehlo.reduce", "stablehlo.reduce_window"})
 
 
 def longest_loop(module: Any) -> float:
-    """About how many seconds the longest loop of a module of StableHLO takes one thread. What is fused into it is
-    estimated by the longest chain of its operations."""
-    chains: dict[Any, float] = {}  # the nanoseconds for each element of a value that is computed in a loop
+    """Return the estimated seconds of the longest loop of a StableHLO module in one thread. For fused operations, the
+    longest chain counts."""
+    chains: dict[Any, float] = {}  # nanoseconds for each element of a value computed in a loop
     longest = 0.0
 
     def visit(op: Any) -> Any:
@@ -44,6 +44,6 @@ def longest_loop(module: Any) -> float:
 
 
 def _elements(value: Any) -> float:
-    """How many elements a value has; infinity, where that is not known."""
+    """Return the number of elements of a value, or infinity if it is unknown."""
     kind = ir.RankedTensorType(value.type)
     return prod(kind.shape) if kind.has_static_shape else inf

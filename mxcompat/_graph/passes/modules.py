@@ -1,4 +1,4 @@
-"""Modules of StableHLO: what the passes over them share."""
+"""Helpers for passes over StableHLO modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMBINE: dict[str, Callable[..., Any]] = {
     "stablehlo.maximum": lambda x, y: stablehlo.maximum(x, y),
     "stablehlo.minimum": lambda x, y: stablehlo.minimum(x, y),
 }
-"""How two values are reduced to one."""
+"""Functions that combine two values in a reduction."""
 
 COSTLY = frozenset({
     "chlo.acos", "chlo.acosh", "chlo.asin", "chlo.asinh", "chlo.atan", "chlo.atanh", "chlo.cosh", "chlo.erf",
@@ -34,7 +34,7 @@ FUSED = frozenset(
         "select", "sign", "slice", "sqrt", "subtract", "transpose",
     )
 )  # fmt: skip
-"""What XLA computes in the same loop as its operands, and as what reads it."""
+"""Operations that XLA fuses with their operands and with their consumers."""
 
 MOVES = frozenset(
     f"stablehlo.{name}"
@@ -42,13 +42,13 @@ MOVES = frozenset(
         "broadcast_in_dim", "concatenate", "dynamic_slice", "negate", "pad", "reshape", "reverse", "slice", "transpose",
     )
 )  # fmt: skip
-"""What of these is no more than its operands' elements in other places, or with another sign."""
+"""Operations of FUSED that only move elements or negate them."""
 
 _FRONTEND = "mhlo.frontend_attributes"
 
 
 def named(module: Any, *names: str) -> list[Any]:
-    """The operations of a module that have one of these names."""
+    """Return the operations of a module with one of these names."""
     found: list[Any] = []
 
     def visit(op: Any) -> Any:
@@ -61,7 +61,7 @@ def named(module: Any, *names: str) -> list[Any]:
 
 
 def replace(module: Any, name: str, is_wanted: Callable[[Any], bool], made: Callable[[Any], Any]) -> None:
-    """Put the value that is made of it in the place of each operation of this name that is wanted."""
+    """Replace each operation of this name for which `is_wanted` is true by the value that `made` returns for it."""
     with module.context, ir.Location.unknown():
         for op in [op for op in named(module, name) if is_wanted(op)]:
             with ir.InsertionPoint(op):
@@ -70,19 +70,19 @@ def replace(module: Any, name: str, is_wanted: Callable[[Any], bool], made: Call
 
 
 def bodies(module: Any) -> dict[str, Any]:
-    """The blocks of a module's functions, by their names."""
+    """Return the block of each function of a module, by name."""
     functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
     return {op.attributes["sym_name"].value: op.regions[0].blocks[0] for op in functions}
 
 
 def called(op: Any) -> str | None:
-    """The name of the function that an operation calls, if it is a call that XLA inlines."""
+    """Return the name of the function that an operation calls, if XLA inlines the call, else None."""
     return op.attributes["callee"].value if op.name == "func.call" and _FRONTEND not in op.attributes else None
 
 
 def across(value: Any, functions: dict[str, Any], calls: Sequence[Any]) -> list[Any] | None:
-    """What a value is beyond its function: of an argument what each of the `calls` gives for it, of the result of a
-    call what is returned. None if it is neither."""
+    """Follow a value across a function boundary. For an argument, return the operands at all `calls`; for a call's
+    result, the returned value. Return None for other values."""
     name = op_name(value)
     if name is None:
         within = [function for function, block in functions.items() if block == value.owner]
@@ -95,29 +95,29 @@ def across(value: Any, functions: dict[str, Any], calls: Sequence[Any]) -> list[
 
 
 def op_name(value: Any) -> str | None:
-    """The name of the operation that a value comes from; an argument of a function comes from none."""
+    """Return the name of the operation that defines a value, or None for an argument of a function."""
     return getattr(value.owner, "name", None)
 
 
 def is_constant(value: Any) -> bool:
-    """Whether it is a constant, or what is moved of constants alone."""
+    """Return True if a value is a constant, or only moves elements of constants."""
     name = op_name(value)
     return name == "stablehlo.constant" or (name in MOVES and all(map(is_constant, value.owner.operands)))
 
 
 def float_type(value: Any) -> Any | None:
-    """The type of a value of float32 or float64 whose shape is known, None of any other."""
+    """Return the type of a float32 or float64 value with a known shape, else None."""
     return _type_of(value, (ir.F32Type, ir.F64Type))
 
 
 def half_type(value: Any) -> Any | None:
-    """The same of one of float16."""
+    """Return the type of a float16 value with a known shape, else None."""
     return _type_of(value, ir.F16Type)
 
 
 def hidden(value: Any) -> None:
-    """Let what reads a value of floats read it with a NaN in the place of each NaN: nothing changes, and XLA cannot
-    know."""
+    """Hide a float value from XLA's simplifier: its consumers read a copy in which NaN replaces NaN. The value is the
+    same, but XLA cannot know that."""
     uses = list(value.uses)
     kind = ir.RankedTensorType(value.type)
     with ir.InsertionPoint.after(value.owner):
@@ -134,7 +134,7 @@ def _type_of(value: Any, elements: Any) -> Any | None:
 
 
 class _Reduction(NamedTuple):
-    """A reduction of one value of float32 or float64 by one operation."""
+    """A reduction of one float32 or float64 value by one operation."""
 
     kind: Any
     axes: list[int]
@@ -142,7 +142,7 @@ class _Reduction(NamedTuple):
 
 
 def reduction(op: Any) -> _Reduction | None:
-    """What an operation `stablehlo.reduce` does, None if it does more than that."""
+    """Describe a `stablehlo.reduce`, or return None if it reduces several values or by more than one operation."""
     kind = float_type(op.operands[0])
     inner = [inner.name for inner in op.regions[0].blocks[0]]
     if kind is None or len(op.results) > 1 or len(inner) != 2:
@@ -151,7 +151,7 @@ def reduction(op: Any) -> _Reduction | None:
 
 
 def reshaped(value: Any, shape: Sequence[int]) -> Any:
-    """The value itself where it has this shape."""
+    """Reshape a value, if it does not have this shape already."""
     kind = ir.RankedTensorType(value.type)
     if kind.shape == list(shape):
         return value
@@ -159,7 +159,7 @@ def reshaped(value: Any, shape: Sequence[int]) -> Any:
 
 
 def product(left: Any, right: Any, result: Any, precision: Any = None) -> Any:
-    """A matrix times a matrix or a column, in the shape of the type `result`."""
+    """Multiply a matrix by a matrix or a column, and give the result the shape of the type `result`."""
     shape = [ir.RankedTensorType(left.type).shape[0], *ir.RankedTensorType(right.type).shape[1:]]
     numbers = stablehlo.DotDimensionNumbers.get(
         lhs_batching_dimensions=[], rhs_batching_dimensions=[], lhs_contracting_dimensions=[1],
@@ -171,7 +171,7 @@ def product(left: Any, right: Any, result: Any, precision: Any = None) -> Any:
 
 
 def kept(module: Any, value: Any) -> Any:
-    """A value as what a function gives that is not inlined: it is computed by itself."""
+    """Return a value through a call that XLA must not inline, so that the value is computed separately."""
     name = f"kept_{len(module.body.operations)}"
     with ir.InsertionPoint.at_block_begin(module.body):
         function = func.FuncOp(name, ir.FunctionType.get([value.type], [value.type]), visibility="private")
@@ -183,8 +183,8 @@ def kept(module: Any, value: Any) -> Any:
 
 
 def keep(module: Any, value: Any, after: Any = None) -> None:
-    """Have all that reads a value, or what does so after an operation of its block, read one that is computed by
-    itself."""
+    """Materialize a value for its consumers (with `after`: for those after that operation of its block), so that it is
+    not fused into them."""
     uses = list(value.uses)
     if after is not None:
         uses = [use for use in uses if not _is_before(use.owner.operation, after)]
@@ -195,7 +195,7 @@ def keep(module: Any, value: Any, after: Any = None) -> None:
 
 
 def _is_before(op: Any, other: Any) -> bool:
-    """Whether an operation, or the one that it is within, is another of the block or comes before it."""
+    """Return True if an operation, or its ancestor in the block of `other`, is `other` or comes before it."""
     while op.block != other.block:
         op = op.parent.operation
     return op == other or op.is_before_in_block(other)

@@ -1,6 +1,6 @@
-"""Order: on a CPU a few products are added up one after the other, each rounded, as in MLX and in NumPy's rules.
+"""On CPUs, add the few products of a small matrix product in order, rounding each, as MLX and NumPy's rules do.
 
-XLA multiplies and adds at once, and so `H @ H` of a matrix whose rows are orthogonal has 1e-8 where there is 0.
+XLA uses fused multiply-adds, which round once. `H @ H` of a matrix with orthogonal rows then has 1e-8 in place of 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["add_in_order"]
 
 
 def add_in_order(module: Any) -> None:
-    """Change a module of StableHLO in place."""
+    """Replace small matrix products, in place in a StableHLO module."""
     replace(module, "stablehlo.dot_general", _is_small, _sum)
 
 
@@ -34,7 +34,7 @@ def _is_small(op: Any) -> bool:
 
 
 def _sum(op: Any) -> Any:
-    """Of matrices (batch, rows, inner) and (batch, inner, columns)."""
+    """Multiply matrices (batch, rows, inner) and (batch, inner, columns)."""
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     out = ir.RankedTensorType(op.results[0].type)
     left, batch, rows, inner = _matrices(
@@ -56,8 +56,8 @@ def _sum(op: Any) -> Any:
 
 
 def _matrices(value: Any, batch: Sequence[int], inner: Sequence[int], last: bool) -> tuple[Any, int, int, int]:
-    """An operand as a batch of matrices, with the axes that are summed over last or in the middle; and the sizes of the
-    batch, of the other axis and of these."""
+    """Return an operand as a batch of matrices, with the contracted axis last or in the middle. Also return the sizes
+    of the batch, of the other axis and of the contracted axis."""
     kind = ir.RankedTensorType(value.type)
     others = [k for k in range(kind.rank) if k not in [*batch, *inner]]
     order = [*batch, *others, *inner] if last else [*batch, *inner, *others]

@@ -1,8 +1,9 @@
-"""Overlaps: on a CPU what is written into an array, and computed from that very array, is computed before.
+"""Prevent a read-after-write hazard of XLA:CPU in in-place updates.
 
-XLA computes a slice in the loop that writes it, in place if nothing else reads the array. Where a reshape is before the
-write or after it, XLA does not see that the loop reads what it writes (jaxlib 0.10 and 0.12, openxla/xla#49176): with
-`x[1:] = x[:-1]` all rows became the first. A slice that is kept is not computed in that loop.
+If the operand of a `dynamic_update_slice` is computed from the array that is updated, XLA may fuse the read into the
+in-place write. If a reshape comes before or after the update, XLA does not see that the loop reads what it writes
+(jaxlib 0.10 and 0.12, openxla/xla#49176): `x[1:] = x[:-1]` set all rows to the first. So the operand is computed by a
+call that is not inlined, and is materialized before the write.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ __all__ = ["read_before_writing"]
 
 _SLICE = "stablehlo.dynamic_update_slice"
 _UPDATES = (_SLICE, "stablehlo.scatter")
-"""What gives its first operand, written over at some places."""
+"""Operations whose result is their first operand, with other values in some places."""
 
 _CONSTANT = ("stablehlo.constant", "stablehlo.iota")
 
 
 def read_before_writing(module: Any) -> None:
-    """Change a module of StableHLO in place."""
+    """Materialize operands that overlap with their update, in place in a StableHLO module."""
     if not named(module, _SLICE):
         return
     with module.context, ir.Location.unknown():
@@ -35,23 +36,26 @@ def read_before_writing(module: Any) -> None:
 
 
 class _Origins:
-    """What the values of a module are computed from, as bits: one for each argument and each operation, none for a
-    constant. `overlapping` are the slices whose writing may read what it writes."""
+    """Analyse which values each value of a module is computed from, as bitmasks.
+
+    Each argument and operation has one bit; constants have none. `overlapping` lists the slice updates that may read
+    what they write.
+    """
 
     def __init__(self, module: Any) -> None:
         self._all: dict[Any, int] = {}
-        """Of all that a value is computed from."""
+        """For each value: all values that it is computed from."""
         self._rest: dict[Any, int] = {}
-        """Without what has been written into it since: what might lie in the place that it is written to."""
+        """The same without the values written by updates: the values that may share the buffer."""
         self._count = 0
         self.overlapping: list[Any] = []
         for name, block in bodies(module).items():
-            outside = self._bit()  # of any function but main: two arguments of a call may be one array
+            outside = self._bit()  # for functions other than main: two arguments of a call may be the same array
             self._enter(block, [self._bit() if name == "main" else outside for _ in block.arguments])
             self._visit(block)
 
     def _visit(self, block: Any) -> int:
-        """Look at the operations of a block in their order; all that they read."""
+        """Visit the operations of a block in order. Return all values that they read."""
         read = 0
         for op in block.operations:
             within = 0

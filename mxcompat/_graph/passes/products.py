@@ -1,7 +1,7 @@
-"""Products that sum over the first axes of two matrices, as gradients of weights do: on a CPU of the transposed matrix.
+"""On CPUs, transpose the left matrix of products that contract the first axes of both, such as gradients of weights.
 
-XLA leaves the others to a library that is faster, and does not take these. It undoes a transposition before a product,
-so it must not see that there is one.
+For other products XLA calls a library that is faster, but not for these. XLA removes a transpose before a product, so
+the transpose is behind an optimization barrier.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["transpose_first"]
 
 
 def transpose_first(module: Any) -> None:
-    """Change a module of StableHLO in place."""
+    """Transpose left matrices, in place in a StableHLO module."""
     with module.context, ir.Location.unknown():
         for op in named(module, "stablehlo.dot_general"):
             if all(map(_is_matrix, op.operands)) and _sums_over_first_axes(op):
@@ -41,8 +41,8 @@ def _sums_over_first_axes(op: Any) -> bool:
 
 
 def _read(value: Any) -> tuple[Any, bool]:
-    """What is read in the end of a matrix that is only transposed, perhaps several times; and whether that is the
-    transposed matrix."""
+    """Follow a matrix through transposes while each has a single consumer. Return the last value, and whether it is
+    transposed."""
     is_transposed = False
     while len(users := [use.owner for use in value.uses]) == 1 and users[0].name == "stablehlo.transpose":
         is_transposed ^= list(users[0].attributes["permutation"]) == [1, 0]
@@ -54,7 +54,7 @@ def _is_worth_it(left: Any, right: Any) -> bool:
     (length, rows), (_, columns) = (ir.RankedTensorType(value.type).shape for value in (left, right))
     return (
         rows >= policy.TRANSPOSED_ROWS
-        and columns > 1  # a vector's has a faster routine
+        and columns > 1  # products with a vector have a faster routine
         and (length <= policy.TRANSPOSED_LENGTH or columns >= policy.TRANSPOSED_COLUMNS)
         and length * rows <= policy.MOST_TRANSPOSED
         and length * rows * columns >= policy.TRANSPOSED_PRODUCTS

@@ -1,7 +1,7 @@
-"""Repeats: on a CPU what is costly and read many times over is computed once.
+"""On CPUs, materialize expensive values that are read many times.
 
-XLA computes the elements of what it fuses where they are read: the cosines of a rotary embedding again for each head of
-each row. It drops a barrier before it fuses; a call that it is told not to inline it keeps.
+XLA recomputes the elements of a fused value wherever they are read: for example the cosines of a rotary embedding, for
+each head and row. XLA removes optimization barriers before fusion, but keeps a call that it must not inline.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .modules import COSTLY, FUSED, bodies, called, kept
 __all__ = ["compute_once"]
 
 _FREE = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.convert"})
-"""What costs nothing in a loop."""
+"""Operations that cost nothing in a loop."""
 
 
 def compute_once(module: Any) -> None:
-    """Change a module of StableHLO, for one device, in place."""
+    """Materialize repeated values, in place in a StableHLO module for one device."""
     repeating: dict[Any, Any] = {}
     functions = bodies(module)
     _find(functions["main"], functions, {}, repeating)
@@ -32,8 +32,8 @@ def compute_once(module: Any) -> None:
 
 
 def _find(block: Any, functions: dict[str, Any], costs: dict[Any, int], repeating: dict[Any, Any]) -> None:
-    """Add the operations of a block that repeat what is costly, by their results. `costs` has what it costs to compute
-    an element of a value; there is nothing for one that is in memory."""
+    """Collect the operations of a block that repeat expensive values, by their results. `costs` has the cost of an
+    element of each value; values in memory have none."""
     for op in block.operations:
         body = functions.get(called(op))
         if body is not None:
@@ -55,7 +55,7 @@ def _find(block: Any, functions: dict[str, Any], costs: dict[Any, int], repeatin
 
 
 def _repeats(op: Any) -> bool:
-    """Whether it has so many elements, and so many for each of its operand's, that a call pays."""
+    """Return True if the result is large, and has enough elements for each element of the operand to justify a call."""
     if op.name not in ("stablehlo.broadcast_in_dim", "stablehlo.gather"):
         return False
     given, made = (ir.RankedTensorType(v.type) for v in (op.operands[0], op.results[0]))

@@ -1,14 +1,14 @@
-"""Rounding: on a CPU products are rounded before they are added to each other, as in NumPy and in MLX.
+"""On CPUs, round products before they are added to each other, as in NumPy and MLX.
 
-LLVM makes one fused multiply-add of a product and a sum where it can, and no option of XLA's keeps it from that.
-`x * x - y * y` is then not 0 where x is y, its root is NaN, and a sum of products that overflow is not NaN. So in the
-code of a program a NaN is put in the place of each NaN among these products: nothing changes, and LLVM cannot know. A
-product that is added to something else stays as it is: there the digits after the last are all that differs, and long
-chains of such steps would take up to twice as long. But for two kinds, which are rounded before they are added to
-whatever it is. What the sum is of is compared with something that is computed: XLA computes it anew for each loop that
-reads it, with one rounding here and two there, and an element is not equal to itself; the larger of two neighbours gets
-no gradient, or both do. And those of float16, which has no digits to spare, and which some processors multiply and add
-themselves (AVX512-FP16).
+LLVM turns a product and a sum into a fused multiply-add, and no option of XLA prevents it. Then `x * x - y * y` is not
+0 for x = y, its root is NaN, and a sum of overflowing products is not NaN. So such products are hidden: NaN replaces
+NaN in them, which changes nothing but stops LLVM.
+
+A product that is added to any other value stays as it is. There only the last digits differ, and long chains of such
+steps would take up to twice as long. There are two exceptions. First, sums that are compared with computed values: XLA
+recomputes such a sum in each loop that reads it, perhaps with other rounding. An element may then differ from itself,
+and of two neighbours under `maximum` none or both get a gradient. Second, float16 products: their precision is too low,
+and some processors fuse them in hardware (AVX512-FP16).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _APART = frozenset(
         "scatter", "select_and_scatter", "sort", "triangular_solve", "while",
     )
 )  # fmt: skip
-"""What is computed by itself, once."""
+"""Operations that XLA computes separately, once."""
 _COMPARES = ("stablehlo.compare", "stablehlo.maximum", "stablehlo.minimum")
 
 
 def round_products(module: Any) -> None:
-    """Change a module of StableHLO in place: its products are rounded before they are added to each other."""
+    """Hide products from fused multiply-adds, in place in a StableHLO module."""
     products = [op.results[0] for op in named(module, _PRODUCT)]
     compared = _compared(module) if products else set()
     with module.context, ir.Location.unknown():
@@ -52,8 +52,7 @@ def _has_to_be_rounded(product: Any, compared: set[Any]) -> bool:
 
 
 def _is_added(value: Any, to_all: bool, compared: set[Any]) -> bool:
-    """Whether it is added to products, or to others of its kind; or, if that counts, to whatever it is; or is part of
-    what is compared."""
+    """Return True if a value is added to products. With `to_all`, or if the sum is compared, any sum counts."""
     for use in value.uses:
         user = use.owner
         if user.name in _SUMS:
@@ -66,7 +65,8 @@ def _is_added(value: Any, to_all: bool, compared: set[Any]) -> bool:
 
 
 def _compared(module: Any) -> set[Any]:
-    """The values that others are computed from, in the same loop, which are compared with each other."""
+    """Return the values that are compared with each other, and the values in the same loop that they are computed
+    from."""
     functions, calls = bodies(module), named(module, "func.call")
     found: set[Any] = set()
     compares = [op for op in named(module, *_COMPARES) if not any(map(is_constant, op.operands))]
@@ -80,7 +80,7 @@ def _compared(module: Any) -> set[Any]:
 
 
 def _read_for(value: Any, functions: dict[str, Any], calls: list[Any]) -> Sequence[Any]:
-    """What a value is computed from in the same loop, within functions, too."""
+    """Return the operands of a value that are computed in the same loop, also across functions."""
     beyond = across(value, functions, calls)
     if beyond is not None:
         return beyond

@@ -22,14 +22,14 @@ __all__ = ["add_to_rows_apart", "multiply_rows"]
 
 
 def multiply_rows(module: Any) -> None:
-    """Change a module of StableHLO in place."""
+    """Replace products of a row and a transposed argument, in place in a StableHLO module."""
     main = bodies(module)["main"]
     replace(module, "stablehlo.dot_general", lambda op: _is_row_by_transposed(op, main), _product)
 
 
 def _is_row_by_transposed(op: Any, main: Any) -> bool:
-    """Whether a transposed argument of the program is multiplied by a single row from the left. What has to be
-    computed, as quantized weights are, XLA had better compute along with the product."""
+    """Return True if a single row is multiplied by a transposed argument of the program. A computed matrix, such as
+    dequantized weights, is better computed together with the product."""
     left, right = (ir.RankedTensorType(operand.type) for operand in op.operands)
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     return (
@@ -52,7 +52,7 @@ def _product(op: Any) -> Any:
 
 
 def add_to_rows_apart(module: Any) -> None:
-    """Change a module of StableHLO in place: what is added to a product of a matrix and a vector is added after it."""
+    """Add values to matrix-vector products after the product, in place in a StableHLO module."""
     with module.context, ir.Location.unknown():
         for op in named(module, "stablehlo.dot_general"):
             (result,) = op.results

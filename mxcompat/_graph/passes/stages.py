@@ -1,9 +1,9 @@
-"""Stages: on a CPU long reductions go by stages, of at most 32 elements each.
+"""On CPUs, split long reductions into stages of at most 32 elements each.
 
-XLA takes what is longer apart itself, into windows of 32, and has what is reduced in memory first: the squared
-distances of 300 points of 1 000 dimensions to each other took it 0.2 s. So they take 6 ms, since the first stage is
-computed as the elements are. Neighbours go to different sums in that (`policy.LANES`), which are added up side by side.
-(Its library for sums is left out: see `run.options`.)
+XLA itself splits longer reductions into windows of 32, but materializes the operand first. Here the first stage is
+fused with the operand's computation (squared distances between 300 points of 1 000 dimensions: 0.2 s before, 6 ms now).
+Neighbouring elements go to different partial sums (`policy.LANES`), which are added with SIMD instructions. XLA's
+library for sums is disabled, see `run.options`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["reduce_in_stages"]
 
 
 def reduce_in_stages(module: Any) -> None:
-    """Change a module of StableHLO, for one device, in place."""
+    """Split long reductions, in place in a StableHLO module for one device."""
     replace(module, "stablehlo.reduce", _is_long, partial(_in_stages, module))
 
 
 def _is_long(op: Any) -> bool:
-    """Whether many floats are reduced, of neighbouring axes, to begin with a constant."""
+    """Return True for a reduction of many floats over neighbouring axes, with a constant initial value."""
     found = reduction(op)
     if found is None or found.combine not in COMBINE or not found.axes:
         return False
@@ -37,7 +37,7 @@ def _is_long(op: Any) -> bool:
         and prod(kind.shape[axes[0] : axes[-1] + 1]) > policy.STAGE
         and prod(kind.shape) >= policy.STAGED_ELEMENTS
         and op_name(op.operands[1]) == "stablehlo.constant"
-        and len(list(op.operands[0].uses)) == 1  # what others read, too, is computed along with them
+        and len(list(op.operands[0].uses)) == 1  # a value with other consumers is computed with them
     )
 
 
@@ -63,8 +63,8 @@ def _in_stages(module: Any, op: Any) -> Any:
 
 
 def _split(count: int) -> tuple[int, int]:
-    """How many stages to make of so many elements, and how long: rather such as need no padding, which costs a branch
-    for each element."""
+    """Return the number of stages for `count` elements, and their length. Lengths without padding are preferred,
+    because padding costs a branch for each element."""
     for length in range(policy.STAGE, policy.STAGE // 4, -1):
         if count % length == 0:
             return count // length, length
@@ -73,7 +73,7 @@ def _split(count: int) -> tuple[int, int]:
 
 
 def _padded(value: Any, start: Any, rows: int, width: int) -> Any:
-    """A matrix of so many rows, as wide as this, of the elements of `value` and then what `start` begins with."""
+    """Reshape a value to a matrix with this many rows, padded to this width with the initial value."""
     value = reshaped(value, (rows, prod(ir.RankedTensorType(value.type).shape) // rows))
     missing = width - ir.RankedTensorType(value.type).shape[1]
     return stablehlo.pad(value, start, [0, 0], [0, missing], [0, 0]) if missing else value

@@ -1,7 +1,7 @@
-"""Sums over leading axes: on a CPU those of many rows are products, of a row of ones and a matrix.
+"""On CPUs, compute sums over the leading axes of many rows as the product of a row of ones and a matrix.
 
-XLA's loop goes over the elements of the result and reads one element of each row for it: the gradient of the bias of a
-convolution takes it four times as long. (Its library for sums is left out: see `run.options`.)
+XLA's loop runs over the elements of the result and reads one element of each row for it: the gradient of a
+convolution's bias takes four times as long. XLA's library for sums is disabled, see `run.options`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["multiply_sums"]
 
 
 def multiply_sums(module: Any) -> None:
-    """Change a module of StableHLO in place."""
+    """Replace sums over many rows, in place in a StableHLO module."""
     replace(module, "stablehlo.reduce", _is_sum_of_rows, partial(_product, module))
 
 
 def _is_sum_of_rows(op: Any) -> bool:
-    """Whether float32 elements are added up over the first axes, two or more, and enough of them."""
+    """Return True for a large float32 sum over two or more leading axes."""
     found = reduction(op)
     if found is None or found.combine != "stablehlo.add" or not isinstance(found.kind.element_type, ir.F32Type):
         return False
@@ -36,7 +36,7 @@ def _is_sum_of_rows(op: Any) -> bool:
         and min(rows, columns) >= policy.SUMMED_SIDE
         and rows * columns >= policy.SUMMED_ELEMENTS
         and _is_zero(op.operands[1])
-        and (rows * columns < policy.STAGED_ELEMENTS or _is_shared(op.operands[0]))  # else see `stages`
+        and (rows * columns < policy.STAGED_ELEMENTS or _is_shared(op.operands[0]))  # other sums are split by `stages`
     )
 
 

@@ -1,7 +1,7 @@
-"""Unrolled reductions: on a CPU windows of few elements are reduced in turn, one element of all of them at once.
+"""On CPUs, unroll reductions of small windows: combine one element of all windows at once.
 
-XLA unrolls what is reduced over one axis. Over several, as pooling does, it makes loops of them, inside which nothing
-is vectorized.
+XLA unrolls a reduction over one axis. Over several axes, as in pooling, it makes nested loops without SIMD
+instructions.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["unroll_reductions"]
 
 
 def unroll_reductions(module: Any) -> None:
-    """Change a module of StableHLO in place."""
+    """Unroll short reductions, in place in a StableHLO module."""
     replace(module, "stablehlo.reduce", _is_short, _unrolled)
 
 
 def _is_short(op: Any) -> bool:
-    """Whether it reduces few elements, over several axes, of a large array of floats."""
+    """Return True for a reduction of a large float array over several axes, with few elements for each result."""
     found = reduction(op)
     if found is None or found.combine not in COMBINE or len(found.axes) < 2:
         return False
@@ -33,7 +33,7 @@ def _is_short(op: Any) -> bool:
 
 
 def _unrolled(op: Any) -> Any:
-    """What a reduction gives, its elements taken in order."""
+    """Combine the elements of each window in order."""
     value, start = op.operands
     kind, axes, name = reduction(op)
     result = op.results[0].type
