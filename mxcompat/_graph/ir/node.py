@@ -165,8 +165,7 @@ _own = _Own()
 def caller(depth: int = 2) -> tuple[CodeType, int]:
     """Return the place in the user's code where an op is called, for the message if its evaluation fails.
 
-    Args:
-        depth: the number of frames to go up first: 1 is the caller of this function.
+    `depth` is the number of frames to go up first: 1 is the caller of this function.
     """
     frame = _getframe(depth)
     if _own[frame.f_code.co_filename]:
