@@ -1,8 +1,8 @@
-"""The array handle: what a user holds.
+"""The array handle: the object that a user holds.
 
-A handle is one reference to a Node. `x += 1` and `x[i] = v` point the same handle at a new node, so every alias of the
-handle sees the change and everything computed before keeps the old value. What needs no op is here; the methods and
-operators that are ops are attached by `_ops.methods`, from the op table.
+A handle is a reference to a Node. `x += 1` and `x[i] = v` point the same handle at a new node. So every alias of the
+handle sees the change, and results computed earlier keep the old value. Methods and operators that are ops are attached
+by `_ops.methods`, from the op table; the others are here.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class array(Handle):
 
     Args:
         val: a number, a (nested) list or tuple of numbers and arrays, a NumPy or JAX array, or any object with
-            `__dlpack__`, `__mlx_array__` or the buffer protocol. Its data are copied unless nobody can write to them.
-        dtype: the type of the elements. By default what `val` has, or bool, int32 (int64 if a number needs it),
-            float32 or complex64 for Python numbers; double precision becomes single.
+            `__dlpack__`, `__mlx_array__` or the buffer protocol. The data are copied unless they are immutable.
+        dtype: the type of the elements. The default is the dtype of `val`, with double precision reduced to single. For
+            Python numbers it is bool, int32 (int64 if a number needs it), float32 or complex64.
 
     Raises:
-        ValueError: if the lists are ragged, or hold something else.
+        ValueError: if the lists are ragged, or hold other objects.
 
     Example:
         >>> mx.array([[1, 2], [3, 4.5]])
@@ -52,7 +52,7 @@ class array(Handle):
 
     __slots__ = ("__weakref__",)
 
-    if TYPE_CHECKING:  # `typing.get_type_hints` of a class that programs derive from finds what they wrote
+    if TYPE_CHECKING:  # hidden from `typing.get_type_hints`, which users call on their subclasses
         _node: Node
 
     def __init__(self, val: Any, dtype: Dtype | None = None) -> None:
@@ -92,21 +92,21 @@ class array(Handle):
 
     @property
     def sharding(self) -> jax.sharding.NamedSharding | None:
-        """How the array is spread over a mesh of devices (`mx.ext.sharding`), once it is evaluated, which this does;
-        None if it is on one device."""
+        """The layout of the array over a mesh of devices (`mx.ext.sharding`), or None for an array on one device.
+        Evaluates the array."""
         evaluate([self._node])
         return layout(self._node.value)
 
     def item(self) -> bool | int | float | complex:
-        """The only element as a Python number.
+        """Return the only element as a Python number.
 
         Raises:
-            ValueError: if there is not exactly one.
+            ValueError: if the array does not have exactly one element.
         """
         return convert.item(_node_of(self, "item"))
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers; a number if the array has no axes."""
+        """Return the elements as nested lists of Python numbers, or a number if the array has no axes."""
         return convert.tolist(_node_of(self, "tolist"))
 
     def __repr__(self) -> str:
@@ -178,14 +178,16 @@ class array(Handle):
         return convert.dlpack_device(self._node)
 
     def __jax_array__(self) -> Any:
-        """The value as a JAX array, so that JAX functions take mxcompat arrays."""
+        """Return the value as a JAX array, so that JAX functions accept mxcompat arrays."""
         return evaluated(self._node)
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
-        """The namespace of the Python array API standard, `mxcompat.ext.array_api`; in MLX's place `mlx.core`.
+        """Return the namespace of the Python array API standard, `mxcompat.ext.array_api`.
+
+        If mxcompat is installed in MLX's place, return `mlx.core`, as MLX does.
 
         Raises:
-            ValueError: for a version of the standard that it does not follow; for any, in MLX's place.
+            ValueError: for an unsupported version of the standard; in MLX's place, for any version.
         """
         if import_module("mxcompat._dropin").installed():
             if api_version is not None:
@@ -198,24 +200,24 @@ class array(Handle):
 
     @property
     def device(self) -> Device:
-        """The device that operations run on: memory is one for all."""
+        """The device that operations run on. All devices share one memory."""
         return default_device()
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> array:
-        """The same array: memory is one for all devices."""
+        """Return the same array; all devices share one memory."""
         if not isinstance(device, Device):
             raise TypeError(f"[to_device] Expected a Device, got {type(device).__name__}.")
         return wrap(self._node)
 
 
 _FIRST_API = "2021.12"
-"""The oldest version of the standard."""
+"""The oldest supported version of the standard."""
 
 array.__module__ = "mxcompat.core"
 
 
 def _node_of(x: Any, method: str) -> Node:
-    """The node of what a method was called on: `map(mx.array.item, xs)` may give it anything."""
+    """Return the node of a method's `self`, which may be any object in `map(mx.array.item, xs)`."""
     if isinstance(x, array):
         return x._node
     raise expected(method, "an array", x)
@@ -225,24 +227,24 @@ _new = array.__new__
 
 
 def _wrap(node: Node) -> Any:
-    """A new handle onto a node."""
+    """Return a new handle to a node."""
     out = _new(array)
     out._node = node
     return out
 
 
 def _handles(nodes: list[Node]) -> list[array]:
-    """New handles onto nodes."""
+    """Return new handles to nodes."""
     return [_wrap(n) for n in nodes]
 
 
 def _nodes_of(arrays: list[array]) -> list[Node]:
-    """The nodes of arrays."""
+    """Return the nodes of arrays."""
     return [x._node for x in arrays]
 
 
 def _exchange(arrays: list[array], old: list[Node], new: list[Node]) -> None:
-    """Let each array that is of its old node be of its new one."""
+    """Point each array that still refers to its old node at its new one."""
     for x, before, after in zip(arrays, old, new, strict=True):
         if x._node is before:
             x._node = after
@@ -258,17 +260,17 @@ exchange: Callable[[list[array], list[Node], list[Node]], None] = native.exchang
 
 
 def plain_handle(x: array) -> array:
-    """`x`, as an array and no more: a subclass of the user's may have a `shape` or a `__mul__` of its own."""
+    """Return `x` as a plain `array`: a user's subclass may override `shape` or `__mul__`."""
     return x if type(x) is array else wrap(x._node)
 
 
 def wrap_all(node: Node, first: int = 0) -> list[array]:
-    """Handles onto the outputs of a node that has several, from the first wanted on."""
+    """Return handles to the outputs of a node with several, starting at output `first`."""
     return handles(items(node, first))
 
 
 class ArrayIterator:
-    """Goes through the entries along an array's first axis.
+    """An iterator over the entries along an array's first axis.
 
     Example:
         >>> rows = iter(mx.array([[1, 2], [3, 4]]))
@@ -287,7 +289,7 @@ class ArrayIterator:
         raise TypeError("mlx.core.ArrayIterator: no constructor defined!")
 
     def __iter__(self) -> ArrayIterator:
-        return _iterator(self._entry, self._next, self._size)  # another one, which stands where this one does
+        return _iterator(self._entry, self._next, self._size)  # a new iterator at the same position
 
     def __next__(self) -> array:
         k = self._next
@@ -304,7 +306,7 @@ def _iterator(entry: Callable[[int], array], first: int, size: int) -> ArrayIter
 
 
 def entries(x: array) -> ArrayIterator:
-    """The entries along the first axis. Changes to `x` while it is gone through are not seen."""
+    """Return an iterator over the first axis. It does not see later changes to `x`."""
     node = x._node
     if not node.aval.ndim:
         raise TypeError("iter() 0-dimensional array.")
@@ -322,7 +324,7 @@ def _flatten(x: array) -> tuple[tuple[Any], None]:
 
 
 def _unflatten(_: None, children: Any) -> array:
-    """The handle onto whatever JAX puts in an array's place, which need not be an array at all: it then has no aval."""
+    """Return a handle to the object that JAX puts in an array's place. If it is not an array, the node has no aval."""
     (value,) = children
     if is_array(value):
         return wrap(jax_node(value, from_numpy(value.dtype)))

@@ -1,4 +1,4 @@
-"""What MLX says of its own backends, Metal and CUDA: neither is here, XLA has its own."""
+"""MLX's backends Metal and CUDA. Neither is available here; XLA has backends of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _R = TypeVar("_R")
 
 
 def is_available() -> bool:
-    """Whether MLX's own backend of this name is there. `mx.is_available(mx.gpu)` tells of an accelerator.
+    """Return False: MLX's own backends are not available. `mx.is_available(mx.gpu)` reports an accelerator.
 
     Returns:
         False.
@@ -31,29 +31,30 @@ def is_available() -> bool:
 
 
 def device_info() -> dict[str, str | int]:
-    """What is known of the accelerator; empty where there is none."""
+    """Return information about the accelerator, or an empty dict if there is none."""
     return devices.device_info(gpu)
 
 
 def start_capture(path: str) -> None:
-    """Does nothing: there is no Metal to capture. `jax.profiler.start_trace` records what XLA does.
+    """Do nothing, because Metal is not available. `jax.profiler.start_trace` records XLA's work.
 
     Args:
-        path: where the capture would go.
+        path: the file that MLX would write.
 
     Raises:
-        TypeError: `path` is not a str.
+        TypeError: if `path` is not a str.
     """
     if not isinstance(path, str):
         raise expected("start_capture", "a str", path)
 
 
 def stop_capture() -> None:
-    """Does nothing."""
+    """Do nothing."""
 
 
 def moved(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A function of `mlx.core` under its old name in `mlx.core.metal`, which says so once, as MLX does."""
+    """Wrap a function of `mlx.core` for its old name in `mlx.core.metal`. Like MLX, it warns once that the name is
+    deprecated."""
     told = False
 
     @wraps(function)

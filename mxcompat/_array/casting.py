@@ -1,6 +1,6 @@
-"""Casts of JAX values by MLX's rules: the one place that says what a float becomes in an integer dtype.
+"""Casts of JAX and NumPy values with MLX's rules, such as the rule for a float that becomes an integer.
 
-The constructor, operands on their way into an op, `astype` and scattered updates all convert with it.
+The constructor, the operands of ops, `astype` and scattered updates all use these functions.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __all__ = ["converted", "converted_on_host", "truth"]
 
 
 def converted(x: Any, dtype: Dtype) -> Any:
-    """A JAX value with another dtype, by MLX's rules.
+    """Cast a JAX value to another dtype with MLX's rules.
 
-    A float outside the range of an integer dtype wraps as C code on x86 does (by way of the nearest wider integer,
-    whose lowest value stands for whatever does not fit), where JAX would saturate. A bool becomes a float by way of an
-    integer: XLA takes `float(bool) * x` for a selection, which gives 0 where x is infinite or NaN.
+    A float outside the range of an integer dtype wraps, as C code on x86 does, while JAX would saturate. The cast goes
+    through the nearest wider integer; a float beyond that range becomes its lowest value. A bool becomes a float by way
+    of an integer: XLA simplifies `float(bool) * x` to a selection, which gives 0 where x is infinite or NaN.
     """
     x = jnp.asarray(x)
     source, target = x.dtype, dtype._numpy
@@ -45,20 +45,20 @@ def converted(x: Any, dtype: Dtype) -> Any:
 
 
 def truth(x: Any) -> Any:
-    """Which elements of a JAX array are not 0. Of floats the bits tell: XLA takes those below the least normal number
-    for 0 when it compares, and LLVM turns most tests of bits for 0 into that comparison, but not this one. On a GPU it
-    compares them rightly, and takes the wrong bits of the parts of complex numbers (jaxlib 0.11)."""
+    """Return which elements of a JAX array are not 0. For floats this tests the bits: in comparisons XLA treats
+    subnormal numbers as 0, and LLVM turns most other bit tests into such comparisons. On a GPU the comparison is
+    correct, but the bits of complex numbers' parts are wrong (jaxlib 0.11)."""
     kind = x.dtype.kind
     if kind in "biu" or jax.default_backend() == "gpu":
         return x if kind == "b" else x != 0
     if kind == "c":
         return truth(lax.real(x)) | truth(lax.imag(x))
     bits = lax.bitcast_convert_type(x, np.dtype(f"int{8 * x.dtype.itemsize}"))
-    return lax.abs(bits) > 0  # of the least integer, the bits of -0, it is that again
+    return lax.abs(bits) > 0  # the bits of -0 are the least integer, whose `abs` is itself
 
 
 def converted_on_host(x: Any, dtype: Dtype) -> Any:
-    """The same for a NumPy array or scalar, to the same bits."""
+    """Cast a NumPy array or scalar as `converted` does, with the same bits."""
     target = dtype._numpy
     source = x.dtype
     if source == target:
@@ -74,7 +74,7 @@ def converted_on_host(x: Any, dtype: Dtype) -> Any:
         if target == np.uint64:
             negative = np.where(x < 0, x, 0).astype(wide).astype(target)
             return np.where(x < 0, negative, _to_uint64(x))
-        if x.size and x.min() >= -limit and x.max() < limit:  # neither of which holds with a NaN
+        if x.size and x.min() >= -limit and x.max() < limit:  # both are false if there is a NaN
             return x.astype(wide, copy=False).astype(target, copy=False)
         inside = (x >= -limit) & (x < limit)
         return np.where(inside, x, np.float32(-limit)).astype(wide).astype(target)
@@ -82,11 +82,11 @@ def converted_on_host(x: Any, dtype: Dtype) -> Any:
 
 
 _MIDDLE = np.uint64(2**63)
-"""What NaN is as uint64. What is beyond its range is 0."""
+"""The value of NaN as uint64. Floats beyond its range become 0."""
 
 
 def _to_uint64(x: Any) -> Any:
-    """A float, not negative, as uint64."""
+    """Cast a float that is not negative to uint64."""
     inside = x < 2.0**64
     if np.all(inside):
         return x.astype(np.uint64)

@@ -1,7 +1,7 @@
-"""Construction: nodes from Python numbers, NumPy, JAX and whatever speaks DLPack or the buffer protocol.
+"""Construction: nodes from Python numbers, NumPy, JAX, DLPack and buffers.
 
-Everything that makes an array of something else comes here, operands and the constructor alike (`nest` adds nested
-lists). Memory that someone else may write to is copied; casts are MLX's: integers wrap, floats truncate.
+Operands and the constructor both convert values here; `nest` adds nested lists. Memory that others may write to is
+copied. Casts are MLX's: integers wrap, floats truncate.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = [
 
 
 def node_of(value: Any, dtype: Dtype | None = None) -> Node:
-    """The node of an object that is an array, a number or a buffer, cast to `dtype` if one is given.
+    """Return the node of an array, a number or a buffer, cast to `dtype` if one is given.
 
     Raises:
-        ValueError: if it is none of those; lists and tuples are not.
-        TypeError: if it is None.
+        ValueError: for another object; lists and tuples are not accepted.
+        TypeError: for None.
     """
     node = as_node(value, dtype)
     if node is None:
@@ -46,7 +46,7 @@ def node_of(value: Any, dtype: Dtype | None = None) -> Node:
 
 
 def invalid(value: Any) -> Exception:
-    """The error for what cannot become an array."""
+    """Return the error for a value that cannot become an array."""
     if value is None:
         return incompatible("", "expected a number or an array, got NoneType")
     if isinstance(value, (memoryview, _CAPSULE)):
@@ -55,7 +55,7 @@ def invalid(value: Any) -> Exception:
 
 
 def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
-    """Like `node_of`, but None for what cannot become an array."""
+    """Return the node of a value as `node_of` does, or None if it cannot become an array."""
     node = getattr(value, "_node", None)
     if isinstance(node, Node):
         return cast(node, dtype)
@@ -79,13 +79,13 @@ def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
         return _dlpack_node(_Capsule(value), dtype)
     try:
         data = np.asarray(memoryview(value))
-    except (TypeError, ValueError):  # no buffer, or one in a format that NumPy does not have
+    except (TypeError, ValueError):  # no buffer, or a format unknown to NumPy
         return None
     return numpy_node(data, dtype)
 
 
 def type_name(value: Any) -> str:
-    """The name of a value's type as MLX's messages give it: with its module for classes made at run time."""
+    """Return the name of a value's type as MLX's messages show it: with the module for classes made at run time."""
     kind = type(value)
     if kind.__flags__ & _HEAP_TYPE and kind.__module__ != "builtins":
         return f"{kind.__module__}.{kind.__name__}"
@@ -100,11 +100,11 @@ CAST = Op(
     lambda a, dtype: aval(a.shape, dtype),
     ("dtype",),
 )
-"""A change of dtype, for what is converted on its way into an op or the constructor."""
+"""The cast of a value that becomes an operand or a constructor argument."""
 
 
 def cast(node: Node, dtype: Dtype | None) -> Node:
-    """The node itself if it has this dtype (or none is asked for), else its cast."""
+    """Cast a node, unless it already has this dtype or `dtype` is None."""
     return node if dtype is None or node.aval.dtype is dtype else apply(CAST, (node,), (dtype,))
 
 
@@ -112,18 +112,18 @@ COPY = Op("copy", lambda x: jnp.array(x, copy=True), lambda a: a)
 
 
 def copied(node: Node) -> Node:
-    """A node with the same values in memory of its own."""
+    """Return a node with the same values in separate memory."""
     return apply(COPY, (node,))
 
 
 _SAME = {d._numpy: d for d in DTYPES if d is not _d.float64}
-"""The dtype of data that keep their type if none is asked for."""
+"""The dtype for each NumPy dtype that is kept by default."""
 
 _DEFAULT = _SAME | {np.dtype(np.float64): _d.float32, np.dtype(np.complex128): _d.complex64}
 
 
 def _default(dtype: Any) -> Dtype:
-    """The dtype that data of a NumPy dtype takes if none is asked for."""
+    """Return the default dtype for data of a NumPy dtype."""
     kind = _DEFAULT.get(dtype)
     if kind is None:
         raise bad_cast(f"no array can hold data of type {dtype}")
@@ -131,12 +131,12 @@ def _default(dtype: Any) -> Dtype:
 
 
 def holds(dtype: np.dtype) -> bool:
-    """Whether an array can hold data of a NumPy dtype, or of a narrower one that stands for it."""
+    """Return True if an array can hold data of a NumPy dtype, perhaps in a narrower one."""
     return dtype in _DEFAULT
 
 
 def numpy_node(data: np.ndarray, dtype: Dtype | None) -> Node:
-    """A leaf with a copy of NumPy's data."""
+    """Return a leaf with a copy of NumPy's data."""
     same = _SAME.get(data.dtype)
     if same is not None and (dtype is None or dtype is same) and data.flags.c_contiguous:
         return own(data, same)
@@ -160,13 +160,14 @@ def cast_numpy(data: Any, dtype: Dtype) -> np.ndarray:
 
 
 def own(data: np.ndarray, dtype: Dtype) -> Node:
-    """A leaf with a copy of data that has the right dtype already. It stays NumPy's until XLA needs it."""
+    """Return a leaf with a copy of data that already has the right dtype. The copy stays in NumPy until XLA needs
+    it."""
     found = aval(data.shape, dtype)
     return leaf(aligned(data) if found.nbytes >= ALIGNED_BYTES else data.copy(), found)
 
 
 def jax_node(value: Any, dtype: Dtype | None) -> Node:
-    """A leaf onto a JAX array, shared where no cast is needed: both sides treat it as immutable."""
+    """Return a leaf for a JAX array. Its memory is shared unless a cast is needed; both sides treat it as immutable."""
     dtype = dtype or _default(value.dtype)
     traced = is_tracer(value)
     if not traced and layout(value) is not None:
@@ -181,13 +182,13 @@ _CAPSULE = type(datetime.datetime_CAPI)
 
 
 def is_capsule(value: Any) -> bool:
-    """Whether this is a capsule of DLPack's, which nobody has used yet."""
-    valid = ctypes.pythonapi.PyCapsule_IsValid  # which says no of all other objects, too
+    """Return True if a value is a DLPack capsule that has not been consumed yet."""
+    valid = ctypes.pythonapi.PyCapsule_IsValid  # returns False for all other objects, too
     return any(valid(ctypes.py_object(value), name) for name in (b"dltensor", b"dltensor_versioned"))
 
 
 class _Capsule:
-    """Offers a capsule of DLPack's to NumPy and JAX, which ask for its methods; it says itself where its data are."""
+    """Wraps a DLPack capsule with the methods that NumPy and JAX expect."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
@@ -200,24 +201,24 @@ class _Capsule:
 
 
 def _dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
-    """A leaf with a copy of what `value.__dlpack__` offers. What PyTorch differentiates offers nothing itself."""
+    """Return a leaf with a copy of an object's DLPack data. A PyTorch tensor with `requires_grad` is detached first."""
     if getattr(value, "requires_grad", False):
         value = value.detach()
     try:
         data = np.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError):  # a type NumPy does not know (bfloat16), or another device
+    except (BufferError, RuntimeError, TypeError):  # a type unknown to NumPy (bfloat16), or another device
         return _foreign_node(value, dtype)
     return numpy_node(data, dtype)
 
 
 def _foreign_node(value: Any, dtype: Dtype | None) -> Node:
-    """The same by way of JAX, of a type that MLX has, too."""
+    """Import DLPack data through JAX, for types that MLX has, too."""
     try:
         with jax.enable_x64(True):
             data = jnp.array(jax.dlpack.from_dlpack(value), copy=True)
     except (BufferError, ValueError) as error:
         raise bad_cast(f"{type_name(value)}: {error}") from error
-    except jax.errors.JaxRuntimeError:  # JAX does not know it either
+    except jax.errors.JaxRuntimeError:  # a type unknown to JAX
         data = None
     if data is None or not holds(data.dtype):
         raise ValueError("[convert] Cannot convert array to mlx.")
@@ -225,11 +226,11 @@ def _foreign_node(value: Any, dtype: Dtype | None) -> Node:
 
 
 _numbers: dict[tuple, tuple[np.ndarray, Aval]] = {}
-"""The data of numbers seen before: programs make the same few again and again."""
+"""Data of recent Python numbers, because programs convert the same few again and again."""
 
 
 def number_node(value: Any, dtype: Dtype | None) -> Node:
-    """A leaf of a Python number."""
+    """Return a leaf for a Python number."""
     key = (type(value), value, dtype, value == 0 and str(value))
     known = _numbers.get(key)
     if known is None:
@@ -238,13 +239,14 @@ def number_node(value: Any, dtype: Dtype | None) -> Node:
             _numbers.clear()
         _numbers[key] = known
     data, of_it = known
-    return leaf(data if buffers.smallest else data.copy(), of_it)  # what is counted has memory of its own
+    return leaf(data if buffers.smallest else data.copy(), of_it)  # counted values need separate memory
 
 
 def _new_number(value: Any, dtype: Dtype | None) -> tuple[np.ndarray, Aval]:
-    row = native.numbers([value], dtype) if native else None  # which reads the usual ones
+    row = native.numbers([value], dtype) if native else None  # handles common numbers fast
     if row is not None:
-        return row.value.reshape(()).copy(), aval((), row.aval.dtype)  # these data are counted, those remembered not
+        # native memory is counted; cached data must not be
+        return row.value.reshape(()).copy(), aval((), row.aval.dtype)
     dtype = dtype or natural_dtype(value)
     data = _number(value, dtype)
     if dtype._kind != "c":
@@ -253,7 +255,7 @@ def _new_number(value: Any, dtype: Dtype | None) -> tuple[np.ndarray, Aval]:
 
 
 def natural_dtype(value: Any) -> Dtype:
-    """The dtype of an array made of this number alone."""
+    """Return the dtype of an array made of this number alone."""
     if isinstance(value, bool):
         return _d.bool_
     if isinstance(value, int):
@@ -271,5 +273,5 @@ def _number(value: Any, dtype: Dtype) -> Any:
 
 
 def rounded(data: np.ndarray, dtype: Dtype) -> np.ndarray:
-    """Numbers on their way to a dtype: half precision is rounded from float32."""
+    """Round numbers for a dtype: half precision is rounded from float32."""
     return cast_numpy(data, _d.float32) if dtype._kind == "f" and dtype.size == 2 else data

@@ -1,6 +1,6 @@
-"""Conversion: what leaves the library, as Python numbers and lists, NumPy arrays, bytes, DLPack and pickles.
+"""Conversion of arrays to Python numbers and lists, NumPy arrays, bytes, DLPack and pickles.
 
-Each function takes a node and evaluates it. Inside `vmap` and `compile` arguments have no value, and evaluating raises.
+Each function takes a node and evaluates it. Inside `vmap` and `compile`, arguments have no value and evaluation raises.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = [
 
 
 def item(node: Node) -> Any:
-    """The only element, as a bool, int, float or complex."""
+    """Return the only element as a bool, int, float or complex."""
     if node.aval.size != 1:
         raise ValueError("[convert] Only length-1 arrays can be converted to Python scalars.")
     value = node.value
     if type(value) is not np.ndarray:
-        found = None if timers else _number(value)  # who takes the time is told of a wait
+        found = None if timers else _number(value)  # timers must be told of a wait
         if found is not None:
             return found
         value = host(node)
@@ -44,43 +44,43 @@ def item(node: Node) -> Any:
 
 
 _number: Callable[[Any], Any] = native.number if native else lambda value: None
-"""The number in a buffer that has a single one; None for whatever else. NumPy takes three times as long to see what XLA
-has computed."""
+"""Return the number in a buffer that holds a single one, or None. This is three times as fast as NumPy for values
+computed by XLA."""
 
 
 def index(node: Node) -> int:
-    """The value of a 0-d integer, for `range`, slices and indices of Python sequences."""
+    """Return the value of a 0-d integer, for `range`, slices and indices of Python sequences."""
     if node.aval.ndim or node.aval.dtype._kind not in "iu":
         raise TypeError("Only 0-dimensional integer arrays can be converted to an index.")
     return item(node)
 
 
 def host(node: Node) -> np.ndarray:
-    """The data, read-only and shared where it lies in this process's memory."""
+    """Return the data as a read-only NumPy array. Its memory is shared if it is in this process."""
     return evaluated_on_host(node)
 
 
 def tolist(node: Node) -> Any:
-    """Nested lists of Python numbers; a number where there are no axes."""
+    """Return nested lists of Python numbers, or a number if there are no axes."""
     data = host(node)
     return (data.astype(np.float32) if node.aval.dtype is _d.bfloat16 else data).tolist()
 
 
 def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """A NumPy array of the data: by default a view, which can be written to as in MLX.
+    """Return a NumPy array of the data: by default a view, which can be written to as in MLX.
 
-    Writing to it changes the array, and every other one that shares its memory. Where the data cannot be shared (on an
-    accelerator, for another dtype) it is a copy.
+    Writing to it changes the array and all arrays that share its memory. If the data cannot be shared (on an
+    accelerator, or for another dtype), it is a copy.
 
     Raises:
-        ValueError: for bfloat16, which NumPy has not; or if `copy` is False and a copy is required.
+        ValueError: for bfloat16, which NumPy lacks; or if `copy` is False and a copy is required.
     """
     last, _failed.last = _failed.last, None
     if last is not None and last[0] is node:
         try:
             raise last[1]
         finally:
-            del last  # whose traceback holds this frame
+            del last  # its traceback refers to this frame
     if node.aval.dtype is _d.bfloat16:
         raise no_format(node.aval.dtype._label)
     data = evaluated_on_host(node)
@@ -93,12 +93,13 @@ def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray
 
 
 def _writable(data: np.ndarray) -> np.ndarray:
-    """A view that can be written to; of what others may have too, a copy."""
+    """Return a writable view; of empty and 0-d data, which other nodes may share, a copy."""
     return np.asarray(_View(data)) if data.ndim and data.size else data.copy()
 
 
 class _Failed(threading.local):
-    """Of which node `value` failed last, and how. NumPy forgets that, an interrupt too, and asks for `numpy` next."""
+    """The node for which `value` last raised, and the error. NumPy discards the error, even an interrupt, and calls
+    `numpy` next."""
 
     last: tuple[Node, BaseException] | None = None
 
@@ -107,7 +108,7 @@ _failed = _Failed()
 
 
 def value(node: Node) -> Any:
-    """The value itself, which is there."""
+    """Evaluate a node and return its value."""
     _failed.last = None
     try:
         wait(*evaluate([node]))
@@ -118,15 +119,15 @@ def value(node: Node) -> Any:
 
 
 def memory(node: Node, flags: int) -> tuple[memoryview, str | None]:
-    """The memory that `numpy` shares, for Python's buffer protocol, and the format of its elements where that is none
-    of Python's: bfloat16 is shown as uint16.
+    """Return the memory that `numpy` shares, for Python's buffer protocol. For bfloat16, which has no buffer format,
+    return the memory as uint16, and the name of the dtype.
 
     Raises:
-        BufferError: if the memory cannot be shared, unless the caller wants mere bytes to read.
+        BufferError: if the memory cannot be shared, unless the caller only reads bytes.
     """
     if not flags:
         return memoryview(host(node).reshape(-1).view(np.uint8)), None
-    if not _on_host(value(node)):  # NumPy asks for `numpy` then
+    if not _on_host(value(node)):  # NumPy then calls `numpy`
         raise BufferError("[array] The memory is not this process's. Take that of a copy: memoryview(np.array(x)).")
     data = host(node)
     if node.aval.dtype is _d.bfloat16:
@@ -135,7 +136,7 @@ def memory(node: Node, flags: int) -> tuple[memoryview, str | None]:
 
 
 _AS_MLX = {np.dtype(np.int64): np.longlong, np.dtype(np.uint64): np.ulonglong}
-"""The types whose formats are MLX's, "q" and "Q": NumPy's own are "l" and "L" where a long has 64 bits."""
+"""Types with MLX's format codes "q" and "Q". NumPy uses "l" and "L" where a long has 64 bits."""
 
 
 class _View:
@@ -157,22 +158,22 @@ def _on_host(value: Any) -> bool:
 
 
 def to_bytes(node: Node) -> bytes:
-    """The elements in row-major order."""
+    """Return the elements as bytes in row-major order."""
     return host(node).tobytes()
 
 
 def to_dlpack(node: Node, stream: Any, max_version: Any, device: tuple[int, int] | None, copy: bool | None) -> Any:
-    """A DLPack capsule. Raises BufferError for another device than the array's."""
+    """Return a DLPack capsule. Raise BufferError for another device than the array's."""
     found = dlpack_device(node)
     if device is not None and tuple(device) != found:
         raise BufferError(f"Cannot export to DLPack device {tuple(device)}: the array is on {found}.")
-    if _in_numpy(node):  # the memory that `numpy` shares; as from MLX, whoever takes it may only read
+    if _in_numpy(node):  # shares memory with `numpy`; as in MLX, the consumer may only read
         return numpy(node, copy=copy).__dlpack__(copy=copy)
     return evaluated(node).__dlpack__(stream=None if found[0] == 1 else stream, max_version=max_version, copy=copy)
 
 
 def dlpack_device(node: Node) -> tuple[int, int]:
-    """The number of the kind of device, and of the device."""
+    """Return DLPack's device type and the device number."""
     if _in_numpy(node):
         return 1, 0
     kind, number = evaluated(node).__dlpack_device__()
@@ -180,21 +181,22 @@ def dlpack_device(node: Node) -> tuple[int, int]:
 
 
 def _in_numpy(node: Node) -> bool:
-    """Whether the data, once there, are NumPy's, and a type of its own. Beside an accelerator they belong there."""
+    """Return True if the value is a NumPy array of a NumPy dtype. With an accelerator, data belong there, so the result
+    is False."""
     if node.value is None:
         evaluate([node])
     return type(node.value) is np.ndarray and node.aval.dtype is not _d.bfloat16 and is_cpu()
 
 
 def pickled(node: Node) -> tuple[np.ndarray, int]:
-    """The state of an array: its data (bfloat16 as uint16) and the number of its dtype."""
+    """Return the pickled state of an array: its data (bfloat16 as uint16) and the number of its dtype."""
     data = host(node)
     dtype = node.aval.dtype
     return np.array(data.view(np.uint16) if dtype is _d.bfloat16 else data), _CODES[dtype]
 
 
 def unpickled(state: tuple[np.ndarray, int]) -> Node:
-    """The node with this state."""
+    """Return the node for a pickled state."""
     data, code = state
     dtype = _BY_CODE[code]
     return node_of(data.view(dtype._numpy) if dtype is _d.bfloat16 else data, dtype)
@@ -207,6 +209,6 @@ _CODES: dict[Dtype, int] = {
         _d.float16, _d.float32, _d.float64, _d.bfloat16, _d.complex64,
     ))
 }  # fmt: skip
-"""The numbers that MLX gives the dtypes in pickles."""
+"""MLX's numbers of the dtypes in pickles."""
 
 _BY_CODE = {k: d for d, k in _CODES.items()}

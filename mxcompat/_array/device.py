@@ -1,4 +1,4 @@
-"""A device: of which kind, and which one of them. `devices` says which there are."""
+"""A device: its kind and its index. `devices` lists those of this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Device", "DeviceType", "cpu", "device_type", "gpu"]
 
 
 class DeviceType(enum.Enum):
-    """A kind of device: `mx.cpu`, the host, or `mx.gpu`, the accelerator.
+    """A kind of device: `mx.cpu` (the host) or `mx.gpu` (the accelerator).
 
     Example:
         >>> mx.DeviceType.cpu == mx.cpu
@@ -38,7 +38,7 @@ gpu = DeviceType.gpu
 
 
 def device_type(value: Any) -> DeviceType | None:
-    """The kind of device that an argument is, or is the number of: 0 and 1 are `mx.cpu` and `mx.gpu`. Else None."""
+    """Return the kind of device for a DeviceType or its number (0 for `mx.cpu`, 1 for `mx.gpu`), else None."""
     if isinstance(value, DeviceType):
         return value
     try:
@@ -51,11 +51,11 @@ class Device(Fixed):
     """A device to run operations on.
 
     Args:
-        type: `mx.cpu` or `mx.gpu`, or the number of one.
-        index: which one of them.
+        type: `mx.cpu` or `mx.gpu`, or its number.
+        index: the number of the device among those of its type.
 
     Raises:
-        TypeError: a type that is no `DeviceType`. Whether there is such a device is not asked here.
+        TypeError: if `type` is not a `DeviceType`. The device need not exist.
 
     Example:
         >>> mx.Device(mx.cpu, 0)

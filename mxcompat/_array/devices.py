@@ -1,6 +1,7 @@
-"""Devices: MLX's names for where things run, on JAX's devices.
+"""Devices: MLX's device names, mapped to JAX's devices.
 
-`mx.cpu` is the host and `mx.gpu` JAX's accelerator (GPU or TPU), which raises as in MLX where there is none.
+`mx.cpu` is the host, and `mx.gpu` is JAX's accelerator (GPU or TPU). Without an accelerator, `mx.gpu` raises MLX's
+error.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def _accelerators() -> tuple[Any, ...]:
 
 
 def as_device(device: Any, function: str) -> Device:
-    """A device, of itself or of its type."""
+    """Return the Device for a device or a device type."""
     if isinstance(device, Device):
         return device
     found = as_type(device)
@@ -46,14 +47,14 @@ def as_device(device: Any, function: str) -> Device:
 
 
 def jax_device(device: Device | DeviceType | None = None) -> Any:
-    """The JAX device behind a device, by default behind the default one. Raises as `default_stream` does."""
+    """Return the JAX device for a device, by default for the default device. Raises the errors of `default_stream`."""
     found = default_device() if device is None else as_device(device, "jax_device")
     require(found, "default_stream", "get")
     return _accelerators()[found._index] if found.type is gpu else jax.local_devices(backend="cpu")[0]
 
 
 def require(device: Device, function: str, verb: str) -> Device:
-    """The device, if there is one."""
+    """Return the device if it exists, or raise MLX's error."""
     if device.type is gpu and not _accelerators():
         what = "device" if verb == "set" else "stream"
         raise ValueError(f"[{function}] Cannot {verb} gpu {what} without gpu backend.")
@@ -63,7 +64,7 @@ def require(device: Device, function: str, verb: str) -> Device:
 
 
 def default_device() -> Device:
-    """The device that operations run on unless told otherwise: the accelerator where there is one.
+    """Return the device that operations run on by default: the accelerator if there is one.
 
     Returns:
         A `Device`.
@@ -80,20 +81,20 @@ def default_device() -> Device:
 
 
 def default_within(device: Device | None) -> Device | None:
-    """Let a device be the default one of this thread, in a context; None ends that. Returns what was."""
+    """Set the default device of this thread, or end that with None. Return the previous setting."""
     before, _here.device = _here.device, device
     return before
 
 
 def set_default_device(device: Device | DeviceType) -> None:
-    """Set the device that operations run on unless told otherwise.
+    """Set the device that operations run on by default.
 
     Args:
-        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first device of that kind.
 
     Raises:
-        ValueError: for `mx.gpu` where there is no accelerator.
-        IndexError: for an index that no device has.
+        ValueError: for `mx.gpu` if there is no accelerator.
+        IndexError: if there is no device with this index.
 
     Example:
         >>> before = mx.default_device()
@@ -110,10 +111,10 @@ def set_default_device(device: Device | DeviceType) -> None:
 
 
 def is_available(device: Device | DeviceType) -> bool:
-    """Whether there is such a device.
+    """Return True if a device exists.
 
     Args:
-        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first device of that kind.
 
     Returns:
         A bool.
@@ -127,13 +128,13 @@ def is_available(device: Device | DeviceType) -> bool:
 
 
 def device_count(device_type: DeviceType) -> int:
-    """How many devices of a kind there are.
+    """Return the number of devices of a kind.
 
     Args:
         device_type: `mx.cpu` or `mx.gpu`.
 
     Returns:
-        An int; 0 for `mx.gpu` where there is no accelerator.
+        An int; 0 for `mx.gpu` if there is no accelerator.
 
     Example:
         >>> mx.device_count(mx.cpu)
@@ -147,7 +148,7 @@ def device_count(device_type: DeviceType) -> int:
 
 @functools.cache
 def _processor() -> str:
-    """What the host's processor is called."""
+    """Return the name of the host's processor."""
     try:
         with open("/proc/cpuinfo") as file:
             names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
@@ -157,14 +158,14 @@ def _processor() -> str:
 
 
 def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
-    """What is known of a device, by default the default one.
+    """Return information about a device, by default the default device.
 
     Args:
-        d: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind; the default one if None.
+        d: a `Device`, or `mx.cpu` or `mx.gpu` for the first device of that kind; None for the default device.
 
     Returns:
-        A dict with `device_name` and `architecture`; for an accelerator also its `memory_size` in bytes. Empty where
-        there is no such device.
+        A dict with `device_name` and `architecture`; for an accelerator also its `memory_size` in bytes. Empty if the
+        device does not exist.
 
     Example:
         >>> "architecture" in mx.device_info(mx.cpu)

@@ -1,4 +1,4 @@
-"""What can be asked of dtypes: categories, promotion, casting, and the limits of floating-point and integer types."""
+"""Questions about dtypes: categories, promotion, casting, and the limits of floating-point and integer types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class DtypeCategory(enum.Enum):
-    """The categories of dtypes, each a set of them: see `issubdtype`.
+    """A category, which is a set of dtypes: see `issubdtype`.
 
     Example:
         >>> mx.DtypeCategory.floating
@@ -63,18 +63,18 @@ _CATEGORY = {"b": generic, "u": unsignedinteger, "i": signedinteger, "f": floati
 
 
 def issubdtype(arg1: Dtype | DtypeCategory, arg2: Dtype | DtypeCategory, /) -> bool:
-    """Whether a dtype or category is part of another.
+    """Return True if a dtype or category is part of another.
 
     Args:
-        arg1: the dtype or category asked about.
-        arg2: a category; or a dtype, of which only that dtype itself is part.
+        arg1: the dtype or category to test.
+        arg2: a category, or a dtype, which contains only itself.
 
     Returns:
         A bool.
 
     Raises:
-        ValueError: something that is neither a dtype nor a category.
-        TypeError: None.
+        ValueError: if an argument is neither a dtype nor a category.
+        TypeError: if an argument is None.
 
     Example:
         >>> mx.issubdtype(mx.float32, mx.floating)
@@ -102,10 +102,10 @@ _KINDS = {
 
 
 def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
-    """Whether a dtype is of a kind, or of one of several.
+    """Return True if a dtype is of a kind, or of one of several kinds.
 
     Args:
-        dtype: the dtype asked about.
+        dtype: the dtype to test.
         kind: a dtype; "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating" or
             "numeric"; or a tuple of such.
 
@@ -113,8 +113,8 @@ def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
         A bool.
 
     Raises:
-        ValueError: an unknown kind.
-        TypeError: something else than a dtype in the first place.
+        ValueError: if a kind is unknown.
+        TypeError: if the first argument is not a dtype.
 
     Example:
         >>> mx.isdtype(mx.float32, ("integral", "real floating"))
@@ -142,7 +142,7 @@ def _dtype_of(x: Any) -> Dtype | None:
 
 
 def result_type(*arrays_and_dtypes: array | Dtype) -> Dtype:
-    """The dtype that arrays and dtypes promote to.
+    """Return the dtype that arrays and dtypes promote to.
 
     Args:
         *arrays_and_dtypes: arrays or dtypes.
@@ -151,7 +151,7 @@ def result_type(*arrays_and_dtypes: array | Dtype) -> Dtype:
         A dtype.
 
     Raises:
-        ValueError: if there are none, or something is neither.
+        ValueError: if there are no arguments, or one is neither an array nor a dtype.
 
     Example:
         >>> mx.result_type(mx.int8, mx.uint8)
@@ -169,7 +169,7 @@ def result_type(*arrays_and_dtypes: array | Dtype) -> Dtype:
 
 
 def can_cast(from_: array | Dtype, to: Dtype) -> bool:
-    """Whether promoting a dtype with `to` gives `to`.
+    """Return True if promoting a dtype with `to` gives `to`.
 
     Args:
         from_: an array or a dtype.
@@ -179,8 +179,8 @@ def can_cast(from_: array | Dtype, to: Dtype) -> bool:
         A bool.
 
     Raises:
-        ValueError: `from_` is neither an array nor a dtype.
-        TypeError: `to` is no dtype.
+        ValueError: if `from_` is neither an array nor a dtype.
+        TypeError: if `to` is not a dtype.
 
     Example:
         >>> mx.can_cast(mx.int8, mx.int16), mx.can_cast(mx.int16, mx.int8)
@@ -210,8 +210,8 @@ class finfo(Fixed):
         arg: the dtype.
 
     Raises:
-        ValueError: a dtype that is an integer or bool.
-        TypeError: something that is no dtype.
+        ValueError: for an integer dtype or bool.
+        TypeError: for an object that is not a dtype.
 
     Example:
         >>> mx.finfo(mx.float16).max
@@ -245,8 +245,8 @@ class iinfo(Fixed):
         arg: the dtype.
 
     Raises:
-        ValueError: a dtype that is not an integer.
-        TypeError: something that is no dtype.
+        ValueError: for a dtype that is not an integer.
+        TypeError: for an object that is not a dtype.
 
     Example:
         >>> mx.iinfo(mx.int8).min, mx.iinfo(mx.int8).max

@@ -1,7 +1,7 @@
-"""The base of arrays: a reference to a node, and what offers their memory to whatever takes a buffer.
+"""The base class of arrays: a reference to a node, and the buffer protocol.
 
-It is written in C, since NumPy asks for the buffer before it asks for anything else, and since Python has no other way
-before 3.12. Where that could not be built, Python's own way serves: slower, and not before 3.12.
+It is written in C, because NumPy asks for a buffer first, and because Python classes cannot offer one before 3.12.
+Without the C extension, a Python class is used: it is slower and needs 3.12.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _InPython:
         return view
 
     def __release_buffer__(self, view: memoryview, /) -> None:
-        """Nothing to do; that there is one makes `np.frombuffer` hold what `__buffer__` gave, as long as it uses it."""
+        """Do nothing. Because this method exists, `np.frombuffer` keeps the buffer alive while it uses it."""
 
 
 Handle: Any = native.Handle if native else _InPython

@@ -1,7 +1,7 @@
 """`asarray` and `from_dlpack`: arrays from other libraries' arrays, sharing memory where that is safe.
 
-JAX arrays are immutable and shared. Everything else may be written to by its owner and is copied; where a copy is
-refused, these raise as MLX does.
+JAX arrays are immutable and shared. The owners of other arrays may write to them, so these are copied. If the caller
+refuses a copy, MLX's error is raised.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["ArrayLike", "asarray", "from_dlpack"]
 
 
 class ArrayLike:
-    """Stands for any object whose `__mlx_array__` method returns an array; ops and the constructor take such objects.
+    """A wrapper of an object whose `__mlx_array__` method returns an array; ops and the constructor accept it.
 
     Args:
         arg: the object.
 
     Raises:
-        ValueError: where an array is wanted of it, and it has no such method.
+        ValueError: when it is converted to an array, if the object has no such method.
 
     Example:
         >>> Two = type("Two", (), {"__mlx_array__": lambda self: mx.array([2.0])})
@@ -48,12 +48,12 @@ class ArrayLike:
 
 
 def asarray(a: Any, dtype: Dtype | None = None, *, copy: bool | None = None) -> array:
-    """Make an array of something.
+    """Convert an object to an array.
 
     Args:
-        a: what `array` takes.
+        a: any object that `array` accepts.
         dtype: the dtype of the result, by default that of `a`.
-        copy: True to copy always, False never, None where needed.
+        copy: True to copy always, False never, None if needed.
 
     Returns:
         An array with the data of `a`.
@@ -74,18 +74,19 @@ def asarray(a: Any, dtype: Dtype | None = None, *, copy: bool | None = None) -> 
 
 
 def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
-    """Make an array of an object that speaks DLPack.
+    """Convert an object that supports DLPack to an array.
 
     Args:
-        x: an object with `__dlpack__` and `__dlpack_device__`, or what `__dlpack__` returned, which is used up by it.
-        copy: True to copy always, False never, None where needed.
+        x: an object with `__dlpack__` and `__dlpack_device__`, or a capsule returned by `__dlpack__`, which can be used
+            once.
+        copy: True to copy always, False never, None if needed.
 
     Returns:
         An array with the data of `x`; double precision becomes single.
 
     Raises:
         ValueError: if `copy` is False and a copy is needed: for anything but a JAX array.
-        TypeError: if `x` does not speak DLPack.
+        TypeError: if `x` does not support DLPack.
 
     Example:
         >>> mx.from_dlpack(np.arange(3.0))

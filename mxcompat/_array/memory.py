@@ -1,8 +1,8 @@
 """Memory: how much is in use, and MLX's limits on it.
 
-XLA manages memory itself; what arrays take up is counted here (`_graph.ir.buffers`), without rounding. What they leave
-behind on a CPU is kept for the next ones (`_graph.run.heap`), and the limit on that holds. The others are remembered
-and have no effect.
+XLA manages its memory itself. The memory of arrays is counted here (`_graph.ir.buffers`), without rounding. On a CPU,
+freed memory is kept for new arrays (`_graph.run.heap`), up to the cache limit. The other limits are stored but have no
+effect.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ heap.keep(policy.KEPT_BYTES)
 
 
 def get_active_memory() -> int:
-    """The memory of all arrays that have a value, in bytes; views of the same buffer share it.
+    """Return the memory of all arrays that have a value, in bytes. Views of the same buffer count once.
 
-    The first call of this function, or of one about the peak, looks for the small arrays that there are: until then
-    only those of a quarter of a megabyte and more are counted as they come and go.
+    Before the first call of this function, or of one about the peak, only arrays of a quarter of a megabyte and more
+    are tracked. The first call finds the small ones.
 
     Returns:
         The number of bytes.
@@ -68,11 +68,11 @@ def _is_data(value: Any) -> bool:
 
 
 def get_peak_memory() -> int:
-    """The most memory, in bytes, that arrays took up since the start or the last `reset_peak_memory`.
+    """Return the peak memory of arrays in bytes, since the start or the last `reset_peak_memory`.
 
-    What is made on the way to a value is part of it: in NumPy the results of ops while they are needed, in XLA what an
-    executable allocates. What an op uses within itself in NumPy is not. On an accelerator it is at least what JAX says,
-    until the first `reset_peak_memory`.
+    Intermediate results count: the results of NumPy's ops, and the allocations of XLA's executables. The temporary
+    memory inside a NumPy op does not count. On an accelerator the peak is at least the one that JAX reports, until the
+    first `reset_peak_memory`.
 
     Returns:
         The number of bytes.
@@ -88,7 +88,7 @@ def get_peak_memory() -> int:
 
 
 def reset_peak_memory() -> None:
-    """Start counting the peak anew: it is 0 until the next array has a value.
+    """Reset the peak memory to 0, until the next array gets a value.
 
     Example:
         >>> mx.reset_peak_memory()
@@ -105,13 +105,14 @@ _was_reset = False
 
 
 def _statistics() -> dict[str, int]:
-    """What XLA says of the default device, which is nothing of a CPU."""
+    """Return XLA's memory statistics of the default device; empty for a CPU."""
     device = devices.default_device()
     return (devices.jax_device(device).memory_stats() or {}) if device.type is gpu else {}
 
 
 def get_cache_memory() -> int:
-    """The memory held but not in use, in bytes. Neither XLA nor the C library tells.
+    """Return the memory that is held but not in use, in bytes. It is always 0: neither XLA nor the C library reports
+    it.
 
     Returns:
         0.
@@ -124,7 +125,7 @@ def get_cache_memory() -> int:
 
 
 def clear_cache() -> None:
-    """Return unused memory of the CPU to the system, where the C library is glibc. XLA does so itself with others'.
+    """Return unused CPU memory to the system, if the C library is glibc. XLA does this by itself on accelerators.
 
     Example:
         >>> mx.clear_cache()
@@ -135,10 +136,11 @@ def clear_cache() -> None:
 
 
 def get_memory_limit() -> int:
-    """The memory limit.
+    """Return the memory limit.
 
     Returns:
-        The number of bytes: what was set, else what XLA says of the accelerator, else 0.8 of the host's memory.
+        The number of bytes: the limit that was set, else XLA's limit for the accelerator, else 0.8 of the host's
+        memory.
 
     Example:
         >>> mx.get_memory_limit() > 0
@@ -148,16 +150,16 @@ def get_memory_limit() -> int:
 
 
 def set_memory_limit(limit: int) -> int:
-    """Set the memory limit, in bytes. It is remembered; XLA's own limit stays.
+    """Set the memory limit, in bytes. The value is stored, but has no effect on XLA's limit.
 
     Args:
-        limit: how many bytes, not negative.
+        limit: the number of bytes, not negative.
 
     Returns:
         The previous limit.
 
     Raises:
-        TypeError: something that is not an int of 64 bits, or is negative.
+        TypeError: if `limit` is not an int of 64 bits, or is negative.
 
     Example:
         >>> before = mx.set_memory_limit(1 << 33)
@@ -170,17 +172,17 @@ def set_memory_limit(limit: int) -> int:
 
 
 def set_cache_limit(limit: int) -> int:
-    """Set how much unused memory of the CPU may be kept, in bytes, where the C library is glibc: 32 MiB or more, and
-    256 MiB (or a 64th of a smaller machine's memory) until it is set. Arrays of over 32 MiB are not kept.
+    """Set how much freed CPU memory may be kept, in bytes, if the C library is glibc. The least value is 32 MiB. The
+    default is 256 MiB, or a 64th of a smaller machine's memory. The memory of arrays over 32 MiB is not kept.
 
     Args:
-        limit: how many bytes, not negative.
+        limit: the number of bytes, not negative.
 
     Returns:
-        The previous limit; the first time that of MLX, which is 32 MiB on a CPU, else the memory limit.
+        The previous limit. The first time it is MLX's default: 32 MiB on a CPU, else the memory limit.
 
     Raises:
-        TypeError: something that is not an int of 64 bits, or is negative.
+        TypeError: if `limit` is not an int of 64 bits, or is negative.
 
     Example:
         >>> before = mx.set_cache_limit(1 << 30)
@@ -193,16 +195,16 @@ def set_cache_limit(limit: int) -> int:
 
 
 def set_wired_limit(limit: int) -> int:
-    """Set how much memory is kept resident, in bytes, where MLX can: not here, as not on its CPU. It has no effect.
+    """Accept a limit of resident memory, in bytes. It has no effect, as in MLX on a CPU.
 
     Args:
-        limit: how many bytes, not negative.
+        limit: the number of bytes, not negative.
 
     Returns:
         0.
 
     Raises:
-        TypeError: something that is not an int of 64 bits, or is negative.
+        TypeError: if `limit` is not an int of 64 bits, or is negative.
 
     Example:
         >>> mx.set_wired_limit(1 << 30)
@@ -228,7 +230,7 @@ def _bytes(name: str, limit: int) -> int:
 
 
 def get_array_buffer_size(*args: Any) -> int:
-    """The memory behind arrays, in bytes; a buffer that several share counts once.
+    """Return the memory of arrays in bytes. A buffer that several arrays share counts once.
 
     Args:
         *args: arrays, or lists, tuples and dicts of them. Other leaves are ignored.

@@ -1,4 +1,4 @@
-"""What a namespace says of itself: `__array_namespace_info__`, as the Python array API asks for."""
+"""`__array_namespace_info__`: the description of a namespace that the Python array API standard asks for."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _KINDS = {
 
 
 class ArrayNamespaceInfo:
-    """What `mlx.core` can do, in the terms of the array API standard."""
+    """The capabilities of `mlx.core`, in the terms of the array API standard."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Whether there are boolean indexing and shapes that depend on data, and how many axes an array may have."""
+        """Return whether boolean indexing and data-dependent shapes are supported, and the maximum number of axes."""
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 10}
 
     def default_device(self) -> Device:
-        """The device that operations run on unless told otherwise."""
+        """Return the default device."""
         return default_device()
 
     def default_dtypes(self, *, device: Device | None = None) -> dict[str, Dtype]:
-        """The dtype of each kind that functions use unless told otherwise.
+        """Return the default dtype of each kind.
 
         Raises:
             TypeError: if `device` is not a Device.
@@ -49,19 +49,19 @@ class ArrayNamespaceInfo:
         }
 
     def devices(self) -> tuple[Device, ...]:
-        """All devices."""
+        """Return all devices."""
         return tuple(Device(kind, k) for kind in (cpu, gpu) for k in range(device_count(kind)))
 
     def dtypes(self, *, device: Device | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, Dtype]:
-        """The dtypes of the standard that a device has, by name.
+        """Return the dtypes of the standard that a device supports, by name.
 
         Args:
-            device: by default the default one.
-            kind: only those of this kind, or of one of these kinds.
+            device: the device; None for the default device.
+            kind: return only dtypes of this kind, or of one of these kinds.
 
         Raises:
             TypeError: if `device` is not a Device.
-            ValueError: if there is no such kind.
+            ValueError: if a kind is unknown.
         """
         _checked(device)
         found = {d._label: d for d in _DTYPES}
@@ -82,7 +82,7 @@ def _checked(device: Any) -> None:
 
 
 def array_namespace_info() -> ArrayNamespaceInfo:
-    """An object that tells what this namespace can do, as the array API standard asks for."""
+    """Return the description of this namespace that the array API standard asks for."""
     return ArrayNamespaceInfo()
 
 

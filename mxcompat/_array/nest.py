@@ -1,7 +1,7 @@
-"""Nests: arrays from nested lists and tuples of numbers and arrays, as the constructor takes them.
+"""Nests: arrays from nested lists and tuples of numbers and arrays, for the constructor.
 
-A nest of plain numbers is read by NumPy in one go. Where arrays are among the leaves the result is a node over them, so
-that it stays lazy and gradients flow; irregular nests raise what MLX raises.
+NumPy reads a nest of plain numbers at once. If arrays are among the leaves, the result is a node over them, so that it
+stays lazy and gradients flow. Irregular nests raise MLX's errors.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _SEQUENCES = {list, tuple}
 
 
 def nest_of(value: Any, dtype: Dtype | None = None) -> Node:
-    """The node of what the constructor accepts: all that `node_of` does, and nested lists and tuples of equal lengths,
-    of numbers and arrays.
+    """Return the node of a constructor argument: all that `node_of` accepts, or nested lists and tuples of numbers and
+    arrays.
 
     Raises:
-        ValueError: if lengths differ, or something in it is neither a number nor an array.
+        ValueError: if lengths differ, or if a leaf is neither a number nor an array.
     """
     read = _READ.get(type(value))
     if read is not None:
@@ -55,8 +55,8 @@ def nest_of(value: Any, dtype: Dtype | None = None) -> Node:
 
 
 def _no_numbers(values: Any, dtype: Dtype | None) -> Node | None:
-    """The leaf of a regular nest of plain floats, bools and integers of 32 bits, of the dtype that they have by nature,
-    or of float32; None for everything else. What this does not read, `nest_of` does: it is there to be fast."""
+    """Read a regular nest of plain floats, bools or 32-bit integers, in its natural dtype or float32; return None for
+    other values. This is the fast path of `nest_of`, in C; without the extension it reads nothing."""
     return None
 
 
@@ -72,9 +72,9 @@ def _sequence(value: list | tuple, dtype: Dtype | None) -> Node:
     if (dtype is None or dtype is _d.float32) and countOf(map(type, value), float) == n and n:
         return leaf(_floats(value), aval((n,), _d.float32))
     kinds = set(map(type, value))
-    if kinds <= _NUMBERS and kinds:  # the loop below, once through
+    if kinds <= _NUMBERS and kinds:  # the case of depth 1
         data, dtype = _numbers_array(value, kinds, dtype)
-        return leaf(data, aval((n,), dtype))  # nobody else has these data
+        return leaf(data, aval((n,), dtype))  # the data are not shared
     shape: list[int] = []
     first: Any = value
     level = [value]
@@ -99,8 +99,8 @@ _FLOATS = {float}
 
 
 def _floats(numbers: list | tuple) -> np.ndarray:
-    """Floats as single precision, infinite beyond its range. NumPy would have to be kept from warning of those, which
-    takes three times as long as three numbers."""
+    """Convert floats to float32, with infinity beyond its range. In NumPy, turning off the overflow warnings would take
+    three times as long as converting three numbers."""
     data = np.empty(len(numbers), _SINGLE)
     pack_into(f"{len(numbers)}f", data, 0, *numbers)
     return data
@@ -110,7 +110,7 @@ _SINGLE = np.dtype(np.float32)
 
 
 def _numbers_array(numbers: list | tuple, kinds: set[type], dtype: Dtype | None) -> tuple[np.ndarray, Dtype]:
-    """Numbers as flat data of a dtype, read the way MLX reads them."""
+    """Convert numbers to flat data of a dtype with MLX's rules."""
     if kinds == _FLOATS and (dtype is None or dtype is _d.float32):
         return _floats(numbers), _d.float32
     integral = kinds <= {bool, int}
@@ -138,7 +138,7 @@ def _numbers_array(numbers: list | tuple, kinds: set[type], dtype: Dtype | None)
 
 
 def _smallest(numbers: list | tuple, dtype: Dtype) -> np.ndarray:
-    """Bools or integers as data of this dtype, or of int64 where one needs it."""
+    """Convert bools or integers to this dtype, or to int64 if one needs it."""
     try:
         return np.array(numbers, dtype._numpy)
     except OverflowError:
@@ -150,7 +150,7 @@ _READ: dict[type, Callable[[Any, Dtype | None], Node]] = {
     **dict.fromkeys((list, tuple), _sequence),
     np.ndarray: numpy_node,
 }
-"""What reads most of what arrays are made of, by its exact type."""
+"""The reader for each common type of constructor argument."""
 
 NEST = Op(
     "array",
@@ -158,11 +158,11 @@ NEST = Op(
     lambda *parts, shape, dtype: aval(shape, dtype),
     ("shape", "dtype"),
 )
-"""An array put together from arrays, in the order of its elements."""
+"""Assembles an array from arrays, in the order of its elements."""
 
 
 def _irregular(value: list | tuple, dtype: Dtype | None) -> Node:
-    """A nest with arrays among its leaves, or with an error in it."""
+    """Convert a nest that contains arrays or an error."""
     leaves: list[Any] = []
     _leaves(value, leaves)
     natural: Dtype | None = None
@@ -199,12 +199,12 @@ def _irregular(value: list | tuple, dtype: Dtype | None) -> Node:
 
 
 def _plain(number: Any) -> type:
-    """The built-in type that a number is an instance of."""
+    """Return the built-in type that a number is an instance of."""
     return next(t for t in (bool, int, float, complex) if isinstance(number, t))
 
 
 def _leaves(value: Any, out: list[Any]) -> None:
-    """The leaves of a nest: nodes, and numbers. Raises ValueError for others."""
+    """Collect the leaves of a nest: nodes and numbers. Raise ValueError for other leaves."""
     if isinstance(value, (list, tuple)):
         for x in value:
             _leaves(x, out)

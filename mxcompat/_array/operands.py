@@ -1,7 +1,7 @@
-"""Operands: turning what a user passes to an op into nodes.
+"""Operands: convert the arguments of an op to nodes.
 
-A Python number takes its dtype from the array beside it (it is weak); everything else that is not one of our arrays
-(NumPy, JAX, …) is cast to the dtype of the array beside it.
+A Python number is weak: it takes its dtype from the other operand's array. All other values (NumPy, JAX, …) are cast to
+the other array's dtype.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ __all__ = ["node", "operand", "pair", "scalar_node"]
 
 
 def node(value: Any, like: Dtype | None = None) -> Node:
-    """The node of an operand. `like` is the dtype of the array beside it, if there is one.
+    """Return the node of an operand.
+
+    Args:
+        value: the operand.
+        like: the dtype of the other operand, if that is an array.
 
     Raises:
-        ValueError: if it cannot be an array, or is a number outside the range of its dtype.
-        TypeError: if it is None.
+        ValueError: if `value` cannot become an array, or is a number outside the range of its dtype.
+        TypeError: if `value` is None.
     """
     found = operand(value, like)
     if found is None:
@@ -36,7 +40,7 @@ def node(value: Any, like: Dtype | None = None) -> Node:
 
 
 def operand(value: Any, like: Dtype | None = None) -> Node | None:
-    """Like `node`, but None for what cannot become an array."""
+    """Return the node of an operand as `node` does, or None if it cannot become an array."""
     kind = type(value)
     if kind is array:
         return value._node
@@ -53,8 +57,8 @@ def operand(value: Any, like: Dtype | None = None) -> Node | None:
 
 
 def _unusual(value: Any, like: Dtype | None) -> Node | None:
-    """Everything but an array and a plain number."""
-    if isinstance(value, (int, float)):  # their subclasses are numbers too, NumPy's float64 among them
+    """Convert an operand that is neither an array nor a plain number."""
+    if isinstance(value, (int, float)):  # subclasses of numbers, such as NumPy's float64
         plain = bool(value) if isinstance(value, bool) else int(value) if isinstance(value, int) else float(value)
         return operand(plain, like)
     if isinstance(getattr(value, "_node", None), Node):
@@ -74,13 +78,13 @@ def _unusual(value: Any, like: Dtype | None) -> Node | None:
 
 
 def scalar_node(value: Any, dtype: Dtype) -> Node:
-    """A leaf for a Python number, of the given dtype."""
+    """Return a leaf for a Python number in this dtype."""
     kind = dtype._kind
     if type(value) is int and not -(2**63) <= value < _LIMIT[dtype]:
         raise bad_cast(f"{value} does not fit in 64 bits")
     if kind == "f":
         value = float(value)
-        if value == 0.0 and str(value)[0] == "-":  # equal to 0.0, so it must not meet it in a cache of values
+        if value == 0.0 and str(value)[0] == "-":  # -0.0 equals 0.0 but must not share its cached value
             return node_of(value, dtype)
     elif kind == "c":
         value = complex(value)
@@ -99,7 +103,7 @@ def scalar_node(value: Any, dtype: Dtype) -> Node:
 
 
 def pair(a: Any, b: Any) -> tuple[Node, Node]:
-    """The nodes of the two operands of a binary op."""
+    """Return the nodes of the two operands of a binary op."""
     if type(a) is array:
         x = a._node
         return x, b._node if type(b) is array else node(b, x.aval.dtype)
@@ -118,13 +122,14 @@ _RANGES: dict[Dtype, tuple[int, int]] = {
     for d in _d.DTYPES
     if d._kind in "iu"
 }
-_RANGES[_d.uint64] = (-(2**63), 2**64 - 1)  # negative ones wrap
+_RANGES[_d.uint64] = (-(2**63), 2**64 - 1)  # negative numbers wrap
 
 
 def _int(like: Dtype | None) -> tuple[Aval, int, int, Any]:
-    """The aval of an int beside an array of this dtype, the range in which it may be, and how to convert it."""
+    """Return the aval of a Python int next to an array of this dtype, its valid range, and a function that converts
+    it."""
     dtype = scalar_dtype(int, like)
-    if like is _d.bool_:  # of 64 bits, cut to 32: MLX checks the range beside arrays of integers only
+    if like is _d.bool_:  # reduced to 32 bits: MLX checks the range only next to arrays of integers
         return _ZERO_DIM[dtype], -(2**63), 2**63 - 1, lambda value: (value + 2**31) % 2**32 - 2**31
     low, high = _RANGES.get(dtype, (-(2**63), 2**63 - 1))
     convert = (lambda value: value % 2**64) if dtype is _d.uint64 else {"f": float, "c": complex}.get(dtype._kind)

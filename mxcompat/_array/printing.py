@@ -1,9 +1,9 @@
-"""Printing: the text of an array, as MLX shows it, and the options for it.
+"""Printing: the text of an array as in MLX, and its options.
 
     array([1, 2.5, 1e-08], dtype=float32)
 
-Six significant digits, or a fixed number of decimal places if `set_printoptions` says so; of an axis longer than six,
-the first and last three.
+Numbers have six significant digits, or the number of decimal places given to `set_printoptions`. An axis longer than
+six shows its first and last three entries.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 _EDGE = 3
-"""How many entries are shown at each end of an axis that is longer than twice as many."""
+"""Number of entries shown at each end of a long axis; an axis is long if it has more than twice as many."""
 _ENDS = np.array([*range(_EDGE), *range(-_EDGE, 0)])
 
 
@@ -40,13 +40,13 @@ def _integer(precision: Any) -> int:
 
 
 class PrintOptions:
-    """How arrays are printed.
+    """Options for printing arrays.
 
     Args:
         precision: decimal places of floating-point numbers; -1 for six significant digits.
 
     Raises:
-        TypeError: `precision` is not an int.
+        TypeError: if `precision` is not an int.
 
     Example:
         >>> mx.PrintOptions(precision=3).precision
@@ -65,13 +65,13 @@ _options = PrintOptions()
 
 
 def set_printoptions(precision: int = -1) -> None:
-    """Set how arrays are printed from now on.
+    """Set the options for printing arrays.
 
     Args:
         precision: decimal places of floating-point numbers; -1 for six significant digits.
 
     Raises:
-        TypeError: `precision` is not an int.
+        TypeError: if `precision` is not an int.
 
     Example:
         >>> before = mx.get_printoptions().precision
@@ -84,10 +84,10 @@ def set_printoptions(precision: int = -1) -> None:
 
 
 def get_printoptions() -> PrintOptions:
-    """The options in force.
+    """Return the current options for printing arrays.
 
     Returns:
-        A `PrintOptions`, a copy.
+        A copy, as a `PrintOptions`.
 
     Example:
         >>> mx.get_printoptions().precision
@@ -97,7 +97,7 @@ def get_printoptions() -> PrintOptions:
 
 
 class _PrintOptionsContext:
-    """Sets options on entry and restores the previous ones on exit."""
+    """A context that sets options on entry and restores the previous ones on exit."""
 
     __slots__ = ("_before", "_options")
 
@@ -115,7 +115,7 @@ class _PrintOptionsContext:
 
 
 def printoptions(precision: int = -1) -> _PrintOptionsContext:
-    """A context in which arrays are printed with these options.
+    """Return a context in which arrays are printed with these options.
 
     Args:
         precision: decimal places of floating-point numbers; -1 for six significant digits.
@@ -124,7 +124,7 @@ def printoptions(precision: int = -1) -> _PrintOptionsContext:
         A context.
 
     Raises:
-        TypeError: `precision` is not an int.
+        TypeError: if `precision` is not an int.
 
     Example:
         >>> with mx.printoptions(precision=1):
@@ -135,9 +135,9 @@ def printoptions(precision: int = -1) -> _PrintOptionsContext:
 
 
 def render(node: Node) -> str:
-    """The text of an array. Evaluates it."""
+    """Return the text of an array, after evaluating it."""
     if node.aval is None:
-        return f"array({node.value})"  # what JAX puts in an array's place in a pytree
+        return f"array({node.value})"  # an object that JAX put in an array's place in a pytree
     value = node.value
     known = isinstance(value, (np.ndarray, NoneType)) or is_array(value) or node.op is SCALAR
     if node.op is TRACED or not known:
@@ -156,13 +156,13 @@ def render(node: Node) -> str:
         text = _template(shape, "%s") % tuple(values)
     else:
         text = _template(shape, _number_format()) % tuple(values)
-        if "nan" in text and dtype._label != "bfloat16":  # MLX rounds every NaN to the positive one there
+        if "nan" in text and dtype._label != "bfloat16":  # MLX prints every bfloat16 NaN as positive
             text = _template(shape, "%s") % tuple(map(_float, values))
     return f"array({text}, dtype={dtype._label})"
 
 
 def _edges(data: np.ndarray) -> np.ndarray:
-    """What is shown of the elements: the first and last few along each long axis."""
+    """Return the elements that are shown: the first and last few along each long axis."""
     for axis, n in enumerate(data.shape):
         if n > 2 * _EDGE:
             data = data.take(_ENDS, axis)
@@ -171,7 +171,7 @@ def _edges(data: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _template(shape: tuple[int, ...], number: str, depth: int = 0) -> str:
-    """The text of an array, with a place for each number that is shown."""
+    """Return the text of an array, with a placeholder for each number that is shown."""
     if not shape:
         return number
     n, *rest = shape
@@ -182,7 +182,7 @@ def _template(shape: tuple[int, ...], number: str, depth: int = 0) -> str:
 
 
 def formatted(node: Node, spec: str) -> str:
-    """What `format(x, spec)` gives: a number's format without axes, else the text of the array."""
+    """Return `format(x, spec)`: a formatted number if there are no axes, else the text of the array."""
     if node.aval is not None and not node.aval.ndim:
         return format(item(node), spec)
     if spec:
@@ -191,7 +191,7 @@ def formatted(node: Node, spec: str) -> str:
 
 
 def _number_format() -> str:
-    """How a float is written, for `%`."""
+    """Return the `%` format of a float."""
     precision = _options.precision
     return "%.6g" if precision == -1 else f"%.{precision if precision >= 0 else 6}f"
 
@@ -214,4 +214,4 @@ def _repr_array(self: reprlib.Repr, x: Any, level: int) -> str:
 
 _repr_standard_array = reprlib.Repr.repr_array
 reprlib.Repr.repr_array = _repr_array  # type: ignore[method-assign]
-"""Python takes whatever is called `array` for one of its own there: what debuggers and pytest show goes through it."""
+"""Without this, `reprlib` (used by debuggers and pytest) treats any class named `array` as Python's own."""

@@ -1,6 +1,6 @@
-"""Promotion: the dtype of a result, from the dtypes of the operands.
+"""Promotion: the dtype of a result, given the dtypes of the operands.
 
-The tables are MLX's, not JAX's: they decide every result dtype, and ops cast explicitly.
+The tables are MLX's, not JAX's. They decide every result dtype, and ops cast explicitly.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ __all__ = ["promote", "scalar_dtype", "summed_dtype"]
 
 
 def promote(a: Dtype, b: Dtype) -> Dtype:
-    """The dtype of an arithmetic op on arrays of these dtypes."""
+    """Return the dtype of an arithmetic op on arrays of these dtypes."""
     return a if a is b else _TABLE[a, b]
 
 
 def scalar_dtype(kind: type, like: Dtype | None) -> Dtype:
-    """The dtype that a Python number of type `kind` takes beside an array of dtype `like` (None: beside none)."""
+    """Return the dtype of a Python number of type `kind` next to an array of dtype `like` (None: without an array)."""
     return _SCALARS[kind, like]
 
 
 def summed_dtype(dtype: Dtype) -> Dtype:
-    """The dtype of a sum or product of the elements of an array."""
+    """Return the dtype of a sum or product of an array's elements."""
     if dtype._kind in "bi" and dtype.size < 4:
         return _d.int32
     return _d.uint32 if dtype._kind == "u" and dtype.size < 4 else dtype

@@ -1,6 +1,5 @@
-"""Streams: XLA orders the work on a device itself, so they are labels: they are made, compared and set as default, and
-change nothing. Those of another thread are refused, as in MLX.
-"""
+"""Streams: labels that can be made, compared and set as default. They have no other effect, because XLA orders the work
+on a device itself. As in MLX, a stream of another thread is refused."""
 
 from __future__ import annotations
 
@@ -23,10 +22,10 @@ __all__ = [
 
 
 class Stream(Fixed):
-    """A queue of work on a device, of the thread that made it. Made by `new_stream`.
+    """A queue of work on a device, owned by the thread that made it with `new_stream`.
 
     Raises:
-        TypeError: always: `new_stream` makes streams.
+        TypeError: always; use `new_stream`.
 
     Example:
         >>> stream = mx.new_stream(mx.cpu)
@@ -55,10 +54,10 @@ class Stream(Fixed):
 
 
 class ThreadLocalStream(Stream):
-    """A stream that stands for another one in each thread. Made by `new_thread_local_stream`.
+    """A stream that stands for a different one in each thread, made by `new_thread_local_stream`.
 
     Raises:
-        TypeError: always: `new_thread_local_stream` makes them.
+        TypeError: always; use `new_thread_local_stream`.
 
     Example:
         >>> isinstance(mx.new_thread_local_stream(mx.cpu), mx.ThreadLocalStream)
@@ -72,7 +71,7 @@ class _PerThread(threading.local):
     def __init__(self) -> None:
         self.streams: dict[Device, Stream] = {}
         self.own: dict[ThreadLocalStream, Stream] = {}
-        self.token = object()  # what its streams know it by; numbers of threads are used again
+        self.token = object()  # identifies the thread; the system reuses thread ids
 
 
 _thread = _PerThread()
@@ -93,17 +92,17 @@ def _new_stream(device: Any, shared: bool = False) -> Stream:
 
 
 def default_stream(device: Device | DeviceType) -> Stream:
-    """The stream of a device that is used unless told otherwise; each thread has its own.
+    """Return the default stream of a device. Each thread has its own.
 
     Args:
-        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first device of that kind.
 
     Returns:
         A `Stream`.
 
     Raises:
-        ValueError: for `mx.gpu` where there is no accelerator.
-        IndexError: for an index that no device has.
+        ValueError: for `mx.gpu` if there is no accelerator.
+        IndexError: if there is no device with this index.
 
     Example:
         >>> mx.default_stream(mx.cpu).device
@@ -116,14 +115,14 @@ def default_stream(device: Device | DeviceType) -> Stream:
 
 
 def set_default_stream(stream: Stream) -> None:
-    """Make a stream its device's default in this thread. The default device stays what it is.
+    """Make a stream its device's default in this thread. The default device does not change.
 
     Args:
-        stream: what `new_stream` made. With one of another thread, this thread cannot evaluate: that raises
-            RuntimeError.
+        stream: a stream made by `new_stream`. With a stream of another thread, this thread cannot evaluate arrays: that
+            raises RuntimeError.
 
     Raises:
-        TypeError: something else, such as a device.
+        TypeError: for another object, such as a device.
 
     Example:
         >>> before = mx.default_stream(mx.cpu)
@@ -142,17 +141,17 @@ def set_default_stream(stream: Stream) -> None:
 
 
 def new_stream(device: Device | DeviceType) -> Stream:
-    """A new stream on a device.
+    """Make a stream on a device.
 
     Args:
-        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first device of that kind.
 
     Returns:
         A `Stream`.
 
     Raises:
-        ValueError: for `mx.gpu` where there is no accelerator.
-        IndexError: for an index that no device has.
+        ValueError: for `mx.gpu` if there is no accelerator.
+        IndexError: if there is no device with this index.
 
     Example:
         >>> mx.new_stream(mx.cpu) == mx.new_stream(mx.cpu)
@@ -162,17 +161,17 @@ def new_stream(device: Device | DeviceType) -> Stream:
 
 
 def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
-    """A new stream that any thread may use.
+    """Make a stream that any thread may use.
 
     Args:
-        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first device of that kind.
 
     Returns:
         A `Stream`.
 
     Raises:
-        ValueError: for `mx.gpu` where there is no accelerator.
-        IndexError: for an index that no device has.
+        ValueError: for `mx.gpu` if there is no accelerator.
+        IndexError: if there is no device with this index.
 
     Example:
         >>> stream = mx.new_thread_unsafe_stream(mx.cpu)
@@ -183,10 +182,10 @@ def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
 
 
 def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:
-    """A new stream that stands for a different one in each thread.
+    """Make a stream that stands for a different one in each thread.
 
     Args:
-        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first of the kind.
+        device: a `Device`, or `mx.cpu` or `mx.gpu` for the first device of that kind.
 
     Returns:
         A `ThreadLocalStream`.
@@ -200,7 +199,7 @@ def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:
 
 
 def clear_streams() -> None:
-    """Forget the streams of this thread; new ones take their places.
+    """Remove the default streams of this thread; new ones are made when needed.
 
     Example:
         >>> mx.clear_streams()
@@ -211,7 +210,7 @@ def clear_streams() -> None:
 
 
 def _resolve(s: Any, function: str) -> Stream:
-    """The stream that a stream or device stands for in this thread."""
+    """Return the stream that a stream or device stands for in this thread."""
     if type(s) is Stream:
         return s
     if type(s) is ThreadLocalStream:
@@ -224,15 +223,15 @@ def _resolve(s: Any, function: str) -> Stream:
 
 
 def _refusal(s: Stream) -> str | None:
-    """What MLX says of a stream of another thread; None of others."""
+    """Return MLX's message for a stream of another thread, else None."""
     if s._owner is None or s._owner is _thread.token:
         return None
     return f"There is no Stream({s.device.type.name}, {s._index}) in current thread."
 
 
 def check_stream(s: Any) -> None:
-    """Raise what MLX raises for a `stream` argument that is no stream, is on a device that is not there, or was made in
-    another thread (MLX raises that when it evaluates)."""
+    """Raise MLX's error for a `stream` argument that is not a stream, is on a missing device, or was made in another
+    thread. (MLX raises the last one during evaluation.)"""
     if s is not None:
         found = _resolve(s, "stream")
         refusal = _refusal(found) if type(s) is Stream else None
@@ -247,9 +246,9 @@ class StreamContext:
         s: a stream, or a device for its default stream.
 
     Raises:
-        TypeError: something else.
-        ValueError: on entry, for `mx.gpu` where there is no accelerator.
-        RuntimeError: when something is evaluated within, for a stream of another thread.
+        TypeError: for an object that is neither a stream nor a device.
+        ValueError: on entry, for `mx.gpu` if there is no accelerator.
+        RuntimeError: when an array is evaluated in the context, for a stream of another thread.
 
     Example:
         >>> with mx.StreamContext(mx.cpu):
@@ -279,7 +278,7 @@ class StreamContext:
 
 
 def stream(s: Stream | ThreadLocalStream | Device | DeviceType) -> StreamContext:
-    """A context that sets the default device and stream.
+    """Return a context that sets the default device and stream.
 
     Args:
         s: a stream, or a device for its default stream.
@@ -288,8 +287,8 @@ def stream(s: Stream | ThreadLocalStream | Device | DeviceType) -> StreamContext
         A `StreamContext`.
 
     Raises:
-        ValueError: on entry, for `mx.gpu` where there is no accelerator.
-        RuntimeError: when something is evaluated within, for a stream of another thread.
+        ValueError: on entry, for `mx.gpu` if there is no accelerator.
+        RuntimeError: when an array is evaluated in the context, for a stream of another thread.
 
     Example:
         >>> with mx.stream(mx.cpu):
@@ -301,13 +300,13 @@ def stream(s: Stream | ThreadLocalStream | Device | DeviceType) -> StreamContext
 
 
 def synchronize(stream: Stream | ThreadLocalStream | Device | DeviceType | None = None) -> None:
-    """Wait until all work under way is done.
+    """Wait until all running work is done.
 
     Args:
-        stream: accepted and checked; XLA has one queue per device, and all are waited for.
+        stream: checked, but otherwise ignored: XLA has one queue per device, and all are waited for.
 
     Raises:
-        ValueError: for `mx.gpu` where there is no accelerator.
+        ValueError: for `mx.gpu` if there is no accelerator.
 
     Example:
         >>> x = mx.ones(3) * 2
@@ -317,7 +316,7 @@ def synchronize(stream: Stream | ThreadLocalStream | Device | DeviceType | None 
     if stream is not None:
         _resolve(stream, "synchronize")
     if not is_imported():
-        return  # nothing is under way
+        return  # nothing has been started
     backend()
     for x in jax.live_arrays():
         if not x.is_deleted():
