@@ -1,5 +1,5 @@
-"""What MLX has not: loops and branches that are compiled, debugging lazy programs, JAX in both directions, host code,
-more derivatives, the choice of the same bits."""
+"""Extensions beyond MLX: compiled control flow, debugging tools, JAX interoperability, host code, more derivatives,
+reproducible results, sparse matrices and sharding."""
 
 from mxcompat._transforms.custom.function import custom_gradient
 

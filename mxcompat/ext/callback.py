@@ -1,6 +1,6 @@
 """Host code within lazy, mapped and compiled programs: `host_callback`.
 
-A call is one op: NumPy, which runs what is new, calls the function; XLA does by `jax.pure_callback`.
+A call is one op. NumPy, which runs new programs, calls the function directly; XLA calls it with `jax.pure_callback`.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ __all__ = ["host_callback"]
 
 
 def host_callback(fn: Callable[..., Any], result_shapes: Any) -> Callable[..., Any]:
-    """A function of arrays that host code computes: NumPy, SciPy, a solver, a renderer.
+    """Return a lazy function of arrays that is computed by host code: NumPy, SciPy, a solver, a renderer.
 
-    It is lazy, and works where arrays have no value, too: under `compile`, and under `vmap`, which calls `fn` for one
-    entry after the other. Where arrays have values (under `grad`, say, and in the rules of a `custom_function`),
-    reading these with `np.array(x)` does without it.
+    It also works where arrays have no value: under `compile`, and under `vmap`, which calls `fn` for each entry in
+    turn. Where arrays have values (under `grad`, for example, and in the rules of a `custom_function`), `np.array(x)`
+    is enough.
 
     Args:
-        fn: takes NumPy arrays where the function is given arrays, which it must not write to, and returns a tree of
-            NumPy arrays. It has to be pure: it may be called more often than the program says, or less. It must not
-            call the library.
-        result_shapes: the tree of what `fn` returns, with an array, anything that has `shape` and `dtype`, or a pair of
-            these for each array. Or a function that is given the arguments and returns such a tree.
+        fn: takes NumPy arrays in place of arrays, and returns a tree of NumPy arrays. It must not write to its
+            arguments, and must not call mxcompat. It must be pure, because it may be called more or less often than the
+            program says.
+        result_shapes: a tree like the result of `fn`, which describes each array by an array, by an object with `shape`
+            and `dtype`, or by a pair of these. Or a function that maps the arguments to such a tree.
 
     Returns:
         A function of trees of arrays. Arguments of other types are constants, and must be hashable.
 
     Raises:
-        TypeError: if `result_shapes` holds something else.
-        ValueError: when it is evaluated, if `fn` returns another tree, shape or dtype than it says, and when it is
-            differentiated: a derivative is what the rules of a `custom_function` are for. What `fn` raises in compiled
-            code, and this, comes as JAX's `JaxRuntimeError`, with its text.
+        TypeError: if `result_shapes` contains another object.
+        ValueError: at evaluation, if the result of `fn` has another tree, shape or dtype than `result_shapes`. Also
+            when it is differentiated; use the rules of a `custom_function` for derivatives. In compiled code these
+            errors, and those of `fn`, are raised as JAX's `JaxRuntimeError` with the same text.
 
     Example:
         >>> import numpy as np
@@ -66,7 +66,8 @@ def host_callback(fn: Callable[..., Any], result_shapes: Any) -> Callable[..., A
 
 @dataclass(frozen=True)
 class _Callback:
-    """A function, and what it takes and returns. Those of the same function are the same."""
+    """A function with the types of its arguments and results. Two callbacks are equal if these and the functions are
+    equal."""
 
     fn: Callable[..., Any]
     avals: tuple[Aval, ...]
@@ -78,7 +79,7 @@ class _Callback:
         return getattr(self.fn, "__name__", repr(self.fn))
 
     def __call__(self, *values: Any) -> tuple[np.ndarray, ...]:
-        """What the function returns, checked."""
+        """Call the function and check its results."""
         result = self.fn(*restore(self.arguments, [np.asarray(v) for v in values]))
         found: list[np.ndarray] = []
         if not _matches(result, self.value, found):
@@ -98,7 +99,7 @@ def _listed(arrays: Sequence[tuple[tuple[int, ...], Any]]) -> str:
 
 
 def _matches(result: Any, value: Any, found: list[np.ndarray]) -> bool:
-    """Whether a result has the tree of a value; its arrays are then added to `found`."""
+    """Return True if a result has the tree of `value`, and append its arrays to `found`."""
     if value is LEAF:
         if isinstance(result, (np.ndarray, np.generic)) or is_array(result):
             found.append(np.asarray(result))
@@ -117,7 +118,7 @@ def _matches(result: Any, value: Any, found: list[np.ndarray]) -> bool:
 
 
 def _described(tree: Any) -> tuple[Any, tuple[Aval, ...]]:
-    """The structure of a tree of descriptions of arrays, and their avals."""
+    """Return the structure of a tree of array descriptions, and the avals."""
     found: list[Aval] = []
 
     def read(item: Any) -> Any:
@@ -179,7 +180,7 @@ def _lowered(*inputs: Any, callback: _Callback) -> tuple[Any, ...]:
 
     @function.defjvp
     def function_jvp(primals: Any, tangents: Any) -> Any:
-        # JAX traces this also where a rule of the user's stands before it, so it may only fail where it runs.
+        # JAX also traces this when a user's rule replaces it, so it must only fail when it runs.
         def fail(*_: Any) -> Any:
             raise _no_derivative("a derivative")
 
@@ -196,7 +197,7 @@ def _lowered(*inputs: Any, callback: _Callback) -> tuple[Any, ...]:
 
 
 def _is_wide(dtype: Any) -> bool:
-    """Whether JAX would make something else of it in the thread that calls back, where wide types are off."""
+    """Return True if JAX would convert the dtype in the callback's thread, where 64-bit types are off."""
     return dtype.itemsize == 8 and dtype.kind in "iuf"
 
 
@@ -209,7 +210,7 @@ def _struct(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
 
 
 HOST_CALLBACK = Op("host_callback", _lowered, lambda *_, callback: callback.avals, ("callback",), indices=0)
-"""Calls a function of the host on its inputs, with respect to none of which there is a derivative."""
+"""Calls a host function on its inputs. It has no derivative."""
 
 
 @INDEX_ERROR.of(HOST_CALLBACK)

@@ -1,7 +1,7 @@
-"""Checks that are part of compiled code: `checkify` and `check`.
+"""Checks inside compiled code: `checkify` and `check`.
 
-The function is run once; what it builds is built again, with the checks between its ops and a number beside them that
-says which failed first. Loops, branches and mapped functions are checked inside.
+The user's function is run once. Its graph is then rebuilt with checks between the ops, and with a number that says
+which check failed first. Loops, branches and mapped functions are checked inside.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _KINDS: dict[str, type[Exception]] = {"nan": FloatingPointError, "bounds": Index
 
 
 class Error(NamedTuple):
-    """What the checks of a call have found. A tree of arrays: it can be returned from compiled functions.
+    """The result of the checks of a call. It is a tree of arrays, so compiled functions can return it.
 
     Args:
-        code: an int32 array: 0, or which of the messages it is, counted from 1.
+        code: an int32 array: 0 if no check failed, else the number of the message, counted from 1.
         messages: the kind and the text of each check.
     """
 
@@ -49,17 +49,17 @@ class Error(NamedTuple):
     messages: tuple[tuple[str, str], ...]
 
     def get(self) -> str | None:
-        """What failed first, or None. Evaluates the code."""
+        """Return the message of the first failed check, or None. Evaluates the code."""
         code = int(self.code)
         return self.messages[code - 1][1] if code else None
 
     def throw(self) -> None:
-        """Raise it, if something failed. Evaluates the code.
+        """Raise the error of the first failed check, if there is one. Evaluates the code.
 
         Raises:
-            FloatingPointError: where a NaN was made.
-            IndexError: where an index was out of bounds.
-            ValueError: where a `check` failed.
+            FloatingPointError: if an op made a NaN.
+            IndexError: if an index was out of bounds.
+            ValueError: if a `check` failed.
         """
         code = int(self.code)
         if code:
@@ -68,7 +68,7 @@ class Error(NamedTuple):
 
 
 CHECK = Op("check", lambda ok, message: ok, lambda ok, message: ok, ("message",), smooth=slice(0))
-"""Whether a check of the user's is true. By itself it does nothing: `checkify` finds it."""
+"""The condition of a user's check. It has no effect except under `checkify`."""
 
 
 @HOST.of(CHECK)
@@ -80,18 +80,18 @@ BATCH[CHECK] = batched_elementwise
 
 
 def check(ok: Any, message: str) -> array:
-    """A condition that `checkify` is to check; without that around, it is not.
+    """Mark a condition for `checkify` to check; outside `checkify` it is not checked.
 
     Args:
-        ok: a bool, or an array of bools, all of which are to be true.
-        message: what to say if one is not.
+        ok: a bool, or an array of bools that should all be true.
+        message: the message if one is false.
 
     Returns:
-        The condition. It has to take part in the result, which is computed without it otherwise:
-        `mx.where(check(n > 0, "…"), x / n, 0)`.
+        The condition. The result must depend on it, or the check is not part of the graph: `mx.where(check(n > 0, "…"),
+        x / n, 0)`.
 
     Raises:
-        ValueError: if it is of another dtype.
+        ValueError: if `ok` has another dtype.
 
     Example:
         >>> def root(x):
@@ -107,22 +107,23 @@ def check(ok: Any, message: str) -> array:
 
 
 def checkify(fun: Callable[..., Any], nan: bool = True, bounds: bool = True) -> Callable[..., Any]:
-    """A function that returns, beside what `fun` returns, what went wrong on the way. It can be compiled.
+    """Return a version of `fun` that also returns which check failed. It can be compiled.
 
-    `debug.nan_check` runs op by op and raises at the line; this is for code that is compiled, mapped or in a loop.
+    `debug.nan_check` runs op by op and raises at the line. Use `checkify` for code that is compiled, mapped or in a
+    loop.
 
     Args:
         fun: takes and returns trees of arrays.
-        nan: whether to check each op for NaNs in its result.
-        bounds: whether to check arrays of indices that read or write: `x[i]`, `take`, `take_along_axis`, `x[i] = v` and
-            the like. (Out of bounds, the nearest element is read, and nothing written.)
+        nan: whether to check the result of each op for NaNs.
+        bounds: whether to check index arrays of reads and writes: `x[i]`, `take`, `take_along_axis`, `x[i] = v` and the
+            like. (Out of bounds, a read returns the nearest element and a write does nothing.)
 
     Returns:
-        A function of the arguments of `fun` that returns `(error, value)`. `error.get()` says what failed first (of
-        ops that do not depend on each other, one of them) and at which line, or is None; `error.throw()` raises it.
+        A function of the arguments of `fun` that returns `(error, value)`. `error.get()` is None, or the message of the
+        first failed check, with its line. If independent ops failed, it is one of them. `error.throw()` raises it.
 
     Raises:
-        TypeError: if `fun` cannot be called.
+        TypeError: if `fun` is not callable.
         ValueError: when called, if `fun` reads the value of an array.
 
     Example:
@@ -158,9 +159,9 @@ class _Asked(NamedTuple):
 
 
 class _Checked:
-    """Programs that are built again with checks.
+    """Rebuilds Programs with checks.
 
-    `code` is the number of the check that failed first, an int32 array; `messages` has what each says.
+    `code` is the number of the first failed check, an int32 array. `messages` has the kind and text of each check.
     """
 
     def __init__(self, asked: _Asked, code: array) -> None:
@@ -169,7 +170,8 @@ class _Checked:
         self.messages: list[tuple[str, str]] = []
 
     def rebuild(self, program: Program, inputs: Sequence[Node], places: Sequence[str]) -> list[Node]:
-        """The outputs. `places` has the line of each instruction; one for all, where only that is known."""
+        """Apply a Program's instructions with checks and return its outputs. `places` has the source line of each
+        instruction, or a single one for all."""
         env: list[Node] = []
         for k, (op, params, slots) in enumerate(program.instructions):
             given = tuple([env[s] if s >= 0 else inputs[~s] for s in slots])
@@ -198,12 +200,12 @@ class _Checked:
         self.note(mx.where(failed, len(self.messages), 0))
 
     def note(self, code: array) -> None:
-        """Take this code if there has been none."""
+        """Use this code if no check failed before."""
         self.code = mx.where(self.code == 0, code, self.code)
 
     def body(self, program: Program, place: str, carried: bool = False) -> Body:
-        """A Program that an op runs, with checks, and the code as another output, the last; as another input too, and
-        the first of each, if it is `carried`."""
+        """Return a Program with checks for an op that runs it. The code becomes its last output. If `carried`, the code
+        is the first input and the first output instead."""
         before = self.code
         with Capture([*([_CODE] if carried else []), *program.in_avals]) as capture:
             inputs = capture.placeholders
@@ -216,7 +218,7 @@ class _Checked:
 
 
 def _indices(op: Op, params: tuple, given: Sequence[Node]) -> Iterator[tuple[array, int]]:
-    """The arrays of indices among the inputs of an op, and the sizes of the axes that they are for."""
+    """Yield the index arrays among an op's inputs, with the sizes of the axes that they index."""
     if op in (GATHER_AXIS, SCATTER_AXIS):
         (axis,), shape = params, given[0].aval.shape
         yield wrap(given[-1]), given[0].aval.size if axis is None else shape[axis]
@@ -228,7 +230,7 @@ def _indices(op: Op, params: tuple, given: Sequence[Node]) -> Iterator[tuple[arr
             if entry == "a":
                 yield wrap(next(inputs)), n
             elif entry == "i" or (type(entry) is tuple and entry[2] is None):
-                next(inputs)  # Python ints, which are checked when the op is called
+                next(inputs)  # Python ints are checked when the op is called
 
 
 def _call(checked: _Checked, op: Op, params: tuple, given: tuple[Node, ...], place: str) -> Node:
@@ -288,4 +290,4 @@ _INSIDE: dict[Op, Callable[..., Node]] = {
     **dict.fromkeys((SCAN, WHILE), _loop),
     COND: _cond,
 }
-"""How the checks get into what an op runs."""
+"""How to add checks inside ops that run Programs."""

@@ -1,4 +1,4 @@
-"""Loops and branches that are compiled: `scan`, `fori_loop`, `while_loop`, `cond` and `switch`."""
+"""Compiled loops and branches: `scan`, `fori_loop`, `while_loop`, `cond` and `switch`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def scan(
     f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, length: int | None = None,
     reverse: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """A loop over the first axis of arrays that carries a state along and stacks what its steps return.
+    """Loop over the first axis of arrays, with a carry from step to step, and stack the steps' results.
 
-    It is one op, however many steps there are: `f` is run once, on arrays that have no value, and compiled once. It
-    works under every transform; gradients flow to `init`, to `xs` and to arrays that `f` captures. The same in Python:
+    It is one op for any number of steps: `f` runs once, on arrays without values, and is compiled once. It works under
+    every transform. Gradients flow to `init`, to `xs` and to arrays that `f` captures. In Python it would be:
 
         ys = []
         for x in xs:
@@ -37,22 +37,22 @@ def scan(
             ys.append(y)
         return carry, mx.stack(ys)
 
-    Numbers drawn without a key are those that this would draw.
+    Random numbers without a key are the same as in this Python loop.
 
     Args:
-        f: takes the carry and one entry of `xs`, and returns the next carry and what to stack: trees of arrays and
-            numbers. The carry must keep its tree, shapes and dtypes.
-        init: the first carry. Numbers in it become arrays: 0 of int32, 0.0 of float32.
-        xs: a tree of arrays, all with `length` entries along their first axis. None: `f` is given None.
-        length: how many steps; needed if there is no array in `xs`.
-        reverse: go from the last entry to the first; what is stacked has the order of `xs` all the same.
+        f: takes the carry and one entry of `xs`, and returns the next carry and the results to stack. Both are trees of
+            arrays and numbers. The carry must keep its tree, shapes and dtypes.
+        init: the first carry. Numbers become arrays: an int becomes int32, a float becomes float32.
+        xs: a tree of arrays, all with `length` entries along their first axis. If it is None, `f` gets None.
+        length: the number of steps; required if there is no array in `xs`.
+        reverse: whether to go from the last entry to the first. The stacked results keep the order of `xs`.
 
     Returns:
-        The last carry, and the tree of what `f` returned second, each array with an axis more, the first.
+        The last carry, and the stacked results: a tree in which each array has a new first axis for the steps.
 
     Raises:
-        ValueError: if the carry changes (the message names where, and both types), if `xs` differ in length, and when
-            `f` reads the value of an array.
+        ValueError: if the carry changes its tree, a shape or a dtype (the message says where); if the arrays in `xs`
+            differ in length; and if `f` reads the value of an array.
         TypeError: if `f` does not return a pair, or a leaf is neither an array nor a number.
 
     Example:
@@ -84,7 +84,7 @@ def _scan(name: str, f: Callable[[Any, Any], Any], init: Any, xs: Any, length: i
     results = wrap_all(apply(SCAN, (*first, *along, *body.captured), params))
     if body.draws:
         last = results.pop(0)
-        if body.key is not None:  # not an output of the loop, so that the key does not depend on what else it is given
+        if body.key is not None:  # a separate scan for the key, so that it depends only on the key
             key = apply(SCAN, (first[0], *body.key.captured), (body.key.program, 1, 0, steps, False))
             last = wrap(items(key)[0])
         random_state[0] = last
@@ -93,7 +93,7 @@ def _scan(name: str, f: Callable[[Any, Any], Any], init: Any, xs: Any, length: i
 
 
 def _length(name: str, xs: Any, length: int | None) -> int:
-    """How many steps to go over these arrays."""
+    """Return the number of steps over these arrays."""
     if length is not None and (not isinstance(length, int) or length < 0):
         raise ValueError(f"[{name}] length must be an int that is not negative, not {length!r}.")
     found = length
@@ -111,14 +111,14 @@ def _length(name: str, xs: Any, length: int | None) -> int:
 
 
 def fori_loop(lower: Any, upper: Any, body: Callable[[array, Any], Any], init: Any) -> Any:
-    """`for i in range(lower, upper): value = body(i, value)`, as one op.
+    """Compute `for i in range(lower, upper): value = body(i, value)` as one op.
 
-    With Python ints as bounds it is a `scan`, and has gradients. With an array among them it is a `while_loop`: any
-    number of steps is the same program then, and there is forward mode only.
+    With Python ints as bounds it is a `scan` and has gradients. If a bound is an array it is a `while_loop`: one
+    compiled program serves any number of steps, but only forward mode works.
 
     Args:
         lower, upper: the bounds: ints, or 0-d arrays of integers.
-        body: takes the index, an int32 array, and the value, and returns the next value: the same tree, shapes and
+        body: takes the index (an int32 array) and the value, and returns the next value with the same tree, shapes and
             dtypes.
         init: the first value.
 
@@ -126,7 +126,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[array, Any], Any], init: A
         The last value.
 
     Raises:
-        ValueError, TypeError: as `scan` does; for a bound that has axes or is no integer, too.
+        ValueError, TypeError: as `scan` does; also for a bound that has axes or is not an integer.
 
     Example:
         >>> mx.ext.fori_loop(0, 5, lambda i, total: total + i, 0)
@@ -147,22 +147,22 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[array, Any], Any], init: A
 
 
 def while_loop(test: Callable[[Any], Any], body: Callable[[Any], Any], init: Any) -> Any:
-    """`while test(value): value = body(value)`, as one op, which runs without a look at the value from Python.
+    """Compute `while test(value): value = body(value)` as one op; Python never reads the value.
 
-    It works under every transform but reverse mode (`grad`, `vjp`): how many steps there are is not known before, and
-    so not how much to keep of them. `fori_loop` and `scan` have gradients.
+    It works under every transform except reverse mode (`grad`, `vjp`). Reverse mode must store every step, and the
+    number of steps is not known in advance. `fori_loop` and `scan` have gradients.
 
     Args:
-        test: takes the value and returns a bool, a 0-d array.
-        body: takes the value and returns the next one: the same tree, shapes and dtypes.
+        test: takes the value and returns a 0-d array of dtype bool.
+        body: takes the value and returns the next one, with the same tree, shapes and dtypes.
         init: the first value: a tree of arrays and numbers.
 
     Returns:
         The first value for which the test is false.
 
     Raises:
-        ValueError: if the value changes its tree, a shape or a dtype, if the test does not return a 0-d bool or draws
-            random numbers without a key, and for a gradient.
+        ValueError: if the value changes its tree, a shape or a dtype; if the test does not return a 0-d bool, or draws
+            random numbers without a key; and in reverse mode.
         TypeError: for a leaf that is neither an array nor a number.
 
     Example:
@@ -205,23 +205,23 @@ def _while_loop(name: str, test: Callable[[Any], Any], body: Callable[[Any], Any
 
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
-    """`true_fun(*operands) if pred else false_fun(*operands)`, without a look at `pred` from Python.
+    """Compute `true_fun(*operands) if pred else false_fun(*operands)`; Python never reads `pred`.
 
-    Only one of the two is computed; under `vmap` over `pred` both are, and selected from.
+    Only one of the two runs. Under `vmap` over `pred` both run, and the results are selected.
 
     Args:
-        pred: a 0-d array or a number; what is not zero is true.
-        true_fun, false_fun: take the operands and return trees of arrays and numbers, both the same tree, shapes and
-            dtypes. They may capture arrays.
-        operands: trees of arrays; other leaves are handed on as they are.
+        pred: a 0-d array or a number; nonzero values are true.
+        true_fun, false_fun: take the operands and return trees of arrays and numbers. Both must return the same tree,
+            shapes and dtypes. They may capture arrays.
+        operands: trees of arrays; other leaves are passed on unchanged.
 
     Returns:
-        What the one or the other returns. Gradients flow to operands and captured arrays, through the branch taken.
+        The result of the function that ran. Gradients flow through it, to operands and captured arrays.
 
     Raises:
-        ValueError: if `pred` has axes, or the two return different things (the message names the first), and when one
-            reads the value of an array.
-        TypeError: if one returns a leaf that is neither an array nor a number.
+        ValueError: if `pred` has axes; if the two results differ in tree, shapes or dtypes (the message names the first
+            difference); and if a function reads the value of an array.
+        TypeError: if a function returns a leaf that is neither an array nor a number.
 
     Example:
         >>> mx.ext.cond(mx.array(2.0) > 1, mx.exp, mx.negative, mx.array(0.0))
@@ -235,20 +235,20 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """`branches[index](*operands)`, without a look at `index` from Python.
+    """Compute `branches[index](*operands)`; Python never reads `index`.
 
     Args:
-        index: a 0-d array of integers or an int; one out of range is taken as the nearest that is in it.
-        branches: one function at least, as for `cond`.
-        operands: trees of arrays; other leaves are handed on as they are.
+        index: a 0-d array of integers, or an int. It is clamped to the valid range.
+        branches: at least one function, with the same requirements as for `cond`.
+        operands: trees of arrays; other leaves are passed on unchanged.
 
     Returns:
-        What the function returns.
+        The result of the function.
 
     Raises:
-        ValueError: if there is no function, if `index` has axes or is no integer, or the functions return different
-            things, and when one reads the value of an array.
-        TypeError: if one cannot be called, or returns a leaf that is neither an array nor a number.
+        ValueError: if there is no function; if `index` has axes or is not an integer; if the results differ in tree,
+            shapes or dtypes; and if a function reads the value of an array.
+        TypeError: if a branch is not callable, or returns a leaf that is neither an array nor a number.
 
     Example:
         >>> mx.ext.switch(mx.array(2), [mx.sin, mx.cos, mx.exp], mx.array(0.0))
@@ -297,7 +297,7 @@ def _branches(
 
 
 def _shared(given: Sequence[Node], branches: Sequence[Traced]) -> tuple[list[Node], tuple[tuple[int, ...], ...]]:
-    """What all branches read, and for each of them which of it."""
+    """Return the inputs of all branches, and for each branch the positions of its inputs."""
     inputs = list(given)
     places: dict[Node, int] = {}
     reads = []
@@ -313,8 +313,8 @@ def _shared(given: Sequence[Node], branches: Sequence[Traced]) -> tuple[list[Nod
 
 
 def _move_on(last: array, branches: Sequence[Traced], ways: set, key: Node) -> None:
-    """The implicit key behind a branch. Where it moves on in the same way in all of them, it does not depend on which
-    is taken."""
+    """Set the implicit random key after a branch. If all branches advance it in the same way, it does not depend on the
+    branch."""
     alone = branches[0].key
     if len(ways) == 1 and alone is not None:
         last = wrap(items(apply(SCAN, (key, *alone.captured), (alone.program, 1, 0, 1, False)))[0])
@@ -329,7 +329,7 @@ def _scalar(name: str, what: str, value: Any) -> Node:
 
 
 def _integer(name: str, what: str, value: Any) -> Node:
-    """A 0-d int32 of an integer."""
+    """Return an integer as a 0-d int32."""
     node = _scalar(name, what, value)
     if node.aval.dtype._kind not in "iu":
         raise ValueError(f"[{name}] {what} must be an integer, but is {node.aval}.")

@@ -1,7 +1,7 @@
-"""Looking inside: run op by op, find the first NaN, see what is compiled and why.
+"""Debugging tools: run op by op, find the first NaN, see what is compiled and why.
 
 Arrays are lazy, so an error, a NaN or a slow step shows up at an evaluation, not at the line that caused it. These
-tools take the laziness away, or say what it did.
+tools turn laziness off, or report its decisions.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = [
 
 
 def compiles() -> int:
-    """How many programs have been compiled so far, recompilations for speed and what was loaded from disk not counted.
-    Waits for those under way.
+    """Return the number of programs compiled so far, after waiting for running compilations. Recompilations for speed
+    and executables loaded from disk do not count.
 
     Example:
         >>> before = mx.ext.debug.compiles()
@@ -48,10 +48,10 @@ def compiles() -> int:
 
 
 def cache_size() -> int:
-    """How many program structures are remembered. Their memory is bounded.
+    """Return the number of cached program structures. Their memory is bounded.
 
     Returns:
-        The number.
+        An int.
 
     Example:
         >>> mx.ext.debug.clear_cache()
@@ -63,13 +63,13 @@ def cache_size() -> int:
 
 
 class CacheInfo(NamedTuple):
-    """What is remembered of programs, and about how much memory that takes, in bytes.
+    """The contents of the program caches, with estimates of their memory in bytes.
 
     Args:
         structures, structure_bytes: structures of graphs, which are Python objects.
-        executables, executable_bytes: what XLA has compiled.
-        traces, trace_bytes: jitted functions at the shapes that JAX has met, the program's own among them.
-        limit: how many bytes the three may take together.
+        executables, executable_bytes: programs compiled by XLA.
+        traces, trace_bytes: jitted functions with the shapes that JAX has seen, including the user's own.
+        limit: the most bytes that the three may take together.
 
     Example:
         >>> mx.ext.debug.cache_info()._fields
@@ -86,8 +86,8 @@ class CacheInfo(NamedTuple):
 
 
 def cache_info() -> CacheInfo:
-    """What is remembered of programs. The bytes are estimates, from the number of instructions and the size of the
-    machine code.
+    """Return the contents of the program caches. The bytes are estimated from the number of instructions and the size
+    of the machine code.
 
     Example:
         >>> info = mx.ext.debug.cache_info()
@@ -101,17 +101,17 @@ def cache_info() -> CacheInfo:
 
 
 def cache_limit(limit: int | None = None) -> int:
-    """How much memory remembered programs may take; what was used least recently is forgotten first.
+    """Set and return the memory limit of the program caches. The least recently used programs are evicted first.
 
-    At first a quarter of a gigabyte, or 2 % of the memory of a machine with less than 12.5 GB; where what was forgotten
-    has to be compiled again it is raised, up to four times that. What is set here, or by the environment variable
-    `MXCOMPAT_CACHE_LIMIT`, stays.
+    The default is a quarter of a gigabyte, or 2 % of the memory of a machine with less than 12.5 GB. If an evicted
+    program must be compiled again, the limit rises, up to four times the default. A limit that is set here, or by the
+    environment variable `MXCOMPAT_CACHE_LIMIT`, does not change.
 
     Args:
-        limit: the new limit in bytes; None leaves it as it is.
+        limit: the new limit in bytes; None for no change.
 
     Returns:
-        The limit before, in bytes.
+        The previous limit, in bytes.
 
     Raises:
         ValueError: if the limit is not positive.
@@ -133,7 +133,7 @@ def cache_limit(limit: int | None = None) -> int:
 
 
 def clear_cache() -> None:
-    """Forget every program and its compiled code, and give the memory back to the system. Arrays are unaffected.
+    """Remove all cached programs and their compiled code, and return the memory to the system. Arrays are unaffected.
 
     Example:
         >>> mx.ext.debug.clear_cache()
@@ -149,9 +149,9 @@ def clear_cache() -> None:
 
 @contextmanager
 def eager() -> Iterator[None]:
-    """Within this context every op runs when it is called, so that errors and time show up at their line.
+    """Run every op at once within this context, so that errors and time show up at their line.
 
-    Compiled functions run as if they were not. Functions under `vmap` are the exception: their arrays have no value.
+    Functions of `mx.compile` run as plain Python. Functions under `vmap` stay lazy, because their arrays have no value.
 
     Example:
         >>> with mx.ext.debug.eager():
@@ -163,7 +163,7 @@ def eager() -> Iterator[None]:
 
 @contextmanager
 def nan_check() -> Iterator[None]:
-    """Like `eager`, and the first op whose result has a NaN raises.
+    """Run every op at once, as `eager` does, and raise at the first op whose result has a NaN.
 
     Raises:
         FloatingPointError: names the op, the line that called it, and whether its inputs had NaNs already.
@@ -218,7 +218,7 @@ def _after_each_op(check: Any, before: Any = lambda node: None) -> Iterator[None
 
 
 def _place() -> str:
-    """The line of the user's that is being executed."""
+    """Return the user's line that is being executed."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:
         frame = frame.f_back
@@ -226,21 +226,23 @@ def _place() -> str:
 
 
 _TELLING = {"compile": "compile", "load": "loaded from disk"}
-"""How `explain` begins what it says of these events."""
+"""The beginning of `explain`'s message for each event."""
 
 
 @contextmanager
 def explain(file: TextIO | None = None) -> Iterator[list[str]]:
-    """Within this context, say how each evaluation is carried out and why, what is compiled, or loaded from disk
-    because an earlier process has compiled it, and what differed from the last time; with the line that asked for it.
-    Of a program over several devices (`mx.ext.sharding`), what XLA has put in for them to communicate, and how many
-    bytes that gives to each. What goes on as before is not said again.
+    """Report within this context how each evaluation is carried out, and why.
+
+    The messages say what is compiled, or loaded from disk because an earlier process compiled it, and what differed
+    from the last time. They name the line that caused the evaluation. For a program over several devices
+    (`mx.ext.sharding`), they list the communication that XLA inserted, with the bytes for each device. An evaluation
+    that goes as before is not reported again.
 
     Args:
-        file: where to write; standard error by default.
+        file: the file to write to; standard error by default.
 
     Returns:
-        The list of the messages, as the value of `with`.
+        The list of messages, as the value of `with`.
 
     Example:
         >>> with mx.ext.debug.explain() as messages:
@@ -284,9 +286,10 @@ def explain(file: TextIO | None = None) -> Iterator[list[str]]:
 
 @contextmanager
 def host_disabled() -> Iterator[None]:
-    """Within this context nothing runs in NumPy because it is new: all is compiled. For bisecting; in all threads.
+    """Compile new programs at once within this context, rather than running them in NumPy first. It is for bisecting,
+    and holds in all threads.
 
-    The environment variable `MXCOMPAT_HOST=0` does the same for a whole process.
+    The environment variable `MXCOMPAT_HOST=0` has the same effect for a whole process.
 
     Example:
         >>> with mx.ext.debug.host_disabled():
@@ -300,7 +303,7 @@ def host_disabled() -> Iterator[None]:
 
 
 def _difference(old: Program, new: Program) -> str:
-    """What is different in a program, in a few words."""
+    """Describe the first difference between two programs in a few words."""
     if len(old.in_avals) == len(new.in_avals):
         for k, (a, b) in enumerate(zip(old.in_avals, new.in_avals, strict=True)):
             if a is not b:

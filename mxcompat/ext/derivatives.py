@@ -1,7 +1,7 @@
-"""More derivatives, from the transforms that MLX has: whole matrices of them, products with these, linearization.
+"""More derivatives, built from MLX's transforms: Jacobians, Hessians, products with Hessians, linearization.
 
-Arguments and results may be trees. A derivative of a tree by a tree is the one tree with the other at each of its
-arrays.
+Arguments and results may be trees. The derivative of a tree with respect to a tree is the result's tree, with the
+argument's tree in place of each array.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ Argnums = int | Sequence[int]
 
 
 def jacrev(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The Jacobian of `fun`, a row per output: reverse mode, for functions with few outputs.
+    """Return a function that computes the Jacobian of `fun` in reverse mode, row by row. It suits functions with few
+    outputs.
 
     Args:
-        fun: returns an array, of shape `out`, or a tree of arrays.
-        argnums: the argument to differentiate with respect to, an array of shape `in` or a tree of arrays; or several.
+        fun: returns an array of shape `out`, or a tree of arrays.
+        argnums: the position of the argument to differentiate with respect to, which is an array of shape `in` or a
+            tree of arrays. It may be a sequence of positions.
 
     Returns:
-        A function that returns an array of shape `out + in`; for trees, the tree of results with the tree of arguments
-        in the place of each array. With several `argnums` that is a tuple.
+        A function that returns an array of shape `out + in`. For trees it returns the tree of results, with the tree of
+        arguments in place of each array. With several `argnums`, the tree of arguments is a tuple.
 
     Raises:
-        TypeError: if `fun` cannot be called, or `argnums` is neither an int nor a sequence of ints.
-        ValueError: when called, for `argnums` that there are not, and if an argument to differentiate with respect to,
-            or what `fun` returns, holds anything but arrays.
+        TypeError: if `fun` is not callable, or `argnums` is neither an int nor a sequence of ints.
+        ValueError: when called, if there is no such argument, or if an argument to differentiate with respect to, or
+            the result, contains a leaf that is not an array.
 
     Example:
         >>> mx.ext.jacrev(lambda x: x**2)(mx.array([1.0, 2.0]))
@@ -53,14 +55,16 @@ def jacrev(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
 
 
 def jacfwd(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The Jacobian of `fun`, a column per input: forward mode, for functions with few inputs.
+    """Return a function that computes the Jacobian of `fun` in forward mode, column by column. It suits functions with
+    few inputs.
 
     Args:
-        fun: returns an array, of shape `out`, or a tree of arrays.
-        argnums: the argument to differentiate with respect to, an array of shape `in` or a tree of arrays; or several.
+        fun: returns an array of shape `out`, or a tree of arrays.
+        argnums: the position of the argument to differentiate with respect to, which is an array of shape `in` or a
+            tree of arrays. It may be a sequence of positions.
 
     Returns:
-        A function that returns what that of `jacrev` returns: an array of shape `out + in`, or trees of such.
+        A function that returns an array of shape `out + in`, or a tree of such arrays, as for `jacrev`.
 
     Raises:
         TypeError, ValueError: as `jacrev` does.
@@ -73,7 +77,7 @@ def jacfwd(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
 
 
 def value_and_jac(fun: Callable[..., Any], argnums: Argnums = 0, mode: str = "reverse") -> Callable[..., Any]:
-    """A function that returns the value of `fun` and its Jacobian, which share their computation.
+    """Return a function that computes the value of `fun` and its Jacobian together.
 
     Args:
         fun, argnums: as for `jacrev`.
@@ -94,11 +98,12 @@ def value_and_jac(fun: Callable[..., Any], argnums: Argnums = 0, mode: str = "re
 
 
 def hessian(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The matrix of second derivatives of `fun`, which returns a scalar array (or anything that `jacrev` takes).
+    """Return a function that computes the second derivatives of `fun`, which returns a scalar array (or any result that
+    `jacrev` accepts).
 
     Returns:
-        A function that returns an array of shape `in + in`; for trees, and several `argnums`, the tree of arguments
-        with that tree in the place of each array.
+        A function that returns an array of shape `in + in`. For trees, or several `argnums`, it returns the tree of
+        arguments with that tree in place of each array.
 
     Raises:
         TypeError, ValueError: as `jacrev` does.
@@ -113,19 +118,20 @@ def hessian(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]
 
 
 def hvp(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
-    """The product of the Hessian of `fun` with a vector, without the matrix: forward over reverse mode.
+    """Return a function that computes the product of the Hessian of `fun` with a vector. It uses forward over reverse
+    mode, and does not build the matrix.
 
     Args:
         fun: returns a scalar array.
-        argnums: the argument to differentiate with respect to, an array or a tree of arrays.
+        argnums: the position of the argument to differentiate with respect to, which is an array or a tree of arrays.
 
     Returns:
-        A function of the arguments of `fun` and, last, the vector, like that argument, which returns the product, like
-        it too.
+        A function of the arguments of `fun` and of the vector, which comes last. The vector and the product have the
+        tree and shapes of the argument.
 
     Raises:
-        TypeError: if `fun` cannot be called, or `argnums` is no int.
-        ValueError: when called, if there is no such argument, or the vector is not like it.
+        TypeError: if `fun` is not callable, or `argnums` is not an int.
+        ValueError: when called, if there is no such argument, or the vector has another tree or other shapes.
 
     Example:
         >>> mx.ext.hvp(lambda x: (x**3).sum())(mx.array([1.0, 2.0]), mx.array([1.0, 1.0]))
@@ -166,7 +172,7 @@ def _of_jacobian(name: str, fun: Any, argnums: Any, way: Callable[..., Any]) -> 
 
 
 class _Flat:
-    """A function of the arrays of some of its arguments, which returns a list of arrays."""
+    """The user's function as a function from a list of arrays to a list of arrays."""
 
     def __init__(self, fun: Callable[..., Any], argnums: Argnums, args: tuple, kwargs: dict[str, Any]) -> None:
         numbers = [argnums] if isinstance(argnums, int) else list(argnums)
@@ -188,7 +194,7 @@ class _Flat:
         return flatten(value, require_array=True)
 
     def tree(self, values: Sequence[mx.array], blocks: Sequence[Sequence[mx.array]]) -> tuple[Any, Any]:
-        """The value, and the tree of Jacobians: for each result one for each array of the arguments."""
+        """Return the value, and the tree of Jacobians: a block for each pair of a result and an argument array."""
         rows = [restore(self.arguments, row) for row in blocks]
         return restore(self.result, values), restore(self.result, rows)
 
@@ -223,22 +229,22 @@ def _forward(fun: Callable[..., Any], argnums: Argnums, args: tuple, kwargs: dic
 
 
 def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """The value of `fun`, and its derivative there as a linear function, which costs no more than that.
+    """Compute the value of `fun` and its derivative there, as a linear function that does not run `fun` again.
 
-    `mx.jvp` computes the function again with every product. This keeps what the products need: for solvers that take
-    many at one point.
+    `mx.jvp` computes the function again for every product. `linearize` keeps the intermediates that the products need.
+    It is for solvers that compute many products at one point.
 
     Args:
         fun: takes and returns trees of arrays.
-        primals: the point, trees of arrays of floats.
+        primals: the point: trees of arrays of floats.
 
     Returns:
-        The value, and a function of tangents like the primals that returns the tangent of the value. It can be
-        differentiated, mapped and compiled.
+        The value, and a function that maps tangents (with the trees and shapes of the primals) to the tangent of the
+        value. This function can be differentiated, mapped and compiled.
 
     Raises:
-        ValueError: if a primal is not an array of floats, if `fun` reads a value, and if tangents are not like the
-            primals.
+        ValueError: if a primal is not an array of floats; if `fun` reads the value of an array; and if the tangents
+            differ from the primals in tree, shapes or dtypes.
 
     Example:
         >>> value, push = mx.ext.linearize(mx.square, mx.array(3.0))
@@ -272,7 +278,8 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
 
 
 def _linearized(program: Program, primals: int) -> tuple[Op, Op]:
-    """The op of the outputs of a Program and what its derivative needs, and the op of that and tangents. Found once."""
+    """Return two ops. The first computes a Program's outputs and the residuals; the second maps residuals and tangents
+    to output tangents. They are made once."""
     key = ("linearized", primals)
     if key not in program.facts:
         program.facts[key] = _linearize(program, primals)
@@ -307,7 +314,7 @@ def _spec(a: Aval) -> jax.ShapeDtypeStruct:
 
 
 def _as_lowering(jaxpr: Any) -> Callable[..., tuple[Any, ...]]:
-    from jax.extend.core import jaxpr_as_fun  # here, since what it imports takes long to import
+    from jax.extend.core import jaxpr_as_fun  # imported here because its imports are slow
 
     run = jaxpr_as_fun(jaxpr)
     return lambda *inputs: tuple(run(*[jax.numpy.asarray(x) for x in inputs]))

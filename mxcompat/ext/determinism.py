@@ -1,8 +1,8 @@
-"""The same bits for the same program.
+"""Reproducible results: the same bits for the same program.
 
-Left to itself, a structure is computed in the way that costs least at the time: in NumPy while it is new, by an
-executable once it has proved to return. The ways differ in the last digit, and when one follows the other depends on
-how fast things were. This takes the choice away.
+By default, a structure is computed in the fastest way at the time: in NumPy while it is new, and by an executable once
+it has been used often. The results may differ in the last digit, and the time of the change depends on the machine's
+speed. `reproducible` turns this choice off.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ __all__ = ["reproducible"]
 
 
 class reproducible:
-    """Whether evaluations give the same bits in every run, and in every process on this machine; in all threads.
+    """Make evaluations give the same bits in every run and every process on this machine, in all threads.
 
-    Called, it says so from now on; as a context manager, until the end of the block. The way in which a stretch of
-    graph is computed then follows from its structure alone: XLA compiles it for speed when it is met for the first
-    time, with all Python numbers as arguments, and nothing runs in NumPy. A first run waits for that compile, as does
-    every new shape; docs/differences.md says what else has to be the same for the bits to be. What counts is where an
-    array is evaluated, not where it was made.
+    A call takes effect at once; as a context manager it ends with the block. The computation of a graph then depends
+    only on its structure: XLA compiles it for speed at its first evaluation, with all Python numbers as arguments, and
+    nothing runs in NumPy. The first run therefore waits for the compilation, and so does each new shape.
+    docs/differences.md lists the other conditions for equal bits. An array counts by where it is evaluated, not by
+    where it was made.
 
-    The environment variable `MXCOMPAT_REPRODUCIBLE=1` does the same for a whole process.
+    The environment variable `MXCOMPAT_REPRODUCIBLE=1` has the same effect for a whole process.
 
     Args:
-        on: whether it is to be so.
+        on: True to turn it on, False to turn it off.
 
     Example:
         >>> with mx.ext.reproducible():
@@ -48,9 +48,9 @@ class reproducible:
 
 
 def _switch(on: bool) -> bool:
-    """Throw the switch; how it was before."""
+    """Set the switch and return its previous value."""
     with lock:
         before, policy.REPRODUCIBLE = policy.REPRODUCIBLE, bool(on)
         if before != policy.REPRODUCIBLE:
-            single.clear()  # its executables were those of the other way
+            single.clear()  # its executables depend on the switch
     return before

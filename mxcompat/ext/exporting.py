@@ -1,7 +1,7 @@
-"""Functions as StableHLO, to run elsewhere: `stablehlo`, `export` and `load`.
+"""Export of functions as StableHLO, to run elsewhere: `stablehlo`, `export` and `load`.
 
-What comes out is what `jax.export` makes of a function that was written for JAX: servers, IREE and converters to other
-formats take it, and so does JAX without this library.
+The format is that of `jax.export` for a function written for JAX. Servers, IREE and converters to other formats accept
+it, and so does JAX without this library.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class StableHLO(NamedTuple):
     """A function as StableHLO.
 
     Args:
-        text: MLIR, to read and to feed to compilers that take it.
-        bytecode: the same as a portable artifact, which later versions of StableHLO read too.
+        text: MLIR text, for people and for compilers that accept it.
+        bytecode: the same as a portable artifact, which later versions of StableHLO can read, too.
     """
 
     text: str
@@ -45,11 +45,12 @@ class StableHLO(NamedTuple):
 
 
 class Exported:
-    """A function that needs no Python source: a lazy function of trees of arrays, and what can be written to a file.
+    """A lazy function of trees of arrays that needs no Python source and can be written to a file.
 
     Args:
-        exported: what `jax.export` made, or has read.
-        vjp_order: how often it can be differentiated; None if what was read says it.
+        exported: the object that `jax.export` made or read.
+        vjp_order: the number of times that it can be differentiated; None for a function that was loaded, whose file
+            says it.
     """
 
     def __init__(self, exported: jax.export.Exported, vjp_order: int | None = None) -> None:
@@ -59,11 +60,11 @@ class Exported:
         WITHIN[self._op] = self._derivative
 
     def __call__(self, *args: Any) -> Any:
-        """The function, of arrays like those that it was exported for.
+        """Call the function on arrays like those that it was exported for.
 
         Raises:
-            ValueError: if their tree, shapes or dtypes are others, and when it is differentiated more often than
-                `vjp_order` says, or in forward mode.
+            ValueError: if the trees, shapes or dtypes differ. Also if it is differentiated more than `vjp_order` times,
+                or in forward mode.
         """
         leaves, _ = _flatten(args, "exported")
         self._check(leaves, jax.tree.structure((args, {}), is_leaf=_is_array))
@@ -74,7 +75,7 @@ class Exported:
         return f"Exported({self.jax.fun_name}, {', '.join(map(str, self.jax.in_avals))})"
 
     def serialize(self) -> bytes:
-        """What `load`, and `jax.export.deserialize`, read.
+        """Return the bytes that `load` and `jax.export.deserialize` read.
 
         Raises:
             ImportError: without the package flatbuffers (`pip install 'mxcompat[export]'`).
@@ -86,7 +87,7 @@ class Exported:
             return bytes(self.jax.serialize(vjp_order=self._vjp_order))
 
     def save(self, file: str | os.PathLike[str]) -> None:
-        """Write that to a file."""
+        """Write the serialized function to a file."""
         Path(file).write_bytes(self.serialize())
 
     @property
@@ -121,7 +122,7 @@ def _is_array(x: Any) -> bool:
 
 
 def _flatten(tree: Any, function: str) -> tuple[list[array], Any]:
-    """The arrays of a tree in JAX's order, and the tree."""
+    """Return the arrays of a tree in JAX's order, and the tree's structure."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=_is_array)
     for x in leaves:
         if not _is_array(x):
@@ -134,12 +135,12 @@ def _flatten(tree: Any, function: str) -> tuple[list[array], Any]:
 def stablehlo(
     fun: Callable[..., Any], *args: Any, batch_axes: Any = None, platforms: Sequence[str] | None = None
 ) -> StableHLO:
-    """A function as StableHLO, for compilers that take that: IREE, converters to CoreML, XLA.
+    """Convert a function to StableHLO, for compilers that accept it: IREE, converters to CoreML, XLA.
 
-    Args: those of `export`.
+    The arguments are those of `export`.
 
     Returns:
-        Its text, and its bytecode.
+        The text and the bytecode.
 
     Raises:
         ValueError: as `export` does.
@@ -156,25 +157,28 @@ def export(
     fun: Callable[..., Any], *args: Any, batch_axes: Any = None, vjp_order: int = 0,
     platforms: Sequence[str] | None = None,
 ) -> Exported:  # fmt: skip
-    """A function that can be written to a file and runs without its Python source, in later versions too.
+    """Convert a function to one that can be written to a file, and that runs without its Python source, also in later
+    versions.
 
     Args:
         fun: takes and returns trees (of lists, tuples and dicts) of arrays. Arrays that it captures, the weights of a
             module for example, become constants.
-        args: examples of its arguments: their shapes and dtypes count.
-        batch_axes: the axes that may have any size, the same one for all: an int, or a tree of ints and None, as
-            `vmap` takes it. The function is run for three sizes, to see what depends on them. None: the sizes of the
-            examples are the only ones.
-        vjp_order: how often it can be differentiated in reverse mode. The rules of custom functions are in it.
-        platforms: what it is to run on, "cpu", "cuda", "rocm" or "tpu"; by default what JAX computes on here.
+        args: example arguments; only their shapes and dtypes count.
+        batch_axes: the axes that may have any size, which is the same for all of them: an int, or a tree of ints and
+            None, as for `vmap`. The function is run for three sizes, to find the numbers that depend on the size. With
+            None, only the sizes of the examples are supported.
+        vjp_order: the number of times that it can be differentiated in reverse mode. The rules of custom functions are
+            included.
+        platforms: the platforms to run on: "cpu", "cuda", "rocm" or "tpu". The default is JAX's platform here.
 
     Returns:
-        A lazy function of the same arguments, which has `save`, `serialize` and `stablehlo`, and as `jax` what
-        `jax.export` knows of it.
+        A lazy function of the same arguments, with `save`, `serialize` and `stablehlo`. Its attribute `jax` is the
+        object of `jax.export`.
 
     Raises:
-        ValueError: if an argument or a result is no tree of arrays, if `fun` draws random numbers without a key (they
-            would be the same ones forever), uses host code, or does something else for each size of the batch.
+        ValueError: if an argument or a result is not a tree of arrays; if `fun` draws random numbers without a key
+            (every call would draw the same ones); if it uses host code; or if its graph depends on the size of the
+            batch.
 
     Example:
         >>> f = mx.ext.export(lambda x: x * mx.array([1.0, 2.0]), mx.zeros((1, 2)), batch_axes=0, vjp_order=1)
@@ -186,13 +190,13 @@ def export(
 
 
 def load(file: str | os.PathLike[str] | bytes) -> Exported:
-    """A function that `export`, or `jax.export`, has written.
+    """Load a function that `export` or `jax.export` has written.
 
     Args:
         file: a path, or the bytes themselves.
 
     Raises:
-        ValueError: if it is something else.
+        ValueError: if the data are not an exported function.
         ImportError: without the package flatbuffers (`pip install 'mxcompat[export]'`).
 
     Example:
@@ -211,7 +215,7 @@ def load(file: str | os.PathLike[str] | bytes) -> Exported:
 
 
 class _Trace(NamedTuple):
-    """What a function has built for one size of the batch."""
+    """The graph that a function builds for one size of the batch."""
 
     program: Program
     captured: list[Node]
@@ -278,7 +282,7 @@ def _traced(name: str, fun: Callable[..., Any], avals: Sequence[Aval], tree: Any
 
 
 def _in_jax_order(args: tuple, batch_axes: Any) -> list[int | None]:
-    """The axis of each array; that of the arrays of dicts, which JAX sorts, too."""
+    """Return the axis of each array, in JAX's order of leaves, which sorts dicts."""
     ordered = _sorted(args)
     return flat_axes(ordered[0] if len(args) == 1 else ordered, flatten(ordered), batch_axes, "")
 

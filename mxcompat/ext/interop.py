@@ -1,4 +1,4 @@
-"""JAX in both directions: arrays, and functions with their derivatives."""
+"""Interoperability with JAX in both directions: arrays, and functions with their derivatives."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["from_jax", "jax_function", "to_jax"]
 
 
 def to_jax(tree: Any) -> Any:
-    """The tree with a `jax.Array` for each array, without a copy.
+    """Replace each array in a tree by a `jax.Array`, without a copy.
 
     Args:
-        tree: lists, tuples and dicts of arrays; other leaves stay what they are.
+        tree: lists, tuples and dicts of arrays; other leaves stay unchanged.
 
     Raises:
         ValueError: within `vmap` and `compile`, where arrays have no value.
@@ -38,10 +38,10 @@ def to_jax(tree: Any) -> Any:
 
 
 def from_jax(tree: Any) -> Any:
-    """The tree (of lists, tuples and dicts) with an array for each `jax.Array`, without a copy.
+    """Replace each `jax.Array` in a tree (of lists, tuples and dicts) by an array, without a copy.
 
     Raises:
-        RuntimeError: for a dtype that no array has.
+        RuntimeError: for a dtype that mx arrays do not have.
 
     Example:
         >>> import jax
@@ -58,19 +58,20 @@ def from_jax(tree: Any) -> Any:
 
 
 def jax_function(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of JAX arrays as a function of mx arrays: lazy, differentiable, mappable, and compiled with the rest.
+    """Convert a function of JAX arrays to one of mx arrays. The result is lazy, can be differentiated and mapped, and
+    is compiled with the ops around it.
 
     Args:
-        fun: a pure, traceable function of trees of JAX arrays that returns a tree of JAX arrays. Arguments that are
-            not arrays must be hashable, and are constants.
+        fun: a pure, traceable function of trees of JAX arrays that returns a tree of JAX arrays. Arguments that are not
+            arrays must be hashable, and are constants.
 
     Returns:
         The same function of trees of mx arrays.
 
     Raises:
-        TypeError: if `fun` cannot be called; when called, if it returns something that is no array and no number.
+        TypeError: if `fun` is not callable; when called, if a result is neither an array nor a number.
 
-    What JAX raises where it traces `fun`, at the first call with arguments of a kind, comes as it is.
+    Errors that JAX raises while it traces `fun` are raised unchanged, at the first call with arguments of each kind.
 
     Example:
         >>> import jax
@@ -102,7 +103,7 @@ def jax_function(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _result(leaf: Any) -> jax.Array:
-    """A leaf of what a function of JAX's returned."""
+    """Convert a leaf of a JAX function's result to a JAX array."""
     if not (is_array(leaf) or isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex))):
         raise TypeError(f"[jax_function] The function must return a tree of arrays, not one with {leaf!r} in it.")
     number = None if is_array(leaf) or isinstance(leaf, (np.ndarray, np.generic)) else natural_dtype(leaf)._numpy

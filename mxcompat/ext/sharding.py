@@ -1,8 +1,8 @@
-"""One program, many devices: arrays that are spread over a mesh.
+"""One program on many devices: arrays that are sharded over a mesh.
 
-MLX has one device for each process. Here a mesh of devices can stand behind one program: `mesh` names its axes, `shard`
-spreads arrays over them, and what is computed from these is computed where they are. XLA's partitioner divides each
-program and puts in the communication, so that the program itself, a training loop, say, stays as it is.
+MLX has one device per process. Here one program can use a mesh of devices: `mesh` names its axes, `shard` distributes
+arrays over them, and operations on these arrays run where their data are. XLA's partitioner divides each program and
+inserts the communication. So the user's program, such as a training loop, does not change.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`Mesh` and `PartitionSpec`, which are JAX's."""
+    """Return `Mesh` or `PartitionSpec`, which are JAX's."""
     if name in ("Mesh", "PartitionSpec"):
         return getattr(jax.sharding, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def mesh(*, devices: Sequence[Any] | str = "local", **axes: int) -> Mesh:
-    """A mesh of devices with named axes, as `jax.make_mesh` arranges it.
+    """Make a mesh of devices with named axes, arranged by `jax.make_mesh`.
 
     Args:
-        devices: "local", those of this process; "all", those of all processes that `jax.distributed` has brought
-            together; or a sequence of JAX's devices.
-        **axes: the size of each axis, in order; -1, for one of them, is what is left of the devices. Without any there
-            is one axis, `data`, of all devices.
+        devices: "local" for the devices of this process; "all" for the devices of all processes in `jax.distributed`;
+            or a sequence of JAX devices.
+        **axes: the size of each axis, in order. One size may be -1, for all remaining devices. By default there is one
+            axis, `data`, with all devices.
 
     Returns:
-        The mesh, of as many of the first devices as it needs.
+        The mesh, which uses the first devices of `devices`.
 
     Raises:
-        ValueError: if there are fewer devices than it needs, or for sizes and devices that are none.
+        ValueError: if there are too few devices, or if a size or a device is invalid.
 
     Example:
         >>> mx.ext.sharding.mesh(data=1, model=1)
@@ -91,23 +91,23 @@ def shard(tree: Any, mesh: Mesh, spec: Any) -> Any:
     Args:
         tree: an array, or a tree of arrays.
         mesh: the mesh.
-        spec: how: for each axis of an array the name of the mesh axis that divides it, a tuple of such names, or None.
-            `"data"` is `("data",)`: what has no name is not divided. None is for arrays of which each device holds the
-            whole. One for all arrays; or a dict or a list like the tree; or a function of an array's path in the tree
-            (`"layers.0.weight"`) and the array.
+        spec: the sharding: for each axis of an array, the name of the mesh axis that divides it, a tuple of such names,
+            or None. `"data"` means `("data",)`; further axes are not divided. With None, each device holds the whole
+            array. It may be one spec for all arrays; a dict or list like the tree; or a function of an array's path in
+            the tree (`"layers.0.weight"`) and the array.
 
     Returns:
-        The tree with arrays that are spread. Other leaves stay what they are.
+        The tree with sharded arrays. Other leaves stay unchanged.
 
-    What has a value is moved. For what has none yet, and within a function under a transform, this is an op, which
-    tells XLA how an array is to be spread at this place of a program. Where XLA's own choice, which follows from the
-    inputs, moves more data than need be, such a word in the right place helps. Arrays that are spread before they are
-    evaluated, a model's first parameters, say, never lie on one device as a whole.
+    An array with a value is moved. For a pending array, and inside a transformed function, `shard` is an op, which
+    constrains the sharding at this point of the program. XLA derives its own choice from the inputs; a constraint helps
+    if that choice moves too much data. An array that is sharded before it is evaluated, such as a model's initial
+    parameters, is never on one device as a whole.
 
     Raises:
-        ValueError: if the mesh has no axis of a name, if one does not divide the axis of an array, or if a dict or a
-            list of specs has none for an array.
-        TypeError: for what is no mesh, or no spec.
+        ValueError: if the mesh has no axis with a given name; if a mesh axis does not divide the axis of an array
+            evenly; or if a dict or list of specs lacks an array.
+        TypeError: if `mesh` is not a mesh, or `spec` is not a spec.
 
     Example:
         >>> mesh = mx.ext.sharding.mesh(data=1)
@@ -121,10 +121,10 @@ def shard(tree: Any, mesh: Mesh, spec: Any) -> Any:
 
 
 def replicate(mesh: Mesh) -> Callable[[array], array]:
-    """A function that gives each device of a mesh the whole of an array: `model.apply(replicate(mesh))`.
+    """Return a function that copies an array to each device of a mesh: `model.apply(replicate(mesh))`.
 
     Raises:
-        TypeError: if it is no mesh.
+        TypeError: if `mesh` is not a mesh.
 
     Example:
         >>> mesh = mx.ext.sharding.mesh(data=1)
@@ -138,12 +138,12 @@ def replicate(mesh: Mesh) -> Callable[[array], array]:
 
 
 def fsdp(mesh: Mesh, axis: str = "data", smallest: int = 1 << 12) -> Callable[[str, array], PartitionSpec]:
-    """What to give `shard` for parameters of which each device is to hold a part: each array's longest axis that the
-    mesh axis divides is divided by it. An array of fewer than `smallest` elements is held whole.
+    """Return a spec for `shard` that divides parameters among devices (fully sharded data parallel). The mesh axis
+    divides each array's longest axis that it divides evenly. An array of fewer than `smallest` elements is replicated.
 
     Raises:
-        TypeError: if it is no mesh.
-        ValueError: if it has no such axis.
+        TypeError: if `mesh` is not a mesh.
+        ValueError: if the mesh has no axis with this name.
 
     Example:
         >>> mesh = mx.ext.sharding.mesh(data=1)
@@ -173,11 +173,11 @@ CONSTRAIN = Op(
     lambda a, sharding: a,
     ("sharding",),
 )
-"""Tells XLA how its input is to be spread."""
+"""Constrains the sharding of its input in XLA."""
 
 
 def _shard(x: Any, mesh: Mesh, spec: Any, path: str) -> Any:
-    """`shard`, of what is at this place in a tree."""
+    """Shard the part of a tree at this path."""
     if isinstance(x, (dict, list, tuple)):
         entries = x.items() if isinstance(x, dict) else enumerate(x)
         own = isinstance(spec, (dict, list))
@@ -204,12 +204,12 @@ def _shard(x: Any, mesh: Mesh, spec: Any, path: str) -> Any:
 
 
 def _checked(spec: Any, shape: tuple[int, ...], mesh: Mesh, path: str | None) -> PartitionSpec:
-    """A spec as JAX has it, if it fits an array of this shape."""
+    """Return a spec as JAX's PartitionSpec, after checking that it fits an array of this shape."""
     what = f"{path}, of shape {shape}" if path else f"an array of shape {shape}"
     names = [() if n is None else (n,) if isinstance(n, str) else tuple(n) for n in _entries(spec)]
     _check_names(mesh, [name for group in names for name in group])
     while names and not names[-1]:
-        names.pop()  # the same layout is to be the same spec
+        names.pop()  # equal layouts must have equal specs
     if len(names) > len(shape):
         raise ValueError(f"[shard] Expected a spec of at most {len(shape)} axes for {what}, got {spec!r}.")
     for k, group in enumerate(names):
@@ -244,7 +244,7 @@ def _check_names(mesh: Mesh, names: Sequence[str]) -> None:
 
 
 def bytes_per_device(tree: Any) -> dict[Any, int]:
-    """How many bytes of the arrays in a tree each device of this process holds, by JAX's device. Evaluates them.
+    """Return the bytes of a tree's arrays on each device of this process, by JAX device. Evaluates the arrays.
 
     Raises:
         ValueError: within `vmap` and `compile`, where arrays have no value.

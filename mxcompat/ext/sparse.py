@@ -1,7 +1,7 @@
-"""Sparse matrices: the elements that are not zero, and where they are, as `jax.experimental.sparse.BCOO` stores them.
+"""Sparse matrices: the nonzero elements and their indices, stored as in `jax.experimental.sparse.BCOO`.
 
-Products are made of reads and writes by index: they are lazy, run wherever these do, and have gradients with respect to
-the values and to what is dense.
+Products consist of reads and writes by index. So they are lazy, run wherever these run, and have gradients with respect
+to the values and to dense operands.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["SparseMatrix", "from_bcoo", "from_coo", "from_dense", "matmul"]
 
 
 class SparseMatrix(NamedTuple):
-    """A matrix of which only some elements are stored. Made by `from_dense`, `from_coo` and `from_bcoo`.
+    """A matrix that stores only some of its elements. `from_dense`, `from_coo` and `from_bcoo` make one.
 
-    It is a tree: functions that are compiled, mapped or checkpointed take and return it. To differentiate with respect
-    to the values, let these be the argument, see `with_values`.
+    It is a tree, so functions that are compiled, mapped or checkpointed can take and return it. To differentiate with
+    respect to the values, make them the argument, see `with_values`.
 
     Args:
         values: the elements, an array of shape (n,).
-        indices: their rows and columns, an int32 array of shape (n, 2). Elements at the same place are added up.
+        indices: their rows and columns, an int32 array of shape (n, 2). Elements with equal indices are added up.
         shape: the numbers of rows and columns.
 
     Example:
@@ -54,35 +54,35 @@ class SparseMatrix(NamedTuple):
         return SparseMatrix(self.values, self.indices[:, ::-1], (self.shape[1], self.shape[0]))
 
     def with_values(self, values: array) -> SparseMatrix:
-        """A matrix with other elements at the same places.
+        """Return a matrix with other elements at the same indices.
 
         Raises:
-            ValueError: if there are more or less of them.
+            ValueError: if the number of elements differs.
         """
         if values.shape != self.values.shape:
             raise ValueError(f"[sparse] Expected values of shape {self.values.shape}, got {values.shape}.")
         return SparseMatrix(values, self.indices, self.shape)
 
     def todense(self) -> array:
-        """The matrix with all its elements."""
+        """Convert the matrix to a dense array."""
         rows, columns = self.indices[:, 0], self.indices[:, 1]
         return mx.zeros(self.shape, self.dtype).at[rows, columns].add(self.values)
 
     def to_bcoo(self) -> Any:
-        """The same as a matrix of JAX's."""
-        from jax.experimental.sparse import BCOO  # here, since it takes long to import
+        """Convert the matrix to a JAX BCOO matrix."""
+        from jax.experimental.sparse import BCOO  # imported here because it is slow
 
         return BCOO((to_jax(self.values), to_jax(self.indices)), shape=self.shape)
 
     def astype(self, dtype: Dtype) -> SparseMatrix:
-        """The matrix with elements of another type."""
+        """Cast the elements to another dtype."""
         return self.with_values(self.values.astype(dtype))
 
     def __matmul__(self, other: array | SparseMatrix) -> array:
         return matmul(self, other)
 
     def __mul__(self, other: Any) -> SparseMatrix:
-        """Each element times a number, or times that of a dense matrix at its place."""
+        """Multiply each element by a number, or by the element of a dense matrix at its index."""
         if isinstance(other, array) and other.ndim:
             dense = mx.broadcast_to(other, self.shape)
             return self.with_values(self.values * dense[self.indices[:, 0], self.indices[:, 1]])
@@ -94,7 +94,7 @@ class SparseMatrix(NamedTuple):
         return self.with_values(-self.values)
 
     def __add__(self, other: SparseMatrix) -> SparseMatrix:  # type: ignore[override]
-        """The sum, which stores the elements of both."""
+        """Add two matrices; the result stores the elements of both."""
         if not isinstance(other, SparseMatrix) or other.shape != self.shape:
             what = other.shape if isinstance(other, SparseMatrix) else type(other).__name__
             raise ValueError(f"[sparse] Only a sparse matrix of shape {self.shape} can be added, not {what}.")
@@ -109,11 +109,11 @@ class SparseMatrix(NamedTuple):
 
 
 def from_dense(x: array) -> SparseMatrix:
-    """The matrix of the elements that are not zero. Evaluates `x`: how many these are decides on the shapes.
+    """Return the sparse matrix of the nonzero elements of `x`. Evaluates `x`, because their number determines shapes.
 
     Raises:
-        ValueError: if `x` is no matrix, and within `vmap` and `compile`, where arrays have no value.
-        TypeError: if it is no array.
+        ValueError: if `x` is not a matrix; also within `vmap` and `compile`, where arrays have no value.
+        TypeError: if `x` is not an array.
 
     Example:
         >>> mx.ext.sparse.from_dense(mx.eye(3))
@@ -128,16 +128,16 @@ def from_dense(x: array) -> SparseMatrix:
 
 
 def from_coo(values: Any, rows: Any, columns: Any, shape: Sequence[int]) -> SparseMatrix:
-    """A matrix from its elements and where they are.
+    """Make a matrix from its elements and their indices.
 
     Args:
         values: n numbers.
-        rows, columns: n integers each. Elements at the same place are added up.
+        rows, columns: n integers each. Elements with equal indices are added up.
         shape: the numbers of rows and columns.
 
     Raises:
         ValueError: if their lengths differ.
-        IndexError: if a place is outside the shape; where the arrays have no value it is not checked.
+        IndexError: if an index is outside the shape. Arrays without a value are not checked.
 
     Example:
         >>> mx.ext.sparse.from_coo([1.0, 2.0], [0, 1], [2, 0], (2, 3)).todense()
@@ -160,11 +160,11 @@ def from_coo(values: Any, rows: Any, columns: Any, shape: Sequence[int]) -> Spar
 
 
 def from_bcoo(matrix: Any) -> SparseMatrix:
-    """A matrix of JAX's, `jax.experimental.sparse.BCOO`, without a copy.
+    """Convert a `jax.experimental.sparse.BCOO` matrix, without a copy.
 
     Raises:
-        ValueError: if it has other axes than two that are sparse.
-        TypeError: if it is something else.
+        ValueError: if it does not have exactly two sparse axes.
+        TypeError: if `matrix` is not a BCOO matrix.
 
     Example:
         >>> from jax.experimental.sparse import BCOO
@@ -179,12 +179,12 @@ def from_bcoo(matrix: Any) -> SparseMatrix:
 
 
 def matmul(a: array | SparseMatrix, b: array | SparseMatrix) -> array:
-    """The product of a sparse matrix with a dense one, or a vector, or of a dense one with a sparse one. That of two
-    sparse ones is dense, too.
+    """Multiply a sparse matrix by a dense matrix or a vector, or a dense matrix by a sparse one. All products are
+    dense, also that of two sparse matrices.
 
     Raises:
         ValueError: if the shapes do not fit.
-        TypeError: if one is neither an array nor a sparse matrix.
+        TypeError: if an operand is neither an array nor a sparse matrix.
 
     Example:
         >>> s = mx.ext.sparse.from_dense(mx.array([[0.0, 2.0], [3.0, 0.0]]))

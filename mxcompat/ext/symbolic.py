@@ -1,8 +1,8 @@
-"""Programs for a batch of any size, made from what a function builds for three sizes.
+"""Build a Program for any batch size from a function's traces for three sizes.
 
-Python sees sizes as numbers, so a trace is of one size. What differs between the traces for three sizes is what depends
-on the size: a number in the params of an op, a dimension of a shape. If two of them say that it is `a * size + b`, and
-the third agrees, the symbol takes its place.
+Python sees sizes as numbers, so a trace is for one size. Numbers that differ between the three traces (in the params of
+ops, in shapes) depend on the size. If two traces determine a formula `a * size + b` and the third agrees, the formula
+with the symbolic size replaces the number.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from mxcompat._jax import jax, jnp
 __all__ = ["SIZES", "any_number", "any_size", "same_values"]
 
 SIZES = (5, 7, 11)
-"""The sizes to trace for. One of size 1 would broadcast."""
+"""The sizes to trace for. Size 1 would broadcast."""
 
 
 def _differs(what: str) -> ValueError:
-    """The error for traces that differ by more than such numbers."""
+    """Return the error for traces that differ in more than numbers."""
     return ValueError(
         f"[export] The function does something else for each size of the batch: {what}. Without batch_axes it is "
         "exported for one size."
@@ -33,7 +33,7 @@ def _differs(what: str) -> ValueError:
 
 
 def any_number(values: Sequence[Any], symbol: Any, what: str) -> Any:
-    """The number that is one of these for each of the sizes, in terms of the symbol."""
+    """Return the number as a function of the symbolic size, given its values for the three sizes."""
     if values[0] == values[1] == values[2]:
         return values[0]
     slope = (values[1] - values[0]) / (SIZES[1] - SIZES[0])
@@ -47,7 +47,7 @@ def any_number(values: Sequence[Any], symbol: Any, what: str) -> Any:
 
 
 class _Line:
-    """The Python number `slope * symbol + first`."""
+    """The number `slope * symbol + first`."""
 
     def __init__(self, slope: float, first: float, symbol: Any) -> None:
         self.slope, self.first, self.symbol = slope, first, symbol
@@ -57,7 +57,7 @@ class _Line:
 
 
 class _Filled:
-    """An array of one number, in a shape with the symbol in it."""
+    """An array filled with one number, whose shape contains the symbol."""
 
     def __init__(self, value: Any, shape: tuple[Any, ...]) -> None:
         self.value, self.shape = value, shape
@@ -67,10 +67,10 @@ class _Filled:
 
 
 def any_size(programs: Sequence[Program], symbol: Any) -> Program:
-    """The Program that is one of these for each of the sizes.
+    """Combine the Programs for the three sizes into one for any size.
 
     Raises:
-        ValueError: if they differ by more than numbers that depend on the size.
+        ValueError: if they differ in more than numbers that depend on the size.
     """
     if programs[0] is programs[1] is programs[2]:
         return programs[0]
@@ -118,8 +118,8 @@ def _aval(shapes: Sequence[tuple[int, ...]], dtypes: set, symbol: Any) -> Aval:
 
 
 def same_values(nodes: Sequence[Node], symbol: Any) -> Any:
-    """What three captured nodes, one for each size, hold: a number in terms of the symbol, or data that are the same,
-    or that are one number everywhere."""
+    """Combine the values of three captured nodes, one for each size: a number as a function of the symbol, equal data,
+    or an array filled with one number."""
     first = nodes[0]
     if first.op is SCALAR:
         return any_number([n.value for n in nodes], symbol, "a number")

@@ -1,9 +1,10 @@
-"""The Python array API standard (2024.12) over mx arrays: what `x.__array_namespace__()` returns, but in MLX's place.
+"""The Python array API standard (2024.12) for mx arrays. `x.__array_namespace__()` returns this module, unless mxcompat
+is installed in MLX's place.
 
-Names, signatures, special values and result dtypes are the standard's, where `mlx.core` has its own: `sum` keeps int64,
-`sign` keeps NaN, `argmax` is an int32, there are `nonzero` and `unique_values`. Arrays, operators and default dtypes
-(float32, complex64, int32) are MLX's. Libraries that are written for the standard, among them parts of SciPy and
-scikit-learn, take mx arrays by it.
+Names, signatures, special values and result dtypes follow the standard, also where `mlx.core` differs: `sum` keeps
+int64, `sign` keeps NaN, `argmax` returns int32, and `nonzero` and `unique_values` exist. Arrays, operators and default
+dtypes (float32, complex64, int32) are MLX's. Libraries written for the standard, such as parts of SciPy and
+scikit-learn, accept mx arrays through this module.
 
 Example:
     >>> xp = mx.array([3.0]).__array_namespace__()

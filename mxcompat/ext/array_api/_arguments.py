@@ -1,4 +1,4 @@
-"""What the functions of the standard say of arguments that are no arrays."""
+"""The TypeError that the standard's functions raise for an argument that is not an array."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["say_what_is_no_array"]
 
 
 def say_what_is_no_array(namespace: dict[str, Any]) -> None:
-    """Have the public functions of a module raise a TypeError where they meet something else in place of an array."""
+    """Wrap the public functions of a module, so that they raise TypeError if an array argument is not an array."""
     for name in namespace["__all__"]:
         if inspect.isfunction(namespace[name]) and not hasattr(namespace[name], "__wrapped__"):
             namespace[name] = _saying(namespace[name])

@@ -1,4 +1,4 @@
-"""Creation functions of the standard. A `device` says where, as a stream does in MLX."""
+"""Creation functions of the standard. A `device` selects where they run, as a stream does in MLX."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ __all__ = [
 Shape = int | tuple[int, ...]
 
 _DEFAULTS = {"b": mx.bool_, "i": mx.int32, "u": mx.uint64, "f": mx.float32, "c": mx.complex64}
-"""The dtype of Python numbers, by the kind of NumPy's."""
+"""The default dtype of Python numbers, by NumPy's kind."""
 
 
 def arange(
     start: float, /, stop: float | None = None, step: float = 1, *, dtype: Dtype | None = None,
     device: Device | None = None,
 ) -> array:  # fmt: skip
-    """Evenly spaced numbers from `start` up to, but not including, `stop`; from 0 to `start` without it."""
+    """Return evenly spaced numbers from `start` up to, but not including, `stop`; from 0 to `start` if `stop` is
+    None."""
     if stop is None:
         start, stop = 0, start
     if dtype is None:
@@ -38,12 +39,12 @@ def arange(
 def asarray(
     obj: Any, /, *, dtype: Dtype | None = None, device: Device | None = None, copy: bool | None = None
 ) -> array:
-    """An array of a number, nested lists or tuples, or what has the buffer or DLPack protocol.
+    """Convert a number, nested lists or tuples, or an object with the buffer or DLPack protocol to an array.
 
-    Unlike `mx.array` it keeps the double precision of NumPy's and JAX's arrays.
+    Unlike `mx.array`, it keeps the double precision of NumPy and JAX arrays.
 
     Raises:
-        ValueError: if `copy` is False and one is needed.
+        ValueError: if `copy` is False and a copy is needed.
         OverflowError: for numbers beyond the range of the dtype.
     """
     if isinstance(obj, array) or is_array(obj) or copy is False:
@@ -65,35 +66,35 @@ def _holds_array(obj: Any) -> bool:
 
 
 def empty(shape: Shape, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
-    """An array of this shape, of zeros."""
+    """Return an array of this shape; its elements are zeros."""
     return zeros(shape, dtype=dtype, device=device)
 
 
 def empty_like(x: array, /, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
-    """An array of the shape of another, and of its dtype if none is given, of zeros."""
+    """Return an array with the shape of `x`, and its dtype by default; the elements are zeros."""
     return zeros_like(x, dtype=dtype, device=device)
 
 
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Dtype | None = None, device: Device | None = None
 ) -> array:
-    """Ones on diagonal k, zeros elsewhere."""
+    """Return a matrix with ones on diagonal k and zeros elsewhere."""
     return mx.eye(n_rows, n_cols, k, dtype or mx.float32, stream=device)
 
 
 def from_dlpack(x: Any, /, *, device: Device | None = None, copy: bool | None = None) -> array:
-    """An array of what has the DLPack protocol."""
+    """Convert an object with the DLPack protocol to an array."""
     return mx.from_dlpack(x, copy=copy)
 
 
 def full(shape: Shape, fill_value: Any, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
-    """One number everywhere; by default of the dtype of that number."""
+    """Return an array filled with one number, by default with the dtype of that number."""
     value = asarray(fill_value, dtype=dtype)
     return mx.broadcast_to(value, (shape,) if isinstance(shape, int) else tuple(shape), stream=device)
 
 
 def full_like(x: array, /, fill_value: Any, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
-    """One number everywhere, with the shape of another array, and its dtype if none is given."""
+    """Return an array filled with one number, with the shape of `x`, and its dtype by default."""
     return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device)
 
 
@@ -101,42 +102,42 @@ def linspace(
     start: complex, stop: complex, /, num: int, *, dtype: Dtype | None = None, device: Device | None = None,
     endpoint: bool = True,
 ) -> array:  # fmt: skip
-    """`num` evenly spaced numbers from `start` to `stop`, which is the last of them if it is the `endpoint`."""
+    """Return `num` evenly spaced numbers from `start` to `stop`. With `endpoint`, `stop` is the last of them."""
     numbers = np.linspace(start, stop, num, endpoint=endpoint)
     dtype = dtype or (mx.complex64 if numbers.dtype.kind == "c" else mx.float32)
     return mx.array(numbers.astype(dtype._numpy), dtype)
 
 
 def meshgrid(*arrays: array, indexing: str = "xy") -> list[array]:
-    """The coordinates of a grid, from those along each axis."""
+    """Return coordinate arrays of a grid, given the coordinates along each axis."""
     return list(mx.meshgrid(*arrays, indexing=indexing)) if arrays else []
 
 
 def ones(shape: Shape, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
-    """Ones."""
+    """Return an array of ones."""
     return mx.ones(shape, dtype or mx.float32, stream=device)
 
 
 def ones_like(x: array, /, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
-    """Ones, with the shape of another array, and its dtype if none is given."""
+    """Return ones with the shape of `x`, and its dtype by default."""
     return mx.ones(x.shape, dtype or x.dtype, stream=device)
 
 
 def tril(x: array, /, *, k: int = 0) -> array:
-    """The matrices without what is above diagonal k."""
+    """Return the lower triangles of matrices: the elements on and below diagonal k."""
     return mx.tril(x, k)
 
 
 def triu(x: array, /, *, k: int = 0) -> array:
-    """The matrices without what is below diagonal k."""
+    """Return the upper triangles of matrices: the elements on and above diagonal k."""
     return mx.triu(x, k)
 
 
 def zeros(shape: Shape, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
-    """Zeros."""
+    """Return an array of zeros."""
     return mx.zeros(shape, dtype or mx.float32, stream=device)
 
 
 def zeros_like(x: array, /, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
-    """Zeros, with the shape of another array, and its dtype if none is given."""
+    """Return zeros with the shape of `x`, and its dtype by default."""
     return mx.zeros(x.shape, dtype or x.dtype, stream=device)

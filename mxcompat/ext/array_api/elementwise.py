@@ -1,4 +1,4 @@
-"""Element-wise functions of the standard: those of `mlx.core` under its names, and what differs there."""
+"""Elementwise functions of the standard: those of `mlx.core` under the standard's names, and functions that differ."""
 
 from __future__ import annotations
 
@@ -166,11 +166,11 @@ _complex = jax_function(lazy.lax.complex)
 _complex_expm1 = jax_function(lazy.numpy.expm1)
 _complex_log1p = jax_function(lazy.numpy.log1p)
 _INTEGERS = {2: mx.int16, 4: mx.int32, 8: mx.int64}
-"""The integers with as many bytes as a float, for its bits."""
+"""The integer dtype with as many bytes as a float, for its bits."""
 
 
 def _both(x1: Any, x2: Any) -> tuple[array, array]:
-    """Two operands as arrays of one dtype: that of the array where the other is a number, or the wider one."""
+    """Convert two operands to arrays of one dtype: the array's dtype if one is a number, else the promoted dtype."""
     if not isinstance(x1, array):
         return mx.array(x1, x2.dtype), x2
     if not isinstance(x2, array):
@@ -180,7 +180,7 @@ def _both(x1: Any, x2: Any) -> tuple[array, array]:
 
 
 def _bits(x: array) -> array:
-    """The bits of floats, as integers. They have no derivative."""
+    """Return the bits of floats as integers, without derivative."""
     x = mx.stop_gradient(x)
     return mx.view(x[None] if x.ndim == 0 else x, _INTEGERS[x.itemsize]).reshape(x.shape)
 
@@ -190,7 +190,8 @@ def _float_of(bits: array, like: array) -> array:
 
 
 def clip(x: array, /, min: Any = None, max: Any = None) -> array:
-    """The elements, but none below `min` or above `max`, which are arrays or numbers, or None. Of the dtype of `x`."""
+    """Limit the elements to the range from `min` to `max` (arrays, numbers or None). The result has the dtype of
+    `x`."""
     if min is not None:
         x = mx.maximum(x, min if not isinstance(min, array) else min.astype(x.dtype)).astype(x.dtype)
     if max is not None:
@@ -199,25 +200,26 @@ def clip(x: array, /, min: Any = None, max: Any = None) -> array:
 
 
 def copysign(x1: Operand, x2: Operand, /) -> array:
-    """The magnitude of x1 with the sign of x2, also where one of them is zero or NaN."""
+    """Return the magnitude of x1 with the sign of x2, also for zeros and NaN."""
     a, b = _both(x1, x2)
     size = mx.abs(a)
     return mx.where(signbit(b), -size, size)
 
 
 def expm1(x: array, /) -> array:
-    """exp(x) - 1 of each element, precise near 0."""
+    """Compute exp(x) - 1 for each element, precisely near 0."""
     if x.dtype != mx.complex64:
         return mx.expm1(x)
-    below = signbit(mx.imag(x))  # conj(expm1(x)) is expm1(conj(x)), for -0.0 too
+    below = signbit(mx.imag(x))  # conj(expm1(x)) = expm1(conj(x)), also for -0.0
     found = _complex_expm1(mx.where(below, mx.conj(x), x))
     limit = mx.where(mx.real(x) > 0, _complex(mx.array(mx.inf), mx.array(mx.nan)), mx.array(-1 + 0j))
-    found = mx.where(mx.isinf(mx.real(x)) & ~mx.isfinite(mx.imag(x)), limit, found)  # that of exp, without a direction
+    # the limit of exp, whose direction is undefined
+    found = mx.where(mx.isinf(mx.real(x)) & ~mx.isfinite(mx.imag(x)), limit, found)
     return mx.where(below, mx.conj(found), found)
 
 
 def floor_divide(x1: Operand, x2: Operand, /) -> array:
-    """x1 / x2, rounded towards negative infinity: what Python gives, and the limit where one of them is infinite."""
+    """Divide and round towards negative infinity, as Python does; for infinite operands return the limit."""
     a, b = _both(x1, x2)
     if not mx.issubdtype(a.dtype, mx.floating):
         return mx.floor_divide(a, b)
@@ -230,7 +232,7 @@ def floor_divide(x1: Operand, x2: Operand, /) -> array:
 
 
 def hypot(x1: Operand, x2: Operand, /) -> array:
-    """sqrt(x1**2 + x2**2), which does not overflow before its time."""
+    """Compute sqrt(x1**2 + x2**2) without overflow of the squares."""
     a, b = map(mx.abs, _both(x1, x2))
     large, small = mx.maximum(a, b), mx.minimum(a, b)
     ratio = small / mx.where(large == 0, mx.array(1, a.dtype), large)
@@ -239,16 +241,16 @@ def hypot(x1: Operand, x2: Operand, /) -> array:
 
 
 def log1p(x: array, /) -> array:
-    """log(1 + x) of each element, precise near 0."""
+    """Compute log(1 + x) for each element, precisely near 0."""
     if x.dtype != mx.complex64:
         return mx.log1p(x)
     found = _complex_log1p(x)
-    infinite = mx.isinf(mx.real(x)) | mx.isinf(mx.imag(x))  # also where the other part is NaN
+    infinite = mx.isinf(mx.real(x)) | mx.isinf(mx.imag(x))  # also if the other part is NaN
     return mx.where(infinite, _complex(mx.full(x.shape, mx.inf), mx.imag(found)), found)
 
 
 def nextafter(x1: Operand, x2: Operand, /) -> array:
-    """The next float after x1 in the direction of x2."""
+    """Return the next float after x1 in the direction of x2."""
     a, b = _both(x1, x2)
     bits = _bits(a)
     one = mx.array(1, bits.dtype)
@@ -259,7 +261,7 @@ def nextafter(x1: Operand, x2: Operand, /) -> array:
 
 
 def remainder(x1: Operand, x2: Operand, /) -> array:
-    """What is left of x1 when it is divided by x2, with the sign of x2."""
+    """Return the remainder of x1 divided by x2, with the sign of x2."""
     a, b = _both(x1, x2)
     if not mx.issubdtype(a.dtype, mx.floating):
         return mx.remainder(a, b)
@@ -270,12 +272,12 @@ def remainder(x1: Operand, x2: Operand, /) -> array:
 
 
 def sign(x: array, /) -> array:
-    """-1, 0 or 1 for numbers below, at or above 0, NaN for NaN; x / abs(x) for complex numbers."""
+    """Return -1, 0 or 1 for negative, zero or positive numbers, NaN for NaN, and x / abs(x) for complex numbers."""
     if mx.issubdtype(x.dtype, mx.complexfloating):
         return mx.where(x == 0, mx.array(0, x.dtype), mx.sign(x))
     return mx.where(mx.isnan(x), x, mx.sign(x))
 
 
 def signbit(x: array, /) -> array:
-    """Whether the sign of a float is negative, also that of -0.0 and of NaN."""
+    """Return True for floats with a negative sign, including -0.0 and NaN."""
     return _bits(x) < 0

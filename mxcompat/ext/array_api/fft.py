@@ -1,4 +1,4 @@
-"""The Fourier transform extension of the standard. Results are complex64, or float32: there is no complex128."""
+"""The Fourier transform extension of the standard. Results are complex64 or float32: there is no complex128."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ __all__ = [
 
 
 def fft(x: array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> array:
-    """The discrete Fourier transform along an axis, which is cut or padded to n elements."""
+    """Compute the discrete Fourier transform along an axis, which is cut or padded to n elements."""
     return mx.fft.fft(x, n, axis, norm)
 
 
 def ifft(x: array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> array:
-    """The inverse of `fft`."""
+    """Compute the inverse of `fft`."""
     return mx.fft.ifft(x, n, axis, norm)
 
 
 def fftn(
     x: array, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> array:
-    """The discrete Fourier transform along several axes."""
+    """Compute the discrete Fourier transform along several axes."""
     return mx.fft.fftn(x, _sizes(s), _last(s, axes), norm)
 
 
 def ifftn(
     x: array, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> array:
-    """The inverse of `fftn`."""
+    """Compute the inverse of `fftn`."""
     return mx.fft.ifftn(x, _sizes(s), _last(s, axes), norm)
 
 
 def rfft(x: array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> array:
-    """The half of `fft` of real numbers that determines the other."""
+    """Compute the first half of `fft` for real numbers; it determines the second half."""
     return mx.fft.rfft(x, n, axis, norm)
 
 
 def irfft(x: array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> array:
-    """The inverse of `rfft`."""
+    """Compute the inverse of `rfft`."""
     return mx.fft.irfft(x, n, axis, norm)
 
 
 def rfftn(
     x: array, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> array:
-    """`rfft` along the last of several axes, `fft` along the others."""
+    """Compute `rfft` along the last of several axes, and `fft` along the others."""
     return mx.fft.rfftn(x, _sizes(s), _last(s, axes), norm)
 
 
 def irfftn(
     x: array, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> array:
-    """The inverse of `rfftn`."""
+    """Compute the inverse of `rfftn`."""
     return mx.fft.irfftn(x, _sizes(s), _last(s, axes), norm)
 
 
@@ -67,32 +67,32 @@ _SWAPPED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
 def hfft(x: array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> array:
-    """The transform of a signal that has this half, and a real spectrum."""
+    """Compute the real spectrum of a Hermitian-symmetric signal, given the first half of the signal."""
     return mx.fft.irfft(mx.conj(x), n, axis, _SWAPPED[norm])
 
 
 def ihfft(x: array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> array:
-    """The inverse of `hfft`."""
+    """Compute the inverse of `hfft`."""
     return mx.conj(mx.fft.rfft(x, n, axis, _SWAPPED[norm]))
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Dtype | None = None, device: Device | None = None) -> array:
-    """The frequencies of what `fft` returns, for samples a time `d` apart."""
+    """Return the frequencies of the result of `fft`, for a sample spacing of `d`."""
     return mx.fft.fftfreq(n, d).astype(dtype or mx.float32)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Dtype | None = None, device: Device | None = None) -> array:
-    """The frequencies of what `rfft` returns, for samples a time `d` apart."""
+    """Return the frequencies of the result of `rfft`, for a sample spacing of `d`."""
     return mx.fft.rfftfreq(n, d).astype(dtype or mx.float32)
 
 
 def fftshift(x: array, /, *, axes: int | Sequence[int] | None = None) -> array:
-    """The frequencies in order, zero in the middle."""
+    """Move the zero frequency to the middle, so that the frequencies are in order."""
     return mx.fft.fftshift(x, axes)
 
 
 def ifftshift(x: array, /, *, axes: int | Sequence[int] | None = None) -> array:
-    """The inverse of `fftshift`."""
+    """Compute the inverse of `fftshift`."""
     return mx.fft.ifftshift(x, axes)
 
 

@@ -1,4 +1,4 @@
-"""The linear algebra extension of the standard. Matrices are the last two axes, those before them a batch."""
+"""The linear algebra extension of the standard. The last two axes are matrices; the axes before them are a batch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = [
 
 
 class Eigh(NamedTuple):
-    """The eigenvalues, in ascending order, and the eigenvectors, in columns."""
+    """Eigenvalues in ascending order, and eigenvectors as columns."""
 
     eigenvalues: array
     eigenvectors: array
 
 
 class QR(NamedTuple):
-    """Orthonormal columns, and an upper triangular matrix."""
+    """A matrix with orthonormal columns, and an upper triangular matrix."""
 
     Q: array
     R: array
@@ -40,7 +40,7 @@ class Slogdet(NamedTuple):
 
 
 class SVD(NamedTuple):
-    """The left singular vectors in columns, the singular values, descending, and the right vectors in rows."""
+    """The left singular vectors as columns, the singular values in descending order, and the right vectors as rows."""
 
     U: array
     S: array
@@ -48,12 +48,12 @@ class SVD(NamedTuple):
 
 
 def cholesky(x: array, /, *, upper: bool = False) -> array:
-    """The Cholesky factor of positive definite matrices, lower triangular or `upper`."""
+    """Compute the Cholesky factor of positive definite matrices, lower triangular or `upper`."""
     return mx.linalg.cholesky(x, upper)
 
 
 def cross(x1: array, x2: array, /, *, axis: int = -1) -> array:
-    """The cross products of vectors of three elements."""
+    """Compute the cross products of vectors with three elements."""
     dtype = mx.result_type(x1, x2)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
         raise ValueError(f"[cross] Vectors of 3 elements are needed, not {x1.shape[axis]} and {x2.shape[axis]}.")
@@ -63,32 +63,32 @@ def cross(x1: array, x2: array, /, *, axis: int = -1) -> array:
 
 
 def det(x: array, /) -> array:
-    """The determinants."""
+    """Compute the determinants of matrices."""
     return mx.linalg.det(x)
 
 
 def diagonal(x: array, /, *, offset: int = 0) -> array:
-    """The diagonals."""
+    """Return the diagonals of matrices."""
     return mx.diagonal(x, offset, -2, -1)
 
 
 def eigh(x: array, /) -> Eigh:
-    """The eigenvalues and eigenvectors of Hermitian matrices."""
+    """Compute the eigenvalues and eigenvectors of Hermitian matrices."""
     return Eigh(*mx.linalg.eigh(x))
 
 
 def eigvalsh(x: array, /) -> array:
-    """The eigenvalues of Hermitian matrices, in ascending order."""
+    """Compute the eigenvalues of Hermitian matrices, in ascending order."""
     return mx.linalg.eigvalsh(x)
 
 
 def inv(x: array, /) -> array:
-    """The inverses."""
+    """Compute the inverses of matrices."""
     return mx.linalg.inv(x)
 
 
 def matmul(x1: array, x2: array, /) -> array:
-    """The products of matrices, or of a vector and a matrix. Those of integers are summed element by element."""
+    """Multiply matrices, or a vector and a matrix. Integers are multiplied elementwise and summed."""
     dtype = mx.result_type(x1, x2)
     if dtype._kind in "fc":
         return mx.matmul(x1, x2)
@@ -103,7 +103,7 @@ def matmul(x1: array, x2: array, /) -> array:
 
 
 def matrix_norm(x: array, /, *, keepdims: bool = False, ord: Any = "fro") -> array:
-    """The norms of matrices: "fro", "nuc", 1, -1, 2, -2, inf or -inf."""
+    """Compute the norms of matrices; `ord` is "fro", "nuc", 1, -1, 2, -2, inf or -inf."""
     if ord == "nuc" or ord in (2, -2):
         values = svdvals(x)
         found = mx.sum(values, -1) if ord == "nuc" else mx.max(values, -1) if ord == 2 else mx.min(values, -1)
@@ -118,7 +118,7 @@ def matrix_norm(x: array, /, *, keepdims: bool = False, ord: Any = "fro") -> arr
 
 
 def matrix_power(x: array, n: int, /) -> array:
-    """The matrices multiplied with themselves, n times; their inverses, if n is negative."""
+    """Raise matrices to the power n. For a negative n, their inverses are multiplied."""
     if n < 0:
         x, n = inv(x), -n
     found = mx.broadcast_to(mx.eye(x.shape[-1], dtype=x.dtype), x.shape)
@@ -136,24 +136,24 @@ def _tolerance(x: array, rtol: Any) -> Any:
 
 
 def matrix_rank(x: array, /, *, rtol: float | array | None = None) -> array:
-    """How many singular values are above `rtol` times the largest; an int32."""
+    """Return the number of singular values above `rtol` times the largest, as int32."""
     values = svdvals(x)
     limit = mx.max(values, -1, keepdims=True) * _tolerance(x, rtol)
     return mx.sum((values > limit).astype(mx.int32), -1)
 
 
 def matrix_transpose(x: array, /) -> array:
-    """The matrices with rows and columns exchanged."""
+    """Swap the rows and columns of matrices."""
     return mx.swapaxes(x, -1, -2)
 
 
 def outer(x1: array, x2: array, /) -> array:
-    """The products of each element of one vector with each of another."""
+    """Multiply each element of one vector by each element of another."""
     return x1[:, None] * x2[None, :]
 
 
 def pinv(x: array, /, *, rtol: float | array | None = None) -> array:
-    """The pseudo-inverses, without the singular values that are not above `rtol` times the largest."""
+    """Compute pseudo-inverses. Singular values up to `rtol` times the largest count as zero."""
     u, s, vh = svd(x, full_matrices=False)
     limit = mx.max(s, -1, keepdims=True) * _tolerance(x, rtol)
     inverse = mx.where(s > limit, 1 / s, mx.array(0, s.dtype)).astype(x.dtype)
@@ -161,7 +161,7 @@ def pinv(x: array, /, *, rtol: float | array | None = None) -> array:
 
 
 def qr(x: array, /, *, mode: str = "reduced") -> QR:
-    """The QR factors, "reduced" or "complete".
+    """Compute the QR decomposition; the mode is "reduced" or "complete".
 
     Raises:
         ValueError: for another mode.
@@ -173,7 +173,7 @@ def qr(x: array, /, *, mode: str = "reduced") -> QR:
     rows, columns = x.shape[-2:]
     if rows <= columns:
         return QR(*mx.linalg.qr(x))
-    # A basis of the whole space: Q of x beside the identity has that of x in its first columns.
+    # Complete the basis: Q of [x, identity] begins with the columns of x's own Q.
     identity = mx.broadcast_to(mx.eye(rows, dtype=x.dtype), (*x.shape[:-2], rows, rows))
     q = mx.linalg.qr(mx.concatenate([x, identity], -1))[0]
     r = mx.linalg.qr(x)[1]
@@ -182,12 +182,12 @@ def qr(x: array, /, *, mode: str = "reduced") -> QR:
 
 
 def slogdet(x: array, /) -> Slogdet:
-    """The signs of the determinants, and the logarithms of their magnitudes."""
+    """Compute the signs of determinants, and the logarithms of their magnitudes."""
     return Slogdet(*mx.linalg.slogdet(x))
 
 
 def solve(x1: array, x2: array, /) -> array:
-    """The solutions of x1 @ x = x2; x2 is one vector if it has one axis, else matrices."""
+    """Solve x1 @ x = x2 for x. With one axis, x2 is a vector; with more, it holds matrices."""
     if x2.ndim == 1:
         batch = (*x1.shape[:-2], x1.shape[-1], 1)
         return mx.linalg.solve(x1, mx.broadcast_to(x2[:, None], batch))[..., 0]
@@ -197,7 +197,8 @@ def solve(x1: array, x2: array, /) -> array:
 
 
 def svd(x: array, /, *, full_matrices: bool = True) -> SVD:
-    """The singular value decomposition; with square matrices of vectors, or as many as there are values."""
+    """Compute the singular value decomposition. Without `full_matrices` there is one singular vector per singular
+    value."""
     u, s, vh = mx.linalg.svd(x)
     if not full_matrices:
         count = min(x.shape[-2:])
@@ -206,12 +207,12 @@ def svd(x: array, /, *, full_matrices: bool = True) -> SVD:
 
 
 def svdvals(x: array, /) -> array:
-    """The singular values, descending."""
+    """Compute the singular values in descending order."""
     return mx.linalg.svd(x, compute_uv=False)
 
 
 def tensordot(x1: array, x2: array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> array:
-    """The sum of products over axes of both: so many of the last and first, or those listed."""
+    """Sum products over axes of both arrays: a number of last and first axes, or the listed ones."""
     dtype = mx.result_type(x1, x2)
     if isinstance(axes, int):
         axes = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
@@ -237,13 +238,13 @@ def _size(shape: Sequence[int]) -> int:
 
 
 def trace(x: array, /, *, offset: int = 0, dtype: Dtype | None = None) -> array:
-    """The sums of the diagonals."""
+    """Compute the sums of the diagonals."""
     found = summed(diagonal(x, offset=offset), dtype)
     return mx.sum(found, -1).astype(found.dtype)
 
 
 def vecdot(x1: array, x2: array, /, *, axis: int = -1) -> array:
-    """The sums of conj(x1) * x2 along an axis."""
+    """Sum conj(x1) * x2 along an axis."""
     dtype = mx.result_type(x1, x2)
     a, b = [mx.moveaxis(x, axis, -1).astype(dtype) for x in (x1, x2)]
     if a.shape[-1] != b.shape[-1]:
@@ -254,7 +255,7 @@ def vecdot(x1: array, x2: array, /, *, axis: int = -1) -> array:
 def vector_norm(
     x: array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2
 ) -> array:
-    """The norms of vectors along axes: of order `ord`, which may be infinite, or 0 for the number of non-zeros."""
+    """Compute the norms of vectors along axes. The order `ord` may be infinite, or 0 to count the nonzero elements."""
     size = mx.abs(x)
     if ord == mx.inf:
         return mx.max(size, axis, keepdims)

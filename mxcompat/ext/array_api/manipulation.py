@@ -1,4 +1,4 @@
-"""Manipulation functions of the standard, and what takes elements from arrays."""
+"""Manipulation functions of the standard, and functions that take elements from arrays."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ Axes = int | tuple[int, ...]
 
 
 def broadcast_arrays(*arrays: array) -> list[array]:
-    """The arrays, all of the shape that they have together."""
+    """Broadcast arrays to their common shape."""
     return list(mx.broadcast_arrays(*arrays)) if arrays else []
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that arrays of these shapes have together."""
+    """Return the common shape to which these shapes broadcast."""
     return tuple(mx.broadcast_shapes(*shapes)) if shapes else ()
 
 
 def broadcast_to(x: array, /, shape: tuple[int, ...]) -> array:
-    """The array, repeated along axes of size one, and new ones in front, to this shape."""
+    """Broadcast an array to a shape: repeat it along axes of size one and along new first axes."""
     return mx.broadcast_to(x, shape)
 
 
 def concat(arrays: Sequence[array], /, *, axis: int | None = 0) -> array:
-    """The arrays one after the other along an axis; flattened first, if that is None."""
+    """Join arrays along an axis. If the axis is None, flatten them first."""
     dtype = mx.result_type(*arrays)
     cast = [x.astype(dtype) for x in arrays]
     return mx.concatenate([x.reshape(-1) for x in cast]) if axis is None else mx.concatenate(cast, axis)
 
 
 def expand_dims(x: array, /, axis: Axes = 0) -> array:
-    """The array with an axis of size one more."""
+    """Insert an axis of size one."""
     return mx.expand_dims(x, axis)
 
 
 def flip(x: array, /, *, axis: Axes | None = None) -> array:
-    """The elements in reverse order along axes; along all, if that is None."""
+    """Reverse the elements along axes, or along all axes if `axis` is None."""
     return mx.flip(x, axis)
 
 
 def moveaxis(x: array, source: Axes, destination: Axes, /) -> array:
-    """The array with axes at other places."""
+    """Move axes to other positions."""
     if isinstance(source, int) and isinstance(destination, int):
         return mx.moveaxis(x, source, destination)
     moved = [k % x.ndim for k in ((source,) if isinstance(source, int) else source)]
@@ -60,13 +60,13 @@ def moveaxis(x: array, source: Axes, destination: Axes, /) -> array:
 
 
 def permute_dims(x: array, /, axes: tuple[int, ...]) -> array:
-    """The array with its axes in this order."""
+    """Permute the axes of an array."""
     return mx.transpose(x, axes)
 
 
 def repeat(x: array, repeats: int | array, /, *, axis: int | None = None) -> array:
-    """Each entry along an axis (each element, if that is None) so many times; as often as an array says, which is
-    evaluated."""
+    """Repeat each entry along an axis, or each element if `axis` is None. `repeats` may be an array with a number for
+    each entry, which is evaluated."""
     if not isinstance(repeats, array):
         return mx.repeat(x, repeats, axis)
     if axis is None:
@@ -78,10 +78,10 @@ def repeat(x: array, repeats: int | array, /, *, axis: int | None = None) -> arr
 
 
 def reshape(x: array, /, shape: tuple[int, ...], *, copy: bool | None = None) -> array:
-    """The elements in another shape.
+    """Reshape an array.
 
     Raises:
-        ValueError: if `copy` is False: it is not known whether there is to be one.
+        ValueError: if `copy` is False, because it is not known whether a copy will be made.
     """
     if copy is False:
         raise ValueError("[reshape] An array that shares its data cannot be promised.")
@@ -89,28 +89,28 @@ def reshape(x: array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
 
 
 def roll(x: array, /, shift: Axes, *, axis: Axes | None = None) -> array:
-    """The elements moved along axes, those that leave at one end come in at the other."""
+    """Roll the elements along axes: those that leave at one end enter at the other."""
     return mx.roll(x, shift, axis)
 
 
 def squeeze(x: array, /, axis: Axes) -> array:
-    """The array without axes of size one."""
+    """Remove axes of size one."""
     return mx.squeeze(x, axis)
 
 
 def stack(arrays: Sequence[array], /, *, axis: int = 0) -> array:
-    """The arrays along a new axis."""
+    """Stack arrays along a new axis."""
     dtype = mx.result_type(*arrays)
     return mx.stack([x.astype(dtype) for x in arrays], axis)
 
 
 def take(x: array, indices: array, /, *, axis: int | None = None) -> array:
-    """The entries at these places along an axis, which may be left out for a vector."""
+    """Take the entries at these indices along an axis, which may be omitted for a vector."""
     return mx.take(x, indices, 0 if axis is None else axis)
 
 
 def take_along_axis(x: array, indices: array, /, *, axis: int = -1) -> array:
-    """For each place of `indices`, the element at that place but along the axis, where it says."""
+    """Take one element for each index, from the same position in all other axes."""
     shape = list(mx.broadcast_shapes(_without(x.shape, axis), _without(indices.shape, axis)))
     place = axis % x.ndim
 
@@ -127,10 +127,10 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def tile(x: array, repetitions: tuple[int, ...], /) -> array:
-    """The array so many times along each axis."""
+    """Repeat the array this many times along each axis."""
     return mx.tile(x, repetitions)
 
 
 def unstack(x: array, /, *, axis: int = 0) -> tuple[array, ...]:
-    """The entries along an axis."""
+    """Split an array into its entries along an axis."""
     return tuple(mx.moveaxis(x, axis, 0))

@@ -16,22 +16,22 @@ Axes = int | tuple[int, ...] | None
 
 
 def all(x: array, /, *, axis: Axes = None, keepdims: bool = False) -> array:
-    """Whether all elements are true."""
+    """Return True if all elements are true."""
     return mx.all(x, axis, keepdims)
 
 
 def any(x: array, /, *, axis: Axes = None, keepdims: bool = False) -> array:
-    """Whether one element is true."""
+    """Return True if at least one element is true."""
     return mx.any(x, axis, keepdims)
 
 
 def count_nonzero(x: array, /, *, axis: Axes = None, keepdims: bool = False) -> array:
-    """How many elements are not zero, an int32."""
+    """Count the nonzero elements, as int32."""
     return mx.sum((x != 0).astype(mx.int32), axis, keepdims)
 
 
 def summed(x: array, dtype: Dtype | None) -> array:
-    """The elements as the dtype that a sum or product of them has: int32, or uint32, for what is narrower."""
+    """Cast the elements to the dtype of their sum or product: at least int32 or uint32."""
     if dtype is None:
         dtype = x.dtype
         if dtype._kind in "bi" and dtype.size < 4:
@@ -44,14 +44,14 @@ def summed(x: array, dtype: Dtype | None) -> array:
 def cumulative_sum(
     x: array, /, *, axis: int | None = None, dtype: Dtype | None = None, include_initial: bool = False
 ) -> array:
-    """The sums of the elements up to each place along an axis, which may be left out for a vector."""
+    """Compute the cumulative sums along an axis, which may be omitted for a vector."""
     return _cumulative(mx.cumsum, x, axis, dtype, include_initial, 0)
 
 
 def cumulative_prod(
     x: array, /, *, axis: int | None = None, dtype: Dtype | None = None, include_initial: bool = False
 ) -> array:
-    """The products of the elements up to each place along an axis, which may be left out for a vector."""
+    """Compute the cumulative products along an axis, which may be omitted for a vector."""
     return _cumulative(mx.cumprod, x, axis, dtype, include_initial, 1)
 
 
@@ -73,45 +73,45 @@ def _cumulative(
 def diff(
     x: array, /, *, axis: int = -1, n: int = 1, prepend: array | None = None, append: array | None = None
 ) -> array:
-    """The differences of neighbours along an axis, taken n times."""
+    """Compute the differences of neighbours along an axis, n times."""
     given = [a for a in (prepend, x, append) if a is not None]
     return mx.diff(mx.concatenate(given, axis) if len(given) > 1 else x, n, axis)
 
 
 def max(x: array, /, *, axis: Axes = None, keepdims: bool = False) -> array:
-    """The largest element; NaN if there is one."""
+    """Return the largest element, or NaN if one element is NaN."""
     return mx.max(x, axis, keepdims)
 
 
 def mean(x: array, /, *, axis: Axes = None, keepdims: bool = False) -> array:
-    """The mean of the elements."""
+    """Compute the mean of the elements."""
     return mx.mean(x, axis, keepdims)
 
 
 def min(x: array, /, *, axis: Axes = None, keepdims: bool = False) -> array:
-    """The smallest element; NaN if there is one."""
+    """Return the smallest element, or NaN if one element is NaN."""
     return mx.min(x, axis, keepdims)
 
 
 def prod(x: array, /, *, axis: Axes = None, dtype: Dtype | None = None, keepdims: bool = False) -> array:
-    """The product of the elements."""
+    """Compute the product of the elements."""
     x = summed(x, dtype)
     return mx.prod(x, axis, keepdims).astype(x.dtype)
 
 
 def std(x: array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> array:
-    """The standard deviation; `correction` is taken off the number of elements."""
+    """Compute the standard deviation; the divisor is the number of elements minus `correction`."""
     return mx.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
 def sum(x: array, /, *, axis: Axes = None, dtype: Dtype | None = None, keepdims: bool = False) -> array:
-    """The sum of the elements."""
+    """Compute the sum of the elements."""
     x = summed(x, dtype)
     return mx.sum(x, axis, keepdims).astype(x.dtype)
 
 
 def var(x: array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> array:
-    """The variance; `correction` is taken off the number of elements."""
+    """Compute the variance; the divisor is the number of elements minus `correction`."""
     found = mx.var(x, axis, keepdims)
     if not correction:
         return found

@@ -1,4 +1,5 @@
-"""Searching, sorting and set functions of the standard. Where the shape depends on the data, these are evaluated."""
+"""Searching, sorting and set functions of the standard. If a result's shape depends on the data, the data are
+evaluated."""
 
 from __future__ import annotations
 
@@ -16,17 +17,17 @@ __all__ = [
 
 
 def argmax(x: array, /, *, axis: int | None = None, keepdims: bool = False) -> array:
-    """The place of the first largest element, an int32."""
+    """Return the index of the first largest element, as int32."""
     return mx.argmax(x, axis, keepdims).astype(mx.int32)
 
 
 def argmin(x: array, /, *, axis: int | None = None, keepdims: bool = False) -> array:
-    """The place of the first smallest element, an int32."""
+    """Return the index of the first smallest element, as int32."""
     return mx.argmin(x, axis, keepdims).astype(mx.int32)
 
 
 def argsort(x: array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> array:
-    """The places of the elements in order along an axis, int32; equal ones stay in theirs."""
+    """Return the int32 indices that sort the elements along an axis; equal elements keep their order."""
     if not descending:
         return mx.argsort(x, axis).astype(mx.int32)
     last = x.shape[axis] - 1
@@ -34,7 +35,7 @@ def argsort(x: array, /, *, axis: int = -1, descending: bool = False, stable: bo
 
 
 def isin(x1: array | complex, x2: array | complex, /, *, invert: bool = False) -> array:
-    """Whether each element of x1 is one of x2."""
+    """Return, for each element of x1, whether it is an element of x2."""
     x1 = x1 if isinstance(x1, array) else mx.array(x1)
     x2 = x2 if isinstance(x2, array) else mx.array(x2)
     found = mx.any(x1[..., None] == x2.reshape(-1), -1)
@@ -42,7 +43,7 @@ def isin(x1: array | complex, x2: array | complex, /, *, invert: bool = False) -
 
 
 def nonzero(x: array, /) -> tuple[array, ...]:
-    """The places of the elements that are not zero: for each axis an int32 array. Evaluates `x`.
+    """Return the indices of the nonzero elements, as one int32 array for each axis. Evaluates `x`.
 
     Raises:
         ValueError: if `x` has no axes.
@@ -53,20 +54,21 @@ def nonzero(x: array, /) -> tuple[array, ...]:
 
 
 def searchsorted(x1: array, x2: array | complex, /, *, side: str = "left", sorter: array | None = None) -> array:
-    """Where in the sorted x1 each element of x2 goes, before (left) or behind (right) its equals; int32."""
+    """Return the int32 index at which each element of x2 fits into the sorted x1, before (left) or after (right) equal
+    elements."""
     x1 = x1 if sorter is None else mx.take(x1, sorter, 0)
     x2 = x2 if isinstance(x2, array) else mx.array(x2, x1.dtype)
     return mx.searchsorted(x1, x2, side).astype(mx.int32)
 
 
 def sort(x: array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> array:
-    """The elements in order along an axis."""
+    """Sort the elements along an axis."""
     found = mx.sort(x, axis)
     return mx.flip(found, axis) if descending else found
 
 
 class UniqueAll(NamedTuple):
-    """The values, where each was first, which each element is, and how often each was there."""
+    """The distinct values, their first indices, the index into the values for each element, and the counts."""
 
     values: array
     indices: array
@@ -75,21 +77,22 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """The values, and how often each was there."""
+    """The distinct values and their counts."""
 
     values: array
     counts: array
 
 
 class UniqueInverse(NamedTuple):
-    """The values, and which each element is."""
+    """The distinct values, and the index into them for each element."""
 
     values: array
     inverse_indices: array
 
 
 def unique_all(x: array, /) -> UniqueAll:
-    """The different elements, in order, and all about them. NaNs are different from each other. Evaluates `x`."""
+    """Return the distinct elements in order, with their first indices, inverse indices and counts. NaNs count as
+    distinct. Evaluates `x`."""
     data = np.asarray(x)
     found = np.unique(data, return_index=True, return_inverse=True, return_counts=True, equal_nan=False)
     values, indices, inverse, counts = found
@@ -98,22 +101,22 @@ def unique_all(x: array, /) -> UniqueAll:
 
 
 def unique_counts(x: array, /) -> UniqueCounts:
-    """The different elements, in order, and how often each is there. Evaluates `x`."""
+    """Return the distinct elements in order, and their counts. Evaluates `x`."""
     found = unique_all(x)
     return UniqueCounts(found.values, found.counts)
 
 
 def unique_inverse(x: array, /) -> UniqueInverse:
-    """The different elements, in order, and which each element is. Evaluates `x`."""
+    """Return the distinct elements in order, and the index into them for each element. Evaluates `x`."""
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
 def unique_values(x: array, /) -> array:
-    """The different elements, in order. Evaluates `x`."""
+    """Return the distinct elements in order. Evaluates `x`."""
     return unique_all(x).values
 
 
 def where(condition: array, x1: array | complex, x2: array | complex, /) -> array:
-    """The elements of x1 where the condition is true, those of x2 elsewhere."""
+    """Select elements of x1 where the condition is true, and of x2 elsewhere."""
     return mx.where(condition, x1, x2)
