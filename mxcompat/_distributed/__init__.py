@@ -1,1 +1,1 @@
-"""Groups of processes: who the others are, how they agree, and the launcher."""
+"""Groups of processes: how they find each other and agree on collectives, and the launcher."""

@@ -1,4 +1,4 @@
-"""Hosts: which machines to start processes on, and MLX's file format for that."""
+"""Hosts: the machines on which the launcher starts processes, and MLX's file format for them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Host", "Hostfile"]
 
 @dataclass
 class Host:
-    """Where one rank runs.
+    """The host of one rank.
 
     Args:
-        rank: its number.
+        rank: the number of the rank.
         ssh_hostname: the name for ssh; "127.0.0.1" and "localhost" are this machine.
-        ips: its addresses, if they are known.
-        rdma: names of devices, which only MLX uses.
+        ips: the host's addresses, if they are known.
+        rdma: names of RDMA devices, which only MLX uses.
     """
 
     rank: int
@@ -29,35 +29,35 @@ class Host:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is this machine."""
+        """True if the host is this machine."""
         return self.ssh_hostname in ("127.0.0.1", "localhost")
 
     @property
     def address(self) -> str:
-        """Where the other ranks can reach it."""
+        """The address at which other ranks can reach the host."""
         return self.ips[0] if self.ips else "127.0.0.1" if self.is_local else self.ssh_hostname.rpartition("@")[2]
 
 
 @dataclass
 class Hostfile:
-    """The hosts of all ranks, a backend, and settings for the environment ("NAME=VALUE")."""
+    """The hosts of all ranks, a backend, and environment variables to set ("NAME=VALUE")."""
 
     hosts: list[Host]
     backend: str = ""
     envs: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """What is in such a file."""
+        """Return the content of a host file."""
         hosts = [{"ssh": h.ssh_hostname, "ips": h.ips, "rdma": h.rdma} for h in self.hosts]
         return {"backend": self.backend, "envs": self.envs, "hosts": hosts}
 
     @classmethod
     def from_file(cls, hostfile: str | Path) -> Hostfile:
-        """Read a file: a list of hosts, or an object with `hosts` and, if need be, `backend` and `envs`. A host has
-        `ssh`, and `ips` and `rdma` if need be.
+        """Read a host file: a list of hosts, or an object with `hosts` and optionally `backend` and `envs`. A host has
+        `ssh`, and optionally `ips` and `rdma`.
 
         Raises:
-            ValueError: if there is no such file, or it is something else.
+            ValueError: if the file does not exist or cannot be parsed.
         """
         path = Path(hostfile)
         if not path.exists():
@@ -75,7 +75,7 @@ class Hostfile:
 
     @classmethod
     def from_list(cls, hostlist: str, repeats: int = 1) -> Hostfile:
-        """From names or addresses with commas between them, each `repeats` times.
+        """Make hosts from comma-separated names or addresses, each repeated `repeats` times.
 
         Raises:
             ValueError: if a name is empty.

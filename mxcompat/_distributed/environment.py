@@ -1,8 +1,7 @@
-"""Who the others are: what launchers tell a process in its environment.
+"""Find the other processes from the environment variables that a launcher sets.
 
-Asked are, in this order, mxcompat's launcher, MLX's (for its backends ring and nccl), JAX's own variables, and what JAX
-finds out by itself (Slurm, Open MPI, Kubernetes). A process that one of these has started may start others, which
-inherit its environment: they are no members.
+The sources are, in this order: mxcompat's launcher, MLX's launcher (backends ring and nccl), JAX's own variables, and
+JAX's detection of clusters (Slurm, Open MPI, Kubernetes). Child processes inherit the variables, but are not members.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ __all__ = ["BACKENDS", "MEMBER", "Peers", "own_gpu", "peers", "timeout"]
 
 
 class Peers(NamedTuple):
-    """The processes that were started together.
+    """The processes that a launcher started together.
 
     Args:
-        rank: which of them this one is.
-        size: how many there are.
-        address: where rank 0 is to be met, "host:port"; None where JAX finds the others.
-        backends: the names of MLX's backends that this environment is for.
+        rank: the number of this process.
+        size: the number of processes.
+        address: the address of rank 0, "host:port"; None if JAX finds the others.
+        backends: the names of MLX's backends that this environment stands for.
     """
 
     rank: int
@@ -32,17 +31,17 @@ class Peers(NamedTuple):
 
 
 BACKENDS = ("any", "mpi", "ring", "nccl", "jaccl", "jaccl-ring")
-"""The names of MLX's backends that launchers know."""
+"""MLX's backend names that launchers accept."""
 
 MEMBER = "MXCOMPAT_MEMBER"
-"""The variable with the id of the process that was meant."""
+"""The variable with the id of the process that is the member; its children are not."""
 
 _ALL = ("any", "mpi", "nccl", "jaccl", "ring")
 _NOT_RING = _ALL[:-1]
 
 
 def peers() -> Peers | None:
-    """The processes that this one was started with; None if it was started alone."""
+    """Return the processes that were started together with this one, or None if it was started alone."""
     found = _named() or _detected()
     if found is None or found.size < 2 or os.environ.get(MEMBER, str(os.getpid())) != str(os.getpid()):
         return None
@@ -51,7 +50,7 @@ def peers() -> Peers | None:
 
 
 def timeout() -> float:
-    """How many seconds to wait for others."""
+    """Return the number of seconds to wait for other processes."""
     given = os.environ.get("MXCOMPAT_DISTRIBUTED_TIMEOUT", "100")
     try:
         seconds = float(given)
@@ -63,14 +62,14 @@ def timeout() -> float:
 
 
 def own_gpu() -> int | None:
-    """Which of this machine's GPUs is for this process; None where there are fewer than processes on it."""
+    """Return the number of the GPU for this process, or None if this machine has fewer GPUs than processes."""
     number, _, count = os.environ.get("MXCOMPAT_LOCAL", "0/1").partition("/")
     gpus = len([*Path("/dev").glob("nvidia[0-9]*")])
     return int(number) if 1 < int(count) <= gpus and "JAX_LOCAL_DEVICE_IDS" not in os.environ else None
 
 
 def _named() -> Peers | None:
-    """What launchers say."""
+    """Return the processes that a launcher's variables describe."""
     rank = os.environ.get("MLX_RANK")
     if rank is not None and "MXCOMPAT_COORDINATOR" in os.environ:
         backend = os.environ.get("MXCOMPAT_BACKEND", "any").removesuffix("-ring")
@@ -89,17 +88,18 @@ def _named() -> Peers | None:
 
 
 _SIZES = {
-    "SLURM_PROCID": "SLURM_STEP_NUM_TASKS",  # of a step, which a script that sbatch runs is not yet
+    "SLURM_PROCID": "SLURM_STEP_NUM_TASKS",  # for a Slurm step; an sbatch script is not one
     "OMPI_COMM_WORLD_RANK": "OMPI_COMM_WORLD_SIZE",
 }
-"""What JAX finds: the variables with the rank, and those with the number of ranks."""
+"""The variables with the rank, and with the number of ranks, that JAX detects."""
 
 
 def _detected() -> Peers | None:
-    """What there is where JAX finds the others."""
+    """Return the processes that JAX detects in a cluster."""
     for rank, size in _SIZES.items():
         if os.environ.get(rank, "").isdigit() and os.environ.get(size, "").isdigit():
             return Peers(int(os.environ[rank]), int(os.environ[size]), None, _NOT_RING)
     if "KUBERNETES_SERVICE_HOST" in os.environ and os.environ.get("JOB_COMPLETION_INDEX", "").isdigit():
-        return Peers(int(os.environ["JOB_COMPLETION_INDEX"]), 2, None, _NOT_RING)  # how many, JAX will ask the cluster
+        # a placeholder for the size, which JAX asks from the cluster
+        return Peers(int(os.environ["JOB_COMPLETION_INDEX"]), 2, None, _NOT_RING)
     return None

@@ -1,4 +1,4 @@
-"""Groups: which of the processes that were started together take part in a collective."""
+"""Groups: the processes that take part in a collective."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ __all__ = ["Group", "group_for"]
 
 
 class Group:
-    """A group of processes that can communicate. `init` makes one of all, `split` smaller ones.
+    """A group of processes that can communicate. `init` returns the group of all processes, and `split` makes smaller
+    groups.
 
     Raises:
         TypeError: always.
@@ -32,22 +33,23 @@ class Group:
         raise TypeError("mlx.core.distributed.Group: no constructor defined!")
 
     def rank(self) -> int:
-        """The number of this process in the group, from 0 on."""
+        """Return the rank of this process in the group, counted from 0."""
         return self._rank
 
     def size(self) -> int:
-        """How many processes there are in the group."""
+        """Return the number of processes in the group."""
         return len(self._ranks)
 
     def split(self, color: int, key: int = -1) -> Group:
-        """The group of those that call this with the same color. All members of the group have to call it.
+        """Split the group by color, and return the new group of this process. All members of the group must call it.
 
         Args:
-            color: which of the new groups this process is to be in.
-            key: where in it: those with smaller ones come first; by default the order stays.
+            color: the number of the new group for this process.
+            key: the position in the new group: processes with smaller keys come first. By default the order stays the
+                same.
 
         Raises:
-            RuntimeError: for a group of one, and for one of the backend "ring", which cannot be split.
+            RuntimeError: for a group of one process, and for the backend "ring", which cannot be split.
         """
         color, key = index(color), index(key)
         world = members.joined() if self.size() > 1 else None
@@ -76,7 +78,8 @@ _alone = _made((0,), 0, "any")
 
 
 def group_for(backend: str) -> Group:
-    """The group of all processes, as a backend of MLX's would make it: of this one alone where that could not."""
+    """Return the group of all processes for one of MLX's backends, or of this process alone if that backend is not
+    available."""
     world = members.joined()
     if world is None or backend not in world.backends:
         return _alone

@@ -1,7 +1,7 @@
 """The launcher: start a program as several processes, here or on other machines, that find each other.
 
-`python -m mxcompat launch -n 4 script.py` takes the options of MLX's `mlx.launch`, and what programs take from
-`mlx._distributed_utils.launch` is here, too.
+`python -m mxcompat launch -n 4 script.py` accepts the options of MLX's `mlx.launch`. The functions that programs import
+from `mlx._distributed_utils.launch` are here, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the launcher's command line. Returns the exit status."""
+    """Run the launcher's command line and return the exit status."""
     parser = _parser()
     args = parser.parse_args(argv)
     if args.print_python:
@@ -50,24 +50,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     args.env = [*hostfile.envs, *args.env]
     try:
         return _launch(hostfile.hosts, args, command, backend)
-    except OSError as error:  # no such command or directory here, or no such host
+    except OSError as error:  # no such command, directory or host
         parser.error(str(error))
 
 
 def launch_ring(parser: Any, hosts: Sequence[Host], args: argparse.Namespace, command: Sequence[str]) -> int:
-    """Start a command on hosts, as `mlx.launch --backend ring` does. Returns the exit status.
+    """Start a command on hosts, as `mlx.launch --backend ring` does, and return the exit status.
 
     Args:
-        parser: accepted, and ignored.
+        parser: ignored.
         hosts: one for each rank.
-        args: `env`, `cwd`, `python`, `verbose` and `starting_port` are read, if they are there.
+        args: options; `env`, `cwd`, `python`, `verbose` and `starting_port` are read if they exist.
         command: a script and its arguments, or any other command.
     """
     return _launch(hosts, args, command, "ring")
 
 
 def launch_jaccl(parser: Any, hosts: Sequence[Host], args: argparse.Namespace, command: Sequence[str]) -> int:
-    """The same for `--backend jaccl`: JAX communicates its own way."""
+    """Start a command on hosts, as `mlx.launch --backend jaccl` does. JAX uses its own communication."""
     return _launch(hosts, args, command, "jaccl")
 
 
@@ -103,19 +103,21 @@ def _launch(hosts: Sequence[Host], args: argparse.Namespace, command: Sequence[s
 
 
 _CARRIED = ("JAX_", "MLX_", "MXCOMPAT_", "NCCL_", "PYTHON", "XLA_")
-"""What the variables begin with that are set on other machines as they are here."""
+"""Prefixes of the variables that are copied to other machines."""
 
 
 def _with_python(command: Sequence[str], python: str) -> list[str]:
-    """A command; of a script, or of a module after -m, with this Python and mxcompat as MLX."""
+    """Return a command; for a script, or a module after -m, run it with this Python and with mxcompat in MLX's
+    place."""
     is_program = command[0] == "-m" or command[0].endswith(".py")
     return [python, "-m", "mxcompat", *command] if is_program else list(command)
 
 
 def _by_ssh(host: Host, command: Sequence[str], told: dict[str, str], cwd: str | None) -> list[str]:
-    """The command for another machine. It has a terminal there, by which it ends with ssh, and a shell that waits for
-    it, so that there is a status even if a signal ends it."""
-    start = f"cd {shlex.quote(cwd)} || exit" if cwd else f"cd {shlex.quote(os.getcwd())} 2>/dev/null"  # if it exists
+    """Return the ssh command for another machine. The program gets a terminal, so that it ends with ssh. A shell waits
+    for it, so that there is an exit status even if a signal ends it."""
+    # change to this directory, if it exists there
+    start = f"cd {shlex.quote(cwd)} || exit" if cwd else f"cd {shlex.quote(os.getcwd())} 2>/dev/null"
     settings = [f"{name}={value}" for name, value in told.items()]
     columns, rows = shutil.get_terminal_size()
     terminal = f"stty -echo -opost cols {columns} rows {rows}"
@@ -125,12 +127,13 @@ def _by_ssh(host: Host, command: Sequence[str], told: dict[str, str], cwd: str |
 
 
 def _address(hosts: Sequence[Host]) -> str:
-    """Where all ranks reach the first: this machine has an address for others, too."""
+    """Return the address at which all ranks reach the first. If that is this machine, use its address on the way to the
+    others."""
     first, others = hosts[0], [host for host in hosts if not host.is_local]
     if not first.is_local or not others:
         return first.address
     with socket.socket(socket.AF_INET6 if ":" in others[0].address else socket.AF_INET, socket.SOCK_DGRAM) as towards:
-        towards.connect((others[0].address, 9))  # which sends nothing
+        towards.connect((others[0].address, 9))  # sends nothing
         return towards.getsockname()[0]
 
 

@@ -1,8 +1,8 @@
-"""Links: connections between the ranks, over which they agree on what comes next, and exchange small arrays.
+"""Connections between ranks, over which they agree on the next collective and exchange small arrays.
 
-Rank 0 can be met at an address that all know; there the ranks learn where the others listen. Of two ranks the higher
-one connects, when the two first have something to do with each other. A message is a JSON object, and data that may go
-with it, after the lengths of both.
+All ranks know the address of rank 0, where they learn the addresses of the others. When two ranks first communicate,
+the higher one connects to the lower one. A message is a JSON object with optional data, preceded by the lengths of
+both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mxcompat._graph.run.waiting import give_way
 __all__ = ["Failed", "Gone", "Late", "Links", "framed", "free_port", "joined", "named"]
 
 _LEAVING, _FAILED = b"leaving", b"failed"
-"""What a rank sends in the place of JSON that ends, and that can go on no more and says why in the data."""
+"""Sent in place of JSON by a rank that ends, and by a rank that has failed; the data then give the reason."""
 
 _LENGTHS = struct.Struct("!II")
 
@@ -38,11 +38,11 @@ class Gone(Exception):
 
 
 class Failed(Exception):
-    """A rank can go on no more, and has said why."""
+    """A rank has failed and has sent the reason."""
 
 
 class Late(Exception):
-    """Some ranks have not sent anything in time."""
+    """Some ranks have not sent a message in time."""
 
     def __init__(self, ranks: Iterable[int]) -> None:
         super().__init__(ranks)
@@ -53,11 +53,11 @@ class Links:
     """The connections of one rank.
 
     Args:
-        rank: this one, which the others reach at `host`.
-        listener: where higher ranks connect.
-        endpoints: host and port of each rank's listener.
-        secret: what those who connect must know.
-        sockets: the connections there are, by rank.
+        rank: the number of this rank.
+        listener: the socket to which higher ranks connect.
+        endpoints: the host and port of each rank's listener.
+        secret: a secret that connecting ranks must send.
+        sockets: the existing connections, by rank.
     """
 
     def __init__(
@@ -73,21 +73,21 @@ class Links:
 
     @classmethod
     def meet(cls, rank: int, size: int, address: str, seconds: float) -> tuple[Links, str]:
-        """The links of a rank, and the address for JAX's own coordinator.
+        """Connect to the other ranks. Return the connections, and the address of JAX's coordinator.
 
         Raises:
-            RuntimeError: if not all came in time.
+            RuntimeError: if some ranks did not arrive in time.
         """
         host, port = _split(address)
         deadline = time.monotonic() + seconds
         return _host_meeting(size, host, port, deadline) if rank == 0 else _join(rank, size, host, port, deadline)
 
     def send(self, rank: int, message: bytes, deadline: float) -> None:
-        """Send a message (`framed`) to a lower rank, or to one that has connected.
+        """Send a message (`framed`) to a lower rank, or to a higher one that has connected.
 
         Raises:
-            Gone: if it has ended, or has not connected.
-            Late: if it has not taken, by then, what was sent before.
+            Gone: if the rank has ended or has not connected.
+            Late: if the rank has not accepted the earlier data by the deadline.
         """
         if rank > self.rank and rank not in self._sockets:
             raise Gone(rank)
@@ -103,13 +103,13 @@ class Links:
     def exchange(
         self, to: Iterable[int], of: Iterable[int], message: bytes, deadline: float
     ) -> dict[int, tuple[bytes, bytes]]:  # fmt: skip
-        """Send a message (`framed`) to some ranks, and return what some have sent: their JSON and their data. Where
-        each of two does both it sends first, so the message has to fit into what the network holds.
+        """Send a message (`framed`) to the ranks `to`, and return the JSON and data received from the ranks `of`. Two
+        ranks may send to each other at the same time, so a message must fit into the network's buffers.
 
         Raises:
-            Gone: if one of them has ended.
-            Failed: if one of them says that it can go on no more.
-            Late: if some have not sent theirs by then (`time.monotonic`).
+            Gone: if one of the ranks has ended.
+            Failed: if one of the ranks has failed.
+            Late: if some messages have not arrived by the deadline (`time.monotonic`).
         """
         missing, unsent = set(of), set(to)
         found: dict[int, tuple[bytes, bytes]] = {}
@@ -143,13 +143,13 @@ class Links:
         return message, data
 
     def tell(self, ranks: Iterable[int], why: str) -> None:
-        """Let some ranks know, as far as they can be reached, that this one can go on no more."""
+        """Tell some ranks, if they can be reached, that this one has failed."""
         for rank in ranks:
-            with suppress(Gone, Late):  # then it need not know
+            with suppress(Gone, Late):  # the rank need not know
                 self.send(rank, framed(_FAILED, why.encode()), time.monotonic())
 
     def _ready(self, sockets: Sequence[socket.socket], deadline: float) -> list[socket.socket]:
-        """Those of which something can be read, by the deadline. What comes soon is found without going to sleep."""
+        """Return the sockets that can be read before the deadline. Spin for a short time before blocking."""
         soon = time.monotonic() + policy.LINK_SPIN_SECONDS
         while not (ready := select.select(sockets, [], [], 0)[0]):
             if time.monotonic() > soon:
@@ -158,7 +158,7 @@ class Links:
         return ready
 
     def wait_for_the_end(self, seconds: float) -> None:
-        """Wait until all that have connected have ended."""
+        """Wait until all connected ranks have ended."""
         deadline = time.monotonic() + seconds
         open_ = list(self._sockets.values())
         while open_ and (left := deadline - time.monotonic()) > 0:
@@ -171,13 +171,13 @@ class Links:
                     open_.remove(connection)
 
     def leave(self) -> None:
-        """Tell all that are connected that nothing more will come."""
+        """Tell all connected ranks that this one ends."""
         for rank in self._sockets:
-            with suppress(Gone, Late):  # it knows
+            with suppress(Gone, Late):  # the rank knows already
                 self.send(rank, framed(_LEAVING), time.monotonic())
 
     def _to(self, rank: int) -> socket.socket:
-        """The connection to a lower rank, or to one that has connected."""
+        """Return the connection to a lower rank, or to a higher one that has connected."""
         if rank not in self._sockets:
             self._sockets[rank] = self._connect(rank)
         return self._sockets[rank]
@@ -243,8 +243,8 @@ def _host_meeting(size: int, host: str, port: int, deadline: float) -> tuple[Lin
 
 
 def _addresses(sockets: Mapping[int, socket.socket]) -> dict[int, str]:
-    """Where each rank can be reached, by the connections that rank 0 has with the others. What a machine's own name
-    stands for there may be a loopback address, by which others do not find it."""
+    """Return the address of each rank, as seen from rank 0's connections. The name of a machine may stand for a
+    loopback address, at which others cannot reach it."""
     own = [_host(s.getsockname()) for s in sockets.values()]
     own.sort(key=_is_loopback)
     theirs = {rank: _host(s.getpeername()) for rank, s in sockets.items()}
@@ -252,7 +252,7 @@ def _addresses(sockets: Mapping[int, socket.socket]) -> dict[int, str]:
 
 
 def _host(address: Any) -> str:
-    return address[0].removeprefix("::ffff:")  # IPv4, of a socket for both
+    return address[0].removeprefix("::ffff:")  # the IPv4 address in a dual-stack socket
 
 
 def _is_loopback(host: str) -> bool:
@@ -273,7 +273,7 @@ def _join(rank: int, size: int, host: str, port: int, deadline: float) -> tuple[
         except OSError as error:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"[init] Rank 0 could not be met at {host}:{port} in time. ({error})") from None
-            time.sleep(0.05)  # it may not have been started yet
+            time.sleep(0.05)  # rank 0 may not have started yet
     listener = _listening(0, size)
     _settle(connection)
     connection.settimeout(max(0.1, deadline - time.monotonic()) + policy.GRACE_SECONDS)
@@ -290,7 +290,7 @@ def _join(rank: int, size: int, host: str, port: int, deadline: float) -> tuple[
 
 
 def named(ranks: Iterable[int]) -> str:
-    """Ranks in words."""
+    """Return the names of ranks for a message."""
     found = sorted(ranks)
     return f"rank {found[0]}" if len(found) == 1 else "ranks " + ", ".join(map(str, found))
 
@@ -303,12 +303,12 @@ def _split(address: str) -> tuple[str, int]:
 
 
 def joined(host: str, port: int) -> str:
-    """The address of a port on a host."""
+    """Return the address of a port on a host."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def free_port() -> int:
-    """A port that is free now."""
+    """Return a port that is free now."""
     with _listening(0, 1) as taken:
         return taken.getsockname()[1]
 
@@ -319,7 +319,7 @@ def _settle(connection: socket.socket) -> None:
 
 
 def framed(message: bytes, data: bytes = b"") -> bytes:
-    """A message as it is sent: JSON, and data."""
+    """Return a message in the form in which it is sent: lengths, JSON and data."""
     return _LENGTHS.pack(len(message), len(data)) + message + data
 
 

@@ -1,8 +1,8 @@
-"""This process as a member of those that were started together: it joins them once, agrees with them, and leaves.
+"""This process as a member of a group: it joins the others once, agrees with them on each collective, and leaves.
 
-JAX's distributed runtime makes one system of the devices of all. Before each collective its members agree that they are
-about to do the same: that costs a message of each to each, and buys an error, with the line of each, where there would
-be a hang or a wrong sum. The messages carry small arrays, too.
+JAX's distributed runtime joins the devices of all processes. Before each collective, the members exchange messages to
+agree that they are about to do the same. Without this, a mistake would cause a hang or a wrong sum; now it raises an
+error that names each rank's line. The messages also carry small arrays.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = ["Call", "joined"]
 
 
 class Call(NamedTuple):
-    """What a rank is about to do with others.
+    """A collective that a rank is about to start.
 
     Args:
-        op: its name.
-        what: of which arrays.
-        where: the line of the user's that asked for it.
-        kind: what has to be the same for all, besides `what`.
+        op: the name of the op.
+        what: a description of its arrays.
+        where: the user's line that called it.
+        kind: further facts that must be the same on all ranks, besides `what`.
     """
 
     op: str
@@ -54,9 +54,10 @@ class World:
     """All the processes that were started together.
 
     Args:
-        rank: this one's.
-        size: how many there are.
-        backends: the names of MLX's backends that they form a group for.
+        found: the processes, as the environment describes them.
+
+    `rank` is the number of this process, `size` the number of processes, and `backends` the names of MLX's backends for
+    which they form a group.
     """
 
     def __init__(self, found: Peers) -> None:
@@ -67,7 +68,7 @@ class World:
         self._failed: str | None = None
         self._is_stuck = False
         self._lock = threading.Lock()
-        jax.config.update("jax_enable_recoverability", True)  # an error here rather than an abort of the process there
+        jax.config.update("jax_enable_recoverability", True)  # raise errors rather than abort the process
         if found.address is None:
             if not jax.distributed.is_initialized():
                 _initialize()
@@ -77,39 +78,41 @@ class World:
             self._links, coordinator = Links.meet(self.rank, self.size, found.address, self._timeout)
             _initialize(coordinator, self.size, self.rank, own_gpu())
         runtime.listen_at(self._links.host)
-        platform.backend()  # which waits for the others, now that they come
+        platform.backend()  # blocks until the other ranks arrive
         self._flying: deque[tuple[Call, Any]] = deque(maxlen=policy.MOST_FLYING)
         atexit.register(self._leave)
         steps.explanations.append(self._explain)
         steps.count()
 
     def agree(self, ranks: Sequence[int], call: Call, value: Any = None) -> list[Any]:
-        """Wait until all of some ranks are about to do the same, and return what each has to say, in their order.
+        """Wait until all of these ranks are about to do the same, and return the value of each, in their order.
 
         Raises:
-            RuntimeError: if they are not, or one has ended or does not come in time. It names ranks, op and line.
+            RuntimeError: if they are not, or if a rank has ended or is late. It names the ranks, the op and the line.
         """
         message = json.dumps({**_said(ranks, call), "value": value}).encode()
         came = self._meet(ranks, ranks, call, message, b"")
         return [value if r == self.rank else json.loads(came[r][0])["value"] for r in ranks]
 
     def exchange(self, ranks: Sequence[int], call: Call, data: bytes) -> list[bytes]:
-        """As `agree`, but return the data that each has brought: no more bytes than `policy.MOST_EXCHANGED`."""
+        """Wait as `agree` does, and return the data of each rank: at most `policy.MOST_EXCHANGED` bytes."""
         came = self._meet(ranks, ranks, call, _message(tuple(ranks), call), data)
         return [data if r == self.rank else came[r][1] for r in ranks]
 
     def send(self, ranks: Sequence[int], call: Call, data: bytes) -> None:
-        """Send data from the first of two ranks, which is this one, to the second, without waiting for it."""
+        """Send data from the first of two ranks, which is this one, to the second, without waiting."""
         self._meet(ranks[1:], (), call, _message(tuple(ranks), call), data)
 
     def receive(self, ranks: Sequence[int], call: Call) -> bytes:
-        """The data that the first of two ranks sends to the second, which is this one. Raises as `agree`."""
+        """Return the data that the first of two ranks sends to the second, which is this one. Raises the errors of
+        `agree`."""
         return self._meet((), ranks[:1], call, _message(tuple(ranks), call), b"")[ranks[0]][1]
 
     def _meet(
         self, to: Sequence[int], of: Sequence[int], call: Call, message: bytes, data: bytes
     ) -> dict[int, tuple[bytes, bytes]]:  # fmt: skip
-        """Send a message to these ranks, and see that those of which one comes are about the same."""
+        """Send a message to the ranks `to`, and check that the messages from the ranks `of` are about the same
+        collective."""
         with self._lock:
             if self._failed is not None:
                 raise RuntimeError(f"[{call.op}] The ranks have come apart before: {self._failed}")
@@ -122,16 +125,16 @@ class World:
                 why = f"Rank {error.rank} has ended." if isinstance(error, Gone) else self._late(error)
                 self._links.tell({*to, *of}, why)
                 raise self._failure(call, why) from None
-            except BaseException:  # what has come by then, and what has not, would be taken for the next call's
+            except BaseException:  # messages received so far would be taken for the next call's
                 self._failed = f"Rank {self.rank} was interrupted at {call}."
                 self._links.tell({*to, *of}, self._failed)
                 raise
-            if any(theirs != message for theirs, _ in came.values()):  # or all is well
+            if any(theirs != message for theirs, _ in came.values()):  # equal messages mean agreement
                 self._compare(message, call, {r: json.loads(theirs) for r, (theirs, _) in came.items()})
         return came
 
     def _compare(self, message: bytes, call: Call, came: dict[int, dict[str, Any]]) -> None:
-        """Raise RuntimeError if the others do not all have the same in mind."""
+        """Raise RuntimeError if the ranks are at different collectives."""
         own = json.loads(message)
         if any(said["key"] != own["key"] for said in came.values()):
             texts = {self.rank: own["text"]} | {r: said["text"] for r, said in came.items()}
@@ -139,8 +142,8 @@ class World:
             raise RuntimeError(f"[{call.op}] The ranks do not agree on what comes next: {text}.")
 
     def start(self, call: Call, collective: Callable[[], Any]) -> Any:
-        """Start a collective that all have agreed on. Between CPUs, where nothing else ends the wait for a rank that is
-        lost, see it through; elsewhere it may fail when its result is asked for."""
+        """Start a collective that all ranks have agreed on. On CPUs, wait for its end: there, nothing else detects a
+        lost rank. On accelerators, an error is raised when the result is needed."""
         try:
             result = collective()
             lost = platform.backend() == "cpu" and not self._ends(result)
@@ -153,11 +156,11 @@ class World:
         return result
 
     def _patience(self, result: Any) -> float:
-        """For how many seconds to wait for a result."""
+        """Return the number of seconds to wait for a result."""
         return self._timeout + result.nbytes / policy.SLOWEST_LINK
 
     def _ends(self, result: Any) -> bool:
-        """Wait for a result, and say whether it came in time."""
+        """Wait for a result; return True if it came in time."""
         deadline = time.monotonic() + self._patience(result)
         pause = policy.LINK_SPIN_SECONDS
         while not result.is_ready():
@@ -168,7 +171,7 @@ class World:
         return True
 
     def _explain(self, error: Exception) -> Exception | None:
-        """The error to raise for one that came with a value, if a collective has failed meanwhile."""
+        """Return the error to raise in place of `error`, if it was caused by a failed collective."""
         for call, reference in self._flying:
             result = reference()
             try:
@@ -189,8 +192,8 @@ class World:
         return RuntimeError(f"{call}, on rank {self.rank}: {why}")
 
     def _leave(self) -> None:
-        """At the end of the process: who waits for this one need not any more, and rank 0, where JAX's coordinator
-        runs, stays until all others have ended. A collective that never ends would keep JAX from ending, too."""
+        """Leave at the end of the process: tell the others not to wait. Rank 0, which runs JAX's coordinator, waits for
+        the others to end. A collective that hangs would keep JAX from ending, so the process then exits directly."""
         self._links.leave()
         if self.rank == 0:
             self._links.wait_for_the_end(self._timeout)
@@ -202,7 +205,7 @@ class World:
 
 
 def _said(ranks: Sequence[int], call: Call) -> dict[str, Any]:
-    """What a rank says of a call: what all have to have the same of, and how it is told."""
+    """Return the description of a call: a key that all ranks must share, and a text."""
     return {"key": [call.kind, call.what, list(ranks)], "text": str(call)}
 
 
@@ -216,7 +219,7 @@ _joining = threading.RLock()
 
 
 def joined() -> World | None:
-    """The world of this process, which joins it now if it has not; None if it was started alone."""
+    """Join the world on the first call. Return the world, or None if the process was started alone."""
     global _world
     with _joining:
         if _world is None and (found := peers()) is not None:

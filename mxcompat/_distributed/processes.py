@@ -1,6 +1,5 @@
-"""Processes: the ranks as children of the launcher. Their output is passed on with the rank before each line; when one
-fails, or the user interrupts, all end.
-"""
+"""Run the ranks as children of the launcher. Their output is passed on with the rank before each line. If one fails, or
+the user interrupts, all are ended."""
 
 from __future__ import annotations
 
@@ -21,17 +20,17 @@ from mxcompat._graph import policy
 __all__ = ["Start", "run_all"]
 
 _NOISE = ("[Gloo] Rank ", "Using experimental recoverable task feature")
-"""What is in lines that XLA prints in every process, and that say nothing."""
+"""Parts of uninformative lines that XLA prints in every process."""
 
 
 class Start(NamedTuple):
-    """What to start as one rank.
+    """The parameters for starting one rank.
 
     Args:
-        command: the command, here.
+        command: the command to run on this machine.
         environment: all its variables.
-        cwd: the directory to start in; None for this one.
-        is_remote: whether it is ssh, with a terminal on another machine.
+        cwd: the directory to start in; None for the current one.
+        is_remote: whether the command is ssh, with a terminal on another machine.
     """
 
     command: Sequence[str]
@@ -41,15 +40,15 @@ class Start(NamedTuple):
 
 
 _READY = b"\x06"
-"""What comes from another machine when its terminal is set up."""
+"""Sent by another machine when its terminal is set up."""
 
 
 class _Rank:
-    """A process that runs."""
+    """A running rank."""
 
     def __init__(self, start: Start) -> None:
         self._is_remote = start.is_remote
-        self._is_ready = threading.Event()  # to be typed to
+        self._is_ready = threading.Event()  # set when the rank accepts input
         if not self._is_remote:
             self._is_ready.set()
         self.process = subprocess.Popen(
@@ -58,7 +57,7 @@ class _Rank:
         )  # fmt: skip
 
     def type(self, data: bytes) -> None:
-        """Give it what is typed; if that is nothing, the end of it."""
+        """Write to the rank's standard input; empty data close it."""
         stdin = self.process.stdin
         assert stdin is not None
         self._is_ready.wait()
@@ -68,10 +67,10 @@ class _Rank:
             else:
                 stdin.close()
         except OSError:
-            return  # it has ended
+            return  # the rank has ended
 
     def read(self, stream: BinaryIO) -> bytes:
-        """What comes next of its output."""
+        """Read the next part of the rank's output."""
         data = os.read(stream.fileno(), 1 << 16)
         if stream is self.process.stdout and not self._is_ready.is_set() and (_READY in data or not data):
             self._is_ready.set()
@@ -79,8 +78,8 @@ class _Rank:
         return data
 
     def signal(self, number: int) -> None:
-        """Signal to it and to what it has started, if it has not ended. On another machine its terminal does that: an
-        interrupt is typed there, and with ssh the terminal goes, too."""
+        """Send a signal to the rank and its children, if it still runs. On another machine the terminal does this: an
+        interrupt is typed there, and the terminal ends with ssh."""
         if self.process.poll() is not None:
             return
         if self._is_remote and number == signal.SIGINT and self._is_ready.is_set():
@@ -89,25 +88,25 @@ class _Rank:
         try:
             os.killpg(self.process.pid, number)
         except ProcessLookupError:
-            return  # it has ended meanwhile
+            return  # the rank has just ended
 
 
 _INTERRUPT = b"\x03"
 """Ctrl-C."""
 
 _END = b"\x04\x04"
-"""Ctrl-D: the first would only end a line that is not complete."""
+"""Ctrl-D twice, because the first only ends an incomplete line."""
 
 
 def run_all(starts: Sequence[Start]) -> int:
-    """Run one process for each start until all have ended.
+    """Run one process for each start, and wait until all have ended.
 
     Returns:
-        0, or the exit status of the first that failed (128 and the signal's number, if one ended it); 130 where the
-        user interrupts, and likewise for other signals that end the launcher.
+        0, or the exit status of the first rank that failed. After a signal it is 128 and the signal's number, so 130
+        after an interrupt by the user.
 
     Raises:
-        OSError: if one cannot be started.
+        OSError: if a process cannot be started.
     """
     ranks: list[_Rank] = []
     readers: list[threading.Thread] = []
@@ -120,23 +119,24 @@ def run_all(starts: Sequence[Start]) -> int:
                 status = _told(ranks, signal.SIGINT)
             except _Stopped as stopped:
                 status = _told(ranks, *stopped.args)
-            with suppress(KeyboardInterrupt, _Stopped):  # who is asked again waits no longer
+            with suppress(KeyboardInterrupt, _Stopped):  # a second signal ends the wait
                 _end(ranks, at_once=status == 0)
     finally:
         for rank in ranks:
             rank.signal(signal.SIGKILL)
     for reader in readers:
-        if reader.ident is not None:  # an interrupt may have come before it was started
+        if reader.ident is not None:  # not started, if an interrupt came before
             reader.join(policy.GRACE_SECONDS)
     return status
 
 
 def _start(starts: Sequence[Start], ranks: list[_Rank], readers: list[threading.Thread]) -> None:
-    """Start the ranks, and what reads their output; both are added as they come, for whoever ends them."""
+    """Start the ranks and the threads that read their output. Both lists are filled in place, so that the caller can
+    end them after an error."""
     out, err = _Merged(sys.stdout), _Merged(sys.stderr)
     for number, start in enumerate(starts):
         ranks.append(_Rank(start))
-        # first what it says of an interrupt, which may come now: whoever has seen other output may expect that
+        # read errors first: an interrupt may come as soon as other output is visible
         for stream, merged in ((ranks[-1].process.stderr, err), (ranks[-1].process.stdout, out)):
             reader = threading.Thread(target=_pass_on, args=(ranks[-1], stream, merged, number), daemon=True)
             readers.append(reader)
@@ -145,12 +145,13 @@ def _start(starts: Sequence[Start], ranks: list[_Rank], readers: list[threading.
 
 
 class _Stopped(BaseException):
-    """The launcher is to end."""
+    """A signal has asked the launcher to end."""
 
 
 @contextmanager
 def _stopping() -> Iterator[None]:
-    """Signals that would end the launcher, and leave what it has started, raise within. (The main thread gets them.)"""
+    """Raise _Stopped within this context for signals that would end the launcher and leave its children. (The main
+    thread gets them.)"""
 
     def stop(number: int, _: Any) -> None:
         raise _Stopped(number)
@@ -167,7 +168,7 @@ def _stopping() -> Iterator[None]:
 
 
 def _told(ranks: Sequence[_Rank], number: int) -> int:
-    """The status to end with, once the ranks have been told of the signal that came."""
+    """Send the signal to the ranks, and return the exit status for it."""
     for rank in ranks:
         rank.signal(number)
     return 128 + number
@@ -196,12 +197,12 @@ def _end(ranks: Sequence[_Rank], at_once: bool) -> None:
 
 
 class _Merged:
-    """A stream on which several write. A line is of one of them, and says of which."""
+    """An output stream shared by several ranks. Each line comes from one rank and starts with its number."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lock = threading.Lock()
-        self._open: int | None = None  # whose line is not complete
+        self._open: int | None = None  # the rank whose line is incomplete
 
     def write(self, rank: int, text: str) -> None:
         with self._lock:
@@ -216,7 +217,7 @@ class _Merged:
 
 
 def _pass_on(rank: _Rank, stream: BinaryIO, merged: _Merged, number: int) -> None:
-    """Pass on whole lines; part of one if the rest does not come, as of a question."""
+    """Pass on whole lines. If the rest of a line does not come soon, as after a prompt, pass on the part."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     pending = ""
     while True:
@@ -232,11 +233,11 @@ def _pass_on(rank: _Rank, stream: BinaryIO, merged: _Merged, number: int) -> Non
 
 
 def _feed(ranks: Sequence[_Rank]) -> None:
-    """What is typed is typed to all."""
+    """Copy the launcher's standard input to all ranks."""
     try:
         source = sys.stdin.fileno()
     except (AttributeError, OSError, ValueError):
-        source = None  # there is none, as in a notebook
+        source = None  # no standard input, as in a notebook
     while source is not None and (data := os.read(source, 1 << 12)):
         for rank in ranks:
             rank.type(data)

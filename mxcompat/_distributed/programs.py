@@ -1,7 +1,7 @@
-"""Collectives as XLA programs: each is a small program of its own over one device of each rank that takes part.
+"""Collectives as XLA programs: each is a small SPMD program with one device for each participating rank.
 
-Everything else that a rank computes is its own. What is summed, gathered or sent enters as this rank's shard of an
-array over these devices; what comes out is this rank's copy, or shard, of the result.
+All other computation is local to a rank. The operand is this rank's shard of an array over these devices. The result is
+this rank's copy, or its shard of the result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _AXIS = "rank"
 
 
 def collective(kind: str, x: Any, ranks: tuple[int, ...]) -> jax.Array:
-    """The result, on this rank, of a collective of all `ranks`.
+    """Run a collective over all `ranks` and return this rank's result.
 
     Args:
         kind: "sum", "max", "min", "gather", "scatter" (of the sum) or "send" (from the first rank to the second).
@@ -53,7 +53,7 @@ def _program(kind: str, ranks: tuple[int, ...], shape: tuple[int, ...], dtype: A
 
 @cache
 def _devices() -> dict[int, Any]:
-    """The first device of each process."""
+    """Return the first device of each process."""
     found: dict[int, Any] = {}
     for device in jax.devices():
         found.setdefault(device.process_index, device)
@@ -81,7 +81,8 @@ def _smallest(x: Any) -> Any:
 
 
 def _rows(x: Any) -> Any:
-    """What all ranks have, along a new first axis: where XLA cannot reduce between devices."""
+    """Gather the arrays of all ranks along a new first axis, for reductions that XLA does not support between
+    devices."""
     return lax.all_gather(x, _AXIS, axis=0)
 
 
@@ -90,7 +91,8 @@ def _gather(x: Any) -> Any:
 
 
 def _scatter(x: Any) -> Any:
-    """Sums all and keeps a part. A reduce-scatter moves less, but on CPUs it gives up on a rank that is 30 s late."""
+    """Sum over all ranks and keep a part. A reduce-scatter would move less data, but on CPUs it fails if a rank is 30 s
+    late."""
     size = lax.axis_size(_AXIS)
     if jax.default_backend() != "cpu" and x.dtype != np.bool_:
         return lax.psum_scatter(x, _AXIS, scatter_dimension=0, tiled=True)
@@ -110,4 +112,4 @@ _BODIES: dict[str, tuple[Callable[[Any], Any], bool]] = {
     "scatter": (_scatter, True),
     "send": (_send, True),
 }
-"""What each device does, and whether each has a result of its own."""
+"""The function that runs on each device, and whether each device has its own part of the result."""

@@ -1,6 +1,5 @@
-"""JAX's distributed runtime, where its public functions do not reach: what it has found out of the others by itself,
-and the address at which gloo listens, which carries arrays between CPUs.
-"""
+"""Access to JAX's distributed runtime beyond its public functions: the processes that JAX detected, and the address at
+which gloo listens, which carries arrays between CPUs."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ _MEETING = "mxcompat/meeting"
 
 
 def found_by_jax(seconds: float) -> tuple[int, int, str]:
-    """This process's rank, how many there are, and where rank 0 is to be met, once JAX knows all that."""
+    """Return this process's rank, the number of ranks and the address of rank 0, once JAX knows them."""
     state = runtime_state()
     if state.process_id == 0:
         host = state.coordinator_address.rpartition(":")[0]
@@ -25,9 +24,9 @@ def found_by_jax(seconds: float) -> tuple[int, int, str]:
 
 
 def listen_at(host: str) -> None:
-    """Have gloo listen at this address of this machine. By itself it takes what the machine's name stands for, which on
-    many is a loopback address, where others do not reach it."""
-    from jax.extend.backend import register_backend_factory  # here, since what it imports takes long to import
+    """Make gloo listen at this address. By default it uses the address of the machine's name, which is often a loopback
+    address that others cannot reach."""
+    from jax.extend.backend import register_backend_factory  # imported here because its imports are slow
 
     if jax.config.jax_cpu_collectives_implementation == "gloo":  # type: ignore[attr-defined]
         register_backend_factory("cpu", lambda: _cpu(host), fail_quietly=False)
