@@ -1,8 +1,8 @@
-"""Ending: a process whose program is done ends, though XLA is compiling something for it in the background.
+"""End a process at the end of its program, though XLA is compiling in the background.
 
-XLA cannot be interrupted, and a thread that came back from it while Python tears the interpreter down would abort the
-process. So Python waits, which can be many seconds. Where nothing but the end comes after the program it need not: all
-that Python does there with the program's is done here, in its order, and what is left is memory.
+XLA cannot be interrupted. A thread that returned from it during the interpreter's teardown would abort the process, so
+Python waits, perhaps for many seconds. If nothing else follows the program, the wait is not needed: this module does
+all of Python's teardown of the program in the same order, and then exits directly.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ __all__ = ["ProcessEnd"]
 
 
 class ProcessEnd:
-    """A context at whose end the process ends, if that is so: if `python -m` runs the module with this frame, and
-    nothing else, a profiler, say, has called that. What is raised in it, `SystemExit` too, is what the process ends
-    with."""
+    """A context at whose end the process exits, if the program is the last thing to run.
+
+    That is the case if `python -m` runs the module with this frame, and nothing else, such as a profiler, called it. An
+    exception in the context, including `SystemExit`, determines the exit status.
+    """
 
     def __init__(self, frame: FrameType) -> None:
         self._is_ours = _is_outermost(frame) and not sys.flags.inspect
@@ -59,32 +61,33 @@ def _is_outermost(frame: FrameType) -> bool:
 
 
 def _others() -> list[threading.Thread]:
-    """The threads that Python waits for, which may yet have something compiled."""
+    """Return the threads that Python waits for, which may still start compilations."""
     return [t for t in threading.enumerate() if not t.daemon and t is not threading.current_thread()]
 
 
 def _has_service() -> bool:
-    """Whether JAX connects this process with others, which it ends in its own way."""
+    """Return True if JAX connects this process with others; JAX then ends it."""
     distributed: Any = getattr(sys.modules.get("jax"), "distributed", None)
     return distributed is not None and distributed.is_initialized()
 
 
 def _end(error: BaseException | None, seconds: float) -> None:
-    """End the process as Python would, but wait for what is being compiled no longer than so many seconds."""
+    """End the process as Python would, but wait at most `seconds` for compilations."""
     status = _reported(error)
     try:
         threading._shutdown()  # type: ignore[attr-defined]  # waits for the program's threads
         background.finish(seconds)
     except KeyboardInterrupt:
-        background.finish(0)  # the second one, of somebody in a hurry
-    atexit.unregister(getattr(sys.modules.get("jax._src.api"), "clean_up", None))  # takes the compiler from under it
+        background.finish(0)  # a second interrupt: do not wait
+    # it would free the compiler while it is in use
+    atexit.unregister(getattr(sys.modules.get("jax._src.api"), "clean_up", None))
     atexit._run_exitfuncs()
     flushed = _flush()
     _write_files()
     _let_go(error)
     _close_files()
     if not (_flush() and flushed):
-        status = 120  # as Python's
+        status = 120  # Python's status for a failed flush
     if isinstance(error, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
@@ -92,7 +95,7 @@ def _end(error: BaseException | None, seconds: float) -> None:
 
 
 def _reported(error: BaseException | None) -> int:
-    """Print what a program that raised this prints. Returns the exit status."""
+    """Print the error of a program as Python would, and return the exit status."""
     if isinstance(error, SystemExit):
         if isinstance(error.code, int):
             return error.code & 0xFF
@@ -113,7 +116,7 @@ def _reported(error: BaseException | None) -> int:
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Let go of the main module, and of what refers to it, so that what it alone holds is finalized."""
+    """Release the main module and the references to it, so that objects that only the program holds are finalized."""
     while error is not None:
         following = error.__cause__ or error.__context__
         error.__traceback__ = error.__cause__ = error.__context__ = None
@@ -125,32 +128,32 @@ def _let_go(error: BaseException | None) -> None:
 
 
 def _files() -> list[io.IOBase]:
-    """The files that are open, but for the standard streams."""
+    """Return the open files, except the standard streams."""
     standard = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
-    base = io.IOBase.__base__  # which does not ask each type what it is
+    base = io.IOBase.__base__  # `isinstance` would run code of other types
     return [f for f in gc.get_objects() if issubclass(type(f), base) and all(f is not s for s in standard)]
 
 
 def _write_files() -> None:
-    """Write what is in buffers: text into those of bytes, and these into files."""
+    """Flush buffered files: first text into bytes, then bytes into files."""
     files = _files()
     for kind in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
         for file in [f for f in files if type(f) is kind]:
-            with suppress(OSError, ValueError):  # as where Python closes them: a file may be closed, a disk full
+            with suppress(OSError, ValueError):  # Python ignores these, too: a closed file, a full disk
                 file.flush()
 
 
 def _close_files() -> None:
-    """Close what is still held. Files of classes written in Python, gzip's, say, write more than buffers when they are
-    closed, and come first."""
+    """Close the files that are still referenced. Files of classes written in Python come first: when closed, they write
+    more than buffers (gzip, for example)."""
     for file in [f for f in _files() if type(f).__module__ != "_io"]:
-        with suppress(Exception):  # as where Python closes them
+        with suppress(Exception):  # Python ignores these, too
             file.close()
     _write_files()
 
 
 def _flush() -> bool:
-    """Flush the standard streams, C's too; whether that went well, and it says so if not."""
+    """Flush the standard streams, including C's. Return False, after printing the error, if that failed."""
     well = True
     for stream in (sys.stdout, sys.stderr):
         try:

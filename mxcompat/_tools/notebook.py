@@ -1,4 +1,5 @@
-"""`%load_ext mxcompat`: mxcompat in MLX's place in a notebook, where arrays show their shape and modules their size."""
+"""`%load_ext mxcompat`: use mxcompat in MLX's place in a notebook, and show arrays and modules with their shapes and
+sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ __all__ = ["load", "unload"]
 
 
 def load(shell: Any) -> None:
-    """Called by IPython's `%load_ext mxcompat`."""
+    """Load the extension; IPython's `%load_ext mxcompat` calls this."""
     install_as_mlx()
     formatter = shell.display_formatter.formatters["text/html"]
     formatter.for_type(array, array_html)
@@ -22,7 +23,8 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """Called by IPython's `%unload_ext mxcompat`: the next `import mlx` finds real MLX, or nothing."""
+    """Unload the extension; IPython's `%unload_ext mxcompat` calls this. The next `import mlx` finds real MLX, or
+    nothing."""
     uninstall()
     formatter = shell.display_formatter.formatters["text/html"]
     formatter.pop(array, None)
@@ -30,18 +32,18 @@ def unload(shell: Any) -> None:
 
 
 def array_html(x: array) -> str:
-    """An array as it is printed, and what that does not say: its shape, where it is cut short, and its size."""
+    """Return an array as HTML: its text, dtype, shape and size."""
     facts = f"{_dtype(x)}[{', '.join(map(str, x.shape))}], {_bytes(x.nbytes)}"
     return f"<pre>{escape(repr(x))}</pre><small>{facts}</small>"
 
 
 def module_html(module: Any) -> str:
-    """A module as a tree that opens and closes, with the parameters of each part: shapes, dtypes and how many."""
+    """Return a module as a collapsible HTML tree, with the parameters of each part: shapes, dtypes and counts."""
     return f"<div style='font-family: monospace'>{_tree('', module, True)}</div>"
 
 
 def _tree(name: str, part: Any, is_open: bool = False) -> str:
-    """A module, an array or a container of them, below the name that it has."""
+    """Return the HTML of a module, an array or a container of them, with its name."""
     label = f"<b>{escape(name)}</b> " if name else ""
     if isinstance(part, array):
         return f"<div style='margin-left: 1.5em'>{label}{_dtype(part)}[{', '.join(map(str, part.shape))}]</div>"
@@ -59,13 +61,13 @@ def _tree(name: str, part: Any, is_open: bool = False) -> str:
 
 
 def _kind(part: Any) -> str:
-    """What a module prints of itself, without its children."""
+    """Return the text of a module without its children."""
     extra = getattr(part, "_extra_repr", None)
     return f"{type(part).__name__}({extra()})" if extra is not None else type(part).__name__
 
 
 def _size(tree: Any) -> tuple[int, int]:
-    """How many numbers the arrays of a tree have, and how many bytes these take."""
+    """Return the number of elements of a tree's arrays, and their bytes."""
     if isinstance(tree, array):
         return prod(tree.shape), tree.nbytes
     parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()

@@ -1,4 +1,4 @@
-"""Running: a program written for MLX, as `python` would run it, with mxcompat in MLX's place."""
+"""Run a program written for MLX as `python` would, with mxcompat in MLX's place."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["as_mlx", "run_program"]
 
 
 def run_program(argv: Sequence[str]) -> int:
-    """Run `SCRIPT [args]`, `-m MODULE [args]`, `-c CODE [args]` or `- [args]`, which is what standard input says. It is
-    the main module from then on, as it is to what it leaves behind: threads, and what is called at exit. What the
-    program raises, `SystemExit` too, comes through.
+    """Run `SCRIPT [args]`, `-m MODULE [args]`, `-c CODE [args]`, or `- [args]` for a program on standard input. It
+    becomes the main module, and stays it for its threads and exit handlers. Exceptions of the program, including
+    `SystemExit`, are not caught.
 
     Returns:
-        The exit status: 2 if there is no such script, or no program is named.
+        The exit status: 2 if the script does not exist, or if no program is named; else 0.
     """
     first, *rest = argv
     if first == "-m" and rest:
@@ -54,11 +54,11 @@ def run_program(argv: Sequence[str]) -> int:
 
 
 def _run_file(path: str) -> None:
-    if pkgutil.get_importer(path) is not None:  # a folder or an archive, which is looked into for a main module
+    if pkgutil.get_importer(path) is not None:  # a folder or an archive with a main module
         runpy.run_path(path, run_name="__main__")
         return
     with io.open_code(path) as file:
-        code = pkgutil.read_code(file)  # if it has been compiled
+        code = pkgutil.read_code(file)  # None unless the file is compiled code
     if code is None:
         code = _compiled(Path(path).read_bytes(), path)
     _run(code, __loader__=SourceFileLoader("__main__", path), __file__=path, __cached__=None)
@@ -87,7 +87,7 @@ def _run_module(name: str) -> None:
 
 
 def _compiled(source: str | bytes, name: str) -> CodeType:
-    return compile(source, name, "exec", dont_inherit=True)  # what this file imports from the future is its own
+    return compile(source, name, "exec", dont_inherit=True)  # without the `__future__` imports of this file
 
 
 def _run(code: Any, **names: Any) -> None:
@@ -98,9 +98,9 @@ def _run(code: Any, **names: Any) -> None:
 
 
 def _prepare(argv: Sequence[str], directory: str | None) -> None:
-    """What the program expects to find: its own arguments, its directory (None: where Python was started) first on the
-    path, and `mlx`."""
-    gc.freeze()  # nothing of the program's is there yet; its collections, and the last one, need not look through JAX
+    """Set up the program's environment: its arguments, its directory first on the path (None: the one where Python was
+    started), and `mlx`."""
+    gc.freeze()  # the collector then skips JAX's objects; no object of the program exists yet
     started_in = sys.path.pop(0)
     before, after = as_mlx()
     sys.argv[:] = argv
@@ -109,11 +109,10 @@ def _prepare(argv: Sequence[str], directory: str | None) -> None:
 
 
 def as_mlx() -> tuple[list[str], list[str]]:
-    """Put mxcompat in MLX's place, here and in the Python processes that this one starts.
+    """Put mxcompat in MLX's place, in this process and in its Python child processes.
 
     Returns:
-        What these find before all else, and after all else: for `sys.path`, which the processes of `multiprocessing`
-        inherit.
+        The folders for the beginning and the end of `sys.path`, which `multiprocessing`'s processes inherit.
     """
     install_as_mlx()
     before, after = hand_down()

@@ -1,7 +1,7 @@
-"""`python -m mxcompat check PATH`: what of a program written for MLX will not run on mxcompat, or will be slow.
+"""`python -m mxcompat check PATH`: find uses of MLX in a program that mxcompat lacks, or that will be slow.
 
-Reads source, runs nothing. It follows `import mlx.core as mx` and the like, and the arrays, layers and optimizers
-whose type is plain from the code.
+It reads the source and runs nothing. It follows `import mlx.core as mx` and the like, and arrays, layers and optimizers
+whose type is clear from the code.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["check"]
 
 
 def check(argv: list[str]) -> int:
-    """Look through files, and folders of them, and say what was found.
+    """Check files and folders, and print the findings.
 
     Returns:
-        The exit status: 1 if something is missing, or a file cannot be read, 2 if there is no such file; else 0.
+        The exit status: 1 if a name is missing or a file cannot be read, 2 if a path does not exist, else 0.
     """
     options = _parser().parse_args(argv)
     absent = [path for path in options.paths if not os.path.exists(path)]
@@ -84,7 +84,7 @@ def _sources(paths: Iterable[str]) -> Iterator[Path]:
 
 
 def _with_progress(paths: list[Path]) -> Iterable[Path]:
-    """A progress bar, in a terminal and where tqdm is installed; after half a second, so that a few files have none."""
+    """Wrap the paths in a progress bar, in a terminal and if tqdm is installed. It appears after half a second."""
     if not sys.stderr.isatty() or importlib.util.find_spec("tqdm") is None:
         return paths
     return importlib.import_module("tqdm").tqdm(paths, unit=" files", delay=0.5, leave=False)

@@ -1,4 +1,4 @@
-"""What `check` finds, and the whole of it."""
+"""The findings of `check`, and its report."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ __all__ = ["Finding", "Report"]
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """A place in a program, and what is to be known of it.
+    """One finding: a place in a program and a message.
 
     Args:
-        kind: "missing" (mxcompat does not have it), "argument" (a function has no such argument), "unreadable" (a file
-            that is no Python), "kernel" (in Metal or CUDA, which do not run), "slow", "guarded" (missing, but the
-            program expects that it may be) or "other" (a module of another distribution's).
+        path: the file.
+        line: the line in the file.
+        kind: "missing" (mxcompat does not have the name), "argument" (the function has no such argument), "unreadable"
+            (the file is not valid Python), "kernel" (Metal or CUDA, which do not run), "slow", "guarded" (missing, but
+            the program handles that) or "other" (a module of another distribution).
+        message: the text of the finding.
         cure: what to do about it; may be empty.
     """
 
@@ -30,7 +33,7 @@ class Finding:
 
 @dataclass
 class Report:
-    """How many files use MLX, which of its names, and what was found, in the order of the places."""
+    """The number of files that use MLX, the names that they use, and the findings in order of place."""
 
     files: int = 0
     names: set[str] = field(default_factory=set)
@@ -41,7 +44,7 @@ class Report:
 
     @property
     def fits(self) -> bool:
-        """Whether nothing is missing: what is slow, or has another way to go, runs."""
+        """True if nothing is missing. Slow and guarded uses run."""
         return self.count("missing", "argument", "unreadable") == 0
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What mxcompat has under a name of MLX's: objects, the attributes of instances, arguments, and types of results."""
+"""Look up MLX's names in mxcompat: objects, attributes of instances, arguments, and types of results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAIN = (array, nn.Module, optimizers.Optimizer)
 """The classes whose instances are followed."""
 
 _OTHERS = {"mlx.data": "mlx-data"}
-"""Distributions that put modules under MLX's name, known without being installed."""
+"""Distributions that put modules under MLX's name, known even if they are not installed."""
 
 
 def is_mlx(module: str) -> bool:
@@ -30,31 +30,31 @@ def is_mlx(module: str) -> bool:
 
 
 def of_others(name: str) -> str | None:
-    """The module of another distribution's under MLX's name that this is, or is in; None if it is none."""
+    """Return the module of another distribution that contains this name, or None."""
     top = ".".join(name.split(".")[:2])
     return top if top in _OTHERS or is_of_others(top) else None
 
 
 def missing(name: str) -> str | None:
-    """The shortest prefix of a dotted name of MLX that mxcompat does not have; None if it has it all."""
+    """Return the shortest prefix of a dotted MLX name that mxcompat lacks, or None."""
     found, prefix = _walk(name)
     return None if found else prefix
 
 
 def lookup(name: str) -> Any:
-    """The object of a dotted name of MLX; None if there is none, or it is an attribute of some function's."""
+    """Return the object of a dotted MLX name, or None if there is none, or if it is an attribute of a function."""
     found, _ = _walk(name)
     return found[0] if found else None
 
 
 @cache
 def _walk(name: str) -> tuple[list[Any], str]:
-    """The object in a list, or an empty one and the prefix that is not there."""
+    """Return a list with the object, or an empty list and the missing prefix."""
     parts = name.split(".")
     at: Any = mxcompat
     for k, part in enumerate(parts[1:], 2):
         if not isinstance(at, (ModuleType, type)):
-            return [None], ""  # an attribute of a function or of an instance: its own affair
+            return [None], ""  # attributes of functions and instances are not checked
         if hasattr(at, part):
             at = getattr(at, part)
         elif isinstance(at, ModuleType) and hasattr(at, "__path__") and _is_module(f"{at.__name__}.{part}"):
@@ -69,14 +69,15 @@ def _is_module(name: str) -> bool:
 
 
 def has_attribute(cls: type, name: str) -> bool:
-    """Whether instances of a class have an attribute: the class has it, or a method sets it. Arrays take none."""
+    """Return True if instances of a class have an attribute: from the class, or set by a method. Arrays accept no new
+    ones."""
     return hasattr(cls, name) or (cls is not array and name in _set_by_methods(cls))
 
 
 @cache
 def _set_by_methods(cls: type) -> set[str]:
-    """The attributes that methods of a class, or of those it derives from, may give `self`: what they read or set, and
-    the entries of the dictionary that a module is."""
+    """Return the attributes that methods of a class and its bases may set on `self`: those they read or set, and the
+    entries of a module's dictionary."""
     found: set[str] = set()
     for base in cls.__mro__:
         if base.__module__.split(".")[0] in ("mxcompat", "mlx"):
@@ -89,10 +90,10 @@ def _set_by_methods(cls: type) -> set[str]:
 
 @cache
 def parameters(function: Any) -> frozenset[str] | None:
-    """The names that arguments of a function, method or class may be given by; None if any may."""
+    """Return the argument names that a function, method or class accepts; None if it accepts any."""
     try:
         found = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # what Python cannot tell
+    except (TypeError, ValueError):  # no signature known to Python
         return None
     if any(p.kind is p.VAR_KEYWORD for p in found):
         return None
@@ -101,8 +102,8 @@ def parameters(function: Any) -> frozenset[str] | None:
 
 @cache
 def result(function: Any) -> tuple[type | None, bool]:
-    """The class of what a function, method or property returns, if it is one of those that are followed; and whether
-    it returns several of it."""
+    """Return the class that a function, method or property returns, if it is one of those followed, and whether it
+    returns several instances."""
     if isinstance(function, property):
         function = function.fget
     annotation = str(getattr(function, "__annotations__", {}).get("return", ""))

@@ -1,4 +1,4 @@
-"""One program: its syntax tree is gone through once, and every use of MLX looked up."""
+"""Check one program: visit its syntax tree once and look up every use of MLX."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXPECTED = {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"
 
 
 def look_through(tree: ast.Module, path: str, report: Report) -> None:
-    """Add what is to be known of a program to the report."""
+    """Add the findings for a program to the report."""
     _Program(tree, path, report).look()
 
 
@@ -30,13 +30,13 @@ class _Program:
         self.path = path
         self.report = report
         self.names: set[str] = set()
-        self.found: dict[Finding, None] = {}  # one entry each, in order
+        self.found: dict[Finding, None] = {}  # a dict, to keep the order without duplicates
         self.types = Types()
         attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
         self.stored = {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
         self.loops: list[ast.AST] = []
         self.guarded = False
-        self.asked: dict[Scope, set[str]] = defaultdict(set)  # what may be something else, as it is written
+        self.asked: dict[Scope, set[str]] = defaultdict(set)  # expressions that the program tests, by scope
 
     def look(self) -> None:
         self._visit(self.tree, Scope(self.tree))
@@ -52,7 +52,7 @@ class _Program:
         if node in scope.inner:
             inner = scope.inner[node]
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-                self.loops = []  # it runs when it is called
+                self.loops = []  # the body runs when it is called, not in the loop
             for child in ast.iter_child_nodes(node):
                 self._visit(child, scope if _is_outside(node, child) else inner)
         elif isinstance(node, ast.Try):
@@ -84,7 +84,7 @@ class _Program:
                 self._say(node if hasattr(node, "lineno") else node.iter, "slow", message, cure)  # type: ignore[attr-defined]
 
     def _use(self, node: ast.AST, name: str, asked: bool = False) -> None:
-        """A name of MLX's is used."""
+        """Note the use of an MLX name."""
         self.names.add(name)
         other = of_others(name)
         if other is not None:
@@ -108,11 +108,12 @@ class _Program:
         base = self.types.of(node.value, scope)
         if not isinstance(base, Instance) or not isinstance(node.ctx, ast.Load) or has_attribute(base.cls, node.attr):
             return
-        if base == ARRAY or node.attr not in self.stored:  # layers take any attribute
+        if base == ARRAY or node.attr not in self.stored:  # layers accept any attribute
             self._lacks(node, f"{_name(base)}.{node.attr}", self._was_asked(node.value, scope))
 
     def _ask(self, node: ast.Call, scope: Scope) -> None:
-        """Note what the program asks about where the answer is no, by what is known: it expects something else, too."""
+        """Note expressions that the program tests with `isinstance` or `hasattr`, if the known type gives False: the
+        program then handles another type, too."""
         if not isinstance(node.func, ast.Name) or len(node.args) != 2 or scope.find(node.func.id) is not None:
             return
         about, asked = node.args
@@ -154,7 +155,7 @@ def _name(type_: Instance) -> str:
 
 
 def _alternatives(node: ast.expr) -> list[ast.expr]:
-    """The classes that `isinstance` is asked for."""
+    """Return the classes in the second argument of `isinstance`."""
     if isinstance(node, ast.Tuple):
         return [cls for element in node.elts for cls in _alternatives(element)]
     if isinstance(node, ast.BinOp):
@@ -171,7 +172,7 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
 
 
 def _is_outside(node: ast.AST, child: ast.AST) -> bool:
-    """Whether a part of a function or class is evaluated where that is defined: decorators, bases, defaults."""
+    """Return True if a part of a function or class is evaluated at its definition: decorators, bases, defaults."""
     body = getattr(node, "body", None)
     inside = body if isinstance(body, list) else [body]
     comprehension = isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
@@ -179,7 +180,7 @@ def _is_outside(node: ast.AST, child: ast.AST) -> bool:
 
 
 def _expects(node: ast.Try) -> bool:
-    """Whether a `try` is prepared for a name that is not there."""
+    """Return True if a `try` handles a missing name."""
     caught = [name for handler in node.handlers for name in _caught(handler)]
     return not _EXPECTED.isdisjoint(caught)
 

@@ -1,7 +1,7 @@
-"""Scopes: which names a module, a function or a class of a program binds, and to what.
+"""Scopes: the names that a module, function or class of a program binds, and their values.
 
-Nothing is run, and the order of statements does not count: a name means something only if all that is bound to it in
-its scope is of one type.
+Nothing is run, and the order of statements is ignored: a name has a type only if all its bindings in the scope have the
+same type.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Annotated", "Entry", "Imported", "Scope", "Self", "Value", "assigned
 
 
 class Imported(NamedTuple):
-    """A name of MLX's, in full."""
+    """An MLX name, in full."""
 
     name: str
 
@@ -29,14 +29,14 @@ class Value(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entry of the value of an expression: of a loop over it, or of a tuple taken apart."""
+    """An entry of an expression's value, from a loop or from unpacking."""
 
     node: ast.expr
     loop: bool
 
 
 class Annotated(NamedTuple):
-    """Something of the type that an annotation names."""
+    """A value whose annotation names the type."""
 
     node: ast.expr
 
@@ -48,7 +48,7 @@ class Self(NamedTuple):
 
 
 Binding = Imported | Value | Entry | Annotated | Self | None
-"""What a name is bound to; None is anything."""
+"""The binding of a name; None is an unknown value."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -56,10 +56,10 @@ _SCOPES = (*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef)
 
 
 class Scope:
-    """The names of a module, function, class or comprehension, and the scopes within it.
+    """The names of a module, function, class or comprehension, and its inner scopes.
 
-    `attributes` of a class are what its methods bind to attributes of `self`, each with the scope it is written in;
-    `replaced` are, of the whole program, the attributes of other objects that are assigned.
+    `attributes` of a class holds the values that its methods assign to attributes of `self`, each with its scope.
+    `replaced` holds all attributes that the program assigns on other objects.
     """
 
     def __init__(self, node: ast.AST, parent: Scope | None = None) -> None:
@@ -74,7 +74,7 @@ class Scope:
             self._collect(child)
 
     def find(self, name: str) -> Scope | None:
-        """The scope that binds a name as it is read here. The names of a class are not seen in its methods."""
+        """Return the scope that binds a name as it is read here. Methods do not see the names of their class."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.bindings and (scope is self or not isinstance(scope.node, ast.ClassDef)):
@@ -121,7 +121,7 @@ class Scope:
 
 
 def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
-    """What a statement assigns to what; None for what is not written down."""
+    """Yield the targets of a statement with the assigned values; None for a value that is not in the source."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             if isinstance(target, (ast.Tuple, ast.List)):
@@ -135,7 +135,7 @@ def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
 
 
 def _bound(node: ast.AST) -> Iterator[tuple[str, Binding]]:
-    """The names that a node itself binds."""
+    """Yield the names that a node itself binds."""
     if isinstance(node, ast.Import):
         for item in node.names:
             if is_mlx(item.name) and of_others(item.name) is None:
@@ -177,7 +177,7 @@ def _targets(target: ast.expr, whole: Binding, entry: Binding) -> Iterator[tuple
 
 
 def loop_variables(loops: Iterable[ast.AST]) -> set[str]:
-    """The names that change at each turn of these loops."""
+    """Return the loop variables of these loops."""
     return {
         name.id
         for loop in loops
@@ -188,7 +188,7 @@ def loop_variables(loops: Iterable[ast.AST]) -> set[str]:
 
 
 def assigned_variables(loops: Iterable[ast.AST]) -> set[str]:
-    """The names that are given values within these loops."""
+    """Return the names that are assigned within these loops."""
     return {node.id for loop in loops for node in ast.walk(loop) if isinstance(node, ast.Name) and _is_stored(node)}
 
 

@@ -1,4 +1,4 @@
-"""Uses of MLX that work and will be slow, each with its cure. A rule looks at one node within a loop."""
+"""Uses of MLX that work but are slow, each with its cure. A rule examines one node within a loop."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Rule = Callable[[ast.AST, Loops, Scope, Types], bool]
 
 
 def slow(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> Iterator[tuple[str, str]]:
-    """What is slow about a node that is within these loops, the innermost last, and what to do about it."""
+    """Yield the slow uses at a node within these loops (innermost last), with their cures."""
     for rule, message, cure in _RULES:
         if rule(node, loops, scope, types):
             yield message, cure
 
 
 def _reads_entries(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
-    """`x[i].item()`, `float(x[i])`"""
+    """Match `x[i].item()` and `float(x[i])`."""
     if not isinstance(node, ast.Call):
         return False
     read = None
@@ -36,7 +36,7 @@ def _reads_entries(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> b
 
 
 def _writes_entries(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
-    """`x[i] = y`"""
+    """Match `x[i] = y`."""
     if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Store):
         return False
     entry = any(index in loop_variables(loops) for index in _names_of_index(node))
@@ -44,13 +44,13 @@ def _writes_entries(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> 
 
 
 def _names_of_index(node: ast.Subscript) -> list[str]:
-    """The names that are an index themselves."""
+    """Return the names that are used directly as indices."""
     indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     return [index.id for index in indices if isinstance(index, ast.Name)]
 
 
 def _grows(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
-    """`x = mx.concatenate([x, y])`"""
+    """Match `x = mx.concatenate([x, y])`."""
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call) or not node.value.args:
         return False
     targets = {target.id for target in node.targets if isinstance(target, ast.Name)}
@@ -62,7 +62,7 @@ def _grows(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
 
 
 def _changes_shape(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
-    """`x[:i]`"""
+    """Match `x[:i]`."""
     if not isinstance(node, ast.Subscript) or types.of(node.value, scope) != ARRAY:
         return False
     varying = loop_variables(loops)
@@ -80,12 +80,12 @@ def _mentions(node: ast.expr | None, names: set[str]) -> bool:
 
 
 def _compiles(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
-    """`mx.compile(f)`"""
+    """Match `mx.compile(f)`."""
     return isinstance(node, ast.Call) and types.of(node.func, scope) == Known("mlx.core.compile")
 
 
 def _iterates(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
-    """`for row in x`, where the loop is the innermost one and has just begun"""
+    """Match `for row in x`, at the start of the innermost loop."""
     return isinstance(node, (ast.For, ast.comprehension)) and types.of(node.iter, scope) == ARRAY
 
 

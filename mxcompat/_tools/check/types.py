@@ -1,5 +1,5 @@
-"""Types: what an expression of a program is, where that is plain: something of MLX's, an instance of one of its
-classes, several of them, or a method."""
+"""Types of a program's expressions, as far as they are clear: an MLX object, one or several instances of an MLX class,
+or a method."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["ARRAY", "Instance", "Known", "Types", "called"]
 
 @dataclass(frozen=True)
 class Known:
-    """A module, function or class of MLX's, by its full name."""
+    """A module, function or class of MLX, by its full name."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Instance:
-    """An instance of a class of MLX's."""
+    """An instance of an MLX class."""
 
     cls: type
 
@@ -46,10 +46,11 @@ class Method:
 
 
 Type = Known | Instance | Several | Method | Self | None
-"""None is anything."""
+"""None is an unknown type."""
 
 _PENDING = Known("")
-"""The type of a name that is being found out: what is made of it is of the type of its other values."""
+"""Type of a name whose type is being computed. In a recursive definition it does not count; the name's other values
+decide."""
 
 ARRAY = Instance(array)
 
@@ -62,7 +63,7 @@ class Types:
         self._attributes: dict[tuple[Scope, str], Type] = {}
 
     def of(self, node: ast.expr, scope: Scope) -> Type:
-        """The type of an expression that is written in a scope."""
+        """Return the type of an expression in a scope."""
         find = _RULES.get(type(node))
         return find(self, node, scope) if find is not None else None
 
@@ -109,7 +110,7 @@ class Types:
         return None
 
     def _of_own(self, name: str, scope: Scope) -> Type:
-        """An attribute of an instance of a class of the program's."""
+        """Return the type of an attribute of an instance of the user's class."""
         key = (scope, name)
         if key not in self._attributes:
             self._attributes[key] = _PENDING
@@ -139,7 +140,7 @@ class Types:
         return self._same(node.left, scope) if arithmetic and len(node.ops) == 1 else None
 
     def _same(self, node: ast.expr, scope: Scope) -> Type:
-        """The type of what an operation on one array, or a part of it, is."""
+        """Return the type of an operation on one array, or of a part of it."""
         type_ = self.of(node, scope)
         return type_ if type_ in (ARRAY, _PENDING) else None
 
@@ -169,7 +170,7 @@ _RULES: dict[type, Any] = {
 
 
 def called(type_: Type) -> Any:
-    """The Python object that is called where something of this type is; None if that is not plain."""
+    """Return the Python object that is called when a value of this type is called, or None if unknown."""
     if type_ is _PENDING:
         return _PENDING
     if isinstance(type_, Known):
@@ -192,14 +193,14 @@ def _returned(function: Any) -> Type:
 
 
 def _instance(type_: Type) -> Type:
-    """An instance of what an annotation names, if that is an array: of a layer it may be a class of the program's that
-    derives from it."""
+    """Return an instance of the class in an annotation, if that is an array. An annotated layer may be a user's
+    subclass, so it is unknown."""
     found = lookup(type_.name) if isinstance(type_, Known) and type_.name else None
     return ARRAY if found is array else None
 
 
 def _one(types: Iterable[Type]) -> Type:
-    """The type of what is of any of these types: theirs, if it is the same."""
+    """Return the common type of these, or None if they differ."""
     found = {type_ for type_ in types if type_ is not _PENDING}
     return found.pop() if len(found) == 1 else None
 

@@ -1,4 +1,4 @@
-"""`python -m mxcompat profile SCRIPT`: runs a program on mxcompat and says where its time went."""
+"""`python -m mxcompat profile SCRIPT`: run a program on mxcompat and show where its time went."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def profile(argv: list[str]) -> int:
     """Run `[options] SCRIPT [args]` or `[options] -m MODULE [args]`, and write a table to standard error.
 
     Returns:
-        The exit status: the program's.
+        The program's exit status.
     """
     count = 0
     while count < len(argv) and argv[count].startswith("--"):
@@ -39,14 +39,14 @@ def profile(argv: list[str]) -> int:
 
 
 def _trace(folder: Path) -> AbstractContextManager[None]:
-    """JAX's profiler, without a trace of every call in Python, which would be most of the file and of the time."""
+    """Start JAX's profiler without tracing Python calls, which would take most of the file and the time."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
     return jax.profiler.trace(os.fspath(folder), create_perfetto_trace=True, profiler_options=options)
 
 
 def _report(options: argparse.Namespace, program: list[str], result: object) -> None:
-    """Say what was recorded, also of a program that ended with an exception."""
+    """Print the profile, also if the program raised an exception."""
     sys.stdout.flush()
     for line in table(result, " ".join(program), options.top):  # type: ignore[arg-type]
         print(line, file=sys.stderr)

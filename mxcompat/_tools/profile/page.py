@@ -1,4 +1,4 @@
-"""A profile as a page of HTML that can be sent: all in one file, without a script, light or dark as the reader is."""
+"""A profile as one HTML file, without scripts and in the reader's light or dark mode, that can be sent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; } d
 
 
 def page(profile: Profile, program: str) -> str:
-    """The whole page."""
+    """Return the whole page."""
     return "\n".join(_page(profile, program))
 
 
@@ -78,7 +78,7 @@ def _row(place: str, line: Line) -> str:
 
 
 def _bar(parts: list[tuple[str, float]], height: int) -> str:
-    """A bar whose parts add up to 1."""
+    """Return a bar whose parts add up to 1."""
     rects, at = [], 0.0
     for kind, part in parts:
         title = f"<title>{kind} {100 * part:.1f} %</title>"
@@ -89,7 +89,7 @@ def _bar(parts: list[tuple[str, float]], height: int) -> str:
 
 
 def _timeline(profile: Profile) -> str:
-    """What went on in each stretch of time, as columns."""
+    """Return a chart with a column for each stretch of time, divided by kind of work."""
     timeline, rects = profile.timeline, []
     for x, bin in enumerate(timeline.bins):
         top = 1.0

@@ -1,8 +1,8 @@
-"""The record of a profile: what every place of a program that asked for values cost, and what was compiled for it.
+"""The record of a profile: the cost of each line that asked for values, and its compilations.
 
-A `Recorder` is told by the engine when work begins and ends (`_graph.run.events`). Time is charged to the innermost
-kind of work, and to the line of the user's that asked for it; the time since the evaluation before, in which Python
-built what is evaluated now, is that line's "python".
+The engine tells a `Recorder` when work begins and ends (`_graph.run.events`). Time is charged to the innermost kind of
+work, and to the user's line that asked for it. The time since the previous evaluation, in which Python built the graph,
+is the line's "python" time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .timeline import Timeline
 
 try:
     import resource
-except ImportError:  # not on Windows
+except ImportError:  # not available on Windows
     resource = None
 
 __all__ = ["KINDS", "Compile", "Line", "Profile", "recorded"]
@@ -47,7 +47,7 @@ _ELSEWHERE = "in the background"
 
 @dataclass
 class Line:
-    """What a line of the program cost: how often it evaluated, how many operations at most, and the seconds of each
+    """The cost of a line of the program: the number of evaluations, the most operations of one, and the seconds of each
     kind."""
 
     count: int = 0
@@ -61,7 +61,7 @@ class Line:
 
 @dataclass
 class Compile:
-    """A compile, or what was loaded from disk in its place: of how many operations, why, for which line, in how many
+    """A compilation, or an executable loaded from disk: the line, the number of operations, the reason and the
     seconds."""
 
     place: str
@@ -74,7 +74,7 @@ class Compile:
 
 @dataclass
 class Profile:
-    """What was recorded: lines by their places, compiles in their order, and the whole."""
+    """A complete profile: lines by place, compilations in order, the timeline, and totals."""
 
     lines: dict[str, Line] = field(default_factory=lambda: defaultdict(Line))
     compiles: list[Compile] = field(default_factory=list)
@@ -92,8 +92,8 @@ class Profile:
 
 @contextmanager
 def recorded() -> Iterator[Profile]:
-    """Record what happens within this context, in all threads. The profile is complete at its end, which waits for
-    the compile that is under way in the background."""
+    """Record within this context, in all threads. Its end waits for a running background compilation, and completes the
+    profile."""
     recorder = _Recorder()
     profile = recorder.profile
     profile.memory["before"] = _peak_memory()
@@ -116,8 +116,8 @@ def recorded() -> Iterator[Profile]:
 
 
 def _peak_memory() -> int:
-    """The most memory that this process has had, in bytes; 0 where that is not known. On Linux `getrusage` begins with
-    what the process had that started this one, so it is not asked."""
+    """Return this process's peak memory in bytes, or 0 if unknown. On Linux, `getrusage` starts from the parent's peak,
+    so /proc is read instead."""
     status = Path("/proc/self/status")
     if status.exists() and (found := re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.M)):
         return int(found[1]) << 10
@@ -128,7 +128,7 @@ def _peak_memory() -> int:
 
 
 class _Work:
-    """Work under way: its kind, since when it has not been charged, and whether it ran anything."""
+    """Running work: its kind, the time since which it has not been charged, and whether it ran anything."""
 
     __slots__ = ("annotation", "kind", "ran", "since", "start", "subject")
 
@@ -155,13 +155,13 @@ class _Recorder:
         self._lock = threading.Lock()
         self._asked: dict[int, Compile] = {}
         self.compiling = False
-        """Whether the thread in the background is at a compile that is being recorded."""
+        """Whether the background thread is in a recorded compilation."""
 
     def begin(self, kind: str, subject: Any) -> None:
         thread = self._thread
         if not thread.stack and threading.current_thread().name != background.THREAD:
             thread.place = _place()
-        now = perf_counter()  # once, so that all of the time is somebody's
+        now = perf_counter()  # read once, so that all time is charged
         if thread.stack:
             self._charge(thread.stack[-1], now)
         elif threading.get_ident() == self._main:
@@ -181,7 +181,7 @@ class _Recorder:
         thread = self._thread
         work = thread.stack.pop()
         work.annotation.__exit__(None, None, None)
-        if work.kind == "plan" and work.ran in ("", "xla"):  # a single op, which needs no plan
+        if work.kind == "plan" and work.ran in ("", "xla"):  # a single op, without a plan
             work.kind = "run" if work.ran else "host"
         self._charge(work, now)
         if work.kind == "compile":
@@ -192,7 +192,7 @@ class _Recorder:
             self._idle_since = now
 
     def observe(self, event: str, subject: Any, reason: str) -> None:
-        """What the engine says of plans and compiles."""
+        """Record an event about a plan or a compilation."""
         thread = self._thread
         if event == "plan" and thread.stack:
             line = self.profile.lines[thread.place]
@@ -208,7 +208,7 @@ class _Recorder:
                 self._asked[id(subject)] = compile
 
     def finish(self) -> None:
-        """The program is at its end."""
+        """End the recording with the program."""
         now = perf_counter()
         self._add(_AFTER, "python", self._idle_since, now)
         self.profile.wall = now - self._start
@@ -218,7 +218,7 @@ class _Recorder:
 
     def _add(self, place: str, kind: str, start: float, end: float) -> None:
         if place is _ELSEWHERE:
-            return  # what nobody waits for is in the list of compiles
+            return  # background work is listed with the compilations
         self.profile.lines[place].seconds[kind] += end - start
         if threading.get_ident() == self._main:
             self.profile.timeline.add(kind, start - self._start, end - self._start)
@@ -237,7 +237,7 @@ class _Recorder:
 
 
 def _place() -> str:
-    """The line of the user's that is being executed."""
+    """Return the user's line that is being executed."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith((PACKAGE, _CONTEXTLIB)):
         frame = frame.f_back

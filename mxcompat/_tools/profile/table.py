@@ -1,4 +1,4 @@
-"""A profile as text, for a terminal."""
+"""A profile as text for a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["memory", "shares", "short", "source", "table", "why"]
 
 
 def table(profile: Profile, program: str, top: int) -> Iterator[str]:
-    """The lines of a table: the whole, the lines of the program that cost most, and the compiles."""
+    """Yield the lines of the text: totals, the most expensive lines of the program, and the compilations."""
     yield f"{program}: {profile.wall:.3f} s"
     yield "  " + ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in shares(profile))
     yield f"  {memory(profile)}"
@@ -34,19 +34,19 @@ def table(profile: Profile, program: str, top: int) -> Iterator[str]:
 
 
 def why(compile: Compile) -> str:
-    """Why something was compiled, and whether the program waited."""
+    """Return the reason for a compilation, and whether it ran in the background."""
     loaded = ", loaded from disk" if compile.loaded else ""
     return ("in the background, " if compile.background else "") + compile.reason + loaded
 
 
 def shares(profile: Profile) -> list[tuple[str, float]]:
-    """Which part of the time went to each kind of work."""
+    """Return the share of time of each kind of work."""
     total = sum(map(profile.total, KINDS)) or 1.0
     return [(kind, profile.total(kind) / total) for kind in KINDS]
 
 
 def memory(profile: Profile) -> str:
-    """The most memory that was in use."""
+    """Return a text about the peak memory."""
     peak, before = profile.memory["peak"], profile.memory["before"]
     text = f"memory: {peak / 1e6:.0f} MB at most, {before / 1e6:.0f} MB before the program began"
     if "device" in profile.memory:
@@ -55,12 +55,12 @@ def memory(profile: Profile) -> str:
 
 
 def short(place: str) -> str:
-    """A place with its file as seen from the working directory, if it is below that."""
+    """Shorten a place to a path relative to the working directory, if it is inside."""
     here = os.getcwd() + os.sep
     return place.removeprefix(here)
 
 
 def source(place: str) -> str:
-    """What that line of the program says."""
+    """Return the source text of a place."""
     file, _, line = place.rpartition(":")
     return linecache.getline(file, int(line)).strip() if file else ""

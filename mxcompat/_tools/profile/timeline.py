@@ -1,5 +1,4 @@
-"""The timeline of a profile: how much of each stretch of time went to each kind of work, in a fixed number of bins,
-however long the program runs."""
+"""The timeline of a profile: the time of each kind of work per bin, with a limited number of bins for any duration."""
 
 from __future__ import annotations
 
@@ -9,9 +8,9 @@ __all__ = ["Timeline"]
 
 
 class Timeline:
-    """Bins of equal width, which is doubled when they no longer suffice.
+    """Bins of equal width. The width is doubled when there are too many bins.
 
-    `bins` has for each the seconds of each kind.
+    `bins` has the seconds of each kind for each bin.
     """
 
     def __init__(self, most: int = 240, width: float = 1e-3) -> None:
@@ -20,7 +19,7 @@ class Timeline:
         self.bins: list[dict[str, float]] = []
 
     def add(self, kind: str, start: float, end: float) -> None:
-        """Work of this kind from `start` to `end`, in seconds since the beginning."""
+        """Add work of this kind from `start` to `end`, in seconds since the beginning."""
         while end >= self.most * self.width:
             self._double()
         first, last = int(start / self.width), int(end / self.width)
