@@ -1,4 +1,4 @@
-"""A Program, told part by part in dicts, as `export_function` tells it to a callback."""
+"""Describe a Program part by part in dicts, for the callback of `export_function`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["describe", "letters"]
 
 
 def letters(number: int) -> str:
-    """The name of the array with this number: A … Z, AA, AB, …"""
+    """Return the name of the array with this number: A … Z, AA, AB, …"""
     name = ""
     while number >= 0:
         name = chr(ord("A") + number % 26) + name
@@ -27,8 +27,8 @@ def letters(number: int) -> str:
 def describe(
     program: Program, captured: Sequence[Node], keywords: Sequence[str], positional: int, any_shape: bool
 ) -> Iterator[dict[str, Any]]:
-    """The parts: inputs, keyword_inputs, outputs, constants, then the primitives in the order in which MLX reads them:
-    from the outputs back, each after what it reads."""
+    """Yield the parts: inputs, keyword_inputs, outputs, constants, then the primitives. As in MLX, primitives are
+    visited backward from the outputs, each after its operands."""
     count = positional + len(keywords)
     graph = Graph(simplified=True, any_shape=any_shape)
     arguments = [graph.argument(~k, program.in_avals[k]) for k in range(count)]

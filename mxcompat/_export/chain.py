@@ -1,7 +1,7 @@
-"""MLX's ops on a chain of its primitives: what one op of ours is told as, laid down one primitive after the other.
+"""MLX's ops on a chain of its primitives: one of our ops becomes a sequence of MLX primitives.
 
-A rule of an op (see `primitives`) says in these ops what MLX makes of it, whatever the dtypes: operands are cast to
-what they promote to and broadcast, and what would change nothing is left out, as in MLX.
+The rule of an op (see `primitives`) uses these methods to state what MLX does, for any dtypes. As in MLX, operands are
+cast to their promoted dtype and broadcast, and operations that would change nothing are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ALL, ANY, SUM, PROD, MIN, MAX = range(6)
 
 
 class Constant(NamedTuple):
-    """A number that MLX makes for a primitive, or an array of the shape of one."""
+    """A constant that MLX makes for a primitive: a number, or an array filled with it."""
 
     value: Any
     dtype: Dtype
@@ -32,18 +32,18 @@ class Constant(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One of the results of a step; `of` is its `~k`."""
+    """One of the results of a step; `of` is the step's source `~k`."""
 
     of: int
     number: int
 
 
 Source = int | Constant | Part
-"""`k` is input k of the op, `~k` the (first) result of step k."""
+"""`k` is input k of the op; `~k` is the (first) result of step k."""
 
 
 class Group(NamedTuple):
-    """A result of ours that holds several of MLX's, which only a `Member` takes out of it."""
+    """One of our values that stands for several of MLX's; only a `Member` selects from it."""
 
     parts: list[Source]
 
@@ -56,7 +56,7 @@ class Member(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One primitive: what it reads, the avals of what it returns, and its arguments."""
+    """One primitive: its name, operands, result avals and arguments."""
 
     name: str
     inputs: list[Source]
@@ -68,11 +68,11 @@ class Chain:
     """The primitives of one op.
 
     Args:
-        given: the avals of its inputs.
-        numbers: for each, its value if it is a Python number.
-        wanted: the avals of its results.
-        any_shape: whether it is to take arrays of other shapes. MLX then has a primitive wherever a size is read: each
-            operand is broadcast with the others, and elements are counted.
+        given: the avals of the op's inputs.
+        numbers: for each input, its value if it is a Python number, else None.
+        wanted: the avals of the op's results.
+        any_shape: whether the export is for any shapes. MLX then has additional primitives wherever a size matters: all
+            operands are broadcast together, and elements are counted.
     """
 
     def __init__(
@@ -98,23 +98,23 @@ class Chain:
         return self.of(x).dtype
 
     def float_of(self, x: Source) -> Dtype:
-        """Its dtype, or float32 if that is none of floats."""
+        """Return the dtype of `x`, or float32 if it is not a float."""
         dtype = self.dtype(x)
         return dtype if dtype._kind in "fc" else float32
 
     def add(
         self, name: str, inputs: Sequence[Source], shape: Sequence[int], *arguments: Any, dtype: Dtype | None = None
     ) -> int:
-        """One more primitive; its dtype is that of its first input by default. Returns its result."""
+        """Append a primitive and return its result. The dtype is that of its first input by default."""
         (part,) = self.several(name, inputs, [aval(tuple(shape), dtype or self.dtype(inputs[0]))], *arguments)
         return part.of
 
     def several(self, name: str, inputs: Sequence[Source], results: Sequence[Aval], *arguments: Any) -> list[Part]:
-        """One more primitive, of several results."""
+        """Append a primitive with several results."""
         self.steps.append(Step(name, list(inputs), list(results), list(arguments)))
         return [Part(~(len(self.steps) - 1), k) for k in range(len(results))]
 
-    # elements
+    # elementwise
 
     def unary(self, name: str, x: Source, *arguments: Any) -> int:
         return self.add(name, [x], self.shape(x), *arguments)
@@ -123,14 +123,14 @@ class Chain:
         return x if self.dtype(x) is dtype else self.copy(x, dtype)
 
     def copy(self, x: Source, dtype: Dtype) -> int:
-        """A cast that there is even where the dtype stays."""
+        """Append a cast, even if the dtype stays the same."""
         return self.add("AsType", [x], self.shape(x), dtype, dtype=dtype)
 
     def floating(self, x: Source) -> Source:
         return self.cast(x, self.float_of(x))
 
     def together(self, xs: Sequence[Source], dtype: Dtype | None = None) -> list[Source]:
-        """Operands, of one dtype (by default what theirs promote to) and one shape."""
+        """Cast operands to one dtype (by default the promoted one), and broadcast them to one shape."""
         return self.of_one_shape(self.of_one_dtype(xs, dtype))
 
     def of_one_dtype(self, xs: Sequence[Source], dtype: Dtype | None = None) -> list[Source]:
@@ -144,7 +144,7 @@ class Chain:
         return [self.add("Broadcast", [x, *xs[:k], *xs[k + 1 :]], shape, shape) for k, x in enumerate(xs)]
 
     def but_for(self, xs: Sequence[Source], shapes: Sequence[tuple[int, ...]], axes: list[int]) -> list[Source]:
-        """Operands broadcast with each other along all axes but these, which gives them these shapes."""
+        """Broadcast operands to these shapes, which are equal except along `axes`."""
         if not self.any_shape:
             return [self.broadcast(x, shape) for x, shape in zip(xs, shapes, strict=True)]
         others = [[x, *xs[:k], *xs[k + 1 :]] for k, x in enumerate(xs)]
@@ -154,12 +154,12 @@ class Chain:
         self, name: str, *xs: Source, arguments: Sequence[Any] = (), dtype: Dtype | None = None,
         result: Dtype | None = None,
     ) -> int:  # fmt: skip
-        """Of elements, where `dtype` is the one to compute in, which that of the result is by default."""
+        """Append an elementwise primitive, computed in `dtype`; the result has this dtype by default."""
         xs = tuple(self.together(xs, dtype))
         return self.add(name, xs, self.shape(xs[0]), *arguments, dtype=result)
 
     def test(self, name: str, *xs: Source, arguments: Sequence[Any] = (), dtype: Dtype | None = None) -> int:
-        """The same, of which bools come out."""
+        """Append an elementwise primitive whose result is bool."""
         return self.op(name, *xs, arguments=arguments, dtype=dtype, result=bool_)
 
     def equal(self, x: Source, y: Source, equal_nan: bool = False) -> int:
@@ -189,7 +189,7 @@ class Chain:
         return x if self.shape(x) == shape else self.add("Broadcast", [x], shape, shape)
 
     def reshape(self, x: Source, shape: Sequence[int], told: Sequence[int] | None = None) -> Source:
-        """`told`: the shape as MLX was asked for it, if there is a -1 in that."""
+        """Reshape. `told` is the shape as MLX was given it, if it contains -1."""
         shape = tuple(shape)
         return x if self.shape(x) == shape else self.add("Reshape", [x], shape, tuple(told or shape))
 
@@ -198,7 +198,7 @@ class Chain:
         return self.flatten(x, 0, a.ndim - 1) if a.ndim else self.reshape(x, (1,))
 
     def flatten(self, x: Source, start: int, end: int) -> Source:
-        """Axes from `start` to `end`, with it, as one."""
+        """Merge the axes from `start` to `end`, inclusive, into one."""
         shape = self.shape(x)
         if start == end:
             return x
@@ -209,16 +209,16 @@ class Chain:
         return self.add("Unflatten", [x], (*shape[:axis], *sizes, *shape[axis + 1 :]), axis, sizes)
 
     def transpose(self, x: Source, order: Sequence[int]) -> int:
-        """MLX has one even where the order stays."""
+        """Append a transpose, even if the order stays the same, as MLX does."""
         return self.add("Transpose", [x], [self.shape(x)[k] for k in order], list(order))
 
     def swapped(self, x: Source) -> int:
-        """With its last two axes swapped."""
+        """Swap the last two axes."""
         n = self.of(x).ndim
         return self.transpose(x, [*range(n - 2), n - 1, n - 2])
 
     def expand(self, x: Source, axes: Sequence[int]) -> int:
-        """New axes, numbered as in the result."""
+        """Insert new axes, numbered as in the result."""
         shape = list(self.shape(x))
         for k in axes:
             shape.insert(k, 1)
@@ -238,7 +238,7 @@ class Chain:
         return self.add("Concatenate", self.of_one_dtype(xs), shape, axis)
 
     def split(self, x: Source, places: Sequence[int], axis: int) -> list[Source]:
-        """MLX slices where the first or the last part is empty."""
+        """Split along an axis. MLX slices instead if a place is at an end or outside."""
         a = self.of(x)
         ends = list(pairwise([0, *places, a.shape[axis]]))
         if any(not 0 < place < a.shape[axis] for place in places):
@@ -249,7 +249,7 @@ class Chain:
     def slice(
         self, x: Source, starts: Sequence[int], stops: Sequence[int], told: Sequence[int] | None = None
     ) -> Source:
-        """By steps of one. `told`: the stops as MLX was asked for them."""
+        """Slice with steps of one. `told` is the stops as MLX was given them."""
         shape = self.shape(x)
         if not any(starts) and tuple(stops) == shape:
             return x
@@ -257,25 +257,25 @@ class Chain:
         return self.add("Slice", [x], lengths, tuple(starts), tuple(told or stops), (1,) * len(shape))
 
     def along(self, x: Source, axis: int, start: int, stop: int) -> Source:
-        """A slice of one axis."""
+        """Slice one axis."""
         shape = self.shape(x)
         starts = [start if k == axis else 0 for k in range(len(shape))]
         return self.slice(x, starts, [stop if k == axis else n for k, n in enumerate(shape)])
 
     def turned(self, x: Source, axis: int) -> int:
-        """The other way round along an axis."""
+        """Reverse one axis."""
         shape = self.shape(x)
         starts, stops, steps = [0] * len(shape), list(shape), [1] * len(shape)
         starts[axis], stops[axis], steps[axis] = shape[axis] - 1, -shape[axis] - 1, -1
         return self.add("Slice", [x], shape, tuple(starts), tuple(stops), tuple(steps))
 
     def whole(self, x: Source) -> int:
-        """A slice of everything, which there is where a slice has a step that does not count."""
+        """Append a slice of the whole array, for slices whose step has no effect."""
         shape = self.shape(x)
         return self.add("Slice", [x], shape, (0,) * len(shape), shape, (1,) * len(shape))
 
     def update(self, x: Source, value: Source, starts: Sequence[int], mode: int = 4) -> Source:
-        """Values written into a box of an array; `mode` is MLX's number for how they are combined with those there."""
+        """Write values into a box of an array; `mode` is MLX's number for how they combine with the old ones."""
         shape, lengths = self.shape(x), self.shape(value)
         if shape == lengths:
             return self.cast(value, self.dtype(x))
@@ -283,21 +283,21 @@ class Chain:
         inputs = [x, self.cast(value, self.dtype(x))]
         return self.add("SliceUpdate", inputs, shape, mode, tuple(starts), tuple(stops), (1,) * len(shape))
 
-    # numbers in order
+    # ranges
 
     def arange(self, start: float, stop: float, step: float = 1, dtype: Dtype = int32) -> int:
         length = max(int(np.ceil((stop - start) / step)), 0)
         return self.add("Arange", [], (length,), float(start), float(stop), float(step), dtype=dtype)
 
     def below(self, rows: int, columns: int, k: int) -> Source:
-        """Where the column is at most the row and `k`."""
+        """Return where the column is at most the row plus `k`."""
         up, across = self.expand(self.arange(0, rows), [1]), self.expand(self.arange(-k, columns - k), [0])
         return self.test("GreaterEqual", up, across)
 
     # reductions
 
     def reduce(self, x: Source, kind: int, axes: Sequence[int], dtype: Dtype) -> Source:
-        """Over axes that stay, with size 1; MLX has no primitive for it where they have that size already."""
+        """Reduce axes and keep them with size 1. As in MLX, there is no primitive if they have size 1 already."""
         shape = self.shape(x)
         if all(shape[k] == 1 for k in axes) and not (self.any_shape and axes):
             return self.cast(x, dtype)
@@ -321,14 +321,14 @@ class Chain:
         return self.op("Multiply", total, self.one_over_size(x, axes, dtype))
 
     def one_over_size(self, x: Source, axes: Sequence[int], dtype: Dtype) -> Source:
-        """One over the number of elements along axes."""
+        """Return one over the number of elements along axes."""
         if self.any_shape:
             return self._counted(x, axes, True, dtype)
         size = prod(self.shape(x)[k] for k in axes)
         return Constant(float(np.float64(1) / size) if size else float("inf"), dtype)
 
     def size(self, x: Source, axes: Sequence[int], dtype: Dtype) -> Source:
-        """The number of elements along axes."""
+        """Return the number of elements along axes."""
         if self.any_shape:
             return self._counted(x, axes, False, dtype)
         return Constant(prod(self.shape(x)[k] for k in axes), dtype)
@@ -337,14 +337,14 @@ class Chain:
         return self.add("NumberOfElements", [x], (), list(axes), inverted, dtype, dtype=dtype)
 
     def squares(self, x: Source) -> Source:
-        """Of absolute values."""
+        """Return the squares of the absolute values."""
         if self.dtype(x) is not complex64:
             return self.unary("Square", x)
         product = self.op("Multiply", x, self.unary("Conjugate", x))
         return self.add("Real", [product], self.shape(product), dtype=float32)
 
     def from_mean(self, x: Source, axes: Sequence[int]) -> int:
-        """The distances from the mean."""
+        """Return the deviations from the mean."""
         return self.op("Subtract", self.floating(x), self.mean(x, axes, True))
 
     def variance(self, x: Source, axes: Sequence[int], keepdims: bool, ddof: int) -> int:
@@ -359,7 +359,7 @@ class Chain:
     # products
 
     def matmul(self, x: Source, y: Source) -> Source:
-        """Of matrices, or of many; a vector is one."""
+        """Multiply matrices or batches of matrices; a vector counts as a matrix."""
         x, y, gone = self.matrices(x, y)
         x, y = self.of_one_dtype([x, y])
         batch = self.shape(x)[:-2]
@@ -375,13 +375,13 @@ class Chain:
         return self.squeeze(out, sorted(self.of(out).ndim + k for k in gone))
 
     def of_one_batch(self, x: Source, y: Source) -> list[Source]:
-        """Matrices, as many of one as of the other."""
+        """Broadcast the batch axes of two operands."""
         batch = np.broadcast_shapes(self.shape(x)[:-2], self.shape(y)[:-2])
         shapes = [(*batch, *self.shape(k)[-2:]) for k in (x, y)]
         return self.but_for([x, y], shapes, [-2, -1])
 
     def matrices(self, x: Source, y: Source) -> tuple[Source, Source, list[int]]:
-        """Operands of a product, a vector as a matrix; and the axes that the product has too many for that."""
+        """Turn vector operands of a product into matrices. Also return the axes to remove from the product."""
         gone = []
         if self.of(x).ndim == 1:
             x, gone = self.expand(x, [0]), [-2]
@@ -390,9 +390,9 @@ class Chain:
         return x, y, gone
 
     def gather(self, x: Source, indices: Sequence[Source], axes: Sequence[int], sizes: Sequence[int]) -> int:
-        """Boxes of these sizes, at places along some axes."""
+        """Gather boxes of these sizes, at indices along some axes."""
         return self.add("Gather", [x, *indices], (*self.shape(indices[0]), *sizes), list(axes), tuple(sizes))
 
     def numbered(self, shape: tuple[int, ...]) -> Source:
-        """Which of many this is, for each of them."""
+        """Return the numbers 0, 1, … in this shape."""
         return self.reshape(self.arange(0, prod(shape), dtype=uint32), shape)

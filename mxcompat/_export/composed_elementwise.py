@@ -1,4 +1,4 @@
-"""What MLX makes of ops on elements: arithmetic, comparisons, tests of numbers, casts. See `primitives`."""
+"""MLX's primitives for elementwise ops: arithmetic, comparisons, tests of numbers, casts. See `primitives`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shi
 
 
 def _float(name: str, *arguments: Any) -> Callable[..., Any]:
-    """Of floats."""
+    """A unary primitive that computes in floats."""
     return lambda c: c.unary(name, c.floating(0), *arguments)
 
 
 def _binary(name: str, *arguments: Any) -> Callable[..., Any]:
-    """Computed in the dtype of the result."""
+    """A binary primitive that computes in the dtype of the result."""
     return lambda c: c.op(name, 0, 1, arguments=arguments, dtype=c.wanted[0].dtype)
 
 
 def _power(c: Chain) -> Any:
-    """Of one shape, operands are never broadcast."""
+    """Power, which is the only op that does not broadcast operands of equal shape."""
     dtype = c.wanted[0].dtype
     sides = c.together([0, 1], dtype) if c.shape(0) != c.shape(1) else c.of_one_dtype([0, 1], dtype)
     return c.add("Power", sides, c.wanted[0].shape)
@@ -78,21 +78,21 @@ def _conj(c: Chain) -> Any:
 
 
 def unknown(c: Chain, x: Source) -> Source:
-    """Where it is no number."""
+    """Return where an array is NaN."""
     if c.dtype(x)._kind not in "fc":
         return c.filled(False, c.shape(x), bool_)
     return c.test("NotEqual", x, x)
 
 
 def at_end(c: Chain, x: Source, end: float) -> Source:
-    """Where it is this infinity."""
+    """Return where an array is this infinity."""
     if c.dtype(x)._kind not in "fc":
         return c.filled(False, c.shape(x), bool_)
     return c.equal(x, c.constant(end, x))
 
 
 def infinite(c: Chain, x: Source) -> Source:
-    """Where it is an infinity."""
+    """Return where an array is infinite."""
     if c.dtype(x)._kind not in "fc":
         return c.filled(False, c.shape(x), bool_)
     if c.dtype(x) is complex64:
@@ -185,4 +185,4 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "subtract": _binary("Subtract"), "trunc": _trunc, "update_negative": lambda c: c.unary("Negative", 0),
     "update_reciprocal": _reciprocal, "where": lambda c: c.select(0, 1, 2),
 }  # fmt: skip
-"""`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""
+"""`rule(chain, **params)`: appends the primitives of an op and returns its result."""

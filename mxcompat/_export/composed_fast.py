@@ -1,4 +1,4 @@
-"""What MLX makes of `mx.fast`: norms, rotary positions, attention. See `primitives`."""
+"""MLX's primitives for `mx.fast`: norms, rotary positions, attention. See `primitives`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["FAST"]
 
 
 def _scaled(c: Chain, x: Source, squares: Source, eps: int) -> int:
-    """Over the root of a mean of squares."""
+    """Divide by the root of a mean of squares plus epsilon."""
     number = Constant(c.numbers[eps], float32)
     return c.op("Multiply", x, c.unary("Sqrt", c.op("Add", squares, number), True))
 
 
 def _rms_norm(c: Chain) -> Any:
-    """In float32, but for the weights."""
+    """RMS norm, computed in float32 except for the weights."""
     if c.numbers[1] is None:
         return None
     x = c.cast(0, float32)
@@ -32,7 +32,7 @@ def _rms_norm(c: Chain) -> Any:
 
 
 def _layer_norm(c: Chain, weighted: bool, biased: bool) -> Any:
-    """In float32, but for the weights."""
+    """Layer norm, computed in float32 except for the weights."""
     if c.numbers[1] is None:
         return None
     axes = [c.of(0).ndim - 1]
@@ -86,7 +86,7 @@ def _rope(c: Chain, dims: int, traditional: bool, base: float | None) -> Any:
 
 
 def _angles(c: Chain, scale: Source, half: int, base: float | None, length: int, batch: int) -> Source:
-    """Positions times frequencies, float32."""
+    """Return positions times frequencies, in float32."""
     offset: Source = 1 if c.numbers[1] is None else Constant(c.numbers[1], c.of(1).dtype)
     steps: Source = c.arange(0, length, dtype=float32)
     if c.of(offset).size > 1 or (c.of(offset).ndim and batch > 1):
@@ -162,4 +162,4 @@ FAST: dict[str, Callable[..., Any]] = {
     "cross_entropy": _cross_entropy, "layer_norm": _layer_norm, "rms_norm": _rms_norm, "rope": _rope,
     "scaled_dot_product_attention": _attention,
 }  # fmt: skip
-"""`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""
+"""`rule(chain, **params)`: appends the primitives of an op and returns its result."""

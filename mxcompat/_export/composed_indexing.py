@@ -1,4 +1,4 @@
-"""What MLX makes of reads and writes by index. See `primitives`, and `_ops/indexing/plan` for what a plan is."""
+"""MLX's primitives for reads and writes by index. See `primitives`, and `_ops/indexing/plan` for plans."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .chain import Chain, Constant, Source
 __all__ = ["INDEXING"]
 
 _COMBINED = {"set": 4, "add": 2, "multiply": 3, "maximum": 0, "minimum": 1}
-"""MLX's numbers for how values are combined with those that are there."""
+"""MLX's numbers for how new values combine with the old ones."""
 
 
 _ARITHMETIC = {"add": "Add", "multiply": "Multiply", "maximum": "Maximum", "minimum": "Minimum"}
-"""What they are where a whole array is written."""
+"""MLX's primitive for a combination that covers the whole array."""
 
 
 def _window(
     shape: Sequence[int], plan: Sequence[Any], numbers: Iterator[Any]
 ) -> tuple[list[int], list[int], list[int]] | None:
-    """Where the slices of a plan start, where they stop, and their steps."""
+    """Return the starts, stops and steps of a plan's slices, or None if a start is not known."""
     starts, stops, strides = [], [], []
     for entry in plan:
         if entry == "+":
@@ -48,7 +48,7 @@ def _window(
 
 
 def _lengths(shape: Sequence[int], plan: Sequence[Any]) -> list[int]:
-    """How many places a plan takes along each axis."""
+    """Return the number of indices that a plan takes along each axis."""
     entries = [entry for entry in plan if entry != "+"]
     taken = [n if e == ":" else 1 if e == "i" else e[0] for e, n in zip(entries, shape, strict=False)]
     return taken + list(shape[len(taken) :])
@@ -58,7 +58,7 @@ def _slice(c: Chain, plan: tuple) -> Any:
     shape = c.of(0).shape
     if plan[0] == "*":
         return _cut(c, c.flat(0), plan[1:], iter(c.numbers[1:]))
-    if plan == ("i",):  # MLX takes a row as it takes any rows
+    if plan == ("i",):  # MLX gathers a single row
         if c.numbers[1] is None:
             return None
         row = c.gather(0, [Constant(c.numbers[1], uint32)], [0], (1, *shape[1:]))
@@ -67,7 +67,7 @@ def _slice(c: Chain, plan: tuple) -> Any:
 
 
 def _cut(c: Chain, x: Source, plan: Sequence[Any], numbers: Iterator[Any]) -> Source | None:
-    """What slices, ints and new axes make of an array."""
+    """Apply the slices, ints and new axes of a plan to an array."""
     entries = [entry for entry in plan if entry != "+"]
     if any(entry != ":" for entry in entries):
         shape = c.of(x).shape
@@ -93,7 +93,7 @@ def _slice_update(c: Chain, plan: tuple, mode: str) -> Any:
 
 
 def _places(c: Chain, entry: Any, k: int, n: int) -> Source | None:
-    """The indices that an entry of a plan stands for; input k is its number, or its array."""
+    """Return the indices for an entry of a plan; input k is the entry's number or array."""
     if entry == "a":
         return k
     number = c.numbers[k] if k < len(c.numbers) else None
@@ -108,7 +108,7 @@ def _places(c: Chain, entry: Any, k: int, n: int) -> Source | None:
 
 
 def _inputs(plan: Sequence[Any], first: int) -> list[int]:
-    """For each entry, the number of the input that belongs to it."""
+    """Return the number of the input for each entry."""
     found = []
     for entry in plan:
         found.append(first)
@@ -117,7 +117,7 @@ def _inputs(plan: Sequence[Any], first: int) -> list[int]:
 
 
 def _taken(c: Chain, axis: int) -> Source:
-    """`take` along an axis."""
+    """Compute `take` along an axis."""
     shape, dims = c.of(0).shape, c.of(1).ndim
     sizes = tuple([1 if k == axis else n for k, n in enumerate(shape)])
     found = c.gather(0, [1], [axis], sizes)
@@ -128,12 +128,13 @@ def _taken(c: Chain, axis: int) -> Source:
 
 
 def _common(c: Chain, indices: Sequence[Source]) -> list[Source]:
-    """Of one shape and dtype: cast when they are broadcast."""
+    """Broadcast and cast indices to one shape and dtype."""
     return c.of_one_dtype(c.of_one_shape(indices))
 
 
 def _gather(c: Chain, plan: tuple) -> Any:
-    """Slices before the last array become arrays of indices, those behind it are cut from what is found."""
+    """Gather. Slices before the last index array become arrays of indices; slices after it are applied to the
+    result."""
     x: Source = 0
     if plan[0] == "*":
         x, plan = c.flat(0), plan[1:]
@@ -143,7 +144,8 @@ def _gather(c: Chain, plan: tuple) -> Any:
     owners = _inputs(plan, 1)
     spots = [k for k, entry in enumerate(plan) if entry in ("a", "i")]
     end = spots[-1] + 1
-    first = spots != list(range(spots[0], end))  # what stands between arrays comes behind them
+    # if arrays are apart, the axes between them come after the arrays' axes
+    first = spots != list(range(spots[0], end))
     new = [k for k in range(end) if plan[k] != "+"]
     dims = max(c.of(owners[k]).ndim for k in new if plan[k] == "a") if "a" in plan else 0
     slices = sum(k not in spots for k in new)
@@ -171,7 +173,8 @@ def _gather(c: Chain, plan: tuple) -> Any:
 
 
 def _scatter(c: Chain, plan: tuple, mode: str) -> Any:
-    """Slices by ones behind the last array are written as they are; other entries become arrays of indices."""
+    """Scatter. Slices with step 1 after the last index array are written as boxes; other entries become arrays of
+    indices."""
     if mode not in _COMBINED:
         return None
     shape = c.of(0).shape
@@ -240,7 +243,7 @@ def _scatter_axis(c: Chain, axis: int | None) -> Any:
 
 
 def _beside(c: Chain, x: Source, indices: Source, axis: int) -> tuple[int, ...]:
-    """The shape of indices that are broadcast with an array but along an axis."""
+    """Return the shape of indices that are broadcast with an array in all axes but one."""
     own, sizes = c.shape(indices), list(c.shape(x))
     sizes[axis] = 1
     return np.broadcast_shapes(own, sizes)
@@ -261,7 +264,7 @@ def _fill(c: Chain, shape: tuple[int, ...], dtype: Dtype) -> Any:
 
 
 def _line(c: Chain, axis: int | None) -> tuple[Source, int]:
-    """What is indexed along which axis: by default all in one line."""
+    """Return the indexed array and axis; without an axis, all elements as one row."""
     if axis is None:
         return c.reshape(0, (c.of(0).size,), (-1,)), 0
     return 0, axis % c.of(0).ndim
@@ -285,4 +288,4 @@ INDEXING: dict[str, Callable[..., Any]] = {
     "masked_scatter": _masked_scatter, "scatter": _scatter, "scatter_axis": _scatter_axis, "slice": _slice,
     "slice_update": _slice_update,
 }  # fmt: skip
-"""`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""
+"""`rule(chain, **params)`: appends the primitives of an op and returns its result."""

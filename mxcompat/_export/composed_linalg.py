@@ -1,4 +1,4 @@
-"""What MLX makes of linear algebra and of Fourier transforms. See `primitives`."""
+"""MLX's primitives for linear algebra and Fourier transforms. See `primitives`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _pinv(c: Chain) -> Any:
 
 
 def _cross(c: Chain, axis: int) -> Any:
-    """Of vectors of two numbers, the third is zero."""
+    """Cross product; the third element of a vector with two is zero."""
     axis %= max(c.of(0).ndim, c.of(1).ndim)
     x, y = c.of_one_dtype([0, 1])
     whole = c.wanted[0].shape
@@ -118,7 +118,7 @@ def _lu_factor(c: Chain) -> Any:
 
 
 def _determinant(c: Chain) -> Source | None:
-    """Of matrices of at most three rows, multiplied out."""
+    """Expand the determinant of matrices with at most three rows."""
     ndim, n = c.of(0).ndim, c.shape(0)[-1]
     if n not in (1, 2, 3):
         return None
@@ -157,4 +157,4 @@ LINALG: dict[str, Callable[..., Any]] = {
     "linalg_solve_triangular": _solve_triangular, "linalg_svd": _several("SVD", True),
     "linalg_tri_inv": _inverse(True),
 }  # fmt: skip
-"""`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""
+"""`rule(chain, **params)`: appends the primitives of an op and returns its result."""

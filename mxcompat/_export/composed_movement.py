@@ -1,4 +1,4 @@
-"""What MLX makes of ops that rename, move and repeat elements, and of those that make arrays. See `primitives`."""
+"""MLX's primitives for ops that reshape, move and repeat elements, and for ops that create arrays. See `primitives`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _expand_dims(c: Chain, axes: Any) -> Any:
 
 def _squeeze(c: Chain, axes: Any) -> Any:
     shape = c.shape(0)
-    if axes is None:  # MLX has one even if there is nothing to squeeze
+    if axes is None:  # MLX has a primitive even if there is nothing to squeeze
         axes = [k for k, n in enumerate(shape) if n == 1]
         return c.add("Squeeze", [0], [n for n in shape if n != 1], axes)
     axes = (axes,) if isinstance(axes, int) else axes
@@ -176,7 +176,7 @@ def _pad(c: Chain, widths: Any, mode: str) -> Any:
 
 
 def _padded(c: Chain, x: Source, low: Sequence[int], high: Sequence[int], mode: str) -> Source:
-    """With what stands at the edges, in the middle of zeros at first."""
+    """Pad by copying edges: the array is first placed in zeros, and then its borders are written."""
     sizes = c.shape(x)
     if not any((*low, *high)):
         return x
@@ -200,7 +200,7 @@ def _padded(c: Chain, x: Source, low: Sequence[int], high: Sequence[int], mode: 
 
 
 def padded_with_zeros(c: Chain, x: Source, shape: Sequence[int]) -> Source:
-    """Cut, or with zeros behind it, where the sizes are others."""
+    """Cut an array, or pad it with zeros at the end, to this shape."""
     sizes, shape = c.shape(x), tuple(shape)
     if any(n > m for n, m in zip(sizes, shape, strict=True)):
         ends = [min(n, m) for n, m in zip(sizes, shape, strict=True)]
@@ -265,7 +265,7 @@ def _window(shape: Callable[[Chain, int], Source]) -> Callable[..., Any]:
 
 
 def _steps(c: Chain, last: float, length: int) -> Source:
-    """From zero to a number."""
+    """Return evenly spaced numbers from zero to `last`."""
     return c.op("Multiply", Constant(last / (length - 1), float32), c.arange(0, length, dtype=float32))
 
 
@@ -353,4 +353,4 @@ MOVEMENT: dict[str, Callable[..., Any]] = {
     "split": _split, "squeeze": _squeeze, "stack": _stack, "tile": _tile, "trace": _trace, "transpose": _transpose,
     "tri": _tri, "triangle": _triangle, "unflatten": _unflatten, "unstack": _unstack,
 }  # fmt: skip
-"""`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""
+"""`rule(chain, **params)`: appends the primitives of an op and returns its result."""

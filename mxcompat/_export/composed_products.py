@@ -1,6 +1,5 @@
-"""What MLX makes of products: of vectors, matrices and tensors, of chosen ones, of quantized ones; of convolutions.
-See `primitives`.
-"""
+"""MLX's primitives for products of vectors, matrices and tensors, gathered and quantized products, and convolutions.
+See `primitives`."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def _einsum(c: Chain, subscripts: str) -> Any:
 
 
 def _contracted(c: Chain, taken: Sequence[Operand], step: Step) -> Operand:
-    """One step of einsum: each operand alone first, then their product."""
+    """Do one step of einsum: first the sums within each operand, then the product."""
     ready = []
     for k, operand in enumerate(taken):
         x, labels = _diagonals(c, operand)
@@ -53,7 +52,7 @@ def _contracted(c: Chain, taken: Sequence[Operand], step: Step) -> Operand:
 
 
 def _diagonals(c: Chain, operand: Operand) -> Operand:
-    """An operand without labels that stand twice. MLX puts their axes to the front, the last of them first."""
+    """Take the diagonals of repeated labels. As in MLX, their axes come first, the last label before the others."""
     x, labels = operand
     twice = [label for label in reversed(dict.fromkeys(labels)) if labels.count(label) > 1]
     if not twice:
@@ -73,7 +72,7 @@ def _diagonals(c: Chain, operand: Operand) -> Operand:
 
 
 def _pair(c: Chain, a: Operand, b: Operand, kept: Collection[str]) -> Operand:
-    """A product of matrices, or of elements if there is nothing to sum over."""
+    """Multiply two operands: as matrices, or elementwise if there is nothing to sum over."""
     (x, left), (y, right) = a, b
     if all(label in kept for label in left if label in right):
         labels = "".join(dict.fromkeys(left + right))
@@ -96,7 +95,7 @@ def _pair(c: Chain, a: Operand, b: Operand, kept: Collection[str]) -> Operand:
 
 
 def _spread_out(c: Chain, operand: Operand, labels: str) -> Source:
-    """An operand with an axis for each label, of size 1 for those that it has not."""
+    """Transpose an operand to these labels, with axes of size 1 for labels that it lacks."""
     x, own = operand
     if len(own) == len(labels):
         order = [own.index(label) for label in labels]
@@ -155,7 +154,7 @@ def _kron(c: Chain) -> Any:
 
 
 def _addmm(c: Chain) -> Any:
-    """Complex numbers are multiplied and added."""
+    """Matrix product plus an addend; for complex numbers MLX multiplies and adds separately."""
     dtype, shape = c.wanted[0].dtype, c.wanted[0].shape
     scales = tuple(c.numbers[3:]) or (1.0, 1.0)
     if None in scales:
@@ -182,7 +181,7 @@ def _addmm(c: Chain) -> Any:
 
 
 def _chosen(c: Chain, shapes: Sequence[tuple[int, ...]], given: Sequence[Source | None]) -> list[Source]:
-    """The matrices to multiply, by number; by default each of them."""
+    """Return the matrix numbers to multiply; by default all of them."""
     indices = [c.numbered(s) if i is None else c.cast(i, uint32) for s, i in zip(shapes, given, strict=True)]
     return c.together(indices)
 
@@ -205,7 +204,8 @@ def _scheme(how: Any) -> list[int]:
 
 
 def _gather_qmm(biased: bool) -> Callable[..., Any]:
-    """The packed weights, behind scales and biases of ours, are the second of MLX's."""
+    """The rule of a gathered quantized product. Our op takes the packed weights after scales and biases, MLX's takes
+    them second."""
 
     def rule(c: Chain, how: Any, transpose: bool, left: bool, right: bool, scaled: bool) -> Any:
         if scaled:
@@ -221,7 +221,7 @@ def _gather_qmm(biased: bool) -> Callable[..., Any]:
 
 
 def _quantized_matmul(c: Chain, how: Any, transpose: bool) -> Any:
-    """The packed weights, the last operand of ours, are the second of MLX's."""
+    """Quantized product. Our op takes the packed weights last, MLX's takes them second."""
     last = len(c.given) - 1
     dtype = c.wanted[0].dtype
     inputs = [c.cast(0, dtype), last, *[c.cast(k, dtype) if how[0] == "affine" else k for k in range(1, last)]]
@@ -233,7 +233,7 @@ def _quantize(c: Chain, how: Any) -> Any:
 
 
 def _dequantize(c: Chain, how: Any, dtype: Any) -> Any:
-    """Words are shifted apart, the packed weights being the second operand of ours."""
+    """Dequantize with shifts of the words. The packed weights are our op's second operand."""
     mode, group, bits = how
     if mode != "affine" or 32 % bits:
         return None
@@ -283,4 +283,4 @@ PRODUCTS: dict[str, Callable[..., Any]] = {
     "quantized_matmul": _quantized_matmul, "quantized_matmul_fp": _quantized_matmul, "tensordot": _tensordot,
     "vecdot": _vecdot,
 }  # fmt: skip
-"""`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""
+"""`rule(chain, **params)`: appends the primitives of an op and returns its result."""

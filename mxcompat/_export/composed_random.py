@@ -1,4 +1,4 @@
-"""What MLX makes of random numbers: bits, numbers in [0, 1) of them, distributions of these. See `primitives`."""
+"""MLX's primitives for random numbers: bits, uniform numbers from bits, distributions from these. See `primitives`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _split(c: Chain, num: int) -> Any:
 
 
 def _chain(c: Chain, count: int) -> Any:
-    """The implicit key after each draw, and the key for it."""
+    """Return the implicit key after all draws, and a group with each draw's keys."""
     key: Source = 0
     links: list[Source] = []
     for _ in range(count):
@@ -42,7 +42,7 @@ def _link(c: Chain, column: int) -> Any:
 
 
 def _bound(c: Chain, x: Source, dtype: Dtype | None = None) -> Source:
-    """MLX makes an array of a Python number first."""
+    """Cast a bound; MLX first makes an array of a Python number."""
     number = c.numbers[x] if isinstance(x, int) and x >= 0 else None
     if number is not None:
         x = Constant(number, int32 if isinstance(number, int) else float32)
@@ -50,7 +50,7 @@ def _bound(c: Chain, x: Source, dtype: Dtype | None = None) -> Source:
 
 
 def _between(c: Chain, low: Source, high: Source, shape: tuple[int, ...], dtype: Dtype) -> Source:
-    """Uniform numbers."""
+    """Draw uniform numbers between two bounds."""
     width = c.op("Subtract", high, low)
     whole = Constant(2.0**32, float32)
     unit = c.op("Divide", c.cast(_bits(c, 0, shape), float32), whole)
@@ -94,7 +94,7 @@ def _truncated_normal(c: Chain, shape: tuple[int, ...], dtype: Dtype) -> Any:
 
 
 def _noise(c: Chain, shape: tuple[int, ...], dtype: Dtype) -> Source:
-    """Of Gumbel."""
+    """Sample from the standard Gumbel distribution."""
     x = _between(c, Constant(0.0, dtype), Constant(1.0, dtype), shape, dtype)
     for _ in range(2):
         x = c.unary("Negative", c.unary("Log", x, 2))
@@ -146,7 +146,7 @@ def _categorical(c: Chain, axis: int, shape: tuple[int, ...], samples: bool) -> 
 
 
 def _categorical_line(c: Chain, shape: tuple[int, ...]) -> Any:
-    """Where uniform numbers fall among the sums of weights up to each."""
+    """Sample by inverting the cumulative sum of the weights at uniform numbers."""
     x = c.expand(1, [c.of(1).ndim]) if len(shape) == c.of(1).ndim else 1
     x = c.reshape(x, (c.of(1).size,))
     x = c.cast(x, promote(c.dtype(x), float32))
@@ -193,4 +193,4 @@ RANDOM: dict[str, Callable[..., Any]] = {
     "random_permutation": _permutation, "random_permute": _permute, "random_randint": _randint,
     "random_split": _split, "random_truncated_normal": _truncated_normal, "random_uniform": _uniform,
 }  # fmt: skip
-"""`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""
+"""`rule(chain, **params)`: appends the primitives of an op and returns its result."""

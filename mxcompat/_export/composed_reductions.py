@@ -1,4 +1,4 @@
-"""What MLX makes of reductions, of what is computed in order, and of sorting. See `primitives`."""
+"""MLX's primitives for reductions, scans and sorting. See `primitives`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _logsumexp(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def log_sum_exp(c: Chain, x: Source, axes: Sequence[int], keepdims: bool) -> Source:
-    """One primitive over the last axis."""
+    """Compute log-sum-exp; over the last axis, it is one primitive."""
     axes, shape = sorted(axes), c.shape(x)
     if axes == [len(shape) - 1] and c.dtype(x) is not complex64:
         kept = c.add("LogSumExp", [c.floating(x)], (*shape[:-1], 1))
@@ -50,7 +50,7 @@ def log_sum_exp(c: Chain, x: Source, axes: Sequence[int], keepdims: bool) -> Sou
 
 
 def _softmax(c: Chain, axes: tuple[int, ...], precise: bool) -> Any:
-    """One primitive over the last axis."""
+    """Compute softmax; over the last axes, it is one primitive."""
     dtype, axes = c.dtype(0), tuple(sorted(axes))
     last = range(c.of(0).ndim - len(axes), c.of(0).ndim)
     whole = all(c.shape(0)[k] == 1 for k in axes[:-1])
@@ -117,7 +117,7 @@ def _topk(c: Chain, k: int, axis: int | None) -> Any:
 
 
 def _line(c: Chain, axis: int | None) -> tuple[Source, int]:
-    """What is sorted along which axis: by default all in one line."""
+    """Return the sorted array and axis; without an axis, all elements as one row."""
     if axis is None:
         return c.reshape(0, (c.of(0).size,)), 0
     return 0, axis % max(c.of(0).ndim, 1)
@@ -144,7 +144,7 @@ _SCANS = ("cummax", "cummin", "cumsum", "cumprod", "logcumsumexp")
 
 
 def _scan(name: str) -> Callable[..., Any]:
-    """Without an axis, over all elements."""
+    """The rule of a scan; without an axis, it runs over all elements."""
 
     def rule(c: Chain, axis: int | None, reverse: bool, inclusive: bool) -> Any:
         x: Source = 0
@@ -245,4 +245,4 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "partition": _partition("Partition"), "prod": _reduce(PROD), "searchsorted": _searchsorted, "softmax": _softmax,
     "sort": _sort("Sort"), "std": _std, "sum": _reduce(SUM), "topk": _topk, "var": _var,
 }  # fmt: skip
-"""`rule(chain, **params)`: lays down the primitives of an op, and returns what gives its result."""
+"""`rule(chain, **params)`: appends the primitives of an op and returns its result."""

@@ -1,6 +1,6 @@
-"""`export_to_dot`: the pending graph as a drawing, in the DOT language of graphviz.
+"""`export_to_dot`: the pending graph as a drawing, in graphviz's DOT language.
 
-It shows the primitives that MLX would have there, as `export_function` tells them to a callback.
+It shows the primitives that MLX would have, as `export_function` describes them to a callback.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["export_to_dot"]
 
 
 def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None:
-    """Write the graph that computes some arrays, to be drawn by graphviz.
+    """Write the graph that computes some arrays, in graphviz's DOT language.
 
     Args:
         file: a path, or a file object opened for writing text.
-        *args: the output arrays, or trees of them. What has been evaluated is a source.
-        **kwargs: arrays, outputs too, under the names that they get in the drawing.
+        *args: the output arrays, or trees of them. Evaluated arrays are sources of the graph.
+        **kwargs: further outputs, with their names in the drawing.
 
     Raises:
-        ValueError: for what is not an array, or a file of neither kind.
-        RuntimeError: if a tree of arrays is given by name.
+        ValueError: for an argument that is not an array, or a file of another type.
+        RuntimeError: if a named argument is a tree.
 
     Example:
         >>> x = mx.array(1.0)
@@ -83,7 +83,8 @@ _fresh = 0
 
 
 def _numbers(graph: Graph) -> dict[int, int]:
-    """The number of each primitive in all drawings: as in MLX a primitive has the same one in all, and no other has."""
+    """Return the number of each primitive. As in MLX, a primitive has the same number in all drawings, and each number
+    is used once."""
     global _fresh
     found: dict[int, int] = {}
     for node, made in graph.made_for.items():
@@ -108,7 +109,7 @@ _LABELS: dict[str, Callable[[list[Any]], str]] = {
     "Sqrt": lambda a: "Rsqrt" if a[0] else "Sqrt",
     "View": lambda a: f"View {a[0]._label}",
 }  # fmt: skip
-"""What MLX writes on primitives whose names do not say what they do, from their arguments."""
+"""MLX's labels of primitives whose names do not tell what they do, from their arguments."""
 
 
 def _label(primitive: Primitive) -> str:

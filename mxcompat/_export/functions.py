@@ -1,8 +1,8 @@
 """Functions in files: `export_function`, `import_function`, `exporter`.
 
-A file holds, for each set of arguments that the function was traced with, the Program that came out and the arrays it
-captured. It is a `.safetensors` file: the arrays are its tensors, the rest is JSON in its metadata. There is nothing in
-it to execute but ops of the table. Files of real MLX hold MLX's own graphs and cannot be read.
+A file holds, for each trace of the function, the Program and the arrays that it captured. It is a `.safetensors` file:
+the arrays are its tensors, and the rest is JSON in its metadata. It contains no executable code except ops of the op
+table. Files of real MLX hold MLX's own graphs and cannot be read.
 """
 
 from __future__ import annotations
@@ -42,9 +42,12 @@ class Traced(NamedTuple):
     """One trace of a function.
 
     Args:
-        program: takes the positional arguments, those by keyword in the order of `keywords`, and the captured nodes.
-        positional: how many positional arguments there are.
-        shapeless: whether arguments of other shapes are welcome.
+        program: Its inputs are the positional arguments, the keyword arguments in the order of `keywords`, and the
+            captured nodes.
+        captured: the captured nodes.
+        positional: the number of positional arguments.
+        keywords: the names of the keyword arguments.
+        shapeless: whether arguments of other shapes are accepted.
     """
 
     program: Program
@@ -58,9 +61,10 @@ class Traced(NamedTuple):
         return self.program.in_avals[: self.positional + len(self.keywords)]
 
     def taken(self, given: Sequence[Aval], named: dict[str, Aval]) -> list[int | str] | None:
-        """Which of these arguments go where, by position or keyword; None if it was traced for others.
+        """Return where each argument of the trace comes from: a position or a keyword. None if these arguments do not
+        fit.
 
-        Keywords that it was not traced with take the places of positional arguments that are not given.
+        Unknown keywords fill the positional arguments that are missing.
         """
         spare = [name for name in named if name not in self.keywords]
         order = [*range(len(given)), *spare, *self.keywords]
@@ -92,7 +96,8 @@ def _trace(fun: Callable[..., Any], args: tuple, kwargs: dict[str, Any], shapele
 
 
 def _inputs(args: tuple, kwargs: dict[str, Any], function: str) -> tuple[list[array], dict[str, array]]:
-    """The arguments of a call, given one by one or as a tuple, a dict, or both. Keywords in alphabetical order."""
+    """Return the positional and keyword arguments of a call, given separately or as a tuple, a dict, or both. Keywords
+    are sorted."""
     positional: Sequence[Any] = args
     named = kwargs
     if not kwargs and args and isinstance(args[-1], dict) and len(args) <= 2:
@@ -112,7 +117,7 @@ def _inputs(args: tuple, kwargs: dict[str, Any], function: str) -> tuple[list[ar
 
 
 class FunctionExporter:
-    """Exports several traces of one function to a file. Made by `exporter`; a context manager."""
+    """A context manager that exports several traces of one function to a file. Made by `exporter`."""
 
     __slots__ = ("_closed", "_file", "_fun", "_metadata", "_shapeless", "_traces")
 
@@ -120,7 +125,7 @@ class FunctionExporter:
         raise TypeError("mlx.core.FunctionExporter: no constructor defined!")
 
     def close(self) -> None:
-        """Write the file. Closing again does nothing."""
+        """Write the file, unless it has been closed before."""
         if not self._closed:
             _save(self._file, self._traces, self._metadata)
             self._closed = True
@@ -131,15 +136,15 @@ class FunctionExporter:
     def __exit__(
         self, exc_type: object | None = None, exc_value: object | None = None, traceback: object | None = None
     ) -> None:
-        if exc_type is None or self._traces:  # like MLX, keep what was traced before an exception
+        if exc_type is None or self._traces:  # as in MLX, keep the traces made before an exception
             self.close()
         self._closed = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Trace the function with arguments like these.
+        """Trace the function with example arguments.
 
         Raises:
-            RuntimeError: if it was traced with such arguments already, or the exporter is closed.
+            RuntimeError: if it was already traced with such arguments, or the exporter is closed.
             ValueError: for arguments and results that are not arrays.
         """
         if self._closed:
@@ -160,19 +165,19 @@ FunctionExporter.__module__ = "mxcompat.core"
 def exporter(
     file: str, fun: Callable[..., Any], *, shapeless: bool = False, metadata: str | None = None
 ) -> FunctionExporter:
-    """An object to export several traces of a function to one file.
+    """Return a context manager that exports several traces of a function to one file.
 
     Args:
         file: the path. The file is written when the exporter is closed.
         fun: takes arrays and returns an array, or a list or tuple of arrays.
-        shapeless: whether the imported function takes arrays of other shapes, too.
+        shapeless: whether the imported function accepts arrays of other shapes, too.
         metadata: a string to save with the function.
 
     Returns:
-        A context manager, to be called with each set of example arguments.
+        A context manager. Call it with each set of example arguments.
 
     Raises:
-        RuntimeError: if there is no such folder.
+        RuntimeError: if the folder does not exist.
 
     Example:
         >>> with mx.exporter("sum.mlxfn", lambda *xs: sum(xs)) as export:
@@ -205,14 +210,14 @@ def export_function(
         file_or_callback: a path, or a function that is called with a dict for each part of the graph: its "type" is
             "inputs", "keyword_inputs", "outputs", "constants" or "primitive".
         fun: takes arrays and returns an array, or a list or tuple of arrays. Arrays that it captures are saved with it.
-        *args: example arguments, or a tuple of them, a dict of those by keyword, or both.
-        shapeless: whether the imported function takes arrays of other shapes, too.
+        *args: example arguments; or a tuple of them, a dict of keyword arguments, or both.
+        shapeless: whether the imported function accepts arrays of other shapes, too.
         metadata: a string to save with the function.
         **kwargs: example arguments by keyword.
 
     Raises:
-        ValueError: for arguments and results that are not arrays, when the function reads the value of an array, and
-            for metadata with a callback.
+        ValueError: for arguments and results that are not arrays; if the function reads the value of an array; and for
+            metadata with a callback.
         RuntimeError: if the file cannot be opened.
 
     Example:
@@ -256,7 +261,7 @@ def _save(file: str, traces: Sequence[Traced], metadata: str | None) -> None:
             if node.op is SCALAR:
                 captured.append({"dtype": node.aval.dtype._label, "number": writer.encode(node.value)})
             else:
-                # What two traces hold is two nodes where the function makes it: equal data are one constant.
+                # Two traces may capture equal data in different nodes; equal data are stored once.
                 key = (node.aval, hashlib.sha256(array_bytes(wrap(node))).digest())
                 name = names.setdefault(key, str(len(names)))
                 arrays[name] = wrap(node)
@@ -286,14 +291,14 @@ def import_function(
 
     Args:
         file: the path.
-        return_metadata: return the string that was saved with it as well.
+        return_metadata: whether to also return the metadata string.
 
     Returns:
-        A function of arrays, given one by one or as a tuple and a dict, that returns a tuple of arrays. It can be
-        differentiated, mapped and compiled. With `return_metadata` a pair of that and a string.
+        A function that returns a tuple of arrays. It takes arrays, given one by one or as a tuple and a dict. It can be
+        differentiated, mapped and compiled. With `return_metadata`, a pair of this function and the metadata string.
 
     Raises:
-        RuntimeError: if the file cannot be opened, is not such a file, is damaged, or is of a newer version.
+        RuntimeError: if the file cannot be opened, is not an exported function, is damaged, or is of a newer version.
 
     Example:
         >>> f = mx.import_function("product.mlxfn")
@@ -329,7 +334,7 @@ def import_function(
 
 
 def _read(file: str) -> tuple[list[Traced], str]:
-    """The traces in a file, and its string."""
+    """Read the traces in a file, and its metadata string."""
     try:
         source = PathSource(file)
     except OSError as error:

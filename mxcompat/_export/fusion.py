@@ -1,6 +1,6 @@
-"""What MLX's `compile` fuses: elementwise primitives, each read by others of its section alone, become one.
+"""The fusion of MLX's `compile`: elementwise primitives that are read only within their section become one primitive.
 
-Here XLA does that, in its own way. This is what MLX draws, for `export_to_dot`.
+XLA does its own fusion when it runs a program. This module only reproduces MLX's, for drawings by `export_to_dot`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Primitive", "fused"]
 
 
 class Primitive(NamedTuple):
-    """A primitive between values."""
+    """A primitive, its operands and its results."""
 
     name: str
     inputs: tuple
@@ -23,7 +23,7 @@ class Primitive(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Which primitive of its graph it is."""
+        """The number of the primitive in its graph."""
         return self.results[0][1]
 
 
@@ -37,18 +37,19 @@ _FUSED = frozenset((
 ))  # fmt: skip
 
 _DEPTH = 11
-"""How far from its last one a primitive of a section may be."""
+"""Maximum distance of a primitive from the last one of its section."""
 
 
 def fused(
     tape: Sequence[Primitive], outputs: Collection[Any], avals: Mapping[Any, Aval], label: Callable[[Primitive], str]
 ) -> list[Primitive]:
-    """The primitives with those fused that MLX fuses, in an order in which they can run.
+    """Fuse primitives as MLX does, and return them in an order in which they can run.
 
     Args:
-        tape: in such an order.
-        outputs: the values that are wanted.
-        label: what a primitive is called.
+        tape: the primitives, in such an order.
+        outputs: the values that are needed.
+        avals: the avals of all values.
+        label: returns the label of a primitive.
     """
     return _Fusion(tape, outputs, avals, label).run()
 
@@ -86,8 +87,8 @@ class _Fusion:
         return found[::-1]
 
     def _section(self, last: Any) -> tuple[set[Any], dict[tuple, int]]:
-        """What is fused with what makes this value; and which copies of broadcasts are fused with those that read them,
-        by these and the broadcast, while others read it elsewhere."""
+        """Return the section that is fused with the maker of this value. Also return the copied broadcasts, by reader
+        and value: a broadcast that is read elsewhere, too, is copied into the section."""
         section: set[Any] = set()
         copies: dict[tuple, int] = {}
         shape = self._avals[last].shape
@@ -112,7 +113,7 @@ class _Fusion:
         return section, copies
 
     def _parts(self, last: Any, section: set[Any], copies: dict[tuple, int]) -> tuple[list[Any], list[Any]]:
-        """The values of a section in the order in which they are made, and what they are made of."""
+        """Return the values of a section in the order in which they are made, and the section's inputs."""
         made: list[Any] = []
         met: set[tuple] = set()
         inputs: dict[Any, None] = {}

@@ -1,7 +1,7 @@
-"""Programs, and nodes that wait to be evaluated, as a graph of MLX's primitives between values.
+"""Programs and pending nodes as a graph of MLX's primitives and values.
 
-A value is any hashable thing: an argument, a constant, or one result of a primitive. As MLX simplifies what it exports,
-in a simplified graph primitives that are equal and read the same are one, as are equal numbers.
+A value is any hashable object: an argument, a constant, or one result of a primitive. As in MLX's exports, a simplified
+graph merges primitives that are equal and have the same operands, and equal numbers.
 """
 
 from __future__ import annotations
@@ -34,21 +34,24 @@ DIVMOD = [TABLE["floor_divide"], TABLE["remainder"]]
 
 _CONSISTS_OF: dict[Op, Callable[..., Mapped | Derivative | None]] = {VJP: gradient, JVP: tangent, VMAP: mapped}
 _CALLS = (CALL, CHECKPOINT, CUSTOM, PURE_CALL)
-"""The ops whose first parameter is the program that they run."""
+"""The ops whose first parameter is the Program that they run."""
 
 
 _NOT_EXPORTED = ("Copy", "StopGradient")
-"""The primitives that a simplified graph goes without."""
+"""Primitives that are left out of a simplified graph."""
 
 
 class Graph:
-    """A growing graph. `avals` has those of all values, `constants` the nodes of those that hold data; `made_for` the
-    numbers of the primitives that a pending node consists of.
+    """A growing graph.
+
+    `avals` has the avals of all values, `constants` the nodes of values that hold data, and `made_for` the range of
+    primitive numbers for each pending node.
 
     Args:
-        simplified: whether equal primitives are one.
-        any_shape: whether its programs are to take arrays of other shapes.
-        fuses: whether what is compiled is told as MLX runs it, the names in a fused primitive by this function.
+        simplified: whether equal primitives are merged.
+        any_shape: whether its programs are for arrays of other shapes, too.
+        fuses: returns the label of a primitive within a fused one. If given, compiled functions are shown fused, as MLX
+            runs them.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class Graph:
         return value
 
     def program(self, program: Program, inputs: Sequence[Any]) -> list[Any]:
-        """The values that a Program returns."""
+        """Add a Program's primitives, and return the values of its outputs."""
         values: dict[int, Any] = {~k: value for k, value in enumerate(inputs)}
         several: dict[int, tuple] = {}
         stopped: set[int] = set()
@@ -89,8 +92,8 @@ class Graph:
         return [values[s] for s in program.out_slots]
 
     def pending(self, nodes: Sequence[Node], all_told: bool = False) -> dict[Node, Any]:
-        """The values of nodes, by what they are made of. What has a value is a constant, and so, unless `all_told`, is
-        what is made by ops that are not told as MLX tells them."""
+        """Return the values of nodes, and add the primitives that make them. Nodes with a value are constants. So are
+        nodes of ops without a known description, unless `all_told`."""
         several: dict[Node, tuple] = {}
         open_: list[tuple[Node, bool]] = [(node, False) for node in reversed(nodes)]
         while open_:
@@ -122,7 +125,7 @@ class Graph:
     def _results_of(
         self, op: Op, params: tuple, given: Sequence[Any], made: Any = None, any_shape: bool = False
     ) -> tuple:
-        """What an op returns. `made`: the aval of that, or the tuple of them, if it is known."""
+        """Return the results of an op. `made` is the aval (or avals) of the results, if known."""
         if op is CONSTANT:
             return (self._known_number(*params),)
         if op is CALL and self._fuses is not None:
@@ -140,7 +143,7 @@ class Graph:
         return self._lay_down(made_of(op, named, avals, wanted, numbers, any_shape), given, wanted)
 
     def _compiled(self, program: Program, given: Sequence[Any], label: Callable[[Primitive], str]) -> tuple:
-        """What a compiled function returns, simplified and fused."""
+        """Return the results of a compiled function, simplified and fused."""
         inner = Graph(simplified=True)
         inputs = []
         for k, value in enumerate(given):
@@ -168,14 +171,14 @@ class Graph:
         return tuple([values[value] for value in outputs])
 
     def _transformed(self, found: Mapped | Derivative, given: Sequence[Any]) -> tuple:
-        """What a derivative, or a function over an axis, returns: as in MLX, by the ops that it consists of."""
+        """Return the results of a derivative or a mapped function. As in MLX, the ops that it consists of are shown."""
         avals = found.program.in_avals
         inputs = [self._spread(value, a) for value, a in zip(given, avals, strict=False)]
         inputs += [self._constant(value, a) for value, a in zip(found.values, avals[len(given) :], strict=True)]
         return tuple(self.program(found.program, inputs))
 
     def _spread(self, value: Any, a: Aval) -> Any:
-        """A cotangent may have fewer axes than what it belongs to."""
+        """Broadcast a cotangent that has fewer axes than its value."""
         return value if self.avals[value] is a else self._primitive("Broadcast", (value,), [a], [a.shape])[0]
 
     def _constant(self, value: Any, a: Aval) -> Any:
@@ -195,11 +198,12 @@ class Graph:
         return key
 
     def _still(self, slots: Sequence[int], stopped: Collection[int], values: dict[int, Any]) -> bool:
-        """Whether no derivative passes through any of these."""
+        """Return True if no derivative passes through these."""
         return all(s in stopped or values[s] in self.constants for s in slots)
 
     def _divmod(self, given: Sequence[Any]) -> tuple:
-        """What a quotient and a remainder of operands without derivatives are in MLX: the results of one primitive."""
+        """Return the quotient and remainder of operands without derivatives; in MLX, they are the results of one
+        primitive."""
         avals = [self.avals[value] for value in given]
         made = DIVMOD[0].infer(((), *avals))
         chain = Chain(avals, [None, None], [made, made], self._any_shape)
@@ -207,7 +211,7 @@ class Graph:
         return self._lay_down(Made(chain.steps, [*parts]), given, [made, made])
 
     def _lay_down(self, made: Made, given: Sequence[Any], wanted: Sequence[Aval]) -> tuple:
-        """The values of an op's results."""
+        """Add the primitives of an op, and return its results."""
         between: list[tuple] = []
         numbers: dict[int, Any] = {}
 
@@ -234,7 +238,7 @@ class Graph:
         return tuple(results)
 
     def _member(self, group: Any, number: int, a: Aval) -> Any:
-        """One of several values. Those that are there already are one array of ours; MLX has each as a row."""
+        """Return one value of a group. Evaluated groups are one array here; in MLX, each member is a row."""
         if group in self._groups:
             return self._groups[group][number]
         rows = evaluated_on_host(self.constants[group]).reshape(-1, 1, *a.shape)
@@ -242,7 +246,7 @@ class Graph:
         return self._primitive("Reshape", (row,), [a], [a.shape])[0]
 
     def _primitive(self, name: str, inputs: tuple, made: Sequence[Aval], arguments: list[Any]) -> tuple:
-        """The results of a primitive: of the one that there is, if there is an equal one."""
+        """Return the results of a primitive, or of an equal one that exists already."""
         if name in _NOT_EXPORTED and self._simplified:
             return inputs
         key = (name, inputs, tuple(made), repr(arguments)) if inputs and self._simplified else None
@@ -257,8 +261,8 @@ class Graph:
         return results
 
     def walk(self, outputs: Sequence[Any]) -> Iterator[Any]:
-        """What is behind the outputs: the values that no primitive makes, and the primitives, each after what it reads.
-        That is the order in which MLX meets them."""
+        """Yield the sources and primitives behind the outputs, each after its operands. This is MLX's order of
+        traversal."""
         met: set[Any] = set()
         open_ = [(value, False) for value in reversed(outputs)]
         while open_:

@@ -1,7 +1,7 @@
-"""MLX's primitives behind our ops, with their arguments: one op may be several, as a sum and the axis taken out of it.
+"""MLX's primitives for our ops, with their arguments. One op may be several primitives, such as a sum and a squeeze.
 
-Each op of the tables says how it is made of MLX's ops (`chain`). What is not in them is one primitive, named after the
-op, with the op's parameters as its arguments.
+The tables have a rule for each op that is composed of MLX's ops (`chain`). Any other op is one primitive with the op's
+name and params.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _NAMES = {
     "block_masked_mm": "BlockMaskedMM", "conv": "Convolution", "from_fp8": "FromFP8", "linalg_cholesky": "Cholesky",
     "linalg_lu": "LUF", "linalg_qr": "QRF", "qqmm": "QQMatmul", "segmented_mm": "SegmentedMM", "to_fp8": "ToFP8",
 }  # fmt: skip
-"""MLX's names of the primitives behind ops, where they are not the op's own name in capitals."""
+"""MLX's names of primitives that differ from the op's name in CamelCase."""
 
 _RULES: dict[Op, Callable[..., Any]] = {
     {op.name: op for op in (construct.CAST, construct.COPY, nest.NEST)}.get(name) or TABLE[name]: rule
     for table in (ELEMENTWISE, FAST, INDEXING, LINALG, MOVEMENT, PRODUCTS, RANDOM, REDUCTIONS)
     for name, rule in table.items()
 }
-"""`rule(chain, **params)` lays down the primitives of an op and returns what gives its result, or the list of
-what gives its results; None if they are not known."""
+"""`rule(chain, **params)`: appends the primitives of an op, and returns its result or the list of its results. None if
+they are not known."""
 
 
 class Made(NamedTuple):
-    """The primitives of an op, and which of what they return (or it was given) are its results."""
+    """The primitives of an op, and the sources of its results."""
 
     steps: list[Step]
     results: Sequence[Source | Group | Member]
@@ -52,12 +52,15 @@ def made_of(
     op: Op, params: dict[str, Any], given: Sequence[Aval], wanted: Sequence[Aval], numbers: Sequence[Any],
     any_shape: bool = False,
 ) -> Made:  # fmt: skip
-    """What MLX makes of an op.
+    """Return MLX's primitives for an op.
 
     Args:
-        given: the avals of its inputs, `numbers` their values where they are Python numbers.
+        op: the op.
+        params: its params, by name.
+        given: the avals of its inputs.
         wanted: the avals of its results.
-        any_shape: whether arrays of other shapes are to be welcome.
+        numbers: the values of inputs that are Python numbers, else None.
+        any_shape: whether the export is for arrays of other shapes, too.
     """
     chain = Chain(given, numbers, wanted, any_shape)
     found = _RULES[op](chain, **params) if op in _RULES else None
@@ -69,10 +72,10 @@ def made_of(
 
 
 def _primitive_name(name: str) -> str:
-    """The name that MLX gives the primitive of an op that is one."""
+    """Return MLX's name of the primitive for an op."""
     return _NAMES.get(name) or "".join(part.capitalize() for part in name.split("_"))
 
 
 def is_known(op: Op, params: tuple) -> bool:
-    """Whether an op is told as MLX tells it."""
+    """Return True if it is known how MLX describes an op."""
     return op in _RULES or (op in TABLE.values() and not params)

@@ -1,7 +1,7 @@
-"""Programs as plain data, for a file: dicts, lists, numbers and strings, and back.
+"""Programs as plain data for files: dicts, lists, numbers and strings; writer and reader.
 
-Going back, each instruction is applied again, so shapes and dtypes are inferred anew and a file cannot lie about them.
-Ops are found by name in the op table; what is not there, or does not fit, is an error.
+The reader applies each instruction again, so shapes and dtypes are inferred and cannot be forged. Ops are looked up by
+name in the op table; an unknown op, or one that does not fit, is an error.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _OWN = {
         CUSTOM_VJP, CUSTOM_VMAP, JVP, PULL, TUPLE, VJP, VMAP,
     )
 }  # fmt: skip
-"""The ops that no table holds: those of the layers below it, and the transforms'."""
+"""The ops that are not in the table: those of lower layers, and those of transforms."""
 
 _DTYPES = {d._label: d for d in DTYPES}
 _PREFIX = "graph:"
 
 
 class DamagedProgram(Exception):
-    """The data is no program."""
+    """The data are not a valid Program."""
 
 
 def _name(op: Op) -> str:
@@ -61,21 +61,21 @@ def _op(name: Any) -> Op:
 
 
 def dtype_named(name: Any) -> Dtype:
-    """The dtype with this name. Raises DamagedProgram if there is none."""
+    """Return the dtype with this name. Raise DamagedProgram if there is none."""
     if not isinstance(name, str) or name not in _DTYPES:
         raise DamagedProgram(f"there is no dtype {name!r}")
     return _DTYPES[name]
 
 
 class ProgramWriter:
-    """Collects programs; `programs` is the data. One that is used twice is written once."""
+    """Collects Programs as data in `programs`; each Program is written once."""
 
     def __init__(self) -> None:
         self.programs: list[dict[str, Any]] = []
         self._numbers: dict[Program, int] = {}
 
     def add(self, program: Program) -> int:
-        """The number of a program in `programs`, after those that it holds."""
+        """Return the number of a Program in `programs`. Programs inside it come before it."""
         if program not in self._numbers:
             code = [self._instruction(*instruction) for instruction in program.instructions]
             self._numbers[program] = len(self.programs)
@@ -87,13 +87,13 @@ class ProgramWriter:
         return self._numbers[program]
 
     def _instruction(self, op: Op, params: tuple, slots: tuple[int, ...]) -> list[Any]:
-        if op is CUSTOM:  # the user's rules are Python, which no file holds: what stays is the function
+        if op is CUSTOM:  # the user's rules are Python code, so only the function itself is written
             program, call = params
             op, params = PURE_CALL, (program, call.count)
         return [_name(op), [self.encode(p) for p in params], list(slots)]
 
     def encode(self, value: Any) -> Any:
-        """A static parameter, or a number, as data."""
+        """Convert a static parameter or a number to data."""
         if value is None or isinstance(value, (bool, int, str)):
             return value
         if isinstance(value, float):
@@ -114,10 +114,10 @@ class ProgramWriter:
 
 
 class ProgramReader:
-    """Makes the programs that a `ProgramWriter` wrote. `programs` has them in the same order.
+    """Rebuilds the Programs that a `ProgramWriter` wrote, in the same order, as `programs`.
 
     Raises:
-        DamagedProgram: if the data is not such.
+        DamagedProgram: if the data are invalid.
     """
 
     def __init__(self, data: Any) -> None:
@@ -159,8 +159,8 @@ class ProgramReader:
         return body.program
 
     def _check(self, node: Node) -> None:
-        """Raise DamagedProgram if an op cannot be computed with such params, or would give something else. Shape rules
-        trust the params, since a function of the library has made them; here a file has."""
+        """Raise DamagedProgram if an op rejects its params, or if its result differs from the shape rule's. Shape rules
+        trust params that come from library functions, but these come from a file."""
         op, avals = node.op, tuple([n.aval for n in node.inputs])
         if op is ITEM:
             (index,) = node.params
@@ -171,7 +171,7 @@ class ProgramReader:
             raise DamagedProgram(f"[{op}] counts {node.params!r}")
         if op.indices is not None and any(a.dtype._kind not in "bui" for a in avals[op.indices :]):
             raise DamagedProgram(f"[{op}] has indices that are no integers")
-        key = (op, repr(node.params), avals)  # where 1, 1.0 and True are different
+        key = (op, repr(node.params), avals)  # `repr` distinguishes 1, 1.0 and True
         if key in self._checked:
             return
         try:
@@ -183,7 +183,7 @@ class ProgramReader:
         self._checked.add(key)
 
     def decode(self, data: Any) -> Any:
-        """What `ProgramWriter.encode` was given."""
+        """Convert data back to the value that `ProgramWriter.encode` was given."""
         if data is None or isinstance(data, (bool, int, float, str)):
             return data
         if isinstance(data, list):
@@ -206,7 +206,7 @@ class ProgramReader:
 
 
 def _aval_of(name: Any, shape: Any) -> Aval:
-    """The aval with the dtype of this name and this shape. Raises DamagedProgram if there is none."""
+    """Return the aval with this dtype name and shape. Raise DamagedProgram if there is none."""
     if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 1 << 31 for n in shape):
         raise DamagedProgram(f"{shape!r} is no shape")
     return aval(tuple(shape), dtype_named(name))
