@@ -1,4 +1,4 @@
-"""How losses are reduced: the parameter that all of them have, and their call as one node of the graph."""
+"""The `reduction` parameter that all losses share, and the call of a loss as one node of the graph."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ _SETTINGS = {mx.array, bool, int, float, str, type(None)}
 def _as_one_node(
     losses: Callable[..., mx.array], reduction: Reduction, constants: tuple, names: tuple[str, ...]
 ) -> Callable[..., list[mx.array]]:
-    """The reduced losses as a function of the arrays among their arguments; one node of the graph, unless one of those
-    stands for a setting, whose value they look at.
+    """Return the reduced loss as a function of its array arguments. It is one node of the graph, unless an array stands
+    for a setting: then the loss reads its value.
 
     Args:
-        constants: for each argument None, if it is an array, or its type and value.
-        names: of the last arguments, those passed by name.
+        losses: the function of unreduced losses.
+        reduction: how the losses are reduced.
+        constants: for each argument, None if it is an array, or its type and value.
+        names: the names of the last arguments, which are passed by keyword.
     """
     parameters = inspect.signature(losses).parameters
     given_to = [*list(parameters)[: len(constants) - len(names)], *names]
@@ -56,7 +58,7 @@ def _as_one_node(
 
 
 def _check_last(name: str, least: int, most: int, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Python's errors for arguments of which the last, the reduction, is given twice, or is not the last."""
+    """Raise Python's errors if the last argument, the reduction, is given twice, or if there are too many arguments."""
     if "reduction" in kwargs:
         raise TypeError(f"{name}() got multiple values for argument 'reduction'")
     if len(args) > most:
@@ -64,10 +66,10 @@ def _check_last(name: str, least: int, most: int, args: tuple, kwargs: dict[str,
 
 
 def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[..., mx.array]]:
-    """Gives a function of unreduced losses a last parameter ``reduction``: ``"none"``, ``"mean"`` or ``"sum"``.
+    """Add a last parameter ``reduction`` to a function of unreduced losses: ``"none"``, ``"mean"`` or ``"sum"``.
 
-    Its Python runs once for arguments of a kind: it must not look at the values of arrays, other than in place of
-    numbers, which have a default.
+    The function's Python runs once for each kind of arguments. It must not read the values of arrays, except of arrays
+    in place of numbers with a default.
     """
 
     def decorate(losses: Callable[..., mx.array]) -> Callable[..., mx.array]:
@@ -78,7 +80,7 @@ def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[
         known: set[tuple[float, ...]] = set()
 
         def may_be_one_node(numbers: tuple[float, ...]) -> bool:
-            """Whether to make one node for these settings: not where they are others each time."""
+            """Return True if the loss should be one node for these settings: not if they change at each call."""
             if len(known) < policy.COMPILED_SETTINGS:
                 known.add(numbers)
             return policy.REPRODUCIBLE or numbers in known
@@ -92,7 +94,8 @@ def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[
             given = (*args, *kwargs.values())
             numbers = tuple([x for x in given if type(x) is float])
             if not _SETTINGS.issuperset(map(type, given)) or (numbers and not may_be_one_node(numbers)):
-                return reduce(losses(*args, **kwargs), reduction)  # NumPy's numbers, say, look at what they meet
+                # other types, such as NumPy's numbers, may read values
+                return reduce(losses(*args, **kwargs), reduction)
             constants = tuple([None if type(x) is mx.array else (type(x), x) for x in given])
             loss = _as_one_node(losses, reduction, constants, tuple(kwargs))
             return loss(*[x for x in given if type(x) is mx.array])[0]

@@ -34,19 +34,19 @@ def _normal(shape: tuple[int, ...], std: float, dtype: mx.Dtype) -> mx.array:
 
 
 def _uniform(shape: tuple[int, ...], limit: float, dtype: mx.Dtype) -> mx.array:
-    """Around zero, up to this limit, which is sqrt(3) standard deviations."""
+    """Draw uniform numbers in [-limit, limit]; the limit is sqrt(3) standard deviations."""
     return mx.random.uniform(-limit, limit, shape, dtype=dtype)
 
 
 def constant(value: float, dtype: mx.Dtype = mx.float32) -> Initializer:
-    """Everything equal to ``value``.
+    """Return an initializer that fills arrays with ``value``.
 
     Args:
         value: the value.
         dtype: the dtype of the result.
 
     Returns:
-        A function of an array of any shape, which gives a new one of that shape and of dtype ``dtype``.
+        A function that maps an array of any shape to a new array of that shape, with dtype ``dtype``.
 
     Raises:
         ValueError: when called, if ``value`` is an array that does not broadcast to the shape.
@@ -64,7 +64,7 @@ def constant(value: float, dtype: mx.Dtype = mx.float32) -> Initializer:
 
 
 def normal(mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
-    """Normally distributed.
+    """Return an initializer with a normal distribution.
 
     Args:
         mean: the mean.
@@ -72,10 +72,10 @@ def normal(mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) ->
         dtype: the dtype of the result.
 
     Returns:
-        A function of an array of any shape, which gives a new one of that shape and of dtype ``dtype``.
+        A function that maps an array of any shape to a new array of that shape, with dtype ``dtype``.
 
     Raises:
-        ValueError: when called, ``dtype`` is an integer or bool.
+        ValueError: when called, if ``dtype`` is an integer or bool.
 
     Example:
         >>> nn.init.normal()(mx.zeros((2, 3))).shape
@@ -89,18 +89,18 @@ def normal(mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) ->
 
 
 def uniform(low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
-    """Uniformly distributed in [``low``, ``high``).
+    """Return an initializer with a uniform distribution in [``low``, ``high``).
 
     Args:
-        low: the lower limit, which is among the values.
-        high: the upper limit, which is not.
+        low: the lower limit, included.
+        high: the upper limit, excluded.
         dtype: the dtype of the result.
 
     Returns:
-        A function of an array of any shape, which gives a new one of that shape and of dtype ``dtype``.
+        A function that maps an array of any shape to a new array of that shape, with dtype ``dtype``.
 
     Raises:
-        ValueError: when called, ``dtype`` is not floating-point.
+        ValueError: when called, if ``dtype`` is not floating-point.
 
     Example:
         >>> w = nn.init.uniform(-1, 1)(mx.zeros((2, 3)))
@@ -115,16 +115,16 @@ def uniform(low: float = 0.0, high: float = 1.0, dtype: mx.Dtype = mx.float32) -
 
 
 def identity(dtype: mx.Dtype = mx.float32) -> Initializer:
-    """The identity matrix.
+    """Return an initializer that makes identity matrices.
 
     Args:
         dtype: the dtype of the result.
 
     Returns:
-        A function of an array (n, n), which gives a new one of that shape and of dtype ``dtype``.
+        A function that maps an array (n, n) to a new array of that shape, with dtype ``dtype``.
 
     Raises:
-        ValueError: when called, with something else than a square matrix.
+        ValueError: when called, for an array that is not a square matrix.
 
     Example:
         >>> nn.init.identity()(mx.zeros((2, 2)))
@@ -141,7 +141,7 @@ def identity(dtype: mx.Dtype = mx.float32) -> Initializer:
 
 
 def _calculate_fan_in_fan_out(x: mx.array) -> tuple[int, int]:
-    """Inputs and outputs per unit of a weight (out, *kernel, in)."""
+    """Return the numbers of inputs and outputs per unit, for a weight (out, *kernel, in)."""
     if x.ndim < 2:
         raise ValueError(
             f"Glorot / He initialization requires at least 2 dimensional input but input with {x.ndim} dimensions."
@@ -152,7 +152,7 @@ def _calculate_fan_in_fan_out(x: mx.array) -> tuple[int, int]:
 
 
 def _glorot(draw: Callable[..., mx.array], squared: float, dtype: mx.Dtype) -> Callable[..., mx.array]:
-    """Draws of the scale ``gain * sqrt(2 * squared / (fan_in + fan_out))``."""
+    """Return an initializer with the scale ``gain * sqrt(2 * squared / (fan_in + fan_out))``."""
 
     def initializer(a: mx.array, gain: float = 1.0) -> mx.array:
         return draw(a.shape, gain * math.sqrt(2 * squared / sum(_calculate_fan_in_fan_out(a))), dtype)
@@ -163,7 +163,7 @@ def _glorot(draw: Callable[..., mx.array], squared: float, dtype: mx.Dtype) -> C
 def _he(
     draw: Callable[..., mx.array], scale: Callable[[float, int], float], dtype: mx.Dtype
 ) -> Callable[..., mx.array]:
-    """Draws of the scale that follows from the gain and the fan."""
+    """Return an initializer whose scale depends on the gain and the fan."""
 
     def initializer(a: mx.array, mode: Fan = "fan_in", gain: float = 1.0) -> mx.array:
         fans = dict(zip(get_args(Fan), _calculate_fan_in_fan_out(a), strict=True))
@@ -175,17 +175,17 @@ def _he(
 
 
 def glorot_normal(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], mx.array]:
-    """Normally distributed around zero with variance ``gain**2 * 2 / (fan_in + fan_out)``.
+    """Return an initializer with a normal distribution around zero, of variance ``gain**2 * 2 / (fan_in + fan_out)``.
 
     Args:
         dtype: the dtype of the result.
 
     Returns:
-        A function of an array (out, ..., in) and of ``gain=1.0``, which gives a new one of that shape and of dtype
+        A function of an array (out, ..., in) and ``gain=1.0`` that returns a new array of that shape, with dtype
         ``dtype``.
 
     Raises:
-        ValueError: when called, with an array of fewer than two axes, or ``dtype`` is an integer or bool.
+        ValueError: when called, for an array of fewer than two axes, or if ``dtype`` is an integer or bool.
 
     Example:
         >>> nn.init.glorot_normal()(mx.zeros((2, 3))).shape
@@ -195,17 +195,17 @@ def glorot_normal(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], m
 
 
 def glorot_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], mx.array]:
-    """Uniformly distributed around zero with variance ``gain**2 * 2 / (fan_in + fan_out)``.
+    """Return an initializer with a uniform distribution around zero, of variance ``gain**2 * 2 / (fan_in + fan_out)``.
 
     Args:
         dtype: the dtype of the result.
 
     Returns:
-        A function of an array (out, ..., in) and of ``gain=1.0``, which gives a new one of that shape and of dtype
+        A function of an array (out, ..., in) and ``gain=1.0`` that returns a new array of that shape, with dtype
         ``dtype``.
 
     Raises:
-        ValueError: when called, with an array of fewer than two axes, or ``dtype`` is not floating-point.
+        ValueError: when called, for an array of fewer than two axes, or if ``dtype`` is not floating-point.
 
     Example:
         >>> nn.init.glorot_uniform()(mx.zeros((2, 3))).shape
@@ -215,18 +215,19 @@ def glorot_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, float], 
 
 
 def he_normal(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, Fan, float], mx.array]:
-    """Normally distributed around zero with variance ``gain**2 / fan``, the fan that ``mode`` names.
+    """Return an initializer with a normal distribution around zero, of variance ``gain**2 / fan``; ``mode`` selects the
+    fan.
 
     Args:
         dtype: the dtype of the result.
 
     Returns:
-        A function of an array (out, ..., in), of ``mode``, ``"fan_in"`` (the default) or ``"fan_out"``, and of
-        ``gain=1.0``, which gives a new one of that shape and of dtype ``dtype``.
+        A function of an array (out, ..., in), a ``mode`` and ``gain=1.0`` that returns a new array of that shape, with
+        dtype ``dtype``. The ``mode`` is ``"fan_in"`` (the default) or ``"fan_out"``.
 
     Raises:
-        ValueError: when called, with an array of fewer than two axes or an unknown mode, or ``dtype``
-            is an integer or bool.
+        ValueError: when called, for an array of fewer than two axes or an unknown mode, or if ``dtype`` is an integer
+            or bool.
 
     Example:
         >>> nn.init.he_normal()(mx.zeros((2, 3)), mode="fan_out").shape
@@ -236,18 +237,19 @@ def he_normal(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, Fan, float], 
 
 
 def he_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, Fan, float], mx.array]:
-    """Uniformly distributed around zero with variance ``gain**2 / fan``, the fan that ``mode`` names.
+    """Return an initializer with a uniform distribution around zero, of variance ``gain**2 / fan``; ``mode`` selects
+    the fan.
 
     Args:
         dtype: the dtype of the result.
 
     Returns:
-        A function of an array (out, ..., in), of ``mode``, ``"fan_in"`` (the default) or ``"fan_out"``, and of
-        ``gain=1.0``, which gives a new one of that shape and of dtype ``dtype``.
+        A function of an array (out, ..., in), a ``mode`` and ``gain=1.0`` that returns a new array of that shape, with
+        dtype ``dtype``. The ``mode`` is ``"fan_in"`` (the default) or ``"fan_out"``.
 
     Raises:
-        ValueError: when called, with an array of fewer than two axes or an unknown mode, or ``dtype``
-            is not floating-point.
+        ValueError: when called, for an array of fewer than two axes or an unknown mode, or if ``dtype`` is not
+            floating-point.
 
     Example:
         >>> nn.init.he_uniform()(mx.zeros((2, 3)), mode="fan_out").shape
@@ -257,19 +259,19 @@ def he_uniform(dtype: mx.Dtype = mx.float32) -> Callable[[mx.array, Fan, float],
 
 
 def sparse(sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
-    """Normally distributed, but with a part of each row zero.
+    """Return an initializer with a normal distribution that sets a part of each row to zero.
 
     Args:
-        sparsity: the fraction that is zero, rounded up to whole places.
-        mean: the mean of the others.
-        std: their standard deviation.
+        sparsity: the fraction of zeros, rounded up to whole elements.
+        mean: the mean of the other elements.
+        std: the standard deviation of the other elements.
         dtype: the dtype of the result.
 
     Returns:
-        A function of an array (rows, columns), which gives a new one of that shape and of dtype ``dtype``.
+        A function that maps an array (rows, columns) to a new array of that shape, with dtype ``dtype``.
 
     Raises:
-        ValueError: when called, with something else than a matrix, or ``dtype`` is an integer or bool.
+        ValueError: when called, for an array that is not a matrix, or if ``dtype`` is an integer or bool.
 
     Example:
         >>> w = nn.init.sparse(0.5)(mx.zeros((2, 4)))
@@ -281,7 +283,7 @@ def sparse(sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype
         if a.ndim != 2:
             raise ValueError("Only tensors with 2 dimensions are supported")
         zeros = math.ceil(sparsity * a.shape[1])
-        # A random order of each row's places; those that come first are zeroed.
+        # A random permutation of each row's indices; the first ones are set to zero.
         places = mx.argsort(mx.random.uniform(shape=a.shape), axis=1)[:, :zeros]
         drawn = mx.random.normal(shape=a.shape, scale=std, loc=mean, dtype=dtype)
         return mx.put_along_axis(drawn, places, mx.array(0, dtype), axis=1)
@@ -290,17 +292,17 @@ def sparse(sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype
 
 
 def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
-    """Orthonormal rows or columns, whichever are fewer, times ``gain``.
+    """Return an initializer that makes orthonormal rows or columns (whichever are fewer), times ``gain``.
 
     Args:
         gain: the factor.
         dtype: the dtype of the result.
 
     Returns:
-        A function of an array (rows, columns), which gives a new one of that shape and of dtype ``dtype``.
+        A function that maps an array (rows, columns) to a new array of that shape, with dtype ``dtype``.
 
     Raises:
-        ValueError: when called, with something else than a matrix.
+        ValueError: when called, for an array that is not a matrix.
 
     Example:
         >>> w = nn.init.orthogonal()(mx.zeros((2, 3)))
@@ -314,7 +316,7 @@ def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
         rows, columns = a.shape
         size = max(rows, columns)
         q, r = mx.linalg.qr(mx.random.normal(shape=(size, size)), stream=mx.cpu)
-        # The signs of R's diagonal make the distribution uniform.
+        # Multiplying by the signs of R's diagonal makes the distribution uniform.
         q = q * mx.sign(mx.diag(r))
         return (q[:rows, :columns] * gain).astype(dtype)
 

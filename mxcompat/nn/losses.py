@@ -1,5 +1,5 @@
-"""Loss functions. Each computes its unreduced values; one decorator gives all of them their ``reduction``, and makes a
-call one node of the graph (`_reduction`)."""
+"""Loss functions. Each computes unreduced losses. One decorator adds the ``reduction`` parameter, and makes a call one
+node of the graph (`_reduction`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def _check_same_shape(**named: mx.array) -> None:
-    """Both arrays, called what the error shall call them, have the same shape."""
+    """Raise MLX's error, with the given names, if two arrays differ in shape."""
     (name, array), (other_name, other) = named.items()
     if array.shape != other.shape:
         raise ValueError(f"{name} shape {array.shape} does not match {other_name} shape {other.shape}.")
@@ -45,7 +45,7 @@ def _weighted(loss: mx.array, weights: mx.array | None) -> mx.array:
 
 
 def _at(scores: mx.array, targets: mx.array, axis: int) -> mx.array:
-    """The scores that integer targets point at, ``axis`` removed."""
+    """Return the scores at integer targets, without ``axis``."""
     return mx.take_along_axis(scores, mx.expand_dims(targets, axis), axis).squeeze(axis)
 
 
@@ -57,22 +57,22 @@ def cross_entropy(
     axis: int = -1,
     label_smoothing: float = 0.0,
 ) -> mx.array:
-    """Cross entropy of a softmax.
+    """Compute the cross entropy of a softmax.
 
     Args:
         logits: unnormalized scores, the classes along ``axis``.
         targets: class indices (the shape of ``logits`` without ``axis``) or probabilities (its shape).
         weights: a weight for each loss, of the shape of the unreduced result.
         axis: the axis of the classes.
-        label_smoothing: how much of the target is spread evenly over the classes, in [0, 1).
+        label_smoothing: the share of the target that is spread evenly over the classes, in [0, 1).
         reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
 
     Returns:
-        An array of the arguments' (floating-point) dtype: a loss for each place of ``logits`` without ``axis``,
-        or a scalar.
+        An array of the arguments' (floating-point) dtype: a loss for each place of ``logits`` without ``axis``, or a
+        scalar.
 
     Raises:
-        ValueError: shapes that do not match, ``label_smoothing`` out of range or an unknown reduction.
+        ValueError: for shapes that do not match, an unknown reduction, or ``label_smoothing`` out of range.
 
     Example:
         >>> nn.losses.cross_entropy(mx.zeros((2, 4)), mx.array([0, 1]))
@@ -86,7 +86,8 @@ def cross_entropy(
         expected.pop(axis)
     if list(targets.shape) != expected:
         raise ValueError(f"Targets shape {targets.shape} does not match logits shape {logits.shape}.")
-    # Scores relative to the largest: half precision resolves them better, and unnormalized targets see them.
+    # Subtract the largest score: half precision resolves the differences better, and targets that are not normalized
+    # get the same result.
     logits = logits - mx.stop_gradient(mx.max(logits, axis=axis, keepdims=True))
     aim = mx.sum(logits * targets, axis=axis) if as_probabilities else _at(logits, targets, axis)
     if label_smoothing > 0:
@@ -101,20 +102,20 @@ def binary_cross_entropy(
     weights: mx.array | None = None,
     with_logits: bool = True,
 ) -> mx.array:
-    """Cross entropy of independent binary predictions.
+    """Compute the cross entropy of independent binary predictions.
 
     Args:
         inputs: logits of any shape, or probabilities if ``with_logits`` is false.
         targets: values in [0, 1], of the same shape.
         weights: a weight for each loss, of the same shape.
-        with_logits: what ``inputs`` are.
+        with_logits: whether ``inputs`` are logits.
         reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
 
     Returns:
         An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
 
     Raises:
-        ValueError: shapes that differ, or an unknown reduction.
+        ValueError: for shapes that differ, or an unknown reduction.
 
     Example:
         >>> nn.losses.binary_cross_entropy(mx.array([0.5, 0.5]), mx.array([1.0, 0.0]), with_logits=False)
@@ -123,14 +124,14 @@ def binary_cross_entropy(
     _check_same_shape(Inputs=inputs, targets=targets)
     if with_logits:
         return _weighted(mx.logaddexp(0.0, inputs) - inputs * targets, weights)
-    # The logarithm of a probability of zero is cut at -100, so that a wrong certainty costs a finite amount.
+    # The logarithm of a probability of zero is limited to -100, so that the loss stays finite.
     yes, no = (mx.clip(mx.log(p), -100, None) for p in (inputs, 1 - inputs))
     return _weighted(-(targets * yes + (1 - targets) * no), weights)
 
 
 @reduces("mean")
 def l1_loss(predictions: mx.array, targets: mx.array) -> mx.array:
-    """``|predictions - targets|``.
+    """Compute ``|predictions - targets|``.
 
     Args:
         predictions: an array of any shape.
@@ -141,7 +142,7 @@ def l1_loss(predictions: mx.array, targets: mx.array) -> mx.array:
         An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
 
     Raises:
-        ValueError: shapes that differ, or an unknown reduction.
+        ValueError: for shapes that differ, or an unknown reduction.
 
     Example:
         >>> nn.losses.l1_loss(mx.array([0.5, 1.0]), mx.array([1.0, 0.0]))
@@ -153,7 +154,7 @@ def l1_loss(predictions: mx.array, targets: mx.array) -> mx.array:
 
 @reduces("mean")
 def mse_loss(predictions: mx.array, targets: mx.array) -> mx.array:
-    """``(predictions - targets) ** 2``.
+    """Compute ``(predictions - targets) ** 2``.
 
     Args:
         predictions: an array of any shape.
@@ -164,7 +165,7 @@ def mse_loss(predictions: mx.array, targets: mx.array) -> mx.array:
         An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
 
     Raises:
-        ValueError: shapes that differ, or an unknown reduction.
+        ValueError: for shapes that differ, or an unknown reduction.
 
     Example:
         >>> nn.losses.mse_loss(mx.array([0.5, 1.0]), mx.array([1.0, 0.0]))
@@ -176,7 +177,7 @@ def mse_loss(predictions: mx.array, targets: mx.array) -> mx.array:
 
 @reduces("none")
 def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1) -> mx.array:
-    """The negative of the log-probabilities that class indices point at.
+    """Compute the negative of the log-probabilities at class indices.
 
     Args:
         inputs: log-probabilities, the classes along ``axis``.
@@ -188,8 +189,8 @@ def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1) -> mx.array:
         An array of the arguments' (floating-point) dtype: a loss for each target, or a scalar.
 
     Raises:
-        ValueError: shapes that do not match, or an unknown reduction.
-        IndexError: ``inputs`` has no such axis.
+        ValueError: for shapes that do not match, or an unknown reduction.
+        IndexError: if ``inputs`` has no such axis.
 
     Example:
         >>> nn.losses.nll_loss(mx.array([[-1.5, -0.25], [-2.0, -3.0]]), mx.array([1, 0]))
@@ -202,7 +203,7 @@ def nll_loss(inputs: mx.array, targets: mx.array, axis: int = -1) -> mx.array:
 def gaussian_nll_loss(
     inputs: mx.array, targets: mx.array, vars: mx.array, full: bool = False, eps: float = 1e-6
 ) -> mx.array:
-    """The negative log-likelihood of ``targets`` under normal distributions.
+    """Compute the negative log-likelihood of ``targets`` under normal distributions.
 
     Args:
         inputs: the means, of any shape.
@@ -216,7 +217,7 @@ def gaussian_nll_loss(
         An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
 
     Raises:
-        ValueError: shapes that differ, or an unknown reduction.
+        ValueError: for shapes that differ, or an unknown reduction.
 
     Example:
         >>> nn.losses.gaussian_nll_loss(mx.array([0.0, 1.0]), mx.array([1.0, 3.0]), mx.ones(2))
@@ -231,7 +232,7 @@ def gaussian_nll_loss(
 
 @reduces("none")
 def kl_div_loss(inputs: mx.array, targets: mx.array, axis: int = -1) -> mx.array:
-    """The Kullback-Leibler divergence of the distribution ``inputs`` from the distribution ``targets``.
+    """Compute the Kullback-Leibler divergence of the distribution ``inputs`` from the distribution ``targets``.
 
     Args:
         inputs: log-probabilities, along ``axis``.
@@ -243,8 +244,8 @@ def kl_div_loss(inputs: mx.array, targets: mx.array, axis: int = -1) -> mx.array
         An array of the arguments' (floating-point) dtype: a divergence for each place without ``axis``, or a scalar.
 
     Raises:
-        ValueError: shapes that cannot be broadcast, or an unknown reduction.
-        IndexError: there is no such axis.
+        ValueError: for shapes that cannot be broadcast, or an unknown reduction.
+        IndexError: if there is no such axis.
 
     Example:
         >>> nn.losses.kl_div_loss(mx.log(mx.array([[0.5, 0.5]])), mx.log(mx.array([[0.25, 0.75]])))
@@ -255,19 +256,19 @@ def kl_div_loss(inputs: mx.array, targets: mx.array, axis: int = -1) -> mx.array
 
 @reduces("mean")
 def smooth_l1_loss(predictions: mx.array, targets: mx.array, beta: float = 1.0) -> mx.array:
-    """``error ** 2 / (2 beta)`` where ``error = |predictions - targets| < beta``, ``error - beta / 2`` beyond.
+    """Compute ``error ** 2 / (2 beta)`` where ``error = |predictions - targets| < beta``, ``error - beta / 2`` beyond.
 
     Args:
         predictions: an array of any shape.
         targets: an array of that shape.
-        beta: where the square ends.
+        beta: the error above which the loss is linear.
         reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
 
     Returns:
         An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
 
     Raises:
-        ValueError: shapes that differ, or an unknown reduction.
+        ValueError: for shapes that differ, or an unknown reduction.
 
     Example:
         >>> nn.losses.smooth_l1_loss(mx.array([0.5, 3.0]), mx.zeros(2), reduction="none")
@@ -288,15 +289,15 @@ def triplet_loss(
     margin: float = 1.0,
     eps: float = 1e-6,
 ) -> mx.array:
-    """How much nearer than the negative, less a margin, the positive is to the anchor: zero if by enough.
+    """Compute ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``, where d is a distance.
 
     Args:
         anchors: the anchors, (..., D).
-        positives: what should be near them, of a shape that broadcasts with theirs.
-        negatives: what should be far from them, likewise.
+        positives: arrays that should be near the anchors, of a shape that broadcasts with theirs.
+        negatives: arrays that should be far from the anchors, of a shape that broadcasts with theirs.
         axis: the axis of the distance.
         p: the order of the distance's norm.
-        margin: how much nearer is enough.
+        margin: the difference of distances for which the loss is zero.
         eps: added inside the root.
         reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
 
@@ -304,8 +305,8 @@ def triplet_loss(
         An array of the arguments' (floating-point) dtype: a loss for each anchor, or a scalar.
 
     Raises:
-        ValueError: shapes that cannot be broadcast, or an unknown reduction.
-        IndexError: there is no such axis.
+        ValueError: for shapes that cannot be broadcast, or an unknown reduction.
+        IndexError: if there is no such axis.
 
     Example:
         >>> nn.losses.triplet_loss(mx.array([[0.0, 0.0]]), mx.array([[3.0, 4.0]]), mx.array([[0.0, 3.0]]))
@@ -320,7 +321,7 @@ def triplet_loss(
 
 @reduces("none")
 def hinge_loss(inputs: mx.array, targets: mx.array) -> mx.array:
-    """``max(0, 1 - inputs * targets)``.
+    """Compute ``max(0, 1 - inputs * targets)``.
 
     Args:
         inputs: scores, an array of any shape.
@@ -331,7 +332,7 @@ def hinge_loss(inputs: mx.array, targets: mx.array) -> mx.array:
         An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
 
     Raises:
-        ValueError: shapes that cannot be broadcast, or an unknown reduction.
+        ValueError: for shapes that cannot be broadcast, or an unknown reduction.
 
     Example:
         >>> nn.losses.hinge_loss(mx.array([0.5, 2.0]), mx.array([1, -1]))
@@ -342,19 +343,19 @@ def hinge_loss(inputs: mx.array, targets: mx.array) -> mx.array:
 
 @reduces("none")
 def huber_loss(inputs: mx.array, targets: mx.array, delta: float = 1.0) -> mx.array:
-    """``error ** 2 / 2`` where ``error = |inputs - targets| <= delta``, ``delta (error - delta / 2)`` beyond.
+    """Compute ``error ** 2 / 2`` where ``error = |inputs - targets| <= delta``, ``delta (error - delta / 2)`` beyond.
 
     Args:
         inputs: an array of any shape.
         targets: an array of a shape that broadcasts with it.
-        delta: where the square ends.
+        delta: the error above which the loss is linear.
         reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
 
     Returns:
         An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
 
     Raises:
-        ValueError: shapes that cannot be broadcast, or an unknown reduction.
+        ValueError: for shapes that cannot be broadcast, or an unknown reduction.
 
     Example:
         >>> nn.losses.huber_loss(mx.array([0.5, 3.0]), mx.zeros(2))
@@ -366,7 +367,7 @@ def huber_loss(inputs: mx.array, targets: mx.array, delta: float = 1.0) -> mx.ar
 
 @reduces("none")
 def log_cosh_loss(inputs: mx.array, targets: mx.array) -> mx.array:
-    """``log(cosh(inputs - targets))``, without overflow.
+    """Compute ``log(cosh(inputs - targets))`` without overflow.
 
     Args:
         inputs: an array of any shape.
@@ -377,7 +378,7 @@ def log_cosh_loss(inputs: mx.array, targets: mx.array) -> mx.array:
         An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
 
     Raises:
-        ValueError: shapes that cannot be broadcast, or an unknown reduction.
+        ValueError: for shapes that cannot be broadcast, or an unknown reduction.
 
     Example:
         >>> nn.losses.log_cosh_loss(mx.array([0.0, 1.0]), mx.zeros(2))
@@ -389,7 +390,8 @@ def log_cosh_loss(inputs: mx.array, targets: mx.array) -> mx.array:
 
 @reduces("none")
 def cosine_similarity_loss(x1: mx.array, x2: mx.array, axis: int = 1, eps: float = 1e-8) -> mx.array:
-    """The cosine of the angle between ``x1`` and ``x2``: 1 for the same direction. It is no loss yet: negate it.
+    """Compute the cosine of the angle between ``x1`` and ``x2``: 1 for the same direction. To use it as a loss, negate
+    it.
 
     Args:
         x1: vectors along ``axis``.
@@ -402,8 +404,8 @@ def cosine_similarity_loss(x1: mx.array, x2: mx.array, axis: int = 1, eps: float
         An array of the arguments' (floating-point) dtype: a cosine for each pair, or a scalar.
 
     Raises:
-        ValueError: shapes that cannot be broadcast, or an unknown reduction.
-        IndexError: there is no such axis.
+        ValueError: for shapes that cannot be broadcast, or an unknown reduction.
+        IndexError: if there is no such axis.
 
     Example:
         >>> nn.losses.cosine_similarity_loss(mx.array([[3.0, 4.0]]), mx.array([[1.0, 0.0]]))
@@ -415,20 +417,20 @@ def cosine_similarity_loss(x1: mx.array, x2: mx.array, axis: int = 1, eps: float
 
 @reduces("none")
 def margin_ranking_loss(inputs1: mx.array, inputs2: mx.array, targets: mx.array, margin: float = 0.0) -> mx.array:
-    """``max(0, -targets * (inputs1 - inputs2) + margin)``.
+    """Compute ``max(0, -targets * (inputs1 - inputs2) + margin)``.
 
     Args:
         inputs1: scores, an array of any shape.
         inputs2: scores, of that shape.
         targets: of that shape: 1 where the first should be higher, -1 where the second.
-        margin: by how much.
+        margin: the required difference of the scores.
         reduction: ``"none"`` for every loss, ``"mean"`` or ``"sum"`` for a scalar.
 
     Returns:
         An array of the arguments' (floating-point) dtype: a loss for each element, or a scalar.
 
     Raises:
-        ValueError: shapes that differ, or an unknown reduction.
+        ValueError: for shapes that differ, or an unknown reduction.
 
     Example:
         >>> nn.losses.margin_ranking_loss(mx.array([0.5, 2.0]), mx.array([1.0, 1.0]), mx.array([1, 1]))

@@ -17,10 +17,10 @@ __all__ = [
 
 
 def value_and_grad(model: Module, fn: Callable) -> Callable:
-    """A function that returns ``fn(*args)`` and its gradient with respect to the model's trainable parameters.
+    """Return a function that computes ``fn(*args)`` and its gradient with respect to the model's trainable parameters.
 
     Args:
-        model: the model; ``fn`` uses it by itself (as an argument or from outside).
+        model: the model. ``fn`` must use it: as an argument, or as a variable of an enclosing scope.
         fn: returns a scalar array, or a tuple that begins with one.
 
     Returns:
@@ -52,11 +52,11 @@ def value_and_grad(model: Module, fn: Callable) -> Callable:
 
 
 def checkpoint(module: Module, fn: Callable | None = None) -> Callable:
-    """A function like ``fn`` whose intermediate values are computed again in the backward pass instead of kept.
+    """Return a version of ``fn`` that recomputes intermediate values in the backward pass, and does not keep them.
 
     Args:
         module: the module whose trainable parameters ``fn`` uses.
-        fn: the function; default the module itself.
+        fn: the function; by default the module itself.
 
     Returns:
         A function with the arguments of ``fn``.
@@ -77,7 +77,7 @@ def checkpoint(module: Module, fn: Callable | None = None) -> Callable:
 
 
 def _extract_info(flat: list[tuple[str, mx.array]]) -> tuple[list, list, list, list]:
-    """Paths, shapes, sizes and dtypes of flattened arrays."""
+    """Return the paths, shapes, sizes and dtypes of flattened arrays."""
     return (
         [path for path, _ in flat],
         [value.shape for _, value in flat],
@@ -87,7 +87,7 @@ def _extract_info(flat: list[tuple[str, mx.array]]) -> tuple[list, list, list, l
 
 
 def _group_by_size(keys: list, sizes: list[int], itemsize: int, communication_size: int) -> list[list[int]]:
-    """Runs of neighbouring indices, each ended as soon as it holds ``communication_size`` bytes."""
+    """Return runs of adjacent indices. Each run ends as soon as it holds ``communication_size`` bytes."""
     groups: list[list[int]] = []
     run: list[int] = []
     held = 0
@@ -111,11 +111,11 @@ def average_gradients(
     """Average a tree of gradients over the members of a group.
 
     Args:
-        gradients: a tree of arrays, of the same structure everywhere.
-        group: the group; default the global one.
-        all_reduce_size: send arrays of one dtype together in messages of about this many bytes; 0 or less sends
-            them one by one.
-        communication_stream: where to communicate.
+        gradients: a tree of arrays, with the same structure on all members.
+        group: the group; the default is the global group.
+        all_reduce_size: the size in bytes of a message, which holds arrays of one dtype. With 0 or less, each array is
+            a message.
+        communication_stream: the stream for the communication.
 
     Returns:
         The averaged tree (``gradients`` itself for a group of one).
@@ -153,12 +153,12 @@ def average_gradients(
 def clip_grad_norm_sharded(
     gradients: Any, max_norm: float, group: mx.distributed.Group | None = None
 ) -> tuple[Any, mx.array]:
-    """Scale gradients of which each member holds a slice so that their norm over the group is at most ``max_norm``.
+    """Scale sharded gradients, so that their norm over the group is at most ``max_norm``.
 
     Args:
         gradients: a tree with this rank's slices.
         max_norm: the largest norm.
-        group: the group; default the global one.
+        group: the group; the default is the global group.
 
     Returns:
         The scaled tree and the norm before scaling, a scalar array.

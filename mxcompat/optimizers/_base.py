@@ -1,4 +1,4 @@
-"""What all optimizers share: the state tree, its initialization, schedules, and the walk over gradients."""
+"""The base of all optimizers: the state tree, its initialization, schedules, and the walk over gradients."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ LearningRate = float | Callable[[mx.array], mx.array]
 
 
 class Optimizer:
-    """Base class of all optimizers. A subclass defines :meth:`init_single` and :meth:`apply_single`.
+    """Base class of all optimizers. Subclasses define :meth:`init_single` and :meth:`apply_single`.
 
-    The state is a tree: ``"step"`` (a uint64 scalar), scheduled values such as ``"learning_rate"`` (scalars), and for
-    every parameter, at its place in the model, a dictionary of arrays.
+    The state is a tree. It has ``"step"`` (a uint64 scalar), scheduled values such as ``"learning_rate"`` (scalars),
+    and for every parameter a dictionary of arrays, at the parameter's place in the model.
 
     Args:
-        schedulers: by name, functions from the step to the value of an entry of the state.
+        schedulers: functions from the step to a value of the state, by name.
 
     Raises:
-        NotImplementedError: at the first update, a subclass that does not define the two.
-        KeyError, IndexError: at an update, a gradient in whose place there is no parameter.
-        ValueError: at an update, a gradient whose shape does not broadcast with its parameter's.
+        NotImplementedError: at the first update, if a subclass does not define both methods.
+        KeyError, IndexError: at an update, for a gradient without a parameter in the same place.
+        ValueError: at an update, for a gradient whose shape does not broadcast with its parameter's.
 
     Example:
         >>> model, optimizer = nn.Linear(2, 1), optim.SGD(learning_rate=0.1)
@@ -44,13 +44,13 @@ class Optimizer:
         True
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_mx_rule")  # of which only the first is what programs see, and pickle
+    __slots__ = ("__dict__", "__weakref__", "_mx_rule")  # programs and pickle see only the first
 
     _mx_is_ours = False
     _mx_methods = ()
-    """The names of what the class was defined with, and of what its bases were which something stands before."""
+    """For the class: the names of its methods. For each base: the names of its methods that are overridden."""
     _mx_together = 12
-    """How many parameters one node of the graph updates: together less than what counts as a large program."""
+    """Number of parameters that one node of the graph updates. More would count as a large program."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -70,7 +70,7 @@ class Optimizer:
 
         Args:
             model: the model.
-            gradients: a tree like its trainable parameters, or a part of that.
+            gradients: a tree like the model's trainable parameters, or a part of it.
         """
         usual = (_function(self.apply_gradients), _function(model.update)) == (_APPLY_GRADIENTS, _UPDATE)
         if not usual or not _computes_as_ours(self):
@@ -81,13 +81,13 @@ class Optimizer:
         fill(places, new)
 
     def init(self, parameters: dict) -> None:
-        """Make the state for these parameters, where there is none yet; done by the first update if not before.
+        """Make the state for the parameters that have none. The first update does this if needed.
 
         Args:
-            parameters: a tree of arrays, a dictionary at its root.
+            parameters: a tree of arrays whose root is a dictionary.
 
         Raises:
-            IndexError, KeyError, TypeError: at its root is a list or tuple.
+            IndexError, KeyError, TypeError: if the root is a list or tuple.
         """
         try:
             _grow(self, parameters, self._state)
@@ -100,7 +100,7 @@ class Optimizer:
         self._initialized = True
 
     def init_single(self, parameter: mx.array, state: dict) -> None:
-        """Put what a parameter needs into its (empty) dictionary. To be defined by subclasses."""
+        """Fill a parameter's (empty) state dictionary. Subclasses define this."""
         raise NotImplementedError()
 
     def apply_gradients(self, gradients: dict, parameters: dict) -> dict:
@@ -108,7 +108,7 @@ class Optimizer:
 
         Args:
             gradients: a tree of gradients.
-            parameters: a tree that has at least the places of ``gradients`` (a module, for example).
+            parameters: a tree with at least the entries of ``gradients`` (a module, for example).
 
         Returns:
             A tree like ``gradients``.
@@ -120,7 +120,7 @@ class Optimizer:
         return tree_map(lambda _: next(new), gradients)
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        """The new value of one parameter; its dictionary is updated. To be defined by subclasses."""
+        """Return the new value of a parameter, and update its state dictionary. Subclasses define this."""
         raise NotImplementedError()
 
     @property
@@ -135,12 +135,12 @@ class Optimizer:
 
     @property
     def step(self) -> mx.array:
-        """How many steps were done."""
+        """The number of steps done."""
         return self.state["step"]
 
     @property
     def learning_rate(self) -> mx.array:
-        """The learning rate of the last step, a scalar; may be set to a number or an array."""
+        """The learning rate of the last step, a scalar. It may be set to a number or an array."""
         return self.state["learning_rate"]
 
     @learning_rate.setter
@@ -148,7 +148,7 @@ class Optimizer:
         self.state["learning_rate"] = mx.array(learning_rate)
 
     def _maybe_schedule(self, name: str, param: LearningRate) -> None:
-        """Put a value into the state: a constant, or a schedule and its first value."""
+        """Put a value into the state: a constant, or a schedule with its first value."""
         if callable(param):
             self._schedulers[name] = param
             self.state[name] = param(self.step)
@@ -157,8 +157,8 @@ class Optimizer:
 
 
 def _defined(kind: type) -> Iterator[tuple[type, tuple[str, ...]]]:
-    """The classes whose methods an optimizer of this kind may call: itself, for whatever it finds first; and bases, for
-    what others stand before, which call it by `super()`."""
+    """Yield the classes whose methods an optimizer may call, with the methods' names: the class itself with all
+    methods, and its bases with overridden methods, which `super()` may call."""
     yield kind, tuple(sorted(filter(_is_method, dir(kind))))
     seen = {*vars(kind)}
     for base in kind.__mro__[1:-1]:
@@ -169,12 +169,12 @@ def _defined(kind: type) -> Iterator[tuple[type, tuple[str, ...]]]:
 
 
 def _is_method(name: str) -> bool:
-    """Whether a class attribute may change what a step does: a method, a property or the like."""
+    """Return True if a class attribute, such as a method or property, may change the result of a step."""
     return not name.startswith(("__", "_mx_"))
 
 
 def _grow(optimizer: Optimizer, parameters: Any, state: Any) -> Any:
-    """Extend ``state`` to the places of ``parameters``. Dictionaries stay the same objects: they may be the
+    """Extend ``state`` to the entries of ``parameters``. Dictionaries stay the same objects, because they may be the
     captured state of a compiled function."""
     if isinstance(parameters, dict):
         for key, child in parameters.items():
@@ -190,12 +190,12 @@ def _grow(optimizer: Optimizer, parameters: Any, state: Any) -> Any:
 
 
 def _computes_as_ours(optimizer: Optimizer) -> bool:
-    """Whether nobody has put another function in place of ours, which may do anything."""
+    """Return True if the optimizer is ours and no function of it has been replaced."""
     return optimizer._mx_is_ours and str(getattr(optimizer.apply_single, "__module__", "")).startswith(_PACKAGE)
 
 
 def _advance(optimizer: Optimizer, gradients: dict) -> None:
-    """Count a step, and set what is scheduled."""
+    """Count a step, and update the scheduled values."""
     if not optimizer._initialized:
         optimizer.init(gradients)
     state, step = optimizer.state, optimizer.step
@@ -207,7 +207,7 @@ def _advance(optimizer: Optimizer, gradients: dict) -> None:
 def _step(
     optimizer: Optimizer, gradients: dict, parameters: dict, places: list[tuple[Any, Any]] | None
 ) -> list[mx.array]:
-    """Do one step. Returns the new parameters, and adds to ``places`` where in a module the old ones are."""
+    """Do one step and return the new parameters. Append the places of the old parameters in a module to ``places``."""
     _advance(optimizer, gradients)
     leaves: list[Leaf] = []
     if isinstance(gradients, (dict, list, tuple)):
@@ -218,7 +218,8 @@ def _step(
 
 
 def _rule(optimizer: Optimizer) -> Rule:
-    """How an optimizer does its steps; made by the first, as its attributes may come from anywhere, a file, say."""
+    """Return the optimizer's Rule. It is made on first use, because the attributes may come from anywhere, such as a
+    file."""
     try:
         return optimizer._mx_rule
     except AttributeError:
@@ -227,7 +228,7 @@ def _rule(optimizer: Optimizer) -> Rule:
 
 
 def _function(method: Any) -> Any:
-    """What a bound method calls."""
+    """Return the function of a bound method."""
     return getattr(method, "__func__", None)
 
 
@@ -235,9 +236,9 @@ _APPLY_GRADIENTS, _UPDATE = Optimizer.apply_gradients, Module.update
 
 
 class SlotOptimizer(Optimizer):
-    """An optimizer that keeps, for each parameter, arrays like it which start at zero.
+    """An optimizer that keeps arrays like each parameter, called slots, which start at zero.
 
-    ``_mx_slots`` names them. :func:`keep` and :func:`blend` compute their next values.
+    ``_mx_slots`` has their names. :func:`keep` and :func:`blend` compute their next values.
     """
 
     _mx_slots = ()
@@ -247,12 +248,12 @@ class SlotOptimizer(Optimizer):
         self._maybe_schedule("learning_rate", learning_rate)
 
     def init_single(self, parameter: mx.array, state: dict) -> None:
-        """Zeros like the parameter in every slot."""
+        """Set every slot to zeros like the parameter."""
         state.update((name, mx.zeros_like(parameter)) for name in self._mx_slots)
 
 
 def rate_of(optimizer: Optimizer, gradient: mx.array) -> mx.array:
-    """The learning rate, in the gradient's dtype."""
+    """Return the learning rate, in the gradient's dtype."""
     return optimizer.learning_rate.astype(gradient.dtype)
 
 
@@ -263,26 +264,27 @@ def keep(state: dict, slot: str, value: mx.array) -> mx.array:
 
 
 def blend(state: dict, slot: str, rate: float, new: mx.array) -> mx.array:
-    """Move a slot, a running mean, towards ``new``: it keeps ``rate`` of itself."""
+    """Update a slot that is a running mean: keep the share ``rate`` of it, and add the rest from ``new``."""
     return keep(state, slot, rate * state[slot] + (1 - rate) * new)
 
 
 def check_value(what: str, value: float, positive: bool = False) -> None:
-    """Demand a value that is positive, or at least not negative."""
+    """Raise ValueError unless a value is positive, or at least not negative."""
     if value <= 0.0 if positive else value < 0.0:
         raise ValueError(f"{what} should be {'>0' if positive else '>=0'}, {value} was provided instead")
 
 
 class MultiOptimizer(Optimizer):
-    """Several optimizers, each for its own parameters.
+    """A combination of several optimizers, each for its own parameters.
 
     Args:
         optimizers: the optimizers.
-        filters: for all but the last, a function ``filter(path, gradient)``; a parameter goes to the first
-            optimizer whose filter is true, else to the last one.
+        filters: for all but the last, a function ``filter(path, gradient)``; a parameter goes to the first optimizer
+            whose filter is true, else to the last one.
 
     Raises:
-        ValueError: not one filter fewer than optimizers; setting a state of another form.
+        ValueError: if the number of filters is not one less than the number of optimizers, or if a state of another
+            form is set.
 
     Example:
         >>> both = optim.MultiOptimizer([optim.Muon(0.02), optim.AdamW(1e-3)], [lambda path, g: g.ndim == 2])
@@ -332,7 +334,7 @@ class MultiOptimizer(Optimizer):
 
     @property
     def learning_rate(self) -> mx.array:
-        """The learning rate of the first optimizer; setting it sets that of all."""
+        """The learning rate of the first optimizer; setting it sets the rates of all."""
         return self.optimizers[0].learning_rate
 
     @learning_rate.setter

@@ -1,4 +1,4 @@
-"""Optimizers that look at a matrix as a whole: Adafactor and Muon."""
+"""Optimizers that treat a matrix as a whole: Adafactor and Muon."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ __all__ = ["Adafactor", "Muon"]
 
 
 class Adafactor(Optimizer):
-    """Adam with the squares' means kept, for matrices, as one number per row and one per column.
+    """Adam with less memory: for a matrix, the running mean of squares is kept as one number per row and per column.
 
     State: ``exp_avg_sq_row`` and ``exp_avg_sq_col`` for matrices, ``exp_avg_sq`` for vectors and scalars, and
     ``exp_avg`` if ``beta_1`` is given.
 
     Args:
         learning_rate: the learning rate, if ``relative_step`` is false.
-        eps: added to squared gradients; the least scale of a parameter.
+        eps: a pair: the first is added to squared gradients, the second is the least scale of a parameter.
         clip_threshold: the largest root mean square of an update.
-        decay_rate: the means of squares keep ``1 - t ** decay_rate`` at step t.
-        beta_1: how much of the last update is kept; ``None`` keeps nothing.
-        weight_decay: how much parameters shrink.
-        scale_parameter: scale the learning rate by the parameter's root mean square.
-        relative_step: a learning rate of ``min(0.01, 1 / sqrt(t))``.
-        warmup_init: with ``relative_step``, let the learning rate grow from 1e-6 at first.
+        decay_rate: at step t the running means keep the share ``1 - t ** decay_rate``.
+        beta_1: the share of the last update that is kept; ``None`` keeps nothing.
+        weight_decay: the rate of weight decay.
+        scale_parameter: whether to scale the learning rate by the parameter's root mean square.
+        relative_step: whether to use the learning rate ``min(0.01, 1 / sqrt(t))``.
+        warmup_init: whether to let the learning rate grow from 1e-6 at first, with ``relative_step``.
 
     Raises:
-        KeyError: at the first update, neither ``learning_rate`` nor ``relative_step``.
+        KeyError: at the first update, if there is neither ``learning_rate`` nor ``relative_step``.
 
     Example:
         >>> optimizer = optim.Adafactor()
@@ -74,16 +74,17 @@ class Adafactor(Optimizer):
         return scale * rate.astype(parameter_rms.dtype)
 
     def _mx_relative_rate(self, step: mx.array) -> mx.array:
-        """Falls with the root of the step, from a constant or, if warming up, from a line that rises."""
+        """Return a learning rate that falls with the root of the step, limited by a constant, or by a rising line
+        during warm-up."""
         return mx.minimum(1e-6 * step if self.warmup_init else 1e-2, mx.rsqrt(step))
 
     def _approximate_exp_moving_avg(self, exp_avg_sq_row: mx.array, exp_avg_sq_col: mx.array) -> mx.array:
-        """The reciprocal root of the mean square of every element, from those of rows and columns."""
+        """Return the reciprocal root of every element's mean square, estimated from those of rows and columns."""
         rows = exp_avg_sq_row / exp_avg_sq_row.mean(axis=-1, keepdims=True)
         return mx.rsqrt(rows)[..., None] * mx.rsqrt(exp_avg_sq_col)[..., None, :]
 
     def _mx_scale(self, squares: mx.array, share: mx.array, state: dict) -> mx.array:
-        """Let ``share`` of the squares enter their running means; the reciprocal root of those."""
+        """Update the running means of squares with the share ``share``, and return their reciprocal root."""
 
         def mean(name: str, new: mx.array) -> mx.array:
             old = 1.0 - share
@@ -109,17 +110,17 @@ class Adafactor(Optimizer):
 
 
 class Muon(SlotOptimizer):
-    """Momentum, with the direction of a matrix replaced by (nearly) the nearest orthogonal matrix.
+    """Momentum, where a matrix's direction is replaced by an approximation of the nearest orthogonal matrix.
 
-    ``v = momentum v + (1 - momentum) g``; for parameters of more than two axes all but the first are taken together;
-    vectors are updated with the direction itself. State: ``v``.
+    ``v = momentum v + (1 - momentum) g``; for parameters with more than two axes, all but the first are flattened.
+    Vectors are updated with the direction itself. State: ``v``.
 
     Args:
-        learning_rate: the learning rate; for tall matrices it grows with the root of their proportion.
-        momentum: how much of the last direction is kept.
+        learning_rate: the learning rate; for tall matrices it is multiplied by the root of rows / columns.
+        momentum: the share of the last direction that is kept.
         weight_decay: adds ``weight_decay w`` to the gradient.
-        nesterov: look one step ahead.
-        ns_steps: how many Newton-Schulz iterations.
+        nesterov: whether to use Nesterov momentum.
+        ns_steps: the number of Newton-Schulz iterations.
 
     Example:
         >>> optimizer = optim.Muon(learning_rate=0.1)
@@ -144,12 +145,13 @@ class Muon(SlotOptimizer):
         self.nesterov, self.ns_steps = nesterov, ns_steps
 
     def _zeropower_via_newtonschulz5(self, X: mx.array, steps: int) -> mx.array:
-        """Push the singular values of a matrix towards one by an odd polynomial of degree five, ``steps`` times."""
+        """Bring the singular values of a matrix close to one, by ``steps`` iterations of an odd polynomial of degree
+        five."""
         if X.ndim != 2:
             raise AssertionError(f"Expected a 2D array for Newton-Schulz iteration, got shape {X.shape} instead.")
         linear, cubic, quintic = 3.4445, -4.7750, 2.0315
         rows, columns = X.shape
-        # The products below are square in the first axis: let that be the shorter one.
+        # Products below are square in the first axis, so make it the shorter one.
         turn = (lambda matrix: matrix.T) if rows > columns else (lambda matrix: matrix)
         x = turn(X)
         x = x / (mx.linalg.norm(x, keepdims=True) + 1e-7)

@@ -1,8 +1,8 @@
 """The update of a few parameters as one node of the graph.
 
-What an optimizer of ours does to a parameter depends on its arguments, the optimizer's methods, which a program may
-replace, its settings and the scalars in its state, and on nothing else. So its Python runs once for parameters of these
-shapes, and what it built is used again.
+The update of an optimizer of ours depends only on its arguments, the optimizer's methods (which a program may replace),
+its settings, and the scalars in its state. So its Python runs once for parameters of given shapes, and the Program is
+reused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 class Rule:
-    """How to do a step of an optimizer."""
+    """How one optimizer carries out its steps, with a cache of its settings."""
 
     def __init__(self) -> None:
         self._known: set[tuple | None] = set()
@@ -33,10 +33,10 @@ class Rule:
         self._settings: tuple | None = None
 
     def apply(self, optimizer: Any, leaves: list[Leaf]) -> list[mx.array]:
-        """What `optimizer.apply_single` gives for each leaf, whose state it updates.
+        """Apply `optimizer.apply_single` to each leaf and return the results; the leaves' states are updated.
 
-        That method itself is called for optimizers whose settings change all the time or are not plain numbers, and for
-        leaves that are not arrays.
+        The method is called directly if the optimizer's settings keep changing or are not plain numbers, and for leaves
+        that are not arrays.
         """
         array = mx.array
         kind = type(optimizer)
@@ -63,7 +63,7 @@ class Rule:
         return new
 
     def _to_compile(self, optimizer: Any, methods: tuple) -> tuple | None:
-        """The settings to compile for, if any."""
+        """Return the settings to compile for, or None."""
         seen = self._look(optimizer, methods)
         if len(seen) != len(self._seen) or not all(map(is_, seen, self._seen)):
             attributes = _attributes(optimizer)
@@ -73,12 +73,12 @@ class Rule:
             settings = _settings(attributes)
             if len(self._known) < policy.COMPILED_SETTINGS:
                 self._known.add(settings)
-            # what an optimizer has been through must not show where runs are to be reproducible
+            # with REPRODUCIBLE, the optimizer's history must not matter
             self._settings = settings if policy.REPRODUCIBLE or settings in self._known else None
         return self._settings
 
     def _look(self, optimizer: Any, methods: tuple) -> list[Any]:
-        """Whatever the settings come from: the same objects, the same settings."""
+        """Return the objects that determine the settings; if they are the same, the settings are the same."""
         held = vars(optimizer)
         seen = [policy.REPRODUCIBLE, *methods, *held, *map(held.get, self._names)]
         for sequence in self._sequences:
@@ -87,7 +87,7 @@ class Rule:
 
 
 def _methods(defined: tuple[tuple[type, tuple[str, ...]], ...]) -> tuple:
-    """The methods of these names that these classes have at the moment."""
+    """Return the current methods of these names in these classes."""
     found: tuple = ()
     for kind, names in defined:
         found += _reader(names)(kind)
@@ -101,13 +101,13 @@ def _reader(names: tuple[str, ...]) -> Callable[[type], tuple]:
 
 
 def _attributes(optimizer: Any) -> dict[str, Any]:
-    """What was set on an optimizer: its public attributes, and what stands in the place of a method."""
+    """Return the attributes set on an optimizer: public ones, and replacements of methods."""
     _, methods = optimizer._mx_methods[0]
     return {name: value for name, value in vars(optimizer).items() if name[0] != "_" or name in methods}
 
 
 def _settings(attributes: dict[str, Any]) -> tuple | None:
-    """The attributes of an optimizer, if they are plain numbers and the like."""
+    """Return the settings of an optimizer, or None if one is not a plain number, string or sequence of these."""
     found: list[Any] = []
     for name, value in attributes.items():
         parts = tuple(value) if isinstance(value, (list, tuple)) else (value,)
@@ -121,8 +121,8 @@ def _settings(attributes: dict[str, Any]) -> tuple | None:
 def _compiled(
     kind: type, methods: tuple, settings: tuple, slots: tuple[tuple[str, ...], ...], scalars: tuple[str, ...]
 ) -> Callable[..., list[mx.array]]:
-    """From a gradient, a parameter and its slots, for each of some parameters, and the scalars, to the new parameters,
-    each with its slots. The methods are those that the class has now."""
+    """Compile the update of several parameters. It maps each gradient, parameter and its slots, and the scalars, to
+    each new parameter and its slots. `methods` are the class's current methods."""
 
     def update(*given: mx.array) -> list[mx.array]:
         values = iter(given)

@@ -1,4 +1,4 @@
-"""Walks over what a step of an optimizer takes and gives: gradients, and in their places parameters and states."""
+"""Walks over the trees of an optimizer's step: gradients, with the parameters and states in the same places."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Leaf = tuple[mx.array, mx.array, dict]
 def _gather(
     gradient: Any, parameter: Any, state: Any, leaves: list[Leaf], places: list[tuple[Any, Any]] | None
 ) -> None:
-    """Collect each gradient with what is in its place in the other trees, and where in theirs the parameters are."""
+    """Collect each gradient with its parameter and state, and the places of the parameters."""
     if places is not None and isinstance(gradient, tuple):
-        raise invalid_type(gradient)  # of no use to a module
+        raise invalid_type(gradient)  # a module cannot hold a tuple
     for key, child in gradient.items() if isinstance(gradient, dict) else enumerate(gradient):
         if isinstance(child, (dict, list, tuple)):
             _gather(child, parameter[key], state[key], leaves, places)
@@ -31,7 +31,8 @@ def _gather(
 
 
 def _operands(leaves: list[Leaf]) -> tuple[list[mx.array], tuple[tuple[str, ...], ...]] | None:
-    """The arrays of each leaf, those of its state last, and the names of these. None if anything is no array."""
+    """Return the arrays of each leaf (gradient, parameter, then state), and the names of the state's arrays. None if a
+    value is not an array."""
     if not all(isinstance(state, dict) for _, _, state in leaves):
         return None
     given = [x for gradient, parameter, state in leaves for x in (gradient, parameter, *state.values())]
@@ -41,7 +42,8 @@ def _operands(leaves: list[Leaf]) -> tuple[list[mx.array], tuple[tuple[str, ...]
 
 
 def _assign(leaves: list[Leaf], results: Sequence[mx.array]) -> list[mx.array]:
-    """Put results into the states: for each leaf the new parameter, which is returned, then what its state holds."""
+    """Store results in the states, and return the new parameters. For each leaf, the results are the new parameter and
+    then its state."""
     following = iter(results)
     new = []
     for _, _, state in leaves:

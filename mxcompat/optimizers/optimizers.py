@@ -1,5 +1,5 @@
-"""The optimizers. In the formulas ``w`` is a parameter, ``g`` its gradient and ``lr`` the learning rate; a learning
-rate may be a number or a schedule, a function of the step."""
+"""The optimizers. In the formulas ``w`` is a parameter, ``g`` its gradient and ``lr`` the learning rate. A learning
+rate may be a number or a schedule, which is a function of the step."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class SGD(SlotOptimizer):
 
     Args:
         learning_rate: lr.
-        momentum: how much of the last direction is kept.
+        momentum: the share of the last direction that is kept.
         weight_decay: adds ``weight_decay w`` to g.
-        dampening: how much less than all of g enters the direction.
-        nesterov: look one step ahead: ``w -= lr (g + momentum v)``.
+        dampening: the share of g that does not enter the direction.
+        nesterov: whether to use Nesterov momentum: ``w -= lr (g + momentum v)``.
 
     Raises:
-        ValueError: ``nesterov`` without momentum or with dampening.
+        ValueError: if ``nesterov`` without momentum or with dampening.
 
     Example:
         >>> optimizer = optim.SGD(learning_rate=0.5)
@@ -101,13 +101,13 @@ class SGD(SlotOptimizer):
 
 
 class _RootOptimizer(SlotOptimizer):
-    """Divides the gradient by the root of what :meth:`_mx_squares` says of its squares, plus ``eps``."""
+    """Base class that divides the gradient by the root of :meth:`_mx_squares` plus ``eps``."""
 
     eps: float
     _mx_slots = ("v",)
 
     def _mx_squares(self, squares: mx.array, state: dict) -> mx.array:
-        """The next value of ``v``, stored."""
+        """Store and return the next value of ``v``."""
         raise NotImplementedError
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
@@ -116,17 +116,17 @@ class _RootOptimizer(SlotOptimizer):
 
 
 class RMSprop(_RootOptimizer):
-    """``v = alpha v + (1 - alpha) g^2``, ``w -= lr g / (sqrt(v) + eps)``.
+    """RMSprop: ``v = alpha v + (1 - alpha) g^2``, ``w -= lr g / (sqrt(v) + eps)``.
 
     State: ``v``.
 
     Args:
         learning_rate: lr.
-        alpha: how slowly the mean of squares changes.
+        alpha: the share of the running mean of squares that is kept.
         eps: added to the root.
 
     Raises:
-        ValueError: ``alpha`` negative or ``eps`` not positive.
+        ValueError: if ``alpha`` negative or ``eps`` not positive.
 
     Example:
         >>> optimizer = optim.RMSprop(learning_rate=0.1)
@@ -145,7 +145,7 @@ class RMSprop(_RootOptimizer):
 
 
 class Adagrad(_RootOptimizer):
-    """``v += g^2``, ``w -= lr g / (sqrt(v) + eps)``.
+    """Adagrad: ``v += g^2``, ``w -= lr g / (sqrt(v) + eps)``.
 
     State: ``v``.
 
@@ -154,7 +154,7 @@ class Adagrad(_RootOptimizer):
         eps: added to the root.
 
     Raises:
-        ValueError: ``eps`` not positive.
+        ValueError: if ``eps`` not positive.
 
     Example:
         >>> optimizer = optim.Adagrad(learning_rate=0.5)
@@ -172,18 +172,18 @@ class Adagrad(_RootOptimizer):
 
 
 class AdaDelta(SlotOptimizer):
-    """``v = rho v + (1 - rho) g^2``, ``d = sqrt((u + eps) / (v + eps)) g``, ``u = rho u + (1 - rho) d^2``,
+    """AdaDelta: ``v = rho v + (1 - rho) g^2``, ``d = sqrt((u + eps) / (v + eps)) g``, ``u = rho u + (1 - rho) d^2``,
     ``w -= lr d``.
 
     State: ``v`` and ``u``.
 
     Args:
         learning_rate: lr.
-        rho: how slowly the means of squares change.
+        rho: the share of the running means of squares that is kept.
         eps: added under the roots.
 
     Raises:
-        ValueError: ``rho`` negative or ``eps`` not positive.
+        ValueError: if ``rho`` negative or ``eps`` not positive.
 
     Example:
         >>> optimizer = optim.AdaDelta(learning_rate=1.0)
@@ -207,7 +207,7 @@ class AdaDelta(SlotOptimizer):
 
 
 class Adam(SlotOptimizer):
-    """``m = b1 m + (1 - b1) g``, ``v = b2 v + (1 - b2) g^2``, ``w -= lr m / (sqrt(v) + eps)``.
+    """Adam: ``m = b1 m + (1 - b1) g``, ``v = b2 v + (1 - b2) g^2``, ``w -= lr m / (sqrt(v) + eps)``.
 
     State: ``m`` and ``v``.
 
@@ -215,10 +215,10 @@ class Adam(SlotOptimizer):
         learning_rate: lr.
         betas: b1 and b2.
         eps: added to the root.
-        bias_correction: divide m and v by ``1 - b1^t`` and ``1 - b2^t`` at step t.
+        bias_correction: whether to divide m and v by ``1 - b1^t`` and ``1 - b2^t`` at step t.
 
     Raises:
-        ValueError: betas outside [0, 1) or ``eps`` negative.
+        ValueError: for betas outside [0, 1) or ``eps`` negative.
 
     Example:
         >>> optimizer = optim.Adam(learning_rate=0.1)
@@ -253,7 +253,7 @@ class Adam(SlotOptimizer):
 
 
 class AdamW(Adam):
-    """``Adam`` after ``w *= 1 - lr weight_decay``.
+    """AdamW: ``w *= 1 - lr weight_decay``, then ``Adam``.
 
     State: ``m`` and ``v``.
 
@@ -261,11 +261,11 @@ class AdamW(Adam):
         learning_rate: lr.
         betas: as for ``Adam``.
         eps: as for ``Adam``.
-        weight_decay: how much parameters shrink.
+        weight_decay: the rate of weight decay.
         bias_correction: as for ``Adam``.
 
     Raises:
-        ValueError: betas outside [0, 1) or ``eps`` negative.
+        ValueError: for betas outside [0, 1) or ``eps`` negative.
 
     Example:
         >>> optimizer = optim.AdamW(learning_rate=0.1)
@@ -290,7 +290,7 @@ class AdamW(Adam):
 
 
 class Adamax(Adam):
-    """``m`` as in ``Adam``, ``v = max(b2 v, |g|)``, ``w -= lr m / (v + eps)``.
+    """Adamax: ``m`` as in ``Adam``, ``v = max(b2 v, |g|)``, ``w -= lr m / (v + eps)``.
 
     State: ``m`` and ``v``.
 
@@ -300,7 +300,7 @@ class Adamax(Adam):
         eps: added to v.
 
     Raises:
-        ValueError: betas outside [0, 1) or ``eps`` negative.
+        ValueError: for betas outside [0, 1) or ``eps`` negative.
 
     Example:
         >>> optimizer = optim.Adamax(learning_rate=0.5)
@@ -324,17 +324,17 @@ class Adamax(Adam):
 
 
 class Lion(SlotOptimizer):
-    """``c = b1 m + (1 - b1) g``, ``m = b2 m + (1 - b2) g``, ``w -= lr (sign(c) + weight_decay w)``.
+    """Lion: ``c = b1 m + (1 - b1) g``, ``m = b2 m + (1 - b2) g``, ``w -= lr (sign(c) + weight_decay w)``.
 
     State: ``m``.
 
     Args:
         learning_rate: lr.
         betas: b1 and b2.
-        weight_decay: how much parameters shrink.
+        weight_decay: the rate of weight decay.
 
     Raises:
-        ValueError: betas outside [0, 1).
+        ValueError: for betas outside [0, 1).
 
     Example:
         >>> optimizer = optim.Lion(learning_rate=0.5)
@@ -374,7 +374,7 @@ def clip_grad_norm(grads: Any, max_norm: float) -> tuple[Any, mx.array]:
         The scaled tree and the norm before scaling, a scalar array.
 
     Raises:
-        ValueError: ``max_norm`` is negative.
+        ValueError: if ``max_norm`` is negative.
 
     Example:
         >>> optim.clip_grad_norm({"w": mx.array([3.0, 4.0])}, max_norm=1.0)

@@ -11,7 +11,7 @@ __all__ = ["cosine_decay", "exponential_decay", "join_schedules", "linear_schedu
 
 
 def exponential_decay(init: float, decay_rate: float) -> Callable:
-    """``init * decay_rate ** step``.
+    """Return the schedule ``init * decay_rate ** step``.
 
     Args:
         init: the first value.
@@ -32,18 +32,18 @@ def exponential_decay(init: float, decay_rate: float) -> Callable:
 
 
 def step_decay(init: float, decay_rate: float, step_size: int) -> Callable:
-    """``init`` times ``decay_rate`` every ``step_size`` steps.
+    """Return a schedule that starts at ``init`` and is multiplied by ``decay_rate`` every ``step_size`` steps.
 
     Args:
         init: the first value.
         decay_rate: the factor.
-        step_size: after how many steps.
+        step_size: the number of steps between multiplications.
 
     Returns:
         A function of the step, an integer array or a number, that returns a floating-point scalar.
 
     Raises:
-        ValueError: ``step_size`` is not positive.
+        ValueError: if ``step_size`` is not positive.
 
     Example:
         >>> schedule = optim.step_decay(1.0, 0.5, 10)
@@ -60,18 +60,18 @@ def step_decay(init: float, decay_rate: float, step_size: int) -> Callable:
 
 
 def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Callable:
-    """From ``init`` to ``end`` along half a cosine wave of ``decay_steps`` steps.
+    """Return a schedule that goes from ``init`` to ``end`` in ``decay_steps`` steps, along half a cosine wave.
 
     Args:
         init: the first value.
-        decay_steps: how many steps the decay takes; then the value stays.
+        decay_steps: the number of steps; after them the value stays constant.
         end: the last value.
 
     Returns:
         A function of the step, an integer array or a number, that returns a floating-point scalar.
 
     Raises:
-        ValueError: ``decay_steps`` is not positive.
+        ValueError: if ``decay_steps`` is not positive.
 
     Example:
         >>> schedule = optim.cosine_decay(1.0, 10)
@@ -89,17 +89,17 @@ def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Callable:
 
 
 def join_schedules(schedules: list[Callable], boundaries: list[int]) -> Callable:
-    """One schedule after the other; each counts its steps from its own beginning.
+    """Return a schedule that runs schedules one after the other. Each counts its steps from its own beginning.
 
     Args:
         schedules: the schedules.
-        boundaries: at which step each but the first begins.
+        boundaries: the steps at which the schedules after the first begin.
 
     Returns:
         A function of the step, an integer array or a number, that returns a floating-point scalar.
 
     Raises:
-        ValueError: no schedules, or not one boundary fewer than schedules.
+        ValueError: if no schedules, or not one boundary fewer than schedules.
 
     Example:
         >>> warm_up, rest = optim.linear_schedule(0.0, 1.0, 10), optim.step_decay(1.0, 0.5, 20)
@@ -122,18 +122,18 @@ def join_schedules(schedules: list[Callable], boundaries: list[int]) -> Callable
 
 
 def linear_schedule(init: float, end: float, steps: int) -> Callable:
-    """From ``init`` to ``end`` along a line of ``steps`` steps.
+    """Return a schedule that goes from ``init`` to ``end`` along a line, in ``steps`` steps.
 
     Args:
         init: the first value.
         end: the last value.
-        steps: how many steps the way takes; then the value stays.
+        steps: the number of steps; after them the value stays constant.
 
     Returns:
         A function of the step, an integer array or a number, that returns a floating-point scalar.
 
     Raises:
-        ValueError: ``steps`` is not positive.
+        ValueError: if ``steps`` is not positive.
 
     Example:
         >>> schedule = optim.linear_schedule(0.0, 2.0, 10)

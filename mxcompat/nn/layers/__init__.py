@@ -1,4 +1,4 @@
-"""The layers, one file per family; this file lists what is public."""
+"""The layers, one file per family. This file lists the public names."""
 
 from mxcompat.nn.layers import (
     activations,

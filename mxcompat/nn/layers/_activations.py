@@ -16,13 +16,13 @@ __all__ = [
 
 @checked_as_compiled
 def sigmoid(x: mx.array) -> mx.array:
-    """``1 / (1 + exp(-x))``.
+    """Compute ``1 / (1 + exp(-x))``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
 
     Raises:
-        ValueError: ``x`` is complex.
+        ValueError: if ``x`` is complex.
 
     Example:
         >>> nn.sigmoid(mx.array([-2.0, 0.0, 1.0]))
@@ -33,10 +33,10 @@ def sigmoid(x: mx.array) -> mx.array:
 
 @checked_as_compiled
 def relu(x: mx.array) -> mx.array:
-    """``max(x, 0)``.
+    """Compute ``max(x, 0)``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, int32 instead of bool.
+        x: an array of any shape; the result has the same shape and dtype (int32 for bool).
 
     Example:
         >>> nn.relu(mx.array([-2.0, 0.0, 1.0]))
@@ -47,10 +47,10 @@ def relu(x: mx.array) -> mx.array:
 
 @checked_as_compiled
 def relu2(x: mx.array) -> mx.array:
-    """``max(x, 0) ** 2``.
+    """Compute ``max(x, 0) ** 2``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, int32 instead of bool.
+        x: an array of any shape; the result has the same shape and dtype (int32 for bool).
 
     Example:
         >>> nn.relu2(mx.array([-2.0, 0.0, 3.0]))
@@ -61,10 +61,10 @@ def relu2(x: mx.array) -> mx.array:
 
 @checked_as_compiled
 def relu6(x: mx.array) -> mx.array:
-    """``min(max(x, 0), 6)``.
+    """Compute ``min(max(x, 0), 6)``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
 
     Example:
         >>> nn.relu6(mx.array([-2.0, 4.0, 8.0]))
@@ -75,10 +75,10 @@ def relu6(x: mx.array) -> mx.array:
 
 @checked_as_compiled
 def leaky_relu(x: mx.array, negative_slope: float = 0.01) -> mx.array:
-    """``x`` where positive, else ``negative_slope * x``.
+    """Return ``x`` where positive, else ``negative_slope * x``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
         negative_slope: the slope below zero, at most 1.
 
     Example:
@@ -90,31 +90,31 @@ def leaky_relu(x: mx.array, negative_slope: float = 0.01) -> mx.array:
 
 @checked_as_compiled
 def log_softmax(x: mx.array, axis: int = -1) -> mx.array:
-    """``x - log(sum(exp(x)))`` along ``axis``.
+    """Compute ``x - log(sum(exp(x)))`` along ``axis``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
         axis: the axis of the sum.
 
     Raises:
-        IndexError: ``x`` has no such axis.
-        ValueError: the axis has size 0.
+        IndexError: if ``x`` has no such axis.
+        ValueError: if the axis has size 0.
 
     Example:
         >>> nn.log_softmax(mx.zeros(4))
         array([-1.38629, -1.38629, -1.38629, -1.38629], dtype=float32)
     """
-    # Relative to the largest, whose size would else swallow the logarithm.
+    # Subtract the largest element first, to keep precision.
     x = x - mx.stop_gradient(mx.max(x, axis=axis, keepdims=True))
     return x - mx.logsumexp(x, axis=axis, keepdims=True)
 
 
 @checked_as_compiled
 def elu(x: mx.array, alpha: float = 1.0) -> mx.array:
-    """``x`` where positive, else ``alpha * (exp(x) - 1)``.
+    """Return ``x`` where positive, else ``alpha * (exp(x) - 1)``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
         alpha: minus the limit far below zero.
 
     Example:
@@ -126,15 +126,15 @@ def elu(x: mx.array, alpha: float = 1.0) -> mx.array:
 
 @checked_as_compiled
 def softmax(x: mx.array, axis: int = -1) -> mx.array:
-    """``exp(x) / sum(exp(x))`` along ``axis``.
+    """Compute ``exp(x) / sum(exp(x))`` along ``axis``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
         axis: the axis of the sum.
 
     Raises:
-        IndexError: ``x`` has no such axis.
-        ValueError: ``x`` has no axes.
+        IndexError: if ``x`` has no such axis.
+        ValueError: if ``x`` has no axes.
 
     Example:
         >>> nn.softmax(mx.zeros(4))
@@ -145,10 +145,10 @@ def softmax(x: mx.array, axis: int = -1) -> mx.array:
 
 @checked_as_compiled
 def softplus(x: mx.array) -> mx.array:
-    """``log(1 + exp(x))``.
+    """Compute ``log(1 + exp(x))``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
 
     Example:
         >>> nn.softplus(mx.array([-2.0, 0.0, 1.0]))
@@ -159,10 +159,10 @@ def softplus(x: mx.array) -> mx.array:
 
 @checked_as_compiled
 def softsign(x: mx.array) -> mx.array:
-    """``x / (1 + |x|)``.
+    """Compute ``x / (1 + |x|)``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
 
     Example:
         >>> nn.softsign(mx.array([-2.0, 0.0, 1.0]))
@@ -173,11 +173,11 @@ def softsign(x: mx.array) -> mx.array:
 
 @checked_as_compiled
 def softshrink(x: mx.array, lambd: float = 0.5) -> mx.array:
-    """``x`` moved towards zero by ``lambd``, and zero within it.
+    """Return ``x`` moved towards zero by ``lambd``; values within ``lambd`` of zero become zero.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
-        lambd: how far.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
+        lambd: the distance.
 
     Example:
         >>> nn.softshrink(mx.array([-2.0, 0.25, 1.0]))
@@ -188,10 +188,10 @@ def softshrink(x: mx.array, lambd: float = 0.5) -> mx.array:
 
 @checked_as_compiled
 def celu(x: mx.array, alpha: float = 1.0) -> mx.array:
-    """``max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)``.
+    """Compute ``max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
         alpha: minus the limit far below zero, not 0.
 
     Example:
@@ -203,13 +203,13 @@ def celu(x: mx.array, alpha: float = 1.0) -> mx.array:
 
 @checked_as_compiled
 def silu(x: mx.array) -> mx.array:
-    """``x * sigmoid(x)``.
+    """Compute ``x * sigmoid(x)``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
 
     Raises:
-        ValueError: ``x`` is complex.
+        ValueError: if ``x`` is complex.
 
     Example:
         >>> nn.silu(mx.array([-2.0, 0.0, 1.0]))
@@ -220,13 +220,13 @@ def silu(x: mx.array) -> mx.array:
 
 @checked_as_compiled
 def log_sigmoid(x: mx.array) -> mx.array:
-    """``log(sigmoid(x))``.
+    """Compute ``log(sigmoid(x))``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers).
 
     Raises:
-        ValueError: ``x`` is bool, which has no negative.
+        ValueError: if ``x`` is bool.
 
     Example:
         >>> nn.log_sigmoid(mx.array([-2.0, 0.0, 1.0]))
@@ -237,13 +237,13 @@ def log_sigmoid(x: mx.array) -> mx.array:
 
 @checked_as_compiled
 def gelu(x: mx.array) -> mx.array:
-    """``x * Phi(x)``, Phi being the normal distribution function.
+    """Compute ``x * Phi(x)``, where Phi is the normal distribution function.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
 
     Raises:
-        ValueError: ``x`` is complex.
+        ValueError: if ``x`` is complex.
 
     Example:
         >>> nn.gelu(mx.array([-1.0, 0.0, 1.0]))
@@ -254,10 +254,10 @@ def gelu(x: mx.array) -> mx.array:
 
 @checked_as_compiled
 def gelu_approx(x: mx.array) -> mx.array:
-    """``gelu`` through a hyperbolic tangent.
+    """Approximate ``gelu`` with a hyperbolic tangent.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
 
     Example:
         >>> nn.gelu_approx(mx.array([-1.0, 0.0, 1.0]))
@@ -268,13 +268,13 @@ def gelu_approx(x: mx.array) -> mx.array:
 
 @checked_as_compiled
 def gelu_fast_approx(x: mx.array) -> mx.array:
-    """``gelu`` as ``x * sigmoid(1.702 * x)``.
+    """Approximate ``gelu`` as ``x * sigmoid(1.702 * x)``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
 
     Raises:
-        ValueError: ``x`` is complex.
+        ValueError: if ``x`` is complex.
 
     Example:
         >>> nn.gelu_fast_approx(mx.array([-1.0, 0.0, 1.0]))
@@ -284,7 +284,7 @@ def gelu_fast_approx(x: mx.array) -> mx.array:
 
 
 def glu(x: mx.array, axis: int = -1) -> mx.array:
-    """The first half of ``x`` along ``axis``, times the sigmoid of the second.
+    """Multiply the first half of ``x`` along ``axis`` by the sigmoid of the second half.
 
     Args:
         x: an array whose size along ``axis`` is even; the result has half of it there, and the dtype of ``x``, float32
@@ -292,8 +292,8 @@ def glu(x: mx.array, axis: int = -1) -> mx.array:
         axis: the axis to halve.
 
     Raises:
-        ValueError: an odd size along ``axis``, or ``x`` is complex.
-        IndexError: ``x`` has no such axis.
+        ValueError: for an odd size along ``axis``, or if ``x`` is complex.
+        IndexError: if ``x`` has no such axis.
 
     Example:
         >>> nn.glu(mx.array([[1.0, 2.0, 0.0, 0.0]]))
@@ -305,11 +305,11 @@ def glu(x: mx.array, axis: int = -1) -> mx.array:
 
 @checked_as_compiled
 def step(x: mx.array, threshold: float = 0.0) -> mx.array:
-    """1 where ``x >= threshold``, else 0.
+    """Return 1 where ``x >= threshold``, else 0.
 
     Args:
-        x: an array of any shape; the result has its shape, and is int32.
-        threshold: where the step is.
+        x: an array of any shape; the result has the same shape and is int32.
+        threshold: the position of the step.
 
     Example:
         >>> nn.step(mx.array([-2.0, 0.0, 1.0]))
@@ -320,10 +320,10 @@ def step(x: mx.array, threshold: float = 0.0) -> mx.array:
 
 @checked_as_compiled
 def selu(x: mx.array) -> mx.array:
-    """``elu`` with the constants that keep activations normalized.
+    """Compute ``elu`` with the constants that keep activations normalized.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
 
     Example:
         >>> nn.selu(mx.array([-2.0, 0.0, 1.0]))
@@ -334,7 +334,7 @@ def selu(x: mx.array) -> mx.array:
 
 @checked_as_compiled
 def prelu(x: mx.array, alpha: mx.array) -> mx.array:
-    """``max(x, 0) + alpha * min(x, 0)``.
+    """Compute ``max(x, 0) + alpha * min(x, 0)``.
 
     Args:
         x: an array of any shape.
@@ -342,7 +342,7 @@ def prelu(x: mx.array, alpha: mx.array) -> mx.array:
             with that of ``x``.
 
     Raises:
-        ValueError: the shapes cannot be broadcast.
+        ValueError: if the shapes cannot be broadcast.
 
     Example:
         >>> nn.prelu(mx.array([[-2.0, -2.0], [1.0, -1.0]]), mx.array([0.5, 0.25]))
@@ -354,10 +354,10 @@ def prelu(x: mx.array, alpha: mx.array) -> mx.array:
 
 @checked_as_compiled
 def mish(x: mx.array) -> mx.array:
-    """``x * tanh(softplus(x))``.
+    """Compute ``x * tanh(softplus(x))``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
 
     Example:
         >>> nn.mish(mx.array([-2.0, 0.0, 1.0]))
@@ -368,10 +368,10 @@ def mish(x: mx.array) -> mx.array:
 
 @checked_as_compiled
 def hardswish(x: mx.array) -> mx.array:
-    """``x * min(max(x + 3, 0), 6) / 6``.
+    """Compute ``x * min(max(x + 3, 0), 6) / 6``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
 
     Example:
         >>> nn.hardswish(mx.array([-4.0, 1.0, 4.0]))
@@ -382,10 +382,10 @@ def hardswish(x: mx.array) -> mx.array:
 
 @checked_as_compiled
 def hard_tanh(x: mx.array, min_val: float = -1.0, max_val: float = 1.0) -> mx.array:
-    """``x`` limited to [``min_val``, ``max_val``].
+    """Return ``x`` limited to [``min_val``, ``max_val``].
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
         min_val: the lower limit.
         max_val: the upper limit.
 
@@ -398,10 +398,10 @@ def hard_tanh(x: mx.array, min_val: float = -1.0, max_val: float = 1.0) -> mx.ar
 
 @checked_as_compiled
 def hard_shrink(x: mx.array, lambd: float = 0.5) -> mx.array:
-    """``x``, but zero within ``lambd`` of zero.
+    """Return ``x``, with zero for values within ``lambd`` of zero.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, int32 instead of bool.
+        x: an array of any shape; the result has the same shape and dtype (int32 for bool).
         lambd: the limit.
 
     Example:
@@ -413,15 +413,15 @@ def hard_shrink(x: mx.array, lambd: float = 0.5) -> mx.array:
 
 @checked_as_compiled
 def softmin(x: mx.array, axis: int = -1) -> mx.array:
-    """``softmax(-x)`` along ``axis``.
+    """Compute ``softmax(-x)`` along ``axis``.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers).
         axis: the axis of the sum.
 
     Raises:
-        ValueError: ``x`` has no axes, or is bool, which has no negative.
-        IndexError: ``x`` has no such axis.
+        ValueError: if ``x`` has no axes, or is bool.
+        IndexError: if ``x`` has no such axis.
 
     Example:
         >>> nn.softmin(mx.array([0.0, 0.0]))
@@ -431,10 +431,10 @@ def softmin(x: mx.array, axis: int = -1) -> mx.array:
 
 
 def tanh(x: mx.array) -> mx.array:
-    """The hyperbolic tangent.
+    """Compute the hyperbolic tangent.
 
     Args:
-        x: an array of any shape; the result has its shape and dtype, float32 instead of an integer or bool.
+        x: an array of any shape; the result has the same shape and dtype (float32 for integers and bool).
 
     Example:
         >>> nn.tanh(mx.array([-2.0, 0.0, 1.0]))

@@ -21,7 +21,8 @@ def _cast(x: mx.array, dtype: mx.Dtype | None) -> mx.array:
 def _make_gather_fn(
     group: mx.distributed.Group, full_shapes: list, shard_sizes: list[int], compute_dtype: mx.Dtype | None
 ) -> Callable[[list[mx.array]], list[mx.array]]:
-    """The function from all slices to all whole parameters, in one message; its gradient is averaged and sliced."""
+    """Make the function that gathers whole parameters from all slices in one message. Its gradient is averaged over the
+    group and sliced."""
     size = group.size()
     ends = list(itertools.accumulate(shard_sizes))[:-1]
 
@@ -46,18 +47,18 @@ def _make_gather_fn(
 
 
 class FullyShardedModule(Module):
-    """Wraps a module so that each rank keeps only its slice, along the first axis, of every parameter.
+    """A module wrapper with which each rank keeps only its slice of every parameter, along the first axis.
 
-    The forward pass gathers the whole parameters; the backward pass leaves each rank the gradient of its slice,
-    averaged over the group. Parameters of a ``FullyShardedModule`` inside are left to it.
+    The forward pass gathers the whole parameters. The backward pass gives each rank the gradient of its slice, averaged
+    over the group. A nested ``FullyShardedModule`` handles its own parameters.
 
     Args:
         module: the module to wrap; its parameters are replaced.
-        group: the group; default the global one.
+        group: the group; the default is the global group.
         compute_dtype: cast the gathered parameters to this dtype.
 
     Raises:
-        ValueError: a parameter is a scalar, or the group's size does not divide its first axis.
+        ValueError: if a parameter is a scalar, or the group's size does not divide its first axis.
 
     Example:
         >>> nn.FullyShardedModule(nn.Linear(4, 3))(mx.ones((2, 4))).shape
@@ -88,7 +89,7 @@ class FullyShardedModule(Module):
             shards.append(value if size == 1 else mx.contiguous(mx.split(value, size, axis=0)[rank]))
         if names:
             module.update(tree_unflatten(list(zip(names, shards, strict=True))))
-        # Held as attributes, not entries: neither is a parameter or a module.
+        # Attributes, not entries: neither is a parameter or a sub-module.
         object.__setattr__(self, "_paths", names)
         sizes = [math.prod(shape) // size for shape in shapes]
         self._gather_fn = _make_gather_fn(group, shapes, sizes, compute_dtype)
@@ -130,7 +131,7 @@ def fully_shard(
 
     Args:
         module: the module.
-        group: the group; default the global one.
+        group: the group; the default is the global group.
         compute_dtype: cast the gathered parameters to this dtype.
 
     Returns:
@@ -138,7 +139,7 @@ def fully_shard(
         parameters.
 
     Raises:
-        ValueError: a parameter is a scalar, or the group's size does not divide its first axis.
+        ValueError: if a parameter is a scalar, or the group's size does not divide its first axis.
 
     Example:
         >>> nn.fully_shard(nn.Linear(4, 3))(mx.ones((2, 4))).shape

@@ -1,4 +1,4 @@
-"""How parameters are cut into the slices of a group's ranks; the layers of ``distributed`` are built on this."""
+"""Cut parameters into the slices of a group's ranks, for the layers of ``distributed``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["all_to_sharded", "shard", "sharded_to_all", "sum_gradients"]
 
 @lru_cache
 def sum_gradients(group: mx.distributed.Group) -> Callable[[mx.array], mx.array]:
-    """The identity whose gradient is summed over the group."""
+    """Return an identity function whose gradient is summed over the group."""
     if group.size() == 1:
         return lambda x: x
 
@@ -30,7 +30,7 @@ def sum_gradients(group: mx.distributed.Group) -> Callable[[mx.array], mx.array]
 
 
 def _split(weight: mx.array, segments: int | list, axis: int) -> list[mx.array]:
-    """``mx.split``, where the indices may also be fractions of the axis."""
+    """Split as ``mx.split`` does; the indices may also be fractions of the axis."""
     if not isinstance(segments, int) and not isinstance(segments[0], int):
         size = weight.shape[axis]
         segments = [int(fraction * size) for fraction in segments]
@@ -38,9 +38,10 @@ def _split(weight: mx.array, segments: int | list, axis: int) -> list[mx.array]:
 
 
 def shard(parameters: dict, sharding_predicate: Callable, group: mx.distributed.Group | None = None) -> dict:
-    """This rank's slice of each parameter, along the axis that ``sharding_predicate(path, weight)`` names.
+    """Return this rank's slice of each parameter, along the axis that ``sharding_predicate(path, weight)`` returns.
 
-    The predicate returns ``None`` (keep whole), an axis, or an axis and the segments which are sliced one by one.
+    The predicate returns ``None`` to keep the parameter whole, an axis, or an axis and segments. Each segment is sliced
+    separately.
     """
     group = group or mx.distributed.init()
     size, rank = group.size(), group.rank()
@@ -64,7 +65,7 @@ def shard(parameters: dict, sharding_predicate: Callable, group: mx.distributed.
 
 
 def all_to_sharded(segments: int | list) -> Callable:
-    """Slice the output features: the last axis of a bias, the one before the last of a weight."""
+    """Slice the output features: the last axis of a bias, and the second to last of a weight."""
 
     def sharding(path: str, weight: mx.array) -> tuple[int, Any]:
         return (-1 if path.endswith("bias") else max(weight.ndim - 2, 0)), segments
@@ -73,7 +74,7 @@ def all_to_sharded(segments: int | list) -> Callable:
 
 
 def sharded_to_all(segments: int | list) -> Callable:
-    """Slice the input features: the last axis of a weight; the bias stays whole."""
+    """Slice the input features: the last axis of a weight. The bias stays whole."""
 
     def sharding(path: str, weight: mx.array) -> tuple[int, Any] | None:
         return None if path.endswith("bias") else (-1, segments)

@@ -1,7 +1,6 @@
-"""How ``Module`` reads and writes the tree it is: the recursion behind ``filter_and_map``, ``update`` and
-``update_modules``.
+"""Walks over a ``Module`` and its entries: the recursion behind ``filter_and_map``, ``update`` and ``update_modules``.
 
-Updates are planned first and written afterwards, so that a bad parameter leaves the module as it was.
+Updates are planned first and written afterwards, so that a bad parameter leaves the module unchanged.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ __all__ = [
     "unwrap_module",
 ]
 
-# A write to be done once the whole tree was found valid: container, key, new value.
+# A planned write, done once the whole tree is valid: container, key, new value.
 Plan = list[tuple[Any, Any, Any]]
 
 
 def read(module: Any, name: str) -> Any:
-    """``getattr(module, name)``, in less than half the time if that is an entry and no attribute of the class."""
+    """Compute ``getattr(module, name)``, in less than half the time for an entry that is not a class attribute."""
     value = None if hasattr(type(module), name) else module.get(name)
     return getattr(module, name) if value is None else value
 
@@ -42,9 +41,9 @@ def unwrap(
     is_leaf_fn: Callable | None,
     kind: type,
 ) -> Any:
-    """The plain tree of the values under ``module[key]`` that pass the filter; ``kind`` is the Module class.
+    """Return the plain tree of the values under ``module[key]`` that pass the filter; ``kind`` is the Module class.
 
-    Without ``is_leaf_fn`` everything but modules, dictionaries and lists is a leaf.
+    Without ``is_leaf_fn``, all values except modules, dictionaries and lists are leaves.
     """
     if not isinstance(value, (dict, list)) if is_leaf_fn is None else is_leaf_fn(module, key, value):
         return value if map_fn is None else map_fn(value)
@@ -59,7 +58,7 @@ def unwrap(
     found = []
     for k, child in entries:
         name = f"{key}.{k}"
-        # Places inside a list or dictionary keep their position, so a rejected one leaves an empty tree behind.
+        # Items of a list or dictionary keep their position, so a rejected item leaves an empty tree.
         if not filter_fn(module, name, child):
             found.append({})
         elif is_leaf_fn is None and isinstance(child, kind):
@@ -72,7 +71,7 @@ def unwrap(
 def unwrap_module(
     module: Any, filter_fn: Callable, map_fn: Callable | None, is_leaf_fn: Callable | None, kind: type
 ) -> dict[str, Any]:
-    """The plain tree of the entries of a module that pass the filter."""
+    """Return the plain tree of a module's entries that pass the filter."""
     found = {}
     for key, value in module.items():
         if filter_fn(module, key, value):
@@ -84,7 +83,7 @@ def unwrap_module(
 
 
 def _entries(target: Any, new: Any, strict: bool, what: str) -> Iterator[tuple[Any, Any, Any]]:
-    """``(key, current value, new value)`` for what ``new`` says about ``target``, or MLX's error."""
+    """Yield ``(key, current value, new value)`` for the entries of ``new``, or raise MLX's error."""
     if isinstance(new, dict):
         for key, value in new.items():
             if key in target:
@@ -101,12 +100,12 @@ def _entries(target: Any, new: Any, strict: bool, what: str) -> Iterator[tuple[A
 
 
 def unknown(what: str, key: Any) -> ValueError:
-    """The error MLX raises for a name that a module does not have."""
+    """Return MLX's error for a name that a module does not have."""
     return ValueError(f'Module does not have {what} named "{key}".')
 
 
 def invalid_type(value: Any) -> ValueError:
-    """The error MLX raises for a value that has no place in a module."""
+    """Return MLX's error for a value of a type that a module cannot hold."""
     return ValueError(f"Received invalid type: {type(value).__name__}.")
 
 
@@ -117,7 +116,7 @@ def _write(plan: Plan, target: Any, key: Any, value: Any) -> None:
 
 
 def plan_parameters(target: Any, new: Any, strict: bool, plan: Plan) -> None:
-    """Add to ``plan`` the writes that put the arrays of ``new`` over those of ``target``."""
+    """Plan the writes that replace the arrays of ``target`` by those of ``new``."""
     for key, current, value in _entries(target, new, strict, "parameter"):
         if not isinstance(current, mx.array):
             plan_parameters(current, value, strict, plan)
@@ -128,7 +127,8 @@ def plan_parameters(target: Any, new: Any, strict: bool, plan: Plan) -> None:
 
 
 def replace_parameters(target: Any, new: Any, strict: bool) -> None:
-    """Put the arrays of ``new`` over those of ``target``; all of them, or none and MLX's error."""
+    """Replace the arrays of ``target`` by those of ``new``. If one does not fit, raise MLX's error and change
+    nothing."""
     if native and native.replace(target, new):
         return
     plan: Plan = []
@@ -137,7 +137,7 @@ def replace_parameters(target: Any, new: Any, strict: bool) -> None:
 
 
 def plan_modules(target: Any, new: Any, strict: bool, plan: Plan, kind: type) -> None:
-    """Add to ``plan`` the writes that replace modules of ``target``; ``kind`` is the Module class."""
+    """Plan the writes that replace modules of ``target``; ``kind`` is the Module class."""
     for key, current, value in _entries(target, new, strict, "sub-module"):
         if isinstance(current, kind) and isinstance(value, kind):
             _write(plan, target, key, value)
@@ -148,13 +148,13 @@ def plan_modules(target: Any, new: Any, strict: bool, plan: Plan, kind: type) ->
 
 
 def carry_out(plan: Plan) -> None:
-    """Do the planned writes."""
+    """Carry out the planned writes."""
     for target, key, value in plan:
         target[key] = value
 
 
 def check_weights(current: dict[str, mx.array], new: dict[str, Any]) -> None:
-    """Demand new weights by the names of the current ones, with their shapes."""
+    """Check that new weights have the names and shapes of the current ones."""
     extra, missing = new.keys() - current.keys(), current.keys() - new.keys()
     if extra:
         names = ",\n".join(sorted(extra))

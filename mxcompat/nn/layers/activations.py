@@ -1,4 +1,4 @@
-"""Modules that apply activation functions; the functions are to be had here too."""
+"""Modules that apply activation functions. The functions can be imported from here, too."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = [
 
 
 def _make_activation_module(fn: Callable[..., mx.array], *settings: str) -> Callable[[type[Module]], type[Module]]:
-    """Makes a module class call ``fn``, with the attributes that are named as further arguments."""
+    """Make a module class call ``fn``; the named attributes are further arguments."""
 
     def apply(self: Module, x: mx.array) -> mx.array:
         return fn(x, *(getattr(self, name) for name in settings))
@@ -68,8 +68,8 @@ class GLU(Module):
         axis: the axis to halve.
 
     Raises:
-        ValueError: at call time, an odd size along ``axis``, or a complex input.
-        IndexError: at call time, there is no such axis.
+        ValueError: at call time, for an odd size along ``axis``, or a complex input.
+        IndexError: at call time, if there is no such axis.
 
     Example:
         >>> nn.GLU()(mx.ones((2, 8))).shape
@@ -86,7 +86,7 @@ class Sigmoid(Module):
     """``sigmoid`` as a module.
 
     Raises:
-        ValueError: at call time, a complex input.
+        ValueError: at call time, for a complex input.
 
     Example:
         >>> nn.Sigmoid()(mx.array([-2.0, 0.0, 1.0]))
@@ -173,7 +173,7 @@ class Softmax(Module):
     """``softmax`` over the last axis as a module.
 
     Raises:
-        ValueError: at call time, an input without axes.
+        ValueError: at call time, for an input without axes.
 
     Example:
         >>> nn.Softmax()(mx.zeros((1, 4)))
@@ -240,7 +240,7 @@ class SiLU(Module):
     """``silu`` as a module.
 
     Raises:
-        ValueError: at call time, a complex input.
+        ValueError: at call time, for a complex input.
 
     Example:
         >>> nn.SiLU()(mx.array([-2.0, 0.0, 1.0]))
@@ -253,8 +253,8 @@ class LogSoftmax(Module):
     """``log_softmax`` over the last axis as a module.
 
     Raises:
-        IndexError: at call time, an input without axes.
-        ValueError: at call time, a last axis of size 0.
+        IndexError: at call time, for an input without axes.
+        ValueError: at call time, for a last axis of size 0.
 
     Example:
         >>> nn.LogSoftmax()(mx.zeros((1, 4)))
@@ -267,7 +267,7 @@ class LogSigmoid(Module):
     """``log_sigmoid`` as a module.
 
     Raises:
-        ValueError: at call time, a bool input.
+        ValueError: at call time, for a bool input.
 
     Example:
         >>> nn.LogSigmoid()(mx.array([-2.0, 0.0, 1.0]))
@@ -283,10 +283,10 @@ class PReLU(Module):
 
     Args:
         num_parameters: 1, or the number of channels, the last axis.
-        init: the slopes at first.
+        init: the initial slopes.
 
     Raises:
-        ValueError: at call time, another number of channels.
+        ValueError: at call time, for another number of channels.
 
     Example:
         >>> nn.PReLU()(mx.array([-2.0, 0.0, 1.0]))
@@ -299,13 +299,13 @@ class PReLU(Module):
 
 
 class GELU(Module):
-    """``gelu``, exact or approximate.
+    """``gelu`` as a module, exact or approximate.
 
     Args:
-        approx: ``"none"``, ``"precise"`` or ``"tanh"`` (through a hyperbolic tangent), ``"fast"`` (a sigmoid).
+        approx: ``"none"``; ``"precise"`` or ``"tanh"`` for a hyperbolic tangent; ``"fast"`` for a sigmoid.
 
     Raises:
-        ValueError: another word.
+        ValueError: for an unknown ``approx``.
 
     Example:
         >>> nn.GELU()(mx.array([-1.0, 0.0, 1.0]))
@@ -346,10 +346,10 @@ class Hardswish(Module):
 
 @_make_activation_module(step, "threshold")
 class Step(Module):
-    """``step`` as a module, with a given threshold: the result is int32.
+    """``step`` as a module, with a given threshold; the result is int32.
 
     Args:
-        threshold: where the step is.
+        threshold: the position of the step.
 
     Example:
         >>> nn.Step()(mx.array([-2.0, 0.0, 1.0]))
@@ -386,7 +386,7 @@ class HardShrink(Module):
     """``hard_shrink`` as a module, with a given ``lambd``.
 
     Args:
-        lambd: up to where values become zero.
+        lambd: the limit below which values become zero.
 
     Example:
         >>> nn.HardShrink(0.5)(mx.array([-2.0, 0.25, 1.0]))
@@ -403,7 +403,7 @@ class Softmin(Module):
     """``softmin`` over the last axis as a module.
 
     Raises:
-        ValueError: at call time, an input without axes, or a bool one.
+        ValueError: at call time, for an input without axes, or a bool one.
 
     Example:
         >>> nn.Softmin()(mx.zeros((1, 4)))

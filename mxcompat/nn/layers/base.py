@@ -1,7 +1,7 @@
-"""``Module``: the dictionary that every layer and every user's model is.
+"""``Module``: the dictionary that is the base of all layers and users' models.
 
-Arrays, dictionaries, lists and tuples assigned to a module become entries of the dictionary (its parameters and
-sub-modules); everything else becomes an ordinary attribute. All walks over the tree start here.
+Arrays, dictionaries, lists and tuples that are assigned to a module become entries of the dictionary: its parameters
+and sub-modules. Other values become ordinary attributes. All walks over the tree start here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mxcompat.utils import tree_flatten, tree_unflatten
 __all__ = ["Module"]
 
 _ENTRY = (dict, list, mx.array)
-"""What may hold parameters."""
+"""Types that may hold parameters."""
 
 
 def _is_floating(dtype: mx.Dtype) -> bool:
@@ -53,12 +53,12 @@ class Module(dict):
 
     @property
     def training(self) -> bool:
-        """Whether the module is in training mode."""
+        """True if the module is in training mode."""
         return self._training
 
     @property
     def state(self) -> Module:
-        """The module itself: parameters and everything else that is in the dictionary."""
+        """The module itself, with its parameters and all other entries."""
         return self
 
     def _extra_repr(self) -> str:
@@ -74,7 +74,7 @@ class Module(dict):
         value = self.get(key)
         if value is not None:
             return value
-        # Not an entry: look again the ordinary way, for the ordinary error (that of a failing property included).
+        # Not an entry: repeat the ordinary lookup for its error, or for the error of a property.
         return super().__getattribute__(key)
 
     def __setattr__(self, key: str, val: Any) -> None:
@@ -97,14 +97,14 @@ class Module(dict):
 
         Args:
             file_or_weights: the path of a ``.npz`` or ``.safetensors`` file, or a list of pairs.
-            strict: demand exactly the module's parameters, with their shapes. Otherwise what does not fit by name
-                is ignored and shapes are not looked at.
+            strict: require exactly the module's parameters, with their shapes. Otherwise unknown names are ignored and
+                shapes are not checked.
 
         Returns:
             The module.
 
         Raises:
-            ValueError: in strict mode, names are missing or too many, a value is not an array, or a shape differs.
+            ValueError: in strict mode, if names are missing or too many, a value is not an array, or a shape differs.
                 The module is then unchanged.
 
         Example:
@@ -129,10 +129,10 @@ class Module(dict):
         """Write the parameters to a ``.npz`` or ``.safetensors`` file, under their dotted paths.
 
         Args:
-            file: the path; its ending chooses the format.
+            file: the path; its extension selects the format.
 
         Raises:
-            ValueError: another ending.
+            ValueError: for another file name extension.
         """
         weights = tree_flatten(self.parameters(), destination={})
         if file.endswith(".npz"):
@@ -144,22 +144,22 @@ class Module(dict):
 
     @staticmethod
     def is_module(value: Any) -> bool:
-        """Whether ``value`` is a module."""
+        """Return True if ``value`` is a module."""
         return isinstance(value, Module)
 
     @staticmethod
     def valid_child_filter(module: Module, key: str, value: Any) -> bool:
-        """Passes entries that are or may hold modules."""
+        """Return True for entries that are or may hold modules."""
         return isinstance(value, (dict, list))
 
     @staticmethod
     def valid_parameter_filter(module: Module, key: str, value: Any) -> bool:
-        """Passes entries that are or may hold parameters: not those whose name starts with ``_``."""
+        """Return True for entries that are or may hold parameters. Names that start with ``_`` do not count."""
         return isinstance(value, _ENTRY) and not key.startswith("_")
 
     @staticmethod
     def trainable_parameter_filter(module: Module, key: str, value: Any) -> bool:
-        """Passes entries that are or may hold parameters that are not frozen."""
+        """Return True for entries that are or may hold parameters that are not frozen."""
         return isinstance(value, _ENTRY) and not key.startswith("_") and key not in module._no_grad
 
     def filter_and_map(
@@ -168,13 +168,14 @@ class Module(dict):
         map_fn: Callable | None = None,
         is_leaf_fn: Callable[[Module, str, Any], bool] | None = None,
     ) -> dict[str, Any]:
-        """Collect a tree of what passes a filter.
+        """Collect the entries that pass a filter, as a tree.
 
         Args:
-            filter_fn: called as ``filter_fn(module, key, value)``; false drops the entry and all below it.
+            filter_fn: called as ``filter_fn(module, key, value)``; if false, the entry and everything below it are
+                dropped.
             map_fn: applied to each leaf.
-            is_leaf_fn: called like the filter; true ends the walk there. Default: all but modules, dictionaries
-                and lists are leaves.
+            is_leaf_fn: called like the filter; if true, the value is a leaf. By default, all values except modules,
+                dictionaries and lists are leaves.
 
         Returns:
             Nested dictionaries and lists with the leaves.
@@ -186,19 +187,19 @@ class Module(dict):
         return _walk.unwrap_module(self, filter_fn, map_fn, is_leaf_fn, Module)
 
     def parameters(self) -> dict[str, Any]:
-        """All arrays of the module and its sub-modules, as a tree."""
+        """Return all arrays of the module and its sub-modules, as a tree."""
         return self.filter_and_map(self.valid_parameter_filter)
 
     def trainable_parameters(self) -> dict[str, Any]:
-        """The parameters that are not frozen, as a tree."""
+        """Return the parameters that are not frozen, as a tree."""
         return self.filter_and_map(self.trainable_parameter_filter)
 
     def children(self) -> dict[str, Any]:
-        """The direct sub-modules, as a tree."""
+        """Return the direct sub-modules, as a tree."""
         return self.filter_and_map(self.valid_child_filter, is_leaf_fn=lambda m, k, v: isinstance(v, Module))
 
     def leaf_modules(self) -> dict[str, Any]:
-        """The sub-modules that have none of their own, as a tree."""
+        """Return the sub-modules that have no sub-modules, as a tree."""
 
         def is_leaf(module: Module, key: str, value: Any) -> bool:
             return isinstance(value, Module) and not tree_flatten(value.children())
@@ -206,18 +207,18 @@ class Module(dict):
         return self.filter_and_map(self.valid_child_filter, is_leaf_fn=is_leaf)
 
     def update(self, parameters: dict, strict: bool = True) -> Module:
-        """Replace parameters by those of a tree, which need not have all of them. Shapes are not checked.
+        """Replace parameters by those of a tree, which may be incomplete. Shapes are not checked.
 
         Args:
             parameters: nested dictionaries and lists with arrays.
-            strict: raise for names the module does not have and for values that are not arrays; otherwise the
-                former are ignored and the latter accepted.
+            strict: raise an error for names that the module does not have, and for values that are not arrays.
+                Otherwise such names are ignored and such values accepted.
 
         Returns:
             The module.
 
         Raises:
-            ValueError: in strict mode, something does not fit. The module is then unchanged.
+            ValueError: in strict mode, if something does not fit. The module is then unchanged.
         """
         _walk.replace_parameters(self, parameters, strict)
         return self
@@ -231,7 +232,7 @@ class Module(dict):
 
         Args:
             map_fn: from array to array.
-            filter_fn: which entries; default all parameters.
+            filter_fn: selects entries; by default all parameters.
 
         Returns:
             The module.
@@ -243,17 +244,17 @@ class Module(dict):
         return self.update(self.filter_and_map(filter_fn or Module.valid_parameter_filter, map_fn))
 
     def update_modules(self, modules: dict, strict: bool = True) -> Module:
-        """Replace sub-modules by those of a tree, which need not have all of them.
+        """Replace sub-modules by those of a tree, which may be incomplete.
 
         Args:
             modules: nested dictionaries and lists with modules (``{}`` leaves a place as it is).
-            strict: raise for what does not fit; otherwise it is ignored.
+            strict: raise an error for entries that do not fit; otherwise they are ignored.
 
         Returns:
             The module.
 
         Raises:
-            ValueError: in strict mode, something does not fit. The module is then unchanged.
+            ValueError: in strict mode, if something does not fit. The module is then unchanged.
         """
         plan: _walk.Plan = []
         _walk.plan_modules(self, modules, strict, plan, Module)
@@ -261,7 +262,7 @@ class Module(dict):
         return self
 
     def apply_to_modules(self, apply_fn: Callable[[str, Module], Any]) -> Module:
-        """Call ``apply_fn(path, module)`` for this module (path ``""``) and all below it.
+        """Call ``apply_fn(path, module)`` for this module (path ``""``) and all modules below it.
 
         Returns:
             The module.
@@ -270,19 +271,19 @@ class Module(dict):
         while stack:
             path, module = stack.pop()
             apply_fn(path, module)
-            # looked up after the call, which may have changed them
+            # looked up after the call, which may have changed the children
             prefix = f".{path}" if path else ""
             stack.extend(tree_flatten(module.children(), prefix=prefix, is_leaf=self.is_module))
         return self
 
     def modules(self) -> list[Module]:
-        """This module and all below it."""
+        """Return this module and all modules below it."""
         found: list[Module] = []
         self.apply_to_modules(lambda _, module: found.append(module))
         return found
 
     def named_modules(self) -> list[tuple[str, Module]]:
-        """``(path, module)`` for this module (path ``""``) and all below it."""
+        """Return ``(path, module)`` for this module (path ``""``) and all modules below it."""
         found: list[tuple[str, Module]] = []
         self.apply_to_modules(lambda path, module: found.append((path, module)))
         return found
@@ -302,18 +303,18 @@ class Module(dict):
                 raise KeyError(f"Module doesn't contain member {key}.")
 
     def freeze(self, *, recurse: bool = True, keys: str | list[str] | None = None, strict: bool = False) -> Module:
-        """Take parameters out of the trainable ones.
+        """Freeze parameters: remove them from the trainable parameters.
 
         Args:
-            recurse: also in the sub-modules.
-            keys: which entries; default all.
-            strict: raise if a key is in no module.
+            recurse: whether to include sub-modules.
+            keys: the entries to freeze; by default all.
+            strict: raise an error for a key that no module has.
 
         Returns:
             The module.
 
         Raises:
-            KeyError: in strict mode, an unknown key. The module is then unchanged.
+            KeyError: in strict mode, for an unknown key. The module is then unchanged.
 
         Example:
             >>> sorted(nn.Linear(2, 3).freeze(keys="bias").trainable_parameters())
@@ -332,13 +333,13 @@ class Module(dict):
         return _visit(self, visit, recurse, keys, strict)
 
     def unfreeze(self, *, recurse: bool = True, keys: str | list[str] | None = None, strict: bool = False) -> Module:
-        """Put parameters back among the trainable ones: the inverse of :meth:`freeze`, with the same arguments.
+        """Make parameters trainable again: the inverse of :meth:`freeze`, with the same arguments.
 
         Returns:
             The module.
 
         Raises:
-            KeyError: in strict mode, an unknown key. The module is then unchanged.
+            KeyError: in strict mode, for an unknown key. The module is then unchanged.
         """
 
         def visit(module: Module, strict: bool) -> None:
@@ -353,7 +354,7 @@ class Module(dict):
         self._training = mode
 
     def train(self, mode: bool = True) -> Module:
-        """Set this module and all below it to training mode (or, with ``mode=False``, to evaluation).
+        """Set this module and all modules below it to training mode, or to evaluation mode with ``mode=False``.
 
         Returns:
             The module.
@@ -361,7 +362,7 @@ class Module(dict):
         return self.apply_to_modules(lambda _, module: module._set_training_mode(mode))
 
     def eval(self) -> Module:
-        """Set this module and all below it to evaluation mode. Returns the module."""
+        """Set this module and all modules below it to evaluation mode, and return the module."""
         return self.train(False)
 
     def set_dtype(self, dtype: mx.Dtype, predicate: Callable[[mx.Dtype], bool] | None = _is_floating) -> None:
@@ -369,15 +370,15 @@ class Module(dict):
 
         Args:
             dtype: the new dtype.
-            predicate: which present dtypes to cast: default the floating ones; ``None`` means all.
+            predicate: selects the dtypes to cast. By default these are the floating-point dtypes; ``None`` selects all.
         """
         chosen = predicate or (lambda _: True)
         self.apply(lambda x: x.astype(dtype) if chosen(x.dtype) else x)
 
 
 def _visit(module: Module, visit: Callable[[Module, bool], None], recurse: bool, keys: Any, strict: bool) -> Module:
-    """Call ``visit(module, strict)`` on the modules that ``freeze`` and ``unfreeze`` mean. Keys that are in one of them
-    need not be in all."""
+    """Call ``visit(module, strict)`` on the modules that ``freeze`` and ``unfreeze`` select. A key must exist in at
+    least one of them."""
     if not recurse:
         visit(module, strict)
         return module

@@ -11,7 +11,7 @@ __all__ = ["Sequential"]
 
 
 class Sequential(Module):
-    """Calls each of its parts on the result of the one before.
+    """A chain of modules: each is called on the result of the previous one.
 
     Args:
         modules: modules or plain functions of one array.

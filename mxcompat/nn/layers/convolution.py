@@ -1,4 +1,5 @@
-"""Convolutions over one, two and three spatial axes, channels last, and the base that transposed ones share."""
+"""Convolutions over one, two and three spatial axes, channels last, and the base class shared with transposed
+convolutions."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ __all__ = ["Conv1d", "Conv2d", "Conv3d", "Convolution"]
 
 
 class Convolution(Module):
-    """A weight, a bias, and a function of the input, the weight and settings.
+    """Base class of convolutions: a weight, a bias, and a function of the input, the weight and settings.
 
-    ``_mx_axes`` is the number of spatial axes, ``_mx_settings`` are the names of the settings, in the function's order.
-    Layers with more than one axis keep a setting per axis, except for the dilation and the groups.
+    ``_mx_axes`` is the number of spatial axes. ``_mx_settings`` has the names of the settings in the function's order.
+    Layers with more than one axis keep one value per axis for each setting, except for the dilation and the groups.
     """
 
     _mx_axes: ClassVar[int]
@@ -26,19 +27,19 @@ class Convolution(Module):
     def _mx_set_up(
         self, in_channels: int, out_channels: int, kernel_size: int | tuple, bias: bool, *settings: Any
     ) -> None:
-        """Make the parameters and keep the settings."""
+        """Make the parameters and store the settings."""
         kernel: tuple[Any, ...] = (kernel_size,) if self._mx_axes == 1 else self._mx_spread(kernel_size)
         limit = math.sqrt(1 / (in_channels * math.prod(kernel[axis] for axis in range(self._mx_axes))))
         self.weight = mx.random.uniform(low=-limit, high=limit, shape=(out_channels, *kernel, in_channels))
         if bias:
             self.bias = mx.zeros((out_channels,))
         given = dict(zip(self._mx_settings, settings, strict=True))
-        for name in ("padding", *given):  # MLX's order, in which they are listed
+        for name in ("padding", *given):  # the order in which MLX lists them
             whole = self._mx_axes == 1 or name in ("dilation", "groups")
             setattr(self, name, given[name] if whole else self._mx_spread(given[name]))
 
     def _mx_spread(self, value: int | tuple) -> tuple:
-        """One value per spatial axis."""
+        """Return one value per spatial axis."""
         return (value,) * self._mx_axes if isinstance(value, int) else value
 
     def _extra_repr(self) -> str:
@@ -56,7 +57,7 @@ class Convolution(Module):
 
 
 def _per_group(in_channels: int, groups: int) -> int:
-    """Input channels of a group."""
+    """Return the number of input channels of a group."""
     if in_channels % groups:
         raise ValueError(
             f"The number of input channels ({in_channels}) must be divisible by the number of groups ({groups})"
@@ -76,12 +77,12 @@ class Conv1d(Convolution):
         stride: step between windows.
         padding: zeros added on both sides.
         dilation: step between the kernel's taps.
-        groups: how many groups the channels are split into.
+        groups: the number of groups into which the channels are split.
         bias: whether to add a bias.
 
     Raises:
-        ValueError: ``groups`` does not divide ``in_channels``; at call time, an input with other axes or channels,
-            or smaller than the kernel.
+        ValueError: if ``groups`` does not divide ``in_channels``; at call time, for an input with other axes or
+            channels, or smaller than the kernel.
 
     Example:
         >>> nn.Conv1d(3, 5, kernel_size=4)(mx.ones((2, 16, 3))).shape
@@ -119,12 +120,12 @@ class Conv2d(Convolution):
         stride: step between windows, an integer or a pair.
         padding: zeros added on both sides, an integer or a pair.
         dilation: step between the kernel's taps, an integer or a pair.
-        groups: how many groups the channels are split into.
+        groups: the number of groups into which the channels are split.
         bias: whether to add a bias.
 
     Raises:
-        ValueError: ``groups`` does not divide ``in_channels``; at call time, an input with other axes or channels,
-            or smaller than the kernel.
+        ValueError: if ``groups`` does not divide ``in_channels``; at call time, for an input with other axes or
+            channels, or smaller than the kernel.
 
     Example:
         >>> nn.Conv2d(3, 5, kernel_size=3, padding=1)(mx.ones((2, 8, 8, 3))).shape
@@ -165,7 +166,7 @@ class Conv3d(Convolution):
         bias: whether to add a bias.
 
     Raises:
-        ValueError: at call time, an input with other axes or channels, or smaller than the kernel.
+        ValueError: at call time, for an input with other axes or channels, or smaller than the kernel.
 
     Example:
         >>> nn.Conv3d(3, 5, kernel_size=3)(mx.ones((2, 8, 8, 8, 3))).shape

@@ -21,13 +21,13 @@ class ConvTranspose1d(_Transposed):
         out_channels: channels of the output.
         kernel_size: size of the kernel.
         stride: step between the places the input values go to.
-        padding: how much is cut off on both sides of the output.
+        padding: the number of elements to cut off on both sides of the output.
         dilation: step between the kernel's taps.
-        output_padding: how much is added at the end of the output.
+        output_padding: the number of elements to add at the end of the output.
         bias: whether to add a bias.
 
     Raises:
-        ValueError: at call time, an input with other axes or channels.
+        ValueError: at call time, for an input with other axes or channels.
 
     Example:
         >>> nn.ConvTranspose1d(3, 5, kernel_size=4)(mx.ones((2, 16, 3))).shape
@@ -62,13 +62,13 @@ class ConvTranspose2d(_Transposed):
         out_channels: channels of the output.
         kernel_size: size of the kernel, an integer or a pair.
         stride: step between the places the input values go to, an integer or a pair.
-        padding: how much is cut off on both sides of the output, an integer or a pair.
+        padding: the number of elements to cut off on both sides of the output, an integer or a pair.
         dilation: step between the kernel's taps, an integer or a pair.
-        output_padding: how much is added at the end of the output, an integer or a pair.
+        output_padding: the number of elements to add at the end of the output, an integer or a pair.
         bias: whether to add a bias.
 
     Raises:
-        ValueError: at call time, an input with other axes or channels.
+        ValueError: at call time, for an input with other axes or channels.
 
     Example:
         >>> nn.ConvTranspose2d(3, 5, kernel_size=2, stride=2)(mx.ones((2, 8, 8, 3))).shape
@@ -103,13 +103,13 @@ class ConvTranspose3d(_Transposed):
         out_channels: channels of the output.
         kernel_size: size of the kernel, an integer or a triple.
         stride: step between the places the input values go to, an integer or a triple.
-        padding: how much is cut off on both sides of the output, an integer or a triple.
+        padding: the number of elements to cut off on both sides of the output, an integer or a triple.
         dilation: step between the kernel's taps, an integer or a triple.
-        output_padding: how much is added at the end of the output, an integer or a triple.
+        output_padding: the number of elements to add at the end of the output, an integer or a triple.
         bias: whether to add a bias.
 
     Raises:
-        ValueError: at call time, an input with other axes or channels.
+        ValueError: at call time, for an input with other axes or channels.
 
     Example:
         >>> nn.ConvTranspose3d(3, 5, kernel_size=2)(mx.ones((2, 8, 8, 8, 3))).shape

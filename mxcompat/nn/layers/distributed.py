@@ -1,7 +1,7 @@
-"""Layers whose parameters are spread over the members of a distributed group.
+"""Layers whose parameters are sharded over the ranks of a distributed group.
 
-A member holds the slice of each parameter that belongs to its rank. With a group of one (the only kind a single
-process has) everything here computes what the plain layers compute.
+Each rank holds its slice of each parameter. In a group of one rank, the layers compute the same as the plain layers. (A
+single process has only such a group.)
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def shard_inplace(
     segments: int | list = 1,
     group: mx.distributed.Group | None = None,
 ) -> None:
-    """Replace the parameters of a module by this rank's slices. The module itself must do the communication.
+    """Replace the parameters of a module by this rank's slices. The module itself must communicate.
 
     Args:
         module: the module.
-        sharding: ``"all-to-sharded"``, ``"sharded-to-all"`` or a function of path and weight that returns ``None``,
-            an axis, or an axis and segments.
-        segments: for the named kinds: how many matrices are fused into one (or where each begins).
-        group: the group; default the global one.
+        sharding: ``"all-to-sharded"``, ``"sharded-to-all"`` or a function of path and weight that returns ``None``, an
+            axis, or an axis and segments.
+        segments: for the named kinds: the number of matrices that are fused into one (or where each begins).
+        group: the group; the default is the global group.
 
     Raises:
-        ValueError: an unknown kind, or the function returned something else.
+        ValueError: for an unknown kind, or if the function returned another kind of value.
     """
     if isinstance(sharding, str):
         _check_sharding(sharding)
@@ -67,16 +67,16 @@ def shard_linear(
     segments: int | list = 1,
     group: mx.distributed.Group | None = None,
 ) -> Module:
-    """A new layer that holds this rank's slice of a linear layer (quantized or not) and communicates.
+    """Return a new layer that holds this rank's slice of a linear layer (quantized or not) and communicates.
 
     Args:
         module: the linear layer.
         sharding: ``"all-to-sharded"`` or ``"sharded-to-all"``.
-        segments: how many matrices are fused into one (or where each begins).
-        group: the group; default the global one.
+        segments: the number of matrices that are fused into one (or where each begins).
+        group: the group; the default is the global group.
 
     Raises:
-        ValueError: an unknown kind.
+        ValueError: for an unknown kind.
     """
     _check_sharding(sharding)
     if isinstance(module, Linear):
@@ -87,10 +87,10 @@ def shard_linear(
 
 
 class _Sharded(Module):
-    """A linear layer of which each rank holds the slice along one axis of the weight.
+    """Base class of linear layers whose weight is sliced along one axis.
 
-    ``_mx_axis`` names the axis in the weight's shape (output_dims, input_dims), ``_mx_refusal`` what is said when the
-    group's size does not divide it, and ``_mx_slices`` makes the function that slices a whole layer's parameters.
+    ``_mx_axis`` is that axis in the weight's shape (output_dims, input_dims). ``_mx_refusal`` is the error message if
+    the group's size does not divide the axis. ``_mx_slices`` makes the function that slices a whole layer's parameters.
     """
 
     group: mx.distributed.Group
@@ -99,7 +99,7 @@ class _Sharded(Module):
     _mx_slices: ClassVar[Callable[[int | list], Callable]]
 
     def _mx_join(self, group: mx.distributed.Group | None, input_dims: int, output_dims: int) -> tuple[int, int]:
-        """Become a member of the group, and return the shape of this rank's slice of the weight."""
+        """Join the group, and return the shape of this rank's slice of the weight."""
         self.group = group or mx.distributed.init()
         shape, members = [output_dims, input_dims], self.group.size()
         if shape[self._mx_axis] % members:
@@ -108,7 +108,7 @@ class _Sharded(Module):
         return shape[0], shape[1]
 
     def _mx_held_shape(self) -> tuple[int, int]:
-        """The shape of this rank's slice of the weight."""
+        """Return the shape of this rank's slice of the weight."""
         return self.weight.shape
 
     def _extra_repr(self) -> str:
@@ -117,13 +117,13 @@ class _Sharded(Module):
         return f"input_dims={shape[1]}, output_dims={shape[0]}, bias={'bias' in self}"
 
     def _mx_take(self, parameters: dict, segments: int | list) -> Any:
-        """Become this rank's slice of a layer with these parameters."""
+        """Take this rank's slice of a layer with these parameters."""
         self.update(shard(parameters, type(self)._mx_slices(segments), self.group))
         return self
 
 
 class _AllToSharded(_Sharded):
-    """The output features are sliced; the gradient of the input, which all ranks have, is summed."""
+    """Base class for sliced output features. All ranks have the whole input; its gradient is summed over the group."""
 
     _mx_axis = 0
     _mx_refusal = "Cannot shard the output of size {} across {} devices."
@@ -131,7 +131,7 @@ class _AllToSharded(_Sharded):
 
 
 class _ShardedToAll(_Sharded):
-    """The input features are sliced; the outputs, each a part of the sum, are summed."""
+    """Base class for sliced input features. Each rank's output is a part of the sum over the group."""
 
     _mx_axis = 1
     _mx_refusal = "The input of size {} cannot be sharded across {} devices."
@@ -149,10 +149,10 @@ class AllToShardedLinear(_AllToSharded):
         input_dims: features of the input.
         output_dims: features of the output, of all ranks together.
         bias: whether to add a bias.
-        group: the group; default the global one.
+        group: the group; the default is the global group.
 
     Raises:
-        ValueError: the group's size does not divide ``output_dims``; at call time, an input of another size.
+        ValueError: if the group's size does not divide ``output_dims``; at call time, for an input of another size.
 
     Example:
         >>> nn.AllToShardedLinear(8, 4)(mx.ones((2, 8))).shape
@@ -175,7 +175,7 @@ class AllToShardedLinear(_AllToSharded):
     def from_linear(
         cls, linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
     ) -> AllToShardedLinear:
-        """This rank's slice of an ``nn.Linear``."""
+        """Return this rank's slice of an ``nn.Linear``."""
         outputs, inputs = linear_layer.weight.shape
         return cls(inputs, outputs, "bias" in linear_layer, group)._mx_take(linear_layer.parameters(), segments)
 
@@ -187,10 +187,10 @@ class ShardedToAllLinear(_ShardedToAll):
         input_dims: features of the input, of all ranks together.
         output_dims: features of the output.
         bias: whether to add a bias.
-        group: the group; default the global one.
+        group: the group; the default is the global group.
 
     Raises:
-        ValueError: the group's size does not divide ``input_dims``; at call time, an input of another size.
+        ValueError: if the group's size does not divide ``input_dims``; at call time, for an input of another size.
 
     Example:
         >>> nn.ShardedToAllLinear(8, 4)(mx.ones((2, 8))).shape
@@ -213,7 +213,7 @@ class ShardedToAllLinear(_ShardedToAll):
     def from_linear(
         cls, linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
     ) -> ShardedToAllLinear:
-        """This rank's slice of an ``nn.Linear``."""
+        """Return this rank's slice of an ``nn.Linear``."""
         outputs, inputs = linear_layer.weight.shape
         return cls(inputs, outputs, "bias" in linear_layer, group)._mx_take(linear_layer.parameters(), segments)
 
@@ -257,14 +257,14 @@ class QuantizedAllToShardedLinear(_QuantizedSharded, _AllToSharded):
         input_dims: features of the input.
         output_dims: features of the output, of all ranks together.
         bias: whether to add a bias.
-        group_size: how many weights share a scale.
+        group_size: the number of weights that share a scale.
         bits: bits per weight.
         mode: the quantization mode.
-        group: the group; default the global one.
+        group: the group; the default is the global group.
 
     Raises:
-        ValueError: the group's size does not divide ``output_dims``, or a quantization that is not possible; at call
-            time, an input of another size.
+        ValueError: if the group's size does not divide ``output_dims``, or if the quantization is not possible; at call
+            time, for an input of another size.
 
     Example:
         >>> nn.QuantizedAllToShardedLinear(64, 8)(mx.ones((2, 64))).shape
@@ -292,7 +292,7 @@ class QuantizedAllToShardedLinear(_QuantizedSharded, _AllToSharded):
     def from_quantized_linear(
         cls, quantized_linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
     ) -> QuantizedAllToShardedLinear:
-        """This rank's slice of an ``nn.QuantizedLinear``."""
+        """Return this rank's slice of an ``nn.QuantizedLinear``."""
         return cls._mx_from_quantized(quantized_linear_layer, segments, group)
 
 
@@ -303,14 +303,14 @@ class QuantizedShardedToAllLinear(_QuantizedSharded, _ShardedToAll):
         input_dims: features of the input, of all ranks together.
         output_dims: features of the output.
         bias: whether to add a bias.
-        group_size: how many weights share a scale.
+        group_size: the number of weights that share a scale.
         bits: bits per weight.
         mode: the quantization mode.
-        group: the group; default the global one.
+        group: the group; the default is the global group.
 
     Raises:
-        ValueError: the group's size does not divide ``input_dims``, or a quantization that is not possible; at call
-            time, an input of another size.
+        ValueError: if the group's size does not divide ``input_dims``, or if the quantization is not possible; at call
+            time, for an input of another size.
 
     Example:
         >>> nn.QuantizedShardedToAllLinear(64, 8)(mx.ones((2, 64))).shape
@@ -337,5 +337,5 @@ class QuantizedShardedToAllLinear(_QuantizedSharded, _ShardedToAll):
     def from_quantized_linear(
         cls, quantized_linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
     ) -> QuantizedShardedToAllLinear:
-        """This rank's slice of an ``nn.QuantizedLinear``."""
+        """Return this rank's slice of an ``nn.QuantizedLinear``."""
         return cls._mx_from_quantized(quantized_linear_layer, segments, group)

@@ -1,7 +1,7 @@
 """Dropout of single values and of whole channels.
 
-Which values are kept is drawn by calls of `mx.random.bernoulli` like those of MLX's layers, as a program may have put a
-function of its own in its place.
+Masks are drawn by the same calls of `mx.random.bernoulli` as in MLX's layers, because a program may have replaced that
+function.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["Dropout", "Dropout2d", "Dropout3d"]
 
 
 def _kept(p: float) -> float:
-    """The probability to keep."""
+    """Return the probability to keep a value, after checking it."""
     if p < 0 or p >= 1:
         raise ValueError(f"The dropout probability {p} is not in [0, 1)")
     return 1 - p
@@ -24,12 +24,12 @@ def _keeps_all(layer: Dropout | Dropout2d | Dropout3d) -> bool:
 
 
 def _scaled(x: mx.array, mask: mx.array, kept: float) -> mx.array:
-    """What is kept of the input; the mask first, so that half precision stays."""
+    """Mask and scale the input. The mask comes first, so that half precision is kept."""
     return mask * x * (1 / kept)
 
 
 def _shared_axes(x: mx.array, count: int, allowed: tuple[int, int]) -> list[int]:
-    """The shape in which whole channels are drawn: all elements along axes of size 1 share one draw."""
+    """Return the shape of the mask for whole channels: all elements along axes of size 1 share one draw."""
     if x.ndim not in allowed:
         raise ValueError(f"Received input with {x.ndim} dimensions. Expected {allowed[0]} or {allowed[1]} dimensions.")
     shape = list(x.shape)
@@ -38,13 +38,13 @@ def _shared_axes(x: mx.array, count: int, allowed: tuple[int, int]) -> list[int]
 
 
 class Dropout(Module):
-    """In training, zeroes each value with probability ``p`` and scales the rest by ``1 / (1 - p)``.
+    """A layer that in training sets each value to zero with probability ``p``, and scales the rest by ``1 / (1 - p)``.
 
     Args:
         p: the probability, in [0, 1).
 
     Raises:
-        ValueError: ``p`` out of range.
+        ValueError: if ``p`` is out of range.
 
     Example:
         >>> layer = nn.Dropout(0.5).eval()
@@ -55,7 +55,7 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
-        self._p_1 = _kept(p)  # as MLX names it
+        self._p_1 = _kept(p)  # MLX's name
 
     def _extra_repr(self) -> str:
         return f"p={1 - self._p_1}"
@@ -73,7 +73,7 @@ class Dropout2d(Module):
         p: the probability for a channel, in [0, 1).
 
     Raises:
-        ValueError: ``p`` out of range; at call time, an input without 3 or 4 axes.
+        ValueError: if ``p`` is out of range; at call time, for an input without 3 or 4 axes.
 
     Example:
         >>> nn.Dropout2d(0.5).eval()(mx.ones((2, 4, 4, 3))).shape
@@ -101,7 +101,7 @@ class Dropout3d(Module):
         p: the probability for a channel, in [0, 1).
 
     Raises:
-        ValueError: ``p`` out of range; at call time, an input without 4 or 5 axes.
+        ValueError: if ``p`` is out of range; at call time, for an input without 4 or 5 axes.
 
     Example:
         >>> nn.Dropout3d(0.5).eval()(mx.ones((2, 4, 4, 4, 3))).shape

@@ -15,14 +15,15 @@ __all__ = ["Embedding"]
 class Embedding(Module):
     """A table of vectors, looked up by integers: (...) to (..., dims).
 
-    Parameter: ``weight`` (num_embeddings, dims), normal with standard deviation ``1 / sqrt(dims)`` at first.
+    Parameter: ``weight`` (num_embeddings, dims), initialized from a normal distribution with standard deviation ``1 /
+    sqrt(dims)``.
 
     Args:
-        num_embeddings: how many vectors.
-        dims: size of each.
+        num_embeddings: the number of vectors.
+        dims: the size of each vector.
 
     Raises:
-        ValueError: at call time, indices that are not integers.
+        ValueError: at call time, for indices that are not integers.
 
     Example:
         >>> nn.Embedding(10, 4)(mx.array([1, 5])).shape
@@ -40,7 +41,7 @@ class Embedding(Module):
         return read(self, "weight")[x]
 
     def as_linear(self, x: mx.array) -> mx.array:
-        """Use the table as the weight of a linear layer: ``x @ weight.T`` (for tied output layers)."""
+        """Use the table as the weight of a linear layer, ``x @ weight.T``, for output layers that share it."""
         return x @ read(self, "weight").T
 
     def to_quantized(
@@ -50,10 +51,10 @@ class Embedding(Module):
         mode: str = "affine",
         quantize_input: bool = False,
     ) -> QuantizedEmbedding:
-        """The same table, quantized; arguments as for ``nn.Linear.to_quantized``.
+        """Return the table as a quantized layer. The arguments are those of ``nn.Linear.to_quantized``.
 
         Raises:
-            ValueError: ``quantize_input`` is set: indices have nothing to quantize.
+            ValueError: if ``quantize_input`` is set, because indices cannot be quantized.
         """
         if quantize_input:
             raise ValueError("Quantized input is not supported.")

@@ -12,12 +12,12 @@ __all__ = ["Bilinear", "Identity", "Linear", "affine"]
 
 
 def affine(x: mx.array, weight: mx.array, bias: mx.array | None) -> mx.array:
-    """``x @ weight.T + bias``."""
+    """Compute ``x @ weight.T + bias``."""
     return x @ weight.T if bias is None else mx.addmm(bias, x, weight.T)
 
 
 class Identity(Module):
-    """Returns its input, whatever it is.
+    """A layer that returns its input.
 
     Args:
         *args: ignored.
@@ -36,10 +36,10 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """``y = x @ weight.T + bias``: (..., input_dims) to (..., output_dims).
+    """A linear layer, ``y = x @ weight.T + bias``: (..., input_dims) to (..., output_dims).
 
-    Parameters: ``weight`` (output_dims, input_dims) and ``bias`` (output_dims,), uniform within
-    ``1 / sqrt(input_dims)`` of zero at first.
+    Parameters: ``weight`` (output_dims, input_dims) and ``bias`` (output_dims,), both initialized uniformly within ``1
+    / sqrt(input_dims)`` of zero.
 
     Args:
         input_dims: size of the last axis of the input.
@@ -47,7 +47,7 @@ class Linear(Module):
         bias: whether to add a bias.
 
     Raises:
-        ValueError: at call time, an input of another size.
+        ValueError: at call time, for an input of another size.
 
     Example:
         >>> nn.Linear(3, 5)(mx.ones((2, 3))).shape
@@ -74,16 +74,16 @@ class Linear(Module):
         mode: str = "affine",
         quantize_input: bool = False,
     ) -> Module:
-        """The same layer with quantized weights.
+        """Return the layer with quantized weights.
 
         Args:
-            group_size: how many weights share a scale; default that of the mode.
-            bits: bits per weight; default that of the mode.
+            group_size: the number of weights that share a scale; the default depends on the mode.
+            bits: bits per weight; the default depends on the mode.
             mode: the quantization mode.
             quantize_input: quantize the input too (a ``QQLinear``; modes ``nvfp4`` and ``mxfp8`` only).
 
         Raises:
-            ValueError: ``quantize_input`` in another mode.
+            ValueError: if ``quantize_input`` is set in another mode.
         """
         if not quantize_input:
             return QuantizedLinear.from_linear(self, group_size, bits, mode)
@@ -93,7 +93,8 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """``y[o] = x1 @ weight[o].T @ x2 + bias[o]``: (..., input1_dims) and (..., input2_dims) to (..., output_dims).
+    """A bilinear layer, ``y[o] = x1 @ weight[o].T @ x2 + bias[o]``: (..., input1_dims) and (..., input2_dims) to (...,
+    output_dims).
 
     Parameters: ``weight`` (output_dims, input2_dims, input1_dims) and ``bias`` (output_dims,).
 
@@ -104,7 +105,7 @@ class Bilinear(Module):
         bias: whether to add a bias.
 
     Raises:
-        ValueError: at call time, inputs of other sizes.
+        ValueError: at call time, for inputs of other sizes.
 
     Example:
         >>> nn.Bilinear(2, 3, 5)(mx.ones((4, 2)), mx.ones((4, 3))).shape

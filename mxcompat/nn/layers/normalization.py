@@ -17,9 +17,9 @@ def _standardized(x: mx.array, mean: mx.array, var: mx.array, eps: float) -> mx.
 
 
 class _Norm(Module):
-    """What the layers share: a positive ``eps``, parameters that scale and shift, a description.
+    """Base class with a positive ``eps``, parameters that scale and shift, and a description.
 
-    ``_mx_description`` formats ``{0}``, the layer, and ``{affine}``, whether it has a weight.
+    ``_mx_description`` is a format for the layer (``{0}``) and for whether it has a weight (``{affine}``).
     """
 
     eps: float
@@ -44,7 +44,7 @@ class _Norm(Module):
 
 
 class InstanceNorm(_Norm):
-    """Normalizes each channel of each example over its spatial axes: (N, ..., C) to the same shape.
+    """A layer that normalizes each channel of each example over its spatial axes: (N, ..., C) to the same shape.
 
     Parameters if ``affine``: ``weight`` and ``bias`` (dims,).
 
@@ -54,8 +54,8 @@ class InstanceNorm(_Norm):
         affine: whether to scale and shift afterwards.
 
     Raises:
-        ValueError: ``eps`` is not positive; at call time, an input without spatial axes or, if ``affine``, with other
-            channels.
+        ValueError: if ``eps`` is not positive; at call time, for an input without spatial axes or, if ``affine``, with
+            other channels.
 
     Example:
         >>> nn.InstanceNorm(1)(mx.array([[[-100.0], [100.0]]]))
@@ -73,12 +73,12 @@ class InstanceNorm(_Norm):
             needed = "InstanceNorm expects inputs with at least 3 dimensions (N, ..., C)"
             raise ValueError(f"{needed} but the input has {x.ndim} dimensions.")
         channels = x.reshape(x.shape[0], -1, x.shape[-1]).swapaxes(1, 2)
-        normed = mx.fast.layer_norm(channels, None, None, self.eps)  # its statistics are float32, whatever x is
+        normed = mx.fast.layer_norm(channels, None, None, self.eps)  # computes its statistics in float32 for all dtypes
         return self._mx_affine(normed.swapaxes(1, 2).reshape(x.shape))
 
 
 class LayerNorm(_Norm):
-    """Normalizes over the last axis: (..., dims) to the same shape.
+    """A layer that normalizes over the last axis: (..., dims) to the same shape.
 
     Parameters if ``affine``: ``weight`` (dims,) and, if ``bias``, ``bias`` (dims,).
 
@@ -89,7 +89,7 @@ class LayerNorm(_Norm):
         bias: whether to shift.
 
     Raises:
-        ValueError: ``eps`` is not positive; at call time, if ``affine``, an input of another size.
+        ValueError: if ``eps`` is not positive; at call time, if ``affine``, for an input of another size.
 
     Example:
         >>> nn.LayerNorm(2)(mx.array([[-100.0, 100.0], [100.0, 500.0]]))
@@ -110,7 +110,7 @@ class LayerNorm(_Norm):
 
 
 class RMSNorm(_Norm):
-    """Divides by the root mean square over the last axis, and scales: (..., dims) to the same shape.
+    """A layer that divides by the root mean square over the last axis, and scales: (..., dims) to the same shape.
 
     Parameter: ``weight`` (dims,).
 
@@ -119,7 +119,7 @@ class RMSNorm(_Norm):
         eps: added to the mean square.
 
     Raises:
-        ValueError: ``eps`` is not positive; at call time, an input of another size.
+        ValueError: if ``eps`` is not positive; at call time, for an input of another size.
 
     Example:
         >>> nn.RMSNorm(2)(mx.array([[100.0, -100.0], [70.0, 10.0]]))
@@ -138,21 +138,21 @@ class RMSNorm(_Norm):
 
 
 class GroupNorm(_Norm):
-    """Normalizes groups of channels together over all axes but the first: (N, ..., C) to the same shape.
+    """A layer that normalizes groups of channels together over all axes but the first: (N, ..., C) to the same shape.
 
     Parameters if ``affine``: ``weight`` and ``bias`` (dims,).
 
     Args:
-        num_groups: how many groups.
+        num_groups: the number of groups.
         dims: number of channels.
         eps: added to the variance.
         affine: whether to scale and shift afterwards.
-        pytorch_compatible: groups of neighbouring channels, as PyTorch has them; otherwise channel ``c`` is in
-            group ``c % num_groups``.
+        pytorch_compatible: groups of neighbouring channels, as PyTorch has them; otherwise channel ``c`` is in group
+            ``c % num_groups``.
 
     Raises:
-        ValueError: numbers that are not positive, or groups that do not divide the channels; at call time, an input
-            with other channels.
+        ValueError: for numbers that are not positive, or groups that do not divide the channels; at call time, for an
+            input with other channels.
 
     Example:
         >>> layer = nn.GroupNorm(2, 4, pytorch_compatible=True)
@@ -199,11 +199,11 @@ class GroupNorm(_Norm):
 
 
 class BatchNorm(_Norm):
-    """Normalizes each channel over all other axes: (N, C), (N, L, C) or (N, H, W, C) to the same shape.
+    """A layer that normalizes each channel over all other axes: (N, C), (N, L, C) or (N, H, W, C) to the same shape.
 
-    In training the statistics are those of the batch, and running means of them are kept (the variance with Bessel's
-    correction); in evaluation the running statistics are used. ``running_mean`` and ``running_var`` (num_features,)
-    are parameters that stay frozen; ``weight`` and ``bias`` (num_features,) exist if ``affine``.
+    In training it uses the statistics of the batch, and updates running statistics (the variance with Bessel's
+    correction). In evaluation it uses the running statistics. ``running_mean`` and ``running_var`` (num_features,) are
+    frozen parameters; ``weight`` and ``bias`` (num_features,) exist if ``affine``.
 
     Args:
         num_features: number of channels.
@@ -213,8 +213,8 @@ class BatchNorm(_Norm):
         track_running_stats: whether to keep running statistics.
 
     Raises:
-        ValueError: ``eps`` is not positive; at call time, an input with another number of axes or, in training, with
-            a single value per channel.
+        ValueError: if ``eps`` is not positive; at call time, for an input with another number of axes or, in training,
+            with a single value per channel.
 
     Example:
         >>> layer = nn.BatchNorm(1)
@@ -256,19 +256,20 @@ class BatchNorm(_Norm):
         self._mx_freeze_statistics()
 
     def _calc_stats(self, x: mx.array, ddof: int = 0) -> tuple[mx.array, mx.array]:
-        """Mean and variance of each channel."""
+        """Return the mean and variance of each channel."""
         others = tuple(range(x.ndim - 1))
         return mx.mean(x, axis=others), mx.var(x, axis=others, ddof=ddof)
 
     def _mx_unbiased(self, x: mx.array, var: mx.array) -> mx.array:
-        """The variance with Bessel's correction: it follows from the other, unless another function calculates it."""
+        """Return the variance with Bessel's correction: computed from ``var``, unless `_calc_stats` has been
+        overridden."""
         if getattr(self._calc_stats, "__func__", None) is not _CALC_STATS:
             return self._calc_stats(x, ddof=1)[1]
         count = math.prod(x.shape[:-1])
         return var * (count / (count - 1))
 
     def _mx_remember(self, *statistics: mx.array) -> None:
-        """Blend the mean and variance of a batch into the running ones."""
+        """Blend the mean and variance of a batch into the running statistics."""
         for name, new in zip(self._mx_statistics, statistics, strict=True):
             setattr(self, name, getattr(self, name) * (1 - self.momentum) + new * self.momentum)
 

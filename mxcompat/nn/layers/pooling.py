@@ -17,15 +17,16 @@ __all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "Max
 
 
 def _tiles(x: mx.array, window: Sequence[int]) -> mx.array:
-    """Windows that lie side by side, as (N, count, window, count, window, ..., C): what does not fill a window is cut
-    off, the rest is a reshape."""
+    """Return adjacent windows as (N, count, window, count, window, ..., C), by a reshape. Elements that do not fill a
+    window are cut off."""
     used, shape = _tiling(x.shape, tuple(window))
     return (x[used] if used else x).reshape(shape)
 
 
 @lru_cache
 def _tiling(shape: tuple[int, ...], window: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[int, ...]]:
-    """What of an array fills windows, if not all of it does, and the shape with an axis for the places in each."""
+    """Return the slices that cut off incomplete windows (none if all are complete), and the shape with axes for the
+    windows."""
     batch, *sizes, channels = shape
     counts = [size // k for size, k in zip(sizes, window, strict=True)]
     whole = [n * k for n, k in zip(counts, window, strict=True)]
@@ -34,7 +35,7 @@ def _tiling(shape: tuple[int, ...], window: tuple[int, ...]) -> tuple[tuple[slic
 
 
 def _slices(x: mx.array, counts: list[int], window: list[int], strides: list[int]) -> mx.array:
-    """One strided slice for each place of the window, stacked."""
+    """Return a stack with one strided slice for each position in the window."""
     places = []
     for offsets in itertools.product(*map(range, window)):
         cut = (slice(o, o + (n - 1) * s + 1, s) for o, n, s in zip(offsets, counts, strides, strict=True))
@@ -52,7 +53,7 @@ def _strided(x: mx.array, counts: list[int], window: list[int], strides: list[in
 
 
 def _sliding_windows(x: mx.array, window_shape: list[int], window_strides: list[int]) -> mx.array:
-    """All windows of (N, *spatial, C), as (N, *counts, *window_shape, C)."""
+    """Return all windows of (N, *spatial, C), as (N, *counts, *window_shape, C)."""
     if x.ndim < 3:
         raise ValueError(
             "To extract sliding windows at least 1 spatial dimension (3 total) is needed "
@@ -82,7 +83,8 @@ _OVER_ANY_AXES = (mx.max, mx.mean)
 
 
 class _Pool(Module):
-    """Pads, cuts windows, reduces each: by ``pooling_function(windows, axes)``, over axes counted from the end."""
+    """Base class of pooling: pads, cuts windows, and reduces each by ``pooling_function(windows, axes)``; the axes are
+    negative."""
 
     def __init__(
         self,
@@ -114,12 +116,12 @@ class _Pool(Module):
             x = mx.pad(x, [(0, 0), *margins, (0, 0)], constant_values=self._padding_value)
         window, reduce = self._kernel_size, self._pooling_function
         if self._mx_side_by_side(x):
-            # the windows need not be moved together to be reduced
+            # adjacent windows need no transpose before the reduction
             return reduce(_tiles(x, window), tuple(range(2, 2 * len(window) + 1, 2)))
         return reduce(_sliding_windows(x, window, self._stride), self._axes)
 
     def _mx_side_by_side(self, x: mx.array) -> bool:
-        """Whether the windows lie side by side, and are reduced by a function that may be given other axes."""
+        """Return True if windows are adjacent, and the reduction accepts other axes."""
         window = self._kernel_size
         return (
             self._pooling_function in _OVER_ANY_AXES
@@ -130,7 +132,7 @@ class _Pool(Module):
 
 
 class _PoolOver(_Pool):
-    """Settings may be one number for all of the ``_mx_count`` spatial axes."""
+    """Base class whose settings may be one number for all ``_mx_count`` spatial axes."""
 
     _mx_count: ClassVar[int]
 
@@ -169,15 +171,16 @@ class _Pool3d(_PoolOver):
 
 
 class MaxPool1d(_Pool1d):
-    """The largest value of each window: (N, L, C) to (N, L', C).
+    """A layer that returns the largest value of each window: (N, L, C) to (N, L', C).
 
     Args:
         kernel_size: size of the window.
         stride: step between windows; default ``kernel_size``.
-        padding: how many ``-inf`` to add on both sides.
+        padding: the number of ``-inf`` to add on both sides.
 
     Raises:
-        ValueError: a setting that is not an integer (or a 1-tuple) in range; at call time, an input with other axes.
+        ValueError: for a setting that is not an integer (or a 1-tuple) in range; at call time, for an input with other
+            axes.
 
     Example:
         >>> nn.MaxPool1d(2)(mx.array([[[1.0], [2.0], [3.0], [5.0]]]))
@@ -195,15 +198,16 @@ class MaxPool1d(_Pool1d):
 
 
 class AvgPool1d(_Pool1d):
-    """The mean of each window, added zeros included: (N, L, C) to (N, L', C).
+    """A layer that returns the mean of each window, including padding: (N, L, C) to (N, L', C).
 
     Args:
         kernel_size: size of the window.
         stride: step between windows; default ``kernel_size``.
-        padding: how many zeros to add on both sides.
+        padding: the number of zeros to add on both sides.
 
     Raises:
-        ValueError: a setting that is not an integer (or a 1-tuple) in range; at call time, an input with other axes.
+        ValueError: for a setting that is not an integer (or a 1-tuple) in range; at call time, for an input with other
+            axes.
 
     Example:
         >>> nn.AvgPool1d(2)(mx.array([[[1.0], [2.0], [3.0], [5.0]]]))
@@ -221,15 +225,16 @@ class AvgPool1d(_Pool1d):
 
 
 class MaxPool2d(_Pool2d):
-    """The largest value of each window: (N, H, W, C) to (N, H', W', C).
+    """A layer that returns the largest value of each window: (N, H, W, C) to (N, H', W', C).
 
     Args:
         kernel_size: size of the window, an integer or a pair.
         stride: step between windows; default ``kernel_size``.
-        padding: how many ``-inf`` to add on both sides of each axis.
+        padding: the number of ``-inf`` to add on both sides of each axis.
 
     Raises:
-        ValueError: a setting that is not an integer (or a pair) in range; at call time, an input with other axes.
+        ValueError: for a setting that is not an integer (or a pair) in range; at call time, for an input with other
+            axes.
 
     Example:
         >>> nn.MaxPool2d(2, stride=1)(mx.ones((1, 8, 8, 3))).shape
@@ -246,15 +251,16 @@ class MaxPool2d(_Pool2d):
 
 
 class AvgPool2d(_Pool2d):
-    """The mean of each window, added zeros included: (N, H, W, C) to (N, H', W', C).
+    """A layer that returns the mean of each window, including padding: (N, H, W, C) to (N, H', W', C).
 
     Args:
         kernel_size: size of the window, an integer or a pair.
         stride: step between windows; default ``kernel_size``.
-        padding: how many zeros to add on both sides of each axis.
+        padding: the number of zeros to add on both sides of each axis.
 
     Raises:
-        ValueError: a setting that is not an integer (or a pair) in range; at call time, an input with other axes.
+        ValueError: for a setting that is not an integer (or a pair) in range; at call time, for an input with other
+            axes.
 
     Example:
         >>> nn.AvgPool2d(2, stride=1)(mx.ones((1, 8, 8, 3))).shape
@@ -271,15 +277,16 @@ class AvgPool2d(_Pool2d):
 
 
 class MaxPool3d(_Pool3d):
-    """The largest value of each window: (N, D, H, W, C) to (N, D', H', W', C).
+    """A layer that returns the largest value of each window: (N, D, H, W, C) to (N, D', H', W', C).
 
     Args:
         kernel_size: size of the window, an integer or a triple.
         stride: step between windows; default ``kernel_size``.
-        padding: how many ``-inf`` to add on both sides of each axis.
+        padding: the number of ``-inf`` to add on both sides of each axis.
 
     Raises:
-        ValueError: a setting that is not an integer (or a triple) in range; at call time, an input with other axes.
+        ValueError: for a setting that is not an integer (or a triple) in range; at call time, for an input with other
+            axes.
 
     Example:
         >>> nn.MaxPool3d(2)(mx.ones((1, 4, 4, 4, 3))).shape
@@ -296,15 +303,16 @@ class MaxPool3d(_Pool3d):
 
 
 class AvgPool3d(_Pool3d):
-    """The mean of each window, added zeros included: (N, D, H, W, C) to (N, D', H', W', C).
+    """A layer that returns the mean of each window, including padding: (N, D, H, W, C) to (N, D', H', W', C).
 
     Args:
         kernel_size: size of the window, an integer or a triple.
         stride: step between windows; default ``kernel_size``.
-        padding: how many zeros to add on both sides of each axis.
+        padding: the number of zeros to add on both sides of each axis.
 
     Raises:
-        ValueError: a setting that is not an integer (or a triple) in range; at call time, an input with other axes.
+        ValueError: for a setting that is not an integer (or a triple) in range; at call time, for an input with other
+            axes.
 
     Example:
         >>> nn.AvgPool3d(2)(mx.ones((1, 4, 4, 4, 3))).shape

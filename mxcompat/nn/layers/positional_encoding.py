@@ -1,4 +1,4 @@
-"""Ways to tell a transformer where its inputs stand."""
+"""Positional encodings for transformers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class RoPE(Module):
     """Rotary position embedding: (..., T, D) to the same shape.
 
     Args:
-        dims: how many of the last axis's features to rotate.
+        dims: the number of features of the last axis to rotate.
         traditional: rotate neighbouring pairs; otherwise feature ``i`` with feature ``i + dims / 2``.
         base: the base of the angles' wavelengths.
         scale: factor on the positions.
@@ -36,7 +36,7 @@ class RoPE(Module):
         return f"{self.dims}, traditional={self.traditional}"
 
     def __call__(self, x: mx.array, offset: int = 0) -> mx.array:
-        """Rotate; ``offset`` is the position of the first row."""
+        """Rotate the input; ``offset`` is the position of the first row."""
         angles = {"base": self.base, "scale": self.scale, "offset": offset}
         return mx.fast.rope(x, self.dims, traditional=self.traditional, **angles)
 
@@ -53,7 +53,7 @@ class SinusoidalPositionalEncoding(Module):
         full_turns: frequencies count turns instead of radians.
 
     Raises:
-        ValueError: ``dims`` is odd or not positive.
+        ValueError: if ``dims`` is odd or not positive.
 
     Example:
         >>> nn.SinusoidalPositionalEncoding(8)(mx.arange(4)).shape
@@ -91,11 +91,11 @@ class SinusoidalPositionalEncoding(Module):
 
 
 class ALiBi(Module):
-    """Adds to attention scores (B, heads, T, S) a penalty linear in the distance, with a slope per head.
+    """A layer that adds a penalty to attention scores (B, heads, T, S), linear in the distance, with a slope per head.
 
     Raises:
-        ValueError: at call time, scores or a mask that do not broadcast with the penalties.
-        IndexError: at call time, scores with fewer than two axes.
+        ValueError: at call time, for scores or a mask that do not broadcast with the penalties.
+        IndexError: at call time, for scores with fewer than two axes.
 
     Example:
         >>> nn.ALiBi()(mx.zeros((1, 2, 4, 4)))[0, 0, 3]
@@ -110,7 +110,7 @@ class ALiBi(Module):
         offset: int = 0,
         dtype: mx.Dtype = mx.float32,
     ) -> mx.array:
-        """The penalties, shape (1, num_heads, q_sequence_length - offset, k_sequence_length)."""
+        """Return the penalties, of shape (1, num_heads, q_sequence_length - offset, k_sequence_length)."""
         queries = mx.arange(offset, q_sequence_length)
         keys = mx.arange(0, k_sequence_length)
         distance = -mx.abs(queries[:, None] - keys[None, :])
@@ -118,10 +118,10 @@ class ALiBi(Module):
 
     @staticmethod
     def create_alibi_slope(num_heads: int, dtype: mx.Dtype = mx.float32) -> mx.array:
-        """The slopes ``2 ** (-8 i / num_heads)``, i from 1, shape (num_heads, 1, 1).
+        """Return the slopes ``2 ** (-8 i / num_heads)`` for i from 1, of shape (num_heads, 1, 1).
 
-        For a number of heads that is no power of two: the slopes of the next lower power, then every other of the
-        next higher one.
+        If the number of heads is not a power of two: the slopes for the next lower power, then every other slope for
+        the next higher power.
         """
         lower = 2 ** math.floor(math.log2(num_heads))
         exponents = [i / lower for i in range(1, lower + 1)]
@@ -129,7 +129,7 @@ class ALiBi(Module):
         return mx.array([2 ** (-8 * e) for e in exponents], dtype=dtype)[:, None, None]
 
     def __call__(self, attention_scores: mx.array, offset: int = 0, mask: mx.array | None = None) -> mx.array:
-        """Add the penalties, and ``mask`` if there is one; ``offset`` is the position of the first query."""
+        """Add the penalties, and the ``mask`` if given; ``offset`` is the position of the first query."""
         shape = attention_scores.shape
         bias = ALiBi.create_alibi_matrix(
             q_sequence_length=shape[-2] + offset,

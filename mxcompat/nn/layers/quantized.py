@@ -1,4 +1,4 @@
-"""Layers with quantized weights, and ``quantize``, which puts them into a model."""
+"""Layers with quantized weights, and ``quantize``, which quantizes the layers of a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mxcompat.utils import tree_map_with_path
 
 __all__ = ["QQLinear", "QuantizedEmbedding", "QuantizedLinear", "QuantizedModule", "quantize", "uniform_weight"]
 
-# Per mode: group size and bits per weight.
+# For each mode: the group size and the bits per weight.
 _DEFAULTS = {"affine": (64, 4), "mxfp4": (32, 4), "nvfp4": (16, 4), "mxfp8": (32, 8)}
 
 
@@ -37,16 +37,16 @@ def quantize(
 
     Args:
         model: the model.
-        group_size: how many weights share a scale; default that of the mode.
-        bits: bits per weight; default that of the mode.
+        group_size: the number of weights that share a scale; the default depends on the mode.
+        bits: bits per weight; the default depends on the mode.
         mode: ``"affine"``, ``"mxfp4"``, ``"nvfp4"`` or ``"mxfp8"``.
         quantize_input: quantize inputs of linear layers too (modes ``nvfp4`` and ``mxfp8``).
         class_predicate: called as ``class_predicate(path, layer)`` for each leaf module; false leaves it, ``True``
-            quantizes it, a dictionary does so with these arguments for its ``to_quantized``. Default: all layers
-            that have ``to_quantized``.
+            quantizes it, a dictionary does so with these arguments for its ``to_quantized``. Default: all layers that
+            have ``to_quantized``.
 
     Raises:
-        ValueError: the predicate chose a layer without ``to_quantized`` or returned something else, or a layer does
+        ValueError: if the predicate chose a layer without ``to_quantized`` or returned something else, or a layer does
             not support the settings. The model is then unchanged.
 
     Example:
@@ -72,7 +72,7 @@ def quantize(
                 "``class_predicate`` must return a bool or a dict of parameters to pass to ``to_quantized``"
             )
         if not settings.get("quantize_input", True):
-            # Layers of users need not know this argument.
+            # Users' layers need not accept this argument.
             del settings["quantize_input"]
         return layer.to_quantized(**settings)
 
@@ -81,7 +81,8 @@ def quantize(
 
 
 class QuantizedModule(Module):
-    """A layer with a packed ``weight``, its ``scales`` and, in affine mode, its ``biases``, and how they were made."""
+    """Base class of layers with a packed ``weight``, its ``scales``, in affine mode its ``biases``, and the
+    quantization settings."""
 
     group_size: int
     bits: int
@@ -93,29 +94,29 @@ class QuantizedModule(Module):
 
     @property
     def _mx_format(self) -> dict[str, Any]:
-        """The arguments that ``mx.quantize`` and the functions that take its results share."""
+        """Return the arguments that ``mx.quantize`` and the functions that read its results share."""
         return {"group_size": self.group_size, "bits": self.bits, "mode": self.mode}
 
     def _mx_described_format(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self._mx_format.items())
 
     def _mx_pack(self, dense: mx.array, group_size: int | None, bits: int | None) -> None:
-        """Take a dense weight."""
+        """Quantize and store a dense weight."""
         self.weight, self.scales, self.biases = (*mx.quantize(dense, group_size, bits, mode=self.mode), None)[:3]
 
     def _mx_dense_shape(self) -> tuple[int, int]:
-        """The packed weight's shape before packing: (output_dims, input_dims)."""
+        """Return the shape of the weight before packing: (output_dims, input_dims)."""
         rows, words = read(self, "weight").shape
         return rows, words * 32 // self.bits
 
     def _mx_product(self, x: mx.array) -> mx.array:
-        """``x @ weight.T``."""
+        """Compute ``x @ weight.T``."""
         scales, biases = self["scales"], self.get("biases")
         return mx.quantized_matmul(x, self["weight"], scales=scales, biases=biases, transpose=True, **self._mx_format)
 
 
 def uniform_weight(input_dims: int, *shape: int) -> mx.array:
-    """The initial weight of a linear layer: uniform within ``1 / sqrt(input_dims)`` of zero."""
+    """Return the initial weight of a linear layer: uniform within ``1 / sqrt(input_dims)`` of zero."""
     limit = math.sqrt(1.0 / input_dims)
     return mx.random.uniform(low=-limit, high=limit, shape=shape)
 
@@ -126,15 +127,15 @@ class QuantizedEmbedding(QuantizedModule):
     Parameters (frozen): packed ``weight``, ``scales`` and, in affine mode, ``biases``.
 
     Args:
-        num_embeddings: how many vectors.
+        num_embeddings: the number of vectors.
         dims: size of each.
-        group_size: how many weights share a scale; default that of the mode.
-        bits: bits per weight; default that of the mode.
+        group_size: the number of weights that share a scale; the default depends on the mode.
+        bits: bits per weight; the default depends on the mode.
         mode: the quantization mode.
 
     Raises:
-        ValueError: an unknown mode, bits or group size, or one that does not divide ``dims``; at call time, indices
-            that are not integers.
+        ValueError: for an unknown mode, bits or group size, or one that does not divide ``dims``; at call time, for
+            indices that are not integers.
 
     Example:
         >>> nn.QuantizedEmbedding(10, 64)(mx.array([1, 2])).shape
@@ -160,7 +161,7 @@ class QuantizedEmbedding(QuantizedModule):
         return mx.dequantize(self["weight"][x], scales=self["scales"][x], biases=biases, **self._mx_format)
 
     def as_linear(self, x: mx.array) -> mx.array:
-        """Use the table as the weight of a linear layer (for tied output layers)."""
+        """Use the table as the weight of a linear layer, for output layers that share it."""
         return self._mx_product(x)
 
     def _extra_repr(self) -> str:
@@ -170,7 +171,7 @@ class QuantizedEmbedding(QuantizedModule):
     def from_embedding(
         cls, embedding_layer: Module, group_size: int | None = None, bits: int | None = None, mode: str = "affine"
     ) -> QuantizedEmbedding:
-        """A quantized copy of an ``nn.Embedding``."""
+        """Return a quantized copy of an ``nn.Embedding``."""
         table = embedding_layer.weight
         count, dims = table.shape
         layer = cls(count, dims, group_size, bits, mode=mode)
@@ -187,13 +188,13 @@ class QuantizedLinear(QuantizedModule):
         input_dims: size of the last axis of the input.
         output_dims: size of the last axis of the output.
         bias: whether to add a bias.
-        group_size: how many weights share a scale; default that of the mode.
-        bits: bits per weight; default that of the mode.
+        group_size: the number of weights that share a scale; the default depends on the mode.
+        bits: bits per weight; the default depends on the mode.
         mode: the quantization mode.
 
     Raises:
-        ValueError: an unknown mode, bits or group size, or one that does not divide ``input_dims``; at call time, an
-            input of another size.
+        ValueError: for an unknown mode, bits or group size, or one that does not divide ``input_dims``; at call time,
+            for an input of another size.
 
     Example:
         >>> nn.QuantizedLinear(64, 8)(mx.ones((2, 64))).shape
@@ -228,7 +229,7 @@ class QuantizedLinear(QuantizedModule):
     def from_linear(
         cls, linear_layer: Module, group_size: int | None = None, bits: int | None = None, mode: str = "affine"
     ) -> QuantizedLinear:
-        """A quantized copy of an ``nn.Linear`` (its bias stays trainable)."""
+        """Return a quantized copy of an ``nn.Linear``; its bias stays trainable."""
         dense = linear_layer.weight
         layer = cls(dense.shape[1], dense.shape[0], False, group_size, bits, mode=mode)
         layer._mx_pack(dense, group_size, bits)
@@ -240,19 +241,19 @@ class QuantizedLinear(QuantizedModule):
 class QQLinear(QuantizedModule):
     """A linear layer without bias that quantizes its input as well as its weight.
 
-    In training mode ``weight`` is dense and trainable; :meth:`quantize` (done by ``eval()``) packs it and adds
-    ``scales``, :meth:`dequantize` (done by ``train()``) undoes that, up to rounding.
+    In training mode ``weight`` is dense and trainable. ``eval()`` calls :meth:`quantize`, which packs it and adds
+    ``scales``. ``train()`` calls :meth:`dequantize`, which unpacks it, up to rounding.
 
     Args:
         input_dims: size of the last axis of the input.
         output_dims: size of the last axis of the output.
-        group_size: how many values share a scale; default that of the mode.
-        bits: bits per value; default that of the mode.
+        group_size: the number of values that share a scale; the default depends on the mode.
+        bits: bits per value; the default depends on the mode.
         mode: ``"nvfp4"`` or ``"mxfp8"``.
 
     Raises:
-        ValueError: an unknown mode; when packing, a group size that does not divide ``input_dims``, or mode ``affine``;
-            at call time, an input of another size.
+        ValueError: for an unknown mode; when packing, for a group size that does not divide ``input_dims``, or mode
+            ``affine``; at call time, for an input of another size.
 
     Example:
         >>> layer = nn.QQLinear(64, 32).eval()
@@ -278,7 +279,7 @@ class QQLinear(QuantizedModule):
         return f"input_dims={columns}, output_dims={rows}, {self._mx_described_format()}"
 
     def quantize(self) -> None:
-        """Pack the weight, if it is not."""
+        """Pack the weight, unless it is packed."""
         if self._quantized:
             return
         self.weight, self.scales = mx.quantize(self.weight, self.group_size, self.bits, mode=self.mode)
@@ -302,10 +303,10 @@ class QQLinear(QuantizedModule):
     def from_linear(
         cls, linear_layer: Module, group_size: int | None = None, bits: int | None = None, mode: str = "nvfp4"
     ) -> QQLinear:
-        """The same layer as an ``nn.Linear`` without bias.
+        """Convert an ``nn.Linear`` without bias to this layer.
 
         Raises:
-            NotImplementedError: the layer has a bias.
+            NotImplementedError: if the layer has a bias.
         """
         if "bias" in linear_layer:
             raise NotImplementedError("QQLinear does not support bias yet.")

@@ -19,7 +19,7 @@ def _uniform(hidden_size: int, *shape: int) -> mx.array:
 
 
 class RNN(Module):
-    """``h = f(Wxh x + Whh h + bias)``.
+    """A recurrent layer, ``h = f(Wxh x + Whh h + bias)``.
 
     Parameters: ``Wxh`` (hidden_size, input_size), ``Whh`` (hidden_size, hidden_size), ``bias`` (hidden_size,).
 
@@ -30,7 +30,7 @@ class RNN(Module):
         nonlinearity: the function f; default ``tanh``.
 
     Raises:
-        ValueError: ``nonlinearity`` cannot be called; at call time, an input of another size.
+        ValueError: if ``nonlinearity`` is not callable; at call time, for an input of another size.
 
     Example:
         >>> nn.RNN(3, 5)(mx.ones((2, 7, 3))).shape
@@ -56,7 +56,7 @@ class RNN(Module):
         )
 
     def __call__(self, x: mx.array, hidden: mx.array | None = None) -> mx.array:
-        """Run over the time axis, from ``hidden`` (..., hidden_size) or from zero."""
+        """Run over the time axis, starting from ``hidden`` (..., hidden_size) or zero."""
         x = affine(x, self.Wxh, self.bias)
         recurrent = self.Whh.T
         states = []
@@ -68,10 +68,10 @@ class RNN(Module):
 
 
 class GRU(Module):
-    """The gated recurrent unit, gates in the order reset, update, new.
+    """A gated recurrent unit (GRU) with gates in the order reset, update, new.
 
     Parameters: ``Wx`` (3 hidden_size, input_size), ``Wh`` (3 hidden_size, hidden_size), ``b`` (3 hidden_size,) and
-    ``bhn`` (hidden_size,), a bias on the state's share of the new value.
+    ``bhn`` (hidden_size,), a bias of the state's term in the new value.
 
     Args:
         input_size: features of the input.
@@ -79,7 +79,7 @@ class GRU(Module):
         bias: whether to add the biases.
 
     Raises:
-        ValueError: at call time, an input of another size.
+        ValueError: at call time, for an input of another size.
 
     Example:
         >>> nn.GRU(4, 8)(mx.ones((2, 5, 4))).shape
@@ -98,7 +98,7 @@ class GRU(Module):
         return f"input_dims={self.Wx.shape[1]}, hidden_size={self.hidden_size}, bias={self.b is not None}"
 
     def __call__(self, x: mx.array, hidden: mx.array | None = None) -> mx.array:
-        """Run over the time axis, from ``hidden`` (..., hidden_size) or from zero."""
+        """Run over the time axis, starting from ``hidden`` (..., hidden_size) or zero."""
         size = self.hidden_size
         x = affine(x, self.Wx, self.b)
         x_gates, x_new = x[..., : 2 * size], x[..., 2 * size :]
@@ -107,7 +107,7 @@ class GRU(Module):
         for step in range(x.shape[-2]):
             gates, new = x_gates[..., step, :], x_new[..., step, :]
             if hidden is None:
-                # From a state of zero only the bias on its share of the new value is left.
+                # If the state is zero, only the bias remains of the state's term in the new value.
                 gates = mx.sigmoid(gates)
                 reset, update = gates[..., :size], gates[..., size:]
                 new = new if self.bhn is None else new + reset * self.bhn
@@ -125,7 +125,7 @@ class GRU(Module):
 
 
 class LSTM(Module):
-    """Long short-term memory, gates in the order input, forget, cell, output.
+    """A long short-term memory (LSTM) with gates in the order input, forget, cell, output.
 
     Parameters: ``Wx`` (4 hidden_size, input_size), ``Wh`` (4 hidden_size, hidden_size), ``bias`` (4 hidden_size,).
 
@@ -135,7 +135,7 @@ class LSTM(Module):
         bias: whether to add a bias.
 
     Raises:
-        ValueError: at call time, an input of another size.
+        ValueError: at call time, for an input of another size.
 
     Example:
         >>> states, cells = nn.LSTM(4, 8)(mx.ones((2, 5, 4)))
@@ -156,7 +156,7 @@ class LSTM(Module):
     def __call__(
         self, x: mx.array, hidden: mx.array | None = None, cell: mx.array | None = None
     ) -> tuple[mx.array, mx.array]:
-        """Run over the time axis, from ``hidden`` and ``cell`` (..., hidden_size) or from zero.
+        """Run over the time axis, starting from ``hidden`` and ``cell`` (..., hidden_size) or zero.
 
         Returns:
             The states and the cells after every step, each (..., time, hidden_size).

@@ -43,7 +43,7 @@ class MultiHeadAttention(Module):
         bias: whether the projections add a bias.
 
     Raises:
-        ValueError: ``num_heads`` does not divide ``dims``; at call time, an input of another size.
+        ValueError: if ``num_heads`` does not divide ``dims``; at call time, for an input of another size.
 
     Example:
         >>> x = mx.ones((2, 5, 8))
@@ -79,18 +79,19 @@ class MultiHeadAttention(Module):
             self[f"{name}_proj"] = Linear(given, wanted, bias)
 
     def _mx_project(self, name: str, x: mx.array) -> mx.array:
-        """(B, L, features) through a projection, as (B, heads, L, D)."""
+        """Project (B, L, features) and split it into heads: (B, heads, L, D)."""
         heads = mx.unflatten(getattr(self, name)(x), -1, (self.num_heads, -1))
         return heads.transpose(0, 2, 1, 3)
 
     def __call__(self, queries: mx.array, keys: mx.array, values: mx.array, mask: mx.array | None = None) -> mx.array:
-        """Attend.
+        """Compute the attention.
 
         Args:
             queries: (B, L, query_input_dims).
             keys: (B, S, key_input_dims).
             values: (B, S, value_input_dims).
-            mask: broadcastable to (B, heads, L, S): additive, or boolean with true where to attend.
+            mask: a mask that broadcasts to (B, heads, L, S). It is added to the scores; a boolean mask is true where
+                attention is allowed.
 
         Returns:
             (B, L, value_output_dims).
@@ -102,16 +103,17 @@ class MultiHeadAttention(Module):
 
     @staticmethod
     def create_additive_causal_mask(N: int, dtype: mx.Dtype = mx.float32) -> mx.array:
-        """(N, N): zero on and below the diagonal, the lowest finite number above it."""
+        """Return an (N, N) mask with zero on and below the diagonal and the lowest finite number above it."""
         places = mx.arange(N)
         later = places > mx.expand_dims(places, 1)
         return later.astype(dtype) * mx.finfo(dtype).min
 
 
 class _Block(Module):
-    """Attentions, then a perceptron with one hidden layer. Each is a branch: normalized, dropped out, added.
+    """A block of attentions and a perceptron with one hidden layer. Each is a branch with normalization, dropout and a
+    residual connection.
 
-    The branches are numbered from 1, and so are their parts: ``ln1``, ``dropout1``, ``ln2``, ...
+    The branches and their parts are numbered from 1: ``ln1``, ``dropout1``, ``ln2``, ...
     """
 
     _mx_attentions: ClassVar[tuple[str, ...]]
@@ -137,12 +139,12 @@ class _Block(Module):
         self.activation, self.norm_first = activation, norm_first
 
     def _mx_add(self, branch: int, x: mx.array, change: Callable[[mx.array], mx.array]) -> mx.array:
-        """``x`` plus a branch of it, with the branch's normalization before or after."""
+        """Add a branch to ``x``, with the branch's normalization before or after."""
         norm = getattr(self, f"ln{branch}")
         return x + change(norm(x)) if self.norm_first else norm(x + change(x))
 
     def _mx_attend(self, branch: int, x: mx.array, memory: mx.array | None, mask: mx.array | None) -> mx.array:
-        """Add attention of ``x`` to ``memory``, or to itself."""
+        """Add the attention of ``x`` to ``memory``, or to itself."""
         attention = getattr(self, self._mx_attentions[branch - 1])
         dropout = getattr(self, f"dropout{branch}")
 
@@ -160,7 +162,7 @@ class _Block(Module):
 
 
 class _Stack(Module):
-    """Blocks of one kind, one after the other, and a final ``LayerNorm``."""
+    """A stack of equal blocks and a final ``LayerNorm``."""
 
     _mx_block: ClassVar[type[_Block]]
 
@@ -188,8 +190,8 @@ class _Stack(Module):
 
 
 class TransformerEncoderLayer(_Block):
-    """Self-attention and a two-layer perceptron, each with normalization, dropout and a residual connection:
-    (B, L, dims) and a mask, or None, to (B, L, dims).
+    """Self-attention and a two-layer perceptron, each with normalization, dropout and a residual connection: (B, L,
+    dims) and a mask, or None, to (B, L, dims).
 
     Args:
         dims: features of input and output.
@@ -200,8 +202,8 @@ class TransformerEncoderLayer(_Block):
         norm_first: normalize before each part instead of after.
 
     Raises:
-        ValueError: ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1);
-            at call time, an input of another size.
+        ValueError: if ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1); at call time, for an
+            input of another size.
 
     Example:
         >>> nn.TransformerEncoderLayer(8, 2)(mx.ones((2, 5, 8)), None).shape
@@ -215,11 +217,11 @@ class TransformerEncoderLayer(_Block):
 
 
 class TransformerEncoder(_Stack):
-    """A stack of ``TransformerEncoderLayer`` and a final ``LayerNorm``: (B, L, dims) and a mask, or None, to
-    (B, L, dims).
+    """A stack of ``TransformerEncoderLayer`` and a final ``LayerNorm``: (B, L, dims) and a mask, or None, to (B, L,
+    dims).
 
     Args:
-        num_layers: how many layers.
+        num_layers: the number of layers.
         dims: features of input and output.
         num_heads: number of attention heads.
         mlp_dims: hidden features of the perceptron; default ``4 * dims``.
@@ -229,8 +231,8 @@ class TransformerEncoder(_Stack):
         checkpoint: recompute the layers' intermediate values in the backward pass instead of keeping them.
 
     Raises:
-        ValueError: ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1);
-            at call time, an input of another size.
+        ValueError: if ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1); at call time, for an
+            input of another size.
 
     Example:
         >>> nn.TransformerEncoder(1, 8, 2)(mx.ones((2, 5, 8)), None).shape
@@ -256,8 +258,8 @@ class TransformerDecoderLayer(_Block):
         norm_first: normalize before each part instead of after.
 
     Raises:
-        ValueError: ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1);
-            at call time, an input of another size.
+        ValueError: if ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1); at call time, for an
+            input of another size.
 
     Example:
         >>> x, memory = mx.ones((2, 5, 8)), mx.ones((2, 7, 8))
@@ -278,7 +280,7 @@ class TransformerDecoder(_Stack):
     """A stack of ``TransformerDecoderLayer`` and a final ``LayerNorm``; called as the layer is.
 
     Args:
-        num_layers: how many layers.
+        num_layers: the number of layers.
         dims: features of input and output.
         num_heads: number of attention heads.
         mlp_dims: hidden features of the perceptron; default ``4 * dims``.
@@ -288,8 +290,8 @@ class TransformerDecoder(_Stack):
         checkpoint: recompute the layers' intermediate values in the backward pass instead of keeping them.
 
     Raises:
-        ValueError: ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1);
-            at call time, an input of another size.
+        ValueError: if ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1); at call time, for an
+            input of another size.
 
     Example:
         >>> x, memory = mx.ones((2, 5, 8)), mx.ones((2, 7, 8))
@@ -322,8 +324,8 @@ class Transformer(Module):
         checkpoint: recompute intermediate values in the backward pass.
 
     Raises:
-        ValueError: ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1);
-            at call time, an input of another size.
+        ValueError: if ``num_heads`` does not divide ``dims``, or ``dropout`` is not in [0, 1); at call time, for an
+            input of another size.
 
     Example:
         >>> source, target = mx.ones((2, 5, 8)), mx.ones((2, 7, 8))
@@ -348,7 +350,7 @@ class Transformer(Module):
     ) -> None:
         super().__init__()
         shared = (dims, num_heads, mlp_dims, dropout, activation, norm_first, checkpoint)
-        # A module without parameters is an empty dictionary, and as such false.
+        # A module without parameters is an empty dictionary, which is false.
         self.encoder = TransformerEncoder(num_encoder_layers, *shared) if custom_encoder is None else custom_encoder
         self.decoder = TransformerDecoder(num_decoder_layers, *shared) if custom_decoder is None else custom_decoder
 
@@ -360,5 +362,5 @@ class Transformer(Module):
         tgt_mask: mx.array | None,
         memory_mask: mx.array | None,
     ) -> mx.array:
-        """Encode (B, S, dims), decode (B, T, dims) to (B, T, dims)."""
+        """Encode (B, S, dims), then decode (B, T, dims) to (B, T, dims)."""
         return self.decoder(tgt, self.encoder(src, src_mask), tgt_mask, memory_mask)

@@ -1,7 +1,7 @@
 """Upsampling and resampling of spatial axes, channels last.
 
-Every mode is a sum of taps along one axis at a time: tap ``t`` of output place ``i`` reads input place ``index_t(i)``
-with weight ``weight_t(i)``. The modes differ only in the taps.
+Every mode is a sum of taps along one axis at a time. Tap ``t`` of output element ``i`` reads input element
+``index_t(i)`` with weight ``weight_t(i)``. The modes differ only in their taps.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from mxcompat.nn.layers.base import Module
 
 __all__ = ["Upsample"]
 
-# (place read, weight) for all output places; both of shape (M,).
+# (input index, weight) for all output elements; both of shape (M,).
 Tap = tuple[mx.array, mx.array]
 TapsFn = Callable[[int, float, bool], list[Tap]]
 
 
 def _positions(size: int, scale: float, align_corners: bool) -> mx.array:
-    """Where in the input (in units of places) each of the ``int(scale * size)`` output places lies."""
+    """Return the position in the input of each of the ``int(scale * size)`` output elements."""
     count = int(scale * size)
     places = mx.arange(count, dtype=mx.float32)
     if align_corners:
@@ -46,7 +46,7 @@ def _linear_taps(size: int, scale: float, align_corners: bool) -> list[Tap]:
 
 
 def _cubic_kernel(distance: mx.array, a: float) -> mx.array:
-    """Keys' cubic convolution kernel of a non-negative distance."""
+    """Evaluate Keys' cubic convolution kernel at a non-negative distance."""
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = (((distance - 5) * distance + 8) * distance - 4) * a
     return mx.where(distance <= 1, near, mx.where(distance < 2, far, 0))
@@ -66,7 +66,7 @@ def _cubic_taps(size: int, scale: float, align_corners: bool) -> list[Tap]:
 def _antialiased_taps(
     size: int, scale: float, align_corners: bool, kernel: Callable[[mx.array], mx.array], radius: int
 ) -> list[Tap]:
-    """A kernel widened, when shrinking, to the distance of output places; weights sum to one within the input."""
+    """Return the taps of a kernel that is widened when shrinking. The weights within the input sum to one."""
     at = _positions(size, scale, align_corners)
     width = max(1 / scale, 1.0)
     reach = math.ceil(radius * width)
@@ -103,7 +103,7 @@ def _check_scales(x: mx.array, scale_factor: tuple) -> None:
 
 
 def upsample_nearest(x: mx.array, scale_factor: tuple) -> mx.array:
-    """Repeat the nearest value.
+    """Upsample by repeating the nearest value.
 
     Args:
         x: (N, *spatial, C).
@@ -113,7 +113,7 @@ def upsample_nearest(x: mx.array, scale_factor: tuple) -> mx.array:
         (N, *scaled, C), dtype of ``x``.
 
     Raises:
-        ValueError: not one factor per spatial axis.
+        ValueError: if the number of factors differs from the number of spatial axes.
     """
     _check_scales(x, scale_factor)
     if all(float(scale).is_integer() for scale in scale_factor):
@@ -148,14 +148,14 @@ def upsample_linear(x: mx.array, scale_factor: tuple, align_corners: bool = Fals
     Args:
         x: (N, *spatial, C).
         scale_factor: one factor per spatial axis.
-        align_corners: whether the outermost places of input and output coincide.
-        antialias: when shrinking, average over what an output place covers.
+        align_corners: whether the outermost elements of input and output coincide.
+        antialias: whether to average over the area of an output element when shrinking.
 
     Returns:
         (N, *scaled, C), float32 at least.
 
     Raises:
-        ValueError: not one factor per spatial axis, or both options.
+        ValueError: if the number of factors differs from the number of spatial axes, or if both options are set.
     """
     _validate_antialias_align_corners(align_corners, antialias)
     return _interpolate(x, scale_factor, _linear_aa_taps if antialias else _linear_taps, align_corners)
@@ -168,17 +168,17 @@ def upsample_cubic(x: mx.array, scale_factor: tuple, align_corners: bool = False
 
 
 class Upsample(Module):
-    """Scales the spatial axes of (N, *spatial, C).
+    """A layer that scales the spatial axes of (N, *spatial, C).
 
     Args:
         scale_factor: one factor for all spatial axes or a tuple with one for each; sizes are rounded down.
         mode: ``"nearest"``, ``"linear"`` or ``"cubic"``.
-        align_corners: for linear and cubic, whether the outermost places of input and output coincide.
+        align_corners: for linear and cubic, whether the outermost elements of input and output coincide.
         antialias: for linear and cubic, whether to smooth when shrinking.
 
     Raises:
-        ValueError: an unknown mode, or options that exclude each other; at call time, an input without spatial axes
-            or with another number of them.
+        ValueError: for an unknown mode, or options that exclude each other; at call time, for an input without spatial
+            axes or with another number of them.
 
     Example:
         >>> nn.Upsample(2, mode="linear")(mx.ones((1, 4, 4, 3))).shape
