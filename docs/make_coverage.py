@@ -1,9 +1,9 @@
-"""Write docs/coverage.md: each name of real MLX, whether it is here, and under which transforms it was seen to work.
+"""Write docs/coverage.md: each name of real MLX, whether mxcompat has it, and the transforms under which it ran.
 
     python docs/make_coverage.py
 
-The names come from the stubs in real MLX's wheel, and from its Python packages. Each op of the table that the test
-records know how to feed is run here, plain and under `grad`, `jvp`, `vmap` and `compile`; what is ticked ran.
+The names come from the stubs in real MLX's wheel, and from its Python packages. Each op with sample arguments is run
+here, plain and under `grad`, `jvp`, `vmap` and `compile`. A tick means that it ran.
 """
 
 from __future__ import annotations
@@ -107,11 +107,11 @@ TRIALS: dict[str, tuple[Callable[..., Any], ...]] = {
     "fast.scaled_dot_product_attention": (lambda f, x: f(x, x, x, scale=0.5), mx.ones((1, 2, 3, 4))),
     "distributed.all_sum": (lambda f, x: f(x), MATRIX),
 }  # fmt: skip
-"""How to run what no test record feeds: a function of the op and an array, and the array."""
+"""Trials for ops without sample arguments: a function of the op and an array, and the array."""
 
 
 def trial(name: str) -> tuple[Callable[[Any], Any], Any] | None:
-    """A function of one array that runs the op, and the array; None where nobody said how."""
+    """Return a function of one array that runs the op, and the array; None if there is no trial."""
     function = lookup(mx, name)
     if name in TRIALS:
         run, x = TRIALS[name]
@@ -131,7 +131,7 @@ def trial(name: str) -> tuple[Callable[[Any], Any], Any] | None:
 
 
 def tried(name: str) -> dict[str, bool] | None:
-    """Whether the op ran, plain and under each transform; None where it was not tried."""
+    """Return whether the op ran, plain and under each transform; None if it was not tried."""
     found = trial(name)
     if found is None:
         return None
@@ -156,7 +156,7 @@ def _runs(call: Callable[[], Any]) -> bool:
 
 
 def row(entry: Entry) -> str:
-    """The line of the table for a name."""
+    """Return the table row for a name."""
     differs = difference(mx, entry)
     note = CANNOT.get(entry.name) or EXCEPTIONS.get(entry.name) or differs
     here = "missing" if differs == "missing" else "yes"
@@ -168,7 +168,7 @@ def row(entry: Entry) -> str:
 
 
 def package_rows(package: str) -> list[str]:
-    """The lines for the public names of one of MLX's Python packages."""
+    """Return the table rows for the public names of one of MLX's Python packages."""
     real = importlib.import_module(f"mlx.{package}")
     mine = importlib.import_module(f"mxcompat.{package}")
     names = [
@@ -181,7 +181,7 @@ def package_rows(package: str) -> list[str]:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     found = [e for e in entries() if e.name != "random.__getattr__"]
     rows = {e.name: row(e) for e in found}
     missing = [name for name, line in rows.items() if "| missing |" in line]

@@ -1,4 +1,4 @@
-"""The badge of the README, from the figures that the sweep has written into docs/differences.md."""
+"""The README's badge, from the figures that the sweep writes into docs/differences.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def figures() -> tuple[int, int]:
-    """How many cells are the same as on real MLX, and how many differ; see docs/conformance.md."""
+    """Return the number of cells equal to real MLX's, and the number of cells that differ; see docs/conformance.md."""
     page = " ".join((ROOT / "docs" / "differences.md").read_text().split())
     same = re.search(r"(\d+) \([\d.]+ %\) are the same", page)
     differ = re.search(r"(\d+) differ: (\d+) ", page)
@@ -21,7 +21,7 @@ def figures() -> tuple[int, int]:
 
 
 def badge() -> str:
-    """An SVG that says which share is the same."""
+    """Return an SVG with the share of equal cells."""
     same, differ = figures()
     left, right = "same as MLX", f"{100 * same / (same + differ):.1f} % of {same + differ} cells"
     widths = [10 + 6.4 * len(text) for text in (left, right)]

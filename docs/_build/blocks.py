@@ -1,14 +1,14 @@
-"""The code on the pages: all blocks are run, page by page in one process, and what each prints is compared.
+"""The code on the pages: all blocks are run, page by page in one process, and their output is compared.
 
-A block of ```` ```python ```` or ```` ```sh ````; a block of ```` ```text ```` right behind it is what it prints, an
-exception as its last line, `...` for anything. A comment before a block says what is special about it:
+Code blocks are ```` ```python ```` or ```` ```sh ````. A ```` ```text ```` block directly after one is its output. An
+exception is the last line, and `...` stands for any text. A comment before a block gives instructions:
 
     <!-- file: train.py -->       the block is this file, in the page's own folder
     <!-- file: train.py, run -->  and is run with the others of the page
     <!-- needs: torch -->         run only where this can be imported
     <!-- not run: why -->
 
-`python -m docs._build blocks PAGE` writes what the blocks of a page print into the page.
+`python -m docs._build blocks PAGE` writes the output of a page's blocks into the page.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Block(NamedTuple):
     Args:
         kind: `python` or `sh`.
         code: its text, without indentation.
-        shown: what the page says it prints; None if it says nothing.
-        mark: the comment before it.
-        line: where on the page.
+        shown: the output shown on the page; None if there is none.
+        mark: the comment before the block.
+        line: the line on the page.
     """
 
     kind: str
@@ -86,13 +86,13 @@ class Block(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """The pages that are written by hand."""
+    """Return the hand-written pages."""
     generated = {"coverage.md"}
     return sorted(path for path in DOCS.rglob("*.md") if path.name not in generated)
 
 
 def blocks(text: str) -> list[Block]:
-    """The blocks of a page."""
+    """Return the code blocks of a page."""
     found = []
     for match in _BLOCK.finditer(text):
         mark = match["mark"] or ""
@@ -107,21 +107,20 @@ def _unindented(text: str | None, indent: str) -> str | None:
 
 
 def wanting(block: Block) -> str | None:
-    """What a block needs that is not installed."""
+    """Return the module that a block needs and that is not installed, or None."""
     needs = block.mark.removeprefix("needs:").strip() if block.mark.startswith("needs:") else ""
     return next((name for name in needs.split() if importlib.util.find_spec(name) is None), None)
 
 
 def printed(pages: dict[str, list[Block]], keep: Path | None = None) -> dict[tuple[str, Block], tuple[str, bool]]:
-    """Run the blocks of pages: Python's, page after page in one process, each page with names and a folder of its own;
-    then the shell's.
+    """Run the blocks of pages: first all Python blocks, each page with its own names and folder, then the shell blocks.
 
     Args:
-        pages: the blocks of each page, by its name.
+        pages: the blocks of each page, by name.
         keep: where to copy the pictures that they make.
 
     Returns:
-        What each block that was run printed, and whether it raised.
+        The output of each block that was run, and whether it raised an exception.
     """
     results: dict[tuple[str, Block], tuple[str, bool]] = {}
     with tempfile.TemporaryDirectory() as root:
@@ -170,7 +169,8 @@ def _python(groups: list[tuple[str, list[tuple[str, str]]]]) -> list[tuple[str, 
 
 
 def matches(block: Block, text: str, raised: bool) -> bool:
-    """Whether a block printed what the page says. What a page does not show may be anything but an exception."""
+    """Return True if the output of a block matches the page. Output that is not shown may be anything except an
+    exception."""
     if block.shown is None:
         return not raised
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -178,7 +178,7 @@ def matches(block: Block, text: str, raised: bool) -> bool:
 
 
 def written(page: Path) -> str:
-    """A page with what its blocks print, where it shows that."""
+    """Return a page with the actual output of its blocks, where it shows output."""
     text = page.read_text()
     found = blocks(text)
     results = printed({page.name: found}, DOCS / "assets")

@@ -1,4 +1,4 @@
-"""The drawings of the page on how it works, made by running the code: what they show is what was found there."""
+"""The drawings of the page on how it works, made by running the code, so that they show real Programs and plans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["DRAWINGS", "drawn"]
 
 @contextmanager
 def _plans() -> Iterator[list[Any]]:
-    """The plans that are carried out meanwhile, nothing being known before."""
+    """Collect the plans that are carried out within this context, starting with empty caches."""
     found: list[Any] = []
 
     def observe(event: str, subject: Any, _: str) -> None:
@@ -38,7 +38,7 @@ _LIFE = ["a = mx.array([1.0, 2.0])", "b = mx.exp(a) * 2 + 1", "c = b.sum()"]
 
 
 def _listed(program: Program) -> list[str]:
-    """The lines of a Program; programs within it are left to themselves."""
+    """Return the lines of a Program, without the Programs inside it."""
     lines = [f"({', '.join(f'in{k}: {aval}' for k, aval in enumerate(program.in_avals))})"]
     for k, (op, params, slots) in enumerate(program.instructions):
         shown = ", ".join("program" if isinstance(p, Program) else str(p) for p in params)
@@ -51,7 +51,7 @@ def _slots(slots: tuple[int, ...]) -> str:
 
 
 class _Box(NamedTuple):
-    """A node as it is drawn: what is in it, whether it has a value, how far from the result, what it reads."""
+    """A node in a drawing: its text, whether it has a value, its distance from the result, and its inputs."""
 
     label: str
     known: bool
@@ -60,7 +60,7 @@ class _Box(NamedTuple):
 
 
 def _depths(node: Node, depth: int, found: dict[Node, int]) -> dict[Node, int]:
-    """How far each node is from the first, at most."""
+    """Return the largest distance of each node from the first."""
     found[node] = max(depth, found.get(node, 0))
     for behind in node.inputs:
         _depths(behind, depth + 1, found)
@@ -68,7 +68,7 @@ def _depths(node: Node, depth: int, found: dict[Node, int]) -> dict[Node, int]:
 
 
 def _boxes(root: Node) -> list[_Box]:
-    """The nodes behind one, it first."""
+    """Return the nodes behind a root, starting with the root."""
     depths = _depths(root, 0, {})
     order = list(depths)
     return [
@@ -78,7 +78,7 @@ def _boxes(root: Node) -> list[_Box]:
 
 
 def life(palette: Palette) -> Drawing:
-    """The life of an array: from lines of Python to nodes, a Program, a plan, a value."""
+    """Draw the life of an array: from lines of Python to nodes, a Program, a plan, a value."""
     names: dict[str, Any] = {"mx": mx}
     exec("\n".join(_LIFE), names)
     mx.eval(names["a"])
@@ -132,7 +132,7 @@ def life(palette: Palette) -> Drawing:
 
 
 def tiers(palette: Palette) -> Drawing:
-    """Who computes a Program, and when that changes, by the thresholds of `policy`."""
+    """Draw which tier computes a Program, and when that changes, by the thresholds of `policy`."""
     out = Drawing(760, 300, palette, "The tiers: NumPy, then XLA")
     title = {"size": 14, "bold": True, "colour": palette.accent}
     examples = [f"{n} op{'s' * (n > 1)}: {policy.HOT_SHARE * policy.compile_seconds(n):.2g} s" for n in (1, 84, 800)]
@@ -163,7 +163,7 @@ def tiers(palette: Palette) -> Drawing:
 
 
 def training(palette: Palette) -> Drawing:
-    """The Program of a training step: a gradient is one instruction, which holds a Program of its own."""
+    """Draw the Program of a training step: a gradient is one instruction, which holds a Program."""
 
     def loss(params: Any, x: mx.array, y: mx.array) -> mx.array:
         return mx.mean(mx.square(mx.tanh(x @ params["w"]) - y))
@@ -201,7 +201,7 @@ def training(palette: Palette) -> Drawing:
 
 
 def _broken(heading: str) -> list[str]:
-    """The inputs, two a line."""
+    """Return the inputs, two per line."""
     parts = heading.split(", in")
     parts = [parts[0], *("in" + p for p in parts[1:])]
     return [", ".join(parts[k : k + 2]) + ("," if k + 2 < len(parts) else "") for k in range(0, len(parts), 2)]
@@ -211,7 +211,7 @@ DRAWINGS: dict[str, Callable[[Palette], Drawing]] = {"life": life, "tiers": tier
 
 
 def drawn() -> dict[str, str]:
-    """The files in docs/assets, by name."""
+    """Return the files in docs/assets, by name."""
     return {
         f"{name}-{shade}.svg": make(palette).svg()
         for name, make in DRAWINGS.items()

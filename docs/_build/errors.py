@@ -1,6 +1,7 @@
-"""Public names whose docstrings have no section on errors, and why they need none.
+"""Public names whose docstrings need no section on errors, with the reasons.
 
-An argument of a wrong type (text for an array, say) raises everywhere, in words that say what was expected.
+Every function raises an error for an argument of a wrong type (text for an array, for example), and names the expected
+type.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ OF_ANY_ARRAY = [
     ),
     *_in("testing", "to_numpy"),
 ]  # fmt: skip
-"""Functions of an array of any shape and dtype."""
+"""Functions that accept an array of any shape and dtype."""
 
 _LAYERS_OF_ANY_ARRAY = _in(
     "nn",
@@ -73,4 +74,4 @@ WITHOUT_ERRORS = {
     **dict.fromkeys(_in("ext.sharding", "Collective"), "what `collectives` returns"),
     **dict.fromkeys(_in("ext.sparse", "SparseMatrix"), "made by other functions; its methods say what they raise"),
 }  # fmt: skip
-"""The names, and why."""
+"""The names, with the reasons."""

@@ -1,5 +1,5 @@
-"""Examples for names whose docstrings have none, as those that are defined with the graph; what they print is found when
-the site is built, by running them."""
+"""Examples for names whose docstrings have none, such as names defined with the graph. Their output comes from running
+them when the site is built."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 __all__ = ["EXAMPLES", "WITHOUT", "example_of", "ran"]
 
 EXAMPLES: dict[str, str] = {"mxcompat.core.Dtype": "mx.float32.size, mx.float32 == mx.float16"}
-"""By name in full: statements, the last of which may be an expression whose value is shown."""
+"""Statements by full name; the last may be an expression whose value is shown."""
 
 WITHOUT = {
     "mxcompat.core.FunctionExporter": "what `mx.exporter` gives; its example is there",
@@ -28,11 +28,11 @@ WITHOUT = {
     "mxcompat.ext.sharding.PartitionSpec": "JAX's own",
     **dict.fromkeys((f"mxcompat.testing.{name}" for name in ("Comparison", "Difference")), "what `compare` returns"),
 }
-"""Names that have no example, and why."""
+"""Names without an example, with the reasons."""
 
 
 def ran(code: str, given: dict[str, Any]) -> str:
-    """What code prints in a namespace, as in an interactive session."""
+    """Run code in a namespace, and return its output as in an interactive session."""
     *body, last = ast.parse(code).body
     value = None
     with redirect_stdout(io.StringIO()) as out:
@@ -45,7 +45,7 @@ def ran(code: str, given: dict[str, Any]) -> str:
 
 
 def example_of(name: str, text: str) -> list[str]:
-    """The example of a name whose docstring has none, as a section of one."""
+    """Return the example section of a name whose docstring has none."""
     code = EXAMPLES.get(name)
     if code is None or ">>>" in text:
         return []

@@ -1,4 +1,4 @@
-"""Which dtypes an operation takes and gives, found by trying them all."""
+"""The dtypes that an operation accepts and returns, found by trying all of them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _GROUPS = {
 }
 
 _TRIED = ("ops/elementwise", "ops/movement", "ops/reductions", "ops/products", "fft", "linalg", "nn/functions", "fast")
-"""The pages whose functions take an array, or two, and have no other effect."""
+"""Pages whose functions take one or two arrays and have no other effect."""
 
 
 def _calls(x: Any) -> list[Callable[[Any], Any]]:
-    """The ways to try a function: of a matrix, of two, of a list, of a vector."""
+    """Return the ways to call a function: with a matrix, with two, with a list, with a vector."""
     return [lambda f: f(x), lambda f: f(x, x), lambda f: f([x, x]), lambda f: f(x[0]), lambda f: f(x[0], x[0])]
 
 
@@ -44,14 +44,15 @@ def _outcome(found: Any, way: int, name: str) -> str:
 
 @cache
 def outcomes(name: str) -> dict[str, str]:
-    """What a public function gives for each dtype: a dtype, "the same" or an error. Empty where it was not tried."""
+    """Return the result of a public function for each dtype: a dtype, "the same" or an error. Empty if it was not
+    tried."""
     page = next((page.path for page in PAGES if name in page.names), "")
     if page not in _TRIED or not described(name) or isinstance(thing(name), type):
         return {}
     for way in range(5):
         try:
             given = _outcome(thing(name), way, "float32")
-        except (AttributeError, IndexError):  # its result is no array
+        except (AttributeError, IndexError):  # the result is not an array
             return {}
         if not given.startswith("raises"):
             return {d: _outcome(thing(name), way, d) for group in _GROUPS.values() for d in group}
@@ -59,7 +60,7 @@ def outcomes(name: str) -> dict[str, str]:
 
 
 def facts_of(name: str) -> list[str]:
-    """A paragraph for the docstring of a public name: its dtypes."""
+    """Return a paragraph about dtypes for the docstring of a public name."""
     found = outcomes(name)
     by_outcome: dict[str, list[str]] = {}
     for group, dtypes in _GROUPS.items():

@@ -1,4 +1,4 @@
-"""The files in the repository that are written by code; a test holds them up to date."""
+"""The files in the repository that are written by code; a test checks that they are current."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DOCS = Path(__file__).parent.parent
 
 
 def generated() -> dict[Path, str]:
-    """Each file, and what has to be in it."""
+    """Return the content of each file."""
     made = {f"assets/{name}": text for name, text in {**drawn(), "conformance.svg": badge()}.items()}
     made |= {f"benchmarks/{name}": text for name, text in files(DOCS / "benchmarks").items()}
     return {DOCS / name: text for name, text in made.items()}

@@ -1,4 +1,4 @@
-"""What mkdocs calls while it builds the site: versions at the top, the navigation, the pages of the reference."""
+"""Hooks of mkdocs for building the site: versions at the top, the navigation, the pages of the reference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["existing", "on_config", "on_files", "on_post_page"]
 
 
 def on_config(config: Any) -> Any:
-    """Put in the versions, and leave out of the navigation what does not exist."""
+    """Insert the versions, and remove missing pages from the navigation."""
     config.extra["versions"] = {"mxcompat": __version__, "MLX": MLX_VERSION, "JAX": jax.__version__}
     config.nav = existing(config.nav, Path(config.docs_dir))
     return config
@@ -36,14 +36,15 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """Have the links of notebooks lead to pages: they name files, so that they lead somewhere in the repository, too."""
+    """Point the links of notebooks to pages. In the files they point to files, so that they also work in the
+    repository."""
     if page.file.src_uri.endswith(".ipynb"):
         output = re.sub(r'(href="(?!https?:)[^"#]+)\.(?:md|ipynb)(?=["#])(?!" title="Download)', r"\1.html", output)
     return output
 
 
 def existing(nav: list[Any], folder: Path) -> list[Any]:
-    """A navigation without the pages that are not there, and `reference/` replaced by its pages."""
+    """Return the navigation without missing pages, and with the reference pages in place of `reference/`."""
     found: list[Any] = []
     for item in nav:
         ((title, target),) = item.items()

@@ -1,6 +1,6 @@
-"""Every public name, on the page of the reference where MLX's own documentation has it.
+"""Assigns every public name to a page of the reference, as in MLX's own documentation.
 
-What is on which page follows from the module that defines it, so a new name needs nothing here.
+The page follows from the module that defines the name, so new names need no entry here.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Page(NamedTuple):
     """A page of the reference.
 
     Args:
-        path: below `reference/`, without its ending.
-        title: in the navigation.
-        about: what is on it, in a line.
-        names: in full, `mxcompat.core.add`, sorted.
+        path: the path below `reference/`, without extension.
+        title: the title in the navigation.
+        about: a line about its content.
+        names: full names such as `mxcompat.core.add`, sorted.
     """
 
     path: str
@@ -56,7 +56,7 @@ _CORE = (
     ("transforms", "Transforms", "Evaluation, derivatives, vmap, compile.", ("_transforms",)),
     ("memory", "Memory", "How much memory there is, and what may be kept.", ("_array.memory",)),
 )  # fmt: skip
-"""The pages of `mxcompat.core`, and the modules below `mxcompat` whose names are there; the first that fits."""
+"""The pages of `mxcompat.core`, with the modules of `mxcompat` whose names they show; the first match counts."""
 
 _PACKAGES = (
     ("random", "Random", "MLX's generator, bit for bit.", "core.random"),
@@ -89,14 +89,14 @@ _ORDER = (
 
 @cache
 def _homes() -> dict[str, str]:
-    """Where `mxcompat.core` takes each of its names from."""
+    """Return the module from which `mxcompat.core` takes each of its names."""
     tree = ast.parse((ROOT / "mxcompat" / "core" / "__init__.py").read_text())
     imports = (node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module)
     return {i.asname or i.name: str(n.module).removeprefix("mxcompat.") for n in imports for i in n.names}
 
 
 def _public(module: str) -> list[str]:
-    """The names of a public module that are no modules themselves."""
+    """Return the names of a public module that are not modules."""
     found = importlib.import_module(module)
     return sorted(
         (n for n in found.__all__ if not n.startswith("_") and not inspect.ismodule(getattr(found, n))), key=str.lower
@@ -132,7 +132,7 @@ def _of(module: Any, name: str) -> str:
 
 
 def _ext_pages() -> Iterator[Page]:
-    """A page for each module that `mxcompat.ext` offers, with the first sentence of its docstring."""
+    """Yield a page for each module of `mxcompat.ext`, with the first sentence of its docstring."""
     from mxcompat import ext
 
     for name in sorted(ext.__all__):
@@ -157,18 +157,18 @@ PAGES = _pages()
 
 
 def thing(name: str) -> Any:
-    """What a name in full is."""
+    """Return the object with a full name."""
     module, _, last = name.rpartition(".")
     return getattr(importlib.import_module(module), last)
 
 
 def described(name: str) -> bool:
-    """Whether it has a docstring and a signature, as functions and classes do and constants do not."""
+    """Return True if a name has a docstring and a signature, as functions and classes do and constants do not."""
     return callable(thing(name)) and not isinstance(thing(name), (int, float))
 
 
 def short(name: str) -> str:
-    """A name as users write it."""
+    """Return a name in the form that users write."""
     for long, written in (("mxcompat.core.", "mx."), ("mxcompat.ext.", "mx.ext."), ("mxcompat.", "")):
         if name.startswith(long):
             return written + name.removeprefix(long)

@@ -1,4 +1,4 @@
-"""The notebooks: run by Jupyter, each with a kernel of its own, and what they show is stored in them."""
+"""Run the notebooks with Jupyter, each with its own kernel, and store their output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 
 def executed(path: Path) -> Any:
-    """The notebook with what its cells show now. Progress bars and warnings, which go to standard error, are left out."""
+    """Return the notebook with its current output. Progress bars and warnings on standard error are left out."""
     notebook = copy.deepcopy(nbformat.read(path, as_version=4))
     search = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": search, "MXCOMPAT_CACHE": "0"}
@@ -42,7 +42,7 @@ def executed(path: Path) -> Any:
 
 
 def shown(cell: Any) -> tuple[str, int]:
-    """What a code cell prints, and how many pictures it shows."""
+    """Return the printed text of a code cell, and its number of pictures."""
     texts = []
     pictures = 0
     for output in cell.outputs:
@@ -55,6 +55,6 @@ def shown(cell: Any) -> tuple[str, int]:
 
 
 def store(path: Path) -> None:
-    """Run a notebook, and store what it shows."""
+    """Run a notebook and store its output."""
     print(path.name, file=sys.stderr)
     nbformat.write(executed(path), path)

@@ -1,7 +1,7 @@
-"""The public names as mkdocstrings shows them: signature and docstring as Python has them at run time.
+"""The public names for mkdocstrings: signatures and docstrings from run time.
 
-Most functions of `mxcompat.core` are made from records, so there is no `def` to be read. An extension of griffe's puts
-what `inspect` finds where mkdocstrings looks for it.
+Most functions of `mxcompat.core` are made from records, so there is no `def` to parse. An extension of griffe gives
+mkdocstrings the results of `inspect`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["RunTime", "text_of"]
 
 
 class RunTime(griffe.Extension):
-    """Gives each public name the signature and the docstring that it has at run time."""
+    """Gives each public name its signature and docstring from run time."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         for page in PAGES:
@@ -31,7 +31,7 @@ class RunTime(griffe.Extension):
 
 
 def text_of(name: str) -> str:
-    """The docstring of a public name, with what else is known of it: an example that ran, dtypes."""
+    """Return the docstring of a public name, with an example that ran and the dtypes."""
     found = thing(name)
     doc = inspect.getdoc(found) if described(name) else None
     text = prepared(doc) if doc else f"`{found!r}`"
@@ -39,7 +39,8 @@ def text_of(name: str) -> str:
 
 
 def prepared(doc: str) -> str:
-    """A docstring in griffe's terms: its section is called Examples; and results, which have no names here, are text."""
+    """Convert a docstring to griffe's conventions: the section is called Examples, and results are plain text, because
+    they have no names here."""
     doc = re.sub(r"^( *)Example:$", r"\1Examples:", doc, flags=re.MULTILINE)
     return re.sub(
         r"^Returns:\n((?:    .*\n?|\n(?=    ))+)",
@@ -64,7 +65,8 @@ def _shown(name: str, found: Any, full: str) -> griffe.Object:
 
 
 def _is_own(cls: type, key: str) -> bool:
-    """Whether a method is of the class, or of a base of it that is not shown by itself; not `dict`'s, for a Module."""
+    """Return True if a method belongs to the class or to a base that has no page; methods of `dict` do not count for a
+    Module."""
     home = next(base for base in cls.__mro__ if key in vars(base))
     return home is cls or home.__name__.startswith("_")
 
@@ -91,7 +93,7 @@ _KINDS = {
 def _function(name: str, found: Any, docstring: griffe.Docstring | None = None) -> griffe.Function:
     try:
         signature = inspect.signature(found)
-    except (TypeError, ValueError):  # of a class that has no __init__ of its own
+    except (TypeError, ValueError):  # a class without its own __init__
         signature = inspect.Signature()
     parameters = [
         griffe.Parameter(p.name, kind=_KINDS[p.kind], default=_default(p)) for p in signature.parameters.values()
@@ -100,7 +102,7 @@ def _function(name: str, found: Any, docstring: griffe.Docstring | None = None) 
 
 
 def _default(parameter: inspect.Parameter) -> str | None:
-    """The text of a default; `...` for an object that only says that nothing was given."""
+    """Return the text of a default value; `...` for a sentinel object."""
     default = parameter.default
     if default is inspect.Parameter.empty:
         return None

@@ -9,7 +9,7 @@ __all__ = ["DARK", "LIGHT", "Drawing", "Palette"]
 
 
 class Palette(NamedTuple):
-    """The colours of a drawing: of words, of what is less important, of fills and of the accent."""
+    """The colours of a drawing: words, less important words, fills and the accent."""
 
     ink: str
     faint: str
@@ -26,7 +26,7 @@ _SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 
 
 class Drawing:
-    """A drawing of a given width and height, in pixels. What is added last is on top."""
+    """A drawing with a width and height in pixels. Later elements are on top."""
 
     def __init__(self, width: int, height: int, palette: Palette, title: str) -> None:
         self.palette = palette
