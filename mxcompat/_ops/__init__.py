@@ -1,5 +1,7 @@
-"""Ops: one record each, in a folder per family. Importing this package attaches the methods and operators of `array`,
-and gives the ops their rules."""
+"""Ops: one record for each op, in one folder for each family.
+
+The import of this package adds the methods and operators to `array` and registers the rules of the ops.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _FAMILIES = (
     arithmetic, bitwise, casts, comparison, diagonals, extremes, joining, matmul, reduce, scans, shape, statistics,
     transposition, unary,
 )  # fmt: skip
-"""Those with functions that are methods or operators too."""
+"""The modules with functions that are also methods or operators."""
 
 methods.attach({name: getattr(family, name) for family in _FAMILIES for name in family.__all__})
 subscript.attach()

@@ -1,7 +1,7 @@
-"""Arguments: arrays, axes, shapes, dtypes and flags as users write them, checked and made plain, here and nowhere else.
+"""Checks and conversions of arguments: arrays, axes, shapes, dtypes and flags. No other module has them.
 
-What comes out of axes and shapes is hashable and holds nothing but `int`, so that it can be an op's parameter. The
-messages are MLX's where MLX has any of its own; what its binding layer would say is in `_array/errors.py`.
+The results for axes and shapes are hashable and contain only `int`, so that they can be parameters of an op. The error
+messages are MLX's where MLX has a message of its own. The messages of MLX's binding layer are in `_array/errors.py`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ __all__ = [
 
 INVALID = "Invalid axis {axis} for array with {ndim} dimensions."
 OUT_OF_BOUNDS = "[{name}] Axis {axis} is out of bounds for array with {ndim} dimensions."
-"""What MLX says of an axis that an array has not: of most ops the second, of reductions the first."""
+"""MLX's message for an axis that an array does not have: the first one is used by reductions, the second by most
+ops."""
 
 _LOW, _HIGH = -(2**31), 2**31 - 1
 
 
 def integer(value: Any) -> int:
-    """A plain int. Raises TypeError for what is not an integer of 32 bits."""
+    """Return a value as a plain int. Raises TypeError if it is not a 32-bit integer."""
     n = index(value)
     if not _LOW <= n <= _HIGH:
         raise incompatible("", f"expected an int of 32 bits, got {n}.")
@@ -36,7 +37,7 @@ def integer(value: Any) -> int:
 
 
 def _size(value: Any) -> int:
-    """The same, of a shape. Raises OverflowError beyond 32 bits."""
+    """Return one size of a shape as a plain int. Raises OverflowError beyond 32 bits."""
     n = index(value)
     if not _LOW <= n <= _HIGH:
         raise OverflowError(f"Integer value {n} is outside the supported range [{_LOW}, {_HIGH}].")
@@ -44,21 +45,24 @@ def _size(value: Any) -> int:
 
 
 def is_sequence(value: Any) -> bool:
-    """Whether it counts as a sequence: it has a length and items by place (a generator, a dict and a 0-d array have
-    not), and is no text."""
+    """Return whether a value counts as a sequence: it has a length and indexed items, and is not a string.
+
+    A generator, a dict and a 0-dimensional array are not sequences.
+    """
     has_items = hasattr(value, "__getitem__") and hasattr(value, "__len__")
     return has_items and not isinstance(value, (dict, str, bytes)) and getattr(value, "ndim", 1) > 0
 
 
 def integers(value: Any, convert: Callable[[Any], int] = integer) -> tuple[int, ...]:
-    """A tuple of plain ints, of a sequence of integers."""
+    """Return a sequence of integers as a tuple of plain ints."""
     if not is_sequence(value):
         raise expected("", "a sequence of ints", value)
     return tuple([convert(value[k]) for k in range(len(value))])
 
 
 def plain(value: Any, convert: Callable[[Any], int] = _size) -> tuple[int, ...]:
-    """The same, quickly where it is a tuple or list of ints already. It is a shape unless `integer` is to convert."""
+    """Return the same as `integers`, with a fast path for a tuple or list of ints. The default `convert` is for
+    shapes."""
     if type(value) is list:
         value = tuple(value)
     if type(value) is tuple:
@@ -70,11 +74,11 @@ def plain(value: Any, convert: Callable[[Any], int] = _size) -> tuple[int, ...]:
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """The shape argument of a creation function: an int or a sequence of them.
+    """Return the shape argument of a creation function, an int or a sequence of ints, as a tuple.
 
     Raises:
         ValueError: if a size is negative.
-        RuntimeError: if it is neither (MLX's binding layer calls it so).
+        RuntimeError: if it is neither an int nor a sequence of ints (as MLX's binding layer raises it).
     """
     if type(value) is tuple:
         shape = value
@@ -99,17 +103,17 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
 
 def axis_of(axis: Any, ndim: int, name: str = "", message: str = OUT_OF_BOUNDS) -> int:
-    """The axis that an argument names, counted from 0.
+    """Return the axis that an argument names, counted from 0.
 
     Args:
         axis: an integer; a negative one counts from the end.
-        ndim: how many axes there are.
-        name: the op's, for the message.
-        message: that of the IndexError, with fields for `name`, `axis`, `ndim`, and `place`: the axis counted from 0.
+        ndim: the number of axes.
+        name: the name of the op, for the message.
+        message: the message of the IndexError. Its fields are `name`, `axis`, `ndim`, and `place` (the axis from 0).
 
     Raises:
         IndexError: if there is no such axis.
-        TypeError: if it is no integer of 32 bits.
+        TypeError: if `axis` is not a 32-bit integer.
     """
     k = index(axis)
     place = k + ndim if k < 0 else k
@@ -120,18 +124,18 @@ def axis_of(axis: Any, ndim: int, name: str = "", message: str = OUT_OF_BOUNDS) 
 
 
 def check_axis_types(axis: Any) -> None:
-    """Raise TypeError for what is neither None, an integer nor a sequence of integers: MLX looks at types first."""
+    """Raise TypeError for a value other than None, an integer or a sequence of integers. MLX checks the types first."""
     if axis is not None:
         integers(axis) if is_sequence(axis) else integer(axis)
 
 
 def axes_of(axis: Any, ndim: int, message: str = INVALID) -> tuple[int, ...]:
-    """The axes that the `axis` of a reduction names, counted from 0, in ascending order; all of them for None.
+    """Return the axes that the `axis` of a reduction names, counted from 0, in ascending order; all axes for None.
 
     Raises:
-        IndexError: with the message, if one is out of range.
-        ValueError: if one is named twice.
-        TypeError: if it is neither None, an integer nor a sequence of integers (an array or a range is one, too).
+        IndexError: with the message, if an axis is out of range.
+        ValueError: if an axis is named twice.
+        TypeError: if it is not None, an integer or a sequence of integers (an array or a range is a sequence, too).
     """
     if axis is None:
         return tuple(range(ndim))
@@ -148,14 +152,15 @@ def axes_of(axis: Any, ndim: int, message: str = INVALID) -> tuple[int, ...]:
 
 
 def require_array(value: Any, function: str, what: str = "an array") -> Node:
-    """The node of an argument that must be an array already. `function` is the caller's name, for the TypeError."""
+    """Return the node of an argument that must already be an array. `function` is the caller's name, for the
+    TypeError."""
     if isinstance(value, array):
         return value._node
     raise expected(function, what, value)
 
 
 def require_axis(value: Any, function: str) -> int | None:
-    """An axis, or None, as a plain int. Raises TypeError if it is neither."""
+    """Return an axis as a plain int, or None. Raises TypeError for any other type."""
     if value is None or type(value) is int:
         return value
     try:
@@ -165,7 +170,7 @@ def require_axis(value: Any, function: str) -> int | None:
 
 
 def require_ints(values: Any, function: str) -> tuple[int, ...]:
-    """A sequence of ints as a tuple. Raises TypeError if it is none."""
+    """Return a sequence of ints as a tuple. Raises TypeError for any other type."""
     try:
         return plain(values, integer)
     except TypeError:
@@ -173,29 +178,29 @@ def require_ints(values: Any, function: str) -> tuple[int, ...]:
 
 
 def require_dtype(value: Any, function: str) -> Dtype:
-    """A dtype. Raises TypeError if it is none."""
+    """Return a dtype. Raises TypeError if the value is not a dtype."""
     if type(value) is not Dtype:
         raise expected(function, "a Dtype", value)
     return value
 
 
 def flag(value: Any, function: str, argument: str) -> bool:
-    """A flag as a bool. Raises TypeError if it is none."""
+    """Return a flag as a bool. Raises TypeError if it is not a bool."""
     if not isinstance(value, bool):
         raise incompatible(function, f"{argument} must be a bool.")
     return value
 
 
 def require_text(value: Any, function: str, argument: str) -> str:
-    """A string argument. Raises TypeError if it is none."""
+    """Return a string argument. Raises TypeError if it is not a string."""
     if not isinstance(value, str):
         raise incompatible(function, f"{argument} must be a string.")
     return value
 
 
 def any_number(value: Any, function: str, argument: str) -> float:
-    """A Python float, of anything that is a real number (a 0-d array is). Raises TypeError else."""
-    number: Any = None if isinstance(value, (str, bytes, bytearray)) else value  # float reads text
+    """Return a real number, also from a 0-dimensional array, as a Python float. Raises TypeError for anything else."""
+    number: Any = None if isinstance(value, (str, bytes, bytearray)) else value  # float() would also parse text
     try:
         return float(number)
     except (TypeError, ValueError, OverflowError):
@@ -203,7 +208,7 @@ def any_number(value: Any, function: str, argument: str) -> float:
 
 
 def variadic(values: Sequence[Any], name: str) -> list[Node]:
-    """The nodes of `*arrays`. Raises RuntimeError for what is not an array (MLX's binding layer calls it so)."""
+    """Return the nodes of `*arrays`. Raises RuntimeError if one is not an array (as MLX's binding layer raises it)."""
     nodes = []
     for value in values:
         if not isinstance(value, array):

@@ -1,5 +1,6 @@
-"""Batching: what the BATCH rules of all families are made of. The new axis is the first, of each batched input and of
-the result.
+"""Helpers for the BATCH rules of all families.
+
+The batch axis is the first axis of each batched input and of the result.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ __all__ = ["aligned", "all_batched", "batched_elementwise", "broadcast_unbatched
 
 
 def rank(inputs: Sequence[Node], batched: Sequence[bool]) -> int:
-    """The largest number of axes among the inputs, the new one not counted."""
+    """Return the largest number of axes among the inputs, without the batch axis."""
     return max([n.aval.ndim - on for n, on in zip(inputs, batched, strict=True)])
 
 
 def aligned(inputs: Sequence[Node], batched: Sequence[bool], ndim: int) -> tuple[Node, ...]:
-    """The inputs, such that they broadcast against each other as they did: a batched one with fewer than `ndim` axes
-    besides the new one gets axes of size one right after that. Unbatched ones broadcast as they are."""
+    """Return the inputs, reshaped so that they broadcast against each other as before.
+
+    A batched input with fewer than `ndim` axes besides the batch axis gets axes of size 1 after the batch axis.
+    Unbatched inputs broadcast unchanged.
+    """
     return tuple([_raised(n, ndim) if on else n for n, on in zip(inputs, batched, strict=True)])
 
 
@@ -32,19 +36,19 @@ def _raised(node: Node, ndim: int) -> Node:
 
 
 def broadcast_unbatched(node: Node, size: int) -> Node:
-    """A node that has no new axis, with one: the same along it."""
+    """Return an unbatched node with a batch axis, along which it is repeated."""
     return apply(TABLE["broadcast_to"], (node,), ((size, *node.aval.shape),))
 
 
 def all_batched(inputs: Sequence[Node], batched: Sequence[bool], size: int) -> tuple[Node, ...]:
-    """The inputs, all of them with the new axis."""
+    """Return the inputs, all of them with a batch axis."""
     return tuple([n if on else broadcast_unbatched(n, size) for n, on in zip(inputs, batched, strict=True)])
 
 
 def batched_elementwise(
     op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[bool, ...], size: int
 ) -> Node | None:
-    """The rule for ops whose inputs broadcast against each other, and whose params name no axis."""
+    """Apply the batching rule for ops whose inputs broadcast against each other and whose params name no axis."""
     if len(inputs) > 1:
         inputs = aligned(inputs, batched, rank(inputs, batched))
     return apply(op, inputs, params)

@@ -1,6 +1,6 @@
-"""What ops cost in NumPy that do more than read and write each element a few times.
+"""Estimated run times in NumPy for ops that do more than read and write each element a few times.
 
-Rough figures, of which the scheduler asks only whether NumPy is hopeless: see `_graph/policy.py`.
+The figures are rough. The scheduler uses them only to decide whether NumPy is far too slow: see `_graph/policy.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__: list[str] = []
 
 
 def _product(out: Any, params: tuple, x: Any, *others: Any) -> float:
-    """Each element of the result is a sum over the last axis of the first operand."""
+    """Return the cost of an op whose result elements are sums over the last axis of the first operand."""
     return OP_SECONDS + FLOP_SECONDS * out.size * (x.shape[-1] if x.ndim else 1)
 
 
@@ -54,14 +54,14 @@ def _by_columns(out: Any, params: tuple, x: Any) -> float:
 
 
 def _sorted(out: Any, params: tuple, x: Any, *others: Any) -> float:
-    """Real numbers of 32 bits, and half precision made such, are sorted by vector instructions."""
+    """Return the cost of a sort. Vector instructions sort 32-bit numbers, and half precision is sorted as float32."""
     fast = (x.dtype._kind == "f" and x.dtype.size <= 4) or (x.dtype._kind in "iu" and x.dtype.size == 4)
     each = 1e-8 if fast else 5e-9 * math.log2(x.size + 2)
     return OP_SECONDS + each * x.size
 
 
 def _unpacked(out: Any, params: tuple, x: Any, w: Any, *others: Any) -> float:
-    """A matrix is unpacked, some 20 passes over its elements, and multiplied."""
+    """Return the cost to unpack a quantized matrix, about 20 passes over its elements, and to multiply by it."""
     elements = w.size * 8
     return 10 * OP_SECONDS + elements * 20 * BYTE_SECONDS + FLOP_SECONDS * x.size * elements / max(x.shape[-1], 1)
 

@@ -1,7 +1,7 @@
-"""Defining ops: from a record to the public function.
+"""Helpers that define ops, from a record to the public function.
 
-Each helper takes what distinguishes an op (its JAX implementation, its dtype rule, its docstring) and returns the
-function that users call, with the `Op` record at `function.op`. `TABLE` holds every record; tests walk it.
+Each helper takes what distinguishes an op: its JAX implementation, its dtype rule, its docstring. It returns the
+function that users call, with the `Op` record as `function.op`. `TABLE` holds every record; the tests iterate over it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def op(
     reads: slice = slice(None),
     draws: bool = False,
 ) -> Op:
-    """A new entry of the table, see `Op`. Raises ValueError if the name is taken."""
+    """Add an entry to the table and return it, see `Op`. Raises ValueError if the name is taken."""
     if name in TABLE:
         raise ValueError(f"op {name} is defined twice")
     TABLE[name] = record = Op(
@@ -66,27 +66,28 @@ def op(
 
 
 def same(dtype: Dtype) -> Dtype:
-    """Result dtype: the operand's own."""
+    """Return the result dtype for ops that keep the operand's dtype."""
     return dtype
 
 
 def as_float(dtype: Dtype) -> Dtype:
-    """Result dtype: the operand's own if it is inexact, else float32."""
+    """Return the result dtype for floating-point ops: the operand's dtype if it is inexact, else float32."""
     return dtype if dtype._kind in "fc" else _float32
 
 
 def as_bool(*dtypes: Dtype) -> Dtype:
-    """Result dtype: bool."""
+    """Return the result dtype for comparisons: bool."""
     return _bool
 
 
 def as_floats(a: Dtype, b: Dtype) -> Dtype:
-    """Result dtype: the operands' promoted one if it is inexact, else float32."""
+    """Return the result dtype for floating-point ops of two operands: the promoted dtype if it is inexact, else
+    float32."""
     return as_float(promote(a, b))
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that these broadcast to. Raises MLX's ValueError."""
+    """Return the shape that these shapes broadcast to. Raises MLX's ValueError if they do not."""
     out = shapes[0]
     for shape in shapes[1:]:
         if shape == out:
@@ -106,15 +107,15 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Sample(NamedTuple):
-    """How to test an elementwise op: what to feed it, and how near to real MLX the answer must be.
+    """How to test an elementwise op: the range of its inputs, and the allowed distance from real MLX.
 
     Args:
-        low, high: the real inputs are drawn between these, and the parts of complex ones.
-        second: the same for the second operand of a binary op, where it differs.
-        tolerance: of float32 values, relative and absolute, if not the usual 2e-5; `reason` says why.
+        low, high: the range of real inputs, and of both parts of complex inputs.
+        second: the range for the second operand of a binary op, if it differs.
+        tolerance: the relative and absolute tolerance for float32 values, if not the usual 2e-5; `reason` explains it.
         kinds: the dtype kinds to test, of "b", "u", "i", "f" and "c".
         smooth: whether the derivative exists and is worth a test.
-        operands: how many the op takes; filled in by `unary` and `binary`.
+        operands: the number of operands; `unary` and `binary` fill it in.
     """
 
     low: float = -3.0
@@ -132,7 +133,8 @@ SAMPLES: dict[str, Sample] = {}
 
 
 def halves_in_float32(impl: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of JAX arrays of one dtype, that computes half precision in float32 and rounds once."""
+    """Return `impl`, a function of JAX arrays with one dtype, such that it computes half precision in float32 and
+    rounds once."""
 
     def rounded_once(*xs: Any) -> Any:
         dtype = xs[0].dtype
@@ -148,18 +150,18 @@ def unary(
     sample: Sample = Sample(), arrays_only: bool = False, not_for: str = "", message: str = "",
     in_float32: bool | None = None, of_bools: Callable[..., array] | None = None,
 ) -> Callable[..., array]:  # fmt: skip
-    """The public function of an elementwise op of one array.
+    """Make the public function of an elementwise op of one array.
 
     Args:
-        impl: computes it. It is given its input already cast to `result(dtype)`, unless that is bool.
+        impl: the JAX implementation. Its input is already cast to `result(dtype)`, unless that is bool.
         result: the dtype of the result.
         summary: the first line of the docstring.
-        sample: how to test it.
-        arrays_only: whether Python numbers are refused, as MLX does for some.
-        not_for: the dtype kinds that MLX refuses, with `message`, by default "Not supported for" the dtype.
-        in_float32: whether half precision is computed in float32, and rounded once; by default if `result` is
+        sample: how to test the op.
+        arrays_only: whether Python numbers are refused, as MLX does for some ops.
+        not_for: the dtype kinds that MLX refuses, with `message`; the default message is "Not supported for" the dtype.
+        in_float32: whether half precision is computed in float32 and rounded once; by default if `result` is
             `as_float`.
-        of_bools: what it is of bools, if that is another function.
+        of_bools: the function for bools, if they have another.
     """
     if in_float32 is None:
         in_float32 = result is as_float
@@ -196,17 +198,18 @@ def binary(
     compute: Callable[[Dtype, Dtype], Dtype] | None = None, *, sample: Sample = Sample(), not_for: str = "",
     message: str = "", positional: bool = False, alone: bool = False,
 ) -> Callable[..., array]:  # fmt: skip
-    """The public function of an elementwise op of two arrays.
+    """Make the public function of an elementwise op of two arrays.
 
     Args:
-        impl: computes it. It is given its inputs cast to `compute(dtype, dtype)`, by default the dtype of the result,
-            but not yet broadcast.
+        impl: the JAX implementation. Its inputs are cast to `compute(dtype, dtype)`, by default the dtype of the
+            result, but not broadcast yet.
         summary: the first line of the docstring.
         result: the dtype of the result.
-        sample: how to test it.
-        not_for: the kinds of promoted dtypes that MLX refuses, with `message`, by default "Not supported for" it.
+        sample: how to test the op.
+        not_for: the kinds of promoted dtypes that MLX refuses, with `message`; the default message is "Not supported
+            for" the dtype.
         positional: whether the operands are positional-only and `stream` keyword-only.
-        alone: whether numbers have the dtype that they have alone, not one that fits the array beside them.
+        alone: whether a number has the dtype that it would have alone, instead of one that fits the array beside it.
     """
     compute = compute or result
 
@@ -235,18 +238,20 @@ def binary(
             x, y = pair(a, b)
         return wrap(apply(record, (x, y)))
 
-    about = ("a: an array or a number.", "b: an array or a number. The two are broadcast against each other.")
-    dtypes = "bool." if result is as_bool else "the dtype that the operands promote to."
+    about = ("a: an array or a number.", "b: an array or a number. The operands broadcast against each other.")
+    dtypes = "bool." if result is as_bool else "the promoted dtype of the operands."
     if result is as_floats:
-        dtypes = "the dtype that the operands promote to, float32 instead of an integer or bool."
-    errors = ("ValueError: the shapes cannot be broadcast.", *_refused(not_for, "the operands promote to"))
+        dtypes = "the promoted dtype of the operands (float32 for integers and bool)."
+    errors = ("ValueError: if the shapes cannot be broadcast.", *_refused(not_for, "the promoted dtype is"))
     document = _document(name, summary, about, dtypes, errors)
     return _named(_positional(function) if positional else function, record, document)
 
 
 def _positional(function: Any) -> Any:
-    """`function(a, b, stream=None)` as `function(a, b, /, *, stream=None)`: its own code, since a call of it would
-    take half as long again."""
+    """Return `function(a, b, stream=None)` with the signature `function(a, b, /, *, stream=None)`.
+
+    The result has its own code object. A wrapper would make each call take 1.5 times as long.
+    """
     code = function.__code__.replace(co_argcount=2, co_posonlyargcount=2, co_kwonlyargcount=1)
     made = FunctionType(code, function.__globals__, closure=function.__closure__)
     made.__annotations__, made.__kwdefaults__ = function.__annotations__, {"stream": None}
@@ -278,7 +283,7 @@ def _dtypes(result: Callable[[Dtype], Dtype]) -> str:
     if result is same:
         return "the dtype of `a`."
     if result is as_float:
-        return "the dtype of `a`, float32 instead of an integer or bool."
+        return "the dtype of `a` (float32 for integers and bool)."
     return "the dtype of `a`; float32 for complex64."
 
 
@@ -286,15 +291,15 @@ _OF_KIND = {"b": "bool", "u": "an unsigned integer", "i": "a signed integer", "f
 
 
 def _refused(not_for: str, when: str) -> tuple[str, ...]:
-    """What is said of the dtype kinds that are refused."""
+    """Return the "Raises" entries for the dtype kinds that are refused."""
     kinds = " or ".join(_OF_KIND[kind] for kind in not_for)
-    return (f"ValueError: {when} {kinds}.",) if kinds else ()
+    return (f"ValueError: if {when} {kinds}.",) if kinds else ()
 
 
 def _document(name: str, summary: str, arguments: tuple[str, ...], dtypes: str, errors: tuple[str, ...]) -> str:
-    """The docstring of an elementwise function."""
+    """Return the docstring of an elementwise function."""
     lines = "\n    ".join([*arguments, "stream: accepted, and ignored."])
-    shape = "the shape of `a`" if len(arguments) == 1 else "the shape the operands broadcast to"
+    shape = "the shape of `a`" if len(arguments) == 1 else "the broadcast shape of the operands"
     raises = "\n    ".join(["\nRaises:", *errors, ""]).rstrip(" ") if errors else ""
     return f"""{summary}
 

@@ -1,6 +1,6 @@
-"""Examples: a call, and what Python prints for it, of each op whose docstring is made from a pattern.
+"""Examples: a call and its printed result, for each op whose docstring is made from a template.
 
-They are run, as all examples are, by tests/test_doctests.py.
+tests/test_doctests.py runs them, like all examples.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ __all__ = ["example"]
 
 
 def example(name: str) -> str:
-    """The lines of a docstring's section "Example", indented by four.
+    """Return the lines of a docstring's section "Example", indented by four.
 
     Args:
-        name: of the function, with its namespace within `mlx.core`.
+        name: the name of the function, with its namespace within `mlx.core`.
     """
     call, printed = _EXAMPLES[name]
     return f"    >>> {call}\n    {printed}"

@@ -1,4 +1,4 @@
-"""Methods: the ops that are also methods and properties of `array`, attached by name."""
+"""Methods: ops that are also methods and properties of `array`, added to it by name."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _SAME = (
     "prod", "reciprocal", "round", "rsqrt", "sin", "split", "sqrt", "square", "squeeze", "std", "sum", "swapaxes",
     "var", "view",
 )  # fmt: skip
-"""Methods that take exactly what the functions take after their first argument."""
+"""Methods whose arguments are those of the function after its first argument."""
 
 _PROPERTIES = {"transpose": "T", "matrix_transpose": "mT", "real": "real", "imag": "imag"}
 
 
 def attach(functions: Mapping[str, Any]) -> None:
-    """Give `array` the methods, properties and operators that are ops. `functions` are the public functions by name."""
+    """Add the methods, properties and operators that are ops to `array`. `functions` are the public functions by
+    name."""
     for name in _SAME:
         if name in functions:
             setattr(array, name, functions[name])
@@ -45,7 +46,8 @@ def attach(functions: Mapping[str, Any]) -> None:
 
 
 def _ints(given: tuple[Any, ...], what: str) -> tuple[int, ...]:
-    """Ints given one by one, or as a sequence in the first place, after which MLX reads no further."""
+    """Return ints that are given one by one, or as a sequence in the first argument. MLX ignores arguments after
+    that."""
     listed = bool(given) and type(given[0]) is not int and is_sequence(given[0])
     try:
         return plain(given[0] if listed else given)
@@ -77,4 +79,4 @@ def _astype(function: Any) -> Any:
 
 
 _ADAPTED = {"reshape": _reshape, "transpose": _transpose, "astype": _astype}
-"""Methods whose arguments differ from the functions'."""
+"""Methods whose arguments differ from those of the functions."""

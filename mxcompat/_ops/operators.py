@@ -1,7 +1,7 @@
-"""Operators: the dunder methods of `array`, made from functions of the op table.
+"""Operators: the special methods of `array`, made from functions of the op table.
 
-They differ from the functions in what they say of an operand that cannot become an array, and they are what programs
-call most: building `x + 2.0` costs about half a microsecond.
+Their errors for an operand that cannot become an array differ from those of the functions. They are the most frequent
+calls of a program: building `x + 2.0` costs about half a microsecond.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from mxcompat._graph.ir.op import Op
 __all__ = ["attach_operators"]
 
 Combine = Callable[[Node, Any], Node | None]
-"""Applies a binary op to an array's node and another operand; None if that cannot become an array."""
+"""A function that applies a binary op to an array's node and another operand; None if that cannot become an array."""
 
 Check = Callable[[Dtype, Dtype], None]
-"""Raises for dtypes that the operator refuses, where the function accepts them or says something else."""
+"""A check that raises for dtypes that the operator refuses, where the function accepts them or raises another error."""
 
 _ARITHMETIC = {
     "add": ("add", "addition"),
@@ -34,7 +34,7 @@ _ARITHMETIC = {
     "remainder": ("mod", "modulus"),
     "power": ("pow", "power"),
 }
-"""Plain, reflected and in place."""
+"""Operators with a plain, a reflected and an in-place method."""
 
 _BITWISE = {
     "bitwise_and": ("and", "bitwise and"),
@@ -43,7 +43,7 @@ _BITWISE = {
     "left_shift": ("lshift", "left shift"),
     "right_shift": ("rshift", "right shift"),
 }
-"""Plain, in place, and reflected, which MLX has not."""
+"""Operators with a plain, an in-place and a reflected method. MLX lacks the reflected one, see `_reflected`."""
 
 _COMPARISONS = {
     "less": ("lt", "less than"),
@@ -56,7 +56,7 @@ _UNARY = {"negative": "__neg__", "positive": "__pos__", "abs": "__abs__"}
 
 
 def attach_operators(functions: Mapping[str, Any]) -> None:
-    """Give `array` its operators. `functions` are the public functions by name; those that are missing are left out."""
+    """Add the operators to `array`. `functions` are the public functions by name; missing ones are skipped."""
 
     def each(table: Mapping[str, tuple[str, str]]) -> list[tuple[Op, str, str]]:
         return [(functions[name].op, *row) for name, row in table.items() if name in functions]
@@ -64,7 +64,7 @@ def attach_operators(functions: Mapping[str, Any]) -> None:
     for record, name, noun in each(_ARITHMETIC):
         inplace = _no_integers if name == "truediv" else None
         _set(f"__{name}__", _arithmetic(record, name, noun))
-        swapped = name not in ("add", "mul")  # as in MLX, where `2 * x` and `x * 2` are one graph
+        swapped = name not in ("add", "mul")  # as in MLX, where `2 * x` and `x * 2` build the same graph
         _set(f"__r{name}__", _arithmetic(record, f"r{name}", noun, swapped))
         _set(f"__i{name}__", _inplace(_combine(record, inplace), f"i{name}", noun))
     for record, name, noun in each(_BITWISE):
@@ -104,7 +104,7 @@ def _combine(record: Op, check: Check | None = None) -> Combine:
             try:
                 y = operand(other, x.aval.dtype)
             except (ValueError, RuntimeError):  # a number out of range
-                if check is _no_integers:  # which MLX says first
+                if check is _no_integers:  # MLX reports this first
                     check(x.aval.dtype, x.aval.dtype)
                 raise
             if y is None:
@@ -123,7 +123,7 @@ def _refuse(noun: str, name: str, other: Any) -> Exception:
 
 
 def _arithmetic(record: Op, name: str, noun: str, swapped: bool = False) -> Callable[[array, Any], array]:
-    """What `_operator(_combine(record))` is, in one function: nothing is called more often."""
+    """Return the same method as `_operator(_combine(record))`, as a single function, since it is called most often."""
 
     def method(self: array, other: Any) -> array:
         x = self._node
@@ -152,7 +152,8 @@ def _operator(combine: Combine, name: str, noun: str) -> Callable[[array, Any], 
 
 
 def _reflected(method: Callable[[array, Any], array]) -> Callable[[array, Any], Any]:
-    """The operator for an integer on the left of an array of integers or bools; else Python's TypeError, as in MLX."""
+    """Return the operator for an integer on the left of an array of integers or bools; else raise Python's TypeError,
+    as in MLX."""
 
     def reflected(self: array, other: Any) -> Any:
         if not isinstance(other, int) or self._node.aval.dtype._kind not in "bui":
@@ -167,7 +168,10 @@ def _reflected(method: Callable[[array, Any], array]) -> Callable[[array, Any], 
 
 
 def _inplace(combine: Combine, name: str, noun: str) -> Callable[[array, Any], array]:
-    """Points the handle at the result, which may have another shape and dtype, so that every alias sees it."""
+    """Return an in-place operator: it points the handle at the result, so that every alias sees it.
+
+    The result may have another shape and dtype.
+    """
 
     def method(self: array, other: Any) -> array:
         node = combine(self._node, other)
@@ -180,7 +184,7 @@ def _inplace(combine: Combine, name: str, noun: str) -> Callable[[array, Any], a
 
 
 def _equality(combine: Combine, name: str, otherwise: bool) -> Callable[[array, Any], array | bool]:
-    """An array is not equal to what cannot become one. None is refused, as MLX does."""
+    """Return `==` or `!=`. An array is unequal to a value that cannot become an array. None raises, as in MLX."""
 
     def method(self: array, other: Any) -> array | bool:
         node = combine(self._node, other)

@@ -1,4 +1,4 @@
-"""The modules that give the ops their rules: importing this registers them all."""
+"""The modules that register the rules of the ops. Importing this module imports them all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public convolutions: argument forms and checks onto the one op of `conv_op`.
+"""The public convolutions: they check the arguments and build the single op of `lowering`.
 
 Inputs are `(N, ..., C)`, weights `(O, ..., C / groups)`. A transposed convolution is a convolution of the dilated input
 with the flipped weights.
@@ -25,8 +25,11 @@ __all__ = [
 
 
 def _checked(name: str, x: Any, w: Any, groups: int, read: int = 0) -> tuple[Node, Node]:
-    """The nodes of input and weights, once they fit together. Real MLX has groups over one and two axes alone, and
-    sees that first; before that it may have `read` so many spatial sizes of both."""
+    """Return the nodes of input and weights after checks that they fit together.
+
+    Real MLX supports groups only with one or two spatial axes, and checks that first. Before that, it may read spatial
+    sizes of both operands; `read` is the number of sizes.
+    """
     nodes = require_array(x, name), require_array(w, name)
     a, b = nodes[0].aval, nodes[1].aval
     if read and min(a.ndim, b.ndim) <= read:
@@ -71,7 +74,7 @@ def _int(name: str, argument: str, value: Any) -> int:
 
 
 def _sizes(name: str, argument: str, value: Any, count: int) -> Sizes:
-    """An int for every spatial axis, or one for each of them."""
+    """Return one int for each spatial axis, from a single int or from a sequence."""
     if type(value) is int:
         return (value,) * count
     wanted = "an int" if count == 1 else f"an int or {count} ints"
@@ -100,7 +103,7 @@ def _forward(spatial: int, x: Any, w: Any, stride: Any, padding: Any, dilation: 
 
 
 def _spread(sizes: Sizes, x: Node, single: bool = True) -> Sizes:
-    """One size stands for all axes, however many the input has."""
+    """Return one size for each axis. A single size is repeated for all axes of the input."""
     return sizes * (x.aval.ndim - 2) if single and len(sizes) == 1 else sizes
 
 
@@ -108,20 +111,20 @@ def conv1d(
     input: array, weight: array, /, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1, *,
     stream: Any = None,
 ) -> array:  # fmt: skip
-    """A convolution over one axis.
+    """Return the convolution over one axis.
 
     Args:
         input: `(N, L, C)`, floating point.
         weight: `(O, K, C / groups)`.
         stride: the step of the kernel.
-        padding: the number of zeros before and behind the input; a negative number cuts off.
+        padding: the number of zeros before and after the input; a negative number cuts elements off.
         dilation: the step between the elements of the kernel.
-        groups: into how many groups the channels fall; each sees its own share of the input.
+        groups: the number of groups of channels; each group reads only its own input channels.
         stream: accepted, and ignored.
 
     Returns:
-        `(N, L', O)` of the dtype that the operands promote to, where
-        `L' = (L + 2 * padding - dilation * (K - 1) - 1) // stride + 1`.
+        An array `(N, L', O)` with the promoted dtype of the operands, where `L' = (L + 2 * padding - dilation * (K - 1)
+        - 1) // stride + 1`.
 
     Raises:
         ValueError: if shapes, sizes or dtypes do not fit.
@@ -138,7 +141,7 @@ def conv2d(
     input: array, weight: array, /, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, *,
     stream: Any = None,
 ) -> array:  # fmt: skip
-    """A convolution over two axes: of `(N, H, W, C)` with `(O, KH, KW, C / groups)`.
+    """Return the convolution over two axes, of `(N, H, W, C)` with `(O, KH, KW, C / groups)`.
 
     Each of `stride`, `padding` and `dilation` is an int or two; everything else is as in `conv1d`.
 
@@ -157,10 +160,10 @@ def conv3d(
     input: array, weight: array, /, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, *,
     stream: Any = None,
 ) -> array:  # fmt: skip
-    """A convolution over three axes: of `(N, D, H, W, C)` with `(O, KD, KH, KW, C / groups)`.
+    """Return the convolution over three axes, of `(N, D, H, W, C)` with `(O, KD, KH, KW, C / groups)`.
 
-    Each of `stride`, `padding` and `dilation` is an int or three; everything else is as in `conv1d`. Real MLX has no
-    groups here.
+    Each of `stride`, `padding` and `dilation` is an int or three; everything else is as in `conv1d`. Real MLX does not
+    support groups for three axes.
 
     Raises:
         ValueError: if shapes, sizes or dtypes do not fit.
@@ -196,22 +199,23 @@ def conv_transpose1d(
     input: array, weight: array, /, stride: int = 1, padding: int = 0, dilation: int = 1, output_padding: int = 0,
     groups: int = 1, *, stream: Any = None,
 ) -> array:  # fmt: skip
-    """A transposed convolution over one axis: spreads each element of the input over the output by the kernel.
+    """Return the transposed convolution over one axis: each input element adds a scaled copy of the kernel to the
+    output.
 
     Args:
         input: `(N, L, C)`, floating point.
         weight: `(O, K, C / groups)`.
-        stride: the step between the places of neighbouring elements in the output.
-        padding: how much to cut off the output at either end.
+        stride: the step in the output between neighbouring input elements.
+        padding: the number of elements to cut off at both ends of the output.
         dilation: the step between the elements of the kernel.
-        output_padding: how much to add to the output behind.
-        groups: into how many groups the channels fall; each sees its own share of the input.
+        output_padding: the number of elements to add at the end of the output.
+        groups: the number of groups of channels; each group reads only its own input channels.
         stream: accepted, and ignored.
 
     Returns:
-        `(N, L', O)` of the dtype that the operands promote to, where
-        `L' = (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1`. Where `padding` exceeds
-        `dilation * (K - 1)`, whole elements of the input are cut off instead, as in real MLX.
+        An array `(N, L', O)` with the promoted dtype of the operands, where `L' = (L - 1) * stride - 2 * padding +
+        dilation * (K - 1) + output_padding + 1`. If `padding` exceeds `dilation * (K - 1)`, whole elements of the input
+        are cut off instead, as in real MLX.
 
     Raises:
         ValueError: if shapes, sizes or dtypes do not fit.
@@ -228,7 +232,7 @@ def conv_transpose2d(
     input: array, weight: array, /, stride: Any = 1, padding: Any = 0, dilation: Any = 1, output_padding: Any = 0,
     groups: int = 1, *, stream: Any = None,
 ) -> array:  # fmt: skip
-    """A transposed convolution over two axes: of `(N, H, W, C)` with `(O, KH, KW, C / groups)`.
+    """Return the transposed convolution over two axes, of `(N, H, W, C)` with `(O, KH, KW, C / groups)`.
 
     Each of `stride`, `padding`, `dilation` and `output_padding` is an int or two; everything else is as in
     `conv_transpose1d`.
@@ -248,10 +252,10 @@ def conv_transpose3d(
     input: array, weight: array, /, stride: Any = 1, padding: Any = 0, dilation: Any = 1, output_padding: Any = 0,
     groups: int = 1, *, stream: Any = None,
 ) -> array:  # fmt: skip
-    """A transposed convolution over three axes: of `(N, D, H, W, C)` with `(O, KD, KH, KW, C / groups)`.
+    """Return the transposed convolution over three axes, of `(N, D, H, W, C)` with `(O, KD, KH, KW, C / groups)`.
 
     Each of `stride`, `padding`, `dilation` and `output_padding` is an int or three; everything else is as in
-    `conv_transpose1d`. Real MLX has no groups here.
+    `conv_transpose1d`. Real MLX does not support groups for three axes.
 
     Raises:
         ValueError: if shapes, sizes or dtypes do not fit.
@@ -268,22 +272,22 @@ def conv_general(
     input: array, weight: array, /, stride: Any = 1, padding: Any = 0, kernel_dilation: Any = 1,
     input_dilation: Any = 1, groups: int = 1, flip: bool = False, *, stream: Any = None,
 ) -> array:  # fmt: skip
-    """A convolution over one to three axes, with everything there is to choose.
+    """Return the convolution over one to three axes, with all options.
 
     Args:
         input: `(N, ..., C)`, floating point.
         weight: `(O, ..., C / groups)`.
         stride: the step of the kernel; an int, or a sequence with one for each spatial axis.
-        padding: likewise, the number of zeros before and behind the input; or a pair of sequences, the numbers before
-            and those behind. A negative number cuts off the input.
+        padding: likewise, the number of zeros before and after the input; or a pair of sequences, the numbers before
+            and the numbers after. A negative number cuts elements off the input.
         kernel_dilation: likewise, the step between the elements of the kernel.
         input_dilation: likewise, the step between the elements of the input.
-        groups: into how many groups the channels fall; each sees its own share of the input.
-        flip: whether to run through the kernel backwards, as signal processing defines a convolution.
+        groups: the number of groups of channels; each group reads only its own input channels.
+        flip: whether to reverse the kernel, as signal processing defines a convolution.
         stream: accepted, and ignored.
 
     Returns:
-        `(N, ..., O)` of the dtype that the operands promote to.
+        An array `(N, ..., O)` with the promoted dtype of the operands.
 
     Raises:
         ValueError: if shapes, sizes or dtypes do not fit.
@@ -309,7 +313,7 @@ def conv_general(
 
 
 def _sequence(name: str, argument: str, value: Any) -> Sizes:
-    """An int, or ints, as a tuple."""
+    """Return an int, or a sequence of ints, as a tuple."""
     try:
         return integers(value) if is_sequence(value) else (index(value),)
     except TypeError:

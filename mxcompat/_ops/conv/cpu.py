@@ -1,5 +1,7 @@
-"""How a CPU convolves. XLA's own convolution is slow there for groups, few channels, kernels of one element and dilated
-inputs, and slower still in their gradients: each has a way of its own here, of which JAX derives the gradient.
+"""Faster convolutions for XLA on the CPU.
+
+XLA's own convolution is slow on a CPU for groups, few channels, kernels of one element and dilated inputs. Its
+gradients are slower still. This module has another algorithm for each of these cases; JAX derives their gradients.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ __all__ = ["Sizes", "convolve_on_cpu", "plain"]
 Sizes = tuple[int, ...]
 
 Padding = list[tuple[int, int]]
-"""For each spatial axis how many zeros come before and behind the input."""
+"""For each spatial axis, the number of zeros before and after the input."""
 
 _LAYOUTS = {
     1: ("NHC", "OHI", "NHC"),
@@ -30,7 +32,7 @@ _LAYOUTS = {
 def plain(
     x: Any, w: Any, stride: Sizes, padding: Padding, kernel_dilation: Sizes, input_dilation: Sizes, groups: int
 ) -> Any:
-    """XLA's convolution, of `(N, ..., C)` with `(O, ..., C / groups)`."""
+    """Return XLA's own convolution of `(N, ..., C)` with `(O, ..., C / groups)`."""
     return lax.conv_general_dilated(
         x, w, stride, padding, lhs_dilation=input_dilation, rhs_dilation=kernel_dilation,
         dimension_numbers=_LAYOUTS[len(stride)], feature_group_count=groups, precision=lax.Precision.HIGHEST,
@@ -40,7 +42,7 @@ def plain(
 def convolve_on_cpu(
     x: Any, w: Any, stride: Sizes, padding: Padding, kernel_dilation: Sizes, input_dilation: Sizes, groups: int
 ) -> Any:
-    """The same, in the way that is fastest on a CPU."""
+    """Return the same convolution, with the algorithm that is fastest on a CPU."""
     sizes = (stride, padding, kernel_dilation, input_dilation)
     dilated = max(input_dilation) > 1
     if groups > 1 and w.size:
@@ -57,7 +59,7 @@ def convolve_on_cpu(
 
 
 def _depthwise(x: Any, w: Any, stride: Sizes, padding: Padding, dilation: Sizes) -> Any:
-    """A convolution in which every output channel sees one input channel."""
+    """Return a convolution in which every output channel reads one input channel."""
     x = jnp.repeat(x, w.shape[0] // x.shape[-1], axis=-1)
     if math.prod(w.shape[1:-1]) <= policy.UNROLLED_TAPS:
         return _sum_of_shifted(x, w, stride, padding, dilation)
@@ -65,7 +67,7 @@ def _depthwise(x: Any, w: Any, stride: Sizes, padding: Padding, dilation: Sizes)
 
 
 def _sum_of_shifted(x: Any, w: Any, stride: Sizes, padding: Sequence[tuple[int, int]], dilation: Sizes) -> Any:
-    wide = x.dtype if x.dtype.itemsize > 2 else jnp.float32  # halves are summed in float32
+    wide = x.dtype if x.dtype.itemsize > 2 else jnp.float32  # half precision is summed in float32
     total: Any = 0
     for tap, piece in _shifted(x, w.shape[1:-1], stride, padding, dilation):
         total = total + piece.astype(wide) * w[(slice(None), *tap, 0)].astype(wide)
@@ -74,8 +76,10 @@ def _sum_of_shifted(x: Any, w: Any, stride: Sizes, padding: Sequence[tuple[int, 
 
 @partial(lazy.custom_jvp, nondiff_argnums=(2, 3, 4))
 def _sum_with_rows(x: Any, w: Any, stride: Sizes, padding: tuple[tuple[int, int], ...], dilation: Sizes) -> Any:
-    """The same, with the derivative of what `_row_by_row` does: XLA would compute the cotangent anew for each element
-    of a large kernel."""
+    """Return the same sum as `_sum_of_shifted`, with the derivative of `_row_by_row`.
+
+    With the sum's own derivative, XLA would recompute the cotangent for each element of a large kernel.
+    """
     return _sum_of_shifted(x, w, stride, padding, dilation)
 
 
@@ -86,7 +90,7 @@ def _sum_with_rows_jvp(stride: Sizes, padding: Any, dilation: Sizes, primals: An
 
 
 def _row_by_row(x: Any, w: Any, stride: Sizes, padding: tuple[tuple[int, int], ...], dilation: Sizes) -> Any:
-    """The same in a loop over the first axis of the kernel."""
+    """Return the same convolution from a loop over the first axis of the kernel."""
     dtype = x.dtype
     wide = dtype if dtype.itemsize > 2 else jnp.float32
     out = _out(x.shape, w.shape[1:-1], stride, padding, dilation)
@@ -108,7 +112,8 @@ def _row_by_row(x: Any, w: Any, stride: Sizes, padding: tuple[tuple[int, int], .
 def _shifted(
     x: Any, kernel: Sizes, stride: Sizes, padding: Sequence[tuple[int, int]], dilation: Sizes
 ) -> Iterator[tuple[Sizes, Any]]:
-    """For each element of the kernel, its place and what it meets of the input, an array like the output."""
+    """Yield, for each kernel element, its place and the slice of the input that it multiplies. The slice has the shape
+    of the output."""
     out = _out(x.shape, kernel, stride, padding, dilation)
     x = jnp.pad(x, [(0, 0), *padding, (0, 0)])
     for tap in itertools.product(*map(range, kernel)):
@@ -118,7 +123,7 @@ def _shifted(
 
 
 def _out(x: Sizes, kernel: Sizes, stride: Sizes, padding: Sequence[tuple[int, int]], dilation: Sizes) -> list[int]:
-    """The spatial sizes of the output."""
+    """Return the spatial sizes of the output."""
     return [
         (n + a + b - d * (k - 1) - 1) // s + 1
         for n, (a, b), d, k, s in zip(x[1:-1], padding, dilation, kernel, stride, strict=True)
@@ -126,7 +131,7 @@ def _out(x: Sizes, kernel: Sizes, stride: Sizes, padding: Sequence[tuple[int, in
 
 
 def _by_patches(x: Any, w: Any, stride: Sizes, padding: Padding, dilation: Sizes) -> Any:
-    """A convolution as one product of matrices: of the patches that the kernel meets, and the kernel."""
+    """Return a convolution as one matrix product of the input patches and the kernel."""
     patches = jnp.concatenate([piece for _, piece in _shifted(x, w.shape[1:-1], stride, padding, dilation)], -1)
     rows = patches.reshape(math.prod(patches.shape[:-1]), patches.shape[-1])
     product = jnp.matmul(rows, w.reshape(w.shape[0], patches.shape[-1]).T, precision=lax.Precision.HIGHEST)
@@ -134,10 +139,10 @@ def _by_patches(x: Any, w: Any, stride: Sizes, padding: Padding, dilation: Sizes
 
 
 def _suits_patches(x: Any, w: Any, stride: Sizes, padding: Padding, dilation: Sizes) -> bool:
-    """Whether a CPU convolves faster by way of patches, all three of values and gradients counted.
+    """Return whether the patches method is faster on a CPU, with the value and both gradients counted.
 
-    A kernel of one element always does (there are no patches to make); otherwise few channels do, and many where there
-    are more of the output.
+    It is always faster for a kernel of one element, which needs no patches. Otherwise it is faster for few channels,
+    and for many channels if there are more outputs than inputs.
     """
     outputs, *kernel, inputs = w.shape
     if x.dtype != jnp.float32:
@@ -155,8 +160,11 @@ def _suits_patches(x: Any, w: Any, stride: Sizes, padding: Padding, dilation: Si
 
 
 def _by_phases(x: Any, w: Any, padding: Padding, dilation: Sizes) -> Any:
-    """A convolution of a dilated input. Along an axis dilated by d, every d-th output meets the same elements of the
-    kernel: it is d convolutions of the input as it was, interleaved."""
+    """Return a convolution of a dilated input, without the zeros of the dilation.
+
+    Along an axis dilated by d, every d-th output uses the same kernel elements. So the result is d convolutions of the
+    undilated input, interleaved.
+    """
     kernel = w.shape[1:-1]
     out = [
         d * (n - 1) + 1 + a + b - (k - 1)
@@ -170,7 +178,7 @@ def _by_phases(x: Any, w: Any, padding: Padding, dilation: Sizes) -> Any:
         for k, (r, d) in enumerate(zip(phase, dilation, strict=True)):
             low = padding[k][0]
             first = (low - r) % d
-            start = (r + first - low) // d  # the element of the input that the first output meets
+            start = (r + first - low) // d  # the input element for the first output
             places.append(slice(first, None, d))
             edges.append((-start, sizes[k] + len(range(first, kernel[k], d)) - 1 - x.shape[1 + k] + start, 0))
         part = w[tuple(places)]
@@ -189,8 +197,10 @@ def _by_phases(x: Any, w: Any, padding: Padding, dilation: Sizes) -> Any:
 
 
 def _suits_phases(x: Any, w: Any, stride: Sizes, kernel_dilation: Sizes, input_dilation: Sizes) -> bool:
-    """Whether a CPU convolves a dilated input faster by phases: the gradient takes a fifth of the time, as XLA's goes
-    through the zeros between the elements."""
+    """Return whether the phases method is faster on a CPU for a convolution of a dilated input.
+
+    Its gradient takes a fifth of the time of XLA's, which also processes the zeros between the elements.
+    """
     return (
         x.dtype == jnp.float32
         and max(*stride, *kernel_dilation) == 1

@@ -1,7 +1,9 @@
-"""Convolutions in NumPy: the patches that the kernel meets, as a view, times the kernel as a matrix; for kernels that
-see one channel, a sum of shifted inputs. Derivatives go the same way back.
+"""Convolutions in NumPy, on the host.
 
-Everything runs in float32 or wider and is rounded once. `Plan` holds what follows from shapes and parameters.
+The input patches, a strided view, are multiplied by the kernel as a matrix. If each output channel reads one input
+channel, the result is a sum of shifted inputs instead. The derivatives use the same two methods in reverse. All
+computation is in float32 or wider and is rounded once. `Plan` holds the values that depend only on shapes and
+parameters.
 """
 
 from __future__ import annotations
@@ -31,15 +33,15 @@ Slices = tuple[slice, ...]
 
 
 class Plan(NamedTuple):
-    """A convolution of known shapes.
+    """The shapes and slices of a convolution, for known operand shapes.
 
     Args:
-        cut: what negative padding leaves of the input.
-        padded: the shape of the input after it is dilated and padded.
-        inside: where the input's elements are in that.
+        cut: the part of the input that negative padding keeps.
+        padded: the shape of the dilated and padded input.
+        inside: the places of the input's elements in the padded input.
         out: the spatial sizes of the result.
-        taps: for each element of the kernel, its place and that of what it meets.
-        plain: whether the padded input is the input.
+        taps: for each kernel element, its place and the slice of the padded input that it multiplies.
+        plain: whether the padded input is the input itself.
     """
 
     cut: Slices
@@ -69,7 +71,7 @@ def _plan(x: Sizes, w: Sizes, params: tuple) -> Plan:
         places = [slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in steps]
         taps.append((tap, (slice(None), *places)))
     padded = (*sizes, x[-1])
-    plain = padded == x and not any((*low, *high))  # what is cut off on one side may be put on at the other
+    plain = padded == x and not any((*low, *high))  # the padding of one side may equal the cut on the other side
     return Plan(tuple(cut), padded, tuple(inside), tuple(out), tuple(taps), plain)
 
 
@@ -86,7 +88,7 @@ def _flipped(w: Any, flip: bool) -> Any:
 
 
 def _patches(x: Any, plan: Plan, kernel: Sizes, params: tuple) -> Any:
-    """What the kernel meets of the padded input: a view of shape `(N, *out, *kernel, C)`."""
+    """Return the input patches, a view of the padded input with shape `(N, *out, *kernel, C)`."""
     stride, dilation = params[0], params[3]
     steps = x.strides[1:-1]
     strides = (
@@ -104,7 +106,7 @@ def _parts(x: Any, plan: Plan, taps: int) -> Iterator[slice]:
 
 
 def _convolved(x: Any, w: Any, params: tuple) -> Any:
-    """The convolution of arrays of one dtype that is no half."""
+    """Return the convolution of arrays with one dtype, which is not half precision."""
     plan = _plan(x.shape, w.shape, params)
     x, w, groups = _padded(x, plan), _flipped(w, params[6]), params[5]
     shape = (x.shape[0], *plan.out, w.shape[0])
@@ -127,13 +129,13 @@ def _convolved(x: Any, w: Any, params: tuple) -> Any:
 
 
 def _grouped(met: Any, spatial: int, groups: int) -> Any:
-    """Patches by groups: `(groups, pixels, taps * C / groups)`."""
+    """Return the patches split by groups: `(groups, pixels, taps * C / groups)`."""
     split = met.reshape(-1, math.prod(met.shape[1 + spatial : -1]), groups, met.shape[-1] // groups)
     return split.transpose(2, 0, 1, 3).reshape(groups, split.shape[0], -1)
 
 
 def _one_channel(x: Any, w: Any, plan: Plan, groups: int) -> Any:
-    """A convolution in which each output channel sees one input channel."""
+    """Return a convolution in which each output channel reads one input channel."""
     each = w.shape[0] // groups
     total: Any = 0
     for tap, places in plan.taps:
@@ -164,7 +166,7 @@ def _pull_conv(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, w: Any) -> 
 
 
 def _pull_input(g: Any, x: Any, w: Any, plan: Plan, groups: int) -> Any:
-    """Each element of the kernel gives back what it met."""
+    """Return the cotangent of the input: each kernel element adds to the slice that it multiplied."""
     whole = np.zeros(plan.padded, g.dtype)
     lead = g.shape[:-1]
     by_group = g.reshape(*lead, groups, -1)
@@ -213,7 +215,7 @@ def _push_conv(tangents: Any, y: Any, params: tuple, x: Any, w: Any) -> Any:
 
 @BATCH.of(CONV)
 def _batch_conv(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[bool, ...], size: int) -> Node | None:
-    """Over more inputs: those of all of them at once. Kernels of its own for each are left to XLA."""
+    """Batch the inputs as one larger batch of inputs. A batched kernel is left to XLA."""
     x, w = inputs
     if batched[1]:
         return None

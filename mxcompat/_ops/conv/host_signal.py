@@ -38,7 +38,7 @@ def _push_convolve(tangents: Any, out: Any, params: tuple, x: Any, y: Any) -> An
 
 
 def _transformed(x: Any, transpose: bool) -> Any:
-    """The Hadamard transform, or its transpose, in float32."""
+    """Return the Hadamard transform, or its transpose, in float32."""
     size = x.shape[-1] if x.ndim else 1
     m = factors_of(size)[0]
     values = rounded(x.real if x.dtype.kind == "c" else x, np.float32)
@@ -46,7 +46,7 @@ def _transformed(x: Any, transpose: bool) -> Any:
         matrix = hadamard_matrix(m).astype(np.float32)
         values = (matrix.T if transpose else matrix) @ values.reshape(-1, m, size // m)
     values = values.reshape(-1, size // m)
-    for _ in range((size // m).bit_length() - 1):  # sums and differences of neighbours, which are its factors of 2
+    for _ in range((size // m).bit_length() - 1):  # sums and differences of neighbours are the factors of 2
         before, values = values, np.empty_like(values)
         middle = values.shape[1] // 2
         np.add(before[:, ::2], before[:, 1::2], out=values[:, :middle])

@@ -24,7 +24,7 @@ def _conv(
     want = promote(from_numpy(x.dtype), from_numpy(w.dtype))._numpy  # type: ignore[arg-type]
     x, w = jnp.asarray(x, want), jnp.asarray(w, want)
     spatial = len(stride)
-    if min(low + high) < 0:  # cuts off the input, as it is before it is dilated
+    if min(low + high) < 0:  # a negative padding cuts the input before it is dilated
         for k in range(spatial):
             n = x.shape[1 + k]
             start = min(max(-low[k], 0), n)
@@ -104,7 +104,7 @@ def _infer(
 
 
 def _cut(n: int, low: int, high: int) -> int:
-    """What negative padding leaves of an axis."""
+    """Return the size of an axis after negative padding."""
     return max(0, n + min(low, 0) + min(high, 0))
 
 

@@ -51,21 +51,21 @@ CONVOLVE = op("convolve", _convolve_impl, _convolve_aval, ("mode",))
 
 
 def convolve(a: array, v: array, /, mode: str = "full", *, stream: Any = None) -> array:
-    """The discrete convolution of two sequences.
+    """Return the discrete convolution of two sequences.
 
     Args:
         a: an array of one dimension.
-        v: an array of one dimension. If it is the longer one, the two change places.
-        mode: "full": wherever they overlap. "same": the middle of it, as long as the longer one. "valid": where they
-            overlap completely.
+        v: an array of one dimension. If it is longer than `a`, the two are swapped.
+        mode: "full": all positions where they overlap. "same": the middle of "full", with the length of the longer one.
+            "valid": the positions where they overlap completely.
         stream: accepted, and ignored.
 
     Returns:
         An array of one dimension.
 
     Raises:
-        ValueError: if an array has another number of dimensions or is empty, the longer one is not of a float dtype,
-            or there is no such mode.
+        ValueError: if an array is not one-dimensional or is empty, if the longer one has no float dtype, or if there is
+            no such mode.
 
     Example:
         >>> mx.convolve(mx.array([1.0, 2.0, 3.0]), mx.array([0.0, 1.0]), mode="same")
@@ -81,12 +81,12 @@ _CIRCULANT_BLOCKS = {
     28: "+------ ++----+ +-+--+- +--++-- --++++- +------ -++--++ +-+--+- "
     "-+-++-+ +--++-- +------ --++++- -++--++ -+-++-+ ++----+ +------",
 }
-"""Hadamard matrices of four by four circulant blocks: the first row of each block."""
+"""Hadamard matrices of 4 x 4 circulant blocks: the first row of each block."""
 
 
 @lru_cache(None)
 def hadamard_matrix(n: int) -> np.ndarray:
-    """The matrix of 1 and -1 that MLX multiplies by, for n a power of two, 12, 20 or 28."""
+    """Return MLX's Hadamard matrix of 1 and -1, for n a power of two, 12, 20 or 28."""
     if n == 1:
         return np.ones((1, 1), np.int8)
     if n == 12:  # Paley's construction from the squares modulo 5
@@ -102,7 +102,8 @@ def hadamard_matrix(n: int) -> np.ndarray:
 
 
 def factors_of(n: int) -> list[int]:
-    """Sizes whose Hadamard matrices have that of size n as their Kronecker product; empty if there is none."""
+    """Return sizes whose Hadamard matrices have the matrix of size n as their Kronecker product; empty if there are
+    none."""
     for m in (1, 12, 20, 28):
         if n % m == 0 and (n // m).bit_count() == 1:
             bits = (n // m).bit_length() - 1
@@ -126,7 +127,7 @@ def _hadamard_impl(x: Any, scale: Any) -> Any:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.floating) else jnp.dtype(jnp.float32)
     factors = factors_of(x.shape[-1]) if x.ndim else [1]
     values = (x.real if x.dtype.kind == "c" else x).astype(jnp.float32).reshape(-1, *factors)
-    for n in factors:  # each contraction takes the first factor's axis and puts it last
+    for n in factors:  # each contraction consumes the first factor's axis and appends the new axis
         matrix = hadamard_matrix(n).astype(np.float32)
         values = jnp.tensordot(values, matrix, ((1,), (1,)), precision=precision(matrix.dtype))
     return (values * scale).astype(dtype).reshape(x.shape)
@@ -136,19 +137,18 @@ HADAMARD_TRANSFORM = op("hadamard_transform", _hadamard_impl, _hadamard_aval)
 
 
 def hadamard_transform(a: array, /, scale: float | None = None, *, stream: Any = None) -> array:
-    """The Walsh-Hadamard transform along the last axis.
+    """Return the Walsh-Hadamard transform along the last axis.
 
     Args:
-        a: an array that is not empty, whose last axis has a size of 2^k times 1, 12, 20 or 28.
-        scale: what to multiply the result by; None for one over the root of that size, which makes the transform
-            orthonormal.
+        a: a nonempty array whose last axis has a size of 2^k times 1, 12, 20 or 28.
+        scale: the factor of the result; None for 1 / sqrt(size), which makes the transform orthonormal.
         stream: accepted, and ignored.
 
     Returns:
-        An array with the shape of `a` and its dtype, float32 if that is not a float of at most 32 bits.
+        An array with the shape and dtype of `a`; the dtype is float32 if `a` is not a float of at most 32 bits.
 
     Raises:
-        ValueError: if the size is another, `a` is empty, or a float64 array with more than one element to add up.
+        ValueError: for any other size, if `a` is empty, or for float64 unless the last axis has size 1.
 
     Example:
         >>> mx.hadamard_transform(mx.arange(4.0), scale=1.0)
@@ -158,6 +158,6 @@ def hadamard_transform(a: array, /, scale: float | None = None, *, stream: Any =
     x = require_array(a, "hadamard_transform")
     size = x.aval.shape[-1] if x.aval.ndim else 1
     factor = 1 / math.sqrt(size or 1) if scale is None else any_number(scale, "hadamard_transform", "scale")
-    if size == 1 and x.aval.size:  # nothing to add up, in any dtype
+    if size == 1 and x.aval.size:  # there is nothing to sum, so any dtype is allowed
         return wrap(x) if scale is None else wrap(x) * factor
     return wrap(apply(HADAMARD_TRANSFORM, (x, operands.scalar_node(factor, _d.float32))))

@@ -1,5 +1,7 @@
-"""`distributed`: the public functions. Between several processes each makes a node of a collective (`records`); in a
-group of one what goes in comes out.
+"""`distributed`: the public functions.
+
+In a group of several processes, each function makes the node of a collective (see `records`). In a group of one, it
+returns its input.
 """
 
 from __future__ import annotations
@@ -38,10 +40,10 @@ _STRICT = {
 
 
 def is_available(backend: str = "any") -> bool:
-    """Whether processes can form a group in the way that this name stands for in MLX.
+    """Return whether processes can form a group with the backend of this name in MLX.
 
-    As in MLX, "ring" is always there, and so is "any"; of others it depends on what this process was started by. How
-    many processes there are says `init().size()`.
+    As in MLX, "ring" and "any" are always available. The others depend on the launcher that started this process.
+    `init().size()` is the number of processes.
 
     Args:
         backend: "any", "mpi", "nccl", "jaccl" or "ring".
@@ -50,7 +52,7 @@ def is_available(backend: str = "any") -> bool:
         A bool.
 
     Raises:
-        TypeError: `backend` is not a str.
+        TypeError: if `backend` is not a str.
 
     Example:
         >>> mx.distributed.is_available()
@@ -67,20 +69,21 @@ def init(
     *,
     all_gather_factory: Callable[[int, int], Callable[[bytes, int], bytes]] | None = None,
 ) -> Group:
-    """The group of all processes that were started together. The first call waits for the others.
+    """Return the group of all processes that were started together. The first call waits for the others.
 
-    What it communicates over is JAX's: gloo between CPUs, NCCL between GPUs, the interconnect of TPUs. The name of
-    MLX's backend only decides for which launchers there is a group, and that one of "ring" cannot be split.
+    The group communicates over JAX's transports: gloo between CPUs, NCCL between GPUs, the interconnect of TPUs. The
+    name of MLX's backend has two effects only. It decides which launchers form a group, and a group of "ring" cannot be
+    split.
 
     Args:
-        strict: raise instead of giving a group of one.
+        strict: raise an error instead of returning a group of one.
         backend: "any", "mpi", "nccl", "jaccl" or "ring".
         all_gather_factory: accepted, and ignored.
 
     Raises:
-        RuntimeError: if `strict` and this process was not started as one of several; and if others do not come within
-            the limit (`MXCOMPAT_DISTRIBUTED_TIMEOUT`, 100 seconds by default).
-        ValueError: for another backend.
+        RuntimeError: if `strict` and this process was not started as one of several. Also if the others do not join
+            within the time limit (`MXCOMPAT_DISTRIBUTED_TIMEOUT`, 100 seconds by default).
+        ValueError: for any other backend.
 
     Example:
         >>> mx.distributed.init().size()
@@ -107,7 +110,7 @@ def _group(group: Group | None, function: str) -> Group:
 
 
 def _collective(name: str, record: Op, summary: str, shape: str, ranked: bool = False) -> Callable[..., array]:
-    """A collective of all members of a group."""
+    """Make the public function of a collective of all members of a group."""
     alone = op(name, lazy.numpy.asarray, lambda a: a)
 
     def function(x: Any, *, group: Group | None = None, stream: Any = None) -> array:
@@ -135,7 +138,7 @@ Returns:
     {shape}
 
 Raises:
-    RuntimeError: when it is evaluated, if not all members of the group come to it with arrays of one dtype and shape.
+    RuntimeError: at evaluation, if the members of the group do not all call it with arrays of one dtype and shape.
 
 Example:
 {example("distributed." + name)}
@@ -144,35 +147,35 @@ Example:
 
 
 _SAME = "An array of the same shape and dtype."
-all_sum = _collective("all_sum", SUM, "The sum of the arrays of all processes.", _SAME)
-all_max = _collective("all_max", MAX, "The elementwise maximum of the arrays of all processes.", _SAME)
-all_min = _collective("all_min", MIN, "The elementwise minimum of the arrays of all processes.", _SAME)
+all_sum = _collective("all_sum", SUM, "Return the sum of the arrays of all processes.", _SAME)
+all_max = _collective("all_max", MAX, "Return the elementwise maximum of the arrays of all processes.", _SAME)
+all_min = _collective("all_min", MIN, "Return the elementwise minimum of the arrays of all processes.", _SAME)
 all_gather = _collective(
-    "all_gather", GATHER, "The arrays of all processes, concatenated along the first axis.",
-    "An array with as many times the rows as the group has members. Scalars become a vector.", ranked=True,
+    "all_gather", GATHER, "Return the arrays of all processes, concatenated along the first axis.",
+    "An array with the rows of all members. Scalars become a vector.", ranked=True,
 )  # fmt: skip
 sum_scatter = _collective(
-    "sum_scatter", SCATTER, "This process's share, along the first axis, of the sum of all arrays.",
+    "sum_scatter", SCATTER, "Return this process's share, along the first axis, of the sum of all arrays.",
     "An array with the rows of `x` divided by the number of members.", ranked=True,
 )  # fmt: skip
 
 
 def send(x: Any, dst: int, *, group: Group | None = None, stream: Any = None) -> array:
-    """Send an array to another process, which has to `recv` it.
+    """Send an array to another process, which must call `recv`.
 
     Args:
         x: an array.
-        dst: the number of the process to send to.
+        dst: the rank of the process to send to.
         group: a group of processes; None for all.
         stream: accepted, and ignored.
 
     Returns:
-        `x`. It is sent when this is evaluated.
+        `x`. The evaluation of the result sends it.
 
     Raises:
-        RuntimeError: when it is evaluated, if the other does not receive an array of this shape and dtype. A small one
-            between CPUs is on its way at once, so that it is the other that is told.
-        ValueError: if there is no such process, or nobody else in the group.
+        RuntimeError: at evaluation, if the other process does not receive an array with this shape and dtype. A small
+            array between CPUs is sent at once, so that the error occurs in the other process.
+        ValueError: if there is no such process, or if the group has no other member.
     """
     members, node, dst = _group(group, "send"), node_of(x), index(dst)
     if members.size() == 1:
@@ -184,21 +187,21 @@ def send(x: Any, dst: int, *, group: Group | None = None, stream: Any = None) ->
 
 
 def recv(shape: Sequence[int], dtype: Dtype, src: int, *, group: Group | None = None, stream: Any = None) -> array:
-    """Receive an array from another process, which has to `send` it.
+    """Receive an array from another process, which must call `send`.
 
     Args:
         shape: the shape of the array to receive.
         dtype: its dtype.
-        src: the number of the process to receive from.
+        src: the rank of the process to receive from.
         group: a group of processes; None for all.
         stream: accepted, and ignored.
 
     Returns:
-        An array of that shape and dtype. It is received when this is evaluated.
+        An array with that shape and dtype. The evaluation of the result receives it.
 
     Raises:
-        RuntimeError: when it is evaluated, if the other does not send an array of this shape and dtype.
-        ValueError: if there is no such process, or nobody else in the group.
+        RuntimeError: at evaluation, if the other process does not send an array with this shape and dtype.
+        ValueError: if there is no such process, or if the group has no other member.
     """
     members, sizes = _group(group, "recv"), plain(shape)
     require_dtype(dtype, "recv")
@@ -206,20 +209,20 @@ def recv(shape: Sequence[int], dtype: Dtype, src: int, *, group: Group | None = 
 
 
 def recv_like(x: Any, src: int, *, group: Group | None = None, stream: Any = None) -> array:
-    """Receive an array like another one from a process, which has to `send` it.
+    """Receive an array like `x` from another process, which must call `send`.
 
     Args:
-        x: an array of the shape and dtype to receive.
-        src: the number of the process to receive from.
+        x: an array with the shape and dtype to receive.
+        src: the rank of the process to receive from.
         group: a group of processes; None for all.
         stream: accepted, and ignored.
 
     Returns:
-        An array of that shape and dtype. It is received when this is evaluated.
+        An array with that shape and dtype. The evaluation of the result receives it.
 
     Raises:
-        RuntimeError: when it is evaluated, if the other does not send an array of this shape and dtype.
-        ValueError: if there is no such process, or nobody else in the group.
+        RuntimeError: at evaluation, if the other process does not send an array with this shape and dtype.
+        ValueError: if there is no such process, or if the group has no other member.
     """
     members, node = _group(group, "recv_like"), node_of(x)
     return _received(members, node.aval.shape, node.aval.dtype, index(src), (node,))
@@ -233,7 +236,8 @@ def _received(group: Group, shape: tuple[int, ...], dtype: Dtype, src: int, inpu
     _require_another(group, src)
     params = ((group._ranks[src], group._ranks[group.rank()]), shape, dtype)
     avals = RECV.infer((params, *[n.aval for n in inputs]))
-    trace = max([n.trace for n in inputs], default=innermost_trace())  # without inputs it is of whatever is traced
+    # without inputs, the node belongs to the innermost trace
+    trace = max([n.trace for n in inputs], default=innermost_trace())
     return wrap(items(Node(RECV, params, inputs, avals, trace, None, caller()))[0])
 
 

@@ -1,7 +1,7 @@
-"""The collectives as ops that run by themselves: what comes out, how they run, and what they are under transforms.
+"""The collectives as ops that run by themselves, outside XLA programs: their result, their execution, their transforms.
 
-Each has one output. Derivatives are MLX's: of what this rank put in, with respect to what it gets out itself, so that
-nothing is communicated for the cotangents. The new axis of a batch is carried along behind the first.
+Each has one output. The derivatives are MLX's. They differentiate this rank's own output with respect to this rank's
+own input, so that cotangents need no communication. Under `vmap` the batch axis is moved behind the first axis.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
 
 
 def _step(name: str, shape: Callable[..., Aval], params: tuple[str, ...] = (), *, reads: slice = slice(None)) -> Op:
-    """A collective of the ranks among its params."""
+    """Make the record of a collective, with the ranks of its group among its params."""
     record = Op(name, _refuse, lambda *avals, **named: (shape(*avals, **named),), ("ranks", *params), reads=reads)
     STEP[record] = lambda node: (_run(node),)
     return record
@@ -61,13 +61,13 @@ GATHER = _step("all_gather", lambda a, ranks, rank: _gathered(a, ranks), ("rank"
 SCATTER = _step("sum_scatter", _share, ("rank",))
 SEND = _step("send", lambda a, ranks: a)
 RECV = _step("recv", lambda *_, ranks, shape, dtype: aval(shape, dtype), ("shape", "dtype"), reads=slice(0))
-"""Its input, if it has one, is what it is like."""
+"""Its input, if it has one, only gives the shape and dtype."""
 
 _KINDS = {SUM: "sum", MAX: "max", MIN: "min", GATHER: "gather", SCATTER: "scatter", SEND: "send", RECV: "send"}
 
 
 def _run(node: Node) -> Any:
-    """The result of a collective, once all its ranks have come to it."""
+    """Return the result of a collective, after all its ranks have reached it."""
     record, ranks, (out,) = node.op, node.params[0], node.aval
     assert record is not None
     given = out if record is RECV else node.inputs[0].aval
@@ -97,7 +97,7 @@ def _call(record: Op, ranks: tuple[int, ...], given: Aval, place: tuple[CodeType
 
 
 def _exchanged(node: Node, given: Aval, world: Any, call: members.Call) -> Any:
-    """The result of a collective of small arrays, which the ranks send each other whole."""
+    """Return the result of a collective of small arrays, which the ranks send to each other whole."""
     record, ranks, (out,) = node.op, node.params[0], node.aval
     if record is RECV:
         return _array(world.receive(ranks, call), out)
@@ -105,7 +105,7 @@ def _exchanged(node: Node, given: Aval, world: Any, call: members.Call) -> Any:
         own = np.asarray(numpy_value(node.inputs[0]))
         if record is SEND:
             world.send(ranks, call, own.tobytes())
-            return own.copy()  # not a view of what XLA may write over
+            return own.copy()  # a copy, since XLA may overwrite the buffer of a view
         found = b"".join(world.exchange(ranks, call, own.tobytes()))
         if record is GATHER:
             return _array(found, out)
@@ -120,7 +120,7 @@ def _array(data: bytes, a: Aval) -> np.ndarray:
 
 
 def _combined(ufunc: np.ufunc, whole: np.ndarray) -> np.ndarray:
-    """The reduction over the first axis: of half precision in float32, rounded once."""
+    """Return the reduction over the first axis. Half precision is reduced in float32 and rounded once."""
     wide = widened(whole)
     return ufunc.reduce(wide, 0, wide.dtype).astype(whole.dtype, copy=False)
 
@@ -133,7 +133,7 @@ def _value(node: Node) -> Any:
 
 
 def _again(record: Op, x: array, params: tuple) -> array:
-    """The result of the same collective of something else."""
+    """Return the result of the same collective for another array."""
     return wrap(items(apply(record, (x._node,), params))[0])
 
 
@@ -188,11 +188,11 @@ for _record in (SUM, MAX, MIN, SEND):
 
 
 def _behind_the_first(record: Op) -> Callable[..., list[Node]]:
-    """The rule of a collective that joins or divides along the first axis."""
+    """Return the batching rule of a collective that joins or splits along the first axis."""
 
     def rule(params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> list[Node]:
         x = wrap(inputs[0])
-        if x.ndim == 1:  # of scalars, each of which becomes a row
+        if x.ndim == 1:  # a batch of scalars: each becomes a row
             return [_again(record, x[None], params).swapaxes(0, 1)._node]
         return [_again(record, x.swapaxes(0, 1), params).swapaxes(0, 1)._node]
 

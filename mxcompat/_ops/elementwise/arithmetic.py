@@ -1,7 +1,7 @@
 """Elementwise arithmetic of two arrays, with `where` and `clip`.
 
-Dtypes follow MLX's promotion. Where two operands tie, `maximum` and `minimum` choose the second, so that it alone gets
-the gradient.
+Dtypes follow MLX's promotion. If two operands are equal, `maximum` and `minimum` choose the second, so that only the
+second gets the gradient.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _subtract(x: Any, y: Any) -> Any:
 def _floor_divide(x: Any, y: Any) -> Any:
     kind = x.dtype.kind
     if kind == "c":
-        return lax.stop_gradient(x / y)  # MLX does not round complex quotients
+        return lax.stop_gradient(x / y)  # MLX does not round complex quotients down
     if kind not in "biu":
         return lax.floor(quotient(x, y))
     if kind == "b":
@@ -74,12 +74,13 @@ def _float_remainder(x: Any, y: Any) -> Any:
 
 @_float_remainder.defjvp
 def _float_remainder_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """MLX's derivative by the divisor is the rounded quotient, also where the divisor is infinite."""
+    """Use MLX's derivative by the divisor: minus the rounded quotient, also where the divisor is infinite."""
     return _float_remainder(*primals), tangents[0] - tangents[1] * lax.stop_gradient(_floor_divide(*primals))
 
 
 def _larger(x: Any, y: Any) -> Any:
-    """Whether x is larger than y; complex numbers are ordered by their real, then their imaginary part."""
+    """Return whether x is larger than y. Complex numbers are ordered by their real part, then by their imaginary
+    part."""
     if x.dtype.kind == "c":
         rx, ry = lax.real(x), lax.real(y)
         return (rx > ry) | ((rx == ry) & (lax.imag(x) > lax.imag(y)))
@@ -109,7 +110,7 @@ def _min_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def _chosen(first: Any, second: Any, dx: Any, dy: Any) -> Any:
-    """The tangent of whichever is chosen; zero where neither is, as beside NaN."""
+    """Return the tangent of the chosen operand; zero where neither is chosen, as beside NaN."""
     return jnp.where(first, dx, jnp.where(second, dy, jnp.zeros_like(dy)))
 
 
@@ -151,8 +152,10 @@ def _real_power(x: Any, y: Any) -> Any:
 
 @partial(_real_power.defjvp, symbolic_zeros=True)
 def _real_power_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """MLX's derivative by the exponent is 0 where the power is 0, and infinite at 0 ** 0. If the exponent is constant
-    there must be none at all: the logarithm of a negative base is NaN."""
+    """Use MLX's derivative by the exponent: 0 where the power is 0, and infinite at 0 ** 0.
+
+    If the exponent is constant, its derivative must not be computed at all: the logarithm of a negative base is NaN.
+    """
     (x, y), (dx, dy) = primals, tangents
     out = _real_power(x, y)
     change = jnp.zeros_like(out)
@@ -164,7 +167,7 @@ def _real_power_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def _integer_power(x: Any, y: Any) -> Any:
-    """By repeated squaring, wrapping on overflow; 0 for negative exponents, as in MLX."""
+    """Return the power by repeated squaring. It wraps on overflow, and is 0 for negative exponents, as in MLX."""
     bits = x.dtype.itemsize * 8 - (x.dtype.kind == "i")
     base, exponent = jnp.broadcast_arrays(x, y)
     one = jnp.ones((), x.dtype)
@@ -197,23 +200,24 @@ def _logaddexp_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple
     return out, weights[0] * tangents[0] + weights[1] * tangents[1]
 
 
-add = binary("add", lambda x, y: x + y, "The sum of two arrays, element by element.")
-subtract = binary("subtract", _subtract, "The difference of two arrays, element by element.")
-multiply = binary("multiply", lambda x, y: x * y, "The product of two arrays, element by element.")
-divide = binary("divide", quotient, "The quotient of two arrays, element by element.", as_floats,
+add = binary("add", lambda x, y: x + y, "Return the sum of two arrays, element by element.")
+subtract = binary("subtract", _subtract, "Return the difference of two arrays, element by element.")
+multiply = binary("multiply", lambda x, y: x * y, "Return the product of two arrays, element by element.")
+divide = binary("divide", quotient, "Return the quotient of two arrays, element by element.", as_floats,
                 sample=_DIVISOR)  # fmt: skip
-floor_divide = binary("floor_divide", _floor_divide, "The quotient rounded down; 0 for an integer divided by 0.",
+floor_divide = binary("floor_divide", _floor_divide, "Return the quotient rounded down; 0 for an integer divided by 0.",
                       sample=_DIVISOR._replace(smooth=False))  # fmt: skip
 remainder = binary("remainder", lambda x, y: _float_remainder(*jnp.broadcast_arrays(x, y)),
-                   "The remainder of a division, with the sign of the divisor.", not_for="c",
+                   "Return the remainder of a division, with the sign of the divisor.", not_for="c",
                    message="Complex type not supported.", sample=_DIVISOR)  # fmt: skip
-maximum = binary("maximum", _maximum, "The larger of two elements; NaN if either is.", positional=True)
-minimum = binary("minimum", _minimum, "The smaller of two elements; NaN if either is.", positional=True)
+maximum = binary("maximum", _maximum, "Return the larger of two elements; NaN if either is.", positional=True)
+minimum = binary("minimum", _minimum, "Return the smaller of two elements; NaN if either is.", positional=True)
 logaddexp = binary("logaddexp", halves_in_float32(lambda x, y: _logaddexp(*jnp.broadcast_arrays(x, y))),
-                   "log(exp(a) + exp(b)), without overflow.", as_floats, positional=True)  # fmt: skip
+                   "Return log(exp(a) + exp(b)), without overflow.", as_floats, positional=True)  # fmt: skip
 arctan2 = binary("arctan2", halves_in_float32(lambda x, y: lax.atan2(*jnp.broadcast_arrays(x, y))),
-                 "The angle of the point (b, a), in radians.", as_floats, not_for="c", positional=True)  # fmt: skip
-power = binary("power", halves_in_float32(_power), "The first array to the power of the second.",
+                 "Return the angle of the point (b, a), in radians.", as_floats, not_for="c",
+                 positional=True)  # fmt: skip
+power = binary("power", halves_in_float32(_power), "Return the first array to the power of the second.",
                sample=Sample(0.3, 3.0, (-2.0, 2.0)), positional=True)  # fmt: skip
 
 atan2 = arctan2
@@ -223,16 +227,16 @@ _COMPLEX_DIVMOD = "[divmod] Complex type not supported."
 
 
 def divmod(a: Any, b: Any, stream: Any = None) -> list[array]:
-    """The quotient rounded down, and the remainder.
+    """Return the quotient rounded down, and the remainder.
 
     Args:
         a: an array or a number.
-        b: an array or a number. The two are broadcast against each other.
+        b: an array or a number. The operands broadcast against each other.
         stream: accepted, and ignored.
 
     Returns:
-        A list: `floor_divide(a, b)` and `remainder(a, b)`, of bools by True, whatever the divisor is. As in MLX, both
-        have the derivative zero; that of `remainder` itself is not.
+        A list of `floor_divide(a, b)` and `remainder(a, b)`. For bools, the divisor counts as True, whatever it is. As
+        in MLX, both have a zero derivative, although `remainder` itself does not.
 
     Raises:
         ValueError: if an operand is complex.
@@ -265,8 +269,9 @@ def _select_forward(condition: Any, x: Any, y: Any) -> Any:
 
 @_select_forward.defjvp
 def _select_forward_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """As MLX pushes tangents forward: times 1 or 0, so that one that is NaN shows though its operand is not chosen."""
-    chosen = primals[0].astype(np.uint8).astype(tangents[1].dtype)  # XLA takes bool * x for a selection
+    """Use MLX's tangents: multiply by 1 or 0, so that a NaN tangent of an operand that is not chosen still appears."""
+    # a number, since XLA turns bool * x into a selection
+    chosen = primals[0].astype(np.uint8).astype(tangents[1].dtype)
     return _select_forward(*primals), chosen * tangents[1] + (1 - chosen) * tangents[2]
 
 
@@ -281,13 +286,13 @@ def where(condition: Any, x: Any, y: Any, /, *, stream: Any = None) -> array:
     """Choose between two arrays, element by element.
 
     Args:
-        condition: an array or a number; where it is not 0, `x` is chosen.
+        condition: an array or a number. Where it is not 0, the result is `x`.
         x: an array or a number.
-        y: an array or a number. The three are broadcast against each other.
+        y: an array or a number. The three operands broadcast against each other.
         stream: accepted, and ignored.
 
     Returns:
-        An array with the shape the operands broadcast to and the dtype that `x` and `y` promote to.
+        An array with the broadcast shape of the operands and the promoted dtype of `x` and `y`.
 
     Raises:
         ValueError: if the shapes do not broadcast.
@@ -307,11 +312,11 @@ def clip(a: Any, /, a_min: Any, a_max: Any, *, stream: Any = None) -> array:
     Args:
         a: an array, of any shape.
         a_min: the lower bound, an array or a number; None for none. The gradient at the bound is that of the bound.
-        a_max: the upper bound, an array or a number; None for none. It wins where it is below `a_min`.
+        a_max: the upper bound, an array or a number; None for none. Where it is below `a_min`, the result is `a_max`.
         stream: accepted, and ignored.
 
     Returns:
-        An array with the shape the operands broadcast to and the dtype they promote to.
+        An array with the broadcast shape and the promoted dtype of the operands.
 
     Raises:
         ValueError: if both bounds are None.

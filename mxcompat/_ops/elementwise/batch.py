@@ -1,4 +1,4 @@
-"""Elementwise ops over a new first axis: themselves, of operands that broadcast as before. See `rules.BATCH`."""
+"""Batching rules of elementwise ops: the same op, with operands that broadcast as before. See `rules.BATCH`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BATCH.of(*[TABLE[name] for name in (*SAMPLES, *_FURTHER)], ALIAS, CAST, COPY)(ba
 
 @BATCH.of(TABLE["isclose"], TABLE["nan_to_num"])
 def _with_numbers(op: Op, params: tuple, inputs: tuple, batched: tuple[bool, ...], size: int) -> Node | None:
-    """Of ops whose last inputs are numbers that do not broadcast."""
+    """Batch an op whose last inputs are numbers that do not broadcast."""
     arrays = 2 if op is TABLE["isclose"] else 1
     if any(batched[arrays:]):
         return None
@@ -51,7 +51,7 @@ def _array_equal(op: Op, params: tuple, inputs: tuple, batched: tuple[bool, ...]
 
 
 def _all(node: Node) -> Node:
-    """Whether all elements are true, over all axes but the first."""
+    """Return whether all elements are true, over all axes but the first."""
     return apply(TABLE["all"], (node,), (tuple(range(1, node.aval.ndim)), False))
 
 

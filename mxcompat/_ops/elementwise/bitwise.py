@@ -1,7 +1,7 @@
-"""Bitwise ops and shifts, of integers and bools.
+"""Bitwise ops and shifts of integers and bools.
 
-Shifts act as C's do on the machines MLX runs on: types narrower than 32 bits are widened first, and the distance is
-taken modulo the width.
+Shifts behave like C's on the machines that MLX runs on. Types narrower than 32 bits are widened first, and the distance
+is taken modulo the width.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def _right(x: Any, y: Any) -> Any:
 
 
 def _whole(x: Any) -> Any:
-    """The integers that floats stand for: integers are differentiated as floats, and here their derivative ends."""
+    """Return the integers that floats stand for. JAX differentiates the integers as floats, and the derivative ends
+    here."""
     if jnp.issubdtype(x.dtype, np.floating):
         return jnp.asarray(x, np.int64 if x.dtype.itemsize == 8 else np.int32)
     return x
@@ -65,7 +66,7 @@ def _bitwise(
     def infer(a: Aval, b: Aval) -> Aval:
         kind = result(a.dtype, b.dtype)
         if kind._kind not in "bui":
-            x, y = (kind, kind) if name == "right_shift" else (a.dtype, b.dtype)  # MLX names the promoted one
+            x, y = (kind, kind) if name == "right_shift" else (a.dtype, b.dtype)  # MLX names the promoted dtype
             raise RuntimeError(
                 f"[{name}] Only allowed on integer or boolean types but got types {x._label} and {y._label}."
             )
@@ -74,7 +75,7 @@ def _bitwise(
     def lower(x: Any, y: Any) -> Any:
         x, y = _whole(x), _whole(y)
         want = result(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
-        if want._kind == "f":  # an int64 that stands for a uint64, beside one
+        if want._kind == "f":  # an int64 that stands for a uint64, beside a uint64
             want = avals.uint64
         return impl(jnp.asarray(x, want._numpy), jnp.asarray(y, want._numpy))
 
@@ -108,16 +109,18 @@ Example:
     return function
 
 
-bitwise_and = _bitwise("bitwise_and", lambda x, y: x & y, "The bitwise and of two arrays.")
-bitwise_or = _bitwise("bitwise_or", lambda x, y: x | y, "The bitwise or of two arrays.")
-bitwise_xor = _bitwise("bitwise_xor", lambda x, y: x ^ y, "The bitwise exclusive or of two arrays.")
+bitwise_and = _bitwise("bitwise_and", lambda x, y: x & y, "Return the bitwise and of two arrays.")
+bitwise_or = _bitwise("bitwise_or", lambda x, y: x | y, "Return the bitwise or of two arrays.")
+bitwise_xor = _bitwise("bitwise_xor", lambda x, y: x ^ y, "Return the bitwise exclusive or of two arrays.")
 left_shift = _bitwise(
-    "left_shift", _shift(lazy.lax.shift_left), "The first array's bits, moved up by the second.", _shifted
+    "left_shift", _shift(lazy.lax.shift_left), "Return the first array's bits, moved up by the second.", _shifted
 )
-right_shift = _bitwise("right_shift", _shift(_right), "The first array's bits, moved down by the second.", _shifted)
+right_shift = _bitwise(
+    "right_shift", _shift(_right), "Return the first array's bits, moved down by the second.", _shifted
+)
 bitwise_invert = unary(
-    "bitwise_invert", lambda x: ~_whole(x), same, "Every bit flipped; of bools, logical not.", not_for="fc",
-    message="Bitwise inverse only allowed on integer types.", sample=Sample(-3.0, 7.0, smooth=False),
+    "bitwise_invert", lambda x: ~_whole(x), same, "Return each element with every bit flipped; for bools, logical not.",
+    not_for="fc", message="Bitwise inverse only allowed on integer types.", sample=Sample(-3.0, 7.0, smooth=False),
     of_bools=logical_not,
 )  # fmt: skip
 

@@ -1,7 +1,8 @@
-"""Moving bfloat16 without touching it.
+"""Ops that move bfloat16 elements without a change of their bits.
 
-XLA computes with bfloat16 on a CPU by way of float32, even where it only slices, joins, selects or pads: then all NaNs
-become one, and a write in place a copy. So what is only moved is moved there as the integers of its bits.
+On a CPU, XLA computes with bfloat16 through float32, even when it only slices, joins, selects or pads. That makes all
+NaNs equal, and turns an in-place write into a copy. So ops that only move elements treat them as 16-bit integers on a
+CPU.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ __all__ = ["by_bits"]
 
 
 def by_bits(impl: Callable[..., Any], data: slice = slice(1)) -> Callable[..., Any]:
-    """The lowering of an op that only moves elements, such that their bits stay as they are.
+    """Return the lowering of an op that only moves elements, such that their bits do not change.
 
     Args:
-        impl: the lowering for any dtype; what it fills in is 0.
-        data: which of its inputs are moved; the others say where to.
+        impl: the lowering for any dtype; the value that it fills in is 0.
+        data: the inputs that are moved; the other inputs say where to.
     """
 
     @wraps(impl)
@@ -37,7 +38,7 @@ def by_bits(impl: Callable[..., Any], data: slice = slice(1)) -> Callable[..., A
 @partial(lazy.custom_jvp, nondiff_argnums=(0, 1))
 def _moved(move: Callable[..., Any], data: slice, *inputs: Any) -> Any:
     given = list(inputs)
-    # behind a barrier, or XLA joins the floats first and takes the bits of the whole
+    # The barrier keeps XLA from joining the floats first and taking the bits of the joined array.
     given[data] = [lax.optimization_barrier(lax.bitcast_convert_type(x, np.uint16)) for x in given[data]]
     return jax.tree.map(lambda x: lax.bitcast_convert_type(x, jnp.bfloat16), move(*given))
 

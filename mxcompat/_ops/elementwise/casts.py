@@ -1,4 +1,4 @@
-"""Ops that change what an array is taken for but not its values: dtype casts, bit casts, graph annotations."""
+"""Ops that change how an array is interpreted but not its values: dtype casts, bit casts, graph annotations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASTYPE = op("astype", converted, lambda a, dtype: aval(a.shape, dtype), ("dtype"
 
 
 def astype(a: Any, /, dtype: Dtype, *, stream: Any = None) -> array:
-    """The array with its elements converted to another dtype.
+    """Return the array with its elements converted to another dtype.
 
     Args:
         a: an array, of any shape.
@@ -35,10 +35,10 @@ def astype(a: Any, /, dtype: Dtype, *, stream: Any = None) -> array:
         stream: accepted, and ignored.
 
     Returns:
-        An array with the shape of `a` and the dtype asked for.
+        An array with the shape of `a` and the given dtype.
 
     Raises:
-        TypeError: if `a` is not an array or `dtype` not a Dtype.
+        TypeError: if `a` is not an array or `dtype` is not a Dtype.
 
     Example:
         >>> mx.astype(mx.array([1.7, -1.7]), mx.int32)
@@ -51,7 +51,7 @@ def astype(a: Any, /, dtype: Dtype, *, stream: Any = None) -> array:
 
 
 def cast_node(node: Node, dtype: Dtype) -> Node:
-    """A node as one of this dtype."""
+    """Return a node cast to this dtype."""
     return node if node.aval.dtype is dtype else apply(ASTYPE, (node,), (dtype,))
 
 
@@ -79,13 +79,13 @@ def _view(x: Any, dtype: Dtype) -> Any:
     atom = np.dtype(np.float32) if dtype._kind == "c" else np.dtype(np.uint8) if dtype._kind == "b" else dtype._numpy
     old, new = x.dtype.itemsize, atom.itemsize
     lead = shape[:-1]
-    width = x.shape[-1] * old * (shape[-1] if shape else 1)  # of the last axis, in bytes
-    # With an axis more in front, since `jax.vmap` of a bitcast fails unless a reshape has put the mapped axis first.
+    width = x.shape[-1] * old * (shape[-1] if shape else 1)  # the size of the last axis in bytes
+    # The extra leading axis is for `jax.vmap`: a bitcast fails there unless a reshape has put the mapped axis first.
     x = x.reshape(1, *lead, width // old if old >= new else width // new, *([new // old] if old < new else []))
-    if old > new:  # behind a barrier, or XLA makes one bitcast, of a wrong shape, of this and one that widened
+    if old > new:  # the barrier keeps XLA from merging this bitcast with one that widens, into one with a wrong shape
         x = lax.optimization_barrier(x)
     x = lax.bitcast_convert_type(x, atom).reshape(*lead, width // dtype.size, dtype.size // new)
-    if dtype._kind == "c":  # behind a barrier, or XLA writes over its parts while a write still reads a slice of them
+    if dtype._kind == "c":  # the barrier keeps XLA from overwriting its parts while a write still reads a slice of them
         x = lax.optimization_barrier(lax.complex(x[..., 0], x[..., 1]))
     else:
         x = x[..., 0] != 0 if dtype._kind == "b" else x[..., 0]
@@ -101,19 +101,19 @@ def _no_derivative(transform: str, params: tuple, *_: Any) -> Exception:
 
 
 def view(a: Any, dtype: Dtype, stream: Any = None) -> array:
-    """The bits of an array, taken for another dtype. They have no derivative.
+    """Return the bits of an array, interpreted as another dtype. The result has no derivative.
 
     Args:
         a: an array or a number, of any shape.
-        dtype: the dtype to take them for. If its size differs, the size of the last axis changes.
+        dtype: the dtype of the result. If its size differs, the size of the last axis changes.
         stream: accepted, and ignored.
 
     Returns:
-        An array of the dtype asked for.
+        An array with the given dtype.
 
     Raises:
-        ValueError: if the last axis does not hold a whole number of elements of the dtype, and when differentiated,
-            but for what `stop_gradient` returns.
+        ValueError: if the last axis does not hold a whole number of elements of the dtype. Also when it is
+            differentiated, unless the result passes through `stop_gradient`.
 
     Example:
         >>> mx.view(mx.array([1.0]), mx.uint32)
@@ -129,7 +129,7 @@ STOP_GRADIENT = op("stop_gradient", lambda x: lax.stop_gradient(jnp.asarray(x)),
 
 
 def stop_gradient(a: array, /, *, stream: Any = None) -> array:
-    """The same values, with a derivative of zero.
+    """Return the same values, with a derivative of zero.
 
     Args:
         a: an array, of any shape.
@@ -150,7 +150,7 @@ _CONTIGUOUS = op("contiguous", lambda x: jnp.asarray(x), lambda a: a)
 
 
 def contiguous(a: array, /, allow_col_major: bool = False, *, stream: Any = None) -> array:
-    """The same array. Arrays have no strides here, so they are always contiguous.
+    """Return the same array. Arrays have no strides here, so they are always contiguous.
 
     Args:
         a: an array, of any shape.
@@ -178,17 +178,17 @@ _DEPENDS = op("depends", _depend, lambda *avals, count: avals[:count], ("count",
 
 
 def depends(inputs: array | Sequence[array], dependencies: array | Sequence[array]) -> array | list[array]:
-    """The inputs, computed no earlier than the dependencies.
+    """Return the inputs, such that they are evaluated no earlier than the dependencies.
 
     Args:
         inputs: an array, or a sequence of them.
-        dependencies: an array, or a sequence of them, that evaluating the result also evaluates.
+        dependencies: an array, or a sequence of them. The evaluation of the result also evaluates them.
 
     Returns:
         The inputs: an array if one was given, else a list of arrays.
 
     Raises:
-        RuntimeError: if something is neither an array nor a sequence of arrays (TypeError: if it is None).
+        RuntimeError: if an argument is neither an array nor a sequence of arrays (TypeError: if it is None).
 
     Example:
         >>> x, logged = mx.array([1, 2]), mx.array([3])

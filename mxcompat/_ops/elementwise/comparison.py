@@ -1,6 +1,7 @@
-"""Comparisons, logical ops, and tests of near equality. Results are bool.
+"""Comparisons, logical ops, and tests of approximate equality. The results are bool.
 
-Operands are compared in the dtype they promote to; complex numbers by their real, then their imaginary part.
+Operands are compared in their promoted dtype. Complex numbers are compared by their real part, then by their imaginary
+part.
 """
 
 from __future__ import annotations
@@ -50,16 +51,18 @@ def _logical(name: str, impl: Any, summary: str) -> Any:
     return binary(name, impl, summary, as_bool, promote, sample=_SAMPLE, positional=True, alone=True)
 
 
-equal = _comparison("equal", lambda x, y: x == y, "Whether the elements are equal.")
-not_equal = _comparison("not_equal", lambda x, y: x != y, "Whether the elements differ.")
-less = _comparison("less", _less, "Whether the first element is less than the second.")
-less_equal = _comparison("less_equal", _less_equal, "Whether the first element is at most the second.")
-greater = _comparison("greater", lambda x, y: _less(y, x), "Whether the first element is greater than the second.")
+equal = _comparison("equal", lambda x, y: x == y, "Return whether the elements are equal.")
+not_equal = _comparison("not_equal", lambda x, y: x != y, "Return whether the elements differ.")
+less = _comparison("less", _less, "Return whether the first element is less than the second.")
+less_equal = _comparison("less_equal", _less_equal, "Return whether the first element is at most the second.")
+greater = _comparison(
+    "greater", lambda x, y: _less(y, x), "Return whether the first element is greater than the second."
+)
 greater_equal = _comparison("greater_equal", lambda x, y: _less_equal(y, x),
-                            "Whether the first element is at least the second.")  # fmt: skip
-logical_and = _logical("logical_and", lambda x, y: truth(x) & truth(y), "Whether both are not 0.")
-logical_or = _logical("logical_or", lambda x, y: truth(x) | truth(y), "Whether one or both are not 0.")
-logical_xor = _logical("logical_xor", lambda x, y: truth(x) ^ truth(y), "Whether just one is not 0.")
+                            "Return whether the first element is at least the second.")  # fmt: skip
+logical_and = _logical("logical_and", lambda x, y: truth(x) & truth(y), "Return whether both are not 0.")
+logical_or = _logical("logical_or", lambda x, y: truth(x) | truth(y), "Return whether one or both are not 0.")
+logical_xor = _logical("logical_xor", lambda x, y: truth(x) ^ truth(y), "Return whether just one is not 0.")
 
 
 def _array_equal(x: Any, y: Any, equal_nan: bool) -> Any:
@@ -75,7 +78,7 @@ _ARRAY_EQUAL = op("array_equal", _array_equal, lambda x, y, equal_nan: aval((), 
 
 
 def array_equal(a: Any, b: Any, equal_nan: bool = False, stream: Any = None) -> array:
-    """Whether two arrays have the same shape and the same elements. Dtypes may differ.
+    """Return whether two arrays have the same shape and the same elements. Dtypes may differ.
 
     Args:
         a: an array or a number.
@@ -141,18 +144,18 @@ def _close_nodes(name: str, a: Any, b: Any, rtol: float, atol: float) -> tuple[N
 def isclose(
     a: array, b: array, /, rtol: float = 1e-05, atol: float = 1e-08, *, equal_nan: bool = False, stream: Any = None
 ) -> array:
-    """Whether elements are nearly equal: |a - b| <= atol + rtol * |b|. Infinities are near themselves only.
+    """Return whether elements are nearly equal: |a - b| <= atol + rtol * |b|. An infinity is near only itself.
 
     Args:
         a: an array.
-        b: an array. The two are broadcast against each other.
+        b: an array. The operands broadcast against each other.
         rtol: relative tolerance.
         atol: absolute tolerance.
         equal_nan: whether NaN is near NaN.
         stream: accepted, and ignored.
 
     Returns:
-        A bool array with the shape the two broadcast to.
+        A bool array with the broadcast shape of the operands.
 
     Raises:
         TypeError: if `a` or `b` is not an array.
@@ -170,11 +173,11 @@ def isclose(
 def allclose(
     a: array, b: array, /, rtol: float = 1e-05, atol: float = 1e-08, *, equal_nan: bool = False, stream: Any = None
 ) -> array:
-    """Whether all elements are nearly equal: |a - b| <= atol + rtol * |b|.
+    """Return whether all elements are nearly equal: |a - b| <= atol + rtol * |b|.
 
     Args:
         a: an array.
-        b: an array. The two are broadcast against each other.
+        b: an array. The operands broadcast against each other.
         rtol: relative tolerance.
         atol: absolute tolerance.
         equal_nan: whether NaN is near NaN.

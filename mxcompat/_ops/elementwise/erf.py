@@ -1,7 +1,8 @@
-"""The error function and its inverse on NumPy arrays, which NumPy lacks; and the inverse by XLA, whose own is worse.
+"""The error function and its inverse: for NumPy, which lacks them, and an inverse for XLA that is more accurate than
+XLA's own.
 
-There are two of the error function: `erf` is exact to a rounding, as MLX's users see it. `erf_as_xla` has XLA's own
-approximation for float32, so that a random number is the same whether NumPy draws it or XLA does.
+There are two error functions. `erf` is accurate to a rounding, as MLX's users expect. `erf_as_xla` repeats XLA's own
+approximation for float32, so that a random number is the same whether NumPy or XLA draws it.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _ERF_BELOW = (
     6.269209189743629e-05, 1.3040612723177157e-03, 1.5443718772419589e-02, 1.1391104588569873e-01,
     4.9743537910476743e-01, 1.0,
 )  # fmt: skip
-"""A rational function of x squared, fitted to erf(x) / x with a relative error of 2e-9 up to the limit, where the rest
-is below half a rounding of float32."""
+"""A rational function of x squared, fitted to erf(x) / x with a relative error of 2e-9 up to the limit. Beyond the
+limit, 1 - erf(x) is below half a rounding of float32."""
 
 
 def erf(x: Any) -> Any:
-    """The error function of float32 or float64, within a rounding."""
+    """Return the error function of float32 or float64 numbers, accurate to a rounding."""
     if x.dtype == np.float64 or x.size <= LOOPED_ERF:
         return _each(math.erf, x)
     return _blockwise(_fitted_erf, x)
@@ -61,7 +62,8 @@ _XLA_IS_ONE = np.float32(3.7439211627767994)
 
 
 def erf_as_xla(x: Any) -> Any:
-    """The error function of float32 numbers, as XLA has it: a rational function, odd, up to where erf is 1."""
+    """Return the error function of float32 numbers as XLA computes it: an odd rational function, up to the point where
+    erf is 1."""
     square = x * x
     found = x * _polynomial(square, _XLA_ABOVE) / _polynomial(square, _XLA_BELOW)
     return np.where(np.abs(x) < _XLA_IS_ONE, found, np.sign(x))
@@ -77,17 +79,20 @@ _TAIL = _float32(
     -0.007640158291906118, 0.009440375491976738, 1.0016751289367676, 2.832976818084717,
 )  # fmt: skip
 _CENTRE_UNTIL, _CENTRE_MIDDLE, _TAIL_MIDDLE = _float32(5.5, 1, 3)
-"""erfinv(x) / x by w = -log(1 - x^2), in the centre, and by its root in the tails, as M. Giles has it ("Approximating
-the erfinv function", 2010); fitted with a relative error of 3e-8. With rounding it is 2 units in the last place."""
+"""Polynomials for erfinv(x) / x: of w = -log(1 - x^2) in the centre, and of its square root in the tails.
+
+The method is that of M. Giles ("Approximating the erfinv function", 2010), fitted with a relative error of 3e-8. With
+rounding, the error is 2 units in the last place.
+"""
 
 
 def erfinv(x: Any) -> Any:
-    """The inverse of the error function: of float32 within 3e-7, of float64 within a few roundings."""
+    """Return the inverse of the error function: within 3e-7 for float32, within a few roundings for float64."""
     if x.dtype != np.float64:
         return _fitted_inverse(x) if x.size <= CACHED_ELEMENTS else _blockwise(_fitted_inverse, x)
     y = _fitted_inverse(x)
     inside = np.isfinite(y)
-    for _ in range(2):  # Newton's steps; by the complement, where what is near 1 would lose its digits
+    for _ in range(2):  # Newton steps; with erfc for numbers near 1, where erf would lose digits
         size, goal = np.abs(y), np.abs(x)
         excess = np.where(goal < 0.5, goal - _each(math.erf, size), _each(math.erfc, size) - (1.0 - goal))
         step = excess * (0.5 * math.sqrt(math.pi)) * np.exp(size * size)
@@ -96,12 +101,12 @@ def erfinv(x: Any) -> Any:
 
 
 def _fitted_inverse(x: Any) -> Any:
-    w = 0 - log((1 - x) * (1 + x))  # 1 - x * x would lose the digits of what is near 1; a NaN keeps its sign
+    w = 0 - log((1 - x) * (1 + x))  # 1 - x * x would lose digits near 1; this form also keeps the sign of a NaN
     found = _polynomial(w - _CENTRE_MIDDLE, _CENTRE)
     if not np.maximum.reduce(w, axis=None, initial=0) < _CENTRE_UNTIL:
         tail = _polynomial(np.sqrt(w) - _TAIL_MIDDLE, _TAIL)
         found = np.where(w < _CENTRE_UNTIL, found, np.where(np.isinf(w), w, tail))
-    return x * found  # of two NaN the first
+    return x * found  # of two NaNs, the result is the first
 
 
 def _erf_slope(x: Any) -> Any:
@@ -109,15 +114,19 @@ def _erf_slope(x: Any) -> Any:
 
 
 erf_by_xla = with_slope(lambda x: jax.lax.erf(x), _erf_slope)
-"""XLA's own. Its second derivative at infinity is NaN, as MLX's, in all versions of JAX."""
+"""XLA's own error function. Its second derivative at infinity is NaN, like MLX's, in all versions of JAX."""
 
 
 @lazy.custom_jvp
 def erfinv_by_xla(x: Any) -> Any:
-    """The same, of float32 and float64, as XLA is to compute it; its own for float32 is off by 65 units near 1."""
+    """Return the inverse of the error function of float32 or float64 numbers, computed by XLA.
+
+    XLA's own function for float32 is off by 65 units in the last place near 1.
+    """
     if x.dtype == np.float64:
         return jax.lax.erf_inv(x)
-    size = jnp.abs(x)  # or XLA adds up the 1 and a constant that x has been added to, and leaves out a rounding
+    # abs() keeps XLA from merging the 1 with a constant that was added to x, which would skip a rounding
+    size = jnp.abs(x)
     w = -jnp.log((1 - size) * (1 + size))
     centre, tail = _polynomial(w - _CENTRE_MIDDLE, _CENTRE), _polynomial(jnp.sqrt(w) - _TAIL_MIDDLE, _TAIL)
     return jnp.where(w < _CENTRE_UNTIL, centre, jnp.where(jnp.isinf(w), w, tail)) * x
@@ -130,7 +139,7 @@ def _erfinv_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def _blockwise(function: Callable[[Any], Any], x: Any) -> Any:
-    """A function with results that are float32, or are rounded to it."""
+    """Apply a function block by block. Its results are float32, or are rounded to it."""
     if x.size <= CACHED_ELEMENTS:
         return function(x).astype(np.float32)
     flat = x.ravel()

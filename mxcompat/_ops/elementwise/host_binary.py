@@ -1,7 +1,7 @@
-"""How NumPy does the elementwise ops of two arrays and more. See `rules.HOST`.
+"""Host rules of the elementwise ops of two or more arrays. See `rules.HOST`.
 
-Operands of different dtypes are cast as the lowering casts them; of equal ones, which is the rule, each op is a
-ufunc or a few.
+Operands of different dtypes are cast as the lowering casts them. Usually the dtypes are equal, and each op is one ufunc
+or a few.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def _in_result(function: Ufunc) -> Callable[..., Any]:
-    """The rule of an op that computes in the dtype of its result."""
+    """Return the host rule of an op that computes in the dtype of its result."""
     of_large = partial(combined, function, in_place=isinstance(function, np.ufunc))
 
     def rule(out: Aval, params: tuple, x: Any, y: Any) -> Any:
@@ -47,7 +47,7 @@ def _in_result(function: Ufunc) -> Callable[..., Any]:
 
 
 def _in_floats(function: Ufunc) -> Callable[..., Any]:
-    """The same, half precision in float32."""
+    """Return the same rule, with half precision computed in float32."""
     rule = _in_result(function)
 
     def wide(out: Aval, params: tuple, x: Any, y: Any) -> Any:
@@ -60,7 +60,7 @@ def _in_floats(function: Ufunc) -> Callable[..., Any]:
 
 
 def _alike(x: Any, y: Any) -> tuple[Any, Any]:
-    """The operands in the dtype that they promote to."""
+    """Return the operands in their promoted dtype."""
     if x.dtype == y.dtype:
         return x, y
     dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
@@ -79,14 +79,15 @@ def _comparison(function: Ufunc) -> Callable[..., Any]:
 
 
 def _readable(x: Any, y: Any) -> tuple[Any, Any]:
-    """The operands, or in float32 what NumPy takes several times as long for: bfloat16, and float16 that is spread."""
+    """Return the operands; in float32 if NumPy is several times slower for them (bfloat16, and float16 that
+    broadcasts)."""
     if x.dtype.kind == "V" or (x.dtype == np.float16 and x.shape != y.shape):
         return x.astype(_FLOAT32), y.astype(_FLOAT32)
     return x, y
 
 
 def _extreme(function: Ufunc, is_first: Ufunc) -> Ufunc:
-    """The larger or smaller of two; NaN, if one is."""
+    """Return the function for the larger or smaller of two elements; NaN if one is NaN."""
 
     def of_two(x: Any, y: Any) -> Any:
         if x.dtype.kind == "c":
@@ -98,12 +99,13 @@ def _extreme(function: Ufunc, is_first: Ufunc) -> Ufunc:
 
 
 def _of_kinds(kinds: str, special: Ufunc, function: Ufunc) -> Ufunc:
-    """`special` for operands of these kinds of NumPy's dtypes, else `function`."""
+    """Return the function that is `special` for operands of these kinds of NumPy dtypes, else `function`."""
     return lambda x, y: special(x, y) if x.dtype.kind in kinds else function(x, y)
 
 
 def larger(x: Any, y: Any) -> Any:
-    """Whether x is larger than y; complex numbers are ordered by their real, then their imaginary part."""
+    """Return whether x is larger than y. Complex numbers are ordered by their real part, then by their imaginary
+    part."""
     if x.dtype.kind == "c":
         return (x.real > y.real) | ((x.real == y.real) & (x.imag > y.imag))
     return x > y
@@ -135,8 +137,11 @@ def _remainder(x: Any, y: Any) -> Any:
 
 
 def real_power(x: Any, y: Any) -> Any:
-    """Of floats. Where one exponent is for all, NumPy takes the power 0.5 for the square root, which is NaN at -inf and
-    -0.0 at -0.0; of a negative number it takes a whole power a hundred times as long as of its absolute value."""
+    """Return powers of floats, with special cases for a single exponent.
+
+    For the exponent 0.5, NumPy uses the square root, which is NaN at -inf and -0.0 at -0.0. For whole exponents, NumPy
+    is a hundred times slower with a negative base than with its absolute value.
+    """
     if y.size != 1:
         return host_precise.power(x, y)
     if y.ndim == 0 and y == 2:
@@ -163,10 +168,11 @@ def _power(x: Any, y: Any) -> Any:
 
 
 def _logaddexp(x: Any, y: Any) -> Any:
-    if x.dtype == np.float32:  # in float64 its vector instructions are fast, and exact enough
+    if x.dtype == np.float32:  # float64 vector instructions are fast, and accurate enough
         a, b = x.astype(np.float64), y.astype(np.float64)
         high = np.maximum(a, b)
-        found = np.add(high, np.log1p(np.exp(-np.abs(a - b)))).astype(x.dtype)  # of two NaN the first; not so `+`
+        # of two NaNs, `np.add` returns the first; `+` does not
+        found = np.add(high, np.log1p(np.exp(-np.abs(a - b)))).astype(x.dtype)
         infinite = np.isinf(high)
         return np.where(infinite, high.astype(x.dtype), found) if infinite.any() else found
     if x.dtype.kind != "c":
@@ -178,7 +184,8 @@ def _logaddexp(x: Any, y: Any) -> Any:
 
 
 def _shift(function: Ufunc) -> Ufunc:
-    """Types narrower than 32 bits are widened first; the distance is taken modulo the width."""
+    """Return the function of a shift. Types narrower than 32 bits are widened first; the distance is taken modulo the
+    width."""
 
     def shifted(x: Any, y: Any) -> Any:
         dtype = x.dtype

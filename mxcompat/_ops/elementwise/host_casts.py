@@ -1,6 +1,5 @@
-"""The rules, in NumPy, of ops that keep the elements as they are, or change their dtype alone: casts, copies, bit
-casts, graph annotations, arrays put together from arrays.
-"""
+"""Host rules of ops that keep the elements, or change only their dtype: casts, copies, bit casts, graph annotations,
+arrays made from arrays."""
 
 from __future__ import annotations
 

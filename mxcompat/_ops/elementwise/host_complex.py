@@ -1,8 +1,8 @@
-"""Complex quotients and powers in NumPy, also beside zero and infinity.
+"""Complex quotients and powers in NumPy, correct also beside zero and infinity.
 
-NumPy scales by the larger part of a divisor, and multiplies for a whole power: of zeros, infinities and numbers that
-overflow on the way that makes NaN. There they are computed once more, as C does, and with it MLX: a quotient by its
-Annex G, a power by the logarithm.
+NumPy scales by the larger part of a divisor, and multiplies for a whole power. For zeros, infinities and numbers that
+overflow on the way, this gives NaN. Such results are computed again as C does it, and so MLX: a quotient by Annex G of
+the C standard, a power by the logarithm.
 """
 
 from __future__ import annotations
@@ -15,31 +15,33 @@ __all__ = ["power", "quotient", "reciprocal"]
 
 
 def quotient(x: Any, y: Any) -> Any:
-    """x / y of complex arrays."""
+    """Return x / y of complex arrays."""
     return _mended(np.divide(x, y), x, y)
 
 
 def reciprocal(y: Any) -> Any:
-    """1 / y of a complex array."""
+    """Return 1 / y of a complex array."""
     return _mended(np.reciprocal(y), y.dtype.type(1), y)
 
 
 def _mended(found: Any, x: Any, y: Any) -> Any:
-    """The quotient x / y, from NumPy's."""
+    """Return the quotient x / y, made from NumPy's quotient by recomputing its wrong elements."""
     lost = np.isnan(found) | (y == 0)
     return np.where(lost, _quotient_in_c(x, y).astype(found.dtype), found) if lost.any() else found
 
 
 def power(x: Any, y: Any) -> Any:
-    """x ** y of complex arrays."""
+    """Return x ** y of complex arrays."""
     found = np.where((x == 0) & (y.real > 0), x.dtype.type(0), np.power(x, y))
     lost = np.isnan(found)
     return np.where(lost, np.exp(y * np.log(x)), found) if lost.any() else found
 
 
 def _quotient_in_c(x: Any, y: Any) -> Any:
-    """The quotient in complex128, in which products of smaller numbers do not overflow. Where both of its parts are
-    NaN, infinity divided by a number is infinite, and a number divided by infinity is zero."""
+    """Return the quotient in complex128, in which products of smaller numbers do not overflow.
+
+    Where both of its parts are NaN, infinity divided by a number is infinite, and a number divided by infinity is zero.
+    """
     a, b, c, d = (part.astype(np.float64) for part in (x.real, x.imag, y.real, y.imag))
     size = c * c + d * d
     real, imag = (a * c + b * d) / size, (b * c - a * d) / size
@@ -55,5 +57,5 @@ def _quotient_in_c(x: Any, y: Any) -> Any:
 
 
 def _direction(real: Any, imag: Any) -> tuple[Any, Any]:
-    """What is infinite as 1, what is finite as 0."""
+    """Return 1 for infinite parts and 0 for finite parts, with their signs."""
     return np.copysign(np.isinf(real), real), np.copysign(np.isinf(imag), imag)

@@ -1,6 +1,7 @@
-"""How NumPy does elementwise ops in the place of an operand that nobody reads any more. See `rules.OVERWRITE`.
+"""In-place host rules of elementwise ops, for an operand that nothing else reads any more. See `rules.OVERWRITE`.
 
-What is one ufunc in the dtype of the result writes there; for other dtypes the host rule makes a new array.
+An op that is one ufunc in the dtype of the result writes into the operand. For other dtypes the host rule makes a new
+array.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _is_real(dtype: np.dtype) -> bool:
 _Applies = Callable[[np.dtype], bool]
 
 _UFUNCS: tuple[tuple[_Applies, dict[str, Callable[..., Any]]], ...] = (
-    (_is_float32, {"log": np.log, "log2": np.log2}),  # of float64 NumPy's NaN has a sign that MLX's has not
+    (_is_float32, {"log": np.log, "log2": np.log2}),  # NumPy's NaN for float64 has a sign that MLX's does not have
     (_is_wide_float, {
         "sqrt": np.sqrt, "reciprocal": np.reciprocal, "exp": np.exp, "expm1": np.expm1, "log1p": np.log1p,
         "log10": host_precise.log10, "sin": np.sin, "cos": np.cos, "tan": host_precise.tan,

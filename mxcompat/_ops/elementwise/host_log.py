@@ -1,5 +1,5 @@
-"""Logarithms in NumPy. Of negative numbers in float64 they are NaN of one sign with one processor, of the other with
-another: here it is the negative NaN, as MLX's."""
+"""Logarithms in NumPy, with the negative NaN for negative numbers in float64, as in MLX. The sign of NumPy's own NaN
+depends on the processor."""
 
 from __future__ import annotations
 

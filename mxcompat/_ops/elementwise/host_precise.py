@@ -1,7 +1,8 @@
-"""What NumPy computes of float32 in float64, and rounds once: with some processors its vector instructions for float32
-are off by 2 or 3 units in the last place, and log10(1000) is not 3, nor 27 ** (1 / 3).
+"""Ufuncs that compute float32 in float64 and round once.
 
-That takes 2 ns an element more, so what activations and losses are made of is computed in float32.
+With some processors, NumPy's float32 vector instructions are off by 2 or 3 units in the last place: log10(1000) is not
+3, and 27 ** (1 / 3) is not 3. The detour takes 2 ns more per element, so the ops that activations and losses use are
+computed in float32.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["arccos", "arcsin", "arctan", "arctan2", "cosh", "log10", "power", "t
 
 
 class _Precise:
-    """A ufunc; of float32, computed in float64, block by block."""
+    """A ufunc that computes float32 in float64, block by block."""
 
     def __init__(self, ufunc: np.ufunc) -> None:
         self._ufunc = ufunc

@@ -1,6 +1,6 @@
-"""How NumPy does the elementwise ops of one array. See `rules.HOST`.
+"""Host rules of the elementwise ops of one array. See `rules.HOST`.
 
-Half precision is computed in float32 and rounded once. What is one ufunc for every dtype is a line in a table.
+Half precision is computed in float32 and rounded once. An op that is one ufunc for every dtype is a line in a table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def _in_floats(function: Ufunc) -> Callable[..., Any]:
-    """The rule of an op whose result is float32 for integers."""
+    """Return the host rule of an op whose result is float32 for integers."""
 
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         if x.dtype is _FLOAT32:
@@ -43,18 +43,21 @@ def _in_floats(function: Ufunc) -> Callable[..., Any]:
 
 
 def _plain(function: Ufunc) -> Callable[..., Any]:
-    """The rule of an op that NumPy has for every dtype."""
+    """Return the host rule of an op that NumPy has for every dtype."""
     return lambda out, params, x: function(x)
 
 
 def _wide(function: Ufunc) -> Ufunc:
-    """A function of real numbers that need not be computed in bfloat16, where NumPy takes 5 times as long."""
+    """Return a function of real numbers that computes bfloat16 in float32, since NumPy takes 5 times as long in
+    bfloat16."""
     return lambda x: function(x.astype(_FLOAT32) if x.dtype.kind == "V" else x)
 
 
 def _for_kinds(kinds: str, function: Ufunc, other: Ufunc) -> Callable[..., Any]:
-    """The rule of an op that is `function` for NumPy's dtypes of these kinds, `other` for the rest. (The kind of
-    bfloat16 is "V".)"""
+    """Return the host rule of an op that is `function` for NumPy dtypes of these kinds, and `other` for the rest.
+
+    The kind of bfloat16 is "V".
+    """
     return lambda out, params, x: function(x) if x.dtype.kind in kinds else other(x)
 
 
@@ -73,7 +76,7 @@ def _exp(x: Any) -> Any:
     found = np.empty(x.shape, x.dtype)
     found.real, found.imag = size * np.cos(x.imag), size * np.sin(x.imag)
     special = ~(np.isfinite(size) & np.isfinite(x.imag))
-    if special.any():  # of these infinity times 0 may be 0
+    if special.any():  # infinity times 0 may be 0 for these
         found[special] = np.exp(x[special])
     return found
 
@@ -86,7 +89,7 @@ def _log1p(x: Any) -> Any:
     if x.dtype.kind != "c":
         return np.log1p(x)
     wide = x.astype(np.complex128)
-    tiny = np.abs(wide) < 1e-5  # 1 + z would round z away
+    tiny = np.abs(wide) < 1e-5  # 1 + z would lose z to rounding
     return np.where(tiny, wide - 0.5 * wide * wide, np.log(1 + wide)).astype(x.dtype)
 
 
@@ -110,7 +113,7 @@ def _sign(x: Any) -> Any:
 def _times(factor: float) -> Callable[..., Any]:
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         dtype = out.dtype._numpy
-        if dtype.kind == "c":  # the product with factor + 0j, in which 0 times infinity is NaN
+        if dtype.kind == "c":  # like the product with factor + 0j, in which 0 times infinity is NaN
             out = np.empty(x.shape, dtype)
             out.real = np.float32(factor) * x.real - np.float32(0) * x.imag
             out.imag = np.float32(factor) * x.imag + np.float32(0) * x.real
@@ -121,15 +124,21 @@ def _times(factor: float) -> Callable[..., Any]:
 
 
 def _arcsin(x: Any) -> Any:
-    """What is not in the domain gives the positive NaN, as MLX's; that of `np.arcsin` is negative with some processors.
-    A NaN among the arguments keeps its sign."""
+    """Return the arcsine, with MLX's positive NaN outside the domain. With some processors, the NaN of `np.arcsin` is
+    negative.
+
+    A NaN among the arguments keeps its sign.
+    """
     if x.dtype.kind == "c":
         return np.arcsin(x)
     return np.copysign(host_precise.arcsin(x), np.where(np.abs(x) > 1, x.dtype.type(1), x))
 
 
 def _arccos(x: Any) -> Any:
-    """As `_arcsin`: no other result is negative, and a NaN among the arguments keeps its sign."""
+    """Return the arccosine, with MLX's positive NaN outside the domain. No other result is negative.
+
+    A NaN among the arguments keeps its sign.
+    """
     if x.dtype.kind == "c":
         return np.arccos(x)
     return np.copysign(host_precise.arccos(x), np.maximum(x, x.dtype.type(1)))
@@ -203,7 +212,7 @@ def _rounded(x: Any, decimals: int) -> Any:
 
 
 def _saturated(x: Any, dtype: np.dtype) -> Any:
-    """Whole float32 numbers as integers, the nearest ones that there are."""
+    """Return whole float32 numbers as integers of `dtype`; those out of range become the nearest integer."""
     if dtype.kind == "b":
         return x != 0
     info = np.iinfo(dtype)
@@ -220,7 +229,7 @@ def _nan_to_num(out: Aval, params: tuple, x: Any, nan: Any, posinf: Any, neginf:
     if dtype.kind in "biu":
         return x
     nan, posinf, neginf = nan.astype(dtype), posinf.astype(dtype), neginf.astype(dtype)
-    if dtype.kind == "c":  # the real infinities alone
+    if dtype.kind == "c":  # only the real infinities
         return np.where(x != x, nan, np.where(x == math.inf, posinf, np.where(x == -math.inf, neginf, x)))
     finite = np.isfinite(x)
     if finite.all():

@@ -1,7 +1,7 @@
-"""How XLA computes the logarithms to base 2 and 10: those of powers of the base are whole numbers.
+"""Logarithms to base 2 and 10 for XLA, which are whole numbers for powers of the base.
 
-A number is taken apart into a power of 2 and what is left, near 1. The first has an exact logarithm to base 2, and to
-base 10 a product of which nothing is rounded; only the rest, which is small, is divided by the logarithm of the base.
+A number is split into a power of 2 and a rest near 1. The logarithm of the power to base 2 is exact; to base 10 it is a
+product without rounding. Only the logarithm of the rest, which is small, is divided by the logarithm of the base.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _LOG10_OF_2 = Fraction(30102999566398119521373889472449302676818988146210854131,
 
 
 def _parts(x: Any) -> tuple[Any, Any]:
-    """The exponent of 2, and what is left, from 0.7 to 1.41. Of what is no normal, positive number 0 and itself."""
+    """Return the exponent of 2 and the rest, from 0.7 to 1.41.
+
+    For anything but a normal, positive number: 0 and the number itself.
+    """
     info = np.finfo(x.dtype)
     integer = jnp.dtype(f"int{info.bits}")
     root = np.sqrt(x.dtype.type(0.5)).view(integer)
@@ -43,7 +46,7 @@ def _log2(x: Any) -> Any:
 def _log10(x: Any) -> Any:
     exponent, rest = _parts(x)
     info = np.finfo(x.dtype)
-    places = info.nmant - info.iexp  # so many of the constant times any exponent are exact
+    places = info.nmant - info.iexp  # the product of this many bits of the constant with any exponent is exact
     high = Fraction(round(_LOG10_OF_2 * 2**places), 2**places)
     small = lax.log(rest) * jnp.asarray(1 / math.log(10), x.dtype) + exponent * float(_LOG10_OF_2 - high)
     return exponent * float(high) + small
@@ -53,7 +56,7 @@ def _by_xla(logarithm: Callable[[Any], Any], base: float) -> Callable[[Any], Any
     def scaled(x: Any) -> Any:
         return x * jnp.asarray(1 / math.log(base), x.dtype)
 
-    def of_complex(z: Any) -> Any:  # part by part: an infinite part leaves the other one alone
+    def of_complex(z: Any) -> Any:  # each part alone, so that an infinite part does not affect the other
         return lax.complex(scaled(lax.real(z)), scaled(lax.imag(z)))
 
     real = with_slope(logarithm, lambda x: quotient(scaled(jnp.ones((), x.dtype)), x))

@@ -1,8 +1,8 @@
-"""Derivatives, in NumPy, of the elementwise ops of two arrays: for each operand, what a change of it makes of the
-result.
+"""Derivatives, on the host, of the elementwise ops of two arrays: for each operand, the change of the result that a
+change of the operand causes.
 
-That is linear in the change and, numbers being multiplied alike in both directions, its own transpose: one table
-serves pullbacks and pushforwards. Ties and kinks are JAX's. Half precision is computed in float32.
+This map is linear in the change and, for elementwise multiplication, its own transpose. So one table serves pullbacks
+and pushforwards. Ties and kinks are JAX's. Half precision is computed in float32.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .select import select
 __all__: list[str] = []
 
 Partial = Callable[[Any, Any, Any, Any], Any]
-"""`(change, a, b, y)`: the change of `y` due to that of an operand."""
+"""A function of `(change, a, b, y)`: the change of `y` that a change of one operand causes."""
 
 
 def _chosen(mask: Any, change: Any) -> Any:
@@ -39,7 +39,7 @@ def _first_is_min(a: Any, b: Any) -> Any:
 
 
 def _second_is_max(a: Any, b: Any) -> Any:
-    return ~_first_is_max(a, b) if a.dtype.kind == "c" else a <= b  # neither is where one is NaN
+    return ~_first_is_max(a, b) if a.dtype.kind == "c" else a <= b  # neither is chosen where one is NaN
 
 
 def _second_is_min(a: Any, b: Any) -> Any:
@@ -65,7 +65,7 @@ def _by_exponent(t: Any, a: Any, b: Any, y: Any) -> Any:
 
 
 def _share(t: Any, a: Any, b: Any, y: Any) -> Any:
-    """The first operand's of log(exp(a) + exp(b))."""
+    """Return the change due to the first operand of log(exp(a) + exp(b))."""
     return t * (np.exp(a - y) if a.dtype.kind == "c" else 1 / (1 + np.exp(b - a)))
 
 
@@ -93,11 +93,11 @@ _PARTIALS: dict[str, tuple[Partial, Partial]] = {
 
 
 _ROUNDED = {"remainder"}
-"""Half precision is not widened: the quotient is rounded before it is rounded down, as in MLX."""
+"""Ops for which half precision is not widened: the quotient is rounded before it is rounded down, as in MLX."""
 
 
 def _cast(x: Any, y: Any, widen: bool = True) -> Any:
-    """An operand in the dtype of the result, or in float32 for half precision."""
+    """Return an operand in the dtype of the result, or in float32 for half precision."""
     dtype = y.dtype
     if widen and dtype.itemsize == 2:
         return x.astype(np.float32) if x.dtype == dtype else _cast(converted_on_host(x, from_numpy(dtype)), y)  # type: ignore[arg-type]
@@ -156,6 +156,7 @@ def _push_where(tangents: Sequence[Any], y: Any, params: tuple, condition: Any, 
     _, da, db = tangents
     if da is None and db is None:
         return zero
-    chosen = (condition != 0).astype(y.dtype)  # as MLX has it: a tangent that is NaN shows though it is not chosen
+    # a number, as in MLX: a NaN tangent appears even if its operand is not chosen
+    chosen = (condition != 0).astype(y.dtype)
     moved = zero if da is None else chosen * _cast(da, y)
     return moved if db is None else moved + (1 - chosen) * _cast(db, y)

@@ -1,6 +1,8 @@
-"""Derivatives, in NumPy, of the elementwise ops of one array: mostly a table of slopes, dy/dx of x and y.
+"""Derivatives, on the host, of the elementwise ops of one array: mostly a table of slopes, dy/dx as a function of x and
+y.
 
-They are JAX's, where those differ from the textbook's (at kinks and poles) too. Half precision is computed in float32.
+They are JAX's derivatives, also where these differ from the textbook's (at kinks and poles). Half precision is computed
+in float32.
 """
 
 from __future__ import annotations
@@ -52,11 +54,11 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 _FORWARD_SLOPES = {"expm1": lambda x, y: np.exp(x)}
-"""Of those that are others for tangents than for cotangents, as in MLX."""
+"""The slopes of ops whose tangents and cotangents have different slopes, as in MLX."""
 
 
 def _sign(x: Any) -> Any:
-    """0 for NaN and for -0, as MLX has it."""
+    """Return the sign of a real number; 0 for NaN and for -0, as in MLX."""
     return np.where(np.abs(x) > 0, np.sign(x), x.dtype.type(0))
 
 
@@ -69,7 +71,7 @@ _PULLS: dict[str, Callable[[Any, Any], Any]] = {
     "imag": lambda g, x: g * np.complex64(-1j) if x.dtype.kind == "c" else None,
     "conj": lambda g, x: np.conj(g) if x.dtype.kind == "c" else g,
 }
-"""Cotangents, for ops that are linear, or not holomorphic."""
+"""Functions for the cotangents of ops that are linear or not holomorphic."""
 
 _PUSHES: dict[str, Callable[[Any, Any], Any]] = {
     "abs": lambda t, x: (t * (np.conj(x) / _replaced(np.abs(x)))).real if x.dtype.kind == "c" else t * _sign(x),
@@ -80,18 +82,18 @@ _PUSHES: dict[str, Callable[[Any, Any], Any]] = {
     "imag": lambda t, x: t.imag,
     "conj": lambda t, x: np.conj(t) if x.dtype.kind == "c" else t,
 }
-"""Tangents of the same."""
+"""Functions for the tangents of the same ops."""
 
 _STEPS = ("sign", "round", "trunc", "floor", "ceil")
 
 _OF_RESULT = ("exp", "expm1", "sqrt", "reciprocal", "update_reciprocal", "tan", "tanh", "erfinv")
 _OF_BOTH = ("rsqrt", "sigmoid")
 _OF_NEITHER = ("degrees", "radians", *(name for name in _PULLS if name != "abs"), *_STEPS)
-"""What the slopes and cotangents are computed from, where that is not the argument alone."""
+"""What the slopes and cotangents are computed from, if not from the argument alone."""
 
 
 def _replaced(x: Any) -> Any:
-    """With 1 for 0."""
+    """Return x with 1 in place of 0."""
     return np.where(x == 0, x.dtype.type(1), x)
 
 
@@ -99,7 +101,8 @@ def _slope_rules(name: str, back: Callable[[Any, Any], Any], forth: Callable[[An
     def slope_at(slope: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         if x.dtype.itemsize == 2:
             x = x.astype(np.float32)
-            y = sigmoid(x) if name == "sigmoid" else y.astype(np.float32)  # as XLA has it, that one is not rounded
+            # as in XLA, the result of sigmoid is not rounded first
+            y = sigmoid(x) if name == "sigmoid" else y.astype(np.float32)
         return slope(x, y)
 
     PULLBACK.of(TABLE[name])(lambda g, y, params, wanted, x: (g * slope_at(back, x, y),))

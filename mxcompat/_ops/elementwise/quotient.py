@@ -1,12 +1,13 @@
-"""Division as IEEE 754 has it, also compiled, where XLA would rather do something else.
+"""Division with IEEE 754 rounding, also in compiled programs, where XLA would rewrite it.
 
-XLA takes x / y with a y that is constant or broadcast for a product with the reciprocal, and rewrites quotients of
-quotients, of roots and of exponentials: then w / w need not be 1. It does not look through an optimization barrier, and
-on a CPU takes the barriers away before it fuses, so that the division costs what a division costs. A primitive, since
-under `jax.vmap` what divides must be made as large as what is divided before the barrier.
+If y in x / y is constant or broadcast, XLA multiplies by the reciprocal. It also rewrites quotients of quotients, of
+roots and of exponentials: then w / w need not be 1. XLA does not look through an optimization barrier. On a CPU it
+removes the barriers before it fuses ops, so that the division costs no more than a division. The division is a JAX
+primitive, because under `jax.vmap` the divisor must be broadcast before the barrier.
 
-On a GPU XLA fuses nothing across a barrier (a softmax took three times as long), and no quotient of float32 is rounded.
-There it is computed in float64, which has more than twice the digits, so that it is right when rounded once more.
+On a GPU, XLA fuses nothing across a barrier (a softmax took three times as long), and no float32 quotient is rounded
+correctly. There the quotient is computed in float64. That has more than twice the digits, so that the result is right
+after one more rounding.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ __all__ = ["quotient"]
 
 
 def quotient(x: Any, y: Any) -> Any:
-    """x / y of JAX arrays of one inexact dtype, broadcast against each other."""
+    """Return x / y of JAX arrays with one inexact dtype, broadcast against each other."""
     x, y = jnp.broadcast_arrays(x, y)
     return lax.div(x, y) if x.dtype.kind == "c" else _primitive().bind(x, y)
 
 
 @cache
 def _primitive() -> Any:
-    from jax.extend.core import Primitive  # here, since what it imports takes long to import
+    from jax.extend.core import Primitive  # here, since this import takes long
 
     divide = Primitive("mxcompat_divide")
     divide.def_impl(_divided)
@@ -50,8 +51,11 @@ def _divided(x: Any, y: Any) -> Any:
 
 
 def _in_float64(otherwise: Callable[..., Any], context: Any, x: Any, y: Any) -> Any:
-    """The lowering where float64 is at hand. What is not a float32's digit is hidden from LLVM, which else would divide
-    in float32 again."""
+    """Return the lowering that divides in float64.
+
+    `reduce_precision` hides from LLVM that the operands are float32 numbers. Otherwise LLVM would divide in float32
+    again.
+    """
     kind = ir.RankedTensorType(x.type)
     wider = ir.RankedTensorType.get(kind.shape, ir.F64Type.get())
     if kind == wider:

@@ -1,4 +1,4 @@
-"""What NumPy makes of a choice between two arrays."""
+"""The choice between two arrays in NumPy."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _INTEGERS = {size: np.dtype(f"i{size}") for size in (1, 2, 4, 8)}
 
 
 def select(mask: Any, x: Any, y: Any, into: Any = None) -> Any:
-    """`np.where`, which branches at each element: where the mask has no pattern it waits for half of these branches.
-    The bits of many elements are combined instead.
+    """Return `np.where(mask, x, y)`, computed from the bits of the elements for large arrays.
+
+    `np.where` branches at each element. For a mask without a pattern, half of the branches are mispredicted.
 
     Args:
-        into: `x` or `y`, of the result's shape and dtype, if that may be written over; else None.
+        into: `x` or `y`, if it has the shape and dtype of the result and may be overwritten; else None.
     """
     if not (isinstance(mask, np.ndarray) and mask.dtype == bool and mask.size >= SELECTED_ELEMENTS):
         return np.where(mask, x, y)
@@ -26,7 +27,7 @@ def select(mask: Any, x: Any, y: Any, into: Any = None) -> Any:
     if x.dtype != y.dtype or integer is None:
         return np.where(mask, x, y)
     one, other = x.view(integer), y.view(integer)
-    chosen = np.negative(mask.view(np.int8)).astype(integer, copy=False)  # all bits, or none
+    chosen = np.negative(mask.view(np.int8)).astype(integer, copy=False)  # all bits set, or none
     if other.ndim == 0 and not other:
         bits = np.bitwise_and(chosen, one, out=None if into is None else into.view(integer))
     elif into is None:

@@ -1,4 +1,4 @@
-"""Functions of real numbers with a derivative of MLX's, where JAX's is another or is rounded otherwise."""
+"""Functions of real numbers with MLX's derivative, where JAX's derivative differs or is rounded differently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["with_slope"]
 
 
 def with_slope(function: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`function`, with `slope` as its derivative."""
+    """Return `function` with `slope` as its derivative."""
 
     @lazy.custom_jvp
     def real(x: Any) -> Any:

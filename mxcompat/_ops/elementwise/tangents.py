@@ -1,7 +1,7 @@
-"""What `jvp` returns as the tangent of a bool: its dtype says how the bool came about, as in MLX. All of them are zero.
+"""The dtypes of the tangents that `jvp` returns for bools. As in MLX, the dtype depends on the op that made the bool.
 
-A comparison passes on the dtype of what it compares; a logical op, a cast or a test gives bool. A bool that MLX would
-negate has no derivative.
+All these tangents are zero. A comparison passes on the dtype of its operands' tangents; a logical op, a cast or a test
+gives bool. A bool that MLX would negate has no derivative.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _NEGATED = "[negative] Not supported for bool, use logical_not instead."
 
 
 def refuse_bools(tangent: Dtype | None) -> None:
-    """Raise MLX's ValueError for the tangent of what an op subtracts."""
+    """Raise MLX's ValueError if the tangent of an operand that is subtracted is a bool."""
     if tangent is bool_:
         raise ValueError(_NEGATED)
 
 
 @TANGENT_DTYPE.of(*[TABLE[name] for name in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")])
 def _compared(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: Aval) -> Dtype:
-    """That of the first operand that has one, which may have to be cast."""
+    """Return the dtype of the first operand's tangent that exists, after the cast of the operand."""
     dtype = reduce(promote, [operand.dtype for operand in operands])
     cast = [t if t is None or a.dtype is dtype else dtype for t, a in zip(tangents, operands, strict=True)]
     return next(filter(None, cast))
@@ -73,6 +73,6 @@ def _all_close(tangents: Sequence[Dtype | None], operands: Sequence[Aval], resul
 
 @INDEX_ERROR.of(TABLE["isclose"], TABLE["allclose"])
 def _subtracted(transform: str, params: tuple, places: set[int], operands: Sequence[Aval]) -> Exception | None:
-    """Going back, MLX negates the cotangent of the second operand."""
+    """Return the error of a VJP: MLX negates the cotangent of the second operand, which it refuses for bools."""
     bools = all(a.dtype is bool_ for a in operands[:2])
     return ValueError(_NEGATED) if transform == "VJP" and bools and 1 in places else None

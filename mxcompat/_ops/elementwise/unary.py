@@ -1,7 +1,7 @@
-"""Elementwise ops of one array: one record each, and the public function made of it by `unary`.
+"""Elementwise ops of one array: one record each, and the public function that `unary` makes from it.
 
-A record's implementation is the JAX function where that agrees with MLX, else a few lines above the table. Derivatives
-are JAX's. Ops of two arrays are in `arithmetic`, `comparison` and `bitwise`.
+The implementation in a record is the JAX function if that agrees with MLX; otherwise it is defined above the table.
+Derivatives are JAX's. Ops of two arrays are in `arithmetic`, `comparison` and `bitwise`.
 """
 
 from __future__ import annotations
@@ -95,12 +95,12 @@ def _real_part(dtype: Dtype) -> Dtype:
 
 
 def _of_inexact(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`function`, but integers and bools as they are."""
+    """Return `function` for inexact numbers; integers and bools stay unchanged."""
     return lambda x: function(x) if jnp.issubdtype(x.dtype, jnp.inexact) else x
 
 
 def _of_complex(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`function`, but real numbers as they are."""
+    """Return `function` for complex numbers; real numbers stay unchanged."""
     return lambda x: function(x) if x.dtype.kind == "c" else x
 
 
@@ -120,7 +120,7 @@ def _real_abs(x: Any) -> Any:
 
 @_real_abs.defjvp
 def _real_abs_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """The derivative is 0 at 0, and of NaN."""
+    """Use the derivative 0 at 0 and at NaN."""
     return _real_abs(*primals), tangents[0] * _sign(*primals)
 
 
@@ -132,11 +132,11 @@ def _sign(x: Any) -> Any:
         return lax.sign(x)
     if kind == "c":
         return _direction(lax.stop_gradient(x))
-    return jnp.where(lax.abs(x) > 0, lax.sign(x), jnp.zeros((), x.dtype))  # sign(nan) is 0, and that of -0 is not -0
+    return jnp.where(lax.abs(x) > 0, lax.sign(x), jnp.zeros((), x.dtype))  # as in MLX, the sign of NaN and of -0.0 is 0
 
 
 def _direction(z: Any) -> Any:
-    """z/|z|: 0 of 0, and NaN in both parts of what is infinite or NaN."""
+    """Return z/|z|: 0 for 0, and NaN in both parts for an infinite or NaN number."""
     size = lax.abs(z)
     unit = lax.complex(lax.real(z) / size, lax.imag(z) / size)
     return jnp.where(z == 0, z, jnp.where(size < math.inf, unit, jnp.asarray(complex(math.nan, math.nan), z.dtype)))
@@ -152,7 +152,7 @@ def _times(factor: float) -> Callable[[Any], Any]:
     def impl(x: Any) -> Any:
         if x.dtype.kind != "c":
             return x * jnp.asarray(factor, x.dtype)
-        re, im = lax.real(x), lax.imag(x)  # the product with factor + 0j, in which 0 times infinity is NaN
+        re, im = lax.real(x), lax.imag(x)  # like the product with factor + 0j, in which 0 times infinity is NaN
         return lax.complex(factor * re - 0.0 * im, factor * im + 0.0 * re)
 
     return impl
@@ -172,8 +172,11 @@ def _is_infinite(sign: float) -> Callable[[Any], Any]:
 
 
 def _near_edges(function: Callable[[Any], Any], slope: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """`function` with MLX's derivative: `slope(x, x * x)`, whose square is rounded, which tells near the ends of the
-    domain. The maximum keeps XLA from computing it and the difference with one rounding."""
+    """Return `function` with MLX's derivative, `slope(1, x * x)`.
+
+    The square is rounded, which matters near the ends of the domain. The maximum keeps XLA from computing the square
+    and the difference with a single rounding.
+    """
 
     def at(x: Any) -> Any:
         return slope(jnp.ones((), x.dtype), jnp.maximum(x * x, jnp.zeros((), x.dtype)))
@@ -183,66 +186,74 @@ def _near_edges(function: Callable[[Any], Any], slope: Callable[[Any, Any], Any]
 
 
 def _odd(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`function` of the size of real numbers, with their sign: an odd function to the last bit, as MLX's are. JAX's,
-    made of what is not symmetric (`expm1`, `log1p`), rounds x and -x apart."""
+    """Return `function` of abs(x) with the sign of x, for real numbers: exactly odd, like MLX's functions.
+
+    JAX's functions are made from asymmetric ones (`expm1`, `log1p`), and round differently for x and -x.
+    """
     return lambda x: function(x) if x.dtype.kind == "c" else jnp.copysign(function(lax.abs(x)), x)
 
 
-abs = unary("abs", _abs, _real_part, "The absolute value of each element.")
-sign = unary("sign", _sign, same, "-1, 0 or 1 by the sign of each element, 0 for NaN; z/|z| for complex ones.",
+abs = unary("abs", _abs, _real_part, "Return the absolute value of each element.")
+sign = unary("sign", _sign, same, "Return -1, 0 or 1 by the sign of each element, 0 for NaN; z/|z| for complex ones.",
              sample=_STEPS)  # fmt: skip
-positive = unary("positive", lambda x: x, same, "Each element as it is.", arrays_only=True)
-negative = unary("negative", lazy.lax.neg, same, "Each element with the opposite sign.", not_for="b",
+positive = unary("positive", lambda x: x, same, "Return each element as it is.", arrays_only=True)
+negative = unary("negative", lazy.lax.neg, same, "Return each element with the opposite sign.", not_for="b",
                  message="Not supported for bool, use logical_not instead.")  # fmt: skip
-square = unary("square", lambda x: x & x if x.dtype.kind == "b" else x * x, same, "The square of each element.")
-sqrt = unary("sqrt", lazy.lax.sqrt, as_float, "The square root of each element.", sample=_POSITIVE)
-rsqrt = unary("rsqrt", lazy.lax.rsqrt, as_float, "One over the square root of each element.", sample=_POSITIVE)
-reciprocal = unary("reciprocal", lambda x: quotient(jnp.ones((), x.dtype), x), as_float, "One over each element.",
-                   sample=_POSITIVE)  # fmt: skip
-exp = unary("exp", lazy.lax.exp, as_float, "The exponential of each element.")
-expm1 = unary("expm1", expm1_by_xla, as_float, "exp(x) - 1 of each element, precise near 0.", not_for="c")
-erf = unary("erf", erf_by_xla, as_float, "The error function of each element.", not_for="c")
-erfinv = unary("erfinv", erfinv_by_xla, as_float, "The inverse of `erf`, of each element.", not_for="c", sample=_UNIT)
-sin = unary("sin", lazy.lax.sin, as_float, "The sine of each element.")
-cos = unary("cos", lazy.lax.cos, as_float, "The cosine of each element.")
-tan = unary("tan", lazy.lax.tan, as_float, "The tangent of each element.", sample=Sample(-1.2, 1.2))
-arcsin = unary("arcsin", _near_edges(lazy.lax.asin, lambda one, square: lax.rsqrt(one - square)), as_float,
-               "The inverse sine of each element.", sample=_UNIT)  # fmt: skip
-arccos = unary("arccos", _near_edges(lazy.lax.acos, lambda one, square: -lax.rsqrt(one - square)), as_float,
-               "The inverse cosine of each element.", sample=_UNIT)  # fmt: skip
-arctan = unary("arctan", lazy.lax.atan, as_float, "The inverse tangent of each element.", sample=Sample(-0.9, 0.9))
-sinh = unary("sinh", sinh_by_xla, as_float, "The hyperbolic sine of each element.")
-cosh = unary("cosh", cosh_by_xla, as_float, "The hyperbolic cosine of each element.")
-tanh = unary("tanh", lazy.lax.tanh, as_float, "The hyperbolic tangent of each element.")
-arcsinh = unary("arcsinh", lazy.lax.asinh, as_float, "The inverse hyperbolic sine of each element.")
-arccosh = unary("arccosh", _near_edges(lazy.lax.acosh, lambda one, square: lax.rsqrt(square - one)), as_float,
-                "The inverse hyperbolic cosine of each element.", sample=Sample(1.1, 4.0))  # fmt: skip
-arctanh = unary("arctanh", _near_edges(_odd(lazy.lax.atanh), lambda one, square: quotient(one, one - square)), as_float,
-                "The inverse hyperbolic tangent of each element.", sample=_UNIT)  # fmt: skip
-degrees = unary("degrees", _times(180 / math.pi), as_float, "Each element, from radians to degrees.",
-                in_float32=False)  # fmt: skip
-radians = unary("radians", _times(math.pi / 180), as_float, "Each element, from degrees to radians.",
-                in_float32=False)  # fmt: skip
-log = unary("log", lazy.lax.log, as_float, "The natural logarithm of each element.", sample=_POSITIVE)
-log2 = unary("log2", log2_by_xla, as_float, "The logarithm to base 2 of each element.", sample=_POSITIVE)
-log10 = unary("log10", log10_by_xla, as_float, "The logarithm to base 10 of each element.", sample=_POSITIVE)
-log1p = unary("log1p", lazy.lax.log1p, as_float, "log(1 + x) of each element, precise near 0.", sample=_POSITIVE)
-sigmoid = unary("sigmoid", lazy.lax.logistic, as_float, "1 / (1 + exp(-x)) of each element.", not_for="c")
-trunc = unary("trunc", _of_inexact(lazy.numpy.trunc), same, "Each element rounded towards 0.", not_for="c",
-              sample=_STEPS, arrays_only=True)  # fmt: skip
-floor = unary("floor", _of_inexact(lazy.lax.floor), same, "Each element rounded down.", not_for="c", sample=_STEPS)
-ceil = unary("ceil", _of_inexact(lazy.lax.ceil), same, "Each element rounded up.", not_for="c", sample=_STEPS)
-logical_not = unary("logical_not", lambda x: ~truth(x), as_bool, "Whether each element is 0.", sample=_STEPS)
-isnan = unary("isnan", lambda x: x != x, as_bool, "Whether each element is NaN.", sample=_STEPS)
-isinf = unary("isinf", lazy.numpy.isinf, as_bool, "Whether each element is infinite.", sample=_STEPS)
-isfinite = unary(
-    "isfinite", lazy.numpy.isfinite, as_bool, "Whether each element is neither infinite nor NaN.", sample=_STEPS
+square = unary("square", lambda x: x & x if x.dtype.kind == "b" else x * x, same, "Return the square of each element.")
+sqrt = unary("sqrt", lazy.lax.sqrt, as_float, "Return the square root of each element.", sample=_POSITIVE)
+rsqrt = unary("rsqrt", lazy.lax.rsqrt, as_float, "Return one over the square root of each element.", sample=_POSITIVE)
+reciprocal = unary("reciprocal", lambda x: quotient(jnp.ones((), x.dtype), x), as_float,
+                   "Return one over each element.", sample=_POSITIVE)  # fmt: skip
+exp = unary("exp", lazy.lax.exp, as_float, "Return the exponential of each element.")
+expm1 = unary("expm1", expm1_by_xla, as_float, "Return exp(x) - 1 of each element, precise near 0.", not_for="c")
+erf = unary("erf", erf_by_xla, as_float, "Return the error function of each element.", not_for="c")
+erfinv = unary(
+    "erfinv", erfinv_by_xla, as_float, "Return the inverse of `erf`, of each element.", not_for="c", sample=_UNIT
 )
-isposinf = unary("isposinf", _is_infinite(1.0), as_bool, "Whether each element is +infinity.", sample=_STEPS)
-isneginf = unary("isneginf", _is_infinite(-1.0), as_bool, "Whether each element is -infinity.", sample=_STEPS)
-real = unary("real", _of_complex(lazy.lax.real), _real_part, "The real part of each element.")
-imag = unary("imag", _imag, _real_part, "The imaginary part of each element.")
-conj = unary("conj", _of_complex(lazy.lax.conj), same, "The complex conjugate of each element.")
+sin = unary("sin", lazy.lax.sin, as_float, "Return the sine of each element.")
+cos = unary("cos", lazy.lax.cos, as_float, "Return the cosine of each element.")
+tan = unary("tan", lazy.lax.tan, as_float, "Return the tangent of each element.", sample=Sample(-1.2, 1.2))
+arcsin = unary("arcsin", _near_edges(lazy.lax.asin, lambda one, square: lax.rsqrt(one - square)), as_float,
+               "Return the inverse sine of each element.", sample=_UNIT)  # fmt: skip
+arccos = unary("arccos", _near_edges(lazy.lax.acos, lambda one, square: -lax.rsqrt(one - square)), as_float,
+               "Return the inverse cosine of each element.", sample=_UNIT)  # fmt: skip
+arctan = unary(
+    "arctan", lazy.lax.atan, as_float, "Return the inverse tangent of each element.", sample=Sample(-0.9, 0.9)
+)
+sinh = unary("sinh", sinh_by_xla, as_float, "Return the hyperbolic sine of each element.")
+cosh = unary("cosh", cosh_by_xla, as_float, "Return the hyperbolic cosine of each element.")
+tanh = unary("tanh", lazy.lax.tanh, as_float, "Return the hyperbolic tangent of each element.")
+arcsinh = unary("arcsinh", lazy.lax.asinh, as_float, "Return the inverse hyperbolic sine of each element.")
+arccosh = unary("arccosh", _near_edges(lazy.lax.acosh, lambda one, square: lax.rsqrt(square - one)), as_float,
+                "Return the inverse hyperbolic cosine of each element.", sample=Sample(1.1, 4.0))  # fmt: skip
+arctanh = unary("arctanh", _near_edges(_odd(lazy.lax.atanh), lambda one, square: quotient(one, one - square)), as_float,
+                "Return the inverse hyperbolic tangent of each element.", sample=_UNIT)  # fmt: skip
+degrees = unary("degrees", _times(180 / math.pi), as_float, "Return each element, from radians to degrees.",
+                in_float32=False)  # fmt: skip
+radians = unary("radians", _times(math.pi / 180), as_float, "Return each element, from degrees to radians.",
+                in_float32=False)  # fmt: skip
+log = unary("log", lazy.lax.log, as_float, "Return the natural logarithm of each element.", sample=_POSITIVE)
+log2 = unary("log2", log2_by_xla, as_float, "Return the logarithm to base 2 of each element.", sample=_POSITIVE)
+log10 = unary("log10", log10_by_xla, as_float, "Return the logarithm to base 10 of each element.", sample=_POSITIVE)
+log1p = unary("log1p", lazy.lax.log1p, as_float, "Return log(1 + x) of each element, precise near 0.", sample=_POSITIVE)
+sigmoid = unary("sigmoid", lazy.lax.logistic, as_float, "Return 1 / (1 + exp(-x)) of each element.", not_for="c")
+trunc = unary("trunc", _of_inexact(lazy.numpy.trunc), same, "Return each element rounded towards 0.", not_for="c",
+              sample=_STEPS, arrays_only=True)  # fmt: skip
+floor = unary(
+    "floor", _of_inexact(lazy.lax.floor), same, "Return each element rounded down.", not_for="c", sample=_STEPS
+)
+ceil = unary("ceil", _of_inexact(lazy.lax.ceil), same, "Return each element rounded up.", not_for="c", sample=_STEPS)
+logical_not = unary("logical_not", lambda x: ~truth(x), as_bool, "Return whether each element is 0.", sample=_STEPS)
+isnan = unary("isnan", lambda x: x != x, as_bool, "Return whether each element is NaN.", sample=_STEPS)
+isinf = unary("isinf", lazy.numpy.isinf, as_bool, "Return whether each element is infinite.", sample=_STEPS)
+isfinite = unary(
+    "isfinite", lazy.numpy.isfinite, as_bool, "Return whether each element is neither infinite nor NaN.", sample=_STEPS
+)
+isposinf = unary("isposinf", _is_infinite(1.0), as_bool, "Return whether each element is +infinity.", sample=_STEPS)
+isneginf = unary("isneginf", _is_infinite(-1.0), as_bool, "Return whether each element is -infinity.", sample=_STEPS)
+real = unary("real", _of_complex(lazy.lax.real), _real_part, "Return the real part of each element.")
+imag = unary("imag", _imag, _real_part, "Return the imaginary part of each element.")
+conj = unary("conj", _of_complex(lazy.lax.conj), same, "Return the complex conjugate of each element.")
 
 acos = arccos
 acosh = arccosh
@@ -254,8 +265,8 @@ conjugate = conj
 
 
 def rounding_factors(decimals: int) -> tuple[np.float32, np.float32]:
-    """What to multiply by before rounding, and after it: MLX does not divide, so neither does this, to land on its
-    digits."""
+    """Return the factors before and after rounding. MLX multiplies instead of dividing, and its digits depend on
+    that."""
     with np.errstate(all="ignore"):
         up = np.float32(f"1e{decimals}")
         return up, np.float32(1) / up
@@ -280,7 +291,7 @@ SAMPLES["round"] = _STEPS
 
 
 def round(a: Any, /, decimals: int = 0, stream: Any = None) -> array:
-    """Each element rounded to a number of decimals, halves to the even neighbour.
+    """Return each element rounded to a number of decimals. Halves are rounded to even.
 
     Args:
         a: an array or a number, of any shape.
@@ -322,9 +333,9 @@ def nan_to_num(
 
     Args:
         a: an array or a number, of any shape.
-        nan: what to put for NaN.
-        posinf: what to put for +infinity; by default the largest number of the dtype.
-        neginf: what to put for -infinity; by default the lowest number of the dtype.
+        nan: the value for NaN.
+        posinf: the value for +infinity; by default the largest number of the dtype.
+        neginf: the value for -infinity; by default the lowest number of the dtype.
         stream: accepted, and ignored.
 
     Returns:

@@ -35,12 +35,13 @@ class ArrayAt:
     """Updates of an array at an index: `x.at[index].add(value)`, likewise `subtract`, `multiply`, `divide`, `maximum`
     and `minimum`.
 
-    Each gives a new array of the shape and dtype of `x`. The value is cast to that dtype and broadcasts to the shape of
-    `x[index]`. Every occurrence of an index counts, where `x[index] += value` updates it once. As in MLX, `x.at[...]`
-    and `x.at[None]` promote instead, like `x + value`; so does whatever is added to an array without axes.
+    Each method returns a new array with the shape and dtype of `x`. The value is cast to that dtype and broadcasts to
+    the shape of `x[index]`. If an index occurs several times, every occurrence counts; `x[index] += value` updates the
+    element once. As in MLX, `x.at[...]` and `x.at[None]` do not cast the value: they promote, like `x + value`. An
+    update of a 0-dimensional array promotes too.
 
     Raises:
-        ValueError: if the index or the value does not fit, or no index is given.
+        ValueError: if the index or the value does not fit, or if no index is given.
 
     Example:
         >>> mx.zeros(2).at[mx.array([0, 1, 0])].add(1)
@@ -61,30 +62,30 @@ class ArrayAt:
         return self
 
     def add(self, value: Any) -> array:
-        """`x` with the value added at the index."""
+        """Return `x` with the value added at the index."""
         return self._update("add", value)
 
     def subtract(self, value: Any) -> array:
-        """`x` with the value subtracted at the index."""
+        """Return `x` with the value subtracted at the index."""
         return self._update("subtract", value)
 
     def multiply(self, value: Any) -> array:
-        """`x` multiplied by the value at the index."""
+        """Return `x` multiplied by the value at the index."""
         return self._update("multiply", value)
 
     def divide(self, value: Any) -> array:
-        """`x` multiplied by the reciprocal of the value, cast to the dtype of `x`, at the index.
+        """Return `x` multiplied, at the index, by the reciprocal of the value.
 
-        So an array of integers divided by 2 has zeros there, as in MLX.
+        The reciprocal is cast to the dtype of `x`. So an array of integers divided by 2 has zeros there, as in MLX.
         """
         return self._update("divide", value)
 
     def maximum(self, value: Any) -> array:
-        """`x` with the larger of its elements and the value at the index."""
+        """Return `x` with the maximum of its elements and the value at the index."""
         return self._update("maximum", value)
 
     def minimum(self, value: Any) -> array:
-        """`x` with the smaller of its elements and the value at the index."""
+        """Return `x` with the minimum of its elements and the value at the index."""
         return self._update("minimum", value)
 
     def _update(self, mode: str, value: Any) -> array:
@@ -109,14 +110,14 @@ class ArrayAt:
 
 
 def at(x: array) -> ArrayAt:
-    """Updates of this array."""
+    """Return the `x.at` of an array."""
     made = object.__new__(ArrayAt)
     made._node, made._index = x._node, _UNSET
     return made
 
 
 def _whole(mode: str, x: Node, value: Node, strip: bool) -> array:
-    """The plain binary op, promotion and all: what `x.at[...]` and `x.at[None]` mean."""
+    """Return the plain binary op with dtype promotion, which is what `x.at[...]` and `x.at[None]` mean."""
     shape = value.aval.shape
     stretch(stripped(shape) if strip else shape, x.aval.shape)
     if len(shape) > len(x.aval.shape):

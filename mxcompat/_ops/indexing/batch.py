@@ -1,7 +1,7 @@
-"""Reads and writes by index, over a new first axis.
+"""Batching rules (``vmap``) of the ops that read and write by index.
 
-Where only arrays have that axis it is one more that is sliced whole. Where the indices differ from element to element
-of the batch, the axis is indexed too, by 0, 1, 2, … beside the others.
+If only arrays have the batch axis, and no indices, the batch axis is one more axis with a full slice. If the indices
+differ between the elements of the batch, the batch axis is indexed as well: by 0, 1, 2, … beside the other indices.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def _slice(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> N
 
 
 def _shape(x: Node, on: bool) -> tuple[int, ...]:
-    """The shape of an input, without the new axis if it has that."""
+    """Return the shape of an input, without the batch axis if the input has one."""
     return x.aval.shape[1:] if on else x.aval.shape
 
 
 def _lined_up(x: Node, on: bool, shape: tuple[int, ...], ndim: int, size: int) -> Node:
-    """An input under another shape; if it is batched, with axes of size one that make `ndim` of it beside the new
-    one."""
+    """Return an input reshaped to `shape`. A batched input gets axes of size 1 after the batch axis, to reach `ndim`
+    further axes."""
     return reshaped(x, size, *[1] * (ndim - len(shape)), *shape) if on else reshaped(x, *shape)
 
 
@@ -54,10 +54,11 @@ def _whole(x: Node, on: bool, size: int) -> Node:
 
 
 def _spot(plan: Plan, also: str) -> tuple[int, bool]:
-    """Where the dimensions of arrays of indices stand in what a plan picks, and whether these are side by side.
+    """Return the place of the dimensions of the index arrays in the result of a plan, and whether these arrays are
+    adjacent.
 
     Args:
-        also: "i" where ints count as arrays; "" where they are passed over.
+        also: "i" to count ints as arrays; "" to skip them.
     """
     items = [e for e in plan if e != "i"] if not also else [*plan]
     spots = [k for k, e in enumerate(items) if e == "a" or e == "i"]
@@ -66,7 +67,8 @@ def _spot(plan: Plan, also: str) -> tuple[int, bool]:
 
 
 def _batched_indices(plan: Plan, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> list[Node] | None:
-    """The inputs of a plan such that they broadcast against each other; None if the start of a slice is batched."""
+    """Return the inputs of a plan, reshaped so that they broadcast against each other; None if the start of a slice is
+    batched."""
     needed = [e for e in plan if e == "i" or e == "a" or (type(e) is tuple and e[2] is None)]
     if any(on and e != "a" for e, on in zip(needed, batched, strict=True)):
         return None
@@ -75,7 +77,8 @@ def _batched_indices(plan: Plan, inputs: Sequence[Node], batched: Sequence[bool]
 
 
 def _numbered(size: int, ndim: int) -> Node:
-    """The indices of the new axis, beside others of `ndim` dimensions."""
+    """Return the indices 0, 1, 2, … of the batch axis, shaped to broadcast against index arrays with `ndim`
+    dimensions."""
     start, step = (scalar(n, aval((), int32)) for n in (0, 1))
     return reshaped(apply(TABLE["arange"], (start, step), (size,)), size, *[1] * ndim)
 
@@ -175,7 +178,7 @@ def _masked_scatter(op: Op, params: tuple, inputs: tuple, batched: tuple, size: 
 
 
 def _last(x: Node) -> Node:
-    """A batched node with the new axis at the end."""
+    """Return a batched node with the batch axis moved to the end."""
     return _permuted(x, [*range(1, x.aval.ndim), 0])
 
 

@@ -1,7 +1,8 @@
 """Reading by index: the ops behind `x[...]`, `take`, `take_along_axis` and `slice`.
 
-A read first narrows the sliced axes (a static slice, or a dynamic one where a start is a runtime value) and then
-gathers what arrays of indices pick. Indices out of bounds, undefined in MLX, are clipped.
+A read has two steps. It first narrows the sliced axes, with a static slice, or a dynamic one if a start is a runtime
+value. Then it gathers the elements that the index arrays select. Indices out of bounds, which are undefined in MLX, are
+clipped.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ __all__ = [
 
 
 def positions(index: Any, n: int) -> Any:
-    """An input of a read or write as int32 positions along an axis of size n, counted from the front."""
+    """Return the indices of a read or write as int32 positions along an axis of size n, counted from the front."""
     signed = index.dtype.kind != "u"
     index = index.astype(np.int32)
     return jnp.where(index < 0, index + n, index) if signed else index
 
 
 def narrow(x: Any, entries: Sequence[Any], starts: Sequence[Any]) -> Any:
-    """`x` with every axis that has a slice, or a single position, cut down to it.
+    """Return `x` with every axis that has a slice, or a single position, cut down to that.
 
     Args:
         entries: for each axis of `x`, its entry in the plan.
-        starts: for each axis of `x`, where it starts, or None where it is left alone.
+        starts: for each axis of `x`, its start; None if the axis stays whole.
     """
     lows, sizes, steps = windows(x.shape, entries, starts)
     if any(start is not None for start in starts):
@@ -57,7 +58,8 @@ def narrow(x: Any, entries: Sequence[Any], starts: Sequence[Any]) -> Any:
 
 
 def windows(shape: Sequence[int], entries: Sequence[Any], starts: Sequence[Any]) -> tuple[list, list[int], list[int]]:
-    """For each axis: the lowest position that is read, how far it reaches, and the step."""
+    """Return, for each axis, the lowest position that is read, the distance from the first to the last position plus
+    one, and the step."""
     lows: list[Any] = []
     sizes: list[int] = []
     steps: list[int] = []
@@ -76,12 +78,12 @@ def windows(shape: Sequence[int], entries: Sequence[Any], starts: Sequence[Any])
 def locate(
     shape: tuple[int, ...], plan: Plan, inputs: Sequence[Any], op: str
 ) -> tuple[list[Any], list[Any], list[Any], bool]:
-    """Sort the inputs of a read or write (`op` "gather" or "scatter") of an array of this shape.
+    """Sort the inputs of a read or write of an array with this shape. `op` is "gather" or "scatter".
 
     Returns:
-        the entry of each axis; where slices start, for each axis, and so do single positions, unless an array of
-        indices stands beside them (an int in a write always does); the positions of what is gathered, in order; and
-        whether anything is gathered.
+        Four values. The entry of each axis. The start of each axis that has a slice or a single position; an int of a
+        read that has index arrays is an index, not a start. The index arrays as positions, in order. And whether the
+        plan has index arrays.
     """
     entries = source_axes(plan, len(shape))
     gathered = has_arrays(plan, [np.shape(i) for i in inputs])
@@ -106,13 +108,14 @@ def _unlifted(start: Any) -> Any:
 
 
 def layout(plan: Plan, ndim: int) -> tuple[str, ...]:
-    """The plan once slices are taken: ':' for an axis that stays, '@' for one that is indexed, '+' for a new one."""
+    """Return the plan after its slices are taken: ':' for an axis that stays, '@' for an indexed axis, '+' for a new
+    axis."""
     entries = ["@" if entry in ("i", "a") else entry if entry == "+" else ":" for entry in plan]
     return (*entries, *[":"] * (ndim - len(entries) + entries.count("+")))
 
 
 def subscript(layout: tuple[str, ...], indices: Sequence[Any]) -> tuple[Any, ...]:
-    """The layout as an index for JAX."""
+    """Return the layout as an index for JAX."""
     rest = iter(indices)
     return tuple(next(rest) if e == "@" else None if e == "+" else np.s_[:] for e in layout)
 
@@ -144,21 +147,21 @@ def _read_aval(x: Aval, *inputs: Aval, plan: Plan) -> Aval:
 
 
 SLICE = op("slice", by_bits(_read), _read_aval, ("plan",))
-"""`x[plan]` where only numbers are in the plan. Inputs: x, then those of the plan."""
+"""`x[plan]` for a plan without index arrays. Inputs: x, then the inputs of the plan."""
 
 GATHER = op("gather", by_bits(_read), _read_aval, ("plan",), indices=1)
-"""`x[plan]` with arrays of indices. A leading '*' in the plan flattens x first."""
+"""`x[plan]` with index arrays. If the plan begins with '*', x is flattened first."""
 
 
 def read(x: Node, plan: Plan, nodes: Sequence[Node]) -> Node:
-    """The node of `x[plan]`."""
+    """Return the node of `x[plan]`."""
     if not plan:
         return x
     return apply(GATHER if "a" in plan else SLICE, (x, *nodes), (plan,))
 
 
 def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: Any = None) -> array:
-    """Elements of an array at positions along an axis.
+    """Return the elements of an array at positions along an axis.
 
     Args:
         a: the array.
@@ -166,11 +169,11 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
         axis: the axis; without one, `a` is flattened first.
 
     Returns:
-        An array of the dtype of `a`, with the shape of `indices` in the place of the axis.
+        An array with the dtype of `a`. The shape of `indices` takes the place of the axis.
 
     Raises:
         IndexError: if there is no such axis.
-        ValueError: if the indices are not integers, an int is out of range, or something is taken of an empty axis.
+        ValueError: if the indices are not integers, if an int is out of range, or for elements of an empty axis.
 
     Example:
         >>> mx.take(mx.array([[1, 2], [3, 4]]), mx.array([1, 0, 1]), axis=1)
@@ -191,7 +194,8 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
     if index is None:
         if not node.aval.size:
             raise ValueError("[take] Cannot do a non-empty take from an array with zero elements.")
-        if not -size <= indices < size or indices == -1:  # MLX takes the slice from i to i + 1: from -1 to 0 is none
+        # MLX takes the slice from i to i + 1, and from -1 to 0 is empty
+        if not -size <= indices < size or indices == -1:
             raise ValueError(f"[squeeze] Cannot squeeze axis {along} with size 0 which is not equal to 1.")
         return wrap(apply(SLICE, (node, place(int(indices) % size)), ((*before, "i"),)))
     if not size and index.aval.size:
@@ -203,7 +207,7 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
 
 
 def along_axis(name: str, shape: tuple[int, ...], indices: Aval, axis: int | None) -> int:
-    """The axis of a read or write along it, counted from the front, checked as MLX does."""
+    """Return `axis` counted from the front, after the checks that MLX makes for reads and writes along an axis."""
     ndim = len(shape)
     along = axis_of(axis or 0, ndim, name)
     if indices.ndim != ndim:
@@ -234,12 +238,12 @@ def _gather_axis_aval(x: Aval, indices: Aval, *, axis: int | None) -> Aval:
 
 
 def without_axis(shape: Sequence[int], axis: int) -> tuple[int, ...]:
-    """A shape without one of its axes."""
+    """Return a shape without one of its axes."""
     return (*shape[:axis], *shape[axis + 1 :])
 
 
 def with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
-    """A shape with one more axis, of this size."""
+    """Return a shape with one more axis of this size."""
     return (*shape[:axis], size, *shape[axis:])
 
 
@@ -247,7 +251,7 @@ GATHER_AXIS = op("gather_axis", by_bits(_gather_axis), _gather_axis_aval, ("axis
 
 
 def take_along_axis(a: array, /, indices: array, axis: int | None = -1, *, stream: Any = None) -> array:
-    """Elements of an array at positions that differ from place to place along an axis.
+    """Return elements along an axis at positions that can differ for each place on the other axes.
 
     Args:
         a: the array.
@@ -255,7 +259,7 @@ def take_along_axis(a: array, /, indices: array, axis: int | None = -1, *, strea
         axis: the axis; None flattens `a` first.
 
     Returns:
-        An array of the dtype of `a`, as long as `indices` along the axis.
+        An array with the dtype of `a`, whose size along the axis is that of `indices`.
 
     Raises:
         IndexError: if there is no such axis.
@@ -273,7 +277,7 @@ def take_along_axis(a: array, /, indices: array, axis: int | None = -1, *, strea
 
 
 def check_window(name: str, starts: Aval, axes: tuple[int, ...], ndim: int) -> tuple[int, ...]:
-    """The axes of a slice with array starts, counted from the front, checked as MLX does."""
+    """Return the axes of a slice with array starts, counted from the front, after the checks that MLX makes."""
     if starts.size > ndim:
         raise ValueError(f"[{name}] Invalid number of starting positions for array with dimension {ndim}.")
     if starts.ndim > 1:
@@ -294,7 +298,7 @@ def check_window(name: str, starts: Aval, axes: tuple[int, ...], ndim: int) -> t
 
 
 def window_starts(starts: Any, axes: Sequence[int], shape: Sequence[int]) -> list[Any]:
-    """Where a slice with array starts begins along each axis of an array of this shape."""
+    """Return the start of a slice with array starts along each axis of an array with this shape."""
     starts = starts.reshape(-1)
     out: list[Any] = [np.int32(0)] * len(shape)
     for k, axis in enumerate(axes):
@@ -324,20 +328,20 @@ DYNAMIC_SLICE = op("dynamic_slice", by_bits(_dynamic_slice), _dynamic_slice_aval
 def slice(
     a: array, start_indices: array, axes: Sequence[int], slice_size: Sequence[int], *, stream: Any = None
 ) -> array:
-    """A block of an array that starts where another array says.
+    """Return a block of an array. Another array gives the start of the block.
 
     Args:
         a: the array.
-        start_indices: an integer array, the start along each of `axes`. Starts are moved so that the block fits.
-        axes: the axes that the starts are for; along the others the block starts at 0.
+        start_indices: an integer array, the start along each of `axes`. A start is moved if the block would not fit.
+        axes: the axes of the starts; along the other axes the block starts at 0.
         slice_size: the shape of the block, one size for every axis of `a`.
 
     Returns:
-        The block, of the dtype of `a`.
+        The block, with the dtype of `a`.
 
     Raises:
         IndexError: if there is no such axis.
-        ValueError: if the sizes do not fit, an axis is repeated, or the starts are not integers.
+        ValueError: if the sizes do not fit, if an axis is repeated, or if the starts are not integers.
 
     Example:
         >>> mx.slice(mx.arange(8).reshape(2, 4), mx.array(1), axes=(1,), slice_size=(2, 2))

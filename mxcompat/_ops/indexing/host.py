@@ -1,4 +1,7 @@
-"""How NumPy reads and writes by index. A write copies the array first, unless nobody else sees it."""
+"""Rules that read and write by index with NumPy, on the host.
+
+A write copies the array first, unless the buffer belongs to this write alone.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ _ALL = slice(None)
 
 
 def slice_index(plan: Plan, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """The index that a plan of numbers is."""
+    """Return the NumPy index for a plan without index arrays."""
     rest = iter(inputs)
     index: list[Any] = []
     for entry in plan:
@@ -74,7 +77,8 @@ def _gather(out: Aval, params: tuple, x: Any, *inputs: Any) -> Any:
 
 
 def picked_along(shape: tuple[int, ...], index: Any, axis: int) -> tuple[Any, ...]:
-    """The index of an array of this shape that picks elements along an axis, and along the others is broadcast."""
+    """Return the index that selects elements along one axis of an array with this shape and broadcasts along the
+    others."""
     ndim = len(shape)
     return tuple(
         [
@@ -100,7 +104,7 @@ def _gather_axis(out: Aval, params: tuple, x: Any, indices: Any) -> Any:
 
 
 def block_starts(starts: Any, axes: Sequence[int], shape: tuple[int, ...], size: Sequence[int]) -> tuple[slice, ...]:
-    """The block of an array of this shape whose starts are in an array, moved so that it fits."""
+    """Return the index of a block whose starts are in an array. A start is moved if the block would not fit."""
     index = [slice(0, s) for s in size]
     for start, axis in zip(starts.reshape(-1), axes, strict=True):
         n, s = shape[axis], size[axis]
@@ -119,13 +123,14 @@ def _dynamic_slice(out: Aval, params: tuple, x: Any, starts: Any) -> Any:
 def value_shapes(
     value: tuple[int, ...], shape: tuple[int, ...], plan: Plan, inputs: tuple[tuple[int, ...], ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """What `fit` gives, and the shape of the block that the slices of the plan, and single positions, cover."""
+    """Return the two shapes that `fit` gives, and the shape of the block that the slices and single positions of the
+    plan cover."""
     reshaped, target = fit(value, shape, plan, [*inputs])
     return reshaped, target, block_shape(shape, plan)
 
 
 def combined(mode: str, old: Any, new: Any) -> Any:
-    """What becomes of old elements that meet new ones."""
+    """Return the old elements combined with the new values that update them."""
     if mode == "add":
         return np.logical_or(old, new) if old.dtype == bool else old + new
     if mode == "multiply":
@@ -134,7 +139,7 @@ def combined(mode: str, old: Any, new: Any) -> Any:
 
 
 def write_index(plan: Plan, inputs: Sequence[Any], ndim: int) -> tuple[slice, ...]:
-    """The index of the block that a plan of numbers covers, with an axis of size one for each int."""
+    """Return the index of the block that a plan without index arrays covers, with an axis of size 1 for each int."""
     rest = iter(inputs)
     index = []
     for entry in plan:
@@ -149,8 +154,10 @@ def write_index(plan: Plan, inputs: Sequence[Any], ndim: int) -> tuple[slice, ..
 
 
 def _writes(op: Op) -> Callable[[Rule], Rule]:
-    """A decorator: the function, which writes over its first input, is the rule of this op where that may be, and where
-    it may not it gets a copy."""
+    """Return a decorator that registers a function as the host rule of `op`, both in place and out of place.
+
+    The function overwrites its first input. The rule that may not overwrite passes it a copy.
+    """
 
     def register(rule: Rule) -> Rule:
         OVERWRITE[op] = lambda out, params, place, *inputs: rule(out, params, *inputs)
@@ -208,13 +215,13 @@ def _masked_scatter(out: Aval, params: tuple, x: Any, value: Any, mask: Any) -> 
 
 
 def masked_rows(mask: Any, rows: int) -> Any:
-    """Which of the rows of a value go to the places where a mask is true."""
+    """Return the index of the rows of a value that go to the places where a mask is true."""
     count = int(np.count_nonzero(mask))
     return slice(count) if count <= rows else np.minimum(np.arange(count), rows - 1)
 
 
 def value_along(value: tuple[int, ...], shape: tuple[int, ...], indices: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """The shape to which a value is broadcast, to be put along an axis of an array of this shape."""
+    """Return the shape that a value broadcasts to before it is put along an axis of an array with this shape."""
     both = broadcast(indices, value)[-len(shape) :]
     return tuple([both[k] if k == axis else n for k, n in enumerate(shape)])
 
@@ -229,7 +236,8 @@ def _scatter_axis(out: Aval, params: tuple, x: Any, values: Any, indices: Any) -
         return x
     result = x.reshape(shape)
     values = np.broadcast_to(converted_on_host(values, out.dtype).reshape(values.shape[-len(shape) :]), target)
-    index = np.ascontiguousarray(np.broadcast_to(raw(indices), target), np.intp)  # so that the last of duplicates wins
+    # contiguous, so that the last of duplicates wins
+    index = np.ascontiguousarray(np.broadcast_to(raw(indices), target), np.intp)
     try:
         result[picked_along(shape, index, axis)] = values
     except IndexError:

@@ -1,4 +1,4 @@
-"""What MLX says of derivatives with respect to starts and masks, where it is not what it says of indices."""
+"""The errors of derivatives with respect to starts and masks, where MLX's text differs from that for indices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _update(transform: str, *_: Any) -> Exception:
 
 @INDEX_ERROR.of(TABLE["masked_scatter"])
 def _mask(transform: str, *_: Any) -> Exception:
-    """MLX refuses both, the JVP in words of its own."""
+    """Return the error for the mask: MLX refuses JVP and VJP, with a text of its own for the JVP."""
     if transform == "JVP":
         return ValueError("[masked_scatter] invalid arg index in JVP")
     return ValueError(no_derivative("masked_scatter", "mask", transform))
@@ -35,7 +35,7 @@ def _mask(transform: str, *_: Any) -> Exception:
 
 @INDEX_ERROR.of(TABLE["scatter"])
 def _written_to(transform: str, *_: Any) -> Exception:
-    """MLX has no JVP of any input."""
+    """Return the error for the indices. MLX has no JVP for any input of a scatter."""
     if transform == "JVP":
         return RuntimeError("[scatter] JVP not yet implemented")
     return ValueError(no_derivative("scatter", "indices", transform))

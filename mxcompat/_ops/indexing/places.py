@@ -1,7 +1,8 @@
-"""Where an index plan points, for NumPy: basic indices that give a view, and arrays of indices into that.
+"""The places of an index plan, for NumPy: a basic index that gives a view (the block), and index arrays into that
+block.
 
-A read clips indices out of bounds, a write passes them over; both, as XLA, after negative ones were counted from the
-end once. NumPy itself raises IndexError for them, so that the usual case costs no check.
+A read clips indices out of bounds; a write ignores them. Negative indices count from the end first, once, as in XLA.
+NumPy itself raises IndexError for indices out of bounds, so the usual case needs no check.
 """
 
 from __future__ import annotations
@@ -25,19 +26,22 @@ _ALL = slice(None)
 
 
 def positions(index: Any, n: int) -> Any:
-    """Indices as int32 positions along an axis of size n, counted from the front; they may be out of bounds."""
+    """Return indices as int32 positions along an axis of size n, counted from the front. They may be out of bounds."""
     places = index.astype(np.int32)
     return places if index.dtype.kind == "u" else np.where(places < 0, places + np.int32(n), places)
 
 
 def raw(index: Any) -> Any:
-    """Indices as NumPy takes them: negative ones count from the end, and what is out of bounds is so there too, except
-    that of 64 bits the lower 32 count."""
+    """Return indices in the form that NumPy takes.
+
+    Negative indices count from the end, and an index out of bounds stays out of bounds. Of 64-bit indices only the
+    lower 32 bits count.
+    """
     return index.astype(np.int32) if index.dtype.itemsize == 8 else index
 
 
 def window(entry: tuple, starts: Any) -> slice:
-    """The slice that a plan's entry means; its start may be the next of the inputs."""
+    """Return the slice for an entry of a plan. If the entry has no start, the next of `starts` is the start."""
     size, step, start = entry
     if start is None:
         start = int(next(starts))
@@ -48,20 +52,20 @@ def window(entry: tuple, starts: Any) -> slice:
 
 
 class _Form(NamedTuple):
-    """What a plan makes of an array of a shape, whatever its inputs are.
+    """The part of a plan's analysis that depends on shapes only, not on the values of the inputs.
 
     Args:
-        gathered: whether arrays of indices, more than single ones, are in it.
-        basic: the basic index of the block that is narrowed to; None where an input tells.
-        given: for each input, the axis it is for and the plan's entry; axis -1 for an array of indices.
-        layout: what each axis of the block is, see `gather.layout`.
-        sizes: of the axes that are indexed.
-        picked: the shape that the arrays of indices broadcast to.
-        order: the axes of the block, those that are indexed first; None if they are anyway.
-        width: how many elements the other axes have.
-        target: the shape of what is read at the indices.
-        turn: its axes, those of `picked` first; None if they are anyway.
-        spot: where these are.
+        gathered: whether the plan has index arrays with more than a single index.
+        basic: the basic index of the block; None for an entry that an input gives.
+        given: for each input, its axis and its entry in the plan; axis -1 for an index array.
+        layout: the kind of each axis of the block, see `gather.layout`.
+        sizes: the sizes of the indexed axes.
+        picked: the shape that the index arrays broadcast to.
+        order: the axes of the block with the indexed ones first; None if they are first already.
+        width: the number of elements along the other axes.
+        target: the shape of a read at the index arrays.
+        turn: the axes of `target` with those of `picked` first; None if they are first already.
+        spot: the position of the axes of `picked` in `target`.
     """
 
     gathered: bool
@@ -119,17 +123,17 @@ def _form(shape: tuple[int, ...], plan: Plan, shapes: tuple[tuple[int, ...], ...
 
 
 class Places:
-    """Where a plan points in an array of a shape.
+    """The places of a plan in an array with a given shape.
 
     Args:
         op: "gather" for a read, "scatter" for a write.
 
     Attributes:
-        basic: the basic index of the block that the slices cover, and single positions, which of a write keep an axis
-            of size one unless arrays of indices stand beside them.
-        gathered: whether arrays of indices, more than single ones, point into that block.
-        inside: whether the single positions that arrays of no dimension give are in bounds; clipped if not.
-        indices: those arrays, as they were given.
+        basic: the basic index of the block that the slices and single positions cover. In a write without index arrays,
+            a single position keeps an axis of size 1.
+        gathered: whether index arrays with more than a single index select elements of that block.
+        inside: whether the single positions from 0-dimensional arrays are in bounds. They are clipped if not.
+        indices: the index arrays, as they were given.
     """
 
     __slots__ = ("_form", "basic", "gathered", "indices", "inside")
@@ -158,7 +162,11 @@ class Places:
         return at
 
     def read(self, block: Any, clip: bool = True) -> np.ndarray:
-        """What the arrays of indices pick of the block. What is out of bounds is clipped, or else reads zero."""
+        """Return the elements of the block that the index arrays select.
+
+        Args:
+            clip: whether indices out of bounds are clipped. If not, they read zero.
+        """
         form = self._form
         try:
             return block[subscript(form.layout, [raw(i) for i in self.indices])]
@@ -171,15 +179,17 @@ class Places:
             return found
 
     def update(self, mode: str, block: np.ndarray, value: Any, clip: bool = False) -> None:
-        """Update the block, in place, by a value that broadcasts to what would be read: every duplicate counts, in
-        order.
+        """Update the block in place by a value that broadcasts to the shape of a read at the same places.
 
-        Every duplicate counts, in order. What is out of bounds is passed over, or else clipped.
+        Every duplicate counts, in order.
+
+        Args:
+            clip: whether indices out of bounds are clipped. If not, they are ignored.
         """
         form = self._form
         if mode == "set":
             index = [np.ascontiguousarray(raw(i), np.intp).reshape(i.shape) for i in self.indices]
-            if len(index) > 1 or index[0].ndim > 1:  # NumPy chooses an order of the axes by how they lie in memory
+            if len(index) > 1 or index[0].ndim > 1:  # NumPy orders the axes by their strides in memory
                 value = np.ascontiguousarray(value).reshape(value.shape)
             try:
                 block[subscript(form.layout, index)] = value
@@ -194,7 +204,7 @@ class Places:
         if inside is not None and not clip:
             kept = np.flatnonzero(inside)
             rows, values = rows[kept], values[kept]
-        if matrix.flags.c_contiguous and np.may_share_memory(matrix, block):  # or else it is a copy
+        if matrix.flags.c_contiguous and np.may_share_memory(matrix, block):  # otherwise `matrix` is a copy
             update_rows(mode, matrix, rows, values)
         else:
             matrix = np.ascontiguousarray(matrix)
@@ -202,8 +212,11 @@ class Places:
             turned[...] = matrix.reshape(turned.shape)
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """The rows of the block, its indexed axes taken for one, that are picked; clipped. And, unless they are all in
-        bounds, whether they were."""
+        """Return the selected rows of the block, and whether each of them was in bounds.
+
+        The rows treat the indexed axes as one axis, and are clipped. The second value is None if all rows are in
+        bounds.
+        """
         sizes = self._form.sizes
         if len(sizes) == 1:
             rows = raw(self.indices[0]).reshape(-1).astype(np.intp)
@@ -216,7 +229,7 @@ class Places:
         return np.ascontiguousarray(rows).reshape(-1), None if inside.all() else inside
 
     def _positions(self) -> tuple[list[Any], np.ndarray]:
-        """The positions along the axes that are indexed, clipped, and whether they were in bounds."""
+        """Return the positions along the indexed axes, clipped, and whether each was in bounds."""
         sizes, picked = self._form.sizes, self._form.picked
         places = [positions(i, n) for i, n in zip(self.indices, sizes, strict=True)]
         inside = np.ones(picked, bool)

@@ -1,14 +1,15 @@
-"""Index plans: what stands between the brackets of `x[...]`, as a hashable description and a list of input nodes.
+"""Index plans: the index of `x[...]` as a hashable description and a list of input nodes.
 
-A plan has one entry for each item of the index, left to right, with the ellipsis spelled out and, for a read, without
-trailing full axes. What changes from call to call (an int, the start of a slice, an array of indices) is not part of it
-but an input node of the read or write, in the order of the entries, so `x[0]` and `x[1]` are one structure.
+A plan has one entry for each item of the index, from left to right. The ellipsis is expanded, and the plan of a read
+omits trailing full axes. A value that changes from call to call (an int, the start of a slice, an index array) is not
+part of the plan. It is an input node of the read or write, in the order of the entries. So `x[0]` and `x[1]` have the
+same graph structure and share a program.
 
     ":"                  a full axis
     "+"                  a new axis
     "i"                  one int: a scalar input
     "a"                  an array of ints: an array input
-    (size, step, start)  a slice; where `start` is None it is a scalar input
+    (size, step, start)  a slice; if `start` is None, the start is a scalar input
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ _LIMIT = 1 << 31
 
 
 def place(value: int) -> Node:
-    """The scalar input for a position along an axis."""
+    """Return the scalar input for a position along an axis."""
     return scalar(value, _INT)
 
 
 def parse(index: Any, shape: tuple[int, ...], op: str) -> tuple[Plan, list[Node]]:
-    """The plan of an index into an array of this shape, and the nodes that go with it.
+    """Return the plan of an index into an array with this shape, and the input nodes of the plan.
 
     Args:
-        op: "gather" where the array is read, "scatter" where it is written.
+        op: "gather" for a read, "scatter" for a write.
 
     Raises:
-        ValueError: where MLX does: too many indices, an item of a type that is no index, two ellipses, masks.
-        IndexError: an int is out of bounds, which MLX leaves undefined.
+        ValueError: in the cases of MLX: too many indices, an item whose type is no index, two ellipses, masks.
+        IndexError: for an int out of bounds, which MLX leaves undefined.
     """
     if isinstance(index, tuple):
         return _parse_items(index, shape, op)
@@ -132,7 +133,7 @@ def _parse_items(items: tuple, shape: tuple[int, ...], op: str) -> tuple[Plan, l
 
 
 def _advance_new_axes(plan: list[Any]) -> None:
-    """Move new axes forward, over slices without a step that end the index: where MLX has them in a value to write."""
+    """Move new axes forward, before the slices of step 1 that end the index. MLX has them there in a value to write."""
     end = len(plan)
     while end and plan[end - 1] != "a" and not (type(plan[end - 1]) is tuple and plan[end - 1][1] != 1):
         end -= 1
@@ -143,7 +144,7 @@ _KINDS = {int: "i", slice: ":", type(None): "+", type(Ellipsis): "...", array: "
 
 
 def _kind(item: Any) -> str:
-    """The sort of an item of an index: ':', 'i', 'a', '+' or '...'; empty if it is no index."""
+    """Return the kind of an item of an index: ':', 'i', 'a', '+' or '...'; an empty string if it is no index."""
     known = _KINDS.get(type(item))
     if known:
         return known
@@ -159,12 +160,12 @@ def _kind(item: Any) -> str:
 
 
 def _slice(item: slice, n: int) -> tuple[Any, list[Node]]:
-    """The entry of a slice of an axis of size n, and its start if that is an input."""
+    """Return the entry for a slice of an axis of size n, and the node of its start if the start is an input."""
     start, stop = item.start, item.stop
     if item.step is None and (start is None or type(start) is int) and (stop is None or type(stop) is int):
         begin = 0 if start is None else start + n if start < 0 else start
         end = n if stop is None else stop + n if stop < 0 else stop
-        if 0 <= begin < end <= n and end - begin < n:  # most are like this
+        if 0 <= begin < end <= n and end - begin < n:  # most slices are like this
             return (end - begin, 1, 0 if start is None else None), [] if start is None else [scalar(begin, _INT)]
     first, last, stride = slice(_bound(item.start), _bound(item.stop), _bound(item.step)).indices(n)
     size = len(range(first, last, stride))
@@ -180,14 +181,16 @@ def _slice(item: slice, n: int) -> tuple[Any, list[Node]]:
 
 
 def _is_backward(item: slice, n: int) -> bool:
-    """Whether a slice by ones ends before it starts: MLX counts fewer than no elements where it writes them beside an
-    array of indices."""
+    """Return whether a slice of step 1 ends before it starts.
+
+    For such a slice beside an index array, MLX counts a negative number of elements when it writes.
+    """
     first, last, stride = slice(_bound(item.start), _bound(item.stop), _bound(item.step)).indices(n)
     return stride == 1 and last < first
 
 
 def _bound(value: Any) -> int | None:
-    """A part of a slice, checked."""
+    """Return a start, stop or step of a slice as an int (or None), after checks."""
     if type(value) is int:
         if -_LIMIT <= value < _LIMIT:
             return value
@@ -203,14 +206,14 @@ def _index_array(item: Any) -> Node:
 
 
 def _as_int32(value: int) -> int:
-    """The value, if it fits what MLX holds indices in."""
+    """Return the value, or raise if it does not fit in MLX's 32-bit indices."""
     if not -_LIMIT <= value < _LIMIT:
         raise ValueError("Slice indices must be 32-bit integers.")
     return value
 
 
 def _in_bounds(value: int, axis: int, n: int) -> int:
-    """The position, counted from the front, that an int means along an axis of size n."""
+    """Return the position, counted from the front, of an int index along an axis of size n."""
     if not -n <= value < n:
         raise IndexError(f"Index {value} is out of bounds for axis {axis} with size {n}.")
     return value + n if value < 0 else value
@@ -223,33 +226,34 @@ def check_integral(indices: Aval, op: str) -> None:
 
 
 def is_full(plan: Plan) -> bool:
-    """Whether the plan picks every element, in order (it may add axes)."""
+    """Return whether the plan selects every element, in order. It may add axes."""
     return all(entry == ":" or entry == "+" for entry in plan)
 
 
 def has_arrays(plan: Plan, shapes: list[tuple[int, ...]]) -> bool:
-    """Whether arrays of indices, more than single ones, are in the plan; `shapes` are those of its inputs."""
+    """Return whether the plan has index arrays with more than a single index. `shapes` are the shapes of its inputs."""
     return "a" in plan and any(shapes)
 
 
 def source_axes(plan: Plan, ndim: int) -> list[Any]:
-    """The entry of each axis of the array that is indexed."""
+    """Return the entry of each axis of the indexed array."""
     entries = [entry for entry in plan if entry != "+"]
     return entries + [":"] * (ndim - len(entries))
 
 
 def extent(size: int, step: int) -> int:
-    """How far a slice reaches, first element to last."""
+    """Return the distance from the first to the last element of a slice, plus one."""
     return (size - 1) * abs(step) + 1
 
 
 def shape_of(
     shape: tuple[int, ...], plan: Plan, shapes: list[tuple[int, ...]], broadcast: Any, op: str
 ) -> tuple[int, ...]:
-    """The shape of what a plan picks, of an array of this shape and with inputs of these shapes.
+    """Return the shape of `x[plan]` for an array with this shape and plan inputs with these shapes.
 
-    The dimensions of arrays of indices go where the first of them stands, or to the front if something is between them.
-    Beside them an int is one of them when the array is read (`op` "gather"), and is passed over when it is written.
+    The dimensions of the index arrays go to the place of the first of them, or to the front if another entry lies
+    between them. Beside index arrays, an int counts as one of them in a read (`op` "gather"), and is skipped in a
+    write.
     """
     sizes = iter(shape)
     inputs = iter(shapes)
@@ -287,7 +291,7 @@ def shape_of(
         picked = broadcast(*indexed)
     except ValueError:
         found = _as_indices(shape, plan, indexed, together) if op == "gather" else _as_places(shape, plan, indexed)
-        broadcast(*found)  # which raises, with the shapes that MLX names
+        broadcast(*found)  # raises an error with the shapes that MLX names
         raise
     return (*out[:at], *picked, *out[at:])
 
@@ -295,8 +299,11 @@ def shape_of(
 def _as_indices(
     shape: tuple[int, ...], plan: Plan, indexed: list[tuple[int, ...]], together: bool
 ) -> list[tuple[int, ...]]:
-    """The shapes of the arrays that MLX makes of the entries, up to the last array: slices have a dimension each,
-    before those of the arrays, or behind them where the arrays do not stand together."""
+    """Return the shapes of the index arrays that MLX makes from the entries of a read, up to the last index array.
+
+    MLX turns each slice into an index array with a dimension of its own. These dimensions come before those of the
+    given arrays, or after them if the given arrays are not adjacent.
+    """
     plan = tuple([entry for entry in plan if entry != "+"])
     last = max(k for k, entry in enumerate(plan) if entry in ("a", "i"))
     left = sum(entry not in ("a", "i") for entry in plan[: last + 1])
@@ -314,8 +321,11 @@ def _as_indices(
 
 
 def _as_places(shape: tuple[int, ...], plan: Plan, indexed: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The shapes of the arrays of places that MLX makes of the entries to write. Slices have a dimension each, where
-    they stand; those of the arrays come first if one stands between them. Slices of neighbours at the end have none."""
+    """Return the shapes of the index arrays that MLX makes from the entries of a write.
+
+    Each slice has a dimension of its own, at its place. The dimensions of the given arrays come first if a slice stands
+    between them. Slices of step 1 at the end of the plan have no dimension.
+    """
     first, last = plan.index("a"), max(k for k, entry in enumerate(plan) if entry == "a")
     end = max(k for k, entry in enumerate(plan) if k == last or not (entry == "i" or _is_whole(entry)))
     left = [k for k, entry in enumerate(plan[: end + 1]) if entry not in ("a", "i")]
@@ -338,5 +348,5 @@ def _as_places(shape: tuple[int, ...], plan: Plan, indexed: list[tuple[int, ...]
 
 
 def _is_whole(entry: Any) -> bool:
-    """Whether an entry is a slice of neighbours."""
+    """Return whether an entry is a slice of step 1 (or a full axis)."""
     return entry == ":" or (isinstance(entry, tuple) and entry[1] == 1)

@@ -1,6 +1,9 @@
-"""The derivatives of reads and writes by index. What is read several times has the sum of the cotangents; what is
-written over has none. Where duplicates are set, each has the cotangent of its place, and so has each that is at an
-extreme: MLX's gradients, see `scatter.scatter`."""
+"""Derivatives of reads and writes by index, on the host.
+
+An element that is read several times gets the sum of the cotangents. An element that is overwritten gets none. If "set"
+writes duplicates, each gets the cotangent of its place. For a maximum or minimum, every value that equals the result
+gets it. These are MLX's gradients, see `scatter.scatter`.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ RESIDUALS[FILL] = READS_NOTHING
 
 
 def _nothing(count: int) -> tuple[None, ...]:
-    """The cotangents of indices."""
+    """Return the cotangents of indices: None for each."""
     return (None,) * count
 
 
@@ -101,7 +104,7 @@ def _fill(g: Any, y: Any, params: tuple, wanted: tuple, value: Any) -> tuple:
 
 
 def _cast(value: Any, like: Any) -> Any:
-    """A value as it is written into an array; a float wide enough to reckon with."""
+    """Return a value cast as for a write into `like`; half precision becomes float32 for accuracy."""
     if value.dtype.kind == "c" and like.dtype.kind != "c":
         value = value.real
     return wide(value.astype(like.dtype, copy=False))
@@ -128,7 +131,7 @@ def _slice_update(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value: A
 
 
 def _combined_back(mode: str, g: Any, old: Any, new: Any, last: bool) -> tuple[Any, Any]:
-    """The cotangents of old elements and of the new ones that met them."""
+    """Return the cotangents of the old elements and of the new values that update them."""
     if mode == "set":
         return np.zeros((), g.dtype), g
     if mode == "add":
@@ -157,7 +160,7 @@ def _slice_update_forward(tangents: Any, y: Any, params: tuple, x: Any, value: A
 
 
 def _tangents(tangents: Any, x: Any, value: Any) -> tuple[Any, Any]:
-    """Those of an array and of a value, zeros where there are none; of the dtype of the array."""
+    """Return the tangents of an array and of a value, in the dtype of the array; zeros for one that is missing."""
     tx, tv = tangents[:2]
     tx = np.zeros(x.shape, wide(x).dtype) if tx is None else wide(tx)
     return tx, np.zeros(value.shape, tx.dtype) if tv is None else _cast(tv, x)
@@ -174,10 +177,11 @@ def _combined_forward(mode: str, t_old: Any, t_new: Any, old: Any, new: Any, las
 
 
 class _Written:
-    """A write at arrays of indices, in terms of the block that it updates.
+    """A write at index arrays, as an update of a block.
 
     Attributes:
-        blocked: the value has the shape of that block, since no array is in the index but single positions.
+        block_shape: the shape of the block. The value has it if the plan has only single positions, no larger index
+            arrays.
         value: the value, broadcast.
     """
 
@@ -196,9 +200,10 @@ class _Written:
         self.old = wide(x[self.places.basic])
 
     def factors(self, mode: str) -> tuple[Any, Any]:
-        """What the tangents of the block, and those of the value, are multiplied by, where they count.
+        """Return the factors for the tangents of the block and for those of the value.
 
-        The latter are then summed where they meet, whether they are multiplied or at an extreme.
+        After the multiplication, the tangents of values at the same place are summed. This holds for products and for
+        maxima or minima.
         """
         places, old, value = self.places, self.old, self.value
         if mode == "multiply":

@@ -1,4 +1,4 @@
-"""The writes that are not a subscript with numbers and positions: masks, `put_along_axis` and `slice_update`."""
+"""The writes that are not plain subscripts: masks, `put_along_axis` and `slice_update`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _masked_aval(x: Aval, value: Aval, mask: Aval) -> Aval:
 
 
 MASKED_SCATTER = op("masked_scatter", by_bits(_masked, slice(2)), _masked_aval, indices=2, in_place=True)
-"""`x[mask] = value`: one value for all, or one row after the other for the places where the mask is true."""
+"""`x[mask] = value`. The value is the same for all places where the mask is true, or has one row for each, in order."""
 
 
 def _scatter_axis(x: Any, values: Any, indices: Any, *, axis: int | None) -> Any:
@@ -81,7 +81,8 @@ def _scatter_axis(x: Any, values: Any, indices: Any, *, axis: int | None) -> Any
 
 
 def _along_axis_shape(x: Aval, values: Aval, indices: Aval, axis: int | None) -> tuple[int, ...]:
-    """The shape of what `put_along_axis` returns: along the other axes all three broadcast to each other."""
+    """Return the shape of the result of `put_along_axis`. Along the other axes all three arrays broadcast to each
+    other."""
     shape = (x.size,) if axis is None else x.shape
     along = along_axis("put_along_axis", shape, indices, axis)
     both = broadcast(indices.shape, values.shape)
@@ -105,17 +106,17 @@ SCATTER_AXIS = op(
 
 
 def put_along_axis(a: array, /, indices: array, values: array, axis: int | None = None, *, stream: Any = None) -> array:
-    """An array with values put at positions that differ from place to place along an axis.
+    """Return an array with values written along an axis, at positions that can differ for each place on the other axes.
 
     Args:
-        a: the array. An empty one is returned as it is, whatever the other arguments are.
-        indices: an integer array with as many axes as `a`. It and the values broadcast to each other, and along the
-            other axes with `a`.
-        values: what is put there, cast to the dtype of `a`.
-        axis: the axis; without one, `a` is seen as flat.
+        a: the array. An empty array is returned unchanged, whatever the other arguments are.
+        indices: an integer array with as many axes as `a`. `indices` and `values` broadcast to each other. Along the
+            other axes they broadcast with `a`.
+        values: the values to write, cast to the dtype of `a`.
+        axis: the axis; None treats `a` as flat.
 
     Returns:
-        An array of the dtype of `a`, and of its shape unless the others are larger along the other axes.
+        An array with the dtype and the shape of `a`; along the other axes it is larger if `indices` or `values` are.
 
     Raises:
         IndexError: if there is no such axis.
@@ -129,7 +130,7 @@ def put_along_axis(a: array, /, indices: array, values: array, axis: int | None 
     check_stream(stream)
     x, index, value = (require_array(v, "put_along_axis") for v in (a, indices, values))
     axis = require_axis(axis, "put_along_axis")
-    if not x.aval.size:  # MLX looks at nothing else
+    if not x.aval.size:  # MLX checks nothing else
         along_axis("put_along_axis", (0,) if axis is None else x.aval.shape, index.aval, axis)
         return wrap(x)
     shape = _along_axis_shape(x.aval, value.aval, index.aval, axis)
@@ -139,7 +140,11 @@ def put_along_axis(a: array, /, indices: array, values: array, axis: int | None 
 
 
 def update_shape(x: tuple[int, ...], update: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
-    """The shape of what an update covers: its own, completed by whole axes, or by 1 along those that have a start."""
+    """Return the shape of the block that an update covers.
+
+    It is the shape of the update. For leading axes that the update lacks, the block has size 1 if the axis has a start
+    and the full size otherwise.
+    """
     window = [1 if axis in axes else n for axis, n in enumerate(x)]
     offset = len(x) - len(update)
     for axis in range(offset, len(x)):
@@ -175,21 +180,21 @@ DYNAMIC_UPDATE = op(
 
 
 def slice_update(a: array, update: array, start_indices: array, axes: Sequence[int], *, stream: Any = None) -> array:
-    """An array with a block, which starts where another array says, replaced.
+    """Return an array with one block replaced. Another array gives the start of the block.
 
     Args:
         a: the array.
-        update: the block, cast to the dtype of `a`. Leading axes that it lacks are covered whole, or at the one
-            position that has a start.
-        start_indices: an integer array, the start along each of `axes`. Starts are moved so that the block fits.
-        axes: the axes that the starts are for; along the others the block starts at 0.
+        update: the block, cast to the dtype of `a`. If it lacks leading axes, it covers these whole, or at one position
+            if the axis has a start.
+        start_indices: an integer array, the start along each of `axes`. A start is moved if the block would not fit.
+        axes: the axes of the starts; along the other axes the block starts at 0.
 
     Returns:
-        An array of the shape and dtype of `a`.
+        An array with the shape and dtype of `a`.
 
     Raises:
         IndexError: if there is no such axis.
-        ValueError: if the block does not fit, an axis is repeated, or the starts are not integers.
+        ValueError: if the block does not fit, if an axis is repeated, or if the starts are not integers.
 
     Example:
         >>> mx.slice_update(mx.zeros((2, 3)), mx.ones((1, 2)), mx.array([1, 1]), axes=(0, 1))

@@ -1,7 +1,7 @@
-"""Rows of a matrix updated in place by NumPy where several updates may meet in one row: each counts, in order.
+"""In-place updates of the rows of a matrix with NumPy. If several updates hit one row, each counts, in order.
 
-What reads or writes at arrays of indices, in however many dimensions, comes down to this (`places`), and so do the
-derivatives of what reads an element more than once.
+Every read or write at index arrays, in any number of dimensions, reduces to this (see `places`). So do the derivatives
+of reads that read an element more than once.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ _UFUNCS = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minim
 
 
 def wide(x: Any) -> Any:
-    """Float16 and bfloat16 as float32, to be summed in."""
+    """Return float16 and bfloat16 as float32, for sums."""
     return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x
 
 
 def update_rows(mode: str, matrix: np.ndarray, rows: np.ndarray, values: np.ndarray) -> None:
-    """`matrix[rows] op= values`, where every occurrence of a row counts and, for "set", the last one wins. Half
-    precision is rounded after each, as in MLX and in XLA.
+    """Apply `matrix[rows] op= values`: every occurrence of a row counts, and for "set" the last one wins.
+
+    Half precision is rounded after each update, as in MLX and in XLA.
 
     Args:
         mode: "set", "add", "multiply", "maximum" or "minimum".
-        matrix: (N, R), contiguous; what it holds is written over.
+        matrix: (N, R), contiguous; it is overwritten.
         rows: (M,), contiguous int64 from 0 to N - 1.
-        values: (M, R), of the dtype of the matrix.
+        values: (M, R), with the dtype of the matrix.
     """
     if mode == "set":
         matrix[rows] = values
@@ -50,7 +51,8 @@ def update_rows(mode: str, matrix: np.ndarray, rows: np.ndarray, values: np.ndar
 
 
 def accumulate(shape: tuple[int, ...], places: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """The cotangent of an array of this shape, of which elements were read at flat places: `g` summed there."""
+    """Return the cotangent of an array with this shape whose elements were read at these flat places: the sums of
+    `g`."""
     out = np.zeros((int(np.prod(shape, dtype=np.int64)), 1), g.dtype)
     update_rows("add", out, np.ascontiguousarray(places, np.intp).reshape(-1), g.reshape(-1, 1))
     return out.reshape(shape)

@@ -1,7 +1,8 @@
 """Writing by index: the ops behind `x[...] = v` and `x.at[...]`.
 
-A write narrows the array to the block that the slices of the plan cover, updates the block (whole, or where arrays of
-indices say), and puts it back. Indices out of bounds, undefined in MLX, write nothing.
+A write has three steps. It narrows the array to the block that the slices of the plan cover. It updates the block, as a
+whole or at the index arrays. And it puts the block back. Indices out of bounds, which are undefined in MLX, write
+nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = [
 
 
 def value_node(value: Any, dtype: Dtype) -> Node:
-    """The node of what is written into an array of this dtype: an array, a number, or something of NumPy."""
+    """Return the node of a value to write into an array with this dtype: an array, a number, or a NumPy value."""
     if isinstance(value, (list, tuple, str)):
         raise ValueError(f"Invalid type {type(value).__name__} received in array initialization.")
     if value is None:
@@ -40,12 +41,12 @@ def value_node(value: Any, dtype: Dtype) -> Node:
 
 
 def as_elements(value: Any, x: Any) -> Any:
-    """A value cast to the dtype of the JAX array that it is written into."""
+    """Return a value cast to the dtype of the JAX array that it is written into."""
     return converted(value, from_numpy(x.dtype))  # type: ignore[arg-type]
 
 
 def stretch(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
-    """`target`, if an array of `shape` broadcasts to it; else MLX's ValueError."""
+    """Return `target` if an array with shape `shape` broadcasts to it; otherwise raise MLX's ValueError."""
     if broadcast(shape, target) != target:
         given, wanted = (",".join(map(str, s)) for s in (shape, target))
         raise ValueError(f"Cannot broadcast array of shape ({given}) into shape ({wanted}).")
@@ -53,7 +54,7 @@ def stretch(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def stripped(shape: tuple[int, ...], ndim: int = 0) -> tuple[int, ...]:
-    """The shape without leading ones, as long as it has more than `ndim` dimensions."""
+    """Return the shape without leading ones, but with at least `ndim` dimensions."""
     k = 0
     while len(shape) - k > ndim and shape[k] == 1:
         k += 1
@@ -61,10 +62,10 @@ def stripped(shape: tuple[int, ...], ndim: int = 0) -> tuple[int, ...]:
 
 
 def fit(value: tuple[int, ...], shape: tuple[int, ...], plan: Plan, inputs: list[tuple[int, ...]]) -> tuple[Any, Any]:
-    """The shape that a value is reshaped to, and the one it then broadcasts to, in order to be written at a plan.
+    """Return the shape that a value is reshaped to, and the shape it then broadcasts to, before a write at a plan.
 
-    The latter is that of the block which the slices cover, with size 1 for each int; or, with arrays of indices, about
-    what reading there would give.
+    Without index arrays, the second shape is that of the block that the slices cover, with size 1 for each int. With
+    index arrays, it is nearly the shape of a read at the same plan.
     """
     if "a" in plan:
         value = stripped(value)
@@ -76,7 +77,7 @@ def fit(value: tuple[int, ...], shape: tuple[int, ...], plan: Plan, inputs: list
 
 
 def block_shape(shape: tuple[int, ...], plan: Plan) -> tuple[int, ...]:
-    """The shape of what slices, and ints, pick of an array of this shape."""
+    """Return the shape of the block that slices and ints select from an array with this shape."""
     entries = source_axes(plan, len(shape))
     return tuple(
         n if entry == ":" else 1 if type(entry) is str else entry[0] for n, entry in zip(shape, entries, strict=True)
@@ -84,9 +85,9 @@ def block_shape(shape: tuple[int, ...], plan: Plan) -> tuple[int, ...]:
 
 
 def check_items(index: Any, value: Node, x: Node, plan: Plan) -> None:
-    """Raise MLX's ValueError for a value as deep as the array where a tuple with a single int is written at: `x[0,]`.
+    """Raise MLX's ValueError if the value has too many axes for `x[0,]`, a tuple with a single int.
 
-    The value gets an axis for the int there, as beside other items; where the int stands alone, `x[0]`, it gets none.
+    In a tuple, the value gets an axis of size 1 for the int. For the int alone, `x[0]`, it gets none.
     """
     if plan == ("i",) and isinstance(index, tuple):
         shape = x.aval.shape
@@ -95,8 +96,8 @@ def check_items(index: Any, value: Node, x: Node, plan: Plan) -> None:
 
 
 def _lined_up(value: tuple[int, ...], plan: Plan, ndim: int) -> tuple[int, ...]:
-    """A value's shape with a 1 for each int of the plan, and without the new axes."""
-    sizes, new = list(value), []  # and where the new axes are, counted from the end
+    """Return a value's shape with a 1 for each int of the plan, and without the new axes."""
+    sizes, new = list(value), []  # `new` holds the places of the new axes, counted from the end
     axis = len(sizes) - (ndim - (len(plan) - plan.count("+")))
     for entry in reversed(plan):
         if entry == "i":
@@ -139,13 +140,14 @@ def _write(x: Any, value: Any, *inputs: Any, plan: Plan, mode: str) -> Any:
 
 
 def is_whole(shape: tuple[int, ...], plan: Plan) -> bool:
-    """Whether MLX takes a write for one of the whole array: slices and ints cover it, forwards."""
+    """Return whether MLX treats a write as one of the whole array: slices and ints cover it, all with positive
+    steps."""
     backwards = any(type(entry) is tuple and entry[1] < 0 for entry in plan)
     return "a" not in plan and not backwards and block_shape(shape, plan) == shape
 
 
 def _inside(shape: tuple[int, ...], entries: Sequence[Any], starts: Sequence[Any]) -> Any:
-    """Whether the single positions that arrays give are in bounds; None if there are none."""
+    """Return whether the single positions from arrays are in bounds; None if there are none."""
     single = [(start, n) for start, entry, n in zip(starts, entries, shape, strict=True) if entry == "a"]
     inside = None
     for start, n in single:
@@ -155,7 +157,7 @@ def _inside(shape: tuple[int, ...], entries: Sequence[Any], starts: Sequence[Any
 
 
 def _put_back(x: Any, block: Any, entries: Sequence[Any], starts: Sequence[Any]) -> Any:
-    """`x` with the block that `narrow` gives of it replaced."""
+    """Return `x` with the block that `narrow` selects replaced by `block`."""
     lows, reach, steps = windows(x.shape, entries, starts)
     backwards = [axis for axis, step in enumerate(steps) if step < 0]
     if backwards:
@@ -170,7 +172,8 @@ def _put_back(x: Any, block: Any, entries: Sequence[Any], starts: Sequence[Any])
 
 
 def _combine(mode: str, old: Any, new: Any, last: bool) -> Any:
-    """What becomes of old elements that meet new ones. At a tie of two, both have the gradient, or the `last` alone."""
+    """Return the old elements combined with the new values. At a tie both get the gradient, or only the new one if
+    `last`."""
     if mode == "set":
         return new
     if mode == "add":
@@ -202,10 +205,10 @@ _METHODS = {"set": "set", "add": "add", "multiply": "multiply", "maximum": "max"
 
 @partial(lazy.custom_jvp, nondiff_argnums=(0, 1))
 def scatter(layout: tuple[str, ...], mode: str, x: Any, value: Any, *indices: Any) -> Any:
-    """`x` updated by `value` (as large as the read there) at a subscript; every duplicate counts, in order.
+    """Return `x` updated by `value` at a subscript. Every duplicate counts, in order.
 
-    The gradient is MLX's: of duplicates that are set, each has the gradient of its place; of those that are at an
-    extreme, too.
+    `value` has the shape of a read at the same subscript. The gradient is MLX's: of duplicates that are set, each gets
+    the gradient of its place. For a maximum or minimum, every value that equals the result gets it.
     """
     if x.dtype == bool and mode in ("add", "multiply"):
         mode = "maximum" if mode == "add" else "minimum"
@@ -236,7 +239,7 @@ def _scatter_jvp(layout: tuple[str, ...], mode: str, primals: tuple, tangents: t
         return result, _at(layout, "add", dx, dv, indices)
     zeros, one = jnp.zeros_like(x), jnp.ones((), x.dtype)
     if mode == "multiply":
-        # The product of the others at a place, exact where a factor is 0.
+        # The product of the other factors at a place; exact also if one factor is 0.
         null = value == 0
         factors = jnp.where(null, one, value)
         nulls = _at(layout, "add", jnp.zeros(x.shape, np.int32), null.astype(np.int32), indices)
@@ -259,8 +262,11 @@ def _write_aval(x: Aval, value: Aval, *inputs: Aval, plan: Plan, mode: str) -> A
 
 
 def _check_room(shape: tuple[int, ...], plan: Plan, picked: tuple[int, ...]) -> None:
-    """Raise MLX's ValueError where arrays index an axis of size 0, or one behind it. What it calls updates has a 1 for
-    each axis up to the last one that is not a whole block."""
+    """Raise MLX's ValueError if arrays index an axis of size 0, or an axis after one.
+
+    The message names the shape of MLX's updates. They have a 1 for each axis up to the last axis that is not a whole
+    block.
+    """
     if "a" not in plan or 0 not in shape:
         return
     last = max(k for k, entry in enumerate(plan) if entry in ("a", "i") or (type(entry) is tuple and entry[1] != 1))
@@ -281,11 +287,11 @@ def _written(*inputs: Any, plan: Any, mode: str) -> Any:
 
 
 SLICE_UPDATE = op("slice_update", _written, _write_aval, ("plan", "mode"), in_place=True)
-"""`x[plan] = value` (mode "set"), or an update of what is there, where only numbers are in the plan. Inputs: x, the
-value, then those of the plan."""
+"""`x[plan] = value` (mode "set"), or an update of the elements there, for a plan without index arrays. Inputs: x, the
+value, then the inputs of the plan."""
 
 SCATTER = op("scatter", _written, _write_aval, ("plan", "mode"), indices=2, in_place=True)
-"""The same with arrays of indices."""
+"""The same with index arrays."""
 
 
 def _fill(value: Any, *, shape: tuple[int, ...], dtype: Dtype) -> Any:
@@ -298,9 +304,9 @@ def _fill_aval(value: Aval, *, shape: tuple[int, ...], dtype: Dtype) -> Aval:
 
 
 FILL = op("fill", _fill, _fill_aval, ("shape", "dtype"))
-"""A value as all of an array: what `x[:] = value` gives."""
+"""A value broadcast to all of an array: the result of `x[:] = value`."""
 
 
 def write(x: Node, value: Node, plan: Plan, nodes: Sequence[Node], mode: str = "set") -> Node:
-    """The node of `x` after a write at a plan."""
+    """Return the node of `x` after a write at a plan."""
     return apply(SCATTER if "a" in plan else SLICE_UPDATE, (x, value, *nodes), (plan, mode))

@@ -1,7 +1,7 @@
-"""`x[...]` and `x[...] = v`: the methods of `array`, from a subscript to a node.
+"""`x[...]` and `x[...] = v`: the methods of `array` that turn a subscript into a node.
 
-Ints, slices and lone arrays of indices, which programs use most, are recognised first. A write points the handle at a
-new node: its aliases see it, whatever was computed from it before does not.
+Ints, slices and lone index arrays are the most common, and are recognised first. A write points the handle (the `array`
+object) at a new node. Aliases of the handle see the write; results computed from the old node do not.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ _ONE = (("i",),)
 
 
 def getitem(self: array, index: Any, /) -> array:
-    """`x[index]`, by MLX's rules: ints, slices, None, Ellipsis, arrays and lists of ints, and tuples of them.
+    """Return `x[index]`, by MLX's rules: ints, slices, None, Ellipsis, arrays and lists of ints, and tuples of them.
 
     Returns:
-        An array of the dtype of `x`. It is never a view.
+        An array with the dtype of `x`. It is never a view.
 
     Raises:
-        ValueError: if there are too many indices, or one is of a type that is none. Reading by a mask is not possible.
-        IndexError: if an int is out of bounds. (An array of indices that is reads the nearest element.)
+        ValueError: if there are too many indices, or if an item is not a valid index. A mask cannot be used for
+            reading.
+        IndexError: if an int is out of bounds. (An index out of bounds in an array reads the nearest element.)
     """
     x = self._node
     if type(index) is int:
@@ -48,15 +49,15 @@ def getitem(self: array, index: Any, /) -> array:
 
 
 def setitem(self: array, index: Any, value: Any, /) -> None:
-    """`x[index] = value`: the array without its old elements there.
+    """Set the elements at an index: `x[index] = value`.
 
-    The value is cast to the dtype of `x` and broadcasts to the shape of `x[index]`; but `x[...] = value`,
-    `x[None] = value`, and whatever is written to an array without axes, replace the array, so that it takes the dtype
-    of the value. `index` may also be a mask: an array of bools (of either library, or a list) of the shape of `x`, or
-    of its first axes.
+    The value is cast to the dtype of `x` and broadcasts to the shape of `x[index]`. But `x[...] = value` and `x[None] =
+    value` replace the array, which takes the dtype of the value. So does any write to a 0-dimensional array. `index`
+    may also be a mask: an array of bools (of mxcompat or NumPy, or a list) with the shape of `x` or of its first axes.
 
     Raises:
-        ValueError: as for reading; if the value does not broadcast, or is not an array, a number or of NumPy.
+        ValueError: as for reading; if the value does not broadcast, or if it is not an array, a number or a NumPy
+            value.
         RuntimeError: if there are fewer values than the mask selects.
     """
     x = self._node
@@ -75,7 +76,7 @@ def _assign(x: Node, index: Any, value: Node) -> Node:
         stretch(value.aval.shape, x.aval.shape)
     elif index is not Ellipsis:
         shape, _ = fit(value.aval.shape, x.aval.shape, plan, [])
-        if shape != value.aval.shape:  # new axes, that the array has not
+        if shape != value.aval.shape:  # new axes, which the array does not have
             value = apply(RESHAPE, (value,), (shape,))
     if value.aval is aval(x.aval.shape, dtype):
         return value
@@ -83,7 +84,7 @@ def _assign(x: Node, index: Any, value: Node) -> Node:
 
 
 def _mask(index: Any) -> Node | None:
-    """The node of an index that is a mask; None for any other."""
+    """Return the node of an index that is a mask; None for any other index."""
     kind = type(index)
     if kind is int or kind is slice or isinstance(index, tuple):
         return None
@@ -107,7 +108,7 @@ def _assign_masked(x: Node, mask: Node, value: Node) -> Node:
 
 
 def attach() -> None:
-    """Give `array` its subscripts and `at`."""
+    """Add the subscript methods and `at` to `array`."""
     array.__getitem__ = getitem  # type: ignore[attr-defined]
     array.__setitem__ = setitem  # type: ignore[attr-defined]
     array.at = property(at, doc=ArrayAt.__doc__)  # type: ignore[attr-defined]

@@ -1,11 +1,12 @@
-"""Arrays that grow by a few entries at every step, padded to the room of the buffer they are read from.
+"""Arrays that grow by a few entries at every step, padded to the size of the buffer that they are read from.
 
-XLA's shapes are static, so whatever is read as `buffer[..., :n, :]` would be compiled again for every n. Such a read
-has a *padded node*: the buffer itself, of which the first n entries count and the rest is anything. A rule per op
-(`rules`) says how a padded node follows from those of the inputs, and at a *contraction*, where the axis is summed
-over, the rest is blanked out: the result is that of the read, and n a number that may vary without compiling.
+XLA's shapes are static, so a read such as `buffer[..., :n, :]` would be compiled again for every n. Instead, such a
+read gets a *padded node*: the whole buffer, whose first n entries are valid. The other entries may hold anything. A
+rule for each op (`rules`) derives its padded node from those of the inputs. At a *contraction*, where the axis is
+summed over, the invalid entries are replaced by a neutral value. The result is that of the exact read, and n is a
+runtime number that does not cause a compilation.
 
-Contractions are noted when they are called (`pad_contraction`) and rewritten all at once before the next evaluation, so
+Contractions are recorded when they are called (`pad_contraction`) and rewritten together before the next evaluation, so
 that they share their padded nodes. Bodies of transforms keep their exact shapes.
 """
 
@@ -33,18 +34,18 @@ __all__ = ["Exact", "Padding", "Paddings", "again", "axis_read", "build", "pad_c
 
 
 class Exact(Exception):
-    """There is no padded node: what asked for it keeps its exact shape."""
+    """An exception: there is no padded node, and the caller keeps its exact shape."""
 
 
 class Padding:
     """The padded nodes of arrays with an axis of n entries.
 
-    Called with a node and an axis (counted from the front) of extent n, it gives the padded node, which has `room`
-    entries there instead. Raises Exact where there is none.
+    A call with a node and an axis (counted from the front) of size n returns the padded node, whose axis has `room`
+    entries. It raises Exact if there is none.
 
     Args:
-        n: how many entries count; more than 1, as an axis of size 1 may be broadcast.
-        room: how many there are.
+        n: the number of valid entries; more than 1, as an axis of size 1 may be broadcast.
+        room: the number of all entries.
     """
 
     def __init__(self, n: int, room: int) -> None:
@@ -69,34 +70,38 @@ class Padding:
         return padded
 
     def shape(self, node: Node, axis: int) -> tuple[int, ...]:
-        """The shape of the padded node."""
+        """Return the shape of the padded node."""
         shape = node.aval.shape
         return (*shape[:axis], self.room, *shape[axis + 1 :])
 
     def blank(self, node: Node, axis: int, value: float) -> Node:
-        """The padded node with a value for the entries that do not count."""
+        """Return the padded node with `value` in the invalid entries."""
         return build(BLANK, (self(node, axis), self.length), (axis, value), node.where)
 
 
 class Paddings(dict[tuple[int, int], Padding]):
-    """The Padding for each extent and room, shared by all contractions that are rewritten at the same time."""
+    """The `Padding` for each size and room, shared by all contractions that are rewritten together."""
 
     def __missing__(self, key: tuple[int, int]) -> Padding:
         self[key] = made = Padding(*key)
         return made
 
     def reading(self, node: Node, axis: int) -> Padding:
-        """The one for an axis that comes from the first entries of a buffer. Raises Exact if it does not."""
+        """Return the `Padding` of an axis that comes from the first entries of a buffer. Raises Exact if it does
+        not."""
         n = node.aval.shape[axis]
         buffer = _buffer(node, n)
         if n < 2 or not buffer:
             raise Exact
-        # Of a long buffer a power of two of entries are read, so that its empty rest costs nothing.
+        # Of a long buffer, only a power of two of entries is read, so that its empty rest costs nothing.
         return self[n, min(buffer, max(policy.PADDED_ROOM, 1 << (n - 1).bit_length()))]
 
 
 def _buffer(node: Node, n: int) -> int:
-    """The size of the axis of which a node, or what it was made of, is a read of the first n; 0 if none is near."""
+    """Return the size of the buffer axis whose first n entries a node reads; 0 if no such read is near.
+
+    The read may be the node itself or among its first inputs.
+    """
     for _ in range(policy.PADDED_NEAR):
         if node.op is SLICE:
             plan = node.params[0]
@@ -109,18 +114,18 @@ def _buffer(node: Node, n: int) -> int:
 
 
 def axis_read(plan: Sequence[Any], k: int) -> int:
-    """The axis that entry k of a plan without arrays is for."""
+    """Return the axis that entry k of a plan without index arrays is for."""
     return k - sum(entry == "+" for entry in plan[:k])
 
 
 def build(op: Op, inputs: tuple[Node, ...], params: tuple, where: Any) -> Node:
-    """A new node outside any transform, made at the place that `where` says."""
+    """Return a new node outside any transform. `where` is its source location."""
     key = (params, *[i.aval for i in inputs])
     return Node(op, params, inputs, op.memo.get(key) or op.infer(key), 0, None, where)
 
 
 def again(node: Node, inputs: tuple[Node, ...], params: tuple | None = None) -> Node:
-    """The node's op on other inputs."""
+    """Return a node with the same op for other inputs."""
     return build(node.op, inputs, node.params if params is None else params, node.where)  # type: ignore[arg-type]
 
 
@@ -134,7 +139,7 @@ def _blank_aval(x: Aval, n: Aval, *, axis: int, value: float) -> Aval:
 
 
 BLANK = op("blank", _blank, _blank_aval, ("axis", "value"))
-"""The first n entries along an axis, and a value in the place of the others. Inputs: the array, n."""
+"""The first n entries along an axis, with a value in place of the others. Inputs: the array, n."""
 
 
 @HOST.of(BLANK)
@@ -146,11 +151,11 @@ def _blank_on_host(out: Aval, params: tuple, x: Any, n: Any) -> Any:
 
 
 _noted: list[ref[Node]] = []
-"""What nobody holds any more is never evaluated."""
+"""Weak references: a contraction that nothing holds any more is never evaluated."""
 
 
 def pad_contraction(node: Node) -> None:
-    """Have a contraction rewritten before it is evaluated, if it can be and is not part of a transform's body."""
+    """Record a contraction, to be rewritten before its evaluation. One in a transform's body is ignored."""
     if not node.trace:
         _noted.append(ref(node))
         if not len(_noted) % policy.NOTED:
@@ -160,13 +165,13 @@ def pad_contraction(node: Node) -> None:
 
 
 def _rewrite() -> None:
-    """Rewrite the contractions that were noted."""
+    """Rewrite the recorded contractions."""
     noted = _noted[:]
     del _noted[: len(noted)]
     nodes = [node for node in (found() for found in noted) if node is not None]
     nodes = [node for node in nodes if node.value is None and node.op in CONTRACTION]
     if tracers and _any_traced(nodes):
-        return  # JAX may differentiate it: what does not count would have to be finite
+        return  # JAX may differentiate the result, and then the invalid entries would have to be finite
     paddings = Paddings()
     for node in nodes:
         try:
@@ -178,7 +183,7 @@ def _rewrite() -> None:
 
 
 def _any_traced(nodes: list[Node]) -> bool:
-    """Whether there is a JAX tracer among what the nodes are made of."""
+    """Return whether the graph of the nodes contains a JAX tracer."""
     seen: set[Node] = set()
     found = [*nodes]
     while found:

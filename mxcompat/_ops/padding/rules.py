@@ -1,7 +1,7 @@
-"""What each op makes of padded nodes (see `padded`): on the way from a read to a contraction, and there.
+"""The rules for padded nodes (see `padded`), for the ops between a read and a contraction, and for contractions.
 
-An op keeps to a padded axis if each entry of its result depends on one entry of its inputs along that axis. What the
-entries that do not count hold is never looked at, so it may be anything, NaN included.
+An op keeps a padded axis if each entry of its result depends on one entry of its inputs along that axis. The values of
+invalid entries are never used, so they may be anything, including NaN.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _elementwise(node: Node, axis: int, pad: Padding) -> Node:
 
 
 def _stretched(node: Node, axis: int, pad: Padding) -> Node:
-    """An operand that is broadcast, along an axis counted from the end."""
+    """Return an operand that is broadcast, padded along an axis counted from the end."""
     k = axis + node.aval.ndim
     return node if k < 0 or node.aval.shape[k] == 1 else pad(node, k)
 
@@ -65,7 +65,7 @@ def _range(node: Node, axis: int, pad: Padding) -> Node:
 
 @PADDING.of(*[TABLE[name] for name in ("reshape", "expand_dims", "squeeze", "flatten", "unflatten")])
 def _reshaped(node: Node, axis: int, pad: Padding) -> Node:
-    """The axis stays one axis: there are as many elements before it, and it has the same extent."""
+    """Return the padded reshape. The axis must stay one axis of size n, with the same number of elements before it."""
     out, source = node.aval.shape, node.inputs[0].aval.shape
     for k, size in enumerate(source):
         if size == pad.n and math.prod(source[:k]) == math.prod(out[:axis]) and node.aval.size:
@@ -86,7 +86,7 @@ def _transposed(node: Node, axis: int, pad: Padding) -> Node:
 
 @PADDING.of(TABLE["concatenate"], TABLE["repeat"])
 def _beside(node: Node, axis: int, pad: Padding) -> Node:
-    """An op that works along another axis, its last param, or flat."""
+    """Return the padded result of an op that works along another axis (its last param). For a flat one, raise Exact."""
     along = node.params[-1]
     if along is None or along % node.aval.ndim == axis:
         raise Exact
@@ -116,7 +116,8 @@ def _product(node: Node, axis: int, pad: Padding) -> Node:
 
 
 def _matrices(*nodes: Node) -> None:
-    """Vectors are left alone, and a vector or matrix by several quantized ones, of which but the first counts."""
+    """Raise Exact for vectors, and for a matrix times a batch of quantized matrices, where only the first operand is
+    2-D."""
     if any(node.aval.ndim < 2 for node in nodes) or nodes[0].aval.ndim == 2 < nodes[-1].aval.ndim:
         raise Exact
 
@@ -131,7 +132,7 @@ def _quantized_product(node: Node, axis: int, pad: Padding) -> Node:
     if k < -2:
         return again(node, tuple([_stretched(i, k, pad) for i in node.inputs]))
     if not node.params[1]:
-        raise Exact  # it is packed
+        raise Exact  # the axis is packed
     return again(node, (x, *[pad(i, i.aval.ndim - 2) for i in matrix]))
 
 
@@ -148,7 +149,8 @@ def _attention_contraction(node: Node, paddings: Paddings) -> tuple[tuple[Node, 
 
 
 def _check_rows(queries: Node, pad: Padding) -> None:
-    """The whole of a prompt has as many rows as keys: another prompt has another shape anyway."""
+    """Raise Exact if the queries have as many rows as keys: this is a whole prompt, and another prompt has another
+    shape anyway."""
     if queries.aval.shape[-2] == pad.n:
         raise Exact
 
