@@ -1,4 +1,4 @@
-"""Batching of linear algebra: nearly all of it takes leading axes as they come."""
+"""Batching rules of linear algebra. Nearly all of its ops accept any leading axes."""
 
 from __future__ import annotations
 

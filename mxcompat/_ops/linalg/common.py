@@ -1,6 +1,6 @@
-"""What the linear algebra ops share: MLX's checks of their arguments, and derivatives of Hermitian matrices.
+"""Shared parts of the linear algebra ops: MLX's checks of their arguments, and derivatives of Hermitian matrices.
 
-Sits under `linalg_norm`, `linalg_decompositions` and `linalg_solve`, which `mxcompat.core.linalg` re-exports.
+The modules `norm`, `decompositions`, `eigen`, `lu` and `solve` use it; `mxcompat.core.linalg` exports their functions.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ INEXACT = (float32, float64, complex64)
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """The product, at the highest precision: a factorisation is worth no more than its least accurate step."""
+    """Return the product at the highest precision, since a factorization is only as accurate as its least accurate
+    step."""
     return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
 def transpose(x: Any) -> Any:
-    """The last two axes exchanged."""
+    """Return the array with its last two axes swapped."""
     return jnp.swapaxes(x, -1, -2)
 
 
 def real_dtype(dtype: Dtype) -> Dtype:
-    """The dtype of the absolute values."""
+    """Return the dtype of the absolute values."""
     return float32 if dtype is complex64 else dtype
 
 
 def matrix(name: str, a: Any, dtypes: tuple[Dtype, ...] = FLOATS, called: str = "") -> Node:
-    """The node of an argument that must be an array of matrices of one of these dtypes.
+    """Return the node of an argument that must be an array of matrices with one of these dtypes.
 
-    `name` is the name in the messages, `called` the function's own if that is another.
+    `name` is the name in the messages; `called` is the name of the function, if it differs.
     """
     node = require_array(a, called or name)
     check_matrix(name, node.aval, dtypes)
@@ -64,14 +65,16 @@ def check_square(name: str, a: Aval, message: str = "Only defined for square mat
 
 
 def adjoint(x: Any) -> Any:
-    """The conjugate transpose of the last two axes."""
+    """Return the conjugate transpose of the last two axes."""
     return jnp.conj(jnp.swapaxes(x, -1, -2))
 
 
 @lazy.custom_jvp
 def hermitian(a: Any) -> Any:
-    """`a` itself, known to be Hermitian: whatever reads only one of its triangles has the gradient of a function of
-    the whole matrix, so that gradients are Hermitian too."""
+    """Return `a`, which is Hermitian. The gradient through this function is Hermitian, too.
+
+    A function that reads only one triangle of the result gets the gradient of a function of the whole matrix.
+    """
     return a
 
 
@@ -82,8 +85,11 @@ def _hermitian_jvp(primals: tuple, tangents: tuple) -> tuple:
 
 
 def inverse_gaps(values: Any) -> Any:
-    """1 / (v[j] - v[i]) for each pair, and 0 where two are equal: a function of both that does not tell them apart
-    has no use for it, and one that does has no derivative."""
+    """Return 1 / (v[j] - v[i]) for each pair, and 0 where two are equal.
+
+    For equal values the entry does not matter: a function that treats both alike does not use it, and any other
+    function has no derivative there.
+    """
     gaps = values[..., None, :] - values[..., :, None]
     equal = gaps == 0
     return jnp.where(equal, 0, 1 / jnp.where(equal, 1, gaps))

@@ -1,7 +1,7 @@
 """The decompositions of `linalg`: qr, svd and cholesky, in MLX's form, with all derivatives.
 
-The SVD is taken of the transpose, as MLX's own call to LAPACK does: then the signs of the vectors, which mathematics
-leaves open, come out as in MLX.
+The SVD is computed from the transpose, as in MLX's own call of LAPACK. This gives MLX's signs of the vectors, which
+mathematics does not determine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["CHOLESKY", "QR", "SINGULAR_VALUES", "SVD", "cholesky", "qr", "singul
 
 
 def _sizes(a: Aval) -> tuple[tuple[int, ...], int, int, int]:
-    """The batch shape, rows, columns, and the smaller of the two."""
+    """Return the batch shape, the rows, the columns, and the smaller of the two."""
     *batch, m, n = a.shape
     return tuple(batch), m, n, min(m, n)
 
@@ -41,7 +41,7 @@ def _qr(a: Any) -> Any:
     m, n = a.shape[-2:]
     if m >= n:
         return tuple(jnp.linalg.qr(a))
-    q, r = jnp.linalg.qr(a[..., :m])  # the first m columns settle q, and JAX differentiates only this
+    q, r = jnp.linalg.qr(a[..., :m])  # the first m columns determine q, and JAX can differentiate only this form
     return q, jnp.concatenate([r, matmul(transpose(q), a[..., m:])], axis=-1)
 
 
@@ -54,17 +54,17 @@ QR = op("linalg_qr", _qr, _qr_infer)
 
 
 def qr(a: array, *, stream: Any = None) -> tuple[array, array]:
-    """The QR factorization: `q @ r` is `a`, the columns of `q` orthonormal and `r` upper triangular.
+    """Return the QR factorization: `q @ r` is `a`, with orthonormal columns in `q` and upper triangular `r`.
 
     Args:
         a: matrices `(..., M, N)`, float32 or float64.
         stream: accepted, and ignored.
 
     Returns:
-        `q`, `(..., M, K)`, and `r`, `(..., K, N)`, where K is the smaller of M and N; of the dtype of `a`.
+        `q`, `(..., M, K)`, and `r`, `(..., K, N)`, with the dtype of `a`. K is the smaller of M and N.
 
     Raises:
-        ValueError: for another dtype, or fewer than two dimensions.
+        ValueError: for any other dtype, or for fewer than two dimensions.
 
     Example:
         >>> q, r = mx.linalg.qr(mx.array([[3.0, 1.0], [4.0, 2.0]]))
@@ -77,7 +77,8 @@ def qr(a: array, *, stream: Any = None) -> tuple[array, array]:
 
 
 def _thin_rotations(d: Any, s: Any) -> tuple[Any, Any]:
-    """How the singular vectors of a square diagonal matrix turn in themselves as it moves by `d`."""
+    """Return the rotations of the singular vectors of a square diagonal matrix, within their own span, for a tangent
+    `d`."""
     gaps = inverse_gaps(jnp.square(s))
     right, left = s[..., None, :] * d, s[..., :, None] * d
     u = gaps * (right + adjoint(right))
@@ -91,8 +92,8 @@ def _thin_rotations(d: Any, s: Any) -> tuple[Any, Any]:
 
 @lazy.custom_jvp
 def _svd(a: Any) -> tuple[Any, Any, Any]:
-    """The full SVD."""
-    if not a.size:  # XLA refuses: the vectors are then any orthonormal ones
+    """Return the full SVD."""
+    if not a.size:  # XLA refuses an empty matrix; the vectors are then any orthonormal ones
         *batch, m, n = a.shape
         u, v = (jnp.broadcast_to(jnp.eye(k, dtype=a.dtype), (*batch, k, k)) for k in (m, n))
         return u, jnp.zeros((*batch, min(m, n)), a.real.dtype), v
@@ -111,7 +112,8 @@ def _svd_jvp(primals: tuple, tangents: tuple) -> tuple:
 
 
 def _svd_tangent(u: Any, s: Any, vh: Any, t: Any) -> tuple[Any, Any, Any]:
-    """How the SVD of a matrix with at least as many rows as columns moves, where the matrix moves by `t`."""
+    """Return the tangent of the SVD of a matrix with at least as many rows as columns, for a tangent `t` of the
+    matrix."""
     n = vh.shape[-1]
     d = matmul(matmul(adjoint(u), t), adjoint(vh))
     square, below = d[..., :n, :], d[..., n:, :]
@@ -131,7 +133,7 @@ def _svd_infer(a: Aval) -> tuple[Aval, Aval, Aval]:
 
 
 def singular_values(a: Any) -> Any:
-    """The singular values of matrices given as a JAX array."""
+    """Return the singular values of matrices given as a JAX array."""
     if 0 in a.shape[-2:]:
         return jnp.zeros((*a.shape[:-2], 0), a.real.dtype)
     return jnp.linalg.svd(a, compute_uv=False)
@@ -139,15 +141,17 @@ def singular_values(a: Any) -> Any:
 
 @lazy.custom_jvp
 def square_root(matrix: Any) -> Any:
-    """U sqrt(S) V^T of matrices U S V^T: the square root, where they are symmetric positive semi-definite."""
+    """Return U sqrt(S) V^T of matrices U S V^T: the square root, if they are symmetric positive semi-definite."""
     left, values, right = jnp.linalg.svd(matrix, full_matrices=False)
     return (left * jnp.sqrt(values)[..., None, :]) @ right
 
 
 @square_root.defjvp
 def _square_root_jvp(primals: tuple, tangents: tuple) -> tuple[Any, Any]:
-    """For the symmetric case: the root's tangent X solves R X + X R = the tangent, R the root. Equal singular values,
-    where the derivative of the decomposition itself does not exist, are no trouble."""
+    """Return the tangent X of the root R for symmetric matrices: the solution of R X + X R = the matrix tangent.
+
+    It exists also for equal singular values, where the decomposition itself has no derivative.
+    """
     (matrix,), (tangent,) = primals, tangents
     left, values, _ = jnp.linalg.svd(matrix, full_matrices=False)
     roots = jnp.sqrt(values)
@@ -167,19 +171,20 @@ SINGULAR_VALUES = op("linalg_singular_values", singular_values, _values_infer)
 
 
 def svd(a: array, compute_uv: bool = True, *, stream: Any = None) -> Any:
-    """The singular value decomposition: `u[:, :K] * s @ vt[:K]` is `a`, where K is the smaller of M and N.
+    """Return the singular value decomposition: `u[:, :K] * s @ vt[:K]` is `a`, where K is the smaller of M and N.
 
     Args:
         a: matrices `(..., M, N)`, float32, float64 or complex64.
-        compute_uv: whether to compute the vectors too.
+        compute_uv: whether to compute the vectors as well.
         stream: accepted, and ignored.
 
     Returns:
-        `u` `(..., M, M)`, `s` `(..., K)`, in descending order and real, and `vt` `(..., N, N)`; or `s` alone.
+        `u` `(..., M, M)`, `s` `(..., K)`, and `vt` `(..., N, N)`; or only `s`. The values in `s` are real and
+        descending.
 
     Raises:
-        ValueError: for another dtype, or fewer than two dimensions.
-        RuntimeError: when it is computed, for a matrix that holds a NaN.
+        ValueError: for any other dtype, or for fewer than two dimensions.
+        RuntimeError: at evaluation, for a matrix with a NaN.
 
     Example:
         >>> u, s, vt = mx.linalg.svd(mx.array([[3.0, 0.0], [0.0, 2.0]]))
@@ -206,19 +211,19 @@ CHOLESKY = op("linalg_cholesky", _cholesky, lambda a, upper: a, ("upper",))
 
 
 def cholesky(a: array, upper: bool = False, *, stream: Any = None) -> array:
-    """The Cholesky factor of symmetric positive definite matrices: `l @ l.T`, or `u.T @ u`, is `a`.
+    """Return the Cholesky factor of symmetric positive definite matrices: `l @ l.T`, or `u.T @ u`, is `a`.
 
     Args:
-        a: matrices `(..., N, N)`, float32 or float64; only the triangle of the result is read.
+        a: matrices `(..., N, N)`, float32 or float64. Only the same triangle as that of the result is read.
         upper: whether to return the upper triangular factor instead of the lower.
         stream: accepted, and ignored.
 
     Returns:
-        The factors `(..., N, N)`; NaN where a matrix is not positive definite. Gradients are those of a function of
-        the whole symmetric matrix.
+        The factors `(..., N, N)`; NaN if a matrix is not positive definite. Gradients are those of a function of the
+        whole symmetric matrix.
 
     Raises:
-        ValueError: for another dtype or shape.
+        ValueError: for any other dtype or shape.
 
     Example:
         >>> mx.linalg.cholesky(mx.array([[4.0, 2.0], [2.0, 5.0]]))

@@ -1,7 +1,7 @@
-"""Eigenvalues and eigenvectors, of Hermitian matrices and of any, with all derivatives.
+"""Eigenvalues and eigenvectors of Hermitian and of general matrices, with all derivatives.
 
-Matrices are handed over transposed, as MLX's own calls to LAPACK do: then the signs of vectors and the order of
-eigenvalues, which mathematics leaves open, come out as in MLX.
+LAPACK gets the transposed matrices, as in MLX's own calls. This gives MLX's signs of the vectors and order of the
+eigenvalues, which mathematics does not determine.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ def _symmetric(name: str, a: Any, UPLO: Any) -> tuple[Any, tuple]:
 
 
 def eigh(a: array, UPLO: str = "L", *, stream: Any = None) -> tuple[array, array]:
-    """The eigenvalues and eigenvectors of Hermitian (real: symmetric) matrices.
+    """Return the eigenvalues and eigenvectors of Hermitian (real: symmetric) matrices.
 
     Args:
         a: matrices `(..., N, N)`, float32, float64 or complex64.
-        UPLO: which triangle to read: "L", the lower, or "U". That the other agrees is not checked.
+        UPLO: the triangle to read: "L", the lower, or "U", the upper. The other triangle is not checked.
         stream: accepted, and ignored.
 
     Returns:
-        The eigenvalues `(..., N)`, real and ascending, and the eigenvectors `(..., N, N)`, normalised, in columns.
+        The eigenvalues `(..., N)`, real and ascending, and the eigenvectors `(..., N, N)`, in normalised columns.
         Gradients are those of a function of the whole Hermitian matrix.
 
     Raises:
-        ValueError: for another dtype or shape.
+        ValueError: for any other dtype or shape.
 
     Example:
         >>> w, v = mx.linalg.eigh(mx.array([[1.0, -2.0], [-2.0, 1.0]]))
@@ -83,18 +83,18 @@ def eigh(a: array, UPLO: str = "L", *, stream: Any = None) -> tuple[array, array
 
 
 def eigvalsh(a: array, UPLO: str = "L", *, stream: Any = None) -> array:
-    """The eigenvalues of Hermitian (real: symmetric) matrices, real and ascending; see `eigh`.
+    """Return the eigenvalues of Hermitian (real: symmetric) matrices, real and ascending; see `eigh`.
 
     Args:
         a: matrices `(..., N, N)`, float32, float64 or complex64.
-        UPLO: which triangle to read: "L", the lower, or "U".
+        UPLO: the triangle to read: "L", the lower, or "U", the upper.
         stream: accepted, and ignored.
 
     Returns:
         The eigenvalues `(..., N)`.
 
     Raises:
-        ValueError: for another dtype or shape.
+        ValueError: for any other dtype or shape.
 
     Example:
         >>> mx.linalg.eigvalsh(mx.array([[1.0, -2.0], [-2.0, 1.0]]))
@@ -109,7 +109,7 @@ def _complex(x: Any) -> Any:
 
 
 def _on_host(a: Any) -> tuple[Any, Any]:
-    """Eigenvalues and right eigenvectors by LAPACK, wherever the program runs: XLA has none of its own on a TPU."""
+    """Return eigenvalues and right eigenvectors from LAPACK on the host, on any device: XLA has no routine for TPUs."""
     dtype = jnp.result_type(a.dtype, jnp.complex64)
     shapes = jax.ShapeDtypeStruct(a.shape[:-1], dtype), jax.ShapeDtypeStruct(a.shape, dtype)
 
@@ -121,7 +121,7 @@ def _on_host(a: Any) -> tuple[Any, Any]:
 
 @lazy.custom_jvp
 def _eig(a: Any) -> tuple[Any, Any]:
-    """The eigenvalues and right eigenvectors, of norm 1 and with a real largest component."""
+    """Return the eigenvalues and right eigenvectors, with norm 1 and a real largest component."""
     if not a.size:
         return _complex(jnp.zeros(a.shape[:-1], a.dtype)), _complex(jnp.zeros(a.shape, a.dtype))
     if jax.default_backend() == "tpu":
@@ -129,7 +129,8 @@ def _eig(a: Any) -> tuple[Any, Any]:
     if jax.default_backend() == "cpu":
         w, left = jax.lax.linalg.eig(transpose(a), compute_left_eigenvectors=True, compute_right_eigenvectors=False)
         real = (jnp.imag(w) == 0)[..., None, :] & jnp.isrealobj(a)
-        return w, jnp.where(real, left, jnp.conj(left))  # the conjugate of a real vector has -0 as its imaginary part
+        # the conjugate of a real vector would have -0 as its imaginary part
+        return w, jnp.where(real, left, jnp.conj(left))
     w, v = jax.lax.linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=True)
     return w, v
 
@@ -178,7 +179,7 @@ def _general(name: str, a: Any) -> Any:
 
 
 def eig(a: array, *, stream: Any = None) -> tuple[array, array]:
-    """The eigenvalues and right eigenvectors of square matrices.
+    """Return the eigenvalues and right eigenvectors of square matrices.
 
     Args:
         a: matrices `(..., N, N)`, float32, float64 or complex64.
@@ -189,14 +190,14 @@ def eig(a: array, *, stream: Any = None) -> tuple[array, array]:
         both complex64.
 
     Raises:
-        ValueError: for another dtype or shape.
+        ValueError: for any other dtype or shape.
 
     Example:
         >>> w, v = mx.linalg.eig(mx.array([[0.0, 1.0], [-1.0, 0.0]]))
         >>> w
         array([0+1j, 0-1j], dtype=complex64)
 
-    The eigenvectors of complex matrices are right ones here; mlx 0.32 returns their conjugates' left ones.
+    For complex matrices, these are right eigenvectors; mlx 0.32 returns left eigenvectors of the conjugate matrices.
     """
     check_stream(stream)
     w, v = items(apply(EIG, _general("eig", a)))
@@ -204,7 +205,7 @@ def eig(a: array, *, stream: Any = None) -> tuple[array, array]:
 
 
 def eigvals(a: array, *, stream: Any = None) -> array:
-    """The eigenvalues of square matrices, complex64, in no particular order; see `eig`.
+    """Return the eigenvalues of square matrices, complex64, in no particular order; see `eig`.
 
     Args:
         a: matrices `(..., N, N)`, float32, float64 or complex64.
@@ -214,7 +215,7 @@ def eigvals(a: array, *, stream: Any = None) -> array:
         The eigenvalues `(..., N)`.
 
     Raises:
-        ValueError: for another dtype or shape.
+        ValueError: for any other dtype or shape.
 
     Example:
         >>> mx.linalg.eigvals(mx.array([[0.0, 1.0], [-1.0, 0.0]]))

@@ -1,4 +1,5 @@
-"""What linear algebra cannot compute, and what MLX says of it then: the codes are LAPACK's."""
+"""The failures of linear algebra: which inputs cannot be computed, and MLX's messages for them. The codes are
+LAPACK's."""
 
 from __future__ import annotations
 
@@ -24,11 +25,11 @@ _TRIANGLE = "[Inverse::eval_cpu] triangular inversion failed with error code"
 _SVD = "[SVD::eval_cpu] SVD failed with error code"
 
 _NAN = -4
-"""LAPACK's code where its fourth argument, the matrix, holds a NaN."""
+"""LAPACK's code for a NaN in its fourth argument, the matrix."""
 
 
 def _zero_on_diagonal(a: Any) -> Any:
-    """For each matrix the place of the first zero on its diagonal, counted from 1; 0 if there is none."""
+    """Return, for each matrix, the position of the first zero on its diagonal, counted from 1; 0 if there is none."""
     zero = jnp.diagonal(a, axis1=-2, axis2=-1) == 0
     if not zero.size:
         return jnp.zeros(zero.shape[:-1], np.int32)
@@ -36,7 +37,7 @@ def _zero_on_diagonal(a: Any) -> Any:
 
 
 def _zero_pivot(a: Any) -> Any:
-    """Of what the op factorizes: XLA does that once."""
+    """Return the code for the LU factors of the same matrix that the op factorizes. XLA factorizes it only once."""
     return _zero_on_diagonal(jax.lax.linalg.lu(a)[0] if a.size else a)
 
 
@@ -45,7 +46,7 @@ def _holds_nan(a: Any) -> Any:
 
 
 def _fails(op: Op, message: str, code: Callable[..., Any], when: Callable[[tuple], bool] = lambda params: True) -> None:
-    """Give an op its rule: `code(params, *inputs)`, and with which params it may fail."""
+    """Register the failure rule of an op: `code(params, *inputs)`, for the params with which it may fail."""
     FAILURE[op] = Failure(
         lambda params: (message,) if when(params) else (),
         lambda params, inputs: (op.lower(params, inputs), [code(params, *inputs)]),

@@ -1,9 +1,9 @@
-"""Linear algebra by NumPy's LAPACK.
+"""Linear algebra with NumPy's LAPACK, on the host.
 
-`numpy.linalg` computes single precision in double, which does no harm to a result that is the only one. Where vectors
-may have either sign, or eigenvalues any order, the routine of the very precision is called, so that what comes out is
-what XLA (and MLX) gives. The vectors of `eig` are left to XLA: NumPy has no left eigenvectors, by which it orders them.
-So is whatever LAPACK does not solve: XLA has a NaN for it.
+`numpy.linalg` computes single precision in double precision, which is harmless if the result is unique. Vectors with an
+arbitrary sign, or eigenvalues in an arbitrary order, need LAPACK's routine for the exact precision, to give the result
+of XLA (and MLX). XLA computes the vectors of `eig`, as their order depends on left eigenvectors, which NumPy lacks. XLA
+also computes the problems that LAPACK does not solve: its result for these is NaN.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["cross", "induced", "or_xla", "swapped", "triangle", "triangular_inve
 
 
 def or_xla(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule, with None for empty matrices and for those that LAPACK does not solve."""
+    """Return the rule, changed to return None for empty matrices and for matrices that LAPACK does not solve."""
 
     @wraps(rule)
     def guarded(*args: Any) -> Any:
@@ -47,7 +47,7 @@ def or_xla(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def swapped(x: Any) -> Any:
-    """The last two axes exchanged."""
+    """Return the array with its last two axes swapped."""
     return x.swapaxes(-1, -2)
 
 
@@ -56,27 +56,31 @@ def triangle(x: Any, upper: bool) -> Any:
 
 
 def _finite(x: Any) -> Any:
-    """A triangle, whose system NumPy solves as any other: what is not finite would reach more of the solution. Raises
-    LinAlgError for such a one."""
+    """Return a finite triangle. Raises LinAlgError if it is not finite.
+
+    NumPy solves triangular systems like general ones, so that an infinity or NaN would affect more of the solution.
+    """
     if not np.isfinite(x).all():
         raise np.linalg.LinAlgError("what is not finite is left to a routine for triangles")
     return x
 
 
 def _spread(a: Any) -> Any:
-    """Matrices that hold a NaN, as nothing else: LAPACK divides by no pivot that is one, so that it would be lost."""
+    """Fill each matrix that has a NaN with NaN. LAPACK never chooses a NaN as a pivot, so that it could be lost."""
     none = np.isnan(a).any((-2, -1), keepdims=True)
     return np.where(none, a.dtype.type(np.nan), a) if none.any() else a
 
 
 def triangular_inverse(a: Any, upper: bool) -> Any:
-    """The inverse of a triangle, which is one too."""
+    """Return the inverse of a triangular matrix, which is triangular too."""
     return triangle(np.linalg.inv(_finite(triangle(a, upper))), upper)
 
 
 def _regular(a: Any) -> Any:
-    """Matrices without a zero among the pivots of their own precision, as which NumPy factorizes for determinants
-    alone. Raises LinAlgError for others."""
+    """Return the matrices if no pivot is zero in their own precision. Raises LinAlgError otherwise.
+
+    NumPy factorizes in that precision only for determinants.
+    """
     sign, _ = _lapack("slogdet", a, "x->xr") or np.linalg.slogdet(a)
     if not np.all(sign):
         raise np.linalg.LinAlgError("one is singular")
@@ -140,8 +144,10 @@ def _host_qr(out: Any, params: tuple, a: Any) -> Any:
 
 
 def _lapack(name: str, a: Any, signature: str) -> Any:
-    """LAPACK's routine for the precision of `a`; None if NumPy does not have it, or not by this name. In the signature,
-    `x` is the dtype of `a`, `r` that of its absolute values, and `c` the complex one."""
+    """Return LAPACK's routine for the precision of `a`; None if NumPy does not have it under this name.
+
+    In the signature, `x` is the dtype of `a`, `r` the dtype of its absolute values, and `c` the complex dtype.
+    """
     routine = getattr(np.linalg._umath_linalg, name, None)  # type: ignore[attr-defined]  # no public one keeps float32
     real, full = ("d", "D") if a.dtype == np.float64 else ("f", "F")
     signature = signature.replace("x", a.dtype.char).replace("r", real).replace("c", full)
@@ -203,13 +209,14 @@ def _host_det(out: Any, params: tuple, a: Any) -> Any:
 @or_xla
 def _host_slogdet(out: Any, params: tuple, a: Any) -> Any:
     sign, logarithm = np.linalg.slogdet(_wide(a))
-    if a.shape[-1] <= 3:  # MLX has formulas for these, not pivots
+    if a.shape[-1] <= 3:  # MLX uses formulas for these, not pivots
         sign = np.where(np.isnan(logarithm), 0, sign)
     return tuple([rounded(x, o.dtype._numpy) for x, o in zip((sign, logarithm), out, strict=True)])
 
 
 def induced(x: Any, order: float, axes: tuple[int, ...]) -> tuple[Any, Any]:
-    """Of absolute values, the sums along one axis, and the largest or smallest of them along the other; with axes."""
+    """Return the sums of absolute values along one axis, and their maximum or minimum along the other; axes are
+    kept."""
     along, across = (axes[1], axes[0]) if np.isinf(order) else axes
     sums = x.sum(along, keepdims=True)
     return sums, (sums.max if order > 0 else sums.min)(across, keepdims=True)
@@ -247,7 +254,7 @@ def _vector_norm(x: Any, order: float, axis: int, keepdims: bool) -> Any:
 
 
 def cross(a: Any, b: Any, axis: int, shape: tuple[int, ...]) -> Any:
-    """The cross product of arrays of one dtype, of 2 or 3 components, in the shape given for 3."""
+    """Return the cross product of arrays with one dtype and 2 or 3 components, in the given shape for 3 components."""
 
     def rows(x: Any) -> list[Any]:
         x = np.moveaxis(x, axis, 0)

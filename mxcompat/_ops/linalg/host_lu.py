@@ -1,4 +1,4 @@
-"""LU factors in NumPy, which has no routine for them: column by column, all the matrices of a batch at once."""
+"""LU factors in NumPy, which has no routine for them: column by column, for all matrices of a batch together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__: list[str] = []
 
 
 def _exchange(x: Any, k: int, others: Any) -> None:
-    """Exchange row k of each with another."""
+    """Swap row k of each matrix with another row."""
     every = np.arange(len(x))
     rows = x[every, others]
     x[every, others] = x[:, k]
@@ -23,16 +23,17 @@ def _exchange(x: Any, k: int, others: Any) -> None:
 
 
 def _largest(column: Any) -> Any:
-    """Where the largest number of each is, as LAPACK seeks it: a NaN is passed over, unless it is the first."""
+    """Return the position of the largest number in each column, as LAPACK finds it: a NaN is skipped, unless it is
+    first."""
     none = np.isnan(column)
     if none.any():
         column = np.where(none, np.where(np.arange(column.shape[1]) == 0, np.inf, -1), column)
-        column[none[:, 0], 1:] = -1  # an infinity, too
+        column[none[:, 0], 1:] = -1  # also an infinity
     return column.argmax(1)
 
 
 def _factored(a: Any) -> tuple[Any, Any]:
-    """Both factors in one array, and the row that each row was exchanged with."""
+    """Return both factors in one array, and for each row the row that it was swapped with."""
     *batch, m, n = a.shape
     both = a.reshape(-1, m, n).copy()
     pivots = np.empty((len(both), min(m, n)), np.uint32)
@@ -41,14 +42,14 @@ def _factored(a: Any) -> tuple[Any, Any]:
         pivots[:, k] = largest
         _exchange(both, k, largest)
         pivot = both[:, k, k]
-        divisor = np.where(pivot == 0, 1, pivot)  # the column is zero then
+        divisor = np.where(pivot == 0, 1, pivot)  # if the pivot is 0, the column is zero
         both[:, k + 1 :, k] /= divisor[:, None]
         both[:, k + 1 :, k + 1 :] -= both[:, k + 1 :, k, None] * both[:, None, k, k + 1 :]
     return both.reshape(a.shape), pivots.reshape(*batch, -1)
 
 
 def _places(pivots: Any, m: int) -> Any:
-    """Where each row has gone, once the exchanges are made."""
+    """Return the new position of each row after the swaps."""
     found = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).reshape(-1, m).copy()
     for k, others in enumerate(pivots.reshape(-1, pivots.shape[-1]).T):
         _exchange(found, k, others)

@@ -1,4 +1,4 @@
-"""LU factorization, and the determinants that come of it."""
+"""LU factorization, and the determinants that follow from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["DET", "LU", "LU_FACTOR", "SLOGDET", "det", "lu", "lu_factor", "slogd
 
 
 def _factor(a: Any) -> tuple[Any, Any, Any]:
-    """The factors in one matrix, the row exchanges, and the row of `a` that each row of them comes from."""
+    """Return the factors in one matrix, the row swaps, and for each row of the factors its row in `a`."""
     m, n = a.shape[-2:]
     if not a.size:
         rows = jnp.broadcast_to(jnp.arange(m, dtype=jnp.int32), (*a.shape[:-2], m))
@@ -35,8 +35,11 @@ def _factor(a: Any) -> tuple[Any, Any, Any]:
 
 @lazy.custom_batching.custom_vmap
 def _of_not_finite(a: Any) -> Any:
-    """The same of matrices if one is not finite, else anything. That is seldom so: it is in a branch, and stays there
-    under `vmap`, where JAX would compute both branches."""
+    """Return the same for matrices if one is not finite; otherwise an unused value.
+
+    This case is rare, so it is in a branch (`lax.cond`). It also stays in a branch under `vmap`, where JAX would
+    otherwise compute both branches.
+    """
     *batch, m, n = a.shape
     nothing = a, jnp.zeros((*batch, min(m, n)), jnp.int32), jnp.zeros((*batch, m), jnp.int32)
     return jax.lax.cond(jnp.isfinite(a).all(), lambda a: nothing, _by_column, a)
@@ -48,8 +51,10 @@ def _of_more(size: int, mapped: list[bool], a: Any) -> tuple[Any, tuple[bool, ..
 
 
 def _by_column(a: Any) -> tuple[Any, Any, Any]:
-    """The same of matrices that are not finite, of which each LAPACK and each device makes something else. As MLX does:
-    a NaN is never the largest of a column, unless it is the first."""
+    """Return the same for matrices that are not finite, for which LAPACK versions and devices disagree.
+
+    The result is MLX's: a NaN is never the largest of a column, unless it is the first.
+    """
     m, n = a.shape[-2:]
     rows, columns = jnp.arange(m, dtype=jnp.int32), jnp.arange(n)
 
@@ -100,18 +105,18 @@ LU = op("linalg_lu", _lu, _lu_infer)
 
 
 def lu_factor(a: array, *, stream: Any = None) -> tuple[array, array]:
-    """The LU factorization in compact form.
+    """Return the LU factorization in compact form.
 
     Args:
         a: matrices `(..., M, N)`, float32 or float64.
         stream: accepted, and ignored.
 
     Returns:
-        Both factors in one array of the shape of `a`, the ones on the diagonal of `l` left out; and the row exchanges,
-        uint32 `(..., K)`, K the smaller of M and N: row i was exchanged with row `pivots[i]`.
+        Both factors in one array with the shape of `a`, without the ones on the diagonal of `l`. And the row swaps,
+        uint32 `(..., K)`, where K is the smaller of M and N: row i was swapped with row `pivots[i]`.
 
     Raises:
-        ValueError: for another dtype, or fewer than two dimensions.
+        ValueError: for any other dtype, or for fewer than two dimensions.
 
     Example:
         >>> mx.linalg.lu_factor(mx.array([[1.0, 2.0], [2.0, 8.0]]))
@@ -124,7 +129,7 @@ def lu_factor(a: array, *, stream: Any = None) -> tuple[array, array]:
 
 
 def lu(a: array, *, stream: Any = None) -> tuple[array, array, array]:
-    """The LU factorization with row exchanges: `l[p, :] @ u` is `a`.
+    """Return the LU factorization with row swaps: `l[p, :] @ u` is `a`.
 
     Args:
         a: matrices `(..., M, N)`, float32 or float64.
@@ -135,7 +140,7 @@ def lu(a: array, *, stream: Any = None) -> tuple[array, array, array]:
         upper triangular. K is the smaller of M and N.
 
     Raises:
-        ValueError: for another dtype, or fewer than two dimensions.
+        ValueError: for any other dtype, or for fewer than two dimensions.
 
     Example:
         >>> p, l, u = mx.linalg.lu(mx.array([[1.0, 2.0], [2.0, 8.0]]))
@@ -149,7 +154,7 @@ def lu(a: array, *, stream: Any = None) -> tuple[array, array, array]:
 
 
 def _widened(a: Any) -> Any:
-    """At least float32: halves and integers have no factorization of their own."""
+    """Return the matrices in float32 at least, since half precision and integers have no factorization."""
     return jnp.asarray(a, jnp.float64 if a.dtype == jnp.float64 else jnp.float32)
 
 
@@ -161,7 +166,7 @@ def _det(a: Any) -> Any:
 def _slogdet(a: Any) -> Any:
     want = as_float(from_numpy(a.dtype))._numpy  # type: ignore[arg-type]
     sign, logarithm = jnp.linalg.slogdet(_widened(a))
-    if a.shape[-1] <= 3:  # MLX has formulas for these, not pivots
+    if a.shape[-1] <= 3:  # MLX uses formulas for these, not pivots
         sign = jnp.where(jnp.isnan(logarithm), 0, sign)
     return sign.astype(want), logarithm.astype(want)
 
@@ -188,17 +193,17 @@ def _square(name: str, a: Any) -> Node:
 
 
 def det(a: array, *, stream: Any = None) -> array:
-    """The determinant of square matrices.
+    """Return the determinant of square matrices.
 
     Args:
         a: matrices `(..., N, N)` of any real dtype.
         stream: accepted, and ignored.
 
     Returns:
-        The determinants `(...)`, of the dtype of `a`, float32 if that is an integer.
+        The determinants `(...)`, with the dtype of `a` (float32 for integers).
 
     Raises:
-        ValueError: for complex numbers, or another shape.
+        ValueError: for complex numbers, or for any other shape.
 
     Example:
         >>> mx.linalg.det(mx.array([[1.0, 2.0], [3.0, 4.0]]))
@@ -209,18 +214,18 @@ def det(a: array, *, stream: Any = None) -> array:
 
 
 def slogdet(a: array, *, stream: Any = None) -> tuple[array, array]:
-    """The sign of the determinant of square matrices, and the logarithm of its absolute value.
+    """Return the sign of the determinant of square matrices, and the logarithm of its absolute value.
 
     Args:
         a: matrices `(..., N, N)` of any real dtype.
         stream: accepted, and ignored.
 
     Returns:
-        The signs, -1, 0 or 1, and the logarithms, `-inf` for a singular matrix; both `(...)`, of the dtype of `a`,
-        float32 if that is an integer.
+        The signs, -1, 0 or 1, and the logarithms, `-inf` for a singular matrix. Both are `(...)`, with the dtype of `a`
+        (float32 for integers).
 
     Raises:
-        ValueError: for complex numbers, or another shape.
+        ValueError: for complex numbers, or for any other shape.
 
     Example:
         >>> mx.linalg.slogdet(mx.array([[1.0, 2.0], [3.0, 4.0]]))

@@ -1,4 +1,4 @@
-"""`linalg.norm` and `linalg.cross`: norms of vectors and matrices in every order, and the cross product."""
+"""`linalg.norm` and `linalg.cross`: vector and matrix norms of every order, and the cross product."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _infer(a: Aval, order: float | str | None, axes: tuple[int, ...], keepdims: 
 
 
 def is_spectral(order: float | str | None, axes: tuple[int, ...]) -> bool:
-    """Whether the norm is one of the singular values."""
+    """Return whether the norm is one of the singular values."""
     return len(axes) == 2 and order in ("nuc", 2.0, -2.0)
 
 
@@ -66,12 +66,12 @@ def _norm(a: Any, order: float | str | None, axes: tuple[int, ...], keepdims: bo
 
 
 def _absolute(x: Any) -> Any:
-    """The absolute values; unlike that of `jnp.abs`, its derivative at 0 is 0."""
+    """Return the absolute values. Unlike that of `jnp.abs`, the derivative at 0 is 0."""
     return jnp.abs(x) if jnp.iscomplexobj(x) else x * jax.lax.stop_gradient(jnp.sign(x))
 
 
 def _vector(x: Any, order: float, axis: int, keepdims: bool) -> Any:
-    """The norm of vectors, whose absolute values are given."""
+    """Return the norm of vectors, given their absolute values."""
     if math.isinf(order):
         return (largest if order > 0 else smallest)(x, (axis,), keepdims)
     if order == 0:
@@ -83,7 +83,8 @@ def _vector(x: Any, order: float, axis: int, keepdims: bool) -> Any:
 
 
 def _induced(x: Any, order: float, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """The largest or smallest sum of a column (order 1, -1) or row (order inf, -inf) of absolute values."""
+    """Return the largest or smallest sum of a column (order 1, -1) or row (order inf, -inf), given the absolute
+    values."""
     along, across = (axes[1], axes[0]) if math.isinf(order) else axes
     sums = x.sum(along, keepdims=True)
     out = (largest if order > 0 else smallest)(sums, (across,), True)
@@ -94,26 +95,27 @@ NORM = op("linalg_norm", _norm, _infer, ("order", "axes", "keepdims"))
 
 
 def norm(a: array, /, ord: Any = None, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> array:
-    """The norm of vectors or matrices.
+    """Return the norm of vectors or matrices.
 
     Args:
         a: an array of any dtype.
-        ord: the order. None: the root of the sum of squares. For vectors: any number, `inf` and `-inf` for the largest
-            and smallest absolute value, 0 for the count of what is not 0. For matrices: "fro" (as None), "nuc" (the sum
-            of the singular values), 2 and -2 (the largest and smallest of them), 1 and -1 (the largest and smallest
-            sum of a column's absolute values), `inf` and `-inf` (of a row's).
-        axis: one axis for norms of vectors, two for norms of matrices. By default all of them.
+        ord: the order. None: the square root of the sum of squares. For vectors: any number; `inf` and `-inf` are the
+            largest and the smallest absolute value, 0 is the number of nonzero elements. For matrices: "fro" is the
+            same as None. "nuc" is the sum of the singular values; 2 and -2 are the largest and the smallest singular
+            value. 1 and -1 are the largest and the smallest sum of the absolute values of a column; `inf` and `-inf`
+            are those of a row.
+        axis: one axis for vector norms, two axes for matrix norms. The default is all axes.
         keepdims: whether to keep the axes, with size 1.
         stream: accepted, and ignored.
 
     Returns:
-        The norms: in the dtype of `a`, float32 if that is an integer, and for complex numbers complex64, but float32
-        where no other sum than one of squares or singular values is taken.
+        The norms, with the dtype of `a` (float32 for integers). For complex numbers the dtype is float32 if the norm
+        needs only sums of squares or singular values, and complex64 otherwise.
 
     Raises:
         ValueError: if the order does not fit the number of axes.
         IndexError: if an axis is out of range.
-        RuntimeError: when it is computed, for a norm of the singular values of a matrix that holds a NaN.
+        RuntimeError: at evaluation, for a norm of singular values of a matrix with a NaN.
 
     Example:
         >>> mx.linalg.norm(mx.array([3.0, 4.0]))
@@ -178,7 +180,7 @@ def _cross_infer(a: Aval, b: Aval, axis: int) -> Aval:
         if x.shape[axis] == 2:
             two = list(shape)
             two[axis] = 2
-            broadcast(x.shape, tuple(two))  # MLX fills up with zeros after that
+            broadcast(x.shape, tuple(two))  # MLX pads with zeros after that
     return aval(shape, promote(a.dtype, b.dtype))
 
 
@@ -202,19 +204,19 @@ CROSS = op("linalg_cross", _cross, _cross_infer, ("axis",))
 
 
 def cross(a: array, b: array, axis: int = -1, *, stream: Any = None) -> array:
-    """The cross product along an axis.
+    """Return the cross product along an axis.
 
     Args:
-        a: an array of any dtype, of size 2 or 3 along the axis; a missing third component is 0.
-        b: likewise. The two are broadcast against each other.
+        a: an array of any dtype, with size 2 or 3 along the axis. A missing third component is 0.
+        b: likewise. The operands broadcast against each other.
         axis: the axis.
         stream: accepted, and ignored.
 
     Returns:
-        The products, of size 3 along the axis, in the dtype that the operands promote to.
+        The products, with size 3 along the axis and the promoted dtype of the operands.
 
     Raises:
-        ValueError: if the size along the axis is another, or the shapes do not fit.
+        ValueError: for any other size along the axis, or if the shapes do not fit.
         IndexError: if the axis is out of range.
 
     Example:

@@ -1,5 +1,7 @@
-"""Derivatives of linear algebra in NumPy. Those of `qr`, `svd`, `pinv` and of what XLA alone runs are left to XLA, and
-so are those of complex eigenvectors."""
+"""Derivatives of linear algebra in NumPy, on the host.
+
+XLA computes the derivatives of `qr`, `svd`, `pinv`, of complex eigenvectors, and of the ops without a host rule.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,7 @@ def _push_solve_triangular(tangents: Any, y: Any, params: tuple, a: Any, b: Any)
 
 
 def _halved(x: Any) -> Any:
-    """The lower triangle, half the diagonal."""
+    """Return the lower triangle, with the diagonal divided by 2."""
     return (np.tril(x) + np.tril(x, -1)) / 2
 
 
@@ -134,7 +136,7 @@ def _push_cholesky(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
 
 
 def _inverse_gaps(values: Any) -> Any:
-    """1 / (v[j] - v[i]) for each pair, and 0 where two are equal."""
+    """Return 1 / (v[j] - v[i]) for each pair, and 0 where two are equal."""
     gaps = values[..., None, :] - values[..., :, None]
     return np.where(gaps == 0, gaps, 1 / np.where(gaps == 0, 1, gaps))
 
@@ -165,7 +167,7 @@ def _push_eigh(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
 
 
 def _turned(t: Any, v: Any) -> Any:
-    """The symmetric part of a tangent, in the basis of the eigenvectors."""
+    """Return the symmetric part of a tangent, in the basis of the eigenvectors."""
     return _dot(swapped(v.conj()), _dot((t + swapped(t.conj())) / 2, v))
 
 
@@ -180,7 +182,7 @@ def _push_eigvalsh(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
 @or_xla
 def _pull_eigvalsh(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
     v = np.linalg.eigh(a, "L" if params[0] else "U")[1]
-    # Not conjugated: what each eigenvalue moves by is linear in the matrix.
+    # Not conjugated: the change of each eigenvalue is linear in the matrix.
     return (_dot(v.conj() * g[..., None, :], swapped(v)),)
 
 
@@ -200,7 +202,7 @@ def _pull_slogdet(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
 
 
 def _trace_of(inverse: Any, t: Any) -> Any:
-    """The trace of the product of two matrices."""
+    """Return the trace of the product of two matrices."""
     return (swapped(inverse) * t).sum((-1, -2))
 
 
@@ -217,8 +219,12 @@ def _push_slogdet(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
 
 
 def _norm_slopes(y: Any, params: tuple, a: Any, choose: Any) -> Any:
-    """The derivative of a norm, whose axes are kept in y, with respect to each element; None for one that is left to
-    XLA. `choose` gives the shares of those that are at an extreme."""
+    """Return the derivative of a norm with respect to each element; None if XLA is to compute it.
+
+    Args:
+        y: the norm, with its axes kept.
+        choose: the function that gives the shares of elements that equal a maximum or minimum.
+    """
     order, axes, _ = params
     plain = order is None or (order == 2 and len(axes) == 1)
     if is_spectral(order, axes) or (a.dtype.kind == "c" and not plain):
@@ -239,7 +245,7 @@ def _norm_slopes(y: Any, params: tuple, a: Any, choose: Any) -> Any:
 
 
 def _with_axes(y: Any, params: tuple) -> Any:
-    """A result of `norm`, with its axes kept."""
+    """Return a result of `norm` with its axes kept."""
     y = widened(y, y.dtype)
     return y if params[2] else np.expand_dims(y, params[1])
 
@@ -257,19 +263,19 @@ def _push_norm(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
 
 
 def _shares(chosen: Any, axes: tuple[int, ...]) -> Any:
-    """Equal shares for what is chosen along the axes."""
+    """Return equal shares for all chosen elements along the axes."""
     return chosen / np.float32(1) / chosen.sum(axes, np.float32, keepdims=True)
 
 
 def _first(chosen: Any, axes: tuple[int, ...]) -> Any:
-    """All for the first that is chosen along each of the axes."""
+    """Return the whole share for the first chosen element along each axis."""
     for axis in axes:
         chosen = chosen & (np.add.accumulate(chosen, axis, np.int32) == 1)
     return chosen
 
 
 def _components(g: Any, x: Any, axis: int) -> Any:
-    """As many components as x has."""
+    """Return as many components of `g` as x has."""
     return g if x.shape[axis] == 3 else np.moveaxis(np.moveaxis(g, axis, 0)[:2], 0, axis)
 
 

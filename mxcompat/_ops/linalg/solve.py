@@ -22,7 +22,7 @@ __all__ = [
 
 
 def spread(a: Any) -> Any:
-    """Matrices that hold a NaN, as nothing else: LAPACK divides by no pivot that is one, so that it would be lost."""
+    """Fill each matrix that has a NaN with NaN. LAPACK never chooses a NaN as a pivot, so that it could be lost."""
     return a * jnp.where(jnp.isnan(a).any((-2, -1), keepdims=True), jnp.nan, 1).astype(a.dtype)
 
 
@@ -31,7 +31,7 @@ def _triangular_inverse(a: Any, upper: bool) -> Any:
         return a
     eye = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
     inverse = jax.lax.linalg.triangular_solve(a, eye, left_side=True, lower=not upper)
-    return jnp.triu(inverse) if upper else jnp.tril(inverse)  # a NaN does not reach the other triangle
+    return jnp.triu(inverse) if upper else jnp.tril(inverse)  # keep a NaN out of the other triangle
 
 
 def _cholesky_inverse(a: Any, upper: bool) -> Any:
@@ -41,7 +41,7 @@ def _cholesky_inverse(a: Any, upper: bool) -> Any:
 
 
 def _inverse(a: Any) -> Any:
-    """MLX factorizes the transpose, which may have zero pivots where the matrix has none."""
+    """Return the inverse. MLX factorizes the transpose, which may have zero pivots where the matrix has none."""
     return transpose(jnp.linalg.inv(transpose(spread(a)))) if a.size else a
 
 
@@ -62,7 +62,7 @@ def _square(name: str, a: Any, message: str, called: str = "") -> Node:
 
 
 def inv(a: array, *, stream: Any = None) -> array:
-    """The inverse of square matrices.
+    """Return the inverse of square matrices.
 
     Args:
         a: matrices `(..., N, N)`, float32 or float64.
@@ -72,9 +72,8 @@ def inv(a: array, *, stream: Any = None) -> array:
         The inverses `(..., N, N)`.
 
     Raises:
-        ValueError: for another dtype or shape.
-        RuntimeError: when it is computed, for a matrix whose LU factors have a zero on the diagonal, in the precision
-            of `a`.
+        ValueError: for any other dtype or shape.
+        RuntimeError: at evaluation, for a matrix whose LU factors have a zero on the diagonal, in the precision of `a`.
 
     Example:
         >>> mx.linalg.inv(mx.array([[1.0, 1.0], [1.0, 2.0]]))
@@ -86,19 +85,19 @@ def inv(a: array, *, stream: Any = None) -> array:
 
 
 def tri_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
-    """The inverse of triangular matrices.
+    """Return the inverse of triangular matrices.
 
     Args:
         a: matrices `(..., N, N)`, float32 or float64; only one triangle is read.
-        upper: whether that is the upper one.
+        upper: whether to read the upper triangle.
         stream: accepted, and ignored.
 
     Returns:
         The inverses `(..., N, N)`, triangular too.
 
     Raises:
-        ValueError: for another dtype or shape.
-        RuntimeError: when it is computed, for a zero on a diagonal.
+        ValueError: for any other dtype or shape.
+        RuntimeError: at evaluation, for a zero on a diagonal.
 
     Example:
         >>> mx.linalg.tri_inv(mx.array([[2.0, 0.0], [2.0, 4.0]]))
@@ -112,19 +111,19 @@ def tri_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
 
 
 def cholesky_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
-    """The inverse of symmetric positive definite matrices, from their Cholesky factors.
+    """Return the inverse of symmetric positive definite matrices, from their Cholesky factors.
 
     Args:
-        a: factors `(..., N, N)`, float32 or float64, as `cholesky` gives them; only one triangle is read.
-        upper: whether they are the upper triangular ones.
+        a: factors `(..., N, N)` from `cholesky`, float32 or float64. Only one triangle is read.
+        upper: whether the factors are upper triangular.
         stream: accepted, and ignored.
 
     Returns:
-        The inverses `(..., N, N)`, of `a @ a.T`, or of `a.T @ a` for upper factors.
+        The inverses `(..., N, N)` of `a @ a.T`, or of `a.T @ a` for upper factors.
 
     Raises:
-        ValueError: for another dtype or shape.
-        RuntimeError: when it is computed, for a zero on a diagonal.
+        ValueError: for any other dtype or shape.
+        RuntimeError: at evaluation, for a zero on a diagonal.
 
     Example:
         >>> root = mx.linalg.cholesky(mx.array([[4.0, 2.0], [2.0, 5.0]]))
@@ -139,7 +138,7 @@ def cholesky_inv(a: array, upper: bool = False, *, stream: Any = None) -> array:
 
 
 def pinv(a: array, *, stream: Any = None) -> array:
-    """The Moore-Penrose pseudo-inverse of matrices.
+    """Return the Moore-Penrose pseudo-inverse of matrices.
 
     Args:
         a: matrices `(..., M, N)`, float32 or float64.
@@ -149,8 +148,8 @@ def pinv(a: array, *, stream: Any = None) -> array:
         The pseudo-inverses `(..., N, M)`. Singular values below `10 * max(M, N) * eps` times the largest count as 0.
 
     Raises:
-        ValueError: for another dtype, or fewer than two dimensions.
-        RuntimeError: when it is computed, for a matrix that holds a NaN.
+        ValueError: for any other dtype, or for fewer than two dimensions.
+        RuntimeError: at evaluation, for a matrix with a NaN.
 
     Example:
         >>> mx.linalg.pinv(mx.array([[1.0], [1.0]]))
@@ -166,7 +165,7 @@ def _solution(a: Aval, b: Aval) -> Aval:
 
 
 def operands(a: Any, b: Any) -> tuple[Any, Any, bool]:
-    """Both in the result's dtype and batch shape, `b` as columns, and whether it was a vector."""
+    """Return both operands in the result's dtype and batch shape, with `b` as columns; and whether `b` was a vector."""
     result = _solution(*[aval(x.shape, from_numpy(x.dtype)) for x in (a, b)])  # type: ignore[arg-type]
     vector = b.ndim == 1
     batch = result.shape[: -1 if vector else -2]
@@ -192,7 +191,7 @@ SOLVE_TRIANGULAR = op("linalg_solve_triangular", _solve_triangular, lambda a, b,
 
 
 def _system(name: str, inner: str, a: Any, b: Any) -> tuple[Node, Node]:
-    """The nodes of a system, checked as MLX does; `inner` names the routine that looks at the matrix itself."""
+    """Return the nodes of a linear system after MLX's checks. `inner` is the routine that checks the matrix itself."""
     left, right = require_array(a, name), require_array(b, name)
     x, y = left.aval, right.aval
     if x.ndim < 2:
@@ -222,7 +221,7 @@ def _system(name: str, inner: str, a: Any, b: Any) -> tuple[Node, Node]:
 
 
 def solve(a: array, b: array, *, stream: Any = None) -> array:
-    """The solution `x` of the linear systems `a @ x = b`.
+    """Return the solution `x` of the linear systems `a @ x = b`.
 
     Args:
         a: matrices `(..., N, N)`, float32 or float64.
@@ -230,12 +229,12 @@ def solve(a: array, b: array, *, stream: Any = None) -> array:
         stream: accepted, and ignored.
 
     Returns:
-        The solutions, of the shape of `b`; batch dimensions are broadcast.
+        The solutions, with the shape of `b`; batch dimensions broadcast.
 
     Raises:
-        ValueError: for another dtype or shape.
-        RuntimeError: when it is computed, for a matrix whose LU factors have a zero on the diagonal, in the precision
-            of the result.
+        ValueError: for any other dtype or shape.
+        RuntimeError: at evaluation, for a matrix whose LU factors have a zero on the diagonal, in the precision of the
+            result.
 
     Example:
         >>> mx.linalg.solve(mx.array([[2.0, 0.0], [0.0, 4.0]]), mx.array([2.0, 2.0]))
@@ -246,20 +245,20 @@ def solve(a: array, b: array, *, stream: Any = None) -> array:
 
 
 def solve_triangular(a: array, b: array, *, upper: bool = False, stream: Any = None) -> array:
-    """The solution `x` of the triangular systems `a @ x = b`.
+    """Return the solution `x` of the triangular systems `a @ x = b`.
 
     Args:
         a: matrices `(..., N, N)`, float32 or float64; only one triangle is read.
         b: right-hand sides: one vector `(N,)`, or columns `(..., N, K)`.
-        upper: whether it is the upper triangle that is read.
+        upper: whether to read the upper triangle.
         stream: accepted, and ignored.
 
     Returns:
-        The solutions, of the shape of `b`; batch dimensions are broadcast.
+        The solutions, with the shape of `b`; batch dimensions broadcast.
 
     Raises:
-        ValueError: for another dtype or shape.
-        RuntimeError: when it is computed, for a zero on a diagonal.
+        ValueError: for any other dtype or shape.
+        RuntimeError: at evaluation, for a zero on a diagonal.
 
     Example:
         >>> mx.linalg.solve_triangular(mx.array([[2.0, 0.0], [1.0, 1.0]]), mx.array([2.0, 2.0]))

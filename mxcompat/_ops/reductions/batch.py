@@ -1,5 +1,7 @@
-"""Reductions, scans and sorts over an axis more, the first: the same op along the next axis. What takes no axis, and
-so all elements, takes those of each row."""
+"""Batching rules of reductions, scans and sorts: the same op along the axis after the batch axis.
+
+An op without an axis, which takes all elements, is applied to each row.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,13 @@ def _reshaped(node: Node, shape: tuple[int, ...]) -> Node:
 
 
 def _over_axes(op: Op, params: tuple, inputs: tuple, batched: Any, size: int) -> Node:
-    """For an op whose first param is the axes."""
+    """Batch an op whose first param is the axes."""
     return apply(op, inputs, (tuple([k + 1 for k in params[0]]), *params[1:]))
 
 
 def _along_axis(place: int, keepdims: bool = False) -> Any:
-    """For an op that has its axis, or None, at this place among the params; and after it, perhaps, keepdims."""
+    """Return the batching rule of an op whose params have the axis (or None) at this place, and maybe keepdims after
+    it."""
 
     def rule(op: Op, params: tuple, inputs: tuple, batched: Any, size: int) -> Node:
         (x,) = inputs
@@ -54,5 +57,5 @@ for _name in ("argmax", "argmin"):
 
 @BATCH.of(TABLE["searchsorted"])
 def _searchsorted(op: Op, params: tuple, inputs: tuple, batched: Any, size: int) -> Node | None:
-    """Several values are searched for in one row; there is no search in several rows."""
+    """Batch a search for several values in one row. There is no rule for a search in several rows."""
     return None if batched[0] else apply(op, inputs, params)

@@ -1,8 +1,8 @@
-"""Long reductions, block by block: a block is widened, or numbered, on its own, and stays in the cache.
+"""Long reductions, block by block: each block is cast or searched on its own, and stays in the cache.
 
-XLA makes a tree of a long reduction on a CPU, into which it does not fuse the cast before it: the sum of 128 MB of
-bytes made a copy of half a gigabyte and took 15 times as long as this. NumPy casts in pieces, but slowly. To find where
-an extreme is XLA writes down the place of each element, four bytes each.
+On a CPU, XLA turns a long reduction into a tree, and does not fuse the cast before it into the tree. The sum of 128 MB
+of bytes made a copy of half a gigabyte and took 15 times as long as this module. NumPy casts in pieces, but slowly. To
+find the place of a maximum or minimum, XLA writes the index of every element, four bytes each.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def widened(x: Any) -> Any:
-    """Half precision as float32, anything else as it is."""
+    """Return half precision as float32, and other dtypes unchanged."""
     dtype = x.dtype
     return x.astype(_FLOAT32) if dtype.itemsize == 2 and dtype.kind in "fV" else x
 
 
 @cache
 def _reductions() -> dict[Any, Callable[..., Any]]:
-    """The reductions by ufuncs. Their own are functions that are called, out of sight of what rounds products."""
+    """Return the reduction function for each JAX ufunc.
+
+    A ufunc's own reduction is a separate function call, which hides it from the pass that rounds products.
+    """
     return {
         jnp.add: lax.reduce_sum, jnp.multiply: lax.reduce_prod,
         jnp.logical_and: lax.reduce_and, jnp.logical_or: lax.reduce_or,
@@ -44,9 +47,9 @@ def _reductions() -> dict[Any, Callable[..., Any]]:
 
 
 def folded(ufunc: Any, term: Callable[..., Any], x: Any, kept: Sequence[Any], axes: tuple[int, ...]) -> Any:
-    """The reduction, by a ufunc of JAX, of `term(x, *kept)` over some axes, which stay with size 1, as in `kept`.
+    """Return the reduction of `term(x, *kept)` by a JAX ufunc over some axes, which stay with size 1, as in `kept`.
 
-    Where it is long `term` sees a block of `x` at a time. This has no derivative of its own.
+    For a long array, `term` gets one block of `x` at a time. This function has no derivative of its own.
     """
 
     def fold(block: Any, kept: Sequence[Any]) -> Any:
@@ -58,7 +61,7 @@ def folded(ufunc: Any, term: Callable[..., Any], x: Any, kept: Sequence[Any], ax
     count, left = divmod(x.shape[along], rows)
 
     def part(start: Any, rows: int = rows) -> Any:
-        # x as it is in this step: XLA widens all of a bfloat16 array before the loop otherwise
+        # The barrier ties x to this step; otherwise XLA widens a whole bfloat16 array before the loop.
         here, start = lax.optimization_barrier((x, start)) if x.dtype == jnp.bfloat16 else (x, start)
 
         def cut(a: Any) -> Any:
@@ -79,7 +82,7 @@ def folded(ufunc: Any, term: Callable[..., Any], x: Any, kept: Sequence[Any], ax
 
 @partial(lazy.custom_jvp, nondiff_argnums=(0, 2, 3, 4))
 def reduced_wide(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
-    """The reduction of an array by a ufunc of JAX, computed in a dtype that may be wider."""
+    """Return the reduction of an array by a JAX ufunc, computed in a dtype that may be wider."""
     if x.dtype.itemsize >= np.dtype(dtype).itemsize:
         return _plain(ufunc, x, axes, keepdims, dtype)
     of_bytes = ufunc is jnp.add and axes and x.dtype.itemsize == 1
@@ -89,7 +92,8 @@ def reduced_wide(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool, dtyp
 
 
 def _summed_in_16_bits(axis: int, dtype: Any, block: Any) -> Any:
-    """What is left to sum of a block of bytes, in the dtype: of an axis so many have been summed that 16 bits hold."""
+    """Return partial sums of a block of bytes, in `dtype`. Along the axis, as many elements are summed as 16 bits can
+    hold."""
     count = math.gcd(block.shape[axis], policy.BYTES_SUMMED)
     shape = list(block.shape)
     shape[axis : axis + 1] = [count, shape[axis] // count]
@@ -118,7 +122,7 @@ def folded_on_host(
     ufunc: np.ufunc, term: Callable[..., Any], x: Any, kept: Sequence[Any], axes: tuple[int, ...],
     size: int | None = None,
 ) -> Any:  # fmt: skip
-    """What `folded` gives, with NumPy. A block has about `size` elements."""
+    """Return the same as `folded`, with NumPy. A block has about `size` elements."""
 
     def fold(block: Any, kept: Sequence[Any]) -> Any:
         return reduced(ufunc, term(block, *kept), axes, True)
@@ -133,7 +137,7 @@ def folded_on_host(
 
 
 def _blocks(shape: tuple[int, ...], size: int) -> tuple[int, int]:
-    """The axis along which an array of this shape is cut into blocks, and how many of its places make a block."""
+    """Return the axis along which an array of this shape is cut into blocks, and the size of a block along it."""
     along = next(k for k in range(len(shape)) if math.prod(shape[k + 1 :]) <= size)
     return along, max(1, size * shape[along] // math.prod(shape))
 
@@ -141,11 +145,11 @@ def _blocks(shape: tuple[int, ...], size: int) -> tuple[int, int]:
 def found_in_blocks(
     search: Callable[[Any, int], Any], better: Callable[[Any, Any], Any], x: Any, axis: int
 ) -> Any:  # fmt: skip
-    """Where along an axis the element is that `search` finds, with JAX: int32, without the axis.
+    """Return the place, along an axis, of the element that `search` finds, with JAX: int32, without the axis.
 
     Args:
-        search: the places in an array, along an axis.
-        better: whether an element found later is to be preferred to one found before.
+        search: the function that returns the places in an array, along an axis.
+        better: whether an element found later replaces one found before.
     """
     if x.size < 2 * policy.BLOCK_OF_SUM:
         return search(x, axis)
@@ -178,7 +182,7 @@ def _by_row(search: Callable[[Any, int], Any], block: Any, axis: int) -> Any:
 
 
 def places_in_blocks(name: str, x: Any, axis: int) -> Any:
-    """What `argmax` or `argmin` of NumPy finds along an axis of a large array, whose half precision is widened."""
+    """Return the result of NumPy's `argmax` or `argmin` along an axis of a large array. Half precision is widened."""
     n, rows = x.shape[0], max(1, policy.BLOCK_OF_SUM * x.shape[0] // x.size)
     if x.size < 2 * policy.BLOCK_OF_SUM:
         return getattr(widened(x), name)(axis)

@@ -1,4 +1,4 @@
-"""Reductions that choose an element: `max`, `min`, and where these are. Equal elements share the gradient."""
+"""Reductions that choose an element: `max`, `min`, and the places of these. Equal elements share the gradient."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ def _not_empty(name: str) -> Callable[[Aval, tuple[int, ...]], None]:
 
 
 def _first_place(x: Any, axes: tuple[int, ...], worst: float) -> Any:
-    """Where, in the order of `axes`, the largest element (the smallest if `worst` is inf) first is; `axes` stay."""
+    """Return the first place, in the order of `axes`, of the largest element (the smallest if `worst` is inf); `axes`
+    stay."""
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     flat = lax.reshape(lax.transpose(x, (*rest, *axes)), (*(x.shape[axis] for axis in rest), size_of(x, axes)))
     return lax.expand_dims(_found(jnp.argmax if worst < 0 else jnp.argmin, flat, len(rest)), axes)
 
 
 def _places(x: Any, axes: tuple[int, ...]) -> Any:
-    """The places of the elements, counted in the order of `axes`."""
+    """Return the places of the elements, counted in the order of `axes`."""
     place = jnp.zeros((1,) * x.ndim, jnp.int32)
     for axis in axes:
         place = place * x.shape[axis] + lax.broadcasted_iota(
@@ -55,7 +56,8 @@ def _places(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
-    """`jnp.max` or `jnp.min`, for complex numbers too: by the real part, then the imaginary part."""
+    """Return the implementation of `max` or `min`. Complex numbers are compared by their real part, then the imaginary
+    part."""
 
     @partial(lazy.custom_jvp, nondiff_argnums=(1, 2))
     def real(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -66,20 +68,20 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
         x = primals[0]
         found = reduce(x, axis=axes, keepdims=True)
         out = found if keepdims else lax.squeeze(found, axes)
-        if is_forward():  # of the first of equal ones; backward they share
+        if is_forward():  # forward, the first of equal elements has the tangent; backward, equal elements share
             chosen = _places(x, axes) == _first_place(x, axes, worst)
             moved = jnp.where(chosen, tangents[0], jnp.zeros((), x.dtype))
             return out, jnp.sum(moved, axis=axes, keepdims=keepdims, dtype=x.dtype)
         equal = (x == found).astype(x.dtype)
         count = jnp.sum(equal, axis=axes, keepdims=True, dtype=x.dtype)
         # XLA may compute x twice and round differently (a product and a sum as one operation or as two), so that no
-        # element equals the one found. Then the place where it was found counts; to search for it takes long.
+        # element equals the extreme. Then the gradient goes to the place of the extreme, whose search takes long.
         lost = (count == 0) & (found == found)
         nowhere = jnp.full(found.shape, -1, jnp.int32)
         some = jnp.any(count == 0)
         place = lax.cond(some, lambda: jnp.where(lost, _first_place(x, axes, worst), -1), lambda: nowhere)
         share = jnp.where(lost, (_places(x, axes) == place).astype(x.dtype), equal / count)
-        share = jnp.where(found == found, share, found)  # XLA takes 0 / 0 for 0 there
+        share = jnp.where(found == found, share, found)  # XLA gives 0 for 0 / 0 here
         return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims, dtype=x.dtype)
 
     def impl(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -96,13 +98,13 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
     @of_complex.defjvp
     def complex_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
         out = of_complex(*primals, axes, keepdims)
-        x = lax.stop_gradient(primals[0])  # JAX cannot differentiate that search once more
+        x = lax.stop_gradient(primals[0])  # JAX cannot differentiate that search a second time
         found, place = _extreme_of_complex(x, axes, worst)
         share = (_places(x, axes) == place).astype(x.dtype)
         if not is_forward():
             equal = (x == found).astype(x.dtype)
             count = jnp.sum(equal, axis=axes, keepdims=True)
-            share = jnp.where(count == 0, share, equal / jnp.where(count == 0, 1, count))  # as for real ones
+            share = jnp.where(count == 0, share, equal / jnp.where(count == 0, 1, count))  # as for real numbers
             share = jnp.where(found == found, share, math.nan)
         return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims)
 
@@ -110,8 +112,11 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
 
 
 def _extreme_of_complex(x: Any, axes: tuple[int, ...], worst: float) -> tuple[Any, Any]:
-    """The largest complex number (the smallest if `worst` is inf) and its place in the order of `axes`, which stay. In
-    one pass: XLA may compute x twice and round differently."""
+    """Return the largest complex number (the smallest if `worst` is inf) and its place in the order of `axes`, which
+    stay.
+
+    Both come from one pass, since XLA may compute x twice and round differently.
+    """
 
     def better(a: Any, b: Any) -> Any:
         (re, im, place), (other, imaginary, behind) = a, b
@@ -138,15 +143,15 @@ smallest = _extreme(lazy.numpy.min, math.inf)
 _MAX = reduction_record("max", largest, same, _not_empty("max"), lazy=True)
 _MIN = reduction_record("min", smallest, same, _not_empty("min"), lazy=True)
 
-_OWN = "of the dtype of `a`"
+_OWN = "with the dtype of `a`"
 _EMPTY = ", or if a reduced axis has size 0"
 
-max = reduction_function(_MAX, "The largest element; NaN if there is one.", _OWN, _EMPTY)
-min = reduction_function(_MIN, "The smallest element; NaN if there is one.", _OWN, _EMPTY)
+max = reduction_function(_MAX, "Return the largest element; NaN if one is NaN.", _OWN, _EMPTY)
+min = reduction_function(_MIN, "Return the smallest element; NaN if one is NaN.", _OWN, _EMPTY)
 
 
 def minmax(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> tuple[array, array]:
-    """The smallest and the largest element.
+    """Return the smallest and the largest element.
 
     Args:
         a, axis, keepdims, stream: as for `min`.
@@ -197,7 +202,7 @@ def _arg_extreme(
 
 
 def _after(beyond: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Whether the element at a later place is the one to find. The first NaN is."""
+    """Return whether the element at a later place wins. The first NaN wins over everything."""
     return lambda value, best: beyond(value, best) | ((value != value) & (best == best))
 
 
@@ -209,8 +214,10 @@ def _searched(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis
 
 
 def _found(find: Callable[..., Any], x: Any, axis: int) -> Any:
-    """What `jnp.argmax` or `argmin` finds, the first of several NaNs. By themselves they find any of them where
-    elements are compared in any order, as on a GPU."""
+    """Return the result of `jnp.argmax` or `jnp.argmin`, or the first of several NaNs.
+
+    Where elements are compared in any order, as on a GPU, those functions may find any of the NaNs.
+    """
     found = find(x, axis=axis).astype(jnp.int32)
     if on_cpu() or not is_float(x):
         return found
@@ -219,9 +226,10 @@ def _found(find: Callable[..., Any], x: Any, axis: int) -> Any:
 
 
 def _in_two_passes(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis: int) -> Any:
-    """The first place of the largest (smallest) element: the value first, then where it is.
+    """Return the first place of the largest (smallest) element: first its value, then its place.
 
-    XLA may compute x twice and round differently, so that no element is the one found: then it has to be searched for.
+    XLA may compute x twice and round differently, so that no element equals the value. Then the element must be
+    searched for.
     """
     n = x.shape[axis]
     places = lax.broadcasted_iota(jnp.int32, x.shape, axis)
@@ -259,7 +267,7 @@ def _argument(record: Op, which: str) -> Callable[..., array]:
         return wrap(apply(record, (node,), (k, kept)))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The index of the {which} element: the first, if several are equal; of the first NaN, if any.
+    function.__doc__ = f"""Return the index of the {which} element: the first of equal ones, or the first NaN.
 
 Args:
     a: an array, of any shape.
@@ -268,7 +276,7 @@ Args:
     stream: accepted, and ignored.
 
 Returns:
-    A uint32 array without the axis searched.
+    A uint32 array without the searched axis.
 
 Raises:
     IndexError: if the axis is out of range.

@@ -1,4 +1,4 @@
-"""What NumPy makes of the reductions, of softmax and of the statistics. Half precision is accumulated in float32."""
+"""Host rules of the reductions, of softmax and of the statistics. Half precision is accumulated in float32."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _UINT32 = np.dtype(np.uint32)
 
 
 def inexact(x: Any) -> Any:
-    """In float32 at least."""
+    """Return x in float32 at least."""
     return x.astype(_FLOAT32) if x.dtype.kind in "biu" else widened(x)
 
 
 def narrowed(x: Any, out: Aval) -> Any:
-    """With the dtype of the result."""
+    """Return x in the dtype of the result."""
     return x.astype(out.dtype._numpy, copy=False)
 
 
@@ -42,12 +42,12 @@ def _half(out: Aval) -> bool:
 
 
 def _widely(ufunc: np.ufunc, out: Aval, x: Any, axes: tuple[int, ...]) -> Any:
-    """The reduction of half precision by a ufunc, in float32."""
+    """Return the reduction of half precision by a ufunc, in float32."""
     return folded_on_host(ufunc, widened, x, (), axes).reshape(out.shape)
 
 
 def _total(ufunc: np.ufunc) -> Callable[..., Any]:
-    """The rule of a reduction with this ufunc, in the dtype of the result."""
+    """Return the host rule of a reduction by this ufunc, in the dtype of the result."""
 
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         axes, keepdims = params
@@ -68,8 +68,11 @@ HOST[TABLE["prod"]] = _total(np.multiply)
 
 
 def _sum_of_narrow(x: Any, axes: tuple[int, ...]) -> Any:
-    """The sum of integers of 8 or 16 bits, in float32, with the axes kept. NumPy adds in 32 bits twice as fast as in
-    float32: all at once where these hold the sum, otherwise block by block."""
+    """Return the sum of 8-bit or 16-bit integers in float32, with the axes kept.
+
+    NumPy adds 32-bit integers twice as fast as float32. They are summed at once if 32 bits can hold the sum, and block
+    by block otherwise.
+    """
     wide = _INT32 if x.dtype.kind == "i" else _UINT32
     most = 1 << 32 - 8 * x.dtype.itemsize
 
@@ -142,7 +145,7 @@ def _count(out: Aval, params: tuple, x: Any) -> Any:
 
 
 def _place(name: str) -> Callable[..., Any]:
-    """The rule of `argmax` or `argmin`."""
+    """Return the host rule of `argmax` or `argmin`."""
 
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         axis, keepdims = params
@@ -160,15 +163,16 @@ HOST[TABLE["argmin"]] = _place("argmin")
 
 
 def powers_and_sum(x: Any, axes: Any) -> tuple[Any, Any]:
-    """`exp(x - shift)`, where `shift` is the largest element along the axes, and the sum, with these axes kept."""
+    """Return `exp(x - shift)` and its sum, with the axes kept. `shift` is the largest element along the axes."""
     powers = _powers(x, np.maximum.reduce(x.real if x.dtype.kind == "c" else x, axes, None, None, True))
     return powers, np.add.reduce(powers, axes, None, None, True)
 
 
 def _powers(x: Any, shift: Any) -> Any:
-    """`exp(x - shift)`, in float32 at least."""
+    """Return `exp(x - shift)`, in float32 at least."""
     x = inexact(x)
-    powers = np.subtract(x, shift, out=np.empty(x.shape, x.dtype))  # an array even where NumPy makes a scalar
+    # `out` makes an array, also where NumPy would make a scalar
+    powers = np.subtract(x, shift, out=np.empty(x.shape, x.dtype))
     return np.exp(powers, powers)
 
 
@@ -177,7 +181,7 @@ def _logsumexp(out: Aval, params: tuple, x: Any) -> Any:
     axes, _ = params
     if not axes:
         return narrowed(inexact(x), out)
-    shift = folded_on_host(np.maximum, inexact, x, (), axes)  # the imaginary part tells the branch of a logarithm
+    shift = folded_on_host(np.maximum, inexact, x, (), axes)  # the imaginary part decides the branch of the logarithm
     shift = np.where(np.isfinite(shift), shift, shift.dtype.type(0))
     total = folded_on_host(np.add, _powers, x, (shift,), axes)
     return narrowed(np.log(total) + shift, out).reshape(out.shape)
@@ -204,7 +208,7 @@ def _variance(out: Aval, params: tuple, x: Any) -> Any:
 
 
 def _mean_along(x: Any, axes: tuple[int, ...]) -> Any:
-    """The mean along some axes, which are kept, in float32 at least."""
+    """Return the mean along some axes, which are kept, in float32 at least."""
     total = folded_on_host(np.add, inexact, x, (), axes)
     return total / (x.size // max(total.size, 1))
 
@@ -220,7 +224,7 @@ def _distances(x: Any, mean: Any) -> Any:
 
 
 def distances(x: Any, axes: tuple[int, ...]) -> Any:
-    """The elements less their mean, in float32 at least; never a scalar."""
+    """Return the elements minus their mean, in float32 at least; never a scalar."""
     return _distances(x, _mean_along(x, axes))
 
 
@@ -230,6 +234,6 @@ def _std(out: Aval, params: tuple, x: Any) -> Any:
 
 
 def as_rows(x: Any, axes: tuple[int, ...]) -> Any:
-    """The elements along the axes as rows, of an array that has the other axes before."""
+    """Return the elements along the axes as rows, after the other axes of the array."""
     kept = [k for k in range(x.ndim) if k not in axes]
     return x.transpose(*kept, *axes).reshape(*[x.shape[k] for k in kept], size_of(x, axes))

@@ -1,7 +1,8 @@
-"""The derivative of a product: for each element the product of all others. It is no quotient, as there may be zeros.
+"""The derivative of a product: for each element the product of all others. Division would fail, as there may be zeros.
 
-An axis is halved and its halves are multiplied, until one element is left; on the way back, the others of an element
-are those of its pair, and its partner. That is three multiplications for each element, of slices that lie along memory.
+An axis is halved and its halves are multiplied, until one element is left. On the way back, the product of the others
+of an element is that of its pair, times its partner. That takes three multiplications for each element, on contiguous
+slices.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ __all__ = ["products_of_others"]
 
 
 def products_of_others(xp: ModuleType, x: Any, axes: tuple[int, ...]) -> Any:
-    """For each element the product of the others along some axes.
+    """Return, for each element, the product of the others along some axes.
 
     Args:
-        xp: `numpy` or `jax.numpy`, whose array `x` is.
+        xp: the module of the array `x`: `numpy` or `jax.numpy`.
     """
     if len(axes) == 1:
         return _along(xp, x, axes[0])

@@ -1,6 +1,6 @@
 """Partitions, and the largest elements. NaN counts as the largest.
 
-Where few elements are on one side of the partition, they alone are sorted.
+If one side of the partition has few elements, only those are sorted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["argpartition", "partition", "topk"]
 
 
 def _suits(x: Any, kth: int, axis: int) -> bool:
-    """Whether to look for the few elements on the shorter side only."""
+    """Return whether to search only for the few elements of the shorter side."""
     n = x.shape[axis]
     few = n >= policy.PARTITIONED_AXIS and min(kth + 1, n - kth) <= n * policy.PARTITIONED_SHARE
     return few and is_float(x) and x.dtype.itemsize <= 4 and on_cpu()
@@ -51,7 +51,7 @@ def _argpartitioned(x: Any, kth: int, axis: int | None) -> Any:
     n = rows.shape[-1]
     if kth + 1 <= n - kth:
         few = kth + 1
-        chosen = lax.top_k(-one_nan(rows), few)[1]  # to `top_k` a negative NaN is the smallest
+        chosen = lax.top_k(-one_nan(rows), few)[1]  # `top_k` treats a negative NaN as the smallest
         slots = 0
     else:
         few = n - kth
@@ -62,14 +62,17 @@ def _argpartitioned(x: Any, kth: int, axis: int | None) -> Any:
 
 
 def _exchanged(chosen: Any, start: int, n: int) -> Any:
-    """For each row of `chosen`, the numbers below n in an order in which these come one after the other from `start`
-    on. Those that were there take their places, all others stay."""
+    """Return, for each row of `chosen`, the numbers below n, ordered so that those of the row are contiguous from
+    `start` on.
+
+    The numbers that were at these places move to the places of the chosen ones. All others stay.
+    """
 
     def row(chosen: Any) -> Any:
         few = chosen.shape[0]
         inside = (chosen >= start) & (chosen < start + few)
         stays = jnp.zeros(few, bool).at[jnp.where(inside, chosen - start, few)].set(True, mode="drop")
-        leaving = start + jnp.argsort(stays)  # first those that have to go
+        leaving = start + jnp.argsort(stays)  # first those that must leave
         vacant = chosen[jnp.argsort(inside)]  # first the places outside
         to = jnp.where(jnp.arange(few) < few - jnp.sum(inside), vacant, n)
         places = jnp.arange(n, dtype=jnp.int32).at[to].set(leaving.astype(jnp.int32), mode="drop")
@@ -91,7 +94,7 @@ TANGENT_DTYPE[_ARGPARTITION] = lambda tangents, operands, result: tangents[0]
 
 
 def _place(name: str, node: Node, kth: int, axis: Any, gap: str) -> tuple[int, int | None]:
-    """The index to partition at, counted from the start, and the axis."""
+    """Return the index to partition at, counted from the start, and the axis."""
     k = axis_to_sort(name, axis, node.aval.ndim)
     size = node.aval.size if k is None else node.aval.shape[k]
     if not -size <= index(kth) < size:
@@ -105,7 +108,7 @@ def _place(name: str, node: Node, kth: int, axis: Any, gap: str) -> tuple[int, i
 
 
 def _partitioner(record: Op, gap: str, summary: str, result: str) -> Callable[..., array]:
-    """The public function of a partition. `gap` is what MLX's message has behind a bad kth."""
+    """Make the public function of a partition. `gap` is the text after a bad kth in MLX's message."""
     name = record.name
 
     def function(a: array, /, kth: int, axis: int | None = -1, *, stream: Any = None) -> array:
@@ -137,12 +140,12 @@ Example:
 
 partition = _partitioner(
     _PARTITION, "",
-    "The elements, such that the kth is where it would be if sorted, no larger one before it, no smaller one after.",
+    "Return the elements with the kth at its sorted place, no larger one before it, and no smaller one after it.",
     "An array with the shape (1-d if `axis` is None) and the dtype of `a`.",
 )  # fmt: skip
 argpartition = _partitioner(
     _ARGPARTITION, " ",
-    "The indices that partition an array: see `partition`.",
+    "Return the indices that partition an array: see `partition`.",
     "A uint32 array with the shape of `a` (1-d if `axis` is None).",
 )  # fmt: skip
 
@@ -155,8 +158,8 @@ def _topk(x: Any, k: int, axis: int | None) -> Any:
         return lax.slice_in_dim(sorted_values(x, axis), x.shape[axis] - k, None, axis=axis)
     rows = jnp.moveaxis(x.astype(jnp.uint8) if x.dtype.kind == "b" else x, axis, -1)
     if is_float(rows):
-        rows = one_nan(rows)  # top_k tells their signs apart
-    # flipped twice, so that later ones of equal elements are preferred, in their order
+        rows = one_nan(rows)  # top_k distinguishes their signs
+    # flipped twice, so that of equal elements the later ones are chosen, in their order
     out = jnp.moveaxis(jnp.flip(lax.top_k(jnp.flip(rows, -1), k)[0], -1), -1, axis)
     return out != 0 if x.dtype.kind == "b" else out
 
@@ -171,16 +174,16 @@ _TOPK = op("topk", _topk, _topk_aval, ("k", "axis"))
 
 
 def topk(a: array, /, k: int, axis: int | None = -1, *, stream: Any = None) -> array:
-    """The `k` largest elements.
+    """Return the `k` largest elements.
 
     Args:
         a: an array.
-        k: how many.
+        k: the number of elements.
         axis: the axis to choose along; None to choose from the flattened array.
         stream: accepted, and ignored.
 
     Returns:
-        An array of the dtype of `a`, with size `k` along the axis. Only their being the largest is promised, no order.
+        An array with the dtype of `a` and size `k` along the axis. The order of the elements is not specified.
 
     Raises:
         IndexError: if the axis is out of range.

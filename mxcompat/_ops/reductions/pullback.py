@@ -1,4 +1,4 @@
-"""The derivatives of reductions, of softmax and of the statistics in NumPy. Half precision is widened to float32."""
+"""Derivatives, on the host, of reductions, of softmax and of the statistics. Half precision is widened to float32."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 
 def _kept(g: Any, params: tuple, x: Any) -> Any:
-    """What belongs to the result, with the reduced axes of `x` kept."""
+    """Return an array that has the shape of the result, reshaped to keep the reduced axes of `x`."""
     axes, keepdims = params[:2]
     if keepdims or len(axes) == x.ndim:
         return g
@@ -52,9 +52,11 @@ def _mean_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
 
 
 def _weighted(name: str, weights: Callable[..., Any]) -> None:
-    """The rules of a reduction whose tangent is the sum of those of the elements, each times its weight.
+    """Register the rules of a reduction whose tangent is a weighted sum of the elements' tangents.
 
-    `weights(y, params, x)` gives them, from the result with its reduced axes kept, and no half precision."""
+    `weights(y, params, x)` returns the weights. Its `y` is the result with reduced axes kept, and is never half
+    precision.
+    """
     op = TABLE[name]
 
     def pullback(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
@@ -102,7 +104,8 @@ def _extreme(name: str) -> None:
 
 
 def _at_first(t: Any, x: Any, params: tuple, search: Callable[..., Any]) -> Any:
-    """The tangent of the first of the extreme elements, in the order of the axes; backward, equal ones share."""
+    """Return the tangent of the first of the extreme elements, in the order of the axes. Backward, equal elements
+    share."""
     axes, keepdims = params
     kept = [k for k in range(x.ndim) if k not in axes]
     order = [*kept, *axes]
@@ -114,7 +117,7 @@ def _at_first(t: Any, x: Any, params: tuple, search: Callable[..., Any]) -> Any:
 
 
 def _count(equal: Any, params: tuple, dtype: Any) -> Any:
-    """How many elements are the extreme, and so have a share in it; 0 if that is NaN, which is not equal to itself."""
+    """Return the number of elements that equal the extreme and share its gradient; 0 if it is NaN."""
     return np.add.reduce(equal, params[0], dtype, None, True)
 
 
@@ -141,7 +144,7 @@ def _softmax_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
 
 
 def _softmax_of(x: Any, y: Any, params: tuple) -> Any:
-    """The result, but not rounded to half precision."""
+    """Return the result without rounding to half precision."""
     if y.dtype.itemsize != 2 or not y.size:
         return y
     powers, total = powers_and_sum(inexact(x), params[0])
@@ -149,7 +152,10 @@ def _softmax_of(x: Any, y: Any, params: tuple) -> Any:
 
 
 def _directions(params: tuple, x: Any) -> tuple[Any, int]:
-    """The derivative of the variance, and its divisor. The mean moves too, as rounded distances do not sum to 0."""
+    """Return the derivative of the variance, and its divisor.
+
+    The change of the mean counts too, since rounded distances do not sum to 0.
+    """
     axes, _, ddof = params
     away = distances(distances(x, axes), axes)
     return 2 * (away.conj() if away.dtype.kind == "c" else away), max(size_of(x, axes) - ddof, 0)

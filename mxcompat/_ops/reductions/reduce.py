@@ -1,4 +1,4 @@
-"""Reductions: ops that take several elements to one, over any axes. Those that choose one are in `extremes`.
+"""Reductions of several elements to one, over any axes. Those that choose an element are in `extremes`.
 
 Half precision is accumulated in float32.
 """
@@ -36,7 +36,7 @@ NO_MEAN_AXIS = "[mean] axis {axis} is out of bounds for array with {ndim} dimens
 
 
 def reduced(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
-    """The shape that is left when `axes` are reduced."""
+    """Return the shape after the reduction of `axes`."""
     if keepdims:
         return tuple([1 if k in axes else n for k, n in enumerate(shape)])
     return tuple([n for k, n in enumerate(shape) if k not in axes])
@@ -46,11 +46,13 @@ def reduction_record(
     name: str, impl: Callable[..., Any], result: Callable[[Dtype], Dtype], check: Any = None, lazy: bool = False,
     casts: bool = True,
 ) -> Op:  # fmt: skip
-    """A record of a reduction, with `axes` and `keepdims`.
+    """Make the record of a reduction, with the params `axes` and `keepdims`.
 
-    `impl(x, axes, keepdims)` is given its input cast to the result's dtype, unless that is bool. `check(aval, axes)`
-    raises if there is nothing to reduce. With `lazy`, no axes means no change, not even of dtype. Without `casts`,
-    `impl` is given its input as it is, and the dtype of the result.
+    Args:
+        impl: the function `impl(x, axes, keepdims)`. Its input is cast to the result's dtype, unless that is bool.
+        check: the function `check(aval, axes)`, which raises if there is nothing to reduce.
+        lazy: whether an empty sequence of axes means no change, not even of the dtype.
+        casts: whether the input is cast. If not, `impl` also gets the dtype of the result.
     """
 
     def infer(a: Aval, axes: tuple[int, ...], keepdims: bool) -> Aval:
@@ -82,13 +84,13 @@ def size_of(x: Any, axes: tuple[int, ...]) -> int:
 
 
 def wide(x: Any) -> Any:
-    """Half precision as float32, anything else as it is."""
+    """Return half precision as float32, and other dtypes unchanged."""
     half = x.dtype.itemsize == 2 and jnp.issubdtype(x.dtype, jnp.floating)
     return x.astype(jnp.float32) if half else x
 
 
 def accumulator(dtype: Any) -> Any:
-    """What to add up in for a result of this dtype."""
+    """Return the dtype of the accumulator for a result of this dtype."""
     return jnp.float32 if dtype.itemsize == 2 else dtype
 
 
@@ -108,7 +110,7 @@ def divided(total: Any, count: int) -> Any:
     size = jnp.asarray(count, total.dtype)
     if total.dtype.kind == "c":
         return total / size
-    return total * (jnp.ones((), total.dtype) / size)  # as MLX has it
+    return total * (jnp.ones((), total.dtype) / size)  # as in MLX
 
 
 def _logsumexp(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -127,7 +129,7 @@ def _logsumexp_of(x: Any, axes: tuple[int, ...]) -> Any:
 
 @_logsumexp_of.defjvp
 def _logsumexp_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """By the softmax, as in MLX: NaN for all elements if one is infinite."""
+    """Use the softmax as the derivative, as in MLX: NaN for all elements if one is infinite."""
     (x,) = primals
     powers = lax.exp(wide(x) - wide(_largest(x, axes)))
     softmax = powers / sum_of(powers, axes, True)
@@ -135,7 +137,7 @@ def _logsumexp_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[
 
 
 def _largest(x: Any, axes: tuple[int, ...]) -> Any:
-    """The largest element; of complex ones the imaginary part is that of MLX's branch."""
+    """Return the largest element. For complex numbers, its imaginary part is that of MLX's branch."""
     return lax.stop_gradient(jnp.max(x, axis=axes, keepdims=True))
 
 
@@ -162,7 +164,7 @@ _ANY = reduction_record("any", lambda *args: _of_truth(jnp.logical_or, *args), a
 
 @TANGENT_DTYPE.of(_ALL, _ANY)
 def _tangent_of_all(tangents: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype:
-    """That of a product, in MLX, or of the cast to bool where there is nothing to reduce."""
+    """Return the tangent dtype of a product, as in MLX; or that of the cast to bool if there is nothing to reduce."""
     dtype = promote(tangents[0], operands[0].dtype)
     return avals.bool_ if operands[0].size == result.size else summed_dtype(dtype)
 
@@ -179,12 +181,12 @@ def reduction_function(
     record: Op, summary: str, dtypes: str, raises: str = "", *, guard: Callable[[Aval, Any], None] | None = None,
     message: str = INVALID,
 ) -> Callable[..., array]:  # fmt: skip
-    """The public function of a reduction.
+    """Make the public function of a reduction.
 
     Args:
         summary, dtypes, raises: parts of its docstring.
-        guard: `guard(aval, axis)` raises for what MLX refuses before it looks at the axes.
-        message: of the IndexError for an axis out of range.
+        guard: the function `guard(aval, axis)`, which raises for inputs that MLX refuses before it checks the axes.
+        message: the message of the IndexError for an axis out of range.
     """
     name = record.name
 
@@ -221,15 +223,19 @@ Example:
 {example}
 """
 
-_WIDE = "of the dtype of `a`; int32 or uint32 instead of narrower integers and bool"
-_FLOAT = "of the dtype of `a`, float32 instead of an integer or bool"
+_WIDE = "with the dtype of `a` (int32 or uint32 for narrower integers and bool)"
+_FLOAT = "with the dtype of `a` (float32 for integers and bool)"
 
-sum = reduction_function(_SUM, "The sum of the elements.", _WIDE)
-prod = reduction_function(_PROD, "The product of the elements.", _WIDE)
-mean = reduction_function(_MEAN, "The mean of the elements.", _FLOAT, message=NO_MEAN_AXIS)
+sum = reduction_function(_SUM, "Return the sum of the elements.", _WIDE)
+prod = reduction_function(_PROD, "Return the product of the elements.", _WIDE)
+mean = reduction_function(_MEAN, "Return the mean of the elements.", _FLOAT, message=NO_MEAN_AXIS)
 logsumexp = reduction_function(
-    _LOGSUMEXP, "The logarithm of the sum of the exponentials.", _FLOAT, ", or if `a` is empty", guard=_check_logsumexp
+    _LOGSUMEXP,
+    "Return the logarithm of the sum of the exponentials.",
+    _FLOAT,
+    ", or if `a` is empty",
+    guard=_check_logsumexp,
 )
-all = reduction_function(_ALL, "Whether no element is 0.", "of bools")
-any = reduction_function(_ANY, "Whether some element is not 0.", "of bools")
-count_nonzero = reduction_function(_COUNT, "How many elements are not 0.", "of int32")
+all = reduction_function(_ALL, "Return whether no element is 0.", "with dtype bool")
+any = reduction_function(_ANY, "Return whether some element is not 0.", "with dtype bool")
+count_nonzero = reduction_function(_COUNT, "Return the number of elements that are not 0.", "with dtype int32")

@@ -1,6 +1,6 @@
-"""Scans: running sums, products, extremes along an axis, and differences. Half precision is accumulated in float32.
+"""Scans: running sums, products and extremes along an axis, and differences. Half precision is accumulated in float32.
 
-An exclusive scan is the inclusive one moved on by one place, with the identity at the start.
+An exclusive scan is the inclusive one shifted by one place, with the identity at the start.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ def _record(
     name: str, scan: Callable[..., Any], identity: Callable[[Any], Any], result: Callable[[Dtype], Dtype] = same,
     for_complex: Callable[..., Any] | None = None,
 ) -> Op:  # fmt: skip
-    """A record of a scan.
+    """Make the record of a scan.
 
     Args:
-        scan: the function, `scan(x, axis, reverse)`.
-        identity: the neutral element, given the dtype; -inf or inf where JAX accepts that.
+        scan: the function `scan(x, axis, reverse)`.
+        identity: the function that returns the neutral element for a dtype; -inf or inf where JAX accepts that.
         result: the dtype of the result.
-        for_complex: the step for complex numbers, if `scan` does not take these.
+        for_complex: the step for complex numbers, if `scan` does not support them.
     """
 
     def lower(x: Any, axis: int | None, reverse: bool, inclusive: bool) -> Any:
         x = jnp.asarray(x)
         want = result(avals.from_numpy(x.dtype))  # type: ignore[arg-type]
-        # bools run as uint8, of which 0 and 1 alone occur: products and extremes stay among these
+        # bools run as uint8 with the values 0 and 1; products and extremes keep these values
         x = x.astype(jnp.uint8 if want._kind == "b" else want._numpy)
         if axis is None:
             x, axis = x.reshape(-1), 0
@@ -93,9 +93,11 @@ def _complex_larger(x: Any, y: Any) -> Any:
 
 
 def _by_size(scan: Callable[..., Any], pairwise: Callable[..., Any], *, costly: bool = False) -> Callable[..., Any]:
-    """The same scan in the form that XLA runs fastest. On a CPU JAX's own is a window that slides over each element; of
-    many, an axis is gone along step by step, or pairs are combined and scanned, and pairs of those, unless these are
-    `costly` to compile."""
+    """Return the same scan in the form that XLA runs fastest for the size.
+
+    On a CPU, JAX's own scan computes a window for each element. A large array is scanned step by step along the axis,
+    or recursively over pairs unless the pairs are `costly` to compile.
+    """
 
     def function(x: Any, axis: int, reverse: bool) -> Any:
         if not is_long(x.size, policy.LARGE_SCAN):
@@ -108,13 +110,15 @@ def _by_size(scan: Callable[..., Any], pairwise: Callable[..., Any], *, costly: 
 
 
 def _is_across(x: Any, axis: int) -> bool:
-    """Whether there are many elements, and the neighbours in memory belong to different lines of the scan."""
+    """Return whether there are many elements, and neighbours in memory belong to different lines of the scan."""
     return is_long(x.size, policy.LARGE_SCAN) and math.prod(x.shape[axis + 1 :]) >= policy.STEPPED_LINES
 
 
 def _linear(scan: Callable[..., Any], plain: Callable[..., Any], pairwise: Callable[..., Any]) -> Callable[..., Any]:
-    """A scan that is linear: its derivatives are such scans, too, step by step or by the `plain` one, as the one over
-    pairs takes long to compile."""
+    """Return a linear scan whose derivative is the same scan, step by step or as `plain`.
+
+    The scan over pairs is not used for the derivative, since it takes long to compile.
+    """
 
     @functools.partial(lazy.custom_jvp, nondiff_argnums=(1, 2))
     def function(x: Any, axis: int, reverse: bool) -> Any:
@@ -131,7 +135,7 @@ def _linear(scan: Callable[..., Any], plain: Callable[..., Any], pairwise: Calla
 
 
 def _running(scan: Callable[..., Any]) -> Callable[..., Any]:
-    """`lax.cummax` or `lax.cummin`, with the derivative going to the latest of equal elements, as in MLX."""
+    """Return `lax.cummax` or `lax.cummin` with MLX's derivative, which goes to the latest of equal elements."""
 
     @functools.partial(lazy.custom_jvp, nondiff_argnums=(1, 2))
     def function(x: Any, axis: int, reverse: bool) -> Any:
@@ -179,17 +183,17 @@ def _scan(record: Op, a: Any, axis: Any, reverse: bool, inclusive: bool) -> arra
     return wrap(apply(record, (node,), (k, *flags)))
 
 
-_DOC = """The running {what} of the elements.
+_DOC = """Return the running {what} of the elements.
 
 Args:
     a: an array, of any shape.
     axis: the axis to run along; None to run along the flattened array.
     reverse: whether to start from the end.
-    inclusive: whether the i-th result includes the i-th element; if not, it starts from {identity}.{dtype}
+    inclusive: whether the i-th result includes the i-th element; if not, the first result is {identity}.{dtype}
     stream: accepted, and ignored.
 
 Returns:
-    An array with the shape of `a` (1-d if `axis` is None), of {dtypes}.
+    An array with the shape of `a` (1-d if `axis` is None) and {dtypes}.
 
 Raises:
     IndexError: if the axis is out of range.
@@ -228,11 +232,11 @@ def _described(function: Any, record: Op, what: str, identity: str, dtypes: str,
     return function
 
 
-cumsum = _typed(_CUMSUM, "sum", "0", "the dtype of `a`, int32 instead of bool")
+cumsum = _typed(_CUMSUM, "sum", "0", "the dtype of `a` (int32 for bool)")
 cumprod = _typed(_CUMPROD, "product", "1", "the dtype of `a`")
 cummax = _plain(_CUMMAX, "maximum", "the lowest value of the dtype", "the dtype of `a`")
 cummin = _plain(_CUMMIN, "minimum", "the highest value of the dtype", "the dtype of `a`")
-logcumsumexp = _plain(_LOGCUMSUMEXP, "`logsumexp`", "-inf", "the dtype of `a`, float32 instead of an integer or bool")
+logcumsumexp = _plain(_LOGCUMSUMEXP, "`logsumexp`", "-inf", "the dtype of `a` (float32 for integers and bool)")
 
 cumulative_prod = cumprod
 cumulative_sum = cumsum
@@ -257,16 +261,16 @@ _DIFF = op("diff", _diff, _diff_aval, ("n", "axis"))
 
 
 def diff(a: array, /, n: int = 1, axis: int = -1, *, stream: Any = None) -> array:
-    """The differences of neighbouring elements.
+    """Return the differences of neighbouring elements.
 
     Args:
         a: an array with at least one axis.
-        n: how many times to take differences.
+        n: the number of times to take differences.
         axis: the axis along which elements are neighbours.
         stream: accepted, and ignored.
 
     Returns:
-        An array of the dtype of `a`, with `n` elements less along the axis.
+        An array with the dtype of `a` and `n` elements fewer along the axis.
 
     Raises:
         IndexError: if the axis is out of range.

@@ -1,7 +1,7 @@
-"""What NumPy makes of the scans, and their derivatives.
+"""Host rules of the scans, and their derivatives.
 
-Each is taken for the plain one: along the last axis, forward, including the element itself. So is any other, seen from
-its end, or without the element that no result includes. Half precision is accumulated in float32.
+Each scan is reduced to the plain scan: along the last axis, forward, inclusive. A reverse scan reads the array from its
+end. An exclusive scan drops the element that no result includes. Half precision is accumulated in float32.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BUT_FIRST, _BUT_LAST = (..., slice(1, None)), (..., slice(None, -1))
 
 
 def _line(x: Any, axis: int | None, reverse: bool) -> Any:
-    """A view of the elements that has the axis last, and forward."""
+    """Return a view of the elements with the axis last, in forward order."""
     x = x.reshape(-1) if axis is None else x.swapaxes(axis, -1)
     return x[_BACKWARD] if reverse else x
 
@@ -49,7 +49,7 @@ def _limit(dtype: np.dtype, value: float) -> Any:
 
 
 def _scan(ufunc: np.ufunc, identity: Callable[[np.dtype], Any], for_complex: np.ufunc | None = None) -> Any:
-    """The rule of a scan by this ufunc, or another for complex numbers."""
+    """Return the host rule of a scan by this ufunc, or by another one for complex numbers."""
 
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         axis, reverse, inclusive = params
@@ -82,7 +82,7 @@ _IN_C = {np.add: 0, np.maximum: 1, np.minimum: 2, np.multiply: 3}
 
 
 def _in_c(step: np.ufunc, shape: tuple[int, ...], x: Any, params: tuple, identity: Any) -> Any:
-    """The scan, in NumPy's order (`_native/rows.c`); None, if it has not the dtype there."""
+    """Return the scan from `_native/rows.c`, with NumPy's order of operations; None if it does not have the dtype."""
     axis, reverse, inclusive = params
     x, k = contiguous(x.reshape(shape)), axis or 0
     y = np.empty(shape, x.dtype)
@@ -95,7 +95,7 @@ def _in_c(step: np.ufunc, shape: tuple[int, ...], x: Any, params: tuple, identit
 
 
 def _by_columns(step: np.ufunc, source: Any, target: Any) -> None:
-    """The scan along the last axis, where elements apart from that are the near ones in memory."""
+    """Scan along the last axis, for arrays whose other elements are the neighbours in memory."""
     before = None
     for k in range(source.shape[-1]):
         now = target[..., k]
@@ -114,7 +114,7 @@ HOST[TABLE["logcumsumexp"]] = _scan(np.logaddexp, lambda dtype: -np.inf)
 
 
 def _derivatives(name: str, back: Callable[..., Any], forth: Callable[..., Any]) -> None:
-    """The rules of a scan, from those of the plain one, `back(g, x)` and `forth(t, x)`."""
+    """Register the derivative rules of a scan, from those of the plain scan, `back(g, x)` and `forth(t, x)`."""
     op = TABLE[name]
 
     def pullback(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
@@ -148,7 +148,7 @@ def _derivatives(name: str, back: Callable[..., Any], forth: Callable[..., Any])
 
 
 def _sum_onwards(g: Any) -> Any:
-    """For each element the sum of it and those after it."""
+    """Return, for each element, the sum of it and those after it."""
     return np.add.accumulate(g[_BACKWARD], -1)[_BACKWARD]
 
 
@@ -162,7 +162,10 @@ def _products_before(x: Any) -> Any:
 
 
 def _cumprod_back(g: Any, x: Any) -> Any:
-    """No division, as there may be zeros: from the last element on, what follows each depends on it by its factor."""
+    """Return the cotangent of a running product without division, as there may be zeros.
+
+    It runs from the last element backwards: each later product depends on an element through the next factor.
+    """
     factors = np.zeros_like(x)
     factors[_BUT_LAST] = x[_BUT_FIRST]
     return _recurrence(factors[_BACKWARD], g[_BACKWARD])[_BACKWARD] * _products_before(x)
@@ -173,13 +176,16 @@ def _cumprod_forth(t: Any, x: Any) -> Any:
 
 
 def _recurrence(factors: Any, terms: Any) -> Any:
-    """Each is the one before it times its factor, plus its term."""
+    """Return the recurrence in which each element is the one before it times a factor, plus a term."""
     return np.moveaxis(_recurrence_of_rows(np.moveaxis(factors, -1, 0), np.moveaxis(terms, -1, 0)), 0, -1)
 
 
 def _recurrence_of_rows(factors: Any, terms: Any) -> Any:
-    """The same along the first axis. A long one is cut into pieces, which are gone along side by side, from nothing;
-    then each gets what comes from the piece before it."""
+    """Return the same recurrence along the first axis.
+
+    A long axis is cut into pieces, which are computed side by side from a start of 0. Then each piece gets the
+    contribution of the piece before it.
+    """
     n, *others = terms.shape
     if n <= SCAN_STEPS:
         out = np.array(terms, order="C")
@@ -198,7 +204,7 @@ def _recurrence_of_rows(factors: Any, terms: Any) -> Any:
     products = np.multiply.accumulate(pieces[0], 0)
     out = _recurrence_of_rows(*pieces)
     ends = _recurrence_of_rows(products[-1], out[-1])[:-1]
-    out[:, 1:] += np.where(ends != 0, products[:, 1:] * ends, 0)  # nothing comes of nothing: products may be infinite
+    out[:, 1:] += np.where(ends != 0, products[:, 1:] * ends, 0)  # 0 contributes nothing, even if a product is infinite
     return out.swapaxes(0, 1).reshape(count * length, *others)[:n]
 
 
@@ -206,13 +212,13 @@ _derivatives("cumprod", _cumprod_back, _cumprod_forth)
 
 
 def _hits(x: Any, extreme: np.ufunc) -> Any:
-    """Where the extreme up to each place is met; on the first of a line it always is."""
+    """Return where an element equals the running extreme; the first element of a line always does."""
     return (x == extreme.accumulate(x, -1)) | (x != x)
 
 
 def _extreme_back(extreme: np.ufunc) -> Callable[..., Any]:
     def back(g: Any, x: Any) -> Any:
-        """Each place gets what belongs to those from there on, up to where the extreme is met the next time."""
+        """Give each place the cotangents from there up to the next place where the extreme is met."""
         starts = np.flatnonzero(_hits(x, extreme))
         out = np.zeros(g.size, g.dtype)
         out[starts] = np.add.reduceat(g.reshape(-1), starts)
@@ -234,7 +240,8 @@ _derivatives("cummin", _extreme_back(np.minimum), _extreme_forth(np.minimum))
 
 
 def _in_two_parts(weighted: Callable[[Any], Any], values: Any) -> Any:
-    """A sum of values times powers, from the logarithms of such sums: that of the positive values and of the others."""
+    """Return a weighted sum from the logarithms of two sums: that of the positive values and that of the negative
+    values."""
     return np.exp(weighted(np.log(np.maximum(values, 0)))) - np.exp(weighted(np.log(np.maximum(-values, 0))))
 
 

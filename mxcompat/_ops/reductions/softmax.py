@@ -42,7 +42,8 @@ def _normalized_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple
 
 
 def _softmax_aval(a: Aval, axes: tuple[int, ...], precise: bool) -> Aval:
-    # as MLX has it: integers give floats along the last axis (and any of size 1 just before it), else stay integers
+    # as in MLX: integers give floats along the last axis (and maybe axes of size 1 just before it); otherwise they
+    # stay integers
     trailing = bool(axes) and axes == tuple(range(a.ndim - len(axes), a.ndim))
     floats = a.size and trailing and all(a.shape[k] == 1 for k in axes[:-1])
     return aval(a.shape, as_float(a.dtype)) if floats else a
@@ -52,20 +53,20 @@ SOFTMAX = op("softmax", _softmax, _softmax_aval, ("axes", "precise"))
 
 
 def softmax(a: array, /, axis: Any = None, *, precise: bool = False, stream: Any = None) -> array:
-    """exp(a) / sum(exp(a)), without overflow.
+    """Return exp(a) / sum(exp(a)), without overflow.
 
     Args:
         a: an array, of any shape.
-        axis: the axis or axes that sum to 1; None for all of them.
+        axis: the axis or axes along which the result sums to 1; None for all axes.
         precise: accepted; half precision is always computed in float32.
         stream: accepted, and ignored.
 
     Returns:
-        An array with the shape and the dtype of `a`; float32 for integers and bools if `axis` is the last one alone.
+        An array with the shape and the dtype of `a`; float32 for integers and bools if `axis` is only the last axis.
 
     Raises:
         IndexError: if an axis is out of range.
-        ValueError: if an axis is named twice, or `a` has none.
+        ValueError: if an axis is named twice, or if `a` has no axes.
 
     Example:
         >>> mx.softmax(mx.array([[0.0, 0.0], [-1.0, 1.0]]), axis=-1)

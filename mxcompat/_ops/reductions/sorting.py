@@ -1,4 +1,7 @@
-"""Sorting and searching. NaN sorts last, complex numbers by their real, then their imaginary part; sorts are stable."""
+"""Sorting and searching. Sorts are stable, and NaN comes last.
+
+Complex numbers are ordered by their real part, then by their imaginary part.
+"""
 
 from __future__ import annotations
 
@@ -28,38 +31,40 @@ __all__ = [
 
 
 def flat(x: Any, axis: int | None) -> tuple[Any, int]:
-    """The array and the axis; the flattened array if that is None."""
+    """Return the array and the axis; for None, the flattened array."""
     x = jnp.asarray(x)
     return (x.reshape(-1), 0) if axis is None else (x, axis)
 
 
 def is_float(x: Any) -> bool:
-    """Whether the elements are real floating-point numbers."""
+    """Return whether the elements are real floating-point numbers."""
     return jnp.issubdtype(x.dtype, jnp.floating)
 
 
 def on_cpu() -> bool:
-    """Whether what is lowered now runs on a CPU."""
+    """Return whether the lowering that runs now is for a CPU."""
     return jax.default_backend() == "cpu"
 
 
 def is_long(count: Any, least: int) -> bool:
-    """Whether there are so many elements that a CPU had better have a way of its own; a symbol is never long."""
+    """Return whether there are enough elements for the special methods on a CPU; a symbolic size never counts as
+    long."""
     return is_known((count,)) and count >= least and on_cpu()
 
 
 def one_nan(x: Any) -> Any:
-    """The same numbers with every NaN the positive one: XLA tells them apart by their signs."""
+    """Return the same numbers with every NaN as the positive NaN, since XLA orders NaNs by their signs."""
     return jnp.where(x != x, jnp.asarray(math.nan, x.dtype), x)
 
 
 def _keys(x: Any) -> Any:
-    """Integers in the order of floating-point numbers, NaN last: XLA sorts these on a CPU in a fifth of the time."""
+    """Return integers in the order of floating-point numbers, NaN last. On a CPU, XLA sorts them in a fifth of the
+    time."""
     return _turned(lax.bitcast_convert_type(one_nan(x), _INTEGERS[x.dtype.itemsize]))
 
 
 def _turned(bits: Any) -> Any:
-    """From the bits of a number to its key, and back."""
+    """Return the key for the bits of a number, or the bits for a key."""
     return jnp.where(bits < 0, bits ^ jnp.iinfo(bits.dtype).max, bits)
 
 
@@ -67,7 +72,7 @@ _INTEGERS = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def sorted_values(x: Any, axis: int | None) -> Any:
-    """The lowering of `sort`."""
+    """Return the sorted elements: the lowering of `sort`."""
     x, k = flat(x, axis)
     if x.dtype.kind == "b":
         return lax.sort(x.astype(jnp.uint8), dimension=k) != 0
@@ -87,16 +92,16 @@ def _(axis: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
 
 
 def argsorted(x: Any, axis: int | None) -> Any:
-    """The lowering of `argsort`."""
+    """Return the sorting indices: the lowering of `argsort`."""
     x, k = flat(x, axis)
     keys = lax.stop_gradient(x.astype(jnp.uint8) if x.dtype.kind == "b" else x)
     if keys.dtype.itemsize <= 4 and on_cpu():
-        # a number's key and its place are one number, and no two are the same
+        # the key of a number and its place form one integer, so that all are distinct
         if is_float(keys):
             keys = keys.astype(jnp.float32)
-            keys = _keys(jnp.where(keys == 0, jnp.asarray(0, keys.dtype), keys))  # of either sign
+            keys = _keys(jnp.where(keys == 0, jnp.asarray(0, keys.dtype), keys))  # zeros of both signs are equal
         places = lax.broadcasted_iota(jnp.int64, x.shape, k)
-        low = 1 << 31 if keys.dtype == jnp.uint32 else 0  # then the key has 32 bits with its sign, too
+        low = 1 << 31 if keys.dtype == jnp.uint32 else 0  # then the key has 32 bits including its sign
         both = lax.sort(((keys.astype(jnp.int64) - low) << 32) + places, dimension=k, is_stable=False)
         return both.astype(jnp.uint32)
     places = lax.broadcasted_iota(jnp.uint32, x.shape, k)
@@ -104,17 +109,17 @@ def argsorted(x: Any, axis: int | None) -> Any:
 
 
 def axis_to_sort(name: str, axis: Any, ndim: int) -> int | None:
-    """The axis, counted from the start; raises what MLX raises."""
+    """Return the axis, counted from the start. Raises MLX's error for a bad axis."""
     return None if axis is None else axis_of(axis, ndim, name)
 
 
 def sorted_aval(a: Aval, axis: int | None) -> Aval:
-    """What `sort` returns."""
+    """Return the aval of the result of `sort`."""
     return a if axis is not None else aval((a.size,), a.dtype)
 
 
 def indices_aval(a: Aval, axis: int | None) -> Aval:
-    """What `argsort` returns."""
+    """Return the aval of the result of `argsort`."""
     return aval(a.shape if axis is not None else (a.size,), avals.uint32)
 
 
@@ -123,7 +128,7 @@ _ARGSORT = op("argsort", argsorted, indices_aval, ("axis",))
 
 
 def sort(a: array, /, axis: int | None = -1, *, stream: Any = None) -> array:
-    """The elements in ascending order.
+    """Return the elements in ascending order.
 
     Args:
         a: an array.
@@ -146,7 +151,7 @@ def sort(a: array, /, axis: int | None = -1, *, stream: Any = None) -> array:
 
 
 def argsort(a: array, /, axis: int | None = -1, *, stream: Any = None) -> array:
-    """The indices that put the elements in ascending order. Equal elements keep theirs.
+    """Return the indices that put the elements in ascending order. Equal elements keep their order.
 
     Args:
         a: an array.
@@ -178,7 +183,7 @@ _SEARCHSORTED = op("searchsorted", _searchsorted, lambda a, v, side: aval(v.shap
 
 
 def searchsorted(sorted_sequence: array, values: array, /, side: str = "left", *, stream: Any = None) -> array:
-    """Where to insert values into a sorted array so that it stays sorted.
+    """Return the places where values can be inserted into a sorted array so that it stays sorted.
 
     Args:
         sorted_sequence: a 1-d array in ascending order.
@@ -190,7 +195,7 @@ def searchsorted(sorted_sequence: array, values: array, /, side: str = "left", *
         A uint32 array with the shape of `values`.
 
     Raises:
-        ValueError: if `sorted_sequence` is not 1-d, or `side` neither "left" nor "right".
+        ValueError: if `sorted_sequence` is not 1-d, or if `side` is neither "left" nor "right".
 
     Example:
         >>> mx.searchsorted(mx.array([1, 3, 5]), mx.array([2, 6]))
@@ -239,24 +244,25 @@ def unique(
     a: array, /, size: int, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
     fill_value: Any = None, *, stream: Any = None,
 ) -> array | tuple[array, ...]:  # fmt: skip
-    """The distinct elements in ascending order: as many as asked for.
+    """Return a given number of distinct elements, in ascending order.
 
     Args:
         a: an array, of any shape. Every NaN counts as distinct.
-        size: how many to return. Fewer leave out the largest; places left over are filled with `fill_value`.
-        return_index: whether to return where each first occurs in the flattened array.
-        return_inverse: whether to return the place of each element of `a` among the distinct ones.
-        return_counts: whether to return how often each occurs.
+        size: the number of elements to return. If there are more distinct elements, the largest are left out; if there
+            are fewer, `fill_value` fills the remaining places.
+        return_index: whether to return the first place of each in the flattened array.
+        return_inverse: whether to return the place of each element of `a` among the distinct elements.
+        return_counts: whether to return the number of occurrences of each.
         fill_value: a number or an array of one element; by default the smallest element of `a`.
         stream: accepted, and ignored.
 
     Returns:
-        An array of shape `(size,)` with the dtype of `a`; or a tuple of it and those asked for of: uint32 indices of
-        shape `(size,)`, uint32 places of the shape of `a`, int32 counts of shape `(size,)`.
+        An array of shape `(size,)` with the dtype of `a`. With a `return_` flag, a tuple of this array and, for each
+        flag: uint32 indices of shape `(size,)`, uint32 places with the shape of `a`, int32 counts of shape `(size,)`.
 
     Raises:
-        ValueError: if `size` is negative, `fill_value` has more than one element, or `a` is empty and nothing is
-            given to fill with.
+        ValueError: if `size` is negative, if `fill_value` has more than one element, or if `a` is empty and there is no
+            `fill_value`.
 
     Example:
         >>> mx.unique(mx.array([3, 1, 1, 2]), size=3)

@@ -1,6 +1,7 @@
-"""What NumPy makes of sorts, searches, partitions and the median, and their derivatives: those of a choice of elements.
+"""Host rules of sorts, searches, partitions and the median, and their derivatives: those of a choice of elements.
 
-NaN comes last, equal elements keep their order, complex numbers are ordered by their real, then their imaginary part.
+NaN comes last, and equal elements keep their order. Complex numbers are ordered by their real part, then by their
+imaginary part.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _flat(x: Any, axis: int | None) -> tuple[Any, int]:
 
 
 def _ordered(x: Any, axis: int) -> Any:
-    """The elements in ascending order."""
+    """Return the elements in ascending order."""
     kind = x.dtype.kind
     if kind == "c":
         return np.take_along_axis(x, _order(x, axis), axis)
@@ -41,7 +42,7 @@ def _ordered(x: Any, axis: int) -> Any:
 
 
 def _order(x: Any, axis: int) -> Any:
-    """The places of the elements in ascending order."""
+    """Return the places of the elements in ascending order."""
     if x.dtype.kind == "c":
         return np.lexsort((x.imag, x.real), axis)
     if x.dtype.kind == "V" or x.dtype == np.float16:
@@ -49,13 +50,13 @@ def _order(x: Any, axis: int) -> Any:
     if x.dtype.itemsize != 4 or x.size < SORTED_BY_KEYS:
         return np.argsort(x, axis, "stable")
     if x.dtype.kind == "f":
-        numbers = x + np.float32(0)  # one zero
-        numbers[numbers != numbers] = np.float32(np.nan)  # and one NaN
+        numbers = x + np.float32(0)  # makes -0 and 0 the same zero
+        numbers[numbers != numbers] = np.float32(np.nan)  # and all NaNs the same
         x = numbers.view(np.int32)
         x ^= (x >> 31) & np.int32(0x7FFFFFFF)
     keys = x.astype(np.int64)
     if x.dtype.kind == "u":
-        keys -= 1 << 31  # so that the key has 32 bits with its sign, too
+        keys -= 1 << 31  # then the key has 32 bits including its sign
     keys <<= 32
     keys |= _places(x, axis)
     keys.sort(axis)
@@ -64,7 +65,7 @@ def _order(x: Any, axis: int) -> Any:
 
 
 def _places(x: Any, axis: int) -> Any:
-    """The places along an axis, to be broadcast to the shape."""
+    """Return the places along an axis, to be broadcast to the shape."""
     return np.arange(x.shape[axis]).reshape(-1, *[1] * (x.ndim - 1 - axis % x.ndim))
 
 
@@ -102,7 +103,7 @@ def _argpartition(out: Aval, params: tuple, x: Any) -> Any:
 
 
 def _last(x: Any, k: int, axis: int) -> Any:
-    """The last k elements along an axis."""
+    """Return the last k elements along an axis."""
     return x[(*[slice(None)] * axis, slice(x.shape[axis] - k, None))]
 
 
@@ -139,7 +140,10 @@ def _partition_of(params: tuple, x: Any) -> tuple[Any, Any, int]:
 
 
 def _derivatives(name: str, choose: Any) -> None:
-    """The rules of an op that chooses: `choose(params, x)` gives the places, the array they are in, and the axis."""
+    """Register the rules of an op that chooses elements.
+
+    `choose(params, x)` returns the chosen places, the array that they index, and the axis.
+    """
 
     def pullback(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
         places, line, axis = choose(params, x)
@@ -173,7 +177,7 @@ def _median(out: Aval, params: tuple, x: Any) -> Any:
 
 
 def _middle(rows: Any) -> tuple[Any, Any]:
-    """The places of the one or two elements that the median is of, and the share of each; 0 where there is a NaN."""
+    """Return the places of the one or two elements that the median uses, and the share of each; 0 if there is a NaN."""
     n = rows.shape[-1]
     places = _order(rows, -1)[..., (n - 1) // 2 : n // 2 + 1]
     nan = np.logical_or.reduce(rows != rows, -1, keepdims=True)
@@ -208,7 +212,8 @@ def _searchsorted(out: Aval, params: tuple, line: Any, values: Any) -> Any:
 
 
 def _distinct(x: Any, size: int) -> tuple[Any, Any, Any]:
-    """The places of the elements in ascending order, of the first of each distinct one, and which one each is."""
+    """Return the places of the elements in ascending order, of the first of each distinct one, and the group of
+    each."""
     order = _order(x, 0)
     line = x[order]
     fresh = np.ones(x.size, bool)

@@ -33,7 +33,7 @@ def _spread(dtype: Dtype) -> Dtype:
 
 @partial(lazy.custom_jvp, nondiff_argnums=(1, 2, 3))
 def _wide_var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
-    """Not rounded to half precision, without a copy of `x` in float32."""
+    """Return the variance without rounding to half precision, and without a float32 copy of `x`."""
     total = folded(jnp.add, _square_of_distance, x, (_wide_mean(x, axes),), axes)
     if not keepdims:
         total = lax.squeeze(total, axes)
@@ -56,10 +56,11 @@ def _square_of_distance(x: Any, mean: Any) -> Any:
 
 @_wide_var.defjvp
 def _wide_var_jvp(axes: tuple[int, ...], keepdims: bool, ddof: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """The mean moves with the elements: exactly, its share cancels, but rounded distances do not sum to 0."""
+    """Use the derivative that includes the mean. Its share cancels in exact arithmetic, but rounded distances do not
+    sum to 0."""
     (x,), (t,) = primals, tangents
     total = _wide_sum(x, axes)
-    # a quotient, as the product with a reciprocal may be contracted with the difference, and then is not rounded
+    # a quotient, since a product with a reciprocal may be contracted with the difference, and then is not rounded
     away, moving = wide(x) - quotient(total, jnp.asarray(size_of(x, axes), total.dtype)), wide(t)
     away -= _wide_mean(away, axes)
     product = lax.real(lax.conj(away) * moving) if away.dtype.kind == "c" else away * moving
@@ -78,7 +79,7 @@ def _var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
 
 
 def _std(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
-    """Rounded once: a variance in half precision would make two roundings of it."""
+    """Return the standard deviation, rounded once. A half-precision variance would add a second rounding."""
     x = _inexact(x)
     return lax.sqrt(_wide_var(x, axes, keepdims, ddof)).astype(_real(x.dtype))
 
@@ -99,7 +100,7 @@ _STD = op("std", _std, _var_aval, ("axes", "keepdims", "ddof"))
 
 
 def _deviation(record: Op, summary: str) -> Callable[..., array]:
-    """`var` or `std`."""
+    """Make the public function `var` or `std`."""
     name = record.name
 
     def function(
@@ -116,14 +117,14 @@ def _deviation(record: Op, summary: str) -> Callable[..., array]:
 
 Args:
     a: an array, of any shape.
-    axis: the axis or axes to reduce; None for all of them.
+    axis: the axis or axes to reduce; None for all axes.
     keepdims: whether to keep reduced axes, with size 1.
     ddof: the divisor of the variance is the number of elements minus this.
-    correction: the same, by the name that it has in the array API; it comes before `ddof`.
+    correction: the name of `ddof` in the array API; it overrides `ddof`.
     stream: accepted, and ignored.
 
 Returns:
-    An array without the reduced axes, of the dtype of `a`; float32 for integers, bools and complex numbers.
+    An array without the reduced axes, with the dtype of `a` (float32 for integers, bools and complex numbers).
 
 Raises:
     IndexError: if an axis is out of range.
@@ -135,8 +136,8 @@ Example:
     return function
 
 
-var = _deviation(_VAR, "The variance of the elements.")
-std = _deviation(_STD, "The standard deviation of the elements: the square root of the variance.")
+var = _deviation(_VAR, "Return the variance of the elements.")
+std = _deviation(_STD, "Return the standard deviation of the elements: the square root of the variance.")
 
 
 def _median(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -162,20 +163,20 @@ _NO_MEDIAN_AXIS = "[median] axis {axis} is out of bounds for array with {ndim} d
 
 
 def median(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any = None) -> array:
-    """The median of the elements: the middle one, or the mean of the two in the middle; NaN if there is one.
+    """Return the median of the elements: the middle one, or the mean of the two in the middle; NaN if one is NaN.
 
     Args:
         a: an array, of any shape.
-        axis: the axis or axes to reduce; None for all of them.
+        axis: the axis or axes to reduce; None for all axes.
         keepdims: whether to keep reduced axes, with size 1.
         stream: accepted, and ignored.
 
     Returns:
-        An array without the reduced axes, of the dtype of `a`, float32 instead of an integer or bool.
+        An array without the reduced axes, with the dtype of `a` (float32 for integers and bool).
 
     Raises:
         IndexError: if an axis is out of range.
-        ValueError: if an axis is named twice, or there are no elements to take the median of.
+        ValueError: if an axis is named twice, or if a reduced axis is empty.
 
     Example:
         >>> mx.median(mx.array([[3, 1, 2], [6, 4, 8]]), axis=1)

@@ -1,7 +1,7 @@
-"""Scans step by step: a loop over the axis, each step of which takes a row of what lies across it.
+"""Scans step by step: a loop over the axis, in which each step combines two rows across the axis.
 
-XLA compiles that in a fraction of the time that a scan over pairs takes, above all its derivative. A long axis is cut
-into pieces, which are the rows: those are scanned side by side, then what comes before each piece is combined with it.
+XLA compiles this in a fraction of the time of a scan over pairs, above all its derivative. A long axis is cut into
+pieces, which are scanned side by side as rows. Then the result before each piece is combined with the piece.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ __all__ = ["scan_in_steps"]
 
 
 def scan_in_steps(combine: Callable[[Any, Any], Any], x: Any, axis: int, reverse: bool) -> Any:
-    """The running results of an associative operation along an axis that is not empty.
+    """Return the running results of an associative operation along a nonempty axis.
 
     Args:
-        combine: of two arrays of one shape, elementwise, as `lax.add`.
-        reverse: from the end.
+        combine: an elementwise function of two arrays with one shape, such as `lax.add`.
+        reverse: whether the scan starts at the end.
     """
     return jnp.moveaxis(_scanned(combine, jnp.moveaxis(x, axis, 0), reverse), 0, axis)
 
 
 def _scanned(combine: Callable[[Any, Any], Any], x: Any, reverse: bool) -> Any:
-    """The same along the first axis."""
+    """Return the same along the first axis."""
     n, *others = x.shape
     if n <= policy.SCAN_STEPS:
         return _rows(combine, x, reverse)
