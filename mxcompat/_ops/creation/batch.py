@@ -1,4 +1,4 @@
-"""The ops that make arrays of others, over a new first axis of these."""
+"""Batching rules of the ops that make arrays from other arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _full(op: Op, params: tuple, inputs: tuple[Node], batched: tuple, size: int)
 @BATCH.of(TABLE["meshgrid"])
 def _meshgrid(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
     if params[0]:
-        return None  # of sparse results, only those of the batched inputs would have the axis
+        return None  # among sparse results, only those of the batched inputs would have the batch axis
     rows = []
     for k, (x, on) in enumerate(zip(inputs, batched, strict=True)):
         n = x.aval.size // size if on else x.aval.size

@@ -1,7 +1,7 @@
-"""Creation: arrays made of nothing but a shape, a dtype and a few numbers.
+"""Creation functions: arrays made only of a shape, a dtype and a few numbers.
 
-They are nodes like any other, so XLA folds them into whatever uses them. Numbers that may change from call to call
-(a fill value, the start of a range) are inputs; shapes and dtypes are parameters.
+They are ordinary nodes, so XLA folds them into the ops that use them. Numbers that may change from call to call (a fill
+value, the start of a range) are inputs; shapes and dtypes are parameters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CONSTANT = op(
 
 
 def _full_of(name: str, value: int) -> Callable[..., array]:
-    """`zeros` or `ones`."""
+    """Make the public function `zeros` or `ones`."""
 
     def function(shape: int | Sequence[int], dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
         check_stream(stream)
@@ -46,7 +46,7 @@ def _full_of(name: str, value: int) -> Callable[..., array]:
         return wrap(Node(CONSTANT, (out, value), (), out, 0))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""An array of {name}.
+    function.__doc__ = f"""Return an array of {name}.
 
 Args:
     shape: an int or a sequence of ints.
@@ -79,19 +79,19 @@ CONSTANT_LIKE = op(
 
 
 def _full_like_of(name: str, value: int) -> Callable[..., array]:
-    """`zeros_like` or `ones_like`."""
+    """Make the public function `zeros_like` or `ones_like`."""
 
     def function(a: array, /, dtype: Dtype | None = None, *, stream: Any = None) -> array:
         check_stream(stream)
         x = require_array(a, name)
         dtype = x.aval.dtype if dtype is None else require_dtype(dtype, name)
-        if x.trace and not any_shape():  # it is not to depend on a transform's argument
+        if x.trace and not any_shape():  # the result must not depend on a transform's argument
             out = aval(x.aval.shape, dtype)
             return wrap(Node(CONSTANT, (out, value), (), out, 0))
         return wrap(apply(CONSTANT_LIKE, (x,), (dtype, value)))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""An array of {name.removesuffix("_like")} with the shape of another.
+    function.__doc__ = f"""Return an array of {name.removesuffix("_like")} with the shape of another.
 
 Args:
     a: an array.
@@ -110,7 +110,7 @@ Example:
 zeros_like = _full_like_of("zeros_like", 0)
 ones_like = _full_like_of("ones_like", 1)
 
-empty = zeros  # the names the array API standard asks for; in MLX too they are the functions that fill with zeros
+empty = zeros  # the array API's names; in MLX, too, these functions fill with zeros
 empty_like = zeros_like
 
 
@@ -123,20 +123,20 @@ FULL = op(
 
 
 def full(shape: int | Sequence[int], vals: Any, dtype: Dtype | None = None, *, stream: Any = None) -> array:
-    """An array filled with a value.
+    """Return an array filled with a value.
 
     Args:
         shape: an int or a sequence of ints.
         vals: a number, or an array that broadcasts to the shape.
-        dtype: the dtype that a number takes, as if beside an array of it: 1.5 stays a float beside an integer dtype.
-            It does not change the dtype of an array; and a float is float32 for complex64, too.
+        dtype: the dtype for a number, which promotes as beside an array of this dtype: 1.5 stays a float beside an
+            integer dtype. For complex64, a float becomes float32. The dtype of an array does not change.
         stream: accepted, and ignored.
 
     Returns:
         An array of that shape.
 
     Raises:
-        ValueError: if a size is negative, the value does not fit the dtype, or does not broadcast.
+        ValueError: if a size is negative, or if the value does not fit the dtype or does not broadcast.
 
     Example:
         >>> mx.full((2, 2), 7.0)
@@ -161,19 +161,19 @@ FULL_LIKE = op(
 
 
 def full_like(a: array, /, vals: Any, dtype: Dtype | None = None, *, stream: Any = None) -> array:
-    """An array with the shape of another, filled with a value.
+    """Return an array with the shape of another, filled with a value.
 
     Args:
         a: an array.
-        vals: a number, or an array, with which `a` is broadcast.
+        vals: a number, or an array that broadcasts with `a`.
         dtype: the dtype; None for that of `a`.
         stream: accepted, and ignored.
 
     Returns:
-        An array with the shape of `a`, or what that and the shape of `vals` broadcast to.
+        An array with the broadcast shape of `a` and `vals`.
 
     Raises:
-        ValueError: if the value does not fit the dtype, or does not broadcast.
+        ValueError: if the value does not fit the dtype or does not broadcast.
 
     Example:
         >>> mx.full_like(mx.zeros((2, 2)), 7.0)
@@ -215,11 +215,11 @@ MESHGRID = op("meshgrid", _grid_impl, _grid_avals, ("sparse", "indexing"))
 def meshgrid(
     *arrays: array, sparse: bool | None = False, indexing: str | None = "xy", stream: Any = None
 ) -> tuple[array, ...]:
-    """The coordinates of a grid, from those along each of its axes.
+    """Return the coordinates of a grid, from the coordinates along each of its axes.
 
     Args:
         *arrays: arrays of one dimension, one for each axis; others are flattened.
-        sparse: whether the results keep size one along the axes they do not vary along.
+        sparse: whether the results have size 1 along the axes on which they are constant.
         indexing: "xy": the first array runs along the second axis of the results. "ij": along the first.
         stream: accepted, and ignored.
 

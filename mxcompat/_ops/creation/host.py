@@ -1,4 +1,4 @@
-"""How NumPy runs the ops that make arrays, and their derivatives with respect to what they are filled with."""
+"""Host rules of the ops that make arrays, and the derivatives with respect to their fill values."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _meshgrid(out: tuple[Aval, ...], params: tuple, *xs: Any) -> tuple[Any, ...]
 
 
 def row_of(place: int, count: int, params: tuple) -> tuple[int, ...]:
-    """The shape of the coordinates along one axis of a grid, with -1 for how many there are."""
+    """Return the shape of the coordinates along one axis of a grid, with -1 for their number."""
     axis = 1 - place if params[1] == "xy" and place < 2 <= count else place
     return tuple([-1 if k == axis else 1 for k in range(count)])
 

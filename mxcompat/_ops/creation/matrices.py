@@ -1,4 +1,4 @@
-"""Matrices of ones and zeros: on a diagonal, or below it."""
+"""Matrices of ones and zeros: ones on a diagonal, or at and below a diagonal."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ TRI = op(
 
 
 def eye(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
-    """A matrix with ones on a diagonal.
+    """Return a matrix with ones on a diagonal.
 
     Args:
         n: the number of rows.
         m: the number of columns; None for `n`.
-        k: which diagonal: above the main one if positive, below if negative.
+        k: the diagonal: above the main one if positive, below it if negative.
         dtype: the dtype; None for float32.
         stream: accepted, and ignored.
 
@@ -70,7 +70,7 @@ def _dtype(dtype: Dtype | None) -> Dtype:
 
 
 def identity(n: int, dtype: Dtype | None = _d.float32, *, stream: Any = None) -> array:
-    """A square matrix with ones on its main diagonal.
+    """Return a square matrix with ones on its main diagonal.
 
     Args:
         n: the number of rows and of columns.
@@ -94,12 +94,12 @@ def identity(n: int, dtype: Dtype | None = _d.float32, *, stream: Any = None) ->
 
 
 def tri(n: int, m: int | None = None, k: int = 0, dtype: Dtype | None = None, *, stream: Any = None) -> array:
-    """A matrix with ones at and below a diagonal.
+    """Return a matrix with ones at and below a diagonal.
 
     Args:
         n: the number of rows; a negative one counts as 0.
         m: the number of columns; None for `n`.
-        k: which diagonal: above the main one if positive, below if negative.
+        k: the diagonal: above the main one if positive, below it if negative.
         dtype: the dtype; None for float32.
         stream: accepted, and ignored.
 

@@ -43,23 +43,25 @@ def arange(
     bound: Any = _MISSING, /, stop: Any = _MISSING, step: Any = None, dtype: Dtype | None = None, *,
     start: Any = _MISSING, stream: Any = None,
 ) -> array:  # fmt: skip
-    """The numbers from `start` up to, but without, `stop`, `step` apart: `arange(stop)`, `arange(start, stop, step)`.
+    """Return evenly spaced numbers from `start` up to, but without, `stop`: `arange(stop)`, `arange(start, stop,
+    step)`.
 
     Args:
-        bound: the first number, or, as the only argument by position, where to end.
-        stop: where to end.
-        step: the distance, 1 if not given; not 0.
-        dtype: the dtype. None: float32 if one of the numbers is a float, else int32, or int64 where that is too small.
-        start: the first number by keyword, 0 if not given; it needs a `stop`.
+        bound: the first number; or, as the only positional argument, the end.
+        stop: the end, which is not included.
+        step: the distance between numbers, by default 1; not 0.
+        dtype: the dtype. None means float32 if one of the numbers is a float, and otherwise int32, or int64 if int32 is
+            too small.
+        start: the first number as a keyword, by default 0; it requires `stop`.
         stream: accepted, and ignored.
 
     Returns:
-        An array of one dimension. The distance is `dtype(start + step) - dtype(start)`, which for an integer dtype
-        is not always `step`. float16 and bfloat16 are rounded once per element, where real MLX on a CPU adds up
-        rounded steps.
+        An array of one dimension. The distance is `dtype(start + step) - dtype(start)`, which for an integer dtype may
+        differ from `step`. float16 and bfloat16 are rounded once for each element; real MLX on a CPU adds up rounded
+        steps.
 
     Raises:
-        ValueError: if the step is 0, the length is not finite or too large, or the dtype is bool.
+        ValueError: if the step is 0, if the length is infinite or too large, or if the dtype is bool.
 
     Example:
         >>> mx.arange(1, 7, 2)
@@ -90,12 +92,13 @@ _INT32 = aval((), _d.int32)
 
 
 def _small(first: int, stop: int, by: int) -> bool:
-    """Whether it is an ascending range of a few ordinary integers, as nearly all are."""
+    """Return whether this is an ascending range of a few ordinary integers, like nearly all ranges."""
     return by > 0 and -(2**31) <= first <= stop < 2**31 and stop - first < 2**31 and by < 2**31
 
 
 def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, stop_only: bool) -> tuple[Aval, tuple[Any, Any], int]:
-    """The 0-d aval of the dtype, start and step as numbers of it, and the length. Raises what `arange` raises."""
+    """Return the 0-d aval of the dtype, start and step as numbers of the dtype, and the length. Raises the errors of
+    `arange`."""
     for number in (first, stop, by):
         if type(number) is not int and type(number) is not float and type(number) is not bool:
             raise expected("arange", "numbers", number)
@@ -110,7 +113,7 @@ def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, stop_only: boo
 
 
 def _natural(first: Any, stop: Any, by: Any, stop_only: bool) -> Dtype:
-    """The dtype of a range for which none was asked."""
+    """Return the dtype of a range without a given dtype."""
     if type(first) is float or type(stop) is float or type(by) is float:
         return _d.float32
     if stop_only and type(stop) is bool:
@@ -122,7 +125,7 @@ def _natural(first: Any, stop: Any, by: Any, stop_only: bool) -> Dtype:
 
 
 def _count(first: Any, stop: Any, by: Any) -> int:
-    """How many numbers there are."""
+    """Return the number of elements."""
     whole = type(first) is int and type(stop) is int and type(by) is int
     if not whole and (not (math.isfinite(first) and math.isfinite(stop)) or math.isnan(by)):
         raise ValueError("[arange] Cannot compute length.")
@@ -144,7 +147,7 @@ def _count(first: Any, stop: Any, by: Any) -> int:
 
 @lru_cache(MOST_PLANS, typed=True)
 def _in_dtype(first: Any, by: Any, dtype: Dtype) -> tuple[Any, Any]:
-    """Start and step as numbers of the dtype, which wrap and truncate as MLX's do."""
+    """Return start and step as numbers of the dtype, which wrap and truncate as in MLX."""
     if dtype._kind == "f" and float(by).is_integer() and float(first).is_integer() and abs(first) + abs(by) < 128:
         return float(first) + 0.0, float(by)
     kind = np.int64 if type(first) is not float and type(by) is not float else np.float64
@@ -176,13 +179,13 @@ LINSPACE = op(
 def linspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Dtype | None = _d.float32, stream: Any = None
 ) -> array:
-    """Numbers at equal distances from `start` to `stop`.
+    """Return evenly spaced numbers from `start` to `stop`.
 
     Args:
         start: the first number.
         stop: the last number, or the first that is left out.
-        num: how many.
-        endpoint: whether `stop` is one of them.
+        num: the number of elements.
+        endpoint: whether `stop` is one of the numbers.
         dtype: the dtype; None for float32.
         stream: accepted, and ignored.
 

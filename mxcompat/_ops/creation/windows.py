@@ -21,7 +21,7 @@ __all__ = ["bartlett", "blackman", "hamming", "hanning"]
 
 
 def _window(name: str, shape: Callable[[Any], Any], summary: str, formula: str) -> Callable[..., array]:
-    """The public function of a window, `shape` of the places from 0 to 1."""
+    """Make the public function of a window. `shape` computes the window from positions between 0 and 1."""
 
     def lower(length: int) -> Any:
         if length == 1:
@@ -42,7 +42,7 @@ Args:
     stream: accepted, and ignored.
 
 Returns:
-    A float32 array of shape (M,), of no elements if M is not positive, of a single 1 if it is 1.
+    A float32 array of shape (M,): empty if M is not positive, a single 1 if M is 1.
 
 Example:
 {example(name)}
@@ -57,24 +57,24 @@ def _cosine(x: Any, turns: int) -> Any:
 bartlett = _window(
     "bartlett",
     lambda x: 1 - jnp.abs(2 * x - 1),
-    "The Bartlett window, a triangle",
+    "Return the Bartlett window, a triangle",
     "1 - 2 |n - (M - 1)/2| / (M - 1)",
 )
 hanning = _window(
     "hanning",
     lambda x: jnp.sin(jnp.float32(math.pi) * x) ** 2,
-    "The Hann window, a raised cosine",
+    "Return the Hann window, a raised cosine",
     "0.5 - 0.5 cos(2 pi n / (M - 1))",
 )
 hamming = _window(
     "hamming",
     lambda x: jnp.float32(0.54) - jnp.float32(0.46) * _cosine(x, 1),
-    "The Hamming window, a raised cosine that does not reach zero",
+    "Return the Hamming window, a raised cosine that does not reach zero",
     "0.54 - 0.46 cos(2 pi n / (M - 1))",
 )
 blackman = _window(
     "blackman",
     lambda x: jnp.float32(0.42) - jnp.float32(0.5) * _cosine(x, 1) + jnp.float32(0.08) * _cosine(x, 2),
-    "The Blackman window, of two cosines",
+    "Return the Blackman window, a sum of two cosines",
     "0.42 - 0.5 cos(2 pi n / (M - 1)) + 0.08 cos(4 pi n / (M - 1))",
 )

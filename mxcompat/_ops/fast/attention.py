@@ -41,11 +41,12 @@ def _attention(
     if not keys or not q.size:
         return jnp.zeros((*q.shape[:-1], v.shape[-1]), want)
     shared = heads // groups
-    if shared > 1:  # the heads that share keys, side by side
+    if shared > 1:  # put the heads that share keys side by side
         q = q.reshape(batch, groups, shared, queries, width)
     length = rest[masked] if prefix else keys
     if prefix:
-        v = jnp.where(jax.lax.broadcasted_iota(jnp.int32, (keys, 1), 0) < length, v, 0)  # NaNs there are nobody's
+        # entries after `length` may be NaN and must not count
+        v = jnp.where(jax.lax.broadcasted_iota(jnp.int32, (keys, 1), 0) < length, v, 0)
     sink = jnp.asarray(rest[-1], wide).reshape(*q.shape[1:-2], 1, 1) if sinks else None
 
     def attend(first: Any, q: Any, mask: Any) -> Any:
@@ -107,12 +108,13 @@ def _by_tiles(attend: Any, rows: int, q: Any, mask: Any) -> Any:
 
 
 def _least(dtype: Any) -> Any:
-    """What a masked score becomes: finite, so that a row without any key averages them all, as in MLX."""
+    """Return the value of a masked score. It is finite, so that a row without any key averages all values, as in
+    MLX."""
     return jnp.finfo(dtype).min
 
 
 def _grouped(mask: Any, groups: int, shared: int) -> Any:
-    """The mask with its axis of heads in two, as the scores have it: groups, and heads that share keys."""
+    """Return the mask with its head axis split in two, like the scores: groups, and heads that share keys."""
     if mask.ndim < 3 or shared == 1:
         return mask
     if mask.shape[-3] == 1:
@@ -180,28 +182,29 @@ def _check_mask(mask: Aval, scores: tuple[int, ...], dtype: Dtype) -> None:
 
 
 ATTENTION = op(_NAME, _attention, _infer, ("causal", "masked", "sinks", "prefix"))
-"""With `prefix`, the input after the mask says how many of the keys and values count, see `padding`."""
+"""With `prefix`, the input after the mask is the number of valid keys and values, see `padding`."""
 
 
 def scaled_dot_product_attention(
     q: array, k: array, v: array, *, scale: float, mask: Any = None, sinks: array | None = None,
     force_fused: bool = False, stream: Any = None,
 ) -> array:  # fmt: skip
-    """Attention: `softmax(scale * q @ k.T + mask) @ v` for each head.
+    """Return attention: `softmax(scale * q @ k.T + mask) @ v` for each head.
 
     Args:
         q: queries `(B, N, Tq, D)`.
-        k: keys `(B, Nkv, Tkv, D)`. N is a multiple of Nkv: neighbouring query heads share a head of keys and values.
+        k: keys `(B, Nkv, Tkv, D)`. N is a multiple of Nkv: neighbouring query heads share one head of keys and values.
         v: values `(B, Nkv, Tkv, Dv)`.
-        scale: what scores are multiplied with, as a rule `D ** -0.5`.
-        mask: None; "causal", where the last query aligns with the last key; or an array that broadcasts to
-            `(B, N, Tq, Tkv)`, bool for the scores to keep, else added to them.
-        sinks: `(N,)`, a score for each head that takes part in the sum of the softmax, but has no value.
-        force_fused: raises where real MLX does, without a GPU; here XLA chooses the kernels.
+        scale: the factor of the scores, usually `D ** -0.5`.
+        mask: None; "causal", where the last query aligns with the last key; or an array that broadcasts to `(B, N, Tq,
+            Tkv)`. A bool array is True for the scores to keep; any other array is added to the scores.
+        sinks: `(N,)`, an extra score for each head, which enters the sum of the softmax but has no value.
+        force_fused: if True, raise where real MLX does without a GPU. XLA chooses the kernels here.
         stream: accepted, and ignored.
 
     Returns:
-        `(B, N, Tq, Dv)`, of the dtype that queries, keys and values promote to. The softmax is computed in float32.
+        An array `(B, N, Tq, Dv)`, with the promoted dtype of queries, keys and values. The softmax is computed in
+        float32.
 
     Raises:
         ValueError: if shapes or dtypes do not fit.

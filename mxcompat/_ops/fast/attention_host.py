@@ -1,4 +1,4 @@
-"""What NumPy makes of attention, and of its derivatives: all heads that share keys are rows of one matrix product."""
+"""Host rules of attention, and of its derivatives: all heads that share keys are rows of one matrix product."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ __all__: list[str] = []
 
 
 class _Case(NamedTuple):
-    """The inputs of one call, in the dtype that it is computed in.
+    """The inputs of one call, in the dtype of the computation.
 
-    `length` is how many of the keys count: those beyond are cut off, and so is the mask for them. `q` is scaled, and
-    like all that has queries `(B, N, Tq, …)`; in products with the keys it is `(B, Nkv, N / Nkv * Tq, …)`.
+    The keys and values after the valid length are cut off, and so is the mask for them; `keys` is their full number.
+    `q` is already scaled. Arrays with queries are `(B, N, Tq, …)`; in products with the keys they are `(B, Nkv, N / Nkv
+    * Tq, …)`.
     """
 
     q: Any
@@ -59,7 +60,7 @@ def _by_groups(x: Any, groups: int) -> Any:
 
 
 def _times(rows: Any, matrix: Any) -> Any:
-    """Rows `(B, N, Tq, …)` times a matrix for each group of heads."""
+    """Return rows `(B, N, Tq, …)` times a matrix for each group of heads."""
     groups = matrix.shape[1]
     if groups == rows.shape[1]:
         return times(rows, matrix)
@@ -67,12 +68,12 @@ def _times(rows: Any, matrix: Any) -> Any:
 
 
 def _transposed_times(left: Any, right: Any, groups: int) -> Any:
-    """The product over the queries, and over the heads of a group."""
+    """Return the product summed over the queries and over the heads of a group."""
     return np.matmul(_by_groups(left, groups).swapaxes(-1, -2), _by_groups(right, groups))
 
 
 def _weights(case: _Case) -> tuple[Any, Any, Any]:
-    """The exponentials of the scores, their sum for each query, and the share of the sink in that."""
+    """Return the exponentials of the scores, their sum for each query, and the share of the sink in that sum."""
     scores = _times(case.q, case.k.swapaxes(-1, -2))
     if case.mask is not None:
         scores += case.mask.astype(scores.dtype, copy=False)
@@ -128,7 +129,10 @@ def _rows(case: _Case, part: slice) -> _Case:
 
 
 def _slopes(weights: Any, moved: Any) -> tuple[Any, Any]:
-    """From how the scores move how the softmax does, or backwards, and the weighted mean of it. Writes over `moved`."""
+    """Return the change of the softmax for a change of the scores (or the reverse), and its weighted mean.
+
+    `moved` is overwritten.
+    """
     moved *= weights
     mean = np.add.reduce(moved, -1, None, None, True)
     moved -= weights * mean
@@ -136,7 +140,7 @@ def _slopes(weights: Any, moved: Any) -> tuple[Any, Any]:
 
 
 def _padded(x: Any, keys: int) -> Any:
-    """With zeros for the keys that were cut off."""
+    """Return x with zeros for the keys that were cut off."""
     if x.shape[2] == keys:
         return x
     out = np.zeros((*x.shape[:2], keys, x.shape[3]), x.dtype)

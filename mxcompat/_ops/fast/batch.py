@@ -1,5 +1,8 @@
-"""The ops of `mx.fast` over an axis more, the first. Norms and losses are of the last axis, whatever is before that;
-attention and rotations have an axis of batches, which takes in the new one."""
+"""Batching rules of the ops of `mx.fast`.
+
+Norms and losses work on the last axis and accept any leading axes. Attention and rotary embeddings have an axis of
+batches, into which the batch axis of `vmap` is merged.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def _reshaped(node: Node, shape: tuple[int, ...]) -> Node:
 
 
 def _merged(node: Node, on: bool, size: int, batch: int) -> Node:
-    """A node `(B, …)`, where B is `batch` or 1, as `(size * batch, …)`; one that is batched is `(size, B, …)`."""
+    """Return a node `(B, …)`, where B is `batch` or 1, as `(size * batch, …)`. A batched node is `(size, B, …)`."""
     rest = node.aval.shape[1 + on :]
     shape = (size, batch, *rest)
     if not on:
@@ -45,7 +48,7 @@ def _norm(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> No
         return None
     if not any(batched[2:]):
         return apply(op, inputs, params)
-    # what the op does in the end, with weights for each, in the dtype of its result
+    # the last step of the op, with weights for each element of the batch, in the dtype of its result
     weighted = params[0] if params else True
     dtype = x.aval.dtype
     for scale in scales if weighted else ():
@@ -67,7 +70,7 @@ def _cross_entropy(op: Op, params: tuple, inputs: tuple, batched: tuple, size: i
 def _attention(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
     masked = params[1]
     if batched[3] or any(batched[4 + masked :]):
-        return None  # one scale, one length and one row of sinks for all
+        return None  # the op has one scale, one length and one row of sinks for all
     batch = inputs[0].aval.shape[batched[0]]
     merged = [_merged(n, on, size, batch) for n, on in zip(inputs[:3], batched[:3], strict=True)]
     masks = inputs[4 : 4 + masked]
@@ -77,7 +80,7 @@ def _attention(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) 
 
 
 def _mask(mask: Node, on: bool, size: int, batch: int) -> Node:
-    """A mask that broadcasts to `(size * batch, N, Tq, Tkv)`."""
+    """Return a mask that broadcasts to `(size * batch, N, Tq, Tkv)`."""
     shape = mask.aval.shape
     if not on and (len(shape) < 4 or shape[0] == 1):
         return mask

@@ -20,7 +20,7 @@ _NAME = "gated_delta_update"
 
 
 def _dtypes(q: Aval, k: Aval) -> tuple[Dtype, Dtype]:
-    """Of the output, and of the state, which is what everything is computed in."""
+    """Return the dtype of the output, and the dtype of the state, in which everything is computed."""
     out = as_float(promote(q.dtype, k.dtype))
     return out, promote(out, float32)
 
@@ -92,7 +92,7 @@ def gated_delta_update(
     q: array, k: array, v: array, gamma: array, beta: array, initial_state: array | None = None,
     mask: array | None = None, stream: Any = None,
 ) -> list[array]:  # fmt: skip
-    """The gated delta rule: a memory that decays, and is corrected by each key and value in turn.
+    """Run the gated delta rule: a state that decays, and that each key and value corrects in turn.
 
     At each step, `state = gamma * state`, then `state += beta * (v - state @ k) k^T`, and the output is `state @ q`.
 
@@ -100,14 +100,14 @@ def gated_delta_update(
         q: queries `(B, T, Hk, Dk)`.
         k: keys `(B, T, Hk, Dk)`.
         v: values `(B, T, Hv, Dv)`; Hv is a multiple of Hk.
-        gamma: how much remains, `(B, T, Hv)`, or `(B, T, Hv, Dk)` for each feature.
-        beta: how strong the correction is, `(B, T, Hv)`.
+        gamma: the share of the state that remains, `(B, T, Hv)`, or `(B, T, Hv, Dk)` for each feature.
+        beta: the strength of the correction, `(B, T, Hv)`.
         initial_state: `(B, Hv, Dv, Dk)`; by default zeros.
-        mask: `(B, T)`: where it is False, the output is 0 and the state stays as it is.
+        mask: `(B, T)`. Where it is False, the output is 0 and the state does not change.
         stream: accepted, and ignored.
 
     Returns:
-        A list: the outputs `(B, T, Hv, Dv)`, of the dtype that `q` and `k` promote to, and the last state, float32.
+        A list: the outputs `(B, T, Hv, Dv)`, with the promoted dtype of `q` and `k`, and the last state, float32.
 
     Raises:
         ValueError: if the shapes do not fit.

@@ -1,4 +1,4 @@
-"""What NumPy makes of the gated delta rule, and of its cotangents: a step at a time, then the same steps backwards."""
+"""Host rules of the gated delta rule and of its cotangents: one step at a time, and then the same steps backwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__: list[str] = []
 
 
 def _steps(kind: Any, params: tuple, q: Any, k: Any, v: Any, gamma: Any, beta: Any, *rest: Any) -> tuple[Any, ...]:
-    """The inputs of each step: those for all times, the time first."""
+    """Return the inputs of each step, with the time as the first axis."""
     heads = v.shape[2]
     q, k = (np.repeat(x.astype(kind, copy=False), heads // x.shape[2], 2) for x in (q, k))
     v, beta, gamma = (x.astype(kind, copy=False) for x in (v, beta, gamma))
@@ -29,12 +29,12 @@ def _start(shape: tuple[int, ...], kind: Any, params: tuple, rest: tuple) -> Any
 
 
 def _along_keys(matrices: Any, row: Any) -> Any:
-    """`(…, Dv, Dk)` times `(…, Dk)`."""
+    """Return `(…, Dv, Dk)` times `(…, Dk)`."""
     return np.matmul(matrices, row[..., None])[..., 0]
 
 
 def _along_values(row: Any, matrices: Any) -> Any:
-    """`(…, Dv)` times `(…, Dv, Dk)`."""
+    """Return `(…, Dv)` times `(…, Dv, Dk)`."""
     return np.matmul(row[..., None, :], matrices)[..., 0, :]
 
 
@@ -103,5 +103,5 @@ def _delta_back(g: Any, y: Any, params: tuple, wanted: Any, *inputs: Any) -> Any
 
 
 def _unrepeated(d: Any, heads: int) -> Any:
-    """The sum over the heads of values that have a head of keys in common."""
+    """Return the sum over the value heads that share a head of keys."""
     return np.add.reduce(d.reshape(*d.shape[:2], heads, -1, d.shape[-1]), 3)

@@ -1,5 +1,7 @@
-"""What NumPy makes of the normalisations, the loss and the rotary embedding of `mx.fast`, and of their derivatives: in
-float32 at least, rounded once."""
+"""Host rules of the normalisations, the loss and the rotary embedding of `mx.fast`, and of their derivatives.
+
+All are computed in float32 at least, and rounded once.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,18 @@ _FLOAT64 = np.dtype(np.float64)
 
 
 def widened(x: Any) -> Any:
-    """In float32 at least."""
+    """Return x in float32 at least."""
     x, dtype = in_order(x), x.dtype
     return x if dtype in (_FLOAT32, _FLOAT64) else x.astype(_FLOAT32)
 
 
 def narrowed(x: Any, out: Aval) -> Any:
-    """With the dtype of the result."""
+    """Return x in the dtype of the result."""
     return x.astype(out.dtype._numpy, copy=False)
 
 
 def _inverse_root(x: Any, eps: Any) -> Any:
-    """1 / sqrt(mean(x ** 2) + eps) along the last axis, which is kept."""
+    """Return 1 / sqrt(mean(x ** 2) + eps) along the last axis, which is kept."""
     mean = np.vecdot(x, x)[..., None]
     mean /= x.shape[-1]
     mean += eps
@@ -57,14 +59,17 @@ def _rms_norm(out: Aval, params: tuple, x: Any, eps: Any, *weight: Any) -> Any:
 
 
 def _times(y: Any, weight: Any) -> Any:
-    """The product, in the place of y if it has its dtype."""
+    """Return the product, written into y if that has its dtype."""
     weight = widened(weight)
     return np.multiply(y, weight, y if weight.dtype == y.dtype else None)
 
 
 def _norm_back(g: Any, normal: Any, root: Any, out: Any = None) -> Any:
-    """The cotangent of x from that of `normal = x * root`, and as well the tangent of that from the one of x: its
-    derivative is symmetric. `out` is an array to write to."""
+    """Return the cotangent of x from that of `normal = x * root`.
+
+    The derivative is symmetric, so the same function returns the tangent of `normal` from that of x. `out` is an array
+    to write to.
+    """
     mean = np.vecdot(g, normal)[..., None]
     mean /= normal.shape[-1]
     c = np.multiply(normal, mean, out=out)
@@ -167,7 +172,7 @@ def _layer_norm_forth(tangents: Any, y: Any, params: tuple, x: Any, eps: Any, *r
 
 
 def _classes(targets: Any, count: int) -> tuple[Any, Any, Any]:
-    """Which rows there are, the class of each, negative ones counted from the end, and which of these exist."""
+    """Return the row numbers, the class of each row (counted from the start), and which classes are out of range."""
     k = targets.astype(np.int64).reshape(-1)
     k += (k < 0) * count
     outside = (k < 0) | (k >= count)
@@ -176,7 +181,8 @@ def _classes(targets: Any, count: int) -> tuple[Any, Any, Any]:
 
 
 def _powers(x: Any) -> tuple[Any, Any, Any]:
-    """exp(x - shift) along the last axis, its sum, and the shift: the largest element if that is finite."""
+    """Return exp(x - shift) along the last axis, its sum, and the shift: the largest element, or 0 if that is not
+    finite."""
     shift = np.maximum.reduce(x, -1, None, None, True)
     shift = np.where(np.isfinite(shift), shift, x.dtype.type(0))
     powers = np.subtract(x, shift)
@@ -198,7 +204,7 @@ def _cross_entropy(out: Aval, params: tuple, logits: Any, targets: Any) -> Any:
 
 
 def _cross_entropy_slopes(logits: Any, targets: Any) -> Any:
-    """The softmax, less one at the target."""
+    """Return the softmax, minus one at the target."""
     x = widened(logits)
     x = x.reshape(-1, x.shape[-1])
     rows, k, outside = _classes(targets, x.shape[-1])
@@ -225,7 +231,7 @@ def _cross_entropy_forth(tangents: Any, y: Any, params: tuple, logits: Any, targ
 
 
 def _waves(x: Any, params: tuple, offset: Any, scale: Any, freqs: tuple) -> tuple[Any, Any]:
-    """The cosine and the sine of each angle, to be broadcast to half of the features of x."""
+    """Return the cosine and the sine of each angle, which broadcast to half of the features of x."""
     dims, _, base = params
     length, half = x.shape[-2], dims // 2
     if base is not None and not offset.ndim and length * half <= REMEMBERED_ANGLES:
@@ -253,7 +259,7 @@ def _remembered(length: int, offset: int, scale: float, half: int, base: float) 
 
 
 def _turned(x: Any, cos: Any, sin: Any, params: tuple, dtype: np.dtype) -> Any:
-    """Each pair of features, turned."""
+    """Return x with each pair of features rotated."""
     dims, traditional, _ = params
     out = np.empty(x.shape, dtype)
     if dims < x.shape[-1]:
@@ -273,7 +279,7 @@ def _rope(out: Aval, params: tuple, x: Any, offset: Any, scale: Any, *freqs: Any
 
 @PULLBACK.of(ROPE)
 def _rope_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any, offset: Any, scale: Any, *freqs: Any) -> Any:
-    """That of the features: as a rule nothing else is asked for."""
+    """Return the cotangent of the features. Usually no other cotangent is wanted."""
     if any(wanted[1:]):
         return None
     cos, sin = _waves(x, params, offset, scale, freqs)

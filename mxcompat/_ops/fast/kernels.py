@@ -1,4 +1,4 @@
-"""Custom kernels of `mx.fast`: what is written in Metal or CUDA cannot run on XLA, and says so."""
+"""Custom kernels of `mx.fast`. Metal and CUDA kernels cannot run on XLA; a call raises an error that says so."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def metal_kernel(
     name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "",
     ensure_row_contiguous: bool = True, atomic_outputs: bool = False, compile_options: Any = None,
 ) -> Callable[..., NoReturn]:  # fmt: skip
-    """A kernel in Metal, which can be defined, but not called: there is no Metal here.
+    """Define a Metal kernel, which cannot be called: there is no Metal here.
 
     Args:
-        name: the kernel's name; everything else is ignored, if it is of the right type.
+        name: the kernel's name. All other arguments are ignored, if their types are right.
 
     Returns:
-        A callable. Programs that define kernels when they are imported, and have another way to go, so run.
+        A callable. So programs that define kernels at import, and have an alternative without them, can run.
 
     Raises:
-        RuntimeError: when the kernel is called, as in real MLX where there is no Metal.
+        RuntimeError: when the kernel is called, as in real MLX without Metal.
         TypeError: for arguments of other types.
         ValueError: if there is no output.
 
@@ -43,7 +43,7 @@ def metal_kernel(
         raise ValueError("[metal_kernel] Must specify at least one output.")
 
     def kernel(*args: Any, **kwargs: Any) -> NoReturn:
-        """Raises RuntimeError."""
+        """Raise RuntimeError."""
         raise RuntimeError(f"[metal_kernel] No Metal back-end. {_INSTEAD}")
 
     return kernel
@@ -53,7 +53,7 @@ def cuda_kernel(
     name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "",
     ensure_row_contiguous: bool = True, shared_memory: int = 0,
 ) -> NoReturn:  # fmt: skip
-    """A kernel in CUDA, of which there are none here.
+    """Define a CUDA kernel, which is not supported here.
 
     Raises:
         RuntimeError: always, as in real MLX without its CUDA back-end.
@@ -69,7 +69,7 @@ def precompiled_cuda_kernel(
     output_dtypes: Sequence[Any], scalars: Sequence[Any], grid: Any, threadgroup: Any, shared_memory: int = 0,
     init_value: float | None = None, ensure_row_contiguous: bool = False, stream: Any = None,
 ) -> NoReturn:  # fmt: skip
-    """A compiled CUDA kernel, of which there are none here.
+    """Call a compiled CUDA kernel, which is not supported here.
 
     Raises:
         RuntimeError: always, as in real MLX without its CUDA back-end.

@@ -1,4 +1,4 @@
-"""The normalisations and the loss of `mx.fast`: one op each, computed in float32 at least, for XLA to fuse."""
+"""The normalisations and the loss of `mx.fast`: one op each, computed in float32 at least, and fused by XLA."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["CROSS_ENTROPY", "LAYER_NORM", "RMS_NORM", "cross_entropy", "layer_no
 
 
 def wide(x: Any) -> Any:
-    """In float32 at least, which sums are computed in."""
+    """Return x in float32 at least, the dtype of the sums."""
     return jnp.asarray(x, jnp.float64 if x.dtype == jnp.float64 else jnp.float32)
 
 
 def number(name: str, argument: str, value: Any) -> Node:
-    """A float argument as an input of the op, so that another value costs no compile."""
+    """Return a float argument as an input of the op, so that another value does not need a compilation."""
     return operands.scalar_node(any_number(value, name, argument), float32)
 
 
@@ -35,7 +35,7 @@ def _optional(value: Any, name: str) -> Node | None:
 
 
 def _dtype(name: str, *avals: Aval) -> Dtype:
-    """The dtype of the result. Raises MLX's ValueError if that is no float."""
+    """Return the dtype of the result. Raises MLX's ValueError if it is not a float."""
     dtype = avals[0].dtype
     for a in avals[1:]:
         dtype = promote(dtype, a.dtype)
@@ -82,19 +82,19 @@ RMS_NORM = op("rms_norm", _rms_norm, _rms_infer)
 
 
 def rms_norm(x: array, weight: array | None, eps: float, *, stream: Any = None) -> array:
-    """Root mean square normalisation over the last axis: `x / sqrt(mean(x * x) + eps) * weight`.
+    """Return the root mean square normalisation over the last axis: `x / sqrt(mean(x * x) + eps) * weight`.
 
     Args:
         x: `(..., D)`, floating point.
         weight: `(D,)`, or None for no scaling.
-        eps: keeps the root away from 0.
+        eps: a positive number, which keeps the root away from 0.
         stream: accepted, and ignored.
 
     Returns:
-        An array of the shape of `x` and the dtype that it and the weight promote to. The sum is taken in float32.
+        An array with the shape of `x` and the promoted dtype of `x` and the weight. The sum is computed in float32.
 
     Raises:
-        ValueError: if the dtype is no float, or the weight does not fit.
+        ValueError: if the dtype is not a float, or if the weight does not fit.
 
     Example:
         >>> mx.fast.rms_norm(mx.array([3.0, 4.0]), mx.ones(2), 1e-5)
@@ -135,21 +135,21 @@ LAYER_NORM = op(
 
 
 def layer_norm(x: array, weight: array | None, bias: array | None, eps: float, *, stream: Any = None) -> array:
-    """Layer normalisation over the last axis: `(x - mean(x)) / sqrt(var(x) + eps) * weight + bias`.
+    """Return the layer normalisation over the last axis: `(x - mean(x)) / sqrt(var(x) + eps) * weight + bias`.
 
     Args:
         x: `(..., D)`, floating point.
         weight: `(D,)`, or None for no scaling.
         bias: `(D,)`, or None for no offset.
-        eps: keeps the root away from 0.
+        eps: a positive number, which keeps the root away from 0.
         stream: accepted, and ignored.
 
     Returns:
-        An array of the shape of `x`, of the dtype that all three promote to, or without a weight that of `x`. Sums are
-        taken in float32.
+        An array with the shape of `x` and the promoted dtype of all three arrays; without a weight, the dtype of `x`.
+        Sums are computed in float32.
 
     Raises:
-        ValueError: if the dtype is no float, or weight or bias do not fit.
+        ValueError: if the dtype is not a float, or if the weight or bias does not fit.
 
     Example:
         >>> mx.fast.layer_norm(mx.array([1.0, 2.0, 3.0]), None, None, 1e-5)
@@ -193,12 +193,12 @@ CROSS_ENTROPY = op("cross_entropy", _cross_entropy, _cross_entropy_infer, indice
 
 @INDEX_ERROR.of(CROSS_ENTROPY)
 def _targets(transform: str, *_: Any) -> Exception:
-    """That of what picks the target's logit."""
+    """Return the error for the targets, the indices of the logits."""
     return ValueError(no_derivative("gather_axis", "indices", transform))
 
 
 def cross_entropy(logits: array, targets: array, *, stream: Any = None) -> array:
-    """The cross entropy of class indices: `logsumexp(logits, -1) - logits[..., target]`.
+    """Return the cross entropy of class indices: `logsumexp(logits, -1) - logits[..., target]`.
 
     Args:
         logits: `(..., C)`, floating point, not normalised.
@@ -206,7 +206,8 @@ def cross_entropy(logits: array, targets: array, *, stream: Any = None) -> array
         stream: accepted, and ignored.
 
     Returns:
-        The losses `(...)`, float32, summed in float32 also where the logits are halves; NaN for a target out of range.
+        The losses `(...)` in float32, and NaN for a target out of range. Half-precision logits are summed in float32,
+        too.
 
     Raises:
         ValueError: if shapes or dtypes do not fit.

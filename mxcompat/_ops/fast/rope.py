@@ -25,19 +25,20 @@ __all__ = ["ROPE", "rope"]
 
 def _rope(x: Any, offset: Any, scale: Any, *freqs: Any, dims: int, traditional: bool, base: float | None) -> Any:
     half = dims // 2
-    whole = offset if jnp.issubdtype(offset.dtype, np.inexact) else offset.astype(jnp.int32)  # or what stands in for it
+    # an integer may be differentiated as a float, so the offset may be one
+    whole = offset if jnp.issubdtype(offset.dtype, np.inexact) else offset.astype(jnp.int32)
     steps = jnp.arange(x.shape[-2], dtype=whole.dtype) + whole[..., None]
     positions = steps.astype(jnp.float32) * scale.astype(jnp.float32)
     if base is None:
         inverse = 1 / jnp.asarray(freqs[0], jnp.float32)
-    else:  # in float32 throughout, as far positions show what is rounded here
+    else:  # all in float32, since its rounding is visible at distant positions
         inverse = np.exp(-np.arange(half, dtype=np.float32) * np.float32(math.log(base) / half))
     angles = positions[..., None] * inverse
     if offset.ndim:
         angles = angles.reshape(angles.shape[0], *[1] * (x.ndim - 3), *angles.shape[1:])
     turned = wide(x[..., :dims])
     cos, sin = jnp.cos(angles).astype(turned.dtype), jnp.sin(angles).astype(turned.dtype)
-    # Each feature times the cosine, plus the other of its pair times the sine: gradients then have no slices in them.
+    # Each feature is multiplied by the cosine, and its partner by the sine, so that gradients need no slices.
     if traditional:
         pairs = turned.reshape(*turned.shape[:-1], half, 2)
         turned = pairs * cos[..., None] + pairs[..., ::-1] * jnp.stack([-sin, sin], -1)
@@ -83,24 +84,24 @@ def rope(
     a: array, dims: int, *, traditional: bool, base: float | None, scale: float, offset: Any,
     freqs: array | None = None, stream: Any = None,
 ) -> array:  # fmt: skip
-    """Rotary position embedding: turns pairs of features by angles that grow with the position.
+    """Return the rotary position embedding: rotate pairs of features by angles that grow with the position.
 
     Args:
         a: `(B, ..., T, D)`, floating point.
-        dims: how many of the features to turn; even. The others stay as they are.
-        traditional: whether a pair is two neighbouring features, instead of one of each half.
+        dims: the number of features to rotate, an even number. The other features do not change.
+        traditional: whether a pair is two neighbouring features. If not, it is one feature from each half.
         base: the angular frequency of pair i is `base ** (-2 * i / dims)`.
-        scale: what positions are multiplied with.
-        offset: the first position: an int, or an integer array with one for all or one for each of the batch. It may
-            differ from call to call without a new compilation.
-        freqs: instead of `base`, the inverse of each frequency, `(dims / 2,)`.
+        scale: the factor of the positions.
+        offset: the first position: an int, or an integer array with one element for all or one for each element of the
+            batch. A change of the offset needs no new compilation.
+        freqs: the inverse of each frequency, `(dims / 2,)`, in place of `base`.
         stream: accepted, and ignored.
 
     Returns:
-        An array of the shape and dtype of `a`. Angles are computed in float32.
+        An array with the shape and dtype of `a`. Angles are computed in float32.
 
     Raises:
-        ValueError: if shapes or dtypes do not fit, or not just one of `base` and `freqs` is given.
+        ValueError: if shapes or dtypes do not fit, or unless exactly one of `base` and `freqs` is given.
 
     Example:
         >>> queries = mx.random.normal((1, 4, 16, 64))
@@ -122,7 +123,8 @@ def rope(
 
 
 def _offset(value: Any) -> Node:
-    """An array as it is, as it may have no value yet; a number as one that may vary, in 32 bits as in MLX."""
+    """Return the node of an offset. An array is used as it is, as it may have no value yet; a number becomes a 32-bit
+    input, as in MLX."""
     if isinstance(value, (array, bool)):
         return operands.node(value)
     try:

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms in NumPy, which keeps single precision; their derivatives are transforms again."""
+"""Discrete Fourier transforms in NumPy, which keeps single precision. Their derivatives are transforms, too."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _host_fft(out: Any, params: tuple, x: Any) -> Any:
 
 
 def _resized(x: Any, shape: Sizes) -> Any:
-    """The array cut off, or padded with zeros, to a shape."""
+    """Return the array cut off, or padded with zeros, to a shape."""
     if x.shape == shape:
         return x
     both = tuple([slice(min(n, m)) for n, m in zip(x.shape, shape, strict=True)])
@@ -62,7 +62,7 @@ def _pull_fft(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> Any:
     last = axes[-1]
     if kind == "irfft":
         gx = _transform(g, "rfft", sizes, axes, _TURNED[norm])
-        twice = np.full(gx.shape[last], 2, np.float32)  # a frequency stands for its opposite too
+        twice = np.full(gx.shape[last], 2, np.float32)  # each of these frequencies also stands for its negative
         twice[0] = 1
         if sizes[-1] % 2 == 0:
             twice[-1] = 1
@@ -118,7 +118,7 @@ def _host_frequencies(out: Any, params: tuple, d: Any) -> Any:
 
 
 def _window(window: tuple[Any, ...], length: int, n_fft: int) -> Any:
-    """The window, by default of ones, in the middle of `n_fft` samples."""
+    """Return the window, by default of ones, in the middle of `n_fft` samples."""
     w = window[0] if window else np.ones(length, np.float32)
     before = (n_fft - length) // 2
     whole = np.zeros(n_fft, w.dtype)
@@ -157,8 +157,11 @@ def _host_istft(out: Any, params: tuple, x: Any, *window: Any) -> Any:
 
 
 def _overlap_added(frames: Any, hop: int) -> Any:
-    """The sum of frames (..., frames, n) laid `hop` samples apart. Each is cut into pieces of one hop: the k-th pieces
-    of all frames, one after the other, are a signal that begins k hops late."""
+    """Return the sum of frames (..., frames, n) laid `hop` samples apart.
+
+    Each frame is cut into pieces of one hop. The k-th pieces of all frames, concatenated, are a signal that starts k
+    hops late.
+    """
     *batch, count, n = frames.shape
     pieces = -(-n // hop)
     cut = _resized(frames, (*batch, count, pieces * hop)).reshape(*batch, count, pieces, hop)

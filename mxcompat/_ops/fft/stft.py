@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms: a signal cut into overlapping frames, each windowed and transformed; and back."""
+"""Short-time Fourier transforms: overlapping frames of a signal, windowed and transformed; and their inverse."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ __all__ = ["ISTFT", "SMALLEST_WEIGHT", "STFT", "istft", "stft"]
 _PAD_MODES = ("reflect", "constant", "edge")
 
 SMALLEST_WEIGHT = np.float32(1e-8)
-"""The least that the sum of squared windows counts as; where no frame reaches, the result is 0."""
+"""The lower bound of the sum of squared windows. Where no frame reaches, the result is 0."""
 
 
 def _window(window: tuple[Any, ...], length: int, n_fft: int) -> Any:
-    """The window, by default of ones, in the middle of `n_fft` samples."""
+    """Return the window, by default of ones, in the middle of `n_fft` samples."""
     w = jnp.asarray(window[0]) if window else jnp.ones((length,), np.float32)
     before = (n_fft - length) // 2
     return jnp.pad(w, (before, n_fft - length - before))
 
 
 def _places(frames: int, hop: int, n_fft: int) -> np.ndarray:
-    """Where in the signal each sample of each frame lies."""
+    """Return the place in the signal of each sample of each frame."""
     return (np.arange(frames)[:, None] * hop + np.arange(n_fft)).astype(np.int32)
 
 
@@ -82,24 +82,24 @@ def stft(
     onesided: bool | None = None,
     stream: Any = None,
 ) -> array:
-    """Short-time Fourier transform of signals along the last axis.
+    """Return the short-time Fourier transform of signals along the last axis.
 
     Args:
-        x: array of shape (..., samples).
+        x: an array of shape (..., samples).
         n_fft: the size of each transform.
-        hop_length: samples from one frame to the next; by default `n_fft // 4`.
-        win_length: size of the window of ones that is used where `window` is not given; by default `n_fft`.
-        window: array of shape (at most n_fft,), put in the middle of each frame.
-        center: whether frame t is centred at sample t * hop_length; the signal is padded for it at both ends.
-        pad_mode: how to pad: "reflect", "constant" (with zeros) or "edge".
+        hop_length: the number of samples from one frame to the next; by default `n_fft // 4`.
+        win_length: the size of the default window of ones; by default `n_fft`.
+        window: an array of shape (at most n_fft,), in the middle of each frame.
+        center: whether frame t is centred at sample t * hop_length. The signal is then padded at both ends.
+        pad_mode: the kind of padding: "reflect", "constant" (with zeros) or "edge".
         norm: as for `fft`.
-        onesided: whether to return non-negative frequencies only; by default so for real input.
+        onesided: whether to return only non-negative frequencies; by default True for real input.
 
     Returns:
-        complex64 array of shape (..., frequencies, frames).
+        A complex64 array of shape (..., frequencies, frames).
 
     Raises:
-        ValueError: if a size is not positive, the window does not fit, or the signal is too short.
+        ValueError: if a size is not positive, if the window does not fit, or if the signal is too short.
 
     Example:
         >>> mx.fft.stft(mx.ones((16000,)), n_fft=512).shape
@@ -132,7 +132,7 @@ def _frame_sizes(n_fft: Any, hop: Any, name: str, length: Any) -> tuple[int, int
 
 
 def _with_window(node: Node, window: Any, length: int, n_fft: int, name: str) -> tuple[tuple[Node, ...], int]:
-    """The inputs of the op, and the length of the window."""
+    """Return the inputs of the op, and the length of the window."""
     inputs = (node,)
     if window is not None:
         require_array(window, name)
@@ -164,14 +164,14 @@ def _istft(
 
 
 def _overlap_added(frames: Any, hop: int) -> Any:
-    """The sum of frames (..., frames, n) laid `hop` samples apart."""
+    """Return the sum of frames (..., frames, n) laid `hop` samples apart."""
     *batch, count, n = frames.shape
     pieces = -(-n // hop)
     if pieces > policy.SHIFTED_FRAMES:
         out = jnp.zeros((*batch, (count - 1) * hop + n), frames.dtype)
         return out.at[..., _places(count, hop, n)].add(frames)
-    # Cut each frame into pieces of one hop: the k-th pieces of all frames, one after the other, are a signal that
-    # begins k hops late.
+    # Each frame is cut into pieces of one hop. The k-th pieces of all frames, concatenated, are a signal that starts k
+    # hops late.
     rows = [(0, 0)] * (len(batch) + 1)
     cut = jnp.pad(frames, [*rows, (0, pieces * hop - n)]).reshape(*batch, count, pieces, hop)
     total = sum(jnp.pad(cut[..., k, :], [*rows[1:], (k, pieces - 1 - k), (0, 0)]) for k in range(pieces))
@@ -203,25 +203,26 @@ def istft(
     length: int | None = None,
     stream: Any = None,
 ) -> array:
-    """Inverse of `stft`: the windowed inverse transforms of the frames, overlapped, added and divided by the sum of the
-    squared windows.
+    """Return the inverse of `stft`.
+
+    The inverse transforms of the frames are windowed, overlapped, added, and divided by the sum of the squared windows.
 
     Args:
-        stft_matrix: array of shape (..., frequencies, frames).
-        n_fft: the size of each transform; by default the even one that gives this many frequencies.
-        hop_length: samples from one frame to the next; by default `n_fft // 4`.
-        win_length: size of the window of ones that is used where `window` is not given; by default `n_fft`.
-        window: array of shape (at most n_fft,), the one that `stft` used.
-        center: whether `stft` padded the signal; what it padded is cut off.
+        stft_matrix: an array of shape (..., frequencies, frames).
+        n_fft: the size of each transform; by default the even size with this number of frequencies.
+        hop_length: the number of samples from one frame to the next; by default `n_fft // 4`.
+        win_length: the size of the default window of ones; by default `n_fft`.
+        window: an array of shape (at most n_fft,), the window of `stft`.
+        center: whether `stft` padded the signal. The padding is cut off.
         norm: as for `fft`.
-        onesided: whether the frequencies are the non-negative ones only; by default True.
-        length: the number of samples to return; what is missing is 0.
+        onesided: whether there are only non-negative frequencies; by default True.
+        length: the number of samples to return; missing samples are 0.
 
     Returns:
-        float32 array of shape (..., samples): the real part of the signal.
+        A float32 array of shape (..., samples): the real part of the signal.
 
     Raises:
-        ValueError: if a size is not positive, or the window does not fit.
+        ValueError: if a size is not positive, or if the window does not fit.
 
     Example:
         >>> x = mx.random.normal((1024,))

@@ -1,7 +1,8 @@
-"""Discrete Fourier transforms along one or several axes, and the shifts and frequencies that go with them.
+"""Discrete Fourier transforms along one or several axes, and their shifts and frequencies.
 
-All of them are one op: `kind` says complex, real or inverse, and XLA transforms up to three axes at a time. Spectra are
-complex64 and signals float32 or complex64, whatever the input's dtype. The short-time transforms are in `stft`.
+All transforms are one op. Its param `kind` is complex, real or inverse, and XLA transforms up to three axes at a time.
+Spectra are complex64 and signals are float32 or complex64, for any input dtype. The short-time transforms are in
+`stft`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = [
 
 
 def transform(x: Any, kind: str, sizes: tuple[int, ...], axes: tuple[int, ...], norm: str) -> Any:
-    """The transform of a JAX array along `axes`, resized to `sizes` first.
+    """Return the transform of a JAX array along `axes`, after a resize to `sizes`.
 
     A real transform (`rfft`, `irfft`) is real along the last of the axes and complex along the others.
     """
@@ -46,7 +47,8 @@ def transform(x: Any, kind: str, sizes: tuple[int, ...], axes: tuple[int, ...], 
         return jnp.zeros(result, np.float32 if kind == "irfft" else np.complex64)
     trailing = tuple(range(-len(axes), 0))
     x = jnp.moveaxis(x, axes, trailing)
-    # XLA takes at most three axes; what is left is complex, before an inverse real transform and after a forward one.
+    # XLA takes at most three axes. The other axes are complex: transformed before an inverse real transform, and after
+    # a forward one.
     last = min(3, len(axes))
     rest = len(axes) - last
     if kind == "irfft":
@@ -60,7 +62,7 @@ def transform(x: Any, kind: str, sizes: tuple[int, ...], axes: tuple[int, ...], 
 
 
 def _leading(x: Any, kind: Any, sizes: tuple[int, ...], count: int) -> Any:
-    """A complex transform along the `count` axes that stand before the last three."""
+    """Return a complex transform along the `count` axes before the last three."""
     for k in range(count):
         axis = -3 - count + k
         x = jnp.moveaxis(lax.fft(jnp.moveaxis(x, axis, -1), kind, (sizes[k],)), -1, axis)
@@ -68,7 +70,7 @@ def _leading(x: Any, kind: Any, sizes: tuple[int, ...], count: int) -> Any:
 
 
 def _resized(x: Any, axis: int, size: int) -> Any:
-    """`x` cut off, or padded with zeros, to `size` along an axis."""
+    """Return `x` cut off, or padded with zeros, to `size` along an axis."""
     have = x.shape[axis]
     if have > size:
         return lax.slice_in_dim(x, 0, size, axis=axis)
@@ -78,7 +80,8 @@ def _resized(x: Any, axis: int, size: int) -> Any:
 
 
 def _scale(kind: str, count: int, norm: str) -> float:
-    """What to multiply with: XLA's inverse transforms divide by the count, its forward ones by nothing."""
+    """Return the factor of the result. XLA's inverse transforms divide by the number of elements, its forward ones do
+    not."""
     inverse = kind in ("ifft", "irfft")
     if norm == "ortho":
         return math.sqrt(count) if inverse else 1 / math.sqrt(count)
@@ -119,7 +122,7 @@ def _apply(a: Any, kind: str, sizes: tuple[int, ...] | None, axes: tuple[int, ..
     if sizes is not None and len(sizes) != len(axes):
         raise ValueError("[fftn] Shape and axes have different sizes.")
     if sizes is None and axes is not None:
-        for axis in axes:  # MLX looks their sizes up first
+        for axis in axes:  # MLX looks up their sizes first
             axis_of(axis, ndim, message="SmallVector out of range.")
     places = tuple([axis + ndim if axis < 0 else axis for axis in axes])
     if len(set(places)) < len(places):
@@ -138,7 +141,7 @@ def _apply(a: Any, kind: str, sizes: tuple[int, ...] | None, axes: tuple[int, ..
 
 
 def _one_axis(name: str, what: str, result: str) -> Callable[..., array]:
-    """The public function of a transform along one axis."""
+    """Make the public function of a transform along one axis."""
 
     def function(a: array, n: int | None = None, axis: int = -1, norm: str = "backward", stream: Any = None) -> array:
         check_stream(stream)
@@ -151,7 +154,7 @@ def _one_axis(name: str, what: str, result: str) -> Callable[..., array]:
 
 
 def _many_axes(name: str, what: str, result: str) -> Callable[..., array]:
-    """The public function of a transform along several axes, by default the last two or all."""
+    """Make the public function of a transform along several axes, by default the last two or all."""
     kind = name[:-1]
 
     def run(a: Any, s: Any, axes: Any, norm: Any) -> array:
@@ -183,35 +186,35 @@ def _many_axes(name: str, what: str, result: str) -> Callable[..., array]:
         return run(a, s, axes, norm)
 
     two = name.endswith("2")
-    by_default = "the last two" if two else "all"
+    by_default = "the last two axes" if two else "all axes"
     return _documented(function2 if two else functionn, name, what, result, _MANY.format(by_default))
 
 
-_ONE = """n: the size of the transform; the axis is cut off, or padded with zeros, to it. {default}
+_ONE = """n: the size of the transform. The axis is cut off, or padded with zeros, to this size. {default}
     axis: the axis to transform."""
-_MANY = """s: the sizes of the transformed axes, which are cut off, or padded with zeros, to them. {{default}}
+_MANY = """s: the sizes of the transform. The axes are cut off, or padded with zeros, to these sizes. {{default}}
     axes: the axes to transform; by default {}."""
 
 
 def _documented(
     function: Callable[..., array], name: str, what: str, result: str, arguments: str
 ) -> Callable[..., array]:
-    default = "By default the input's"
-    default += ", and 2 * (size - 1) for the last." if name.startswith("irfft") else "."
+    default = "The default is the size of the input"
+    default += ", and 2 * (size - 1) for the last axis." if name.startswith("irfft") else "."
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{what}
 
 Args:
     a: the input, an array of any dtype{"; an imaginary part is dropped" if name.startswith("rfft") else ""}.
     {arguments.format(default=default)}
-    norm: where to divide by the size: "backward" (in the inverse transform), "ortho" (by its root, in both) or
-        "forward".
+    norm: where to divide by the size: "backward" (in the inverse transform), "forward" (in the forward transform), or
+        "ortho" (by the square root of the size, in both).
 
 Returns:
     {result}
 
 Raises:
-    ValueError: if `norm` is another word, a size is not positive, or sizes and axes do not match.
+    ValueError: for any other `norm`, if a size is not positive, or if sizes and axes do not match.
     IndexError: if an axis is out of range.
 
 Example:
@@ -220,22 +223,22 @@ Example:
     return function
 
 
-_COMPLEX = "complex64 array."
-_HALF = "complex64 array, with n // 2 + 1 non-negative frequencies along the last transformed axis."
-_REAL = "float32 array."
+_COMPLEX = "A complex64 array."
+_HALF = "A complex64 array, with n // 2 + 1 non-negative frequencies along the last transformed axis."
+_REAL = "A float32 array."
 
-fft = _one_axis("fft", "Discrete Fourier transform along an axis.", _COMPLEX)
-ifft = _one_axis("ifft", "Inverse of `fft`.", _COMPLEX)
-rfft = _one_axis("rfft", "Discrete Fourier transform of real input along an axis.", _HALF)
-irfft = _one_axis("irfft", "Inverse of `rfft`.", _REAL)
-fft2 = _many_axes("fft2", "Two-dimensional discrete Fourier transform.", _COMPLEX)
-ifft2 = _many_axes("ifft2", "Inverse of `fft2`.", _COMPLEX)
-rfft2 = _many_axes("rfft2", "Two-dimensional discrete Fourier transform of real input.", _HALF)
-irfft2 = _many_axes("irfft2", "Inverse of `rfft2`.", _REAL)
-fftn = _many_axes("fftn", "Multi-dimensional discrete Fourier transform.", _COMPLEX)
-ifftn = _many_axes("ifftn", "Inverse of `fftn`.", _COMPLEX)
-rfftn = _many_axes("rfftn", "Multi-dimensional discrete Fourier transform of real input.", _HALF)
-irfftn = _many_axes("irfftn", "Inverse of `rfftn`.", _REAL)
+fft = _one_axis("fft", "Return the discrete Fourier transform along an axis.", _COMPLEX)
+ifft = _one_axis("ifft", "Return the inverse of `fft`.", _COMPLEX)
+rfft = _one_axis("rfft", "Return the discrete Fourier transform of real input along an axis.", _HALF)
+irfft = _one_axis("irfft", "Return the inverse of `rfft`.", _REAL)
+fft2 = _many_axes("fft2", "Return the two-dimensional discrete Fourier transform.", _COMPLEX)
+ifft2 = _many_axes("ifft2", "Return the inverse of `fft2`.", _COMPLEX)
+rfft2 = _many_axes("rfft2", "Return the two-dimensional discrete Fourier transform of real input.", _HALF)
+irfft2 = _many_axes("irfft2", "Return the inverse of `rfft2`.", _REAL)
+fftn = _many_axes("fftn", "Return the multi-dimensional discrete Fourier transform.", _COMPLEX)
+ifftn = _many_axes("ifftn", "Return the inverse of `fftn`.", _COMPLEX)
+rfftn = _many_axes("rfftn", "Return the multi-dimensional discrete Fourier transform of real input.", _HALF)
+irfftn = _many_axes("irfftn", "Return the inverse of `rfftn`.", _REAL)
 
 
 SHIFT = op("fftshift", lambda x, shifts, axes: jnp.roll(x, shifts, axes), lambda x, shifts, axes: x, ("shifts", "axes"))
@@ -259,10 +262,10 @@ def fftshift(a: array, axes: int | Sequence[int] | None = None, stream: Any = No
 
     Args:
         a: a spectrum, an array of any dtype.
-        axes: the axis or axes to shift; by default all.
+        axes: the axis or axes to shift; by default all axes.
 
     Returns:
-        Array like `a`.
+        An array with the shape and dtype of `a`.
 
     Raises:
         IndexError: if an axis is out of range.
@@ -276,14 +279,14 @@ def fftshift(a: array, axes: int | Sequence[int] | None = None, stream: Any = No
 
 
 def ifftshift(a: array, axes: int | Sequence[int] | None = None, stream: Any = None) -> array:
-    """Inverse of `fftshift`, which differs from it where a size is odd.
+    """Undo `fftshift`. The two differ only for odd sizes.
 
     Args:
         a: an array of any dtype.
-        axes: the axis or axes to shift; by default all.
+        axes: the axis or axes to shift; by default all axes.
 
     Returns:
-        Array like `a`.
+        An array with the shape and dtype of `a`.
 
     Raises:
         IndexError: if an axis is out of range.
@@ -318,17 +321,17 @@ def _frequencies_of(n: Any, d: Any, name: str, half: bool) -> array:
 
 
 def fftfreq(n: int, d: float = 1.0, stream: Any = None) -> array:
-    """The frequencies of the results of `fft`.
+    """Return the frequencies of the results of `fft`.
 
     Args:
         n: the size of the transform.
-        d: the time between samples; the frequencies are per unit of it.
+        d: the time between samples. The frequencies are in cycles per unit of this time.
 
     Returns:
-        float32 array of shape (n,).
+        A float32 array of shape (n,).
 
     Raises:
-        ValueError: if `n` is not positive or `d` is 0.
+        ValueError: if `n` is not positive, or if `d` is 0.
 
     Example:
         >>> mx.fft.fftfreq(4)
@@ -339,17 +342,17 @@ def fftfreq(n: int, d: float = 1.0, stream: Any = None) -> array:
 
 
 def rfftfreq(n: int, d: float = 1.0, stream: Any = None) -> array:
-    """The frequencies of the results of `rfft`.
+    """Return the frequencies of the results of `rfft`.
 
     Args:
         n: the size of the transform.
-        d: the time between samples; the frequencies are per unit of it.
+        d: the time between samples. The frequencies are in cycles per unit of this time.
 
     Returns:
-        float32 array of shape (n // 2 + 1,).
+        A float32 array of shape (n // 2 + 1,).
 
     Raises:
-        ValueError: if `n` is not positive or `d` is 0.
+        ValueError: if `n` is not positive, or if `d` is 0.
 
     Example:
         >>> mx.fft.rfftfreq(4)

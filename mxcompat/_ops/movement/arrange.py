@@ -1,4 +1,4 @@
-"""Arrangement ops: elements repeated, reversed, shifted or seen through strides; broadcasting, for one."""
+"""Ops that arrange elements: broadcasting, flips, shifts, strided views."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def broadcast_into(a: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """`shape`, if an array of shape `a` broadcasts to it. Raises MLX's ValueError."""
+    """Return `shape` if an array of shape `a` broadcasts to it. Raises MLX's ValueError otherwise."""
     if broadcast(a, shape) != shape:
         raise ValueError(f"Cannot broadcast array of shape {format_shape(a)} into shape {format_shape(shape)}.")
     return shape
@@ -69,12 +69,12 @@ def broadcast_to(a: Any, /, shape: Sequence[int], *, stream: Any = None) -> arra
     check_stream(stream)
     made = apply(BROADCAST_TO, (operands.node(a),), (plain(shape),))
     if not made.trace and any_shape():
-        made.trace = innermost_trace()  # the shape may be that of an argument
+        made.trace = innermost_trace()  # the shape may be that of a transform's argument
     return wrap(made)
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape that several shapes broadcast to.
+    """Return the shape that several shapes broadcast to.
 
     Args:
         *shapes: sequences of integers, at least one.
@@ -83,7 +83,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
         A tuple of integers.
 
     Raises:
-        ValueError: if there is none, or they do not broadcast.
+        ValueError: if no shape is given, or if the shapes do not broadcast.
 
     Example:
         >>> mx.broadcast_shapes((1, 2), (3, 1))
@@ -114,7 +114,7 @@ def broadcast_arrays(*arrays: array, stream: Any = None) -> list[array]:
         stream: accepted, and ignored.
 
     Returns:
-        A list of arrays of one shape, each with its own dtype.
+        A list of arrays with one shape, each with its own dtype.
 
     Raises:
         ValueError: if their shapes do not fit.
@@ -229,7 +229,7 @@ def _rolled(x: Any, *shifts: Any, axes: tuple[int, ...] | None) -> Any:
             cut = -int(shift) % size
             parts = jax.lax.split(x, (cut, size - cut), axis)
             x = jnp.concatenate([parts[1], parts[0]], axis)
-        else:  # a shift that varies from call to call: a window of the array laid out twice
+        else:  # a runtime shift reads a window of the array, concatenated with itself
             start = jnp.mod(-shift.astype(jnp.int32), size)
             x = jax.lax.dynamic_slice_in_dim(jnp.concatenate([x, x], axis), start, size, axis)
     return x
@@ -247,12 +247,12 @@ ROLL = op("roll", by_bits(_rolled), _roll_aval, ("axes",))
 def roll(
     a: array, /, shift: int | Sequence[int], axis: int | Sequence[int] | None = None, *, stream: Any = None
 ) -> array:
-    """Shift elements along axes; what leaves at one end comes back at the other.
+    """Shift elements along axes. Elements that leave at one end come back at the other.
 
     Args:
         a: an array.
-        shift: by how many places, towards higher indices. A sequence gives one for each axis; for a single axis, or
-            none, its sum counts.
+        shift: the number of places to shift towards higher indices. A sequence has one number for each axis; for a
+            single axis, or for None, their sum counts.
         axis: the axis or axes; None shifts the flattened array and restores its shape.
         stream: accepted, and ignored.
 
@@ -321,7 +321,7 @@ def _strided_aval(a: Aval, shape: tuple[int, ...], strides: tuple[int, ...], off
 
 
 def _reached(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[int, int]:
-    """The first and the last element of a view; 0 and -1 if it has none."""
+    """Return the first and the last element of a view; 0 and -1 if the view is empty."""
     if any(n <= 0 for n in shape):
         return 0, -1
     reach = [(n - 1) * s for n, s in zip(shape, strides, strict=False)]
@@ -335,21 +335,22 @@ def as_strided(
     a: array, /, shape: Sequence[int] | None = None, strides: Sequence[int] | None = None, offset: int = 0, *,
     stream: Any = None,
 ) -> array:  # fmt: skip
-    """The elements at regular strides through an array, which is taken as row-major.
+    """Return the elements at regular strides of an array, which counts as row-major.
 
     Args:
         a: an array.
         shape: the shape of the result; None for that of `a`.
-        strides: for each axis of the result, how many elements apart its neighbours are; None for row-major.
+        strides: for each axis of the result, the distance between neighbours in elements of `a`; None for row-major.
         offset: the element of `a` at which the result starts.
         stream: accepted, and ignored.
 
     Returns:
-        An array with the dtype of `a`. It is a copy: later changes to `a` do not show.
+        An array with the dtype of `a`. It is a copy: later changes of `a` do not affect it.
 
     Raises:
-        IndexError: if a row, along the last axis, reaches before `a` or begins beyond it, where real MLX reads foreign
-            memory. What a row has beyond the end of `a` is 0: the last window of a signal may be longer than it.
+        IndexError: if a row, along the last axis, reaches before the start of `a` or begins after its end. Real MLX
+            reads unrelated memory there. Elements of a row after the end of `a` are 0, so the last window of a signal
+            may exceed the signal.
 
     Example:
         >>> mx.as_strided(mx.arange(6), (4, 3), (1, 1))

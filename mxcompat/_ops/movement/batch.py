@@ -1,4 +1,4 @@
-"""The ops that move data, over a new first axis: the axes that their params name are one further on."""
+"""Batching rules of the ops that move data. Axes in their params shift by one, past the batch axis."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ __all__ = ["reshaped", "swapped_in"]
 
 
 def _later(axis: int) -> int:
-    """An axis, once there is a new first one."""
+    """Return an axis shifted past the new first axis."""
     return axis if axis < 0 else axis + 1
 
 
 def reshaped(x: Node, *shape: int) -> Node:
-    """A node under another shape."""
+    """Return a node reshaped to another shape."""
     return x if x.aval.shape == shape else apply(TABLE["reshape"], (x,), (shape,))
 
 
 def swapped_in(x: Node, source: int) -> Node:
-    """A node with an axis moved to the front."""
+    """Return a node with an axis moved to the front."""
     order = (source, *[k for k in range(x.aval.ndim) if k != source])
     return apply(TABLE["transpose"], (x,), (order,)) if source else x
 
 
 def _inner(x: Node) -> Any:
-    """What a batched node is without the new axis."""
+    """Return the aval of a batched node without the batch axis."""
     return aval(x.aval.shape[1:], x.aval.dtype)
 
 

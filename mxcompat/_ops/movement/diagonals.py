@@ -1,4 +1,4 @@
-"""Diagonals and triangles of matrices: taken, made, summed or cut off."""
+"""Diagonals and triangles of matrices: extracted, made, summed or cut off."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["diag", "diagonal", "distance", "on_diagonal", "sum_dtype", "trace", 
 
 
 def _planes(a: Aval, axis1: int, axis2: int, name: str) -> tuple[int, int]:
-    """The two axes, counted from 0. Raises MLX's errors."""
+    """Return the two axes, counted from 0. Raises MLX's errors."""
     if a.ndim < 2:
         raise ValueError(f"[{name}] Array must have at least two dimensions, but got {a.ndim} dimensions.")
     first, second = (
@@ -36,7 +36,7 @@ def _planes(a: Aval, axis1: int, axis2: int, name: str) -> tuple[int, int]:
 
 
 def _length(rows: int, columns: int, offset: int) -> int:
-    """How many elements a diagonal has."""
+    """Return the number of elements of a diagonal."""
     return max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
 
 
@@ -59,17 +59,17 @@ DIAGONAL = op("diagonal", by_bits(_diagonal_impl), _diagonal_aval, ("offset", "a
 
 
 def diagonal(a: array, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: Any = None) -> array:
-    """A diagonal of each matrix in an array.
+    """Return a diagonal of each matrix in an array.
 
     Args:
         a: an array of at least two dimensions.
-        offset: which diagonal: above the main one if positive, below if negative.
+        offset: the diagonal: above the main one if positive, below it if negative.
         axis1: the axis of the rows.
         axis2: the axis of the columns.
         stream: accepted, and ignored.
 
     Returns:
-        An array with the dtype of `a`: its shape without the two axes, then the length of the diagonal.
+        An array with the dtype of `a`. Its shape is that of `a` without the two axes, then the length of the diagonal.
 
     Raises:
         ValueError: if `a` has fewer than two dimensions, or the axes are the same.
@@ -91,7 +91,7 @@ def _diag_aval(a: Aval, k: int) -> Aval:
 def _diag_impl(x: Any, k: int) -> Any:
     x = jnp.asarray(x)
     n = x.shape[0] + abs(k)
-    values = jax.lax.pad(x, jnp.zeros((), x.dtype), [(max(0, k), max(0, -k), 0)])  # value of column j, at j
+    values = jax.lax.pad(x, jnp.zeros((), x.dtype), [(max(0, k), max(0, -k), 0)])  # the value of column j, at place j
     return jnp.where(on_diagonal((n, n), k), values, jnp.zeros((), x.dtype))
 
 
@@ -100,7 +100,7 @@ def on_diagonal(shape: tuple[int, ...], k: int) -> Any:
 
 
 def distance(shape: tuple[int, ...]) -> Any:
-    """For each element of a matrix, the diagonal it is on."""
+    """Return, for each element of a matrix, the number of its diagonal."""
     rows, columns = (jax.lax.broadcasted_iota(jnp.int32, shape, axis) for axis in (0, 1))
     return columns - rows
 
@@ -109,18 +109,18 @@ DIAG = op("diag", by_bits(_diag_impl), _diag_aval, ("k",))
 
 
 def diag(a: array, /, k: int = 0, *, stream: Any = None) -> array:
-    """The diagonal of a matrix, or a matrix with that diagonal.
+    """Return the diagonal of a matrix, or a matrix with a given diagonal.
 
     Args:
         a: an array of one or two dimensions.
-        k: which diagonal: above the main one if positive, below if negative.
+        k: the diagonal: above the main one if positive, below it if negative.
         stream: accepted, and ignored.
 
     Returns:
-        An array with the dtype of `a`: of shape (N + |k|, N + |k|) where `a` is (N,), else of one dimension.
+        An array with the dtype of `a`. Its shape is (N + |k|, N + |k|) if `a` is (N,); otherwise it has one dimension.
 
     Raises:
-        ValueError: if `a` has another number of dimensions.
+        ValueError: for any other number of dimensions.
 
     Example:
         >>> mx.diag(mx.array([1, 2]), k=1)
@@ -138,7 +138,7 @@ def diag(a: array, /, k: int = 0, *, stream: Any = None) -> array:
 
 
 def sum_dtype(dtype: Dtype) -> Dtype:
-    """The dtype of a sum: small integers and bool are summed in 32 bits."""
+    """Return the dtype of a sum: integers of fewer than 32 bits, and bool, are summed in 32 bits."""
     if dtype._kind in "biu" and dtype.size < 4:
         return _d.uint32 if dtype._kind == "u" else _d.int32
     return dtype
@@ -150,7 +150,7 @@ def _trace_aval(a: Aval, offset: int, axis1: int, axis2: int) -> Aval:
 
 def _trace_impl(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     want = sum_dtype(_d.from_numpy(x.dtype))._numpy  # type: ignore[arg-type]
-    half = want.itemsize == 2  # a float: integers are summed in 32 bits
+    half = want.itemsize == 2  # a half-precision float; integers are summed in 32 bits
     found = jnp.sum(_diagonal_impl(x, offset, axis1, axis2), axis=-1, dtype=jnp.float32 if half else want)
     return found.astype(want)
 
@@ -161,14 +161,14 @@ TRACE = op("trace", _trace_impl, _trace_aval, ("offset", "axis1", "axis2"))
 def trace(
     a: array, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Dtype | None = None, *, stream: Any = None
 ) -> array:
-    """The sum along a diagonal of each matrix in an array.
+    """Return the sum along a diagonal of each matrix in an array.
 
     Args:
         a: an array of at least two dimensions.
-        offset: which diagonal: above the main one if positive, below if negative.
+        offset: the diagonal: above the main one if positive, below it if negative.
         axis1: the axis of the rows.
         axis2: the axis of the columns.
-        dtype: the dtype to cast to before summing; None for that of `a`. Integers of fewer than 32 bits, and bool, are
+        dtype: the dtype to cast to before the sum; None for that of `a`. Integers of fewer than 32 bits, and bool, are
             summed in 32 bits.
         stream: accepted, and ignored.
 
@@ -205,7 +205,7 @@ TRIANGLE = op("triangle", by_bits(_triangle_impl), _triangle_aval, ("k", "upper"
 
 
 def _triangle(name: str, which: str, other: str, end: str) -> Callable[..., array]:
-    """`tril` or `triu`."""
+    """Make the public function `tril` or `triu`."""
     upper = name == "triu"
 
     def function(x: array, k: int = 0, *, stream: Any = None) -> array:
@@ -213,7 +213,7 @@ def _triangle(name: str, which: str, other: str, end: str) -> Callable[..., arra
         return wrap(apply(TRIANGLE, (require_array(x, name),), (integer(k), upper)))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The {which} triangle of each matrix in an array; zero {other}.
+    function.__doc__ = f"""Return the {which} triangle of each matrix in an array; zero {other}.
 
 Args:
     x: an array of shape (..., M, N).

@@ -1,4 +1,4 @@
-"""How NumPy runs the ops that only move data: mostly as views."""
+"""Host rules of the ops that only move data; most return views."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _reshape(out: Aval, params: tuple, x: Any) -> Any:
 
 
 def spread(x: Any, shape: tuple[int, ...]) -> Any:
-    """`x` broadcast to a shape; not to be written to."""
+    """Return `x` broadcast to a shape. The result must not be written to."""
     if x.shape == shape:
         return x
     if math.prod(shape) * x.dtype.itemsize > COPIED_BYTES:
@@ -142,7 +142,7 @@ def _tile(out: Aval, params: tuple, x: Any) -> np.ndarray:
 
 
 def margin_slices(params: tuple, shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """Where an array of this shape is in itself padded."""
+    """Return the place of an array with this shape in its padded result."""
     margins = widths_by_axis(params[0], len(shape))
     return tuple([slice(low, low + n) for n, (low, _) in zip(shape, margins, strict=True)])
 
@@ -183,7 +183,7 @@ def _trace(out: Aval, params: tuple, x: Any) -> Any:
 
 
 def distance(shape: tuple[int, ...]) -> np.ndarray:
-    """For each element of a matrix, the diagonal it is on."""
+    """Return, for each element of a matrix, the number of its diagonal."""
     return np.arange(shape[-1], dtype=np.int32) - np.arange(shape[-2], dtype=np.int32)[:, None]
 
 

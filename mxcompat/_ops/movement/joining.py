@@ -25,7 +25,7 @@ __all__ = ["concat", "concatenate", "repeat", "section_bounds", "split", "stack"
 
 
 def _nodes(arrays: Any, name: str) -> tuple[Node, ...]:
-    """The nodes of a sequence of arrays; an array counts as the sequence of its rows."""
+    """Return the nodes of a sequence of arrays. An array counts as the sequence of its rows."""
     if type(arrays) is not list and type(arrays) is not tuple:
         if isinstance(arrays, array) and arrays.ndim:
             arrays = unstack(arrays)
@@ -37,7 +37,7 @@ def _nodes(arrays: Any, name: str) -> tuple[Node, ...]:
 
 
 def _common(xs: Sequence[Any]) -> list[Any]:
-    """Arrays cast to the dtype they promote to."""
+    """Return arrays cast to their promoted dtype."""
     want = reduce(promote, [from_numpy(x.dtype) for x in xs])._numpy  # type: ignore[arg-type, union-attr]
     return [jnp.asarray(x, want) for x in xs]
 
@@ -75,18 +75,18 @@ CONCATENATE = op("concatenate", by_bits(_concatenate, slice(None)), _concatenate
 
 
 def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
-    """Join arrays along an axis they have.
+    """Join arrays along an existing axis.
 
     Args:
-        arrays: a list or tuple of arrays whose shapes agree but along `axis`.
+        arrays: a list or tuple of arrays whose shapes may differ only along `axis`.
         axis: the axis; None joins the flattened arrays.
         stream: accepted, and ignored.
 
     Returns:
-        An array with the dtype that those of the arrays promote to.
+        An array with the promoted dtype of the arrays.
 
     Raises:
-        ValueError: if there are no arrays, or their shapes do not fit.
+        ValueError: if there are no arrays, or if their shapes do not fit.
         IndexError: if there is no such axis.
 
     Example:
@@ -108,19 +108,19 @@ def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any
 
 
 def concat(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:
-    """The same as `concatenate`.
+    """Join arrays along an existing axis, like `concatenate`.
 
     Args:
-        arrays: arrays, of the same shape but for `axis`.
-        axis: the axis to join along; None to flatten them first.
+        arrays: a list or tuple of arrays whose shapes may differ only along `axis`.
+        axis: the axis; None joins the flattened arrays.
         stream: accepted, and ignored.
 
     Returns:
-        An array of the dtype that they promote to.
+        An array with the promoted dtype of the arrays.
 
     Raises:
-        ValueError: no arrays, or shapes that do not fit.
-        IndexError: there is no such axis.
+        ValueError: if there are no arrays, or if their shapes do not fit.
+        IndexError: if there is no such axis.
 
     Example:
         >>> mx.concat([mx.zeros(2), mx.ones(2)])
@@ -150,14 +150,14 @@ def stack(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = Non
 
     Args:
         arrays: a list or tuple of arrays.
-        axis: where the new axis is in the result.
+        axis: the place of the new axis in the result.
         stream: accepted, and ignored.
 
     Returns:
-        An array with the dtype that those of the arrays promote to.
+        An array with the promoted dtype of the arrays.
 
     Raises:
-        ValueError: if there are no arrays, or their shapes differ.
+        ValueError: if there are no arrays, or if their shapes differ.
         IndexError: if the axis is out of range for the result.
 
     Example:
@@ -175,7 +175,8 @@ def stack(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = Non
 
 
 def section_bounds(size: int, sections: int | tuple[int, ...]) -> list[tuple[int, int]]:
-    """Where each part starts and ends. Points beyond an end stand for the end, negative ones count from it."""
+    """Return the start and the end of each part. Points beyond an end count as the end; negative points count from the
+    end."""
     if isinstance(sections, int):
         step = size // sections
         return [(k * step, (k + 1) * step) for k in range(sections)]
@@ -214,7 +215,7 @@ def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, 
 
     Args:
         a: an array.
-        indices_or_sections: into how many parts of equal size, or a sequence of the points to cut at.
+        indices_or_sections: the number of parts of equal size, or a sequence of the points to cut at.
         axis: the axis.
         stream: accepted, and ignored.
 
@@ -250,7 +251,7 @@ UNSTACK = op("unstack", by_bits(_unstack_impl), _unstack_avals, ("axis",))
 
 
 def unstack(x: array, /, *, axis: int = 0, stream: Any = None) -> tuple[array, ...]:
-    """The slices of an array along an axis, which is removed.
+    """Return the slices of an array along an axis, which is removed.
 
     Args:
         x: an array.
@@ -300,8 +301,8 @@ def repeat(array: array, /, repeats: int, axis: int | None = None, *, stream: An
 
     Args:
         array: an array.
-        repeats: how many times.
-        axis: along which axis; None repeats the elements of the flattened array.
+        repeats: the number of repetitions.
+        axis: the axis; None repeats the elements of the flattened array.
         stream: accepted, and ignored.
 
     Returns:
@@ -323,7 +324,7 @@ def repeat(array: array, /, repeats: int, axis: int | None = None, *, stream: An
 
 
 def tiled_shapes(shape: tuple[int, ...], reps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shape and the repetitions, of the same length."""
+    """Return the shape and the repetitions, extended to the same length."""
     ndim = max(len(shape), len(reps))
     return (1,) * (ndim - len(shape)) + shape, (1,) * (ndim - len(reps)) + reps
 
@@ -350,14 +351,14 @@ def tile(a: array, reps: int | Sequence[int], /, *, stream: Any = None) -> array
 
     Args:
         a: an array.
-        reps: how many times along each axis, the last axis last; there may be more than `a` has axes.
+        reps: the number of repetitions along each axis, with the last axis last. There may be more numbers than axes.
         stream: accepted, and ignored.
 
     Returns:
         An array with the dtype of `a`.
 
     Raises:
-        ValueError: if one is negative.
+        ValueError: if a number is negative.
 
     Example:
         >>> mx.tile(mx.arange(3), (2, 2))

@@ -1,4 +1,4 @@
-"""Padding: an array with margins, filled with a constant or with what is beside them."""
+"""Padding: margins around an array, filled with a constant or with nearby elements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Widths = tuple[tuple[int, int], ...]
 
 
 def widths_by_axis(widths: _Widths, ndim: int) -> _Widths:
-    """A pair for each axis: a single pair stands for all."""
+    """Return a pair of widths for each axis. A single pair applies to all axes."""
     return widths * ndim if len(widths) == 1 else widths
 
 
@@ -84,10 +84,10 @@ def pad(a: array, /, pad_width: Any, mode: str = "constant", constant_values: An
 
     Args:
         a: an array.
-        pad_width: how wide: a pair `(before, after)` for each axis, one such pair for all axes, or one int for all
+        pad_width: the widths: a pair `(before, after)` for each axis, one such pair for all axes, or one int for all
             sides.
-        mode: what fills them. "constant": `constant_values`. "edge": the outermost elements. "reflect": the mirrored
-            array, "symmetric": the same with the outermost elements repeated.
+        mode: the values in the margins. "constant": `constant_values`. "edge": the outermost elements. "reflect": the
+            mirrored array. "symmetric": the mirrored array with the outermost elements repeated.
         constant_values: a number or a 0-d array.
         stream: accepted, and ignored.
 
@@ -95,7 +95,7 @@ def pad(a: array, /, pad_width: Any, mode: str = "constant", constant_values: An
         An array with the dtype of `a`.
 
     Raises:
-        ValueError: if the widths do not fit or are negative, or there is no such mode.
+        ValueError: if the widths do not fit or are negative, or if there is no such mode.
 
     Example:
         >>> mx.pad(mx.ones((2, 2)), [(1, 1), (0, 2)])

@@ -1,5 +1,8 @@
-"""The derivatives of the ops that only move data. They are linear: what moves a value moves its tangent likewise, and a
-cotangent is moved back, and summed where an element was moved to several places."""
+"""Derivatives of the ops that only move data.
+
+These ops are linear: they move tangents in the same way as values. A cotangent is moved back, and summed if an element
+was moved to several places.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ __all__ = ["linear", "unspread"]
 
 
 def linear(op: Op, count: int | None = None) -> Callable[..., Any]:
-    """The pushforward of an op that is linear in its first `count` inputs (None: in all): the op itself."""
+    """Return the pushforward of an op that is linear in its first `count` inputs (None: in all): the op itself."""
     rule = HOST[op]
 
     def push(tangents: Any, y: Any, params: tuple, *inputs: Any) -> Any:
@@ -40,7 +43,7 @@ def _aval(y: Any) -> Aval | tuple[Aval, ...]:
 
 
 def unspread(g: Any, shape: tuple[int, ...]) -> Any:
-    """The cotangent of an array of this shape, from that of what it was broadcast to."""
+    """Return the cotangent of an array with this shape, from the cotangent of its broadcast result."""
     g = in_order(wide(g))
     if g.ndim > len(shape):
         g = g.sum(axis=tuple(range(g.ndim - len(shape))))
@@ -174,7 +177,7 @@ def _pad(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value: Any = None
 
 
 def _folded(g: Any, params: tuple, shape: tuple[int, ...]) -> Any:
-    """What margins that repeat elements of the array give back to these."""
+    """Return the cotangent of an array from that of its padded result, whose margins repeat elements."""
     g = wide(g)
     for axis, (n, pair) in enumerate(zip(shape, widths_by_axis(params[0], len(shape)), strict=True)):
         if any(pair):
@@ -187,7 +190,7 @@ def _folded(g: Any, params: tuple, shape: tuple[int, ...]) -> Any:
 
 
 def _on_diagonal(g: Any, shape: tuple[int, ...], params: tuple) -> np.ndarray:
-    """Zeros of a shape, with `g` on a diagonal."""
+    """Return zeros of a shape, with `g` on a diagonal."""
     offset, axis1, axis2 = params
     total = np.zeros(shape, g.dtype)
     planes = np.moveaxis(total, (axis1, axis2), (-2, -1))

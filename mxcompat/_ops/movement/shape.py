@@ -1,7 +1,7 @@
-"""Shape ops: the same elements, in the same order, under another shape.
+"""Shape ops: the same elements, in the same order, with another shape.
 
-Axes and shapes stay in the form the user gave (`-1`, None, negative axes) until `infer` and `impl` see the array, so
-that a program compiled with `shapeless=True` follows its input.
+Axes and shapes keep the form that the user gave (`-1`, None, negative axes) until `infer` and `impl` see the array. So
+a program compiled with `shapeless=True` adapts to the shape of its input.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["RESHAPE", "expand_dims", "flatten", "reshape", "squeeze", "unflatten
 
 
 def _reshaped(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """`shape` with its -1 filled in."""
+    """Return `shape` with its -1 replaced by the inferred size."""
     if -1 in shape:
         known = -math.prod(shape)
         if shape.count(-1) > 1:
@@ -46,7 +46,7 @@ RESHAPE = op(
 
 
 def reshape(a: array, /, shape: Sequence[int], *, stream: Any = None) -> array:
-    """The same elements, in row-major order, under another shape.
+    """Return the same elements, in row-major order, with another shape.
 
     Args:
         a: an array.
@@ -57,7 +57,7 @@ def reshape(a: array, /, shape: Sequence[int], *, stream: Any = None) -> array:
         An array of that shape, with the dtype of `a`.
 
     Raises:
-        ValueError: if the sizes differ, or the -1 cannot be inferred.
+        ValueError: if the sizes differ, or if the -1 cannot be inferred.
 
     Example:
         >>> mx.reshape(mx.arange(6), (2, -1))
@@ -96,8 +96,8 @@ def flatten(a: array, /, start_axis: int = 0, end_axis: int = -1, *, stream: Any
     """Merge the axes from `start_axis` to `end_axis`, both included, into one.
 
     Args:
-        a: an array. A 0-d one becomes an array of one element.
-        start_axis: the first axis to merge. Axes beyond either end stand for the end.
+        a: an array. A 0-d array becomes an array of one element.
+        start_axis: the first axis to merge. An axis out of range counts as the nearest one.
         end_axis: the last axis to merge.
         stream: accepted, and ignored.
 
@@ -155,7 +155,7 @@ def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: Any = Non
         An array with the dtype of `a`.
 
     Raises:
-        ValueError: if the sizes do not multiply to that of the axis.
+        ValueError: if the product of the sizes is not the size of the axis.
         IndexError: if there is no such axis.
 
     Example:
@@ -194,7 +194,7 @@ def squeeze(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any
 
     Args:
         a: an array.
-        axis: the axis or axes to remove; None for all of size one.
+        axis: the axis or axes to remove; None for all axes of size one.
         stream: accepted, and ignored.
 
     Returns:
@@ -239,7 +239,7 @@ def expand_dims(a: array, /, axis: int | Sequence[int], *, stream: Any = None) -
 
     Args:
         a: an array.
-        axis: where the new axis or axes are in the result.
+        axis: the place of the new axis or axes in the result.
         stream: accepted, and ignored.
 
     Returns:

@@ -25,7 +25,7 @@ __all__ = ["matrix_transpose", "moveaxis", "permute_dims", "swapaxes", "transpos
 
 @lru_cache(MOST_PLANS)
 def order(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
-    """For each axis of the result, the axis it comes from."""
+    """Return, for each axis of the result, the axis that it comes from."""
     if axes is None:
         return tuple(range(ndim))[::-1]
     if len(axes) != ndim:
@@ -51,14 +51,14 @@ def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = N
 
     Args:
         a: an array.
-        axes: for each axis of the result, the axis of `a` it comes from; None reverses them.
+        axes: for each axis of the result, the axis of `a` that it comes from; None reverses the axes.
         stream: accepted, and ignored.
 
     Returns:
         An array with the dtype of `a`.
 
     Raises:
-        ValueError: if `axes` is no permutation of the axes.
+        ValueError: if `axes` is not a permutation of the axes.
         IndexError: if there is no such axis.
 
     Example:
@@ -72,19 +72,19 @@ def transpose(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = N
 
 
 def permute_dims(a: array, /, axes: Sequence[int] | None = None, *, stream: Any = None) -> array:
-    """The same as `transpose`.
+    """Reorder the axes, like `transpose`.
 
     Args:
         a: an array.
-        axes: the order of its axes in the result; reversed if None.
+        axes: for each axis of the result, the axis of `a` that it comes from; None reverses the axes.
         stream: accepted, and ignored.
 
     Returns:
-        An array with the axes in that order, of the same dtype.
+        An array with the dtype of `a`.
 
     Raises:
-        ValueError: not each axis once.
-        IndexError: there is no such axis.
+        ValueError: if `axes` is not a permutation of the axes.
+        IndexError: if there is no such axis.
 
     Example:
         >>> mx.permute_dims(mx.zeros((2, 3, 4)), (1, 0, 2)).shape
@@ -121,7 +121,7 @@ def matrix_transpose(a: array, /, *, stream: Any = None) -> array:
         stream: accepted, and ignored.
 
     Returns:
-        An array of shape (..., N, M) with the dtype of `a`, where `a` is (..., M, N).
+        An array of shape (..., N, M) with the dtype of `a`, if `a` is (..., M, N).
 
     Raises:
         ValueError: if `a` has fewer than two dimensions.
@@ -143,7 +143,7 @@ def swapaxes(a: array, /, axis1: int, axis2: int, *, stream: Any = None) -> arra
     Args:
         a: an array.
         axis1: one axis.
-        axis2: the other.
+        axis2: the other axis.
         stream: accepted, and ignored.
 
     Returns:
@@ -162,12 +162,12 @@ def swapaxes(a: array, /, axis1: int, axis2: int, *, stream: Any = None) -> arra
 
 
 def moveaxis(a: array, /, source: int, destination: int, *, stream: Any = None) -> array:
-    """Move one axis elsewhere; the others keep their order.
+    """Move one axis to another place; the others keep their order.
 
     Args:
         a: an array.
         source: the axis to move.
-        destination: where it is in the result.
+        destination: its place in the result.
         stream: accepted, and ignored.
 
     Returns:

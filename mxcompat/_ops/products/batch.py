@@ -1,4 +1,5 @@
-"""Batching of products: leading axes for matrix products, one letter more for what is an Einstein summation."""
+"""Batching rules of products: leading axes for matrix products, one more letter for ops that are Einstein
+summations."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def _expanded(x: Node, axis: int) -> Node:
 
 
 def _matrices(x: Node, y: Node, batched: _Flags) -> tuple[_Inputs, tuple[int, ...]]:
-    """Both operands as matrices whose leading axes broadcast as they did, and the axes that are to go from the
+    """Return both operands as matrices whose leading axes broadcast as before, and the axes to remove from the
     result."""
     gone = []
     if x.aval.ndim - batched[0] == 1:
@@ -71,7 +72,7 @@ def _batch_addmm(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: 
 
 
 def _summed(terms: list[str], output: str, inputs: _Inputs, batched: _Flags) -> Node | None:
-    """An Einstein summation, with a letter for the new axis. None if there are no letters left."""
+    """Return an Einstein summation with a letter for the batch axis. None if no letter is left."""
     labels = dict.fromkeys("".join([*terms, output]))
     if len(labels) >= len(string.ascii_letters):
         return None
@@ -93,7 +94,7 @@ def _batch_einsum(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size:
 
 
 def _labels(x: int, y: int, pairs: tuple[tuple[int, ...], ...]) -> tuple[list[str], str]:
-    """The terms and the output of the sum of products over pairs of axes."""
+    """Return the terms and the output of the Einstein summation over pairs of axes."""
     left, right = [chr(k) for k in range(x)], [chr(x + k) for k in range(y)]
     for i, j in zip(*pairs, strict=True):
         right[j] = left[i]

@@ -1,4 +1,4 @@
-"""Products and sums of products in NumPy, laid out for BLAS: what the host rules of all products are made of.
+"""Products and sums of products in NumPy, laid out for BLAS: helpers of the host rules of all products.
 
 Half precision is multiplied in float32 and rounded once.
 """
@@ -24,35 +24,38 @@ _HALVES = {np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)}
 _FLOAT32 = np.dtype(np.float32)
 
 Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
-"""The axes of two arrays that are summed over, and those of a batch, as for `jax.lax.dot_general`."""
+"""The summed axes of two arrays, and their batch axes, as for `jax.lax.dot_general`."""
 
 
 def wide_dtype(dtype: Any) -> Any:
-    """The NumPy dtype to multiply and add up in."""
+    """Return the NumPy dtype for products and sums."""
     return _FLOAT32 if dtype in _HALVES else dtype
 
 
 def widened(x: Any, dtype: Any) -> Any:
-    """An operand cast to the dtype of the result, and then to what that is computed in."""
+    """Return an operand cast to the dtype of the result, and then to the dtype of the computation."""
     if x.dtype != dtype:
         x = x.astype(dtype)
     return x.astype(_FLOAT32) if dtype in _HALVES else x
 
 
 def rounded(x: Any, dtype: Any) -> Any:
-    """A result in its dtype."""
+    """Return a result in its dtype."""
     return x if x.dtype == dtype else x.astype(dtype)
 
 
 def swapped(x: Any) -> Any:
-    """The last two axes exchanged."""
+    """Return the array with its last two axes swapped."""
     return x.T if x.ndim == 2 else x.swapaxes(-1, -2)
 
 
 def times(x: Any, y: Any) -> Any:
-    """The product of matrices, batches of them, or vectors. BLAS has another function for vectors, which adds up in
-    another order: where arrays are small, a row, or a column, is multiplied as one of two, to come out as it does among
-    others. A few products are added up one after the other, each rounded, as in MLX."""
+    """Return the product of matrices, batches of matrices, or vectors.
+
+    BLAS has another function for vectors, which adds in another order. So in small arrays, a row or a column is
+    multiplied as one of two equal ones, to get the same result as among others. If each element is a sum of few
+    products, these are added one after the other, each rounded, as in MLX.
+    """
     if _are_few(x, y):
         return _in_order(x, y)
     row, column = x.ndim == 1 or x.shape[-2] == 1, y.ndim == 1 or y.shape[-1] == 1
@@ -62,7 +65,8 @@ def times(x: Any, y: Any) -> Any:
 
 
 def _are_few(x: Any, y: Any) -> bool:
-    """Whether these are arrays, not symbols of some, of which few products make up each of not too many elements."""
+    """Return whether these are concrete arrays (not symbols) whose product has few terms for each element, and few
+    elements."""
     inner = x.shape[-1]
     if not 1 < inner <= ORDERED_TERMS or type(x) is not np.ndarray or type(y) is not np.ndarray:
         return False
@@ -81,7 +85,7 @@ def _in_order(x: Any, y: Any) -> Any:
 
 
 def _are_small(x: Any, y: Any) -> bool:
-    """Whether these are small arrays, and not symbols of some, of what BLAS multiplies."""
+    """Return whether these are small concrete arrays (not symbols) with a BLAS dtype."""
     if x.size > PAIRED_ELEMENTS or y.size > PAIRED_ELEMENTS:
         return False
     return type(x) is type(y) is np.ndarray and x.dtype.char in "fdF"
@@ -98,14 +102,15 @@ def _of_pairs(x: Any, y: Any, column: bool) -> Any:
 
 
 def multiply(x: Any, y: Any) -> Any:
-    """The matrix product of arrays of one dtype that is no half. A batch of rows is one matrix."""
+    """Return the matrix product of arrays with one dtype, which is not half precision. A batch of rows counts as one
+    matrix."""
     if x.ndim > 2 and y.ndim == 2 and x.size:
         return times(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[-1])
     return times(x, y)
 
 
 def pull_product(g: Any, x: Any, y: Any, wanted: Sequence[bool]) -> tuple[Any, Any]:
-    """The cotangents of the operands of `multiply`, of that of its result."""
+    """Return the cotangents of the operands of `multiply`, from the cotangent of its result."""
     if x.ndim == 1 and y.ndim == 1:
         return g * y, g * x
     if x.ndim == 1:
@@ -134,7 +139,7 @@ def _rest(ndim: int, *used: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache(MOST_PLANS)
 def _layout(shape_x: tuple[int, ...], shape_y: tuple[int, ...], numbers: Numbers) -> tuple[Any, ...]:
-    """The orders and shapes in which a contraction is one of matrices, and the shape of its result."""
+    """Return the axis orders and shapes that turn a contraction into a matrix product, and the shape of its result."""
     (sum_x, sum_y), (batch_x, batch_y) = numbers
     free_x, free_y = _rest(len(shape_x), sum_x, batch_x), _rest(len(shape_y), sum_y, batch_y)
     batch = tuple([shape_x[k] for k in batch_x])
@@ -145,13 +150,13 @@ def _layout(shape_x: tuple[int, ...], shape_y: tuple[int, ...], numbers: Numbers
 
 
 def contract(x: Any, y: Any, numbers: Numbers) -> Any:
-    """`jax.lax.dot_general` of arrays of one dtype that is no half: axes are those of the batch, of x, of y."""
+    """Return `jax.lax.dot_general` of arrays with one dtype, which is not half precision. The axes are: batch, x, y."""
     order_x, order_y, shape_x, shape_y, out = _layout(x.shape, y.shape, numbers)
     return multiply(x.transpose(order_x).reshape(shape_x), y.transpose(order_y).reshape(shape_y)).reshape(out)
 
 
 def pull_contraction(g: Any, x: Any, y: Any, numbers: Numbers, wanted: Sequence[bool]) -> tuple[Any, Any]:
-    """The cotangents of the operands of `contract`, of that of its result."""
+    """Return the cotangents of the operands of `contract`, from the cotangent of its result."""
     (sum_x, sum_y), (batch_x, batch_y) = numbers
     free_x, free_y = _rest(x.ndim, sum_x, batch_x), _rest(y.ndim, sum_y, batch_y)
     count, most = len(batch_x), len(batch_x) + len(free_x)
@@ -159,7 +164,7 @@ def pull_contraction(g: Any, x: Any, y: Any, numbers: Numbers, wanted: Sequence[
     gx = gy = None
     if wanted[0]:
         out = contract(g, y, ((tuple(range(most, g.ndim)), free_y), (lead, batch_y)))
-        order = sorted(range(len(sum_y)), key=sum_y.__getitem__)  # the summed axes come out as y has them
+        order = sorted(range(len(sum_y)), key=sum_y.__getitem__)  # the summed axes appear in the order of y
         gx = out.transpose(np.argsort([*batch_x, *free_x, *[sum_x[k] for k in order]]))
     if wanted[1]:
         out = contract(g, x, ((tuple(range(count, most)), free_x), (lead, batch_x)))
@@ -169,21 +174,21 @@ def pull_contraction(g: Any, x: Any, y: Any, numbers: Numbers, wanted: Sequence[
 
 
 def clipped(indices: Any, count: int) -> Any:
-    """Indices as NumPy takes them, those outside moved to the nearest inside."""
+    """Return indices in the form that NumPy takes, with those out of bounds clipped."""
     if indices.dtype == np.uint64:
         indices = np.minimum(indices, np.uint64(count - 1))
     return np.minimum(np.maximum(indices.astype(np.intp), 0), count - 1)
 
 
 def chosen(x: Any, indices: Any, matrix: Callable[[int], Any], count: int, shape: tuple[int, int]) -> Any:
-    """`x @ matrices[indices]`, with each matrix made, and multiplied by all its rows, once.
+    """Return `x @ matrices[indices]`. Each matrix is made once, and multiplied by all its rows together.
 
     Args:
         x: an array of shape (..., M, K).
-        indices: which matrix, as `clipped` gives them; broadcast against the leading axes of x.
-        matrix: gives the matrix of shape (K, N) that has a number.
-        count: how many matrices there are.
-        shape: of each.
+        indices: the numbers of the matrices, from `clipped`; they broadcast against the leading axes of x.
+        matrix: the function that returns the matrix of shape (K, N) for a number.
+        count: the number of matrices.
+        shape: the shape of each matrix.
 
     Returns:
         An array of shape (..., M, N).

@@ -1,6 +1,7 @@
-"""Einstein summation: `einsum` contracts two operands at a time, each pair by one matrix product or one product.
+"""Einstein summation: `einsum` contracts two operands at a time, each pair by one matrix product or one elementwise
+product.
 
-The dtypes are those of the steps: a sum widens small integers, a matrix product needs floats.
+The dtypes follow from the steps: a sum widens small integers, and a matrix product needs floats.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _einsum_aval(*avals: Aval, subscripts: str) -> Aval:
 
 
 def _step_dtype(taken: Sequence[tuple[Dtype, str]], step: Step) -> Dtype:
-    """The dtype of a step's result. Raises MLX's error for a matrix product of integers."""
+    """Return the dtype of a step's result. Raises MLX's error for a matrix product of integers."""
     dtypes = [d for d, _ in taken]
     if at_once(dtypes):
         dtype = reduce(promote, dtypes)
@@ -51,13 +52,16 @@ def _step_dtype(taken: Sequence[tuple[Dtype, str]], step: Step) -> Dtype:
 
 
 def at_once(dtypes: Sequence[Dtype]) -> bool:
-    """Whether a step of operands of these dtypes is one product of all and then a sum, as MLX does what the search for
-    an order gave up on. It shows in integers, which have no matrix product; floats take shorter ways to the same."""
+    """Return whether a step is one product of all its operands, followed by a sum.
+
+    MLX does this when its search for an order gives up. The difference is visible only for integers, which have no
+    matrix product. Floats use shorter ways to the same result.
+    """
     return len(dtypes) > 2 and all(d._kind in "biu" for d in dtypes)
 
 
 def own_sums(place: int, taken: Sequence[tuple[Any, str]], step: Step) -> list[str]:
-    """The labels that one operand of a step alone has, and that its result has not."""
+    """Return the labels that only this operand of a step has, and that the result of the step does not have."""
     others = {c for k, (_, labels) in enumerate(taken) if k != place for c in labels}
     return sorted(set(taken[place][1]) - step.kept - others)
 
@@ -75,7 +79,7 @@ def _einsum_impl(*xs: Any, subscripts: str) -> Any:
 
 
 def _contract(taken: Sequence[tuple[Any, str]], step: Step) -> tuple[Any, str]:
-    """One step: each operand alone first, then their product."""
+    """Run one step: reduce each operand alone first, then multiply."""
     ready = []
     together = at_once([from_numpy(x.dtype) for x, _ in taken])  # type: ignore[arg-type]
     for k, (x, labels) in enumerate(taken):
@@ -84,7 +88,7 @@ def _contract(taken: Sequence[tuple[Any, str]], step: Step) -> tuple[Any, str]:
         ready.append(_total(x, labels, gone) if gone else (x, labels))
     if len(ready) == 1:
         return ready[0]
-    while len(ready) > 2:  # what the search gave up on: products first, sums at the end
+    while len(ready) > 2:  # where the search gave up: products first, sums at the end
         ready[:2] = [_pair(ready[0], ready[1], step.labels)]
     x, labels = _pair(ready[0], ready[1], step.labels if together else step.kept)
     gone = [c for c in labels if c not in step.kept]
@@ -92,14 +96,14 @@ def _contract(taken: Sequence[tuple[Any, str]], step: Step) -> tuple[Any, str]:
 
 
 def _total(x: Any, labels: str, gone: Sequence[str]) -> tuple[Any, str]:
-    """The sum over some labels."""
+    """Return the sum over some labels."""
     dtype = sum_dtype(from_numpy(x.dtype))._numpy  # type: ignore[arg-type]
     total = jnp.sum(x, axis=tuple([labels.index(c) for c in gone]), dtype=wide(dtype))
     return total.astype(dtype), "".join([c for c in labels if c not in gone])
 
 
 def _take_diagonals(x: Any, labels: str) -> tuple[Any, str]:
-    """The array with each label on one axis only."""
+    """Return the array with each label on one axis only."""
     for c in sorted(set(labels)):
         while labels.count(c) > 1:
             first = labels.index(c)
@@ -110,7 +114,7 @@ def _take_diagonals(x: Any, labels: str) -> tuple[Any, str]:
 
 
 def _pair(a: tuple[Any, str], b: tuple[Any, str], kept: Any) -> tuple[Any, str]:
-    """The product of two operands, summed over the labels they share and that are not kept."""
+    """Return the product of two operands, summed over their shared labels that are not kept."""
     (x, left), (y, right) = a, b
     dtype = common(x, y)
     x, y = x.astype(dtype), y.astype(dtype)
@@ -136,7 +140,7 @@ def _pair(a: tuple[Any, str], b: tuple[Any, str], kept: Any) -> tuple[Any, str]:
 
 
 def _stretched(x: Any, labels: str, sizes: dict[str, int]) -> Any:
-    """The array with shared axes of size one repeated to their full size."""
+    """Return the array with its shared axes of size 1 repeated to their full size."""
     return jnp.broadcast_to(x, [sizes.get(c, n) for c, n in zip(labels, x.shape, strict=True)])
 
 
@@ -144,21 +148,20 @@ EINSUM = op("einsum", _einsum_impl, _einsum_aval, ("subscripts",))
 
 
 def einsum(subscripts: str, *operands: array, stream: Any = None) -> array:
-    """Einstein summation: products of arrays, summed over axes with the same letter.
+    """Return an Einstein summation: products of arrays, summed over axes with the same letter.
 
     Args:
-        subscripts: for each operand a letter per axis, separated by commas, then `->` and the letters of the result;
-            without `->`, the letters that occur once, in alphabetic order. `...` stands for further axes, which
-            are broadcast.
+        subscripts: for each operand a letter per axis, separated by commas, then `->` and the letters of the result.
+            Without `->`, the result has the letters that occur once, in alphabetic order. `...` stands for further
+            axes, which broadcast.
         *operands: the arrays.
         stream: accepted, and ignored.
 
     Returns:
-        An array. A sum over a letter that two operands share is a matrix product: it needs floats.
+        An array. A sum over a letter that two operands share is a matrix product, which needs floats.
 
     Raises:
-        ValueError: if the subscripts are malformed or do not fit the shapes, or integers would be multiplied as
-            matrices.
+        ValueError: if the subscripts are malformed or do not fit the shapes, or for a matrix product of integers.
 
     Example:
         >>> mx.einsum("bij,bjk->bik", mx.ones((5, 2, 3)), mx.ones((5, 3, 4))).shape
@@ -173,14 +176,15 @@ def einsum(subscripts: str, *operands: array, stream: Any = None) -> array:
 
 
 def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]], str]:
-    """The order in which `einsum` contracts its operands.
+    """Return the order in which `einsum` contracts its operands.
 
     Args:
         subscripts: as for `einsum`.
-        *operands: the arrays, of which only the shapes count.
+        *operands: the arrays. Only their shapes matter.
 
     Returns:
-        A list of steps, each the places of the operands it takes (its result goes to the end), and a text on the cost.
+        A list of steps, and a text on the cost. Each step holds the places of the operands that it takes; its result
+        goes to the end of the list of operands.
 
     Raises:
         ValueError: if the subscripts are malformed or do not fit the shapes.

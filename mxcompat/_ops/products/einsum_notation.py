@@ -11,10 +11,10 @@ __all__ = ["Equation", "parse"]
 
 
 class Equation(NamedTuple):
-    """What an einsum says, for operands of known shapes.
+    """The meaning of an einsum for operands of known shapes.
 
     Args:
-        terms: a label for each axis of each operand. The axes of an ellipsis have labels that are digits.
+        terms: a label for each axis of each operand. The axes of an ellipsis have digits as labels.
         output: the labels of the result's axes.
         sizes: the size of each label.
     """
@@ -25,7 +25,7 @@ class Equation(NamedTuple):
 
 
 def parse(subscripts: str, shapes: Sequence[tuple[int, ...]], name: str) -> Equation:
-    """The equation. Raises MLX's ValueErrors."""
+    """Return the equation of subscripts. Raises MLX's ValueErrors."""
     if not shapes:
         raise ValueError(f"[{name}] At least one operand is required.")
     text = subscripts.replace(" ", "")
@@ -62,7 +62,7 @@ def parse(subscripts: str, shapes: Sequence[tuple[int, ...]], name: str) -> Equa
 
 
 def _check_letters(term: str, name: str) -> None:
-    """Raise for what comes first, from the left, that is neither a letter nor the one ellipsis."""
+    """Raise for the first character, from the left, that is neither a letter nor part of the single ellipsis."""
     for part in term.split("...", 1):
         for k, c in enumerate(part):
             if part.startswith("...", k):
@@ -72,7 +72,7 @@ def _check_letters(term: str, name: str) -> None:
 
 
 def _expanded(term: str, shape: tuple[int, ...], digits: str) -> str:
-    """The term with labels instead of its ellipsis: the last ones, since ellipses broadcast from the right."""
+    """Return the term with labels in place of its ellipsis: the last ones, since ellipses broadcast from the right."""
     missing = len(shape) - len(term) + 3
     return term.replace("...", digits[len(digits) - missing :]) if "..." in term else term
 

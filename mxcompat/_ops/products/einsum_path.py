@@ -1,8 +1,9 @@
-"""The order in which `einsum` contracts its operands: the greedy search that NumPy made common, as MLX runs it.
+"""The order in which `einsum` contracts its operands: NumPy's greedy search, as MLX runs it.
 
-At each step it takes the pair that frees most memory (then the cheapest) among those that share a label; where there
-are none, among all pairs with the newest operand. It gives up, and contracts what is left at once, when no pair keeps
-within the cost of contracting everything at once and within the size of the largest operand.
+Each step takes the pair that frees the most memory (and then the cheapest) among the pairs that share a label. If there
+are none, it takes one of the pairs with the newest operand. The search stops when no pair stays within two limits: the
+cost of one contraction of everything, and the size of the largest operand. Then the remaining operands are contracted
+together.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ class Step(NamedTuple):
     """One contraction.
 
     Args:
-        places: which of the operands at hand it takes; its result goes to the end.
+        places: the places of its operands in the current list; its result goes to the end.
         labels: the labels of these operands.
-        kept: those of them that the result has.
+        kept: the labels that the result has.
     """
 
     places: tuple[int, ...]
@@ -33,7 +34,7 @@ class Step(NamedTuple):
 
 
 def _cost(labels: Collection[str], sums: bool, operands: int, sizes: dict[str, int]) -> int:
-    """Multiplications and additions of one contraction."""
+    """Return the number of multiplications and additions of one contraction."""
     return math.prod(sizes[c] for c in labels) * (max(1, operands - 1) + sums)
 
 
@@ -44,7 +45,7 @@ def _step(places: tuple[int, ...], terms: Sequence[frozenset[str]], output: froz
 
 
 def contraction_order(equation: Equation) -> list[Step]:
-    """The contractions, in order."""
+    """Return the contractions, in order."""
     return _order(equation.terms, equation.output, tuple(equation.sizes.items()))
 
 
@@ -83,7 +84,7 @@ def _ranked(
     pairs: Iterable[tuple[int, int]], terms: Sequence[frozenset[str]], output: frozenset[str], sizes: dict[str, int],
     limit: int, budget: int,
 ) -> list[tuple[tuple[int, int], Step]]:  # fmt: skip
-    """The pairs within the limits, each with what to rank it by: minus the memory it frees, and its cost."""
+    """Return the pairs within the limits, each with its rank: minus the freed memory, and its cost."""
     found = []
     for places in pairs:
         step = _step(places, terms, output)
@@ -96,12 +97,12 @@ def _ranked(
 
 
 def _moved(step: Step, gone: tuple[int, ...]) -> Step:
-    """A step with the places its operands have once others are gone."""
+    """Return a step with the places that its operands have after the removal of others."""
     return step._replace(places=tuple([p - sum(g < p for g in gone) for p in step.places]))
 
 
 def describe(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], str]:
-    """The order, and MLX's account of what it saves."""
+    """Return the order, and MLX's text about its savings."""
     equation = parse(subscripts, shapes, "einsum_path")
     sizes = equation.sizes
     steps = contraction_order(equation)

@@ -1,4 +1,4 @@
-"""Matrix products of chosen matrices, blocks or segments: `gather_mm`, `block_masked_mm`, `segmented_mm`."""
+"""Matrix products of selected matrices, blocks or segments: `gather_mm`, `block_masked_mm`, `segmented_mm`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def _real_floats(a: Dtype, b: Dtype, name: str) -> Dtype:
-    """The dtype of the product. Raises MLX's ValueError where it is no real float."""
+    """Return the dtype of the product. Raises MLX's ValueError if it is not a real float."""
     dtype = promote(a, b)
     if dtype._kind != "f":
         raise ValueError(
@@ -80,21 +80,21 @@ def _gather_impl(x: Any, y: Any, *indices: Any, left: bool, right: bool) -> Any:
 
 
 def _chosen(x: Any, indices: Any) -> Any:
-    """The matrices of x with these numbers, counted through all its leading axes."""
+    """Return the matrices of x with these numbers, counted through all its leading axes."""
     return jnp.take(x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:]), jnp.asarray(indices), axis=0, mode="clip")
 
 
 def grouped_product(x: Any, experts: Any, indices: Any, dtype: Any) -> Any:
-    """`x @ experts[indices]` where many products use few matrices, without a copy of a matrix for each product.
+    """Return `x @ experts[indices]` without a copy of a matrix for each product, for many products with few matrices.
 
-    The rows of x are laid out by matrix, in blocks that each belong to one, and each block is multiplied once. (XLA's
-    own ragged product has neither all derivatives nor all of vmap.)
+    The rows of x are sorted by matrix into blocks, each for one matrix, and each block is multiplied once. (XLA's own
+    ragged product lacks some derivatives and parts of vmap.)
 
     Args:
         x: an array of shape (..., M, K).
         experts: an array of shape (E, K, N).
-        indices: integers below E, broadcast against the leading axes of x.
-        dtype: the dtype to multiply in.
+        indices: integers below E, which broadcast against the leading axes of x.
+        dtype: the dtype of the multiplication.
 
     Returns:
         An array of shape (..., M, N).
@@ -106,7 +106,7 @@ def grouped_product(x: Any, experts: Any, indices: Any, dtype: Any) -> Any:
     number = jnp.clip(jnp.asarray(indices).astype(jnp.int32), 0, count - 1)
     number = jnp.broadcast_to(number[..., None], (*batch, height)).reshape(-1)
     size = min(128, max(8, 1 << (len(lines) // count).bit_length() - 1))
-    most = -(-len(lines) // size) + count  # each matrix may leave one block half empty
+    most = -(-len(lines) // size) + count  # each matrix may leave one block partly empty
 
     uses = jnp.zeros(count, jnp.int32).at[number].add(1)
     blocks = (uses + size - 1) // size
@@ -125,7 +125,7 @@ GATHER_MM = op("gather_mm", _gather_impl, _gather_aval, ("left", "right"), indic
 
 @INDEX_ERROR.of(GATHER_MM)
 def _chosen_by(transform: str, *_: Any) -> Exception:
-    """MLX has no JVP of any input."""
+    """Return the error for the indices. MLX has no JVP for any input."""
     if transform == "JVP":
         return ValueError("[Primitive::jvp] Not implemented for GatherMM.")
     return ValueError(no_derivative("GatherMM", "indices", transform))
@@ -135,21 +135,23 @@ def gather_mm(
     a: array, b: array, /, lhs_indices: array | None = None, rhs_indices: array | None = None, *,
     sorted_indices: bool = False, stream: Any = None,
 ) -> array:  # fmt: skip
-    """Products of chosen matrices.
+    """Return products of selected matrices.
 
     Args:
         a: an array of shape (..., M, K), or (K,).
         b: an array of shape (..., K, N), or (K,).
-        lhs_indices: which matrices of `a`, as numbers counted through all its leading axes; None for all, in place.
-        rhs_indices: the same for `b`. The two are broadcast against each other.
+        lhs_indices: the numbers of the matrices of `a`, counted through all its leading axes; None for all matrices, in
+            place.
+        rhs_indices: the same for `b`. The two broadcast against each other.
         sorted_indices: accepted, and ignored: whether the indices are in ascending order.
         stream: accepted, and ignored.
 
     Returns:
-        An array of shape (..., M, N), whose leading axes are those of the indices.
+        An array of shape (..., M, N). Its leading axes are those of the indices.
 
     Raises:
-        ValueError: if the shapes do not fit, the indices are no integers, or the dtypes promote to no real float.
+        ValueError: if the shapes do not fit, if the indices are not integers, or if the promoted dtype is not a real
+            float.
 
     Example:
         >>> mx.gather_mm(mx.ones((2, 1, 8)), mx.ones((4, 8, 3)), rhs_indices=mx.array([0, 2])).shape
@@ -167,7 +169,7 @@ def gather_mm(
 
 
 def mask_shape(batch: tuple[int, ...], rows: int, columns: int, size: int) -> tuple[int, ...]:
-    """The shape of a mask for blocks of a matrix."""
+    """Return the shape of a mask for the blocks of a matrix."""
     return (*batch, -(-rows // size), -(-columns // size))
 
 
@@ -182,8 +184,11 @@ def _masked_aval(a: Aval, b: Aval, *masks: Aval, size: int, given: tuple[str | N
 def _mask_shapes(
     a: tuple[int, ...], b: tuple[int, ...], size: int, given: tuple[str | None, ...]
 ) -> list[tuple[int, ...]]:
-    """The shapes of the masks that are given, of: result, first operand, second operand. `given` has the kinds of their
-    dtypes, None for one that is not."""
+    """Return the shapes of the given masks, in the order: result, first operand, second operand.
+
+    Args:
+        given: the kind of each mask's dtype, or None for a mask that is not given.
+    """
     if not any(given):
         return []
     if size <= 0:
@@ -207,7 +212,7 @@ def _masked_impl(x: Any, y: Any, *masks: Any, size: int, given: tuple[str | None
 
 
 def _masked(x: Any, mask: Any, size: int) -> Any:
-    """Each block of a matrix times its element of the mask, or zero where that is False."""
+    """Return a matrix with each block multiplied by its element of the mask; for bools, zero where it is False."""
     if mask is None:
         return x
     rows, columns = x.shape[-2:]
@@ -222,7 +227,7 @@ BLOCK_MASKED_MM = op("block_masked_mm", _masked_impl, _masked_aval, ("size", "gi
 
 @INDEX_ERROR.of(BLOCK_MASKED_MM)
 def _masked_by(transform: str, params: tuple, places: set[int], *_: Any) -> Exception | None:
-    """MLX refuses the masks of the operands where these are bools, and has no JVP of any input."""
+    """Return the error for masks. MLX refuses the VJP for bool masks of the operands, and has no JVP for any input."""
     of_result, *of_operands = params[1]
     if max(places) < (2 if of_result is None else 3) or not {*of_operands} <= {None, "b"}:
         return None
@@ -238,13 +243,13 @@ def block_masked_mm(
     a: array, b: array, /, block_size: int = 64, mask_out: array | None = None, mask_lhs: array | None = None,
     mask_rhs: array | None = None, *, stream: Any = None,
 ) -> array:  # fmt: skip
-    """A matrix product in which square blocks are masked out, or scaled.
+    """Return a matrix product in which square blocks are masked out or scaled.
 
     Args:
         a: an array of shape (..., M, K), or (K,).
         b: an array of shape (..., K, N), or (K,).
         block_size: the size of the blocks.
-        mask_out: for each block of the result, whether to keep it, or a factor; None for all.
+        mask_out: for each block of the result, whether to keep it, or a factor; None keeps all blocks.
         mask_lhs: the same for `a`.
         mask_rhs: the same for `b`.
         stream: accepted, and ignored.
@@ -253,7 +258,7 @@ def block_masked_mm(
         An array of shape (..., M, N).
 
     Raises:
-        ValueError: if the shapes do not fit, or the dtypes promote to no float.
+        ValueError: if the shapes do not fit, or if the promoted dtype is not a float.
 
     Example:
         >>> mx.block_masked_mm(mx.ones((64, 32)), mx.ones((32, 64)), 32, mask_out=mx.eye(2))[::32, ::32]
@@ -291,25 +296,25 @@ def _segmented_impl(x: Any, y: Any, segments: Any) -> Any:
 
 
 SEGMENTED_MM = op("segmented_mm", _segmented_impl, _segmented_aval, indices=2)
-INDEX_ERROR[SEGMENTED_MM] = lambda transform, *_: ValueError(  # MLX has neither, of any input
+INDEX_ERROR[SEGMENTED_MM] = lambda transform, *_: ValueError(  # MLX has neither JVP nor VJP, for any input
     f"[Primitive::{transform.lower()}] Not implemented for SegmentedMM."
 )
 
 
 def segmented_mm(a: array, b: array, /, segments: array, *, stream: Any = None) -> array:
-    """A matrix product cut into segments of the inner axis, one result for each.
+    """Return matrix products over segments of the inner axis, one for each segment.
 
     Args:
         a: an array of shape (M, K).
         b: an array of shape (K, N).
-        segments: integers of shape (..., 2): where each segment of K starts and ends.
+        segments: integers of shape (..., 2): the start and the end of each segment of K.
         stream: accepted, and ignored.
 
     Returns:
         An array of shape (..., M, N).
 
     Raises:
-        ValueError: if the shapes do not fit, or the dtypes promote to no real float.
+        ValueError: if the shapes do not fit, or if the promoted dtype is not a real float.
 
     Example:
         >>> mx.segmented_mm(mx.ones((2, 6)), mx.ones((6, 3)), mx.array([[0, 2], [2, 6]]))

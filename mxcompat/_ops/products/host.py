@@ -1,4 +1,4 @@
-"""Matrix products and their kin in NumPy."""
+"""Host rules of matrix products and related ops."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _host_matmul(out: Any, params: tuple, x: Any, y: Any) -> Any:
 
 
 def _scaled_sum(product: Any, c: Any, alpha: Any, beta: Any) -> Any:
-    """What addmm makes of a product: `alpha * product + beta * c`, without `c` where beta is 0."""
+    """Return the result of addmm: `alpha * product + beta * c`, without `c` if beta is 0."""
     if alpha is None:
         return product + c
     product = product * alpha.astype(product.dtype)
@@ -47,7 +47,7 @@ def _host_addmm(out: Any, params: tuple, c: Any, x: Any, y: Any, alpha: Any = No
 
 @lru_cache(MOST_PLANS)
 def tensordot_numbers(x: tuple[int, ...], y: tuple[int, ...], axes: Any) -> Numbers:
-    """The axes that a tensordot of arrays of these shapes sums over."""
+    """Return the axes that a tensordot of arrays with these shapes sums over."""
     like = from_numpy(np.float32)
     return contracted_axes(aval(x, like), aval(y, like), axes), ((), ())  # type: ignore[arg-type]
 
@@ -60,7 +60,7 @@ def _host_tensordot(out: Any, params: tuple, x: Any, y: Any) -> Any:
 
 
 def inner_numbers(x: Any, y: Any) -> Numbers:
-    """The axes that `inner` sums over."""
+    """Return the axes that `inner` sums over."""
     return ((x.ndim - 1,), (y.ndim - 1,)), ((), ())
 
 
@@ -73,7 +73,7 @@ def outer(x: Any, y: Any) -> Any:
 
 
 def interleaved(x: Any, y: Any) -> tuple[Any, Any]:
-    """Two arrays such that their product holds, on axes by pairs, the blocks of their Kronecker product."""
+    """Return two reshaped arrays whose product has the blocks of their Kronecker product, on pairs of axes."""
     ndim = max(x.ndim, y.ndim)
     shapes = [(1,) * (ndim - a.ndim) + a.shape for a in (x, y)]
     left = [n for m in shapes[0] for n in (m, 1)]
@@ -88,7 +88,7 @@ def kron(x: Any, y: Any) -> Any:
 
 
 VECTORS = {TABLE["inner"]: inner, TABLE["outer"]: outer, TABLE["kron"]: kron}
-"""Products of arrays of one dtype."""
+"""Products of arrays with one dtype."""
 
 
 def _of_vectors(product: Any) -> Any:
@@ -103,7 +103,7 @@ HOST.update({op: _of_vectors(product) for op, product in VECTORS.items()})
 
 
 def vecdot(x: Any, y: Any, axis: int, dtype: Any) -> Any:
-    """The dot products of vectors of one dtype, added up in `dtype`."""
+    """Return the dot products of vectors with one dtype, summed in `dtype`."""
     products = x.conj() * y if x.dtype.kind == "c" else x * y
     return np.add.reduce(products, axis, dtype)
 

@@ -1,5 +1,5 @@
-"""Einstein summation in NumPy: the steps of the lowering, each a product for BLAS, and its derivatives, which are
-Einstein summations too."""
+"""Einstein summation in NumPy: the steps of the lowering, each one product for BLAS. Its derivatives are Einstein
+summations, too."""
 
 from __future__ import annotations
 
@@ -45,8 +45,11 @@ def _host_einsum(out: Any, params: tuple, *xs: Any) -> Any:
 
 @lru_cache(MOST_PLANS)
 def _as_contraction(subscripts: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[Numbers, tuple[int, ...]] | None:
-    """The axes of the one contraction that an einsum of two operands is, and where those of its result go; None if it
-    is more, or less, than that."""
+    """Return the axes of the single contraction that equals this einsum of two operands, and the order of the result's
+    axes.
+
+    The result is None if the einsum is not exactly one contraction.
+    """
     (left, right), output, sizes = _parsed(subscripts, (x, y))
     shared = [c for c in left if c in right]
     summed = [c for c in shared if c not in output]
@@ -74,7 +77,7 @@ def _evaluated(equation: Equation, xs: Sequence[Any]) -> Any:
 
 
 def _contracted(taken: Sequence[Labelled], step: Step) -> Labelled:
-    """One step: each operand alone first, then their product."""
+    """Run one step: reduce each operand alone first, then multiply."""
     ready = []
     together = at_once([from_numpy(x.dtype) for x, _ in taken])  # type: ignore[arg-type]
     for k, (x, labels) in enumerate(taken):
@@ -92,14 +95,14 @@ def _contracted(taken: Sequence[Labelled], step: Step) -> Labelled:
 
 
 def _total(x: Any, labels: str, gone: Sequence[str]) -> Labelled:
-    """The sum over some labels."""
+    """Return the sum over some labels."""
     dtype = sum_dtype(from_numpy(x.dtype))._numpy  # type: ignore[arg-type]
     x = rounded(np.add.reduce(x, tuple([labels.index(c) for c in gone]), wide_dtype(dtype)), dtype)
     return x, "".join([c for c in labels if c not in gone])
 
 
 def _diagonals(x: Any, labels: str) -> Labelled:
-    """The array with each label on one axis only; a view."""
+    """Return a view of the array with each label on one axis only."""
     kept = "".join(dict.fromkeys(labels))
     shape = [x.shape[labels.index(c)] for c in kept]
     strides = [sum([s for s, other in zip(x.strides, labels, strict=True) if other == c]) for c in kept]
@@ -107,7 +110,7 @@ def _diagonals(x: Any, labels: str) -> Labelled:
 
 
 def _pair(a: Labelled, b: Labelled, kept: Any) -> Labelled:
-    """The product of two operands, summed over the labels they share and that are not kept."""
+    """Return the product of two operands, summed over their shared labels that are not kept."""
     (x, left), (y, right) = a, b
     dtype = common(x, y)
     shared = [c for c in left if c in right]
@@ -128,7 +131,7 @@ def _pair(a: Labelled, b: Labelled, kept: Any) -> Labelled:
 
 
 def _stretched(x: Any, labels: str, other: Any, there: str) -> Any:
-    """The array with axes of size one repeated to the size that the other has."""
+    """Return the array with its axes of size 1 repeated to the size of the other array."""
     shape = tuple([
         other.shape[there.index(c)] if n == 1 and c in there else n for c, n in zip(labels, x.shape, strict=True)
     ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Products of chosen matrices, blocks and segments in NumPy, and their derivatives."""
+"""Products of selected matrices, blocks and segments in NumPy, and their derivatives."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ def _matrices(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _numbers(indices: tuple, params: tuple, x: Any, y: Any) -> tuple[Any, Any] | None:
-    """Which matrix of x and of y each product takes, counted through all their leading axes; None where there are no
-    matrices to choose from."""
+    """Return the numbers of the matrices of x and y for each product, counted through all leading axes.
+
+    The result is None if there are no matrices to select.
+    """
     given = list(indices)
     numbers = []
     for a, some in zip((x, y), params, strict=True):
@@ -37,7 +39,7 @@ def _flat(x: Any) -> Any:
 
 
 def _gathered(x: Any, y: Any, numbers: tuple[Any, Any], shape: tuple[int, ...]) -> Any:
-    """The products, without the axes that a row or a column lacks."""
+    """Return the products in the shape of the result."""
     every = _flat(y)
     return chosen(_flat(x)[numbers[0]], numbers[1], every.__getitem__, len(every), y.shape[-2:]).reshape(shape)
 
@@ -86,7 +88,7 @@ def _push_gather(tangents: Any, out: Any, params: tuple, x: Any, y: Any, *indice
 
 
 def _mask(mask: Any, size: int, x: Any) -> Any:
-    """An element of the mask for each of the matrices x."""
+    """Return an element of the mask for each of the matrices x."""
     rows, columns = x.shape[-2:]
     mask = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, mask_shape((), rows, columns, size)))
     return mask.repeat(size, -2).repeat(size, -1)[..., :rows, :columns]
@@ -142,7 +144,7 @@ def _pull_masked(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any,
 
 
 def _inside(x: Any, segments: Any) -> Any:
-    """Whether each place of the inner axis is in each segment, `(..., 1, K)`."""
+    """Return whether each place of the inner axis is in each segment, `(..., 1, K)`."""
     places = np.arange(x.shape[1]).astype(segments.dtype)
     return ((places >= segments[..., :1]) & (places < segments[..., 1:]))[..., None, :]
 

@@ -1,8 +1,8 @@
 """Matrix products.
 
-Float32 is multiplied in float32 wherever the program runs (GPUs and TPUs have cheaper, coarser ways). Products of half
-precision are added up in float32 and rounded once: every XLA backend does so by itself, and an op whose result is
-half precision again has derivatives that are half-precision products too, for which accelerators have fast units.
+Float32 is multiplied in full float32 on every device (GPUs and TPUs also have cheaper, less accurate ways). Products of
+half precision are summed in float32 and rounded once. Every XLA backend does so by itself. The derivatives of such an
+op are half-precision products too, for which accelerators have fast units.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ __all__ = [
 
 
 def precision(dtype: Any) -> jax.lax.Precision | None:
-    """How exactly to multiply: bfloat16 needs no care, everything else must not be cut down to it (or to TF32)."""
+    """Return the precision for a product: bfloat16 needs none, other dtypes must not be reduced to bfloat16 (or
+    TF32)."""
     return None if dtype == jnp.bfloat16 else jax.lax.Precision.HIGHEST
 
 
 def inexact(*dtypes: Dtype, name: str = "matmul") -> Dtype:
-    """The dtype of a matrix product. Raises MLX's ValueError where it is no float."""
+    """Return the dtype of a matrix product. Raises MLX's ValueError if it is not a float."""
     dtype = dtypes[0]
     for other in dtypes[1:]:
         dtype = promote(dtype, other)
@@ -54,12 +55,12 @@ def inexact(*dtypes: Dtype, name: str = "matmul") -> Dtype:
 
 
 def wide(dtype: Any) -> Any:
-    """The NumPy dtype to add products up in."""
+    """Return the NumPy dtype to sum products in."""
     return np.dtype(np.float32) if dtype.kind != "c" and dtype.itemsize == 2 else np.dtype(dtype)
 
 
 def product_shape(a: tuple[int, ...], b: tuple[int, ...], name: str = "matmul") -> tuple[int, ...]:
-    """The shape of a matrix product. Raises MLX's errors."""
+    """Return the shape of a matrix product. Raises MLX's errors."""
     if not a or not b:
         raise ValueError(f"[{name}] Got 0 dimension input. Inputs must have at least one dimension.")
     left = (1, *a) if len(a) == 1 else a
@@ -80,13 +81,13 @@ def _matmul_aval(a: Aval, b: Aval) -> Aval:
 
 
 def product(x: Any, y: Any, dtype: Any) -> Any:
-    """The matrix product, of inputs cast to `dtype` first."""
+    """Return the matrix product of inputs that are first cast to `dtype`."""
     return jnp.matmul(jnp.asarray(x, dtype), jnp.asarray(y, dtype), precision=precision(dtype))
 
 
 @lazy.custom_jvp
 def _unrounded(x: Any, y: Any) -> Any:
-    """The matrix product in the dtype it is added up in; its derivatives are products in the dtype of the inputs."""
+    """Return the matrix product in the dtype of its sums. Its derivatives are products in the dtype of the inputs."""
     return jnp.matmul(x, y, precision=precision(x.dtype), preferred_element_type=wide(x.dtype))
 
 
@@ -110,11 +111,11 @@ def _matmul_impl(x: Any, y: Any) -> Any:
 
 MATMUL = op("matmul", _matmul_impl, _matmul_aval)
 _WEIGHTS = (SOFTMAX, ASTYPE)
-"""What the left side of the second product is where attention is written by hand."""
+"""The ops of the left operand of the second product, in attention that is written by hand."""
 
 
 def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
-    """The matrix product, over broadcast leading axes.
+    """Return the matrix product, with leading axes that broadcast.
 
     Args:
         a: an array of shape (..., M, K), or (K,), which counts as a row.
@@ -122,11 +123,11 @@ def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
         stream: accepted, and ignored.
 
     Returns:
-        An array of shape (..., M, N), without the axes that a row or a column lacks, with the dtype that those of `a`
-        and `b` promote to.
+        An array of shape (..., M, N) with the promoted dtype of `a` and `b`. For a (K,) operand, its axis M or N is
+        missing.
 
     Raises:
-        ValueError: if the shapes do not fit, or the dtypes promote to no float.
+        ValueError: if the shapes do not fit, or if the promoted dtype is not a float.
 
     Example:
         >>> mx.matmul(mx.ones((2, 3)), mx.ones((3, 4)))
@@ -154,7 +155,7 @@ def _addmm_aval(c: Aval, a: Aval, b: Aval, *scales: Aval) -> Aval:
             f"[addmm] Only real floating point types are supported but {c.dtype._label}, {a.dtype._label} and "
             f"{b.dtype._label} were provided which results in {dtype._label}, which is not a real floating point type."
         )
-    if dtype._kind == "c":  # of which MLX makes a product and a sum
+    if dtype._kind == "c":  # MLX makes a product and a sum of complex ones
         return aval(broadcast(shape, c.shape), dtype)
     if broadcast(c.shape, shape) != shape:
         raise ValueError("[addmm] input c must broadcast to the output shape")
@@ -179,21 +180,22 @@ ADDMM = op("addmm", _addmm_impl, _addmm_aval)
 
 
 def addmm(c: array, a: array, b: array, /, alpha: float = 1.0, beta: float = 1.0, *, stream: Any = None) -> array:
-    """A matrix product and a sum: `alpha * (a @ b) + beta * c`.
+    """Return a matrix product and a sum: `alpha * (a @ b) + beta * c`.
 
     Args:
-        c: an array that broadcasts to the shape of the product; a complex one may broadcast it.
+        c: an array that broadcasts to the shape of the product. If it is complex, the product may also broadcast to its
+            shape.
         a: an array of shape (..., M, K), or (K,).
         b: an array of shape (..., K, N), or (K,).
         alpha: the factor of the product.
-        beta: the factor of `c`; where it is 0, `c` does not count, whatever it holds.
+        beta: the factor of `c`. If it is 0, `c` is ignored, even if it has NaN or infinities.
         stream: accepted, and ignored.
 
     Returns:
-        An array with the shape of the product and the dtype that those of the three promote to.
+        An array with the shape of the product and the promoted dtype of the three arrays.
 
     Raises:
-        ValueError: if the shapes do not fit, or the dtypes promote to no float.
+        ValueError: if the shapes do not fit, or if the promoted dtype is not a float.
 
     Example:
         >>> mx.addmm(mx.ones(4), mx.ones((2, 3)), mx.ones((3, 4)), alpha=0.5)
@@ -218,7 +220,7 @@ _Axes = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def contracted_axes(a: Aval, b: Aval, axes: int | tuple[tuple[int, ...], ...]) -> _Axes:
-    """The axes to sum over, counted from 0. Raises MLX's errors."""
+    """Return the axes to sum over, counted from 0. Raises MLX's errors."""
     if isinstance(axes, int):
         if axes < 0:
             raise ValueError("[tensordot] axis must be greater or equal to 0.")
@@ -264,19 +266,20 @@ TENSORDOT = op("tensordot", contract, _tensordot_aval, ("axes",))
 
 
 def tensordot(a: array, b: array, /, axes: int | Sequence[Sequence[int]] = 2, *, stream: Any = None) -> array:
-    """The sum of products over chosen axes of two arrays.
+    """Return the sum of products over selected axes of two arrays.
 
     Args:
         a: an array.
         b: an array.
-        axes: how many: the last of `a` with the first of `b`; or two sequences, the axes of each.
+        axes: the number of axes: the last ones of `a` with the first ones of `b`. Or two sequences, the axes of each
+            array.
         stream: accepted, and ignored.
 
     Returns:
-        An array whose shape is what is left of that of `a`, then of that of `b`.
+        An array whose shape has the remaining axes of `a`, then those of `b`.
 
     Raises:
-        ValueError: if the sizes along the axes differ, or the dtypes promote to no float.
+        ValueError: if the sizes along the axes differ, or if the promoted dtype is not a float.
         IndexError: if there is no such axis.
 
     Example:

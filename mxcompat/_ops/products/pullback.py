@@ -1,4 +1,4 @@
-"""Derivatives of matrix products and their kin: products again, laid out for BLAS."""
+"""Derivatives of matrix products and related ops: products again, laid out for BLAS."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _push_matmul(tangents: Any, out: Any, params: tuple, x: Any, y: Any) -> Any:
 
 
 def bilinear(product: Any, tangents: Any, dtype: Any, x: Any, y: Any) -> Any:
-    """The tangent of a product of two operands."""
+    """Return the tangent of a product of two operands."""
     dx, dy = tangents
     if dy is None:
         return product(widened(dx, dtype), widened(y, dtype))

@@ -41,18 +41,18 @@ INNER = op("inner", _inner_impl, _inner_aval)
 
 
 def inner(a: array, b: array, /, *, stream: Any = None) -> array:
-    """The sum of products over the last axes of two arrays.
+    """Return the sum of products over the last axes of two arrays.
 
     Args:
-        a: an array of shape (..., K), or a 0-d one, which multiplies.
-        b: an array of shape (..., K), or a 0-d one.
+        a: an array of shape (..., K), or a 0-d array, which multiplies.
+        b: an array of shape (..., K), or a 0-d array.
         stream: accepted, and ignored.
 
     Returns:
         An array whose shape is that of `a`, then that of `b`, both without the last axis.
 
     Raises:
-        ValueError: if the last axes differ in size, or the dtypes promote to no float.
+        ValueError: if the last axes differ in size, or if the promoted dtype is not a float.
 
     Example:
         >>> mx.inner(mx.ones(3), mx.ones((2, 3)))
@@ -71,7 +71,7 @@ OUTER = op("outer", _outer_impl, lambda a, b: aval((a.size, b.size), promote(a.d
 
 
 def outer(a: array, b: array, /, *, stream: Any = None) -> array:
-    """The product of every element of one array with every element of another.
+    """Return the product of every element of one array with every element of another.
 
     Args:
         a: an array, flattened if it is not of one dimension.
@@ -79,7 +79,7 @@ def outer(a: array, b: array, /, *, stream: Any = None) -> array:
         stream: accepted, and ignored.
 
     Returns:
-        An array of shape (M, N), for `a` of M elements and `b` of N.
+        An array of shape (M, N), if `a` has M elements and `b` has N.
 
     Example:
         >>> mx.outer(mx.arange(2), mx.arange(3))
@@ -115,11 +115,11 @@ VECDOT = op("vecdot", _vecdot_impl, _vecdot_aval, ("axis",))
 
 
 def vecdot(a: array, b: array, /, axis: int = -1, *, stream: Any = None) -> array:
-    """The dot products of vectors along an axis; the first of complex ones is conjugated.
+    """Return the dot products of vectors along an axis. Of complex vectors, the first is conjugated.
 
     Args:
         a: an array of at least one dimension.
-        b: an array of at least one dimension. The two are broadcast against each other.
+        b: an array of at least one dimension. The operands broadcast against each other.
         axis: the axis of the vectors, the same one in both arrays.
         stream: accepted, and ignored.
 
@@ -127,7 +127,7 @@ def vecdot(a: array, b: array, /, axis: int = -1, *, stream: Any = None) -> arra
         An array without that axis.
 
     Raises:
-        ValueError: if the sizes along the axis differ, or the axis is not the same one in both arrays.
+        ValueError: if the sizes along the axis differ, or if it is not the same axis in both arrays.
         IndexError: if `a` has no such axis.
 
     Example:
@@ -148,7 +148,7 @@ def _kron_aval(a: Aval, b: Aval) -> Aval:
 
 def _kron_impl(x: Any, y: Any) -> Any:
     dtype = common(x, y)
-    if dtype == np.bool_:  # JAX multiplies, which XLA has not for bools
+    if dtype == np.bool_:  # JAX would multiply, which XLA does not have for bools
         return jnp.kron(jnp.asarray(x, np.uint8), jnp.asarray(y, np.uint8)).astype(dtype)
     return jnp.kron(jnp.asarray(x, dtype), jnp.asarray(y, dtype))
 
@@ -157,18 +157,18 @@ KRON = op("kron", _kron_impl, _kron_aval)
 
 
 def kron(a: array, b: array, *, stream: Any = None) -> array:
-    """The Kronecker product: the blocks `a[i, j] * b`.
+    """Return the Kronecker product: the blocks `a[i, j] * b`.
 
     Args:
-        a: an array that is not empty.
-        b: an array that is not empty.
+        a: a nonempty array.
+        b: a nonempty array.
         stream: accepted, and ignored.
 
     Returns:
-        An array whose sizes are the products of those of `a` and `b`, axis by axis, from the last.
+        An array whose sizes are the products of the sizes of `a` and `b`, axis by axis, from the last axis.
 
     Raises:
-        ValueError: if one is empty.
+        ValueError: if an array is empty.
 
     Example:
         >>> mx.kron(mx.eye(2), mx.ones((2, 2)))

@@ -1,5 +1,8 @@
-"""Draws over an axis more. A draw has one key, so a few of them are nodes of their own, and more of them one node that
-draws all rows, for some ops row after row; only a permutation of many arrays by one key is one draw."""
+"""Batching rules of random draws.
+
+A draw has one key. So a small batch becomes separate nodes, one for each element. A larger batch becomes one node that
+draws all rows, for some ops row after row. A permutation of many arrays by one key stays one draw.
+"""
 
 from __future__ import annotations
 
@@ -61,12 +64,15 @@ def _rows(out: Aval, params: tuple, *inputs: Any) -> Any:
 
 
 def _is_at_once(name: str, flags: tuple[bool, ...]) -> bool:
-    """Whether each row has a key of its own, and all are drawn as one. (Logits have other axes than the result.)"""
+    """Return whether each row has a key of its own and all rows are drawn together.
+
+    Batched logits are excluded, since they have other axes than the result.
+    """
     return name in OF_EACH and flags[0] and not (name == "random_categorical" and flags[1])
 
 
 def _under(x: Any, ndim: int) -> Any:
-    """An array with so many axes, the new ones behind the first."""
+    """Return an array with `ndim` axes; the new axes come after the first."""
     return x.reshape(x.shape[0], *[1] * (ndim - x.ndim), *x.shape[1:])
 
 

@@ -1,8 +1,8 @@
-"""Random bits: the counter-based generator (threefry 2x32) behind every distribution, as pure JAX functions.
+"""Random bits: the counter-based generator (threefry 2x32) of all distributions, as pure JAX functions.
 
-The words for one key and size are MLX's own: counters 0 … n-1 are hashed in pairs (i, i + n/2), the first results fill
-the first half of the output and the second results the other. The distributions in `random` start from `unit`, whose
-numbers are MLX's to the last bit.
+The words for one key and size are MLX's own. Counters 0 … n-1 are hashed in pairs (i, i + n/2). The first results fill
+the first half of the output, and the second results the other half. The distributions in `random` start from `unit`,
+whose numbers equal MLX's to the last bit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _PARITY = np.uint32(PARITY)
 
 @partial(lazy.jit, static_argnums=1)
 def bits(key: Any, shape: tuple[int, ...]) -> Any:
-    """Random uint32 words of the given shape. (Jitted, so that draws of one shape are traced and lowered once.)"""
+    """Return random uint32 words of the given shape. (Jitted, so that draws of one shape are traced and lowered
+    once.)"""
     size = math.prod(shape)
     if size == 0:
         return jnp.zeros(shape, np.uint32)
@@ -33,31 +34,32 @@ def bits(key: Any, shape: tuple[int, ...]) -> Any:
     place = lax.iota(np.uint32, size)
     first = place < half
     low = jnp.where(first, place, place - half)
-    # Each element hashes its own pair and keeps one of the two results. That hashes everything twice, but is one
-    # elementwise loop that fuses with what reads it: joining two halves takes XLA longer to compile and to run.
+    # Each element hashes its own pair and keeps one of the two results. This hashes everything twice, but it is one
+    # elementwise loop that fuses with its consumer. Joining two halves would take XLA longer to compile and to run.
     words = _hash(key, low, _partner(low, size))
     return jnp.where(first, *words).reshape(shape)
 
 
 def split_words(key: Any, size: int) -> Any:
-    """The same words, flat, for the few that a key is made of."""
+    """Return the same words, flat, for the few words of a key."""
     if size == 0:
         return jnp.zeros((0,), np.uint32)
     low = lax.iota(np.uint32, (size + 1) // 2)
     words = jnp.concatenate(_hash(key, low, _partner(low, size)))[:size]
-    # Without the barrier XLA computes the hash anew in every consumer of the key, to any depth of splits.
+    # The barrier keeps XLA from recomputing the hash in every consumer of the key, to any depth of splits.
     return lax.optimization_barrier(words)
 
 
 def _partner(low: Any, size: int) -> Any:
-    """The counter hashed together with `low`; where the size is odd the last one has none, which counts as 0."""
+    """Return the counter that is hashed together with `low`. For an odd size, the last one has none, which counts as
+    0."""
     half = np.uint32((size + 1) // 2)
     high = low + half
     return jnp.where(low == half - np.uint32(1), np.uint32(0), high) if size % 2 else high
 
 
 def _hash(key: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """Threefry 2x32, 20 rounds: a pair of words for each pair of counters."""
+    """Return threefry 2x32 with 20 rounds: a pair of words for each pair of counters."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
     x = x + schedule[0]
     y = y + schedule[1]
@@ -71,7 +73,7 @@ def _hash(key: Any, x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def unit(key: Any, shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
-    """Uniform numbers in [0, 1) of a floating dtype: words over 2^32 - 1 (in float32: 2^32), kept below 1."""
+    """Return uniform numbers in [0, 1) with a floating dtype: words over 2^32 - 1 (in float32: 2^32), kept below 1."""
     fractions = bits(key, shape).astype(np.float32) * np.float32(2.0**-32)
     fractions = jnp.minimum(fractions, _below_one(np.float32))
     if dtype == np.float32:
@@ -85,11 +87,11 @@ def _below_one(dtype: Any) -> Any:
 
 
 def scaled(x: Any, factor: Any, bound: float) -> Any:
-    """`x * factor`, rounded before anything is added to it; |x| is at most `bound`.
+    """Return `x * factor`, rounded before anything is added to it; |x| is at most `bound`.
 
-    The choice changes nothing, but it keeps the compiler from making one fused multiply-add of the product and a
-    following sum, which would change the last bit of the numbers. (A minimum would halve the derivative where the
-    factor is 0 and both are equal.)
+    The `where` does not change the value. It keeps the compiler from fusing the product and a following sum into one
+    multiply-add, which would change the last bit of the numbers. (A minimum would halve the derivative where the factor
+    is 0 and both are equal.)
     """
     product, most = x * factor, lax.stop_gradient(jnp.abs(factor)) * jnp.asarray(bound, x.dtype)
     return jnp.where(product > most, most, product)

@@ -1,4 +1,4 @@
-"""What the random distributions share: reading their arguments, and uniform numbers between bounds."""
+"""Shared parts of the random distributions: their arguments, and uniform numbers between bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["between", "cast", "check_uniform", "check_uniform_dtype", "dtype_of"
 
 
 def dtype_of(dtype: Any, caller: str) -> Dtype:
-    """The dtype argument of a distribution; None is float32."""
+    """Return the dtype argument of a distribution; None means float32."""
     if dtype is None:
         return _float32
     if type(dtype) is not Dtype:
@@ -28,7 +28,7 @@ def dtype_of(dtype: Any, caller: str) -> Dtype:
 
 
 def cast(x: Any, dtype: Any) -> Any:
-    """`x` in a dtype; a complex number loses its imaginary part if that is real."""
+    """Return `x` in a dtype. For a real dtype, a complex number loses its imaginary part."""
     x = jnp.asarray(x)
     if x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         x = x.real
@@ -36,7 +36,7 @@ def cast(x: Any, dtype: Any) -> Any:
 
 
 def between(key: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Uniform numbers between bounds of the same dtype."""
+    """Return uniform numbers between bounds of the same dtype."""
     low, high = cast(low, dtype), cast(high, dtype)
     return scaled(unit(key, shape, dtype), high - low, 1.0) + low
 

@@ -1,7 +1,7 @@
-"""Continuous random distributions: uniform, normal and what is made of them.
+"""Continuous random distributions: uniform, normal, and those derived from them.
 
-Each draws its bits in one node, so that a distribution is one instruction of a program. For one key the numbers are
-real MLX's: those of `uniform` to the last bit, the others up to the last places of functions such as `log`.
+Each draws its bits in one node, so that a distribution is one instruction of a program. For one key, `uniform` gives
+exactly real MLX's numbers. The others agree up to the last digits of functions such as `log`.
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ def uniform(
     key: array | None = None,
     stream: Any = None,
 ) -> array:
-    """Uniform random numbers in [low, high).
+    """Return uniform random numbers in [low, high).
 
     Args:
         low: lower bound; a number, or an array that broadcasts to `shape`.
         high: upper bound, likewise.
         shape: the shape of the result.
         dtype: float32, float16 or bfloat16.
-        key: a key; by default one split off the implicit key.
+        key: a key; by default a new key, split off the implicit key.
 
     Returns:
-        Array of the given shape and dtype.
+        An array of the given shape and dtype.
 
     Raises:
-        ValueError: if the dtype is not a real floating one, the bounds do not broadcast to `shape`, or `key` is
+        ValueError: if the dtype is not a real floating dtype, if the bounds do not broadcast to `shape`, or if `key` is
             not a key.
         RuntimeError: for float64.
 
@@ -93,7 +93,7 @@ def uniform(
 
 
 def _symmetric(key: Any, shape: tuple[int, ...]) -> Any:
-    """Uniform numbers in (-1, 1), float32."""
+    """Return uniform numbers in (-1, 1), float32."""
     return between(key, np.nextafter(np.float32(-1), np.float32(0)), np.float32(1), shape, np.float32)
 
 
@@ -103,7 +103,7 @@ def _normal(key: Any, *rest: Any, shape: tuple[int, ...], dtype: Dtype, given: t
     loc = cast(next(parameters), kind) if given[0] else None
     scale = cast(next(parameters), kind) if given[1] else None
     if dtype._kind == "c":
-        parts = erfinv_by_xla(_symmetric(key, (*shape, 2)))  # each of variance 1/2
+        parts = erfinv_by_xla(_symmetric(key, (*shape, 2)))  # each part has variance 1/2
         x = lax.complex(parts[..., 0], parts[..., 1])
         if scale is not None:
             x = x * scale
@@ -133,20 +133,20 @@ def normal(
     key: array | None = None,
     stream: Any = None,
 ) -> array:
-    """Normally distributed random numbers.
+    """Return normally distributed random numbers.
 
     Args:
-        shape: the shape of the result, before it is broadcast with `loc` and `scale`.
+        shape: the shape of the result, before it broadcasts with `loc` and `scale`.
         dtype: a floating dtype or complex64, whose real and imaginary parts have variance 1/2.
         loc: the mean, a number or an array; by default 0.
         scale: the standard deviation, a number or an array; by default 1.
-        key: a key; by default one split off the implicit key.
+        key: a key; by default a new key, split off the implicit key.
 
     Returns:
-        Array of the given dtype.
+        An array of the given dtype.
 
     Raises:
-        ValueError: if the dtype is an integer one, shapes do not broadcast, or `key` is not a key.
+        ValueError: if the dtype is an integer dtype, if shapes do not broadcast, or if `key` is not a key.
 
     Example:
         >>> mx.random.normal((2, 3), loc=1.0, scale=0.5).shape
@@ -162,7 +162,7 @@ def normal(
 
 
 def _with_mean(dtype: Dtype) -> Dtype:
-    """The dtype of a float32 and a mean of this dtype."""
+    """Return the promoted dtype of float32 and a mean of this dtype."""
     return promote(_float32, dtype)
 
 
@@ -193,24 +193,24 @@ def multivariate_normal(
     key: array | None = None,
     stream: Any = None,
 ) -> array:
-    """Jointly normal random vectors.
+    """Return jointly normal random vectors.
 
     Args:
-        mean: array of shape (..., n).
-        cov: array of shape (..., n, n), symmetric positive semi-definite.
-        shape: broadcast with the leading axes of `mean` and `cov` to give those of the result.
+        mean: an array of shape (..., n).
+        cov: an array of shape (..., n, n), symmetric positive semi-definite.
+        shape: a shape that broadcasts with the leading axes of `mean` and `cov`, to give those of the result.
         dtype: float32.
-        key: a key; by default one split off the implicit key.
+        key: a key; by default a new key, split off the implicit key.
 
     Returns:
-        Array of shape (..., n), of float32, or of float64 or complex64 where the mean is.
+        An array of shape (..., n) with dtype float32, or the dtype of the mean if that is float64 or complex64.
 
     Raises:
-        ValueError: if the dtype is not float32, or shapes do not fit.
-        RuntimeError: when it is computed, for a `cov` that holds a NaN.
+        ValueError: if the dtype is not float32, or if shapes do not fit.
+        RuntimeError: at evaluation, for a `cov` with a NaN.
 
     Note:
-        Unlike MLX's, it can be differentiated with respect to `cov`.
+        Unlike MLX's function, this one can be differentiated with respect to `cov`.
 
     Example:
         >>> mx.random.multivariate_normal(mx.zeros(2), mx.eye(2), shape=(5,)).shape
@@ -247,7 +247,7 @@ def _truncated_normal(key: Any, lower: Any, upper: Any, shape: tuple[int, ...], 
 
 
 def _wide(function: Any, x: Any) -> Any:
-    """A function of half-precision numbers computed in float32, then rounded."""
+    """Return a function of half-precision numbers, computed in float32 and then rounded."""
     return function(x.astype(np.float32)).astype(x.dtype)
 
 
@@ -262,20 +262,20 @@ def truncated_normal(
     key: array | None = None,
     stream: Any = None,
 ) -> array:
-    """Standard normal random numbers within (lower, upper).
+    """Return standard normal random numbers within (lower, upper).
 
     Args:
         lower: lower bound; a number, or an array that broadcasts to `shape`.
         upper: upper bound, likewise.
-        shape: the shape of the result; by default what the bounds broadcast to.
+        shape: the shape of the result; by default the broadcast shape of the bounds.
         dtype: float32, float16 or bfloat16.
-        key: a key; by default one split off the implicit key.
+        key: a key; by default a new key, split off the implicit key.
 
     Returns:
-        Array of the given shape and dtype.
+        An array of the given shape and dtype.
 
     Raises:
-        ValueError: if the dtype is not a real floating one, or the bounds do not broadcast to `shape`.
+        ValueError: if the dtype is not a real floating dtype, or if the bounds do not broadcast to `shape`.
 
     Example:
         >>> mx.abs(mx.random.truncated_normal(-2, 2, shape=(3,))) <= 2
@@ -293,7 +293,7 @@ def truncated_normal(
 
 
 def gumbel_noise(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Standard Gumbel noise."""
+    """Return standard Gumbel noise."""
     x = unit(key, shape, dtype)
     return -_wide(jnp.log, -_wide(jnp.log, x))
 
@@ -318,18 +318,18 @@ def gumbel(
     key: array | None = None,
     stream: Any = None,
 ) -> array:
-    """Random numbers of the standard Gumbel distribution, whose CDF is exp(-exp(-x)).
+    """Return random numbers of the standard Gumbel distribution, whose CDF is exp(-exp(-x)).
 
     Args:
         shape: the shape of the result.
         dtype: float32, float16 or bfloat16.
-        key: a key; by default one split off the implicit key.
+        key: a key; by default a new key, split off the implicit key.
 
     Returns:
-        Array of the given shape and dtype.
+        An array of the given shape and dtype.
 
     Raises:
-        ValueError: if the dtype is not a real floating one.
+        ValueError: if the dtype is not a real floating dtype.
 
     Example:
         >>> mx.random.gumbel((3,)).shape
@@ -362,20 +362,20 @@ def laplace(
     key: array | None = None,
     stream: Any = None,
 ) -> array:
-    """Random numbers of the Laplace distribution.
+    """Return random numbers of the Laplace distribution.
 
     Args:
         shape: the shape of the result.
         dtype: a real floating dtype.
         loc: the mean, a number.
         scale: the scale parameter, a number.
-        key: a key; by default one split off the implicit key.
+        key: a key; by default a new key, split off the implicit key.
 
     Returns:
-        Array of the given shape and dtype.
+        An array of the given shape and dtype.
 
     Raises:
-        ValueError: if the dtype is not a real floating one.
+        ValueError: if the dtype is not a real floating dtype.
         TypeError: if `loc` or `scale` is not a number.
 
     Example:

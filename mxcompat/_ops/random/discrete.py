@@ -1,6 +1,6 @@
 """Discrete random draws: integers, coin flips, categories and permutations.
 
-For one key they are real MLX's, exactly (a category may differ where two candidates are within a rounding error).
+For one key they equal real MLX's draws. (A category may differ if two candidates are within a rounding error.)
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ __all__ = ["bernoulli", "categorical", "permutation", "randint"]
 def _randint(key: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
     low, high = jnp.asarray(low), jnp.asarray(high)
     x = converted(jnp.floor(between(key, low, high, shape, np.float32)), dtype)
-    # Rounding to float32 can reach the upper bound, or go below the lower. The upper bound loses 1 before it is cast,
-    # so that 256 is one for uint8.
+    # Rounding to float32 can reach the upper bound, or go below the lower bound. The upper bound loses 1 before its
+    # cast, so that 256 is valid for uint8.
     last = high.astype(np.int32) - np.int32(1) if high.dtype == bool else high - jnp.asarray(1, high.dtype)
     last, low = converted(last, dtype), converted(low, dtype)
-    if dtype._kind == "b":  # XLA makes a clamp of the two, and has none for bools
+    if dtype._kind == "b":  # XLA would make a clamp from the two, which it does not have for bools
         return (x & last) | low
     return jnp.maximum(jnp.minimum(x, last), low)
 
@@ -64,22 +64,22 @@ def randint(
     key: array | None = None,
     stream: Any = None,
 ) -> array:
-    """Random integers in [low, high).
+    """Return random integers in [low, high).
 
-    They are drawn as float32 numbers, so beyond 2**24 not every integer can occur.
+    They are drawn as float32 numbers, so not every integer beyond 2**24 can occur.
 
     Args:
         low: lower bound; a number, or an array that broadcasts to `shape`.
         high: upper bound, likewise.
         shape: the shape of the result.
         dtype: an integer dtype, or bool.
-        key: a key; by default one split off the implicit key.
+        key: a key; by default a new key, split off the implicit key.
 
     Returns:
-        Array of the given shape and dtype.
+        An array of the given shape and dtype.
 
     Raises:
-        ValueError: if the dtype is not an integer one, or the bounds do not broadcast to `shape`.
+        ValueError: if the dtype is not an integer dtype, or if the bounds do not broadcast to `shape`.
 
     Example:
         >>> mx.random.randint(0, 10, (3,), key=mx.random.key(0))
@@ -116,23 +116,23 @@ _BERNOULLI = op("random_bernoulli", _bernoulli, _infer_bernoulli, ("shape",), dr
 
 @TANGENT_DTYPE.of(_BERNOULLI)
 def _tangent_of_bernoulli(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: Aval) -> Dtype:
-    """That of the comparison with float32 numbers."""
+    """Return the tangent dtype of the comparison with float32 numbers."""
     return promote(next(filter(None, tangents)), _float32)
 
 
 def bernoulli(p: Any = 0.5, shape: Sequence[int] | None = None, key: array | None = None, stream: Any = None) -> array:
-    """Random bools that are True with probability `p`.
+    """Return random bools that are True with probability `p`.
 
     Args:
         p: a number, or an array of a floating dtype that broadcasts to `shape`.
         shape: the shape of the result; by default that of `p`.
-        key: a key; by default one split off the implicit key.
+        key: a key; by default a new key, split off the implicit key.
 
     Returns:
-        bool array of the given shape.
+        A bool array of the given shape.
 
     Raises:
-        ValueError: if `p` is not floating, or does not broadcast to `shape`.
+        ValueError: if `p` is not floating, or if it does not broadcast to `shape`.
 
     Example:
         >>> mx.random.bernoulli(0.5, (4,), key=mx.random.key(0))
@@ -146,7 +146,12 @@ def bernoulli(p: Any = 0.5, shape: Sequence[int] | None = None, key: array | Non
 
 
 def _categorical(key: Any, logits: Any, axis: int, shape: tuple[int, ...], samples: bool) -> Any:
-    """`axis` is negative; `shape` that of the noise, with the axis in it."""
+    """Return draws from the Gumbel noise and the logits.
+
+    Args:
+        axis: a negative axis.
+        shape: the shape of the noise, which includes the axis.
+    """
     kind = promote(from_numpy(logits.dtype), _float32)._numpy  # type: ignore[arg-type]
     if samples:
         logits = logits[..., None]
@@ -166,13 +171,14 @@ _CATEGORICAL = op("random_categorical", _categorical, _infer_categorical, ("axis
 
 
 def _categorical_line(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:
-    """Draws from one distribution: where uniform numbers fall among its cumulated weights, up to the last of these."""
+    """Return draws from one distribution: the places of uniform numbers among its cumulative weights, up to the last
+    place."""
     kind = np.float32 if logits.dtype.kind == "c" else promote(from_numpy(logits.dtype), _float32)._numpy  # type: ignore[arg-type]
     line = cast(logits, kind).reshape(-1)
-    most = jnp.max(line)  # those that are infinite share alike
+    most = jnp.max(line)  # infinite logits share the probability equally
     bounds = jnp.cumsum(jnp.where(jnp.isinf(most), (line == most).astype(kind), jnp.exp(line - most)))
     goals = unit(key, shape).astype(kind) * bounds[-1]
-    # A NaN among the logits makes all bounds NaN: it lies behind all of them, as in MLX.
+    # A NaN among the logits makes all bounds NaN. The result is then the last place, as in MLX.
     place = jnp.sum(~(bounds >= goals[..., None]), axis=-1)
     return jnp.minimum(place, line.size - 1).astype(np.uint32)
 
@@ -193,21 +199,22 @@ def categorical(
     key: array | None = None,
     stream: Any = None,
 ) -> array:
-    """Random categories, from unnormalised log-probabilities.
+    """Return random categories, from unnormalised log-probabilities.
 
     Args:
-        logits: array; each line along `axis` is a distribution.
+        logits: an array; each line along `axis` is a distribution.
         axis: the axis of the categories.
-        shape: the shape of the result, which that of `logits` without `axis` must broadcast to; by default equal to it.
-        num_samples: instead of `shape`, how many draws from each distribution; they are the last axis of the result.
-        key: a key; by default one split off the implicit key.
+        shape: the shape of the result. The shape of `logits` without `axis` must broadcast to it, and is the default.
+        num_samples: the number of draws from each distribution, in place of `shape`. The draws are the last axis of the
+            result.
+        key: a key; by default a new key, split off the implicit key.
 
     Returns:
-        uint32 array of indices along `axis`.
+        A uint32 array of indices along `axis`.
 
     Raises:
         IndexError: if the axis is out of range.
-        ValueError: if both `shape` and `num_samples` are given, or `shape` does not fit.
+        ValueError: if both `shape` and `num_samples` are given, or if `shape` does not fit.
 
     Example:
         >>> mx.random.categorical(mx.zeros((2, 5)), num_samples=3).shape
@@ -248,7 +255,7 @@ def categorical(
 
 
 def _permuted(key: Any, size: int) -> Any:
-    """A random permutation of 0 … size-1: the order of random words."""
+    """Return a random permutation of 0 … size-1: the sorting order of random words."""
     return argsorted(bits(key, (size,)), 0)
 
 
@@ -271,20 +278,20 @@ _PERMUTE = op("random_permute", _permute, _infer_permute, ("axis",), draws=True)
 
 
 def permutation(x: int | array, axis: int = 0, key: array | None = None, stream: Any = None) -> array:
-    """A random permutation of integers, or of the entries of an array along an axis.
+    """Return a random permutation of integers, or of the entries of an array along an axis.
 
     Args:
-        x: an int n, for a permutation of 0 … n-1, or an array.
+        x: an int n, for a permutation of 0 … n-1; or an array.
         axis: the axis of the array to permute.
-        key: a key; by default one split off the implicit key.
+        key: a key; by default a new key, split off the implicit key.
 
     Returns:
-        uint32 array of shape (n,), or an array like `x`.
+        A uint32 array of shape (n,), or an array with the shape and dtype of `x`.
 
     Raises:
         IndexError: if the axis is out of range.
         RuntimeError: if the int has more than 32 bits.
-        ValueError: if it is negative.
+        ValueError: if the int is negative.
 
     Example:
         >>> mx.random.permutation(4, key=mx.random.key(0))

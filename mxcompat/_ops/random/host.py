@@ -1,7 +1,8 @@
-"""How NumPy draws: what the lowerings of `continuous` and `discrete` make of the same words, to a rounding.
+"""Host rules of the draws: the same results as the lowerings of `continuous` and `discrete` from the same words, to a
+rounding.
 
-The rules of the ops in `OF_EACH` take several keys as well, an array of shape (count, 2); `count` is the first axis of
-the result then, and of other inputs, with as many axes.
+The rules of the ops in `OF_EACH` also take several keys, an array of shape (count, 2). Then `count` is the first axis
+of the result, and of the other inputs, which have as many axes as the result.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["OF_EACH", "SQRT2", "argsorted", "cast", "laplaces", "normals", "root
 
 SQRT2 = math.sqrt(2.0)
 
-_OVER_2_32 = np.array(2.0**-32, np.float32)  # an array without axes: NumPy takes it faster than a number
+_OVER_2_32 = np.array(2.0**-32, np.float32)  # a 0-d array, which NumPy handles faster than a number
 _BELOW_ONE = {d: np.nextafter(np.ones((), d), np.zeros((), d)) for d in (np.dtype(np.float32), np.dtype(np.float16))}
 _LOW = np.array(np.nextafter(np.float32(-1), np.float32(0)))
 _WIDTH = np.array(np.float32(1) - _LOW)
@@ -48,14 +49,14 @@ if native is not None:
 
 
 def _bits(key: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Random words of this shape: each of several keys fills its row."""
+    """Return random words of this shape. With several keys, each key fills its row."""
     if key.ndim == 1:
         return words(key, math.prod(shape)).reshape(shape)
     return words_of_each(key, math.prod(shape[1:])).reshape(shape)
 
 
 def unit(key: np.ndarray, shape: tuple[int, ...], dtype: np.dtype | None = None) -> np.ndarray:
-    """Uniform numbers in [0, 1), by default float32."""
+    """Return uniform numbers in [0, 1), by default float32."""
     x = _bits(key, shape).astype(np.float32)
     np.multiply(x, _OVER_2_32, x)
     np.minimum(x, _BELOW_ONE[x.dtype], out=x)
@@ -72,14 +73,14 @@ def _below_one(dtype: np.dtype) -> Any:
 
 
 def cast(x: Any, dtype: np.dtype) -> Any:
-    """`x` in a dtype; a complex number loses its imaginary part if that is real."""
+    """Return `x` in a dtype. For a real dtype, a complex number loses its imaginary part."""
     if x.dtype == dtype:
         return x
     return (x.real if x.dtype.kind == "c" and dtype.kind != "c" else x).astype(dtype)
 
 
 def wide(function: Any, x: Any) -> Any:
-    """A function of half-precision numbers computed in float32, then rounded."""
+    """Return a function of half-precision numbers, computed in float32 and then rounded."""
     return function(x) if x.dtype == np.float32 else function(x.astype(np.float32)).astype(x.dtype)
 
 
@@ -90,7 +91,7 @@ def _between(key: np.ndarray, low: Any, high: Any, shape: tuple[int, ...], dtype
 
 
 def _symmetric(key: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Uniform numbers in (-1, 1), float32."""
+    """Return uniform numbers in (-1, 1), float32."""
     x = unit(key, shape)
     np.multiply(x, _WIDTH, x)
     np.add(x, _LOW, x)
@@ -98,7 +99,7 @@ def _symmetric(key: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def normals(key: np.ndarray, shape: tuple[int, ...]) -> Any:
-    """Normal numbers of variance 1/2, float32."""
+    """Return normal numbers of variance 1/2, float32."""
     return erfinv(_symmetric(key, shape))
 
 
@@ -157,7 +158,8 @@ def _multivariate_normal(out: Aval, params: tuple, key: np.ndarray, mean: Any, c
 
 
 def roots(cov: Any) -> tuple[Any, Any, Any] | None:
-    """The singular vectors of covariances and the roots of their singular values; None if NumPy cannot find them."""
+    """Return the singular vectors of covariances and the roots of their singular values; None if NumPy cannot find
+    them."""
     if cov.size == 0:
         return None
     try:
@@ -193,7 +195,7 @@ def _laplace(out: Aval, params: tuple, key: np.ndarray, loc: Any, scale: Any) ->
 
 
 def laplaces(key: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Standard Laplace numbers."""
+    """Return standard Laplace numbers."""
     x = _symmetric(key, shape)
     return (np.sign(x) * np.log1p(-np.abs(x))).astype(dtype, copy=False)
 
@@ -241,7 +243,7 @@ def _categorical_line(out: Aval, params: tuple, key: np.ndarray, logits: Any) ->
 
 
 def argsorted(key: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Random permutations along the last axis: the order of random words, each sorted with its place."""
+    """Return random permutations along the last axis: the sorting order of random words, each sorted with its place."""
     both = _bits(key, shape).astype(np.uint64)
     np.left_shift(both, 32, both)
     np.add(both, np.arange(shape[-1], dtype=np.uint64), both)

@@ -1,6 +1,6 @@
-"""Derivatives of draws with respect to what is not random in them, in NumPy: bounds, means, scales, covariances.
+"""Derivatives, on the host, of draws with respect to their non-random inputs: bounds, means, scales, covariances.
 
-The noise is drawn again, from the same key.
+The noise is drawn again from the same key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROOT = np.float32(SQRT2)
 
 
 def _total(*terms: Any) -> Any:
-    """The sum of those that are not None."""
+    """Return the sum of the terms that are not None."""
     found = [t for t in terms if t is not None]
     return sum(found[1:], found[0])
 
@@ -50,7 +50,7 @@ def _uniform_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any, low:
 
 
 def _normal_noise(params: tuple, key: Any) -> Any:
-    """What the scale is multiplied with; None if there is none."""
+    """Return the noise that the scale multiplies; None if there is no scale."""
     shape, dtype, (_, stretched) = params
     if not stretched:
         return None
@@ -93,7 +93,7 @@ def _laplace_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any, loc:
 
 
 def _truncated_slopes(params: tuple, key: Any, lower: Any, upper: Any) -> tuple[Any, Any]:
-    """The derivatives with respect to the bounds."""
+    """Return the derivatives with respect to the bounds."""
     shape, dtype = params
     kind = dtype._numpy
     lower, upper = cast(lower, kind), cast(upper, kind)
@@ -104,7 +104,7 @@ def _truncated_slopes(params: tuple, key: Any, lower: Any, upper: Any) -> tuple[
     x = drawn * (high - low) + low
     z = root * wide(erfinv, x)
     top = np.minimum(z, upper)
-    above = top > lower  # of a minimum or maximum of equals the second has all
+    above = top > lower  # at a tie of a minimum or maximum, the second operand has the whole derivative
     shares = above & (z < upper), above & (z >= upper), top <= lower
     inside, at_upper, at_lower = (share.astype(np.float32) for share in shares)
     noise = drawn.astype(np.float32)
@@ -127,7 +127,7 @@ def _truncated_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any, lo
 
 
 def _through_root(found: tuple[Any, Any, Any], moved: Any) -> Any:
-    """The derivative of the square root, which is its own transpose: what X gives R X + X R = `moved`, R the root."""
+    """Return the derivative of the square root R, which is its own transpose: the X with R X + X R = `moved`."""
     left, values, _ = found
     sums = values[..., :, None] + values[..., None, :]
     turned = np.swapaxes(left, -1, -2) @ moved @ left

@@ -1,7 +1,7 @@
-"""Random state: keys, and the implicit key that draws without one take.
+"""Random state: keys, and the implicit key for draws without a key.
 
-A key is an ordinary uint32 array of shape (2,). The implicit key of a thread lives in a list of one array, `state`:
-each draw puts a new one there, so that a compiled function can be given the list as an input and as an output.
+A key is an ordinary uint32 array of shape (2,). The implicit key of a thread is the single item of a list, `state`.
+Each draw replaces the item, so that a compiled function can have the list as an input and as an output.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = ["key", "key_node", "seed", "split", "state"]
 
 
 def key(seed: int) -> array:
-    """The key for a seed.
+    """Return the key for a seed.
 
     Args:
         seed: an integer in [0, 2**64).
 
     Returns:
-        uint32 array of shape (2,): the upper and the lower half of the seed.
+        A uint32 array of shape (2,): the upper and the lower half of the seed.
 
     Raises:
         TypeError: if the seed is not such an integer.
@@ -89,17 +89,17 @@ _SPLIT = op(
 
 
 def split(key: array, num: int = 2, stream: Any = None) -> array:
-    """Independent keys from one.
+    """Return independent keys, split from one key.
 
     Args:
         key: a key, uint32 of shape (2,).
-        num: how many keys to make.
+        num: the number of keys to return.
 
     Returns:
-        uint32 array of shape (num, 2).
+        A uint32 array of shape (num, 2).
 
     Raises:
-        ValueError: if `key` is not a key, or `num` is negative.
+        ValueError: if `key` is not a key, or if `num` is negative.
 
     Example:
         >>> first, second = mx.random.split(mx.random.key(0))
@@ -132,18 +132,20 @@ def _chain_avals(count: int) -> tuple[Aval, Aval]:
 
 _KEY = aval((2,), _uint32)
 _CHAIN = op("random_chain", _chain, _infer_chain, ("count",), draws=True)
-"""Splits a key `count` times over. Its results: the implicit key in the end, and for each draw the implicit key after
-it and the key for it."""
+"""An op that splits a key `count` times. Its results are the final implicit key and, for each draw, two keys: the
+implicit key after the draw and the key of the draw."""
 
 _LINK = op("random_link", lambda links, row, column: links[row, column], lambda *_, **__: _KEY, ("column",), draws=True)
-"""One key of a chain. The row is a number that may vary: draws that differ in nothing else are one program."""
+"""One key of a chain. The row is a runtime number, so that draws that differ only in the row share one program."""
 
 _ROW = aval((), _int32)
 
 
 def key_node(key: Any, caller: str, *others: Any) -> Node:
-    """The node of the key for a draw: the user's, or one split off the implicit key, which moves on unless one of the
-    draw's other arguments is None."""
+    """Return the node of the key for a draw: the user's key, or one split off the implicit key.
+
+    If another argument of the draw is None, it raises before the implicit key changes.
+    """
     for other in others:
         if other is None:
             raise expected(caller, "a number or an array", other)
@@ -160,10 +162,11 @@ def key_node(key: Any, caller: str, *others: Any) -> Node:
 
 
 def _extended(tip: Node) -> tuple[Node, Node, int]:
-    """A chain with one link more than the one that ends in `tip`, or a new one; its links; and the row of the last.
+    """Return a chain with one more link than the chain that ends in `tip` (or a new chain), its links, and the last
+    row.
 
     A pending chain grows in place, and its former end becomes one of its rows, so nodes keep their meaning. A hundred
-    draws in a program are then one loop, where a hundred splits would each be compiled.
+    draws in a program are then one loop. Without this, a hundred splits would each be compiled.
     """
     if _ends_chain(tip) and lock.acquire(blocking=False):
         try:
@@ -183,14 +186,14 @@ def _extended(tip: Node) -> tuple[Node, Node, int]:
 
 
 def _links_of(chain: Node) -> Node:
-    """The links of a chain, which whoever draws from it holds: its keys are gone with the last of these."""
+    """Return the node of a chain's links, which the draws hold. The keys are freed with the last of these draws."""
     links = Node(ITEM, (1,), (chain,), chain.aval[1], chain.trace)
     _local.links = ref(links)
     return links
 
 
 def _ends_chain(tip: Node) -> bool:
-    """Whether `tip` is the end of this thread's chain, and that is pending."""
+    """Return whether `tip` is the end of this thread's chain, and the chain is pending."""
     if tip.op is not ITEM or not tip.inputs or tip.inputs[0] is not _local.chain():
         return False
     links = _local.links()
@@ -207,11 +210,11 @@ _local = _Local()
 
 
 _FIRST_SEED = time.time_ns() // 1_000_000
-"""The time of the import in milliseconds."""
+"""The time of the import, in milliseconds."""
 
 
 def _cell() -> list[array]:
-    """The list that holds the implicit key of this thread; its first seed is the same in all threads."""
+    """Return the list that holds the implicit key of this thread. Its first seed is the same in all threads."""
     cell = _local.cell
     if cell is None:
         cell = _local.cell = [key(_FIRST_SEED)]
@@ -219,10 +222,10 @@ def _cell() -> list[array]:
 
 
 class RandomState(list):
-    """The implicit key, as a list of one array: in every thread, that thread's.
+    """The implicit key as a list of one array, the key of the current thread.
 
-    It reads and writes through to the key, so it can stand in the `inputs` and `outputs` of `mx.compile`, and its item
-    can be kept and put back. Its length does not change.
+    Reads and writes go through to the key. So the list can be in the `inputs` and `outputs` of `mx.compile`, and its
+    item can be saved and restored. Its length does not change.
     """
 
     def __len__(self) -> int:

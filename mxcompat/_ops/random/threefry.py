@@ -1,9 +1,9 @@
-"""The words of the generator in `bits`, on the host: threefry 2x32 in C. Without that in Python's integers for a few
-words, in NumPy for many.
+"""The words of the generator in `bits`, on the host: threefry 2x32 in C. Without the C extension, it runs on Python
+integers for a few words and on NumPy for many.
 
-A call of NumPy costs as much for four words as for four hundred, and the hash takes a hundred of them. Python's
-integers are of any length, so a few pairs are hashed at once as one number: each word has a lane of 64 bits, whose
-upper half takes up what a sum or a shift carries over.
+A NumPy call costs as much for four words as for four hundred, and the hash needs a hundred calls. Python integers have
+any length, so a few pairs are hashed together as one number. Each word has a lane of 64 bits, whose upper half receives
+the carry of sums and shifts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORD = 0xFFFFFFFF
 
 
 def words(key: np.ndarray, size: int) -> np.ndarray:
-    """The first uint32 words of a key, an array of shape (size,)."""
+    """Return the first uint32 words of a key, an array of shape (size,)."""
     if size == 0:
         return np.zeros(0, np.uint32)
     if native is not None:
@@ -38,7 +38,7 @@ def words(key: np.ndarray, size: int) -> np.ndarray:
 
 
 def words_of_each(keys: np.ndarray, size: int) -> np.ndarray:
-    """The first uint32 words of each of some keys, an array of shape (count, 2); a row for each."""
+    """Return the first uint32 words of each of several keys. The keys have shape (count, 2), and each has its row."""
     if native is not None:
         return _in_c(keys, size)
     count, pairs = len(keys), (size + 1) // 2
@@ -65,7 +65,7 @@ def _in_c(keys: np.ndarray, size: int) -> np.ndarray:
 
 
 def chain(key: np.ndarray, count: int) -> np.ndarray:
-    """A key split `count` times over, an array of shape (count, 2, 2): each row is made of the first key in the one
+    """Return a key split `count` times, an array of shape (count, 2, 2). Each row comes from the first key of the row
     before."""
     if native is not None:
         links = np.empty((count, 2, 2), np.uint32)
@@ -84,15 +84,16 @@ def chain(key: np.ndarray, count: int) -> np.ndarray:
 
 @lru_cache(2 * FEW_PAIRS)
 def _lanes(pairs: int, size: int) -> tuple[int, int, int]:
-    """A number with a one in each lane, and those of the counters."""
+    """Return a number with a one in each lane, and the numbers of the low and high counters."""
     ones = sum(1 << 64 * k for k in range(pairs))
     low = sum(k << 64 * k for k in range(pairs))
-    high = sum((pairs + k) % size << 64 * k for k in range(pairs))  # the last has no partner if the size is odd: 0
+    # for an odd size, the last one has no partner, which counts as 0
+    high = sum((pairs + k) % size << 64 * k for k in range(pairs))
     return ones, low, high
 
 
 def _few(first: int, second: int, pairs: int, size: int) -> int:
-    """The words of a key as one number, a lane of 64 bits for each; one more than wanted if that is odd."""
+    """Return the words of a key as one number, with a lane of 64 bits for each; one word more if `size` is odd."""
     ones, low, high = _lanes(pairs, size)
     mask = ones * _WORD
     keys = (first * ones, second * ones, (first ^ second ^ PARITY) * ones)
@@ -100,7 +101,7 @@ def _few(first: int, second: int, pairs: int, size: int) -> int:
     y = (high + keys[1]) & mask
     for group in range(5):
         for d in ROTATIONS[group & 1]:
-            x += y  # what it carries stays in the lane, so that only `y` need be masked
+            x += y  # its carry stays in the lane, so only `y` needs a mask
             y = (x ^ (y << d | y >> 32 - d)) & mask
         x += keys[(group + 1) % 3]
         y = (y + keys[(group + 2) % 3] + ones * (group + 1)) & mask
@@ -124,7 +125,7 @@ _COUNTS = [np.array(k, np.uint32) for k in range(33)]
 
 
 def _hash(x: np.ndarray, y: np.ndarray, keys: Sequence[np.ndarray]) -> None:
-    """The twenty rounds, in place."""
+    """Run the twenty rounds of the hash in place."""
     add, left, right, join, mix = np.add, np.left_shift, np.right_shift, np.bitwise_or, np.bitwise_xor
     upper = np.empty_like(y)
     for group in range(5):
