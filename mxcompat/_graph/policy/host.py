@@ -1,118 +1,141 @@
-"""What runs in NumPy, and for how long; how a result is waited for."""
+"""What runs in NumPy and for how long, and how the process waits for results."""
 
 from __future__ import annotations
 
 OP_SECONDS = 2e-6
 BYTE_SECONDS = 5e-10
-"""What an op takes in NumPy: something for the call, and something for each byte of the result."""
+"""The time of an op in NumPy: a part for each call, and a part for each byte of the result."""
 
 FLOP_SECONDS = 5e-11
-"""What a multiplication and addition takes in a product of matrices."""
+"""The time of a multiplication and an addition in a matrix product."""
 
 SINGLE_BYTES = 1 << 14
-"""A single op on arrays of no more bytes never leaves the host: NumPy adds two arrays of 8x8 in 0.3 us, where calling
-an executable of XLA's takes 7 us."""
+"""The size up to which a single op always runs on the host. NumPy adds two arrays of 8x8 in 0.3 us; the call of an XLA
+executable takes 7 us."""
 
 THREADED_SECONDS = 2e-5
-"""What has products of matrices and is likely to take longer is kept to one thread of BLAS, which takes 4 us: OpenBLAS
-shares 2^18 multiplications and more among threads, which wait for each other where other work is on the machine. 299
-products of (n, 64) and (64, 64) took 0.4 to 0.5 s so, 0.05 with one thread."""
+"""The estimated time from which a program with matrix products is limited to one BLAS thread; the limit takes 4 us.
+
+OpenBLAS divides 2^18 or more multiplications among threads, which wait for each other when other work is on the
+machine. 299 products of (n, 64) and (64, 64) took 0.4 to 0.5 s with its threads, and 0.05 s with one thread.
+"""
 
 SINGLE_SECONDS = 1e-4
-"""The same for one that takes NumPy no longer than this."""
+"""A single op always runs on the host if it takes NumPy at most this long."""
 
 HEAVY_SECONDS = 2e-2
 HEAVY_SHARE = 1 / 32
-"""What takes this long on the host is compiled once it has taken this share of the time to compile it. A step of a
-4-layer GPT takes 60 ms there, and its compile 2.6 s beside others: three steps and the end of the process took 3.1 s
-when it began with the second, and take 0.7; 80 steps take the same."""
+"""A program that takes longer than `HEAVY_SECONDS` on the host is compiled once it has run there for this share of its
+compile time.
+
+A step of a 4-layer GPT takes 60 ms on the host, and its compile takes 2.6 s beside other steps. When the compile began
+with the second step, three steps and the end of the process took 3.1 s; they take 0.7 s now. 80 steps take the same.
+"""
 
 HOT_SHARE = 1 / 2
-"""The same for what takes less. Compiling goes on beside the runs, which it holds up by a fifth (`COMPILER_NICENESS`):
-what it costs is the wait for it where the process ends meanwhile."""
+"""The same share for programs that take less. The compile runs beside the steps, which it slows by a fifth
+(`COMPILER_NICENESS`). Its cost is the wait for it if the process ends meanwhile."""
 
 HEAVY_RUNS = 200
-"""The same, unless compiling it is likely to take longer than so many runs. The gradient of a loop of 2 048 steps takes
-0.25 s, and compiling it minutes."""
+"""A heavy program is not compiled early if its compile is estimated to take longer than this number of runs.
+
+The gradient of a loop of 2 048 steps takes 0.25 s on the host, and minutes to compile.
+"""
 
 HOPELESS = 3.0
-"""A program is compiled at once if NumPy is likely to take this many times as long as compiling it."""
+"""A program is compiled at once if NumPy is estimated to take this many times as long as the compile."""
 
 LIGHT_SECONDS = 5e-4
-"""What NumPy is likely to do in this time is done there at once; of more, what reads only small data is done first if
-the rest is known."""
+"""A program below this estimated time runs in NumPy at once. In a longer one, the ops that read only small data run
+first if the rest is a known structure."""
 
 TRIALS, HOST_TRIALS, FEW_TRIALS, TRIAL_SECONDS = 24, 8, 3, 2e-2
-"""How often to time an executable, where it may be slower than the host, and how often the host then; how often at
-least, if that takes longer. First runs are slow, as threads get their memory: XLA's of the sum of a transposed array
-and another, 1.6 MB each, took 1 ms in most of the first 8, and 0.2 after 10 one after the other; NumPy's 1.2 ms, and
-0.11 after 5. In turn neither got there: 0.2 to 0.4 ms for NumPy, 0.35 to 0.64 for XLA."""
+"""The numbers of timed runs, for an executable that may be slower than the host: of the executable, then of the host,
+and at least of either; the runs stop early after `TRIAL_SECONDS`.
+
+First runs are slow, as threads get their memory. For the sum of a transposed array and another, 1.6 MB each, XLA took 1
+ms in most of the first 8 runs, and 0.2 ms after 10 in a row. NumPy took 1.2 ms, and 0.11 ms after 5. With alternating
+runs neither reached this: 0.2 to 0.4 ms for NumPy, 0.35 to 0.64 ms for XLA.
+"""
 
 MARGIN, CLEAR_MARGIN = 0.8, 0.5
-"""What the host's best time has to be of the executable's, for a program to stay there; and what for one that is not
-light, as a compile in the background may have taken XLA one of two cores while it was timed."""
+"""A program stays on the host if the host's best time is below this share of the executable's best time.
+
+The second share is for programs that are not light. A compile in the background may have taken one of two cores from
+XLA while it was timed.
+"""
 
 CLEARLY_SLOWER = 4
-"""An executable whose first run takes this many times what the host took, and more than `TRIAL_SECONDS`, is not tried
-again: XLA sorts a million floats in 150 to 300 ms, NumPy in 9."""
+"""An executable whose first run takes this many times the host's time, and more than `TRIAL_SECONDS`, is not tried
+again. XLA sorts a million floats in 150 to 300 ms, NumPy in 9 ms."""
 
 RESULT_SECONDS = 1e-5
-"""What it takes besides to wait for a result of an executable's and to look at it. Six ops on two numbers and `item()`
-took 80 us in NumPy, of which running them 30, and 85 us in XLA, of which 43."""
+"""The extra time to wait for the result of an executable and to read it. Six ops on two numbers and `item()` took 80 us
+in NumPy, of which the ops took 30; in XLA 85 us, of which 43."""
 
 TRIED_SECONDS, TRIED_WEIGHT = 1e-3, 64
-"""Up to this time on the host, or so many instructions, it may be. (The sum of above took 0.43 ms and more in each of
-the first 8 runs of one process of ten.) A larger program gains by XLA, which fuses its ops.
-Of few ops NumPy has the faster code for some: a million floats are sorted in 1.5 ms, where XLA takes 40 and more, their
-sines take 0.5 ms (8), the places of the largest in a thousand rows 0.1 ms (5)."""
+"""A program may stay on the host up to this time, or up to this number of instructions.
+
+The sum above took at least 0.43 ms in each of the first 8 runs of one process in ten. A larger program gains from XLA,
+which fuses its ops. For some single ops NumPy has the faster code. A million floats are sorted in 1.5 ms (XLA: 40 ms or
+more), their sines take 0.5 ms (8 ms), and the places of the maxima of a thousand rows 0.1 ms (5 ms).
+"""
 
 
 def compile_seconds(weight: int) -> float:
-    """What tracing, lowering and compiling a program of so many instructions takes, in a hurry: one op 15 ms, the
-    gradient of a 4-layer MLP (84) 100 ms, a train step of a 4-layer GPT (800) 1.7 s, twice that beside the steps. For
-    speed small ones take four times as long, but another core does that: with 4.5e-3 * weight, tokens of a small llama
-    stayed in NumPy for 800 tokens, at twice to four times XLA's time.
+    """Return the estimated time to trace, lower and quickly compile a program with this number of instructions.
 
-    When a program has taken a share of it on the host it is compiled: at most about twice the optimum in all.
+    One op takes 15 ms, the gradient of a 4-layer MLP (84) 100 ms, and a train step of a 4-layer GPT (800) 1.7 s, or
+    twice that beside running steps. To compile a small program for speed takes four times as long, but on another core.
+    With 4.5e-3 * weight, a small llama stayed in NumPy for 800 tokens, at two to four times XLA's time.
+
+    A program is compiled after it has run on the host for a share of this time, so that the total is at most about
+    twice the optimum.
     """
     return 0.015 + 8e-4 * weight + 2.5e-6 * weight * weight
 
 
 IMPORT_SECONDS = 0.35
-"""What it takes besides where JAX has not been imported. The training of a small network in 400 steps takes 0.5 s where
-this keeps it in NumPy, and 1.1 s without; in 3000 steps 2.2 s, and 2.1."""
+"""The extra time if JAX has not been imported yet. The training of a small network in 400 steps takes 0.5 s when this
+keeps it in NumPy, and 1.1 s without this; in 3000 steps 2.2 s and 2.1 s."""
 
 WORTH_WAITING = 0.5
-"""What is being compiled is waited for if running it once on the host takes this share of the time to compile it. Of
-less, what the host gets done meanwhile is worth more: a 4-layer GPT trains in 80 ms a step there, then in 63; waiting
-for its executable took 0.9 s."""
+"""A run waits for the compile in progress if one run on the host takes this share of the compile time.
+
+For a smaller share, the progress of the host is worth more. A 4-layer GPT trains at 80 ms a step on the host, and then
+at 63 ms; the wait for its executable took 0.9 s.
+"""
 
 LONGEST_END = 0.1
-"""For what share of the time that a program took its end may wait for what is being compiled: with that, the next
-process finds it on the disk. Six of 21 small programs of 2 to 4 s waited for 1 to 7.5 s."""
+"""The share of a program's run time for which its end may wait for compiles in progress, so that the next process finds
+them on the disk. Six of 21 small programs of 2 to 4 s waited for 1 to 7.5 s."""
 
 COMPILER_NICENESS = 5
-"""The niceness of the threads that compile. Beside them on two cores, tokens of a small llama that take 2.8 ms in NumPy
-took 5.0 (0); 3.8 (3); 3.3 (5); 3.2 (10), and the compile 1.4 s (0); 1.9 (5)."""
+"""The niceness of the compiling threads. A token of a small llama takes 2.8 ms in NumPy. Beside a compile on two cores
+it took 5.0 ms (niceness 0), 3.8 (3), 3.3 (5) and 3.2 (10). The compile took 1.4 s (0) and 1.9 s (5)."""
 
 WATCH_SECONDS, BUSY_SHARE, QUIET_SECONDS = 3e-2, 0.5, 1.0
-"""How often to look what XLA's threads do; for what share of that time one has to be busy to be one that compiles; and
-how long ago the last run has to have begun, and been seen under way: JAX lets the same threads run programs."""
+"""The settings that find XLA's compiling threads: the interval between looks at the threads, the share of it for which
+a thread must be busy to count as compiling, and the time since the last run must have begun. JAX runs programs in the
+same threads."""
 
 SMALL_BYTES = 1 << 16
-"""Up to how many bytes an array is small: what reads only such data had better be done with NumPy."""
+"""The size up to which an array is small. Ops that read only small arrays run better in NumPy."""
 
 SURE = 2
-"""What is left once that is done had to be the same this often, for it to be the same the next time."""
+"""The number of times the rest of a graph must have been the same for it to count as known."""
 
 SPIN_SECONDS = 1e-3
-"""For how many seconds to look for a result before going to sleep: being woken takes 0.1 ms. A step that XLA takes
-0.6 ms for took 1.03 ms with 3e-4 here, 0.94 with this. What took longer the last time is slept for at once, since
-looking for it takes a core from XLA: a product of 2.8 ms took 3.3 with 2e-3 here, and 3.9 with 8e-3."""
+"""The time for which a thread polls for a result before it sleeps; waking takes 0.1 ms.
+
+With 1e-3, a step that XLA computes in 0.6 ms took 0.94 ms; with 3e-4 it took 1.03 ms. If the last result took longer,
+the thread sleeps at once, since polling takes a core from XLA. A product of 2.8 ms took 3.3 ms with 2e-3, and 3.9 ms
+with 8e-3.
+"""
 
 MOST_HOST_STEPS = 2000
-"""How many steps of a loop with an unknown end NumPy goes before the loop is compiled after all: at 2 us an op, a body
-of five has taken as long by then as compiling it would."""
+"""The number of steps that a loop with an unknown end runs in NumPy before it is compiled. At 2 us for each op, a body
+of five ops has then taken as long as its compile."""
 
 LIKELY_STEPS = 50
-"""How many steps such a loop is taken to have, as long as it is not known."""
+"""The assumed number of steps of such a loop."""

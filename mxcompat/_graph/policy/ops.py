@@ -1,206 +1,249 @@
-"""Which of several ways an op is computed in."""
+"""Thresholds between several algorithms for the same op."""
 
 from __future__ import annotations
 
 ALIGNED_BYTES = 1 << 16
-"""From this many bytes on, a copy lies where XLA can take it over without copying it again."""
+"""The size from which a copy is aligned such that XLA can use it without another copy."""
 
 CHUNK_BYTES = 1 << 24
-"""What is read at a time of a file that Python opened."""
+"""The number of bytes that are read together from a file that Python opened."""
 
 COPIED_BYTES = 1 << 14
-"""Up to how many bytes copying costs less than `np.broadcast_to`."""
+"""The size up to which a copy costs less than `np.broadcast_to`."""
 
 COPIED_MATRICES = 1 << 14
-"""Up to how many elements of matrices it is faster to copy those that are chosen than to take them one by one."""
+"""The number of elements up to which it is faster to copy all selected matrices than to process them one by one."""
 
 PAIRED_ELEMENTS = 1 << 18
-"""Up to how many elements of a matrix a row or a column is multiplied with it as one of two. That takes 2 us more, and
-with a matrix of 1024x1024 5 to 13 times as long: BLAS then copies it first."""
+"""The matrix size up to which a row or a column is multiplied as one of two equal ones. That takes 2 us more. With a
+matrix of 1024x1024 it takes 5 to 13 times as long, since BLAS copies the matrix first."""
 
 ORDERED_TERMS, ORDERED_ELEMENTS = 4, 1 << 10
-"""Up to how many products in a sum, and up to how many such sums, are added up one after the other and each rounded, as
-MLX has it. It takes NumPy 5 us more for two matrices of 4x4, 10 for 300 points by one of 3x3, and 23 for 1000."""
+"""The number of terms of a sum, and the number of sums, up to which a product adds the terms in order and rounds each,
+as MLX does. It takes NumPy 5 us more for two matrices of 4x4, 10 us for 300 points by a 3x3 matrix, and 23 us for 1000
+points."""
 
 ORDERED_BYTES = 1 << 14
-"""Up to how many bytes an array is put in order before it is added up. A transposed one of this size takes 7 us then,
-and 2 as it is; one of 1 KB 1.5 and 1.2."""
+"""The size up to which an array is made contiguous before its sum. A transposed array of this size then takes 7 us
+instead of 2; one of 1 KB 1.5 us instead of 1.2."""
 
 TILED_BYTES, TILED_AXIS = 1 << 15, 4
-"""From so many bytes on, with so many elements along both axes, a transposed array is copied in tiles. One of 4096x100
-floats takes 50 us then, and 245 in NumPy; of 128x128 2.4 and 10, of 64x64 1.0 and 1.6; of 100x4096, whose columns
-collide in the cache, 70, and 265 by tiles alone. A picture of 512x512 pixels takes 250 us with three colours, and 215
-in NumPy."""
+"""The size, and the number of elements along both axes, from which a transposed array is copied in tiles.
+
+One of 4096x100 floats takes 50 us with tiles, and 245 us in NumPy; 128x128 takes 2.4 and 10 us, 64x64 1.0 and 1.6 us.
+In one of 100x4096, columns collide in the cache: it takes 70 us, and would take 265 us with plain tiles. A picture of
+512x512 pixels with three colours takes 250 us, and 215 us in NumPy.
+"""
 
 SHORT_ROW, SHORT_ROW_OF_CHOICES, SHORT_ROW_OF_TWO = 8, 16, 4
 FEW_ROWS, ROWS_AT_A_TIME = 256, 1 << 13
-"""Up to this length of a row it is reduced column by column, so many rows at a time, if there are more than a few; and
-two arrays that broadcast differently are combined so. The sums of 40 000 rows of 2 take 20 us then, of 7 100, and 440
-and 540 in NumPy, which adds up nine and more in an order of its own; the largest of 2 and of 16 take 17 and 310 us for
-1070 and 3260; the differences of 200 points of 2 coordinates from each other 80 for 280."""
+"""The row length up to which rows are reduced column by column, if there are more than `FEW_ROWS`, and `ROWS_AT_A_TIME`
+together. Two arrays that broadcast differently are combined in the same way.
+
+The sums of 40 000 rows of 2 take 20 us, and of 7 100 us; NumPy takes 440 and 540 us, and adds nine and more in another
+order. The maxima of rows of 2 and of 16 take 17 and 310 us (1070 and 3260 us). The differences of 200 points with 2
+coordinates take 80 us (280 us).
+"""
 
 SHORT_ROW_AFTER = 16
-"""Up to so many elements after an axis it is reduced in C: the sum of 100 000 rows of 3 takes 55 us so, of 1000 times
-50 of 16 120, and 1100 and 850 in NumPy; the largest of 16 480 for 1000."""
+"""The number of elements after an axis up to which it is reduced in C. The sum of 100 000 rows of 3 takes 55 us, and of
+1000 times 50 rows of 16 120 us; NumPy takes 1100 and 850 us. The maximum of rows of 16 takes 480 us (1000 us)."""
 
 REUSED_BYTES = 1 << 15
-"""From so many bytes on, a result takes the place of an operand that nothing reads any more. A chain of 60 elementwise
-ops on 10 000 floats takes 160 us so and 182 with new arrays, on a million 11.8 ms and 15.5."""
+"""The size from which a result overwrites an operand that nothing reads any more. A chain of 60 elementwise ops on 10
+000 floats takes 160 us, and 182 us with new arrays; on a million floats 11.8 ms and 15.5 ms."""
 
 CACHED_ELEMENTS = 1 << 13
-"""How many elements NumPy takes through all steps of a long computation at a time: what fits into a cache."""
+"""The number of elements that pass together through all steps of a long NumPy computation; they fit into a cache."""
 
 QUANTIZED_ELEMENTS = 1 << 16
-"""The same where a step has some 30 calls of NumPy: 9 million numbers are quantized in 4 bits in 60 ms so, in 94 with
-1 << 13, and in 190 all at a time."""
+"""The same for steps with some 30 NumPy calls. 9 million numbers are quantized to 4 bits in 60 ms, in 94 ms with 1 <<
+13, and in 190 ms all together."""
 
 LOOPED_FLOAT64 = 1 << 16
 LOOPED_ERF = 48
-"""Up to how many elements a loop over float64 is quicker than compiling for it, one of `erf` quicker than NumPy."""
+"""The number of elements up to which a loop over float64 is faster than its compile, and a loop of `erf` faster than
+NumPy."""
 
 FEW_PAIRS = 128
-"""Up to how many pairs of random words Python's integers are faster than NumPy."""
+"""The number of pairs of random words up to which Python integers are faster than NumPy."""
 
 SINGLE_DRAWS = 16
 LOOPED_DRAWS = 1 << 10
-"""Up to how many draws of a vmap are nodes of their own; up to how many NumPy makes one after the other."""
+"""The number of draws of a vmap up to which each is a node of its own, and the number up to which NumPy makes them one
+by one."""
 
 DRAW_SECONDS = 2e-5
-"""What one of these takes."""
+"""The time of one such draw."""
 
 REMEMBERED_ANGLES = 1 << 15
-"""Up to so many angles of `rope` are remembered for the next layer, or for the keys after the queries."""
+"""The number of angles of `rope` up to which they are kept for the next layer, or for the keys after the queries."""
 
 SHIFTED_FRAMES = 32
-"""Frames that overlap this many times at most are added as shifted signals; beyond it, a scatter is less to compile."""
+"""The number of overlapping frames up to which they are added as shifted signals. Beyond it, a scatter compiles
+faster."""
 
 NARROW_ROW = 128
-"""Rows of fewer elements are updated element by element, which NumPy does fast, longer ones row by row."""
+"""The row length below which rows are updated element by element, which is fast in NumPy. Longer rows are updated one
+by one."""
 
 SCANNED_LINES = 128
-"""From so many lines on, which do not lie along memory, NumPy scans them all together, step by step: a cumsum of 128
-lines of 256 takes 0.16 ms so and 0.26 ms line by line, one of 64 lines 0.16 ms and 0.05 ms."""
+"""The number of lines from which NumPy scans them all together, step by step, if they are not contiguous. A cumsum of
+128 lines of 256 takes 0.16 ms, and 0.26 ms line by line; one of 64 lines 0.16 ms and 0.05 ms."""
 
 SEARCHED_AXIS = 1 << 12
-"""From this size on a CPU searches for a maximum in two passes, a fifth of the time of XLA's argmax."""
+"""The size from which a CPU searches for a maximum in two passes, in a fifth of the time of XLA's argmax."""
 
 SELECTED_ELEMENTS = 1 << 12
-"""From so many elements on NumPy chooses between two arrays by their bits: of a million floats, by a mask without a
-pattern, in 0.5 ms, where `np.where` takes 4.3; with one they take the same."""
+"""The number of elements from which NumPy chooses between two arrays by their bits. For a million floats and a mask
+without a pattern that takes 0.5 ms, and `np.where` 4.3 ms; with a pattern both take the same."""
 
 SORTED_BY_KEYS = 256
-"""From so many elements on, to sort numbers that hold key and place is faster than to sort places by keys."""
+"""The number of elements from which it is faster to sort integers made of key and place than to sort places by keys."""
 
 PARTITIONED_AXIS = 1 << 12
 PARTITIONED_SHARE = 1 / 16
-"""An axis of at least so many elements is partitioned without sorting it, if at most this share is on one side."""
+"""The axis length from which a partition does not sort everything, if at most this share of the axis is on one side."""
 
 SHIFTED_TAPS = 64
 SINGLE_GROUPS = 16
-"""XLA has no fast code for groups on CPUs, least of all for their gradients. A kernel of at most so many elements that
-sees one channel is a sum of shifted inputs, 10 to 40 times as fast; so many groups run one by one, up to 40 times."""
+"""The kernel size up to which a convolution with one input channel per output is a sum of shifted inputs, and the
+number of groups up to which groups run one by one. XLA has no fast code for groups on CPUs, above all not for their
+gradients. The sum is 10 to 40 times as fast; separate groups are up to 40 times as fast."""
 
 UNROLLED_TAPS = 9
-"""Of a larger kernel such a sum has the derivative of a loop over its rows: for 64 channels of 8x32x32 and a kernel of
-7x7 it takes 10 ms instead of 198, in plain XLA 46 instead of 190, and 0.3 s to compile instead of 1.2; there, of 5x5 it
-takes 23 instead of 38, of 3x3 8 instead of 7."""
+"""The kernel size above which such a sum has the derivative of a loop over the rows of the kernel.
+
+For 64 channels of 8x32x32, a kernel of 7x7 takes 10 ms instead of 198; in plain XLA 46 ms instead of 190, and 0.3 s to
+compile instead of 1.2. There, 5x5 takes 23 ms instead of 38, and 3x3 8 ms instead of 7.
+"""
 
 PATCHES_BYTES, PATCHES_ROWS, PATCHES_TAPS = 8 << 20, 1 << 11, 9
 THIN_INPUTS, THIN_OUTPUTS = 4, 16
 WIDE_INPUTS, WIDE_OUTPUTS, WIDE_IMAGES = 8, 32, 8
-"""Where a product with patches of the input is faster than XLA's convolution, values and gradients counted: a kernel of
-one element takes 0.3 to 0.5 of the time; few channels (thin) 0.4 to 0.8; more output channels than input channels
-(wide) 0.5 to 0.9, as long as the patches fit the cache."""
+"""The limits within which a product with input patches is faster than XLA's convolution, with values and gradients
+counted.
+
+A kernel of one element takes 0.3 to 0.5 of XLA's time. Few channels (thin) take 0.4 to 0.8. More output channels than
+input channels (wide) take 0.5 to 0.9, if the patches fit into the cache.
+"""
 
 PATCHES_AT_A_TIME = 1 << 26
-"""How many bytes patches take at a time in NumPy; more images than that go one part after the other."""
+"""The size of the patches that NumPy makes together; more images are processed part by part."""
 
 PHASES_WORK, PHASES_OUTPUTS = 1 << 22, 4
-"""From how many multiplications, and above how many channels, a dilated input is convolved by phases: what is small had
-better be compiled quickly."""
+"""The number of multiplications from which, and the number of channels above which, a dilated input is convolved by
+phases. Small convolutions should compile quickly instead."""
 
 POOLED_SLICES = 64
-"""Windows of up to this many places that overlap are cut out as slices, which XLA fuses; larger ones are gathered."""
+"""The number of places up to which overlapping windows are cut out as slices, which XLA fuses. Larger ones are
+gathered."""
 
 COMPILED_SETTINGS = 8
-"""How many settings of one optimizer, or numbers given to one loss, are worth a compile."""
+"""The number of settings of one optimizer, or of numbers for one loss, that are worth a compile."""
 
 LARGE_SCAN = 1 << 15
-"""From this many elements on a scan is compiled as one over pairs, or in steps. Over pairs cumsum of a million takes
-2.3 ms instead of 3.7, cummax 3.2 instead of 11, and half a second more to compile. In steps cumprod and logcumsumexp of
-1000 rows take a third of the time of pairs to compile, their gradients 0.5 s instead of 2.4 and 1 s instead of 7, and a
-sixth to run; cumsum took twice as long as over pairs in rows of 512 of 1024."""
+"""The number of elements from which a scan is compiled as a scan over pairs, or in steps.
+
+Over pairs, a cumsum of a million elements takes 2.3 ms instead of 3.7, and a cummax 3.2 ms instead of 11, with half a
+second more to compile. In steps, cumprod and logcumsumexp of 1000 rows compile in a third of the time of pairs. Their
+gradients compile in 0.5 s instead of 2.4 and in 1 s instead of 7, and run in a sixth of the time. In rows of 512 of
+1024, cumsum took twice as long in steps as over pairs.
+"""
 
 STEPPED_LINES, STEPPED_LINE = 16, 1 << 21
-"""Every scan is compiled in steps where so many lines of it lie side by side in memory, or the only one is no longer
-than this. Along the columns of 1000x1000 the gradient of cumsum takes 0.6 ms so instead of 2.3, and 90 ms to compile
-instead of 300; of a million in one line a cumsum takes the same, 1.1 ms, and 0.12 s to compile instead of 0.42; of four
-million 8 to 11 ms instead of 4.4."""
+"""Every scan is compiled in steps if at least `STEPPED_LINES` lines are side by side in memory, or if the only line is
+at most `STEPPED_LINE` long.
+
+Along the columns of 1000x1000, the gradient of cumsum takes 0.6 ms instead of 2.3, and 90 ms to compile instead of 300.
+A cumsum of a million in one line takes the same, 1.1 ms, and 0.12 s to compile instead of 0.42. One of four million
+takes 8 to 11 ms instead of 4.4.
+"""
 
 SCAN_STEPS = 1 << 10
-"""How long an axis is at most that is gone along in one piece. Of a million in one axis cumprod takes twice as long to
-run as over pairs, but its gradient 0.8 s to compile instead of 3.5."""
+"""The axis length up to which steps process it in one piece. A cumprod of a million in one axis runs twice as long as
+over pairs, but its gradient compiles in 0.8 s instead of 3.5."""
 
 LONG_SUM = 1 << 20
-"""From how many elements on a reduction goes block by block."""
+"""The number of elements from which a reduction goes block by block."""
 
 BLOCK_OF_SUM = 1 << 17
-"""The number of elements of such a block: widened they take half a megabyte."""
+"""The number of elements of such a block: half a megabyte after widening."""
 
 BYTES_SUMMED = 32
-"""How many bytes are summed in 16 bits before they are widened. 134 million, of a matrix: all of them, its rows, its
-columns take 14, 15, 12 ms so, one by one 56, 65, 12; 8 at a time 13, 16, 59, 128 at a time 14, 38, 10."""
+"""The number of bytes that are summed in 16 bits before they are widened. For 134 million bytes in a matrix, sums of
+everything, of rows and of columns take 14, 15 and 12 ms. One by one they take 56, 65 and 12 ms; 8 together 13, 16 and
+59; 128 together 14, 38 and 10."""
 
 SUMMED_SIDE, SUMMED_ELEMENTS = 16, 1 << 14
-"""From how many rows and columns, and elements, on sums over several leading axes are products with a row of ones on a
-CPU. Of 8x64 rows of 512, as in a GPT, they take 0.06 ms so and 0.37 ms as sums, of 128 columns 0.03 and 0.11. What the
-others read, too, is then computed by itself: else XLA would compute it anew in the loops of its other readers, and a
-step of the GPT take a fifth longer, where so it takes an eighth less."""
+"""The number of rows and columns, and of elements, from which a sum over several leading axes is a product with a row
+of ones, on a CPU.
+
+8x64 rows of 512, as in a GPT, take 0.06 ms, and 0.37 ms as sums; with 128 columns 0.03 and 0.11 ms. Values with other
+readers are then computed on their own. Otherwise XLA would recompute them in the loops of those readers: a GPT step
+would take a fifth longer; now it takes an eighth less.
+"""
 
 TRANSPOSED_ROWS, TRANSPOSED_PRODUCTS, MOST_TRANSPOSED = 8, 1 << 12, 1 << 20
-"""From how many rows and how many products of two elements on a product that sums over the first axes is made of the
-transposed matrix on a CPU, and up to how large a matrix. The four in the gradient of an MLP 32 wide, with 32 examples,
-take 4 us less of 100 so, those of one 16 wide 7 of 88. What XLA computes at once in the caller's thread, below 1000
-operations, takes three times as long with one more: it wakes another."""
+"""The number of rows, and of products of two elements, from which a product that sums over the first axes uses the
+transposed matrix on a CPU; and the largest such matrix.
+
+The four products in the gradient of an MLP of width 32, with 32 examples, take 4 us less of 100; those of width 16, 7
+us less of 88. XLA computes fewer than 1000 operations at once in the caller's thread. One more takes three times as
+long, since it wakes another thread.
+"""
 
 TRANSPOSED_LENGTH, TRANSPOSED_COLUMNS = 256, 512
-"""Up to how long a sum this is worth it, whatever the columns, and from how many columns on for longer ones: 256x64 by
-256x256 takes 143 us so and 171 otherwise, 1024x32 by 1024x512 296 and 459, but 1024x64 by 1024x128 279 and 221."""
+"""The length of a sum up to which this pays off for any number of columns, and the number of columns from which it does
+for longer sums.
+
+256x64 by 256x256 takes 143 us instead of 171, and 1024x32 by 1024x512 takes 296 us instead of 459. But 1024x64 by
+1024x128 takes 279 us instead of 221.
+"""
 
 UNROLLED, UNROLLED_ELEMENTS = 9, 1 << 12
-"""Up to how many elements of several axes are reduced one by one on a CPU, and of how large an array. The largest of
-2x2 neighbours of 400 000 take XLA 0.3 ms when it computes them on the way, and 0.12 ms so. More of them, or a single
-axis, XLA reduces as fast."""
+"""The number of elements of several axes up to which they are reduced one by one on a CPU, and the array size from
+which they are. The maxima of 2x2 neighbours of 400 000 elements take 0.12 ms, and 0.3 ms if XLA fuses them with other
+ops. XLA reduces more neighbours, or a single axis, just as fast."""
 
 MOST_IN_BRANCH = 32
-"""How many operations are computed in a branch again, at most, rather than that they are stored for it."""
+"""The largest number of operations that a branch recomputes instead of storing their results."""
 
 COSTLY = 16
-"""From how many operations on what is broadcast counts as costly to compute; a cosine or an exponential does by itself.
-Steps of nine convolutional nets took 0.75 to 1 of their time with 8 to 24, and as long as before with 6."""
+"""The number of operations from which a value that is broadcast counts as costly. A cosine or an exponential always
+does. Steps of nine convolutional nets took 0.75 to 1 of their time with 8 to 24 here, and the old time with 6."""
 
 REPEATED_ELEMENTS, REPEATED_TIMES = 1 << 14, 4
-"""From how many elements on, and how many for each that it is made of, what is broadcast is computed apart on a CPU if
-it is costly. A rotary embedding of 64 heads of 512x64 took XLA 12 ms, which computes each cosine 64 times, and 0.9 ms
-so; the gradient of a convolution behind pooling, nine arrays that are padded and added, 1.0 ms and 0.5. Where XLA would
-have kept them apart anyway the call costs a copy of what is broadcast."""
+"""The number of elements of a broadcast result, and of results for each operand element, from which a costly operand is
+computed separately on a CPU.
+
+A rotary embedding of 64 heads of 512x64 took 12 ms in XLA, which computes each cosine 64 times, and takes 0.9 ms now.
+The gradient of a convolution after pooling, nine arrays that are padded and added, took 1.0 ms and takes 0.5 ms. If XLA
+would have kept them separate anyway, the call costs a copy of the operand.
+"""
 
 CHAIN, NEAR, RECOMPUTED, RECOMPUTED_TIMES = 32, 4, 1 << 12, 8
-"""From how many elementwise operations on a chain is cut, on a CPU, where a value is wanted, and up to how many what is
-read behind the cut is computed again; if XLA would compute so many operations, so many times what there is, to have
-each value that is wanted by itself. A filter with two states, all of whose 50 outputs are stacked, took 3.8 s to
-compile and takes 0.8; with 200 outputs it was given up after 150 s, and takes 5."""
+"""`CHAIN` is the number of elementwise operations from which a chain is cut, on a CPU, where a value is wanted. `NEAR`
+is the number of operations up to which a value that is read behind the cut is recomputed.
+
+A chain is cut only if XLA would compute more than `RECOMPUTED` operations, and more than `RECOMPUTED_TIMES` the number
+of operations, to get each wanted value on its own. A filter with two states, whose 50 outputs are all stacked, took 3.8
+s to compile and takes 0.8 s. With 200 outputs its compile was stopped after 150 s; now it takes 5 s.
+"""
 
 STAGE, LANES, STAGED_ELEMENTS = 32, (8, 16, 4), 1 << 18
-"""How many elements a stage of a reduction has at most: XLA takes apart what is longer, in its own way. To how many
-sums neighbours go: the first of these that divides their number. From how many elements on that is worth the other
-loops: with a sixteenth of them a step of a GPT took half as long again. Of two million floats, in rows of 64 to
-100 000, sums, maxima and sums of products take a third to two thirds of the time, sums of products over an axis in the
-middle a tenth, distances of points to each other a thirtieth."""
+"""`STAGE` is the largest number of elements in a stage of a reduction; XLA splits longer ones in its own way. `LANES`
+are the numbers of sums for neighbours; the first that divides their number is used. `STAGED_ELEMENTS` is the size from
+which the other loops are worth it.
+
+With a sixteenth of that size, a GPT step took half as long again. For two million floats in rows of 64 to 100 000,
+sums, maxima and sums of products take a third to two thirds of the time. Sums of products over a middle axis take a
+tenth, and distances between points a thirtieth.
+"""
 
 FOLDED_ELEMENTS = 1 << 12
-"""From how many elements on windows over a constant are left for the run: XLA's interpreter takes 20 microseconds for
-an element of a running product."""
+"""The number of elements from which windows over a constant are left for the run. XLA's constant folding takes 20 us
+for each element of a running product."""
 
 MOST_SCORES, SCORES_AT_A_TIME = 1 << 24, 1 << 23
 """Bytes of attention scores up to which a CPU computes them all at once, and bytes of a tile of more. (8 heads of 64,

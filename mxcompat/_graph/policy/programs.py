@@ -1,87 +1,98 @@
-"""How large programs are, and when they are compiled."""
+"""Thresholds for the size of programs, and for when they are compiled."""
 
 from __future__ import annotations
 
 TREE_FRAMES = 25_000
-"""The number of Python calls that walking a tree may take, one in the other: two for each of 5 000 levels, which MLX
-takes, in a program that is deep itself. They are on the heap, 100 bytes each."""
+"""The depth of nested Python calls for a walk through a tree: two calls for each of 5 000 levels, which MLX accepts, in
+a program that is itself deep. They are on the heap, 100 bytes each."""
 
 LARGE_GRAPH = 2000
-"""The number of nodes up to which a subgraph is one program: XLA's compile time is superlinear (3 000 ops 0.6
-s, 9 000 ops 7.7 s)."""
+"""The number of nodes up to which a subgraph is one program. XLA's compile time is superlinear (3 000 ops 0.6 s, 9 000
+ops 7.7 s)."""
 
 DRAWS_AT_ONCE = 16
-"""How many random draws of a large graph are computed at once: one is 200 lines of code. The 300 of a loop of 150 steps
-took 20 s to compile for speed as one program; 16 take 1 s, and the next 16 are the same program."""
+"""The number of random draws of a large graph that one program computes; one draw is 200 lines of code.
+
+The 300 draws of a loop of 150 steps took 20 s to compile for speed as one program. 16 draws take 1 s, and the next 16
+share the program.
+"""
 
 FEW_NESTED = 30
-"""A nested program of no more instructions is compiled with what is around it, not on its own first."""
+"""The number of instructions up to which a nested program is compiled with its surroundings, not first on its own."""
 
 SEGMENT_SIZE = 150
-"""About how many instructions a segment of a split derivative has."""
+"""The approximate number of instructions in a segment of a split derivative."""
 
 SMALLEST_SPLIT = 2 * SEGMENT_SIZE
-"""Derivatives of programs with fewer instructions stay whole."""
+"""The number of instructions below which a derivative is not split."""
 
 LONGEST_PERIOD, PERIODIC_SHARE = 400, 0.8
-"""Up to how many instructions the body of a loop may have for its repetitions to become the same segment, and which
-share of a program's instructions has to repeat for it to be a loop."""
+"""The number of instructions of a loop body up to which its repetitions become the same segment, and the share of a
+program's instructions that must repeat for it to be a loop."""
 
 PADDED_ROOM = 256
-"""The room of an array that grows is no smaller than this, if its buffer is not. mlx-lm makes its buffers a multiple of
-it."""
+"""The smallest room of an array that grows, if its buffer is large enough. mlx-lm makes its buffers a multiple of
+this."""
 
 PADDED_DEPTH = 64
-"""How many ops may lie between a read of a buffer and where it is summed over."""
+"""The number of ops that may lie between a read of a buffer and the sum over it."""
 
 PADDED_NEAR = 8
-"""How many ops may lie between a read and the operand that says how long the buffer is."""
+"""The number of ops that may lie between a read and the operand that gives the length of the buffer."""
 
 HEAVY_NESTED = 300
-"""A nested program of more instructions may be run in segments."""
+"""The number of instructions from which a nested program may run in segments."""
 
 HUGE_NESTED = 800
-"""One of more instructions always is: compiling it would take minutes."""
+"""The number of instructions from which it always does: its compile would take minutes."""
 
 MANY_INSTRUCTIONS = 50
-"""A program of more instructions is heavy: running it takes much longer than calling it."""
+"""The number of instructions from which a program is heavy: its run takes much longer than its call."""
 
 LARGE_BYTES = 1 << 14
-"""One that reads or returns an array of more bytes is heavy too."""
+"""The size of an array, read or returned, from which a program is heavy, too."""
 
 DONATED_BYTES = 1 << 16
-"""Buffers below this size are not worth donating: finding out who holds them takes longer than copying them."""
+"""The size below which buffers are not donated: to find their owners takes longer than to copy them."""
 
 PATIENCE_LIGHT = 30
-"""How often a light program that was compiled in a hurry runs before it is compiled for speed."""
+"""The number of runs after which a light program, which was compiled quickly, is compiled for speed."""
 
 PATIENCE_HEAVY = 2
-"""The same for a heavy one: that it runs again is sign enough, as its faster version takes a third of the time."""
+"""The same for a heavy program. Its second run is enough, as its faster version takes a third of the time."""
 
 ENOUGH = 16
-"""How often a program runs slowly, in segments or compiled in a hurry, before it waits for what is being compiled for
-speed. By then it is sure to return, and running beside the compiler would only keep both from their work."""
+"""The number of slow runs (in segments, or compiled quickly) after which a program waits for its compile for speed.
+
+By then it is sure to run again, and a run beside the compiler would only slow down both.
+"""
 
 MISSING = 2
 MISSING_SHARE = 6
-"""A new structure runs op by op if no more of its ops than `MISSING`, or one in `MISSING_SHARE`, have yet to be
-compiled on their own: it may never return, and then compiling it would have been most of the work."""
+"""A new structure runs op by op if at most `MISSING` of its ops, or one in `MISSING_SHARE`, have no executable of their
+own. It may never run again, and then its compile would have been most of the work."""
 
 FAR_ARGUMENT = 32
-"""How many nodes a compiled function looks through for an argument of the transform around it: to look through all took
-a chain of 2 000 calls 2 s. If it finds none, and the function reads what the transform traces, that is run twice."""
+"""The number of nodes in which a compiled function searches for an argument of the surrounding transform.
+
+A search through all nodes took 2 s for a chain of 2 000 calls. If it finds none, and the function reads a traced value,
+the transform runs it twice.
+"""
 
 NOTICE_SECONDS = 2.0
-"""How long somebody at a terminal waits for a compile before being told of it. Most take less than one second."""
+"""The time that a user at a terminal waits for a compile before a message about it. Most take less than one second."""
 
 SPLIT_SECONDS = 2e-4
-"""A program with a longer loop has its loops divided among XLA's threads. Two threads took, us, against one: the sum of
-two arrays of 262 000 floats 122, 104, of a million 312, 282; AdamW's step for 65 000 weights 148, 93, 262 000 297, 207,
-524 000 446, 409; `tanh` of 262 000 186, 156, 524 000 260, 301; `sin(x) * exp(y) + tanh(z)` of 33 000 243, 199, 131 000
-806, 850. The training step of a convolutional network takes 2.8 ms with two and 3.5 with one."""
+"""The length of a loop, in seconds, from which a program's loops are divided among XLA's threads.
+
+One thread and two threads took, in us: for the sum of two arrays of 262 000 floats 122 and 104, of a million 312 and
+282; for AdamW's step on 65 000 weights 148 and 93, on 262 000 297 and 207, on 524 000 446 and 409; for `tanh` of 262
+000 186 and 156, of 524 000 260 and 301; for `sin(x) * exp(y) + tanh(z)` of 33 000 243 and 199, of 131 000 806 and 850.
+The training step of a convolutional network takes 2.8 ms with two threads and 3.5 ms with one.
+"""
 
 MOVED_NANOSECONDS, STEP_NANOSECONDS = 0.25, 0.03
-"""What a loop takes to read and write an element, and for an operation that is not among these."""
+"""The time of a loop to read and write an element, and for an operation that is not in the table below."""
 
 LOOP_NANOSECONDS = {
     f"{dialect}.{name}": nanoseconds
@@ -100,4 +111,4 @@ LOOP_NANOSECONDS = {
     )
     for name in names.split()
 }
-"""What one thread takes for an element of float32."""
+"""The time of one thread for an element of float32."""
