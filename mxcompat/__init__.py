@@ -45,14 +45,14 @@ def __getattr__(name: str) -> _Any:
 
 
 def load_ipython_extension(shell: _Any) -> None:
-    """For `%load_ext mxcompat`: puts mxcompat in MLX's place, and shows arrays and modules with their sizes."""
+    """Run `%load_ext mxcompat`: install mxcompat as `mlx`, and show arrays and modules with their sizes."""
     from mxcompat._tools.notebook import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: _Any) -> None:
-    """For `%unload_ext mxcompat`."""
+    """Run `%unload_ext mxcompat`."""
     from mxcompat._tools.notebook import unload
 
     unload(shell)

@@ -1,11 +1,12 @@
-"""Python's garbage collector and what is imported, which stays.
+"""Settings of Python's garbage collector for the imported modules, and for the rate of collections.
 
-It would look through all of that, JAX mostly, again and again: during the import, which takes 0.1 s, in steps of a long
-process, and at its end, where it takes 0.2 s. So it waits while mxcompat is imported. Then what there is is frozen, or,
-where the program has made objects of its own, which are to be collected like any others, counts as old.
+Without this module, the collector would scan all imported objects, mostly JAX's, again and again. That takes 0.1 s
+during the import, more in the steps of a long process, and 0.2 s at its end. So there is no collection while mxcompat
+is imported. Then all existing objects are frozen. If the program has already made objects of its own, which must be
+collected normally, the existing objects only move to the oldest generation.
 
-Python collects after so many new objects, and mxcompat makes more of them for an array than MLX: the collector is set
-to come as often, by the arrays, as it does there.
+Python collects after a number of new objects, and mxcompat makes more objects for each array than MLX. The threshold is
+raised so that collections come after about as many arrays as in MLX.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _IMPORTED = (ModuleType, FunctionType, BuiltinFunctionType, type)
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """While this lasts, nothing is collected; what there is by then is not looked through again."""
-    if not gc.isenabled() or gc.get_freeze_count() > 1000:  # Python 3.12 begins with 375
-        yield  # the program has its own way with it
+    """Suspend collections inside the context. Objects that exist at its end are not scanned again."""
+    if not gc.isenabled() or gc.get_freeze_count() > 1000:  # Python 3.12 starts with 375
+        yield  # the program has its own settings
         return
     first = _nothing_but_libraries()
     if first:
@@ -44,15 +45,15 @@ def importing() -> Iterator[None]:
 
 
 def _collect_less_often() -> None:
-    from mxcompat._graph import policy  # not before collections wait
+    from mxcompat._graph import policy  # only after collections are suspended
 
     young, *older = gc.get_threshold()
-    if 0 < young <= policy.DEFAULT_THRESHOLD:  # else the program has its own way with it
+    if 0 < young <= policy.DEFAULT_THRESHOLD:  # otherwise the program has its own settings
         gc.set_threshold(policy.OBJECTS_PER_ARRAY * young, *older)
 
 
 def _nothing_but_libraries() -> bool:
-    """Whether the program has done nothing yet but import libraries."""
+    """Return whether the program has only imported libraries so far."""
     places = (*{*map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))}, str(Path(__file__).parent))
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)

@@ -1,9 +1,9 @@
 """The drop-in: `import mlx...` gives the modules of mxcompat.
 
-`install_as_mlx` puts a finder in front of Python's own. `mlx` is, as in real MLX, a namespace with nothing in it; for
-everything below it that MLX has, the finder answers with the very modules of mxcompat: `mlx.core is mxcompat.core`, so
-classes are the same whichever way they came in. As long as it is there, what is public says that it is of `mlx`:
-programs ask `type(x).__module__` whether something is MLX's. Real MLX may be installed beside it; it is then not seen.
+`install_as_mlx` puts an import finder before Python's own. As in real MLX, `mlx` is an empty namespace. For every
+module of MLX below it, the finder returns the module of mxcompat itself: `mlx.core is mxcompat.core`. So classes are
+the same for both names. While the drop-in is installed, public objects have `mlx` in `__module__`, since programs use
+`type(x).__module__` to recognise MLX. Real MLX may be installed too, and is then hidden.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from mxcompat._version import MLX_VERSION
 __all__ = ["install_as_mlx", "installed", "is_of_others", "uninstall"]
 
 _PARTS = frozenset({"core", "nn", "optimizers", "utils"})
-"""What MLX has below `mlx`, and mxcompat below `mxcompat` under the same names."""
+"""The modules with the same name in MLX and mxcompat."""
 
 _RENAMED = {"_distributed_utils": "_distributed"}
-"""What is below `mlx`, and below `mxcompat` under another name."""
+"""The modules of MLX that have another name in mxcompat."""
 
 _REAL_ONLY = frozenset({"__array_api_info", "_reprlib_fix", "extension"})
-"""What only makes sense in real MLX: not found, even where real MLX is installed."""
+"""The modules that only make sense in real MLX. They are not found, even if real MLX is installed."""
 
 
 def install_as_mlx() -> None:
     """Let `import mlx`, `import mlx.core as mx`, `from mlx import nn` and so on give mxcompat's modules.
 
-    For a notebook or a test; `python -m mxcompat script.py` does it for a program. Calling it again changes nothing.
-    Until the process ends, `importlib.metadata.version("mlx")` answers the version of MLX whose API mxcompat has.
+    It is for notebooks and tests; `python -m mxcompat script.py` does the same for a program. A second call changes
+    nothing. Until the process ends, `importlib.metadata.version("mlx")` is the version of MLX whose API mxcompat has.
 
     Raises:
-        RuntimeError: if real MLX is imported already: what holds its modules would not see ours.
+        RuntimeError: if real MLX is already imported. Code that holds its modules would not see mxcompat's.
 
     Example:
         >>> import mxcompat
@@ -56,14 +56,14 @@ def install_as_mlx() -> None:
             f"[install_as_mlx] Real MLX is imported already ({min(real, key=len)}). "
             "Call mxcompat.install_as_mlx() before the first `import mlx`."
         )
-    sys.modules.pop("mlx", None)  # the bare namespace package, which `find_spec("mlx.core")` leaves behind
+    sys.modules.pop("mlx", None)  # `find_spec("mlx.core")` leaves a bare namespace package behind
     sys.meta_path.insert(0, _finder)
 
 
 def installed() -> bool:
-    """Whether `mlx` means mxcompat in this process.
+    """Return whether `mlx` means mxcompat in this process.
 
-    A program that has imported `mlx.core` as `mx` may ask `hasattr(mx, "__mxcompat__")`: mxcompat's version is there.
+    A program that has imported `mlx.core` as `mx` can test `hasattr(mx, "__mxcompat__")`, which is mxcompat's version.
 
     Example:
         >>> import mxcompat
@@ -87,7 +87,7 @@ def uninstall() -> None:
 
 
 _changed: list[tuple[Any, str, Any]] = []
-"""What is as in MLX at present: the thing, the attribute, and what is there otherwise."""
+"""The current changes that imitate MLX: the object, the attribute, and its original value."""
 
 
 def _rename(thing: Any, attribute: str, name: str) -> None:
@@ -96,7 +96,8 @@ def _rename(thing: Any, attribute: str, name: str) -> None:
 
 
 _STANDARD_ONLY = ("device", "to_device", "__rand__", "__ror__", "__rxor__", "__rlshift__", "__rrshift__")
-"""What arrays have for the array API standard, and MLX's have not. Libraries tell arrays apart by `device`."""
+"""Attributes of arrays for the array API standard, which MLX's arrays do not have. Libraries recognise arrays by
+`device`."""
 
 
 def _take_off(owner: type, attributes: Iterable[str]) -> None:
@@ -107,12 +108,12 @@ def _take_off(owner: type, attributes: Iterable[str]) -> None:
 
 
 def _name_as_mlx(names: Iterable[str]) -> None:
-    """Give these modules, and the public classes and functions in them, the names that they have in MLX.
+    """Give these modules, and their public classes and functions, the names that they have in MLX.
 
-    What is defined in a private module is MLX's where it is public, as deep as it is: `Optimizer` is of
+    An object from a private module gets the name of the public module, at the depth of MLX: `Optimizer` belongs to
     `mlx.optimizers.optimizers`.
     """
-    from mxcompat._transforms.functions import GradientFunction, given_to  # there by now
+    from mxcompat._transforms.functions import GradientFunction, given_to  # the module is loaded by now
 
     for name in sorted(names, key=lambda name: -name.count(".")):
         module, alias = sys.modules[name], "mlx" + name.removeprefix("mxcompat")
@@ -126,13 +127,13 @@ def _name_as_mlx(names: Iterable[str]) -> None:
 
 
 def _part(name: str) -> str:
-    """The second component of a module's name if the first is `mlx`: "core" for "mlx.core.random"."""
+    """Return the second component of a module's name if the first is `mlx`: "core" for "mlx.core.random"."""
     first, *rest = name.split(".")
     return rest[0] if first == "mlx" and rest else ""
 
 
 class _Namespace:
-    """Makes `mlx`. Its search path is empty, so that below it nothing is found but what `_Finder` finds."""
+    """Loader of `mlx`. Its search path is empty, so that only `_Finder` finds modules below it."""
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
@@ -143,12 +144,12 @@ class _Namespace:
                 return importlib.import_module(f"mlx.{name}")
             raise AttributeError(f"module 'mlx' has no attribute {name!r}")
 
-        module.__file__ = None  # as MLX's
+        module.__file__ = None  # as in MLX
         module.__getattr__ = attribute  # type: ignore[method-assign]
 
 
 class _Alias:
-    """Loads `mlx.x` by handing out `mxcompat.x`."""
+    """Loader of `mlx.x` that returns `mxcompat.x`."""
 
     def __init__(self, target: str) -> None:
         self.target = target
@@ -160,9 +161,9 @@ class _Alias:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.spec  # the import system has just overwritten it with the alias's
+        module.__spec__ = self.spec  # the import system has just replaced it with the alias's spec
         below = [name for name in sys.modules if name.startswith(f"{self.target}.") and "._" not in name]
-        for name in below:  # what it has imported is there to whoever looks into `sys.modules`
+        for name in below:  # also add the modules that it has imported to `sys.modules`
             sys.modules.setdefault("mlx" + name.removeprefix("mxcompat"), sys.modules[name])
         if "._" not in self.target:
             _name_as_mlx([self.target, *below])
@@ -171,7 +172,7 @@ class _Alias:
 
 
 class _Finder:
-    """Finds `mlx` and the modules of MLX below it, and the distribution `mlx`."""
+    """Finder of `mlx`, of MLX's modules below it, and of the distribution `mlx`."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -195,7 +196,7 @@ class _Finder:
 
 
 def is_of_others(name: str) -> bool:
-    """Whether `mlx.NAME` is another project's package in MLX's namespace, such as mlx.data, and installed."""
+    """Return whether `mlx.NAME` is another project's installed package in MLX's namespace, such as mlx.data."""
     return _part(name) not in _PARTS | _REAL_ONLY and _others(name) is not None
 
 
@@ -211,8 +212,8 @@ _FILES = {
 
 @cache
 def _distribution() -> Any:
-    """What `importlib.metadata` says of `mlx`."""
-    from importlib.metadata import Distribution  # here, since it takes long to import
+    """Return the distribution that `importlib.metadata` reports for `mlx`."""
+    from importlib.metadata import Distribution  # here, since this import takes long
 
     class MLX(Distribution):
         def read_text(self, filename: str) -> str | None:

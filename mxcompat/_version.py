@@ -5,4 +5,4 @@ __all__ = ["MLX_VERSION", "__version__"]
 __version__ = "0.1.0"
 
 MLX_VERSION = "0.32.4"
-"""What `mx.__version__` and, under the drop-in, `importlib.metadata.version("mlx")` answer."""
+"""The value of `mx.__version__`, and with the drop-in of `importlib.metadata.version("mlx")`."""

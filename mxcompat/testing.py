@@ -1,11 +1,11 @@
-"""Compare a function on real MLX and here.
+"""Compare a function on real MLX and on mxcompat.
 
     from mxcompat.testing import compare
 
     print(compare(lambda mx, x: mx.softmax(x, axis=-1), np.ones((2, 3), np.float32)))
 
-For those who move a program to mxcompat and want to see that nothing changes: types, shapes, dtypes, values and
-exceptions. Needs real MLX (`pip install "mlx[cpu]"`) in the same environment.
+The comparison covers types, shapes, dtypes, values and exceptions. It helps to move a program to mxcompat. It needs
+real MLX (`pip install "mlx[cpu]"`) in the same environment.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from mxcompat import _dropin
 __all__ = ["TOLERANCE", "Comparison", "Difference", "compare", "differences", "to_numpy"]
 
 TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-5, "float64": 1e-10, "complex64": 2e-5}
-"""By dtype, relative and absolute: a few units in the last place, since XLA and MLX add up in different orders."""
+"""The relative and absolute tolerance for each dtype: a few units in the last place, since XLA and MLX add in different
+orders."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing in which the two results differ.
+    """One difference between the two results.
 
     Args:
         where: the place in the result, such as `[0]['weight']`; empty for the result itself.
         what: the property that differs: "type", "dtype", "shape", "value", "keys", "length", "exception", "message".
-        real: what real MLX gave.
-        ours: what mxcompat gave.
+        real: the value from real MLX.
+        ours: the value from mxcompat.
     """
 
     where: str
@@ -49,12 +50,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found. True in a condition if there is no difference.
+    """The result of `compare`. It is true in a condition if there is no difference.
 
     Args:
         real: what the function returned on real MLX, or the exception that it raised.
         ours: the same on mxcompat.
-        differences: all that differs.
+        differences: all differences.
     """
 
     real: Any
@@ -77,16 +78,16 @@ def compare(fn: Callable[..., Any], *args: Any, tolerance: float | None = None, 
 
     Args:
         fn: called as `fn(mx, *args)`, once with each `mlx.core`; it returns a tree of arrays and other values.
-        *args: NumPy arrays, and lists, tuples and dicts of them, are given to each side as its own arrays; anything
-            else is passed on as it is.
-        tolerance: how far floating-point values may be apart, relative and absolute; by default according to the
-            dtype. NaN equals NaN.
-        seed: given to `mx.random.seed` on both sides first; None for not at all.
+        *args: the arguments. Each side gets NumPy arrays, and lists, tuples and dicts of them, as its own arrays. Other
+            values are passed unchanged.
+        tolerance: the relative and absolute tolerance for floating-point values; by default it depends on the dtype.
+            NaN equals NaN.
+        seed: the argument of `mx.random.seed` on both sides before the call; None for no seed.
 
     Returns:
-        A `Comparison`: true if nothing differs, and a readable report as a string. An exception of `fn` is part of
-        the comparison (its type, and its message except where Python or MLX's bindings write it:
-        TypeError, AttributeError), not raised.
+        A `Comparison`: true if nothing differs, and a readable report as a string. An exception of `fn` is compared,
+        not raised. Its message is compared too, except for TypeError and AttributeError, whose messages Python or MLX's
+        bindings write.
 
     Raises:
         ImportError: if real MLX is not installed.
@@ -104,15 +105,16 @@ def compare(fn: Callable[..., Any], *args: Any, tolerance: float | None = None, 
 def differences(
     want: Any, got: Any, tolerance: float | None = None, *, messages: bool | None = None, where: str = ""
 ) -> list[Difference]:
-    """All in which two results differ, trees of arrays and other values, or exceptions.
+    """Return all differences between two results: trees of arrays and other values, or exceptions.
 
     Args:
-        want: what real MLX gave.
-        got: what mxcompat gave.
-        tolerance: how far floating-point values may be apart, relative and absolute; by default according to the
-            dtype. NaN equals NaN.
-        messages: whether those of exceptions count; by default all but those that Python or MLX's bindings write.
-        where: what to call the place of the result.
+        want: the result from real MLX.
+        got: the result from mxcompat.
+        tolerance: the relative and absolute tolerance for floating-point values; by default it depends on the dtype.
+            NaN equals NaN.
+        messages: whether to compare the messages of exceptions; by default all except those that Python or MLX's
+            bindings write.
+        where: the name of the result in the report.
 
     Raises:
         ImportError, RuntimeError: as `compare` does.
@@ -127,7 +129,7 @@ def differences(
 
 
 def _sides() -> tuple[Any, Any]:
-    """Real MLX's core and ours."""
+    """Return real MLX's core and ours."""
     if _dropin.installed():
         raise RuntimeError("[compare] `mlx` is mxcompat in this process; real MLX cannot be imported beside it.")
     try:
@@ -138,7 +140,7 @@ def _sides() -> tuple[Any, Any]:
 
 
 def _run(mx: Any, fn: Callable[..., Any], args: Any, seed: int | None) -> Any:
-    """What `fn` returns on one side, evaluated, or the exception it raises."""
+    """Return the evaluated result of `fn` on one side, or the exception that it raises."""
     if seed is not None:
         mx.random.seed(seed)
     try:
@@ -153,7 +155,7 @@ def _given(mx: Any, tree: Any) -> Any:
     if isinstance(tree, np.ndarray):
         if tree.dtype == ml_dtypes.bfloat16:
             return mx.array(tree.view(np.uint16)).view(mx.bfloat16)
-        if tree.dtype == np.float64:  # mx.array would make it float32
+        if tree.dtype == np.float64:  # mx.array would convert it to float32
             return mx.array(tree, dtype=mx.float64)
         return mx.array(tree)
     if isinstance(tree, dict):
@@ -165,7 +167,7 @@ def _given(mx: Any, tree: Any) -> Any:
 
 @dataclass(frozen=True)
 class Given:
-    """What stays the same on the way through a tree."""
+    """The settings that stay the same in a walk through a tree."""
 
     real: Any
     ours: Any
@@ -173,7 +175,7 @@ class Given:
     messages: bool | None
 
     def near(self, want: Any, got: Any, usual: float) -> Any:
-        """Where the values are as near as they must be; `usual` is the tolerance if none was given."""
+        """Return where the values are near enough. `usual` is the default tolerance."""
         limit = self.limit(usual)
         if want.dtype.kind == "O" or (not limit and want.dtype.kind in "biu"):
             return np.asarray(want == got)
@@ -183,7 +185,7 @@ class Given:
         return usual if self.tolerance is None else self.tolerance
 
     def counts(self, error: Exception) -> bool:
-        """Whether the message of an exception is to be compared."""
+        """Return whether to compare the message of an exception."""
         return not isinstance(error, (AttributeError, TypeError)) if self.messages is None else self.messages
 
 
@@ -225,7 +227,7 @@ def _differences(given: Given, want: Any, got: Any, where: str) -> Iterator[Diff
 def _array_differences(
     given: Given, want: Any, got: Any, where: str, read: Callable[[Any], Any], read_ours: Callable[[Any], Any]
 ) -> Iterator[Difference]:
-    """Those of arrays whose data the last two functions read."""
+    """Yield the differences of arrays. The last two functions read their data."""
     if str(want.dtype) != str(got.dtype):
         yield Difference(where, "dtype", want.dtype, got.dtype)
     if tuple(want.shape) != tuple(got.shape):
@@ -242,7 +244,7 @@ def _array_differences(
 
 
 def to_numpy(mx: Any, x: Any) -> np.ndarray:
-    """The data of an array of one side, bfloat16 too.
+    """Return the data of an array of one side, also for bfloat16.
 
     Args:
         mx: the side's `mlx.core`.
@@ -260,7 +262,7 @@ def to_numpy(mx: Any, x: Any) -> np.ndarray:
 
 
 def _wide(data: np.ndarray) -> np.ndarray:
-    """Floats and complex numbers in a type wide enough to take differences in."""
+    """Return floats and complex numbers in a type wide enough for differences."""
     if data.dtype.kind in "fcV":
         return data.astype(np.complex128 if data.dtype.kind == "c" else np.float64)
     return data

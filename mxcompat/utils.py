@@ -1,7 +1,7 @@
 """Trees: nested lists, tuples and dictionaries with anything else as leaves (MLX's ``mlx.utils``).
 
-Everything in ``mxcompat.nn`` and ``mxcompat.optimizers`` that walks parameters, gradients or optimizer state does it
-with these functions. Dictionaries keep their insertion order. Nothing here touches arrays.
+``mxcompat.nn`` and ``mxcompat.optimizers`` use these functions to walk through parameters, gradients and optimizer
+state. Dictionaries keep their insertion order. Nothing here touches arrays.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["tree_flatten", "tree_map", "tree_map_with_path", "tree_merge", "tree
 
 
 def _rebuild(sequence: Any, children: Iterator[Any]) -> Any:
-    """A list or tuple of the same type as ``sequence`` (named tuples included) holding ``children``."""
+    """Return a list or tuple with ``children`` and the same type as ``sequence`` (named tuples included)."""
     kind = type(sequence)
     return kind(*children) if hasattr(sequence, "_fields") else kind(children)
 
@@ -25,14 +25,14 @@ def tree_map(fn: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = Non
     Args:
         fn: called as ``fn(leaf, *leaves_at_the_same_place_of_rest)``.
         tree: the tree that sets the structure.
-        rest: further trees; each must have at least the places of ``tree``.
-        is_leaf: a predicate that stops the walk early: a subtree for which it is true is passed to ``fn`` whole.
+        rest: further trees, each with at least the places of ``tree``.
+        is_leaf: a predicate that stops the walk early. A subtree for which it is true is passed to ``fn`` whole.
 
     Returns:
         A tree like ``tree`` with the values that ``fn`` returned.
 
     Raises:
-        KeyError, IndexError: a tree of ``rest`` lacks a place.
+        KeyError, IndexError: if a tree of ``rest`` lacks a place.
 
     Example:
         >>> mx.utils.tree_map(lambda x, y: x + y, {"a": [1, 2]}, {"a": [10, 20]})
@@ -51,7 +51,7 @@ def tree_map(fn: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = Non
 
 
 def _map_one(fn: Callable, tree: Any) -> Any:
-    """``tree_map`` of one tree."""
+    """Return ``tree_map`` of one tree."""
     if isinstance(tree, dict):
         return {k: _map_one(fn, v) if isinstance(v, (dict, list, tuple)) else fn(v) for k, v in tree.items()}
     if isinstance(tree, (list, tuple)):
@@ -62,20 +62,20 @@ def _map_one(fn: Callable, tree: Any) -> Any:
 def tree_map_with_path(
     fn: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = None, path: Any | None = None
 ) -> Any:
-    """``tree_map`` whose function also gets the dotted path of the leaf, as its first argument.
+    """Apply ``fn`` to the dotted path and the value of every leaf, and keep the structure.
 
     Args:
         fn: called as ``fn(path, leaf, *others)``; the path of a bare leaf is ``path`` itself.
         tree: the tree that sets the structure.
         rest: further trees with at least the places of ``tree``.
-        is_leaf: stops the walk at subtrees for which it is true.
+        is_leaf: a predicate that stops the walk at subtrees for which it is true.
         path: a prefix for all paths.
 
     Returns:
         A tree like ``tree`` with the values that ``fn`` returned.
 
     Raises:
-        KeyError, IndexError: a tree of ``rest`` lacks a place.
+        KeyError, IndexError: if a tree of ``rest`` lacks a place.
 
     Example:
         >>> mx.utils.tree_map_with_path(lambda path, x: f"{path}={x}", {"a": [1, 2]})
@@ -117,15 +117,15 @@ def tree_flatten(
 
     Args:
         tree: the tree to flatten; a bare leaf has the path ``""``.
-        prefix: prepended to each path; its first character is dropped, as in MLX (write ``".model"``).
-        is_leaf: stops the walk at subtrees for which it is true.
-        destination: a list or dictionary to extend and return. Default: a new list.
+        prefix: a prefix for each path. Its first character is dropped, as in MLX (write ``".model"``).
+        is_leaf: a predicate that stops the walk at subtrees for which it is true.
+        destination: a list or dictionary to extend and return; by default a new list.
 
     Returns:
         ``destination``: ``(path, leaf)`` pairs, or ``{path: leaf}``.
 
     Raises:
-        ValueError: ``destination`` is neither a list nor a dictionary.
+        ValueError: if ``destination`` is neither a list nor a dictionary.
 
     Example:
         >>> mx.utils.tree_flatten({"a": [1, 2], "b": 3})
@@ -144,7 +144,8 @@ def tree_flatten(
 
 
 def _walk(node: Any, path: str, is_leaf: Callable | None, pairs: list[tuple[str, Any]]) -> None:
-    """Add the leaves. A closure that calls itself would keep them alive until Python looks for cycles."""
+    """Add the leaves to `pairs`. (A closure that calls itself would keep them alive until the next garbage
+    collection.)"""
     if is_leaf is not None and is_leaf(node):
         pairs.append((path[1:], node))
     elif isinstance(node, dict):
@@ -158,14 +159,14 @@ def _walk(node: Any, path: str, is_leaf: Callable | None, pairs: list[tuple[str,
 
 
 def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
-    """Build the tree that ``tree_flatten`` listed. Paths made of distinct numbers become lists (holes are
-    ``{}``).
+    """Build a tree from the list of ``tree_flatten``.
 
     Args:
         tree: ``(path, leaf)`` pairs or ``{path: leaf}``.
 
     Returns:
-        Nested dictionaries and lists; tuples do not survive the round trip.
+        Nested dictionaries and lists; tuples become lists. Keys that are distinct numbers give a list, in which missing
+        places are ``{}``.
 
     Example:
         >>> mx.utils.tree_unflatten([("a.0", 1), ("a.1", 2), ("b", 3)])
@@ -184,7 +185,7 @@ def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
         places = {int(key): key for key in groups}
     except ValueError:
         places = {}
-    if len(places) < len(groups):  # a key that is no number, or two for the same place: "1" and "01"
+    if len(places) < len(groups):  # a key that is not a number, or two for the same place: "1" and "01"
         return {key: tree_unflatten(group) for key, group in groups.items()}
     children: list[Any] = []
     for index, key in sorted(places.items()):
@@ -200,7 +201,7 @@ def tree_reduce(fn: Callable, tree: Any, initializer: Any = None, is_leaf: Calla
         fn: called as ``fn(accumulated, leaf)``.
         tree: the tree whose leaves are folded.
         initializer: the first accumulated value; ``None`` starts from the first leaf.
-        is_leaf: stops the walk at subtrees for which it is true.
+        is_leaf: a predicate that stops the walk at subtrees for which it is true.
 
     Returns:
         The accumulated value (``initializer`` if there are no leaves).
@@ -230,7 +231,7 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable | None = None) -> An
     """Join two trees that hold values at different places.
 
     Args:
-        tree_a: the first tree; ``None`` and empty containers count as nothing.
+        tree_a: the first tree; ``None`` and empty containers count as no value.
         tree_b: the second tree.
         merge_fn: called as ``merge_fn(a, b)`` where both hold a value.
 
@@ -238,7 +239,8 @@ def tree_merge(tree_a: Any, tree_b: Any, merge_fn: Callable | None = None) -> An
         A tree with the places of both.
 
     Raises:
-        ValueError: both hold a value at some place and there is no ``merge_fn``, or empty containers of two types meet.
+        ValueError: if both trees hold a value at some place and there is no ``merge_fn``, or if empty containers of two
+            types meet.
 
     Example:
         >>> mx.utils.tree_merge({"a": 1, "b": [None, 2]}, {"b": [3], "c": 4})

@@ -159,5 +159,5 @@ for _public in (
     finfo,
     iinfo,
 ):
-    _public.__module__ = __name__  # where users find them, in the text of a repr and of an error, and in a pickle
+    _public.__module__ = __name__  # the public module, for reprs, error messages and pickles
 del _public

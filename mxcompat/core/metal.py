@@ -1,4 +1,5 @@
-"""`mlx.core.metal`, name for name. What MLX has moved to `mlx.core` is the function there, which says so."""
+"""`mlx.core.metal`, name for name. The functions that MLX has moved to `mlx.core` are those functions, with MLX's
+deprecation message."""
 
 from mxcompat._array import backends as _backends
 from mxcompat._array import memory as _memory

@@ -18,8 +18,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    """`state`, which is no entry of the module in MLX either: a program that puts another in its place takes it away
-    again by `del`."""
+    """Return `state`, which is not stored in MLX's module either. A program that replaces it removes its replacement by
+    `del`."""
     if name == "state":
         return _state
     raise AttributeError(f"Module 'random' has no attribute {name!r}")
