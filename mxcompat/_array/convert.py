@@ -127,7 +127,7 @@ def memory(node: Node, flags: int) -> tuple[memoryview, str | None]:
     """
     if not flags:
         return memoryview(host(node).reshape(-1).view(np.uint8)), None
-    if not _on_host(value(node)):  # NumPy then calls `numpy`
+    if not _on_host(value(node)):  # after this error, NumPy calls `numpy` instead
         raise BufferError("[array] The memory is not this process's. Take that of a copy: memoryview(np.array(x)).")
     data = host(node)
     if node.aval.dtype is _d.bfloat16:

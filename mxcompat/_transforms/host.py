@@ -84,7 +84,7 @@ def _whole(params: tuple) -> _Inner:
 
 
 def _counted(at: int) -> Callable[[tuple], _Inner]:
-    """For ops with a param that counts the inputs which have gradients."""
+    """Make the rule of an op whose param at index `at` is the number of inputs with gradients."""
     return lambda params: _Inner(params[0], (), params[at])
 
 
@@ -380,8 +380,8 @@ def _widened(x: Any, dtype: np.dtype) -> Any:
 
 @COVERED.of(MIXED_PUSH)
 def _mixed_push_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
-    """Nested Programs cast to their own dtypes, so XLA computes them, and derivatives of complex numbers and
-    integers."""
+    """Return True if NumPy computes a mixed-dtype pushforward. XLA computes nested Programs, which cast to their own
+    dtypes, and derivatives of complex numbers and integers."""
     return kind is HOST and not params[0].is_nested and _jvp_covered(HOST, params, ())
 
 

@@ -157,7 +157,7 @@ def _truncated(t: Any, dtype: Dtype) -> Any:
         beyond = 0.0 if dtype._kind == "b" else float(np.iinfo(dtype._numpy).max) + 1
         if beyond > float(jnp.finfo(t.dtype).max):
             return [found]
-        return [jnp.where(t == beyond, t, found)]  # a float rounds the largest integers up to `beyond`
+        return [jnp.where(t == beyond, t, found)]  # as floats, the largest integers are rounded up to `beyond`
 
     def back(_: tuple, given: Sequence[Any]) -> list[Any]:
         return [_truncated(given[0], dtype)]
@@ -172,7 +172,7 @@ def passes_integers(program: Program, primals: int, outputs: int | None = None) 
 
 
 def _passes(program: Program, primals: frozenset[int], outputs: int | None = None) -> bool:
-    """The same as `passes_integers`, for inputs in any slots."""
+    """Return the same as `passes_integers`, for inputs in any slots."""
     key = ("passes integers", primals, outputs)
     if key not in program.facts:
         program.facts[key] = _meets_integer(program, _moving(program, primals), outputs)

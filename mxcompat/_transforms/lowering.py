@@ -167,7 +167,11 @@ def check_indices(program: Program, primals: int, outputs: int, transform: str) 
 
 
 def _check_indices(program: Program, active: set[int], outputs: int, transform: str) -> None:
-    """`active`: the slots of the differentiated inputs."""
+    """Raise the error of a derivative with respect to indices, if the Program has one.
+
+    Args:
+        active: the slots of the differentiated inputs.
+    """
     _add_dependent(program, active)
     reached = {s for s in reached_slots(program, range(outputs)) if s >= 0 and s in active}
     for slot in sorted(reached, reverse=transform == "VJP"):

@@ -115,7 +115,7 @@ def anew(program: Program, avals: Sequence[Aval]) -> tuple[Program, list[Node]]:
 
 
 def _program_first(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
-    """For ops whose first inputs are those of the Program, unchanged: calls, `vjp` and `jvp`."""
+    """Adapt the node of an op whose first inputs are those of its Program, unchanged: calls, `vjp` and `jvp`."""
     program, *others = params
     count = len(program.in_avals)
     inner, more = anew(program, [n.aval for n in given[:count]])
@@ -137,7 +137,8 @@ def _mapped(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, 
 
 
 def _ruled(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
-    """For custom functions with a rule for `vjp` or `jvp`; the rule's input avals follow from the function's."""
+    """Adapt the node of a custom function with a rule for `vjp` or `jvp`. The rule's input avals follow from the
+    function's."""
     _, rule, count, *active = params
     (inner, *_), given = _program_first(params, given)
     own, extra = given[: len(inner.in_avals)], given[len(inner.in_avals) :]

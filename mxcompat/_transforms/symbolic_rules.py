@@ -217,8 +217,8 @@ def _no_product(params: tuple) -> bool:
 
 
 def _added(params: tuple, at: int) -> tuple:
-    """A `set` pulls each position's cotangent back to every value set there, though only the last one stays. Its
-    transpose therefore adds the values up."""
+    """Return the params of the update's transpose with respect to input `at`. A `set` pulls each position's cotangent
+    back to every value set there, though only the last one stays. So its transpose adds the values up."""
     return (params[0], "add") if at == 1 and params[1] == "set" else params
 
 
@@ -234,7 +234,7 @@ def _set_along(x: Symbolic, values: Any, places: Symbolic, params: tuple) -> Sym
 def _scatter_axis(
     g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Symbolic, values: Symbolic, places: Symbolic
 ) -> tuple:
-    """The pullback of a scatter along an axis; indices out of range get a zero cotangent."""
+    """Return the pullback of a scatter along an axis; indices out of range get a zero cotangent."""
     count = x.size if params[0] is None else x.shape[params[0]]
     k = places.astype(np.int64)
     there = Symbolic(apply(GATHER_AXIS, (g.node, places.node), params))

@@ -293,7 +293,7 @@ def _put_back_in_python(
 class TreeSlots:
     """The arrays of lists and dicts, with their positions, so that other arrays can be substituted.
 
-    The substitution is visible to everybody who refers to the same lists and dicts. A tuple that holds arrays is
+    The substitution is visible through every reference to the same lists and dicts. A tuple that holds arrays is
     replaced by a new one.
     """
 

@@ -49,8 +49,8 @@ class Exported:
 
     Args:
         exported: the object that `jax.export` made or read.
-        vjp_order: the number of times that it can be differentiated; None for a function that was loaded, whose file
-            says it.
+        vjp_order: the number of times that it can be differentiated; None for a loaded function, whose file stores the
+            number.
     """
 
     def __init__(self, exported: jax.export.Exported, vjp_order: int | None = None) -> None:

@@ -96,14 +96,17 @@ def physical_memory() -> int | None:
 
 
 KEPT_BYTES = min(1 << 28, (physical_memory() or 1 << 33) // 64)
-"""The number of free bytes that stay in the process, until a program sets another number. The table shows the time in
-us of six times `x = sin(x) * y`, evaluated together, again and again. The columns are the bytes that may stay; first in
-NumPy, then in XLA:
+"""The number of free bytes that stay in the process, until a program sets another number.
 
-| arrays of | glibc as it is | 8 MiB | 32 MiB | 256 MiB | by XLA: as it is | 256 MiB | |---|---|---|---|---|---|---| |
-64 kB | 390 to 480 | 111 | 110 | 110 | 112 | 113 | | 256 kB | 810 to 870 | 334 | 334 | 341 | 335 to 540 | 334 | | 1 MB |
-4300 to 4500 | 1150 | 1170 | 1150 | 3000 to 3100 | 1600 to 1700 | | 4 MB | 9900 to 11500 | 9800 | 4900 | 4600 | 10300 to
-12000 | 4800 to 6600 |
+The table shows the time in us of six times `x = sin(x) * y`, evaluated together, again and again. The columns are the
+bytes that may stay; first in NumPy, then in XLA:
+
+| arrays of | glibc as it is | 8 MiB | 32 MiB | 256 MiB | by XLA: as it is | 256 MiB |
+|---|---|---|---|---|---|---|
+| 64 kB | 390 to 480 | 111 | 110 | 110 | 112 | 113 |
+| 256 kB | 810 to 870 | 334 | 334 | 341 | 335 to 540 | 334 |
+| 1 MB | 4300 to 4500 | 1150 | 1170 | 1150 | 3000 to 3100 | 1600 to 1700 |
+| 4 MB | 9900 to 11500 | 9800 | 4900 | 4600 | 10300 to 12000 | 4800 to 6600 |
 """
 
 LARGEST_KEPT = 1 << 25

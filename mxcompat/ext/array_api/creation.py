@@ -71,7 +71,7 @@ def empty(shape: Shape, *, dtype: Dtype | None = None, device: Device | None = N
 
 
 def empty_like(x: array, /, *, dtype: Dtype | None = None, device: Device | None = None) -> array:
-    """Return an array with the shape of `x`, and its dtype by default; the elements are zeros."""
+    """Return an array of zeros with the shape of `x`, and by default its dtype."""
     return zeros_like(x, dtype=dtype, device=device)
 
 

@@ -71,12 +71,12 @@ class iinfo:
 
 
 def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
-    """Return True if a dtype is of a kind: a dtype, a name such as "real floating", or a tuple of these."""
+    """Return True if a dtype belongs to `kind`: a dtype, a name such as "real floating", or a tuple of these."""
     return mx.isdtype(dtype, kind)
 
 
 def result_type(*arrays_and_dtypes: array | Dtype | complex) -> Dtype:
-    """Return the dtype that these promote to."""
+    """Return the promoted dtype of arrays, dtypes and numbers."""
     numbers = [a for a in arrays_and_dtypes if isinstance(a, (bool, int, float, complex))]
     dtype = mx.result_type(*[a for a in arrays_and_dtypes if not isinstance(a, (bool, int, float, complex))])
     for number in numbers:
