@@ -91,7 +91,8 @@ def nothing(like: Any) -> Any:
 
 
 def _moved(op: Op, inputs: Sequence[Any], at: int, t: Any) -> list[Any]:
-    """Return the inputs with the tangent `t` in place of input `at`, and zeros for the other inputs of its factor."""
+    """Return the inputs with the tangent `t` in place of input `at`, and zeros for the other inputs in the same group
+    of `_FACTORS`."""
     peers = next((factor for factor in _FACTORS[op] if at in factor), ())
     given = [nothing(x) if k in peers and k != at else x for k, x in enumerate(inputs)]
     return _replaced(given, at, t)

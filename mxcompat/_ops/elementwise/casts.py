@@ -85,7 +85,7 @@ def _view(x: Any, dtype: Dtype) -> Any:
     if old > new:  # the barrier keeps XLA from merging this bitcast with one that widens, into one with a wrong shape
         x = lax.optimization_barrier(x)
     x = lax.bitcast_convert_type(x, atom).reshape(*lead, width // dtype.size, dtype.size // new)
-    if dtype._kind == "c":  # the barrier keeps XLA from overwriting its parts while a write still reads a slice of them
+    if dtype._kind == "c":  # the barrier keeps XLA from overwriting the real and imaginary part too early
         x = lax.optimization_barrier(lax.complex(x[..., 0], x[..., 1]))
     else:
         x = x[..., 0] != 0 if dtype._kind == "b" else x[..., 0]

@@ -1,7 +1,7 @@
-"""Host rules of sorts, searches, partitions and the median, and their derivatives: those of a choice of elements.
+"""Host rules of sorts, searches, partitions and the median, and their derivatives.
 
-NaN comes last, and equal elements keep their order. Complex numbers are ordered by their real part, then by their
-imaginary part.
+A derivative moves the tangents or cotangents of the chosen elements. NaN comes last, and equal elements keep their
+order. Complex numbers are ordered by their real part, then by their imaginary part.
 """
 
 from __future__ import annotations
