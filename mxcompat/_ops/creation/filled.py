@@ -24,7 +24,10 @@ from ..define import broadcast, op
 from ..examples import example
 from ..movement.arrange import broadcast_into
 
-__all__ = ["FULL", "empty", "empty_like", "full", "full_like", "meshgrid", "ones", "ones_like", "zeros", "zeros_like"]
+__all__ = [
+    "CONSTANT", "FULL", "empty", "empty_like", "full", "full_like", "meshgrid", "ones", "ones_like", "zeros",
+    "zeros_like",
+]  # fmt: skip
 
 CONSTANT = op(
     "constant",

@@ -22,6 +22,7 @@ from ..arguments import axis_of, require_array, require_axis, require_ints
 from ..define import broadcast, op
 from ..elementwise.by_bits import by_bits
 from .plan import Plan, check_integral, extent, has_arrays, place, shape_of, source_axes
+from .room import PREFIX, buffer_read
 
 __all__ = [
     "DYNAMIC_SLICE", "GATHER", "GATHER_AXIS", "SLICE", "along_axis", "check_window", "layout", "locate", "narrow",
@@ -157,6 +158,8 @@ def read(x: Node, plan: Plan, nodes: Sequence[Node]) -> Node:
     """Return the node of `x[plan]`."""
     if not plan:
         return x
+    if x.op is PREFIX:
+        x = buffer_read(x, plan)
     return apply(GATHER if "a" in plan else SLICE, (x, *nodes), (plan,))
 
 

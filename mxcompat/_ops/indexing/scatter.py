@@ -24,6 +24,7 @@ from ..define import broadcast, op
 from ..elementwise.by_bits import by_bits
 from .gather import layout, locate, narrow, subscript, windows
 from .plan import Plan, check_integral, shape_of, source_axes
+from .room import PREFIX, buffer_written
 
 __all__ = [
     "FILL", "SCATTER", "SLICE_UPDATE", "as_elements", "block_shape", "check_items", "fit", "is_whole", "scatter",
@@ -309,4 +310,6 @@ FILL = op("fill", _fill, _fill_aval, ("shape", "dtype"))
 
 def write(x: Node, value: Node, plan: Plan, nodes: Sequence[Node], mode: str = "set") -> Node:
     """Return the node of `x` after a write at a plan."""
-    return apply(SCATTER if "a" in plan else SLICE_UPDATE, (x, value, *nodes), (plan, mode))
+    op = SCATTER if "a" in plan else SLICE_UPDATE
+    written = buffer_written(op, x, (value, *nodes), (plan, mode)) if x.op is PREFIX else None
+    return apply(op, (x, value, *nodes), (plan, mode)) if written is None else written

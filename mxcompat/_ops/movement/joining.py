@@ -17,8 +17,10 @@ from mxcompat._graph.ir.node import Node, apply
 from mxcompat._jax import jax, jnp
 
 from ..arguments import axis_of, integer, integers, is_sequence, require_array
+from ..creation.filled import CONSTANT
 from ..define import op
 from ..elementwise.by_bits import by_bits
+from ..indexing.room import grown
 from .shape import flatten
 
 __all__ = ["concat", "concatenate", "repeat", "section_bounds", "split", "stack", "tile", "tiled_shapes", "unstack"]
@@ -104,7 +106,8 @@ def concatenate(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any
         axis = 0
     if len(nodes) == 1:
         return wrap(nodes[0])
-    return wrap(apply(CONCATENATE, nodes, (axis,)))
+    buffer = grown(nodes, axis, CONCATENATE) if nodes[-1].op is CONSTANT else None
+    return wrap(apply(CONCATENATE, nodes, (axis,)) if buffer is None else buffer)
 
 
 def concat(arrays: Sequence[array], /, axis: int | None = 0, *, stream: Any = None) -> array:

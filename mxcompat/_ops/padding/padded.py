@@ -29,6 +29,7 @@ from mxcompat._jax import jnp, lax
 from ..define import op
 from ..indexing.gather import SLICE
 from ..indexing.plan import place
+from ..indexing.room import PREFIX
 
 __all__ = ["Exact", "Padding", "Paddings", "again", "axis_read", "build", "pad_contraction"]
 
@@ -103,6 +104,9 @@ def _buffer(node: Node, n: int) -> int:
     The read may be the node itself or among its first inputs.
     """
     for _ in range(policy.PADDED_NEAR):
+        if node.op is PREFIX:
+            axis, size = node.params
+            return node.inputs[0].aval.shape[axis] if size == n else 0
         if node.op is SLICE:
             plan = node.params[0]
             found = [axis_read(plan, k) for k, entry in enumerate(plan) if entry == (n, 1, 0)]

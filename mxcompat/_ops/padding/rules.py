@@ -16,6 +16,7 @@ from ..define import SAMPLES, TABLE
 from ..elementwise import arithmetic, bitwise, casts, comparison, unary  # noqa: F401
 from ..fast import attention  # noqa: F401
 from ..indexing import gather  # noqa: F401
+from ..indexing.room import PREFIX
 from ..movement import arrange, joining, shape, transposition  # noqa: F401
 from ..products.matmul import MATMUL
 from ..quantized.matmul import QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP
@@ -56,6 +57,17 @@ def _read(node: Node, axis: int, pad: Padding) -> Node:
     while plan and plan[-1] == ":":
         plan.pop()
     return again(node, (source, *node.inputs[1:]), (tuple(plan),)) if plan else source
+
+
+@PADDING.of(PREFIX)
+def _prefix(node: Node, axis: int, pad: Padding) -> Node:
+    along, _ = node.params
+    (buffer,) = node.inputs
+    if along != axis:
+        return again(node, (pad(buffer, axis),))
+    if buffer.aval.shape[axis] == pad.room:
+        return buffer
+    return again(node, (buffer,), (axis, pad.room))
 
 
 @PADDING.of(TABLE["arange"])

@@ -1,0 +1,99 @@
+"""Buffers with room to grow: what a cache becomes that is lengthened by zeros again and again.
+
+A program that generates tokens keeps keys and values in a buffer. When the buffer is full, it is joined with zeros, 256
+entries at a time. XLA's shapes are static, so each size would need an executable of its own. Here the joined array is a
+*prefix* of a larger buffer, whose size is a power of two: the rest is zeros, too. A write into a prefix becomes a write
+into its buffer, and a read of its first entries a read of the buffer. So the programs of all steps see the buffer's
+shape only, and new executables are needed when it has doubled.
+
+A prefix is an ordinary node. Nothing computes it unless it is read as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mxcompat._graph.ir.aval import Aval, aval
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.policy import PADDED_ROOM
+from mxcompat._jax import lax
+
+from ..creation.filled import CONSTANT
+from ..define import op
+from ..elementwise.by_bits import by_bits
+from .plan import Plan, source_axes
+
+__all__ = ["PREFIX", "buffer_read", "buffer_written", "grown"]
+
+
+def _prefix(x: Any, *, axis: int, size: int) -> Any:
+    return lax.slice_in_dim(x, 0, size, axis=axis)
+
+
+def _prefix_aval(x: Aval, *, axis: int, size: int) -> Aval:
+    return aval((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
+
+
+PREFIX = op("prefix", by_bits(_prefix), _prefix_aval, ("axis", "size"))
+"""The first entries of a buffer along an axis. The entries behind them are zeros."""
+
+
+@HOST.of(PREFIX)
+def _prefix_on_host(out: Aval, params: tuple, x: Any) -> Any:
+    axis, size = params
+    return x[(slice(None),) * axis + (slice(size),)]
+
+
+def grown(nodes: Sequence[Node], axis: int, join: Any) -> Node | None:
+    """Return a prefix for a buffer that is joined with zeros, or None for other operands.
+
+    Args:
+        nodes: the operands of the concatenation.
+        axis: the axis of the concatenation.
+        join: the op of the concatenation.
+    """
+    if len(nodes) != 2 or nodes[1].op is not CONSTANT or nodes[1].params[1] != 0:
+        return None
+    x, zeros = nodes
+    buffer = x.inputs[0] if x.op is PREFIX else x
+    if x.trace or buffer.op is not None or x.aval.ndim < 3 or x.aval.dtype is not zeros.aval.dtype:
+        return None
+    axis %= x.aval.ndim
+    if x.op is PREFIX and x.params[0] != axis:
+        return None
+    before, more = x.aval.shape[axis], zeros.aval.shape[axis]
+    if not before or before % PADDED_ROOM or more % PADDED_ROOM:
+        return None
+    size = before + more
+    join_to = 1 << (size - 1).bit_length()
+    room = buffer.aval.shape[axis]
+    if room < size:
+        if join_to == size and x is buffer:
+            return None
+        rest = (*x.aval.shape[:axis], join_to - room, *x.aval.shape[axis + 1 :])
+        buffer = apply(join, (buffer, apply(CONSTANT, (), (aval(rest, x.aval.dtype), 0))), (axis,))
+        room = join_to
+    return buffer if room == size else apply(PREFIX, (buffer,), (axis, size))
+
+
+def _along(x: Node, plan: Plan) -> Any:
+    """Return the entry of a plan for the axis along which a prefix grows."""
+    return source_axes(plan, x.aval.ndim)[x.params[0]]
+
+
+def buffer_written(op: Any, x: Node, inputs: Sequence[Node], params: tuple[Plan, str]) -> Node | None:
+    """Return the prefix of the buffer after a write, for a write into part of a prefix; None for other writes."""
+    entry = _along(x, params[0])
+    if x.value is not None or entry == ":" or any(node.trace for node in inputs):
+        return None
+    return apply(PREFIX, (apply(op, (x.inputs[0], *inputs), params),), x.params)
+
+
+def buffer_read(x: Node, plan: Plan) -> Node:
+    """Return the buffer of a prefix if a read of part of it is the same for the buffer; else the prefix."""
+    if x.value is not None or plan[0] == "*":
+        return x
+    entry = _along(x, plan)
+    return x.inputs[0] if entry == "i" or type(entry) is tuple else x
